@@ -1,0 +1,73 @@
+# Options of the build and the compile flags that follow from them. Every option is listed here, once.
+include_guard(GLOBAL)
+
+option(ET_BUILD_COMPILER "Build the ahead-of-time compiler (ir, passes, planning, emit, driver)" ON)
+option(ET_BUILD_PYTHON "Build the Python extension module _core" ON)
+option(ET_BUILD_TOOLS "Build executor_runner, pte_dump and et_opt" ON)
+option(ET_BUILD_TESTS "Build the C++ tests and register them with ctest" OFF)
+option(ET_BUILD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
+option(ET_WERROR "Treat warnings as errors" ON)
+option(ET_SIZE_BUILD "Optimise for size (-Os, sections, no error messages): what a microcontroller gets" OFF)
+option(ET_STRIP_MESSAGES "Leave the text of error messages out; codes stay" ${ET_SIZE_BUILD})
+set(ET_SANITIZE "" CACHE STRING "Sanitizers of the whole build: 'address,undefined' or 'thread'")
+set(ET_BACKENDS "example;xnnpack" CACHE STRING "Backends to build (folders of backends/); those not there are skipped")
+set(ET_SELECT_OPS "" CACHE FILEPATH "Keep only the kernels named by this list, yaml or .pte file; empty: all")
+set(ET_XNNPACK_SOURCE "" CACHE PATH "Build XNNPACK from this directory instead of the provisioned source")
+set(ET_CACHE "$ENV{ET_CACHE}" CACHE PATH "Cache of third-party sources and builds; empty: the user's cache folder")
+
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+# -O2 keeps the build short; the folders with hot loops ask for more themselves (et_library's OPTIMIZE).
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
+if(ET_SIZE_BUILD)
+  set(CMAKE_CXX_FLAGS_RELEASE "-Os -DNDEBUG")
+  set(CMAKE_C_FLAGS_RELEASE "-Os -DNDEBUG")
+  add_compile_options(-ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables)
+  add_link_options(-Wl,--gc-sections)
+endif()
+if(ET_STRIP_MESSAGES)
+  add_compile_definitions(ET_STRIP_MESSAGES=1)
+endif()
+
+# The baseline of every x86-64 machine since 2009. Wider instructions are chosen at run time, never with -march=native,
+# so that one binary runs everywhere and gives the same results on the same processor wherever it was built.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT CMAKE_CROSSCOMPILING)
+  add_compile_options(-march=x86-64-v2)
+endif()
+# A fused multiply-add where the source has none would make results depend on the compiler's target.
+add_compile_options(-ffp-contract=off)
+
+if(ET_SANITIZE)
+  add_compile_options(-fsanitize=${ET_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${ET_SANITIZE})
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1")  # assertions stay on
+  set(CMAKE_C_FLAGS_RELEASE "-O1")
+endif()
+
+find_program(ET_CCACHE ccache)
+mark_as_advanced(ET_CCACHE)
+if(ET_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ET_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${ET_CCACHE})
+endif()
+
+# The warnings of our own code; third-party headers come in as SYSTEM.
+set(ET_WARNINGS -Wall -Wextra)
+if(ET_WERROR)
+  list(APPEND ET_WARNINGS -Werror)
+endif()
+
+set(ET_GENERATED_DIR ${CMAKE_BINARY_DIR}/generated)
+file(MAKE_DIRECTORY ${ET_GENERATED_DIR})

@@ -1,0 +1,35 @@
+"""PyTorch models, exported with ``torch.export``, compiled into a small ``.pte`` file and run by a small C++ runtime.
+
+Public names are loaded on first use (PEP 562): importing this package imports neither torch nor numpy, and the names of
+the runtime work where torch is not installed. ``_EXPORTS`` is the one table of public names.
+
+Example:
+    >>> import executorch_py as et
+    >>> module = et.load("model.pte")  # doctest: +SKIP
+    >>> outputs = module(*inputs)  # doctest: +SKIP
+"""
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# module -> its public names, as the package gives them
+_EXPORTS: dict[str, tuple[str, ...]] = {}
+
+_HOME = {name: module for module, names in _EXPORTS.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
