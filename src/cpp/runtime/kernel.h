@@ -1,0 +1,153 @@
+/// Kernels: what an operator of a program runs, how it is described, and what it may ask of the runtime.
+///
+/// For: kernel libraries (kernels/*, backends/*/kernels, users' plug-ins) and the Method that binds them at load.
+/// Not for: delegates (runtime/backend.h).
+///
+/// A kernel is written as a plain function over unboxed arguments, in the order of its out-variant's schema:
+///
+///     Error relu_out(KernelContext& context, const Tensor& self, Tensor& out);
+///     const Kernel kKernels[] = {make_kernel<&relu_out>("aten::relu.out", kPriorityPortable)};
+///
+/// `make_kernel` derives the boxed wrapper and the signature from the function's type. The Method checks the arguments of
+/// each call against the signature once, at load; the wrapper then unpacks without checks.
+///
+/// A kernel with work to do at load (packing a constant weight, choosing a micro-kernel) is *stateful*: `prepare` looks at
+/// the arguments and returns NotSupported when this kernel does not fit them (the next best kernel is tried), or makes a
+/// state that `run` gets with every call and `destroy` frees.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "base/result.h"
+#include "runtime/evalue.h"
+#include "runtime/scalar.h"
+
+namespace et::threads {
+class ThreadPool;
+}
+
+namespace et::runtime {
+
+class MemoryAllocator;
+class SharedCache;
+
+/// State of the random operators of one Method: a counter-based generator (kernels/portable/random.h).
+struct RandomState {
+  uint64_t seed = 0;
+  uint64_t counter = 0;
+};
+
+/// What a running kernel may use. Lives for one call of Method::execute.
+class KernelContext {
+ public:
+  KernelContext(MemoryAllocator* temp_allocator, MemoryAllocator* data_allocator, threads::ThreadPool* pool,
+                RandomState* random, const volatile bool* cancelled)
+      : temp_allocator_(temp_allocator),
+        data_allocator_(data_allocator),
+        pool_(pool),
+        random_(random),
+        cancelled_(cancelled) {}
+
+  /// Memory until the end of this instruction. Errors: MemoryAllocationFailed.
+  Result<void*> allocate_temp(size_t nbytes, size_t alignment = 64);
+  /// Memory for a data-dependent output, until the method's next execution. Errors: MemoryAllocationFailed.
+  Result<void*> allocate_data(size_t nbytes, size_t alignment = 64);
+  /// The pool for parallel loops; nullptr = run on the calling thread (threads/parallel.h handles both).
+  threads::ThreadPool* pool() const { return pool_; }
+  RandomState& random() { return *random_; }
+  /// True when the caller asked to stop: long kernels look now and then and return Cancelled.
+  bool cancelled() const { return cancelled_ != nullptr && *cancelled_; }
+
+ private:
+  MemoryAllocator* temp_allocator_;
+  MemoryAllocator* data_allocator_;
+  threads::ThreadPool* pool_;
+  RandomState* random_;
+  const volatile bool* cancelled_;
+};
+
+/// What `prepare` may use. Lives during Method init.
+class PrepareContext {
+ public:
+  PrepareContext(MemoryAllocator* method_allocator, SharedCache* shared, threads::ThreadPool* pool)
+      : method_allocator_(method_allocator), shared_(shared), pool_(pool) {}
+
+  /// Memory that lives as long as the Method; never freed one by one. Errors: MemoryAllocationFailed.
+  Result<void*> allocate(size_t nbytes, size_t alignment = 16);
+  /// True when the tensor's bytes are a constant of the program (readable now, the same for ever).
+  bool is_constant(const EValue& value) const;
+  /// What is kept once for all methods of a Program (packed weights); may be nullptr on small targets.
+  SharedCache* shared() const { return shared_; }
+  threads::ThreadPool* pool() const { return pool_; }
+
+  /// Set by the Method: answers is_constant.
+  using IsConstant = bool (*)(const void* method, const EValue& value);
+  void set_constant_query(IsConstant query, const void* method) {
+    query_ = query;
+    method_ = method;
+  }
+
+ private:
+  MemoryAllocator* method_allocator_;
+  SharedCache* shared_;
+  threads::ThreadPool* pool_;
+  IsConstant query_ = nullptr;
+  const void* method_ = nullptr;
+};
+
+/// Higher wins among the kernels that fit.
+inline constexpr uint8_t kPriorityPortable = 0;
+inline constexpr uint8_t kPriorityOptimized = 50;
+inline constexpr uint8_t kPriorityLibrary = 100;  ///< kernels of a vendor's or third party's library
+inline constexpr uint8_t kPriorityUser = 200;     ///< a user's plug-in
+
+/// Runs a kernel. `args` are those of the instruction (outs and repeated return values included).
+using KernelRun = Error (*)(KernelContext& context, Span<EValue* const> args, void* state);
+/// Makes the state of one instruction, or says NotSupported. Sizes of dynamic tensors are at their upper bounds.
+using KernelPrepare = Error (*)(PrepareContext& context, Span<EValue* const> args, void** state);
+/// Frees what prepare made outside the Method's allocator.
+using KernelDestroy = void (*)(void* state);
+
+/// One kernel of a library's table. Plain data; names and signatures are string literals.
+struct Kernel {
+  const char* name;            ///< "aten::add.out": operator, and overload after a dot when it has one.
+  const char* signature;       ///< One letter an argument (see kernel_signature.h); nullptr = run checks its arguments.
+  KernelRun run;
+  KernelPrepare prepare = nullptr;
+  KernelDestroy destroy = nullptr;
+  uint8_t priority = kPriorityPortable;
+};
+
+/// The kernels a Method may use. Holds pointers to tables; the tables must outlive it.
+class KernelRegistry {
+ public:
+  static constexpr size_t kMaxTables = 32;
+
+  /// Adds a table. Errors: RegistrationExceedingMaxKernels when kMaxTables are in use.
+  /// Threads: not during a load; the Python Runtime locks.
+  Error add(Span<const Kernel> kernels);
+  /// Writes up to `out.size()` kernels called `name`, best priority first (equal priority: last added first), and
+  /// returns how many there are.
+  size_t find(std::string_view name, Span<const Kernel*> out) const;
+  /// True when at least one kernel has this name.
+  bool has(std::string_view name) const;
+  Span<const Span<const Kernel>> tables() const { return {tables_, count_}; }
+
+ private:
+  Span<const Kernel> tables_[kMaxTables];
+  size_t count_ = 0;
+};
+
+/// Gives `out` the sizes that a kernel computed.
+///
+/// Errors: InvalidArgument, naming both sides, when a static out has other sizes; OutOfResources when a bound is exceeded.
+/// Memory: an unbound tensor gets memory from the context's data allocator.
+Error resize_tensor(KernelContext& context, const Tensor& out, IntArrayRef sizes);
+
+}  // namespace et::runtime
+
+#include "runtime/unboxing.h"

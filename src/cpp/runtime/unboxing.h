@@ -1,0 +1,94 @@
+/// From boxed arguments to a kernel's C++ parameters, derived from the function's type.
+///
+/// For: `make_kernel` and nothing else. Included by kernel.h.
+///
+/// Signature letters, one a parameter after the context:
+///   T Tensor · t optional Tensor · i int · I optional int · d double · D optional double · b bool · B optional bool
+///   n Scalar · N optional Scalar · s string · S optional string · y ScalarType · Y optional ScalarType
+///   l int list · L optional int list · f double list · F optional double list · m bool list
+///   v tensor list · w list of optional tensors
+#pragma once
+
+#include "runtime/kernel.h"
+
+namespace et::runtime {
+
+/// True when a value with this tag may be passed for a parameter with this letter.
+bool signature_accepts(char letter, const EValue& value);
+
+namespace detail {
+
+template <typename T>
+struct Unbox;  // no such parameter type: see the list at the top of this file
+
+#define ET_UNBOX(type, letter_value, expression)                             \
+  template <>                                                                \
+  struct Unbox<type> {                                                       \
+    static constexpr char letter = letter_value;                             \
+    static type get(const EValue& v) { return expression; }                  \
+  };
+
+inline Scalar unbox_scalar(const EValue& v) {
+  return v.is_double() ? Scalar(v.to_double()) : v.is_bool() ? Scalar(v.to_bool()) : Scalar(v.to_int());
+}
+inline double unbox_double(const EValue& v) {
+  return v.is_double() ? v.to_double() : v.is_bool() ? static_cast<double>(v.to_bool()) : static_cast<double>(v.to_int());
+}
+inline int64_t unbox_int(const EValue& v) { return v.is_bool() ? static_cast<int64_t>(v.to_bool()) : v.to_int(); }
+
+ET_UNBOX(Tensor, 'T', v.to_tensor())
+ET_UNBOX(std::optional<Tensor>, 't', v.is_none() ? std::nullopt : std::optional<Tensor>(v.to_tensor()))
+ET_UNBOX(int64_t, 'i', unbox_int(v))
+ET_UNBOX(std::optional<int64_t>, 'I', v.is_none() ? std::nullopt : std::optional<int64_t>(unbox_int(v)))
+ET_UNBOX(double, 'd', unbox_double(v))
+ET_UNBOX(std::optional<double>, 'D', v.is_none() ? std::nullopt : std::optional<double>(unbox_double(v)))
+ET_UNBOX(bool, 'b', v.is_bool() ? v.to_bool() : v.to_int() != 0)
+ET_UNBOX(std::optional<bool>, 'B', v.is_none() ? std::nullopt : std::optional<bool>(v.to_bool()))
+ET_UNBOX(Scalar, 'n', unbox_scalar(v))
+ET_UNBOX(std::optional<Scalar>, 'N', v.is_none() ? std::nullopt : std::optional<Scalar>(unbox_scalar(v)))
+ET_UNBOX(std::string_view, 's', v.to_string_view())
+ET_UNBOX(std::optional<std::string_view>, 'S',
+         v.is_none() ? std::nullopt : std::optional<std::string_view>(v.to_string_view()))
+ET_UNBOX(ScalarType, 'y', static_cast<ScalarType>(v.to_int()))
+ET_UNBOX(std::optional<ScalarType>, 'Y',
+         v.is_none() ? std::nullopt : std::optional<ScalarType>(static_cast<ScalarType>(v.to_int())))
+ET_UNBOX(IntArrayRef, 'l', v.to_int_list())
+ET_UNBOX(std::optional<IntArrayRef>, 'L', v.is_none() ? std::nullopt : std::optional<IntArrayRef>(v.to_int_list()))
+ET_UNBOX(Span<const double>, 'f', v.to_double_list())
+ET_UNBOX(std::optional<Span<const double>>, 'F',
+         v.is_none() ? std::nullopt : std::optional<Span<const double>>(v.to_double_list()))
+ET_UNBOX(Span<const bool>, 'm', v.to_bool_list())
+ET_UNBOX(Span<const Tensor>, 'v', v.to_tensor_list())
+ET_UNBOX(Span<const std::optional<Tensor>>, 'w', v.to_optional_tensor_list())
+#undef ET_UNBOX
+
+template <auto Function, typename Type = decltype(Function)>
+struct Boxed;
+
+template <auto Function, typename... Args>
+struct Boxed<Function, Error (*)(KernelContext&, Args...)> {
+  static constexpr char signature[sizeof...(Args) + 1] = {Unbox<std::decay_t<Args>>::letter..., '\0'};
+
+  static Error run(KernelContext& context, Span<EValue* const> args, void*) {
+    return call(context, args.data(), std::index_sequence_for<Args...>{});
+  }
+
+ private:
+  template <size_t... I>
+  static Error call(KernelContext& context, EValue* const* args, std::index_sequence<I...>) {
+    // A parameter `Tensor&` binds to a named copy of the handle, so that kernels can be written as in ATen.
+    std::tuple<std::decay_t<Args>...> values{Unbox<std::decay_t<Args>>::get(*args[I])...};
+    return Function(context, static_cast<Args>(std::get<I>(values))...);
+  }
+};
+
+}  // namespace detail
+
+/// The table entry of a stateless kernel: `Function` is Error(KernelContext&, parameters of the out-variant's schema…).
+template <auto Function>
+constexpr Kernel make_kernel(const char* name, uint8_t priority = kPriorityPortable) {
+  using Boxed = detail::Boxed<Function>;
+  return Kernel{name, Boxed::signature, &Boxed::run, nullptr, nullptr, priority};
+}
+
+}  // namespace et::runtime
