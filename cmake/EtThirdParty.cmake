@@ -1,4 +1,5 @@
-# Third-party libraries as imported targets: et_third_party::flatbuffers, and GTest::gtest_main for tests.
+# Third-party libraries as imported targets, et_third_party::{flatbuffers,pthreadpool,hwy,xnnpack,cpuinfo}, and
+# GTest::gtest_main for tests. Where they come from and what they must hash to: tools/provision.py, tools/third_party.txt.
 include_guard(GLOBAL)
 
 set(Python_FIND_VIRTUALENV FIRST)
@@ -23,6 +24,70 @@ file(CREATE_LINK ${ET_FLATBUFFERS_INCLUDE}/flatbuffers ${CMAKE_BINARY_DIR}/third
 add_library(et_flatbuffers INTERFACE)
 add_library(et_third_party::flatbuffers ALIAS et_flatbuffers)
 target_include_directories(et_flatbuffers SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/third_party/flatbuffers)
+
+# et_provision(<component> <variable>): the prefix of a library that tools/provision.py fetches and builds once, into a
+# cache shared by all build trees.
+function(et_provision component variable)
+  set(environment PATH=${ET_PYTHON_PREFIX}/bin:$ENV{PATH})
+  if(ET_CACHE)
+    list(APPEND environment ET_CACHE=${ET_CACHE})
+  endif()
+  set(options --cc ${CMAKE_C_COMPILER} --cxx ${CMAKE_CXX_COMPILER})
+  if(ET_SANITIZE)
+    list(APPEND options --sanitize ${ET_SANITIZE})
+  endif()
+  if(ET_XNNPACK_SOURCE)
+    list(APPEND options --source ${ET_XNNPACK_SOURCE})
+  endif()
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env ${environment}
+            ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/provision.py build ${component} ${options}
+    OUTPUT_VARIABLE output OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${component} is not to be had; what to do stands above")
+  endif()
+  string(REGEX REPLACE "^${component}=" "" output "${output}")
+  set(${variable} ${output} PARENT_SCOPE)
+endfunction()
+
+function(_et_import name kind file include)
+  add_library(et_third_party::${name} ${kind} IMPORTED GLOBAL)
+  set_target_properties(et_third_party::${name} PROPERTIES IMPORTED_LOCATION ${file} INTERFACE_INCLUDE_DIRECTORIES ${include})
+endfunction()
+
+find_package(Threads REQUIRED)
+
+# et_third_party::pthreadpool: what src/cpp/threads stands on. A build for a machine without threads leaves it out.
+if(ET_BUILD_THREADS)
+  et_provision(pthreadpool prefix)
+  _et_import(pthreadpool STATIC ${prefix}/lib/libpthreadpool.a ${prefix}/include)
+  target_link_libraries(et_third_party::pthreadpool INTERFACE Threads::Threads)
+endif()
+
+# et_third_party::hwy: SIMD with run-time dispatch, for src/cpp/kernels/optimized only.
+if(ET_BUILD_OPTIMIZED)
+  et_provision(hwy prefix)
+  _et_import(hwy STATIC ${prefix}/lib/libhwy.a ${prefix}/include)
+  target_compile_definitions(et_third_party::hwy INTERFACE HWY_STATIC_DEFINE)
+endif()
+
+# et_need_xnnpack(): makes et_third_party::xnnpack. Called by the backend that uses it, so that a build without that
+# backend neither fetches nor builds it.
+function(et_need_xnnpack)
+  if(TARGET et_third_party::xnnpack)
+    return()
+  endif()
+  et_provision(xnnpack prefix)
+  file(GLOB cpuinfo ${prefix}/lib/libcpuinfo.so.0 ${prefix}/lib/libcpuinfo.a)
+  _et_import(cpuinfo UNKNOWN ${cpuinfo} ${prefix}/include)
+  _et_import(xnnpack_microkernels STATIC ${prefix}/lib/libmicrokernels-prod.a ${prefix}/include)
+  _et_import(xnnpack STATIC ${prefix}/lib/libXNNPACK.a ${prefix}/include)
+  target_link_libraries(et_third_party::xnnpack INTERFACE
+    et_third_party::xnnpack_microkernels et_third_party::pthreadpool et_third_party::cpuinfo m)
+  if(ET_BUILD_PYTHON AND cpuinfo MATCHES "[.]so")  # stands beside the extension module in the wheel
+    install(FILES ${cpuinfo} DESTINATION executorch_py COMPONENT python)
+  endif()
+endfunction()
 
 if(ET_BUILD_TESTS)
   find_package(GTest REQUIRED)
