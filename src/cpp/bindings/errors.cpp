@@ -1,0 +1,173 @@
+#include "bindings/errors.h"
+
+#include <deque>
+#include <mutex>
+
+#include "base/log.h"
+
+namespace py = pybind11;
+
+namespace et::bindings {
+namespace {
+
+/// A line for Python's logging, kept until a thread that holds the GIL flushes it.
+struct LogLine {
+  LogLevel level;
+  std::string file;
+  int line;
+  std::string text;
+};
+
+/// Lines wait here because the hook may run on a thread without the GIL, where taking it could deadlock with a caller
+/// that waits for that thread. Bounded: a program that logs without end loses its oldest lines, not its memory.
+constexpr size_t kMaxQueuedLines = 1024;
+
+struct LogQueue {
+  std::mutex mutex;
+  std::deque<LogLine> lines;
+  LogLevel lowest = LogLevel::kWarning;
+};
+
+/// Never destroyed: worker threads may log while the process exits.
+LogQueue& queue() {
+  static LogQueue* const instance = new LogQueue;
+  return *instance;
+}
+
+thread_local std::string t_last_message;
+
+void on_log(LogLevel level, const char* file, int line, const char* message, size_t length) {
+  if (level == LogLevel::kError) {
+    t_last_message.assign(message, length);
+    return;  // it travels in the exception; logging it as well would say everything twice
+  }
+  LogQueue& lines = queue();
+  const std::lock_guard<std::mutex> lock(lines.mutex);
+  if (level < lines.lowest) {
+    return;
+  }
+  if (lines.lines.size() == kMaxQueuedLines) {
+    lines.lines.pop_front();
+  }
+  lines.lines.push_back({level, file, line, std::string(message, length)});
+}
+
+/// Python objects of this module. Leaked on purpose: they must not be destroyed after the interpreter.
+struct PythonHooks {
+  py::object factory = py::none();
+  py::object log_handler = py::none();
+};
+PythonHooks& hooks() {
+  static PythonHooks* const instance = new PythonHooks;
+  return *instance;
+}
+
+const char* meaning(Error error) {
+  switch (error) {
+#define ET_ERROR(name, value, python_class, text) \
+  case Error::name:                               \
+    return text;
+#include "base/error_codes.def"
+#undef ET_ERROR
+  }
+  return "unknown error";
+}
+
+py::dict to_python(const Diagnostic& diagnostic) {
+  py::dict out;
+  out["code"] = static_cast<int>(diagnostic.code);
+  out["message"] = diagnostic.message;
+  const std::pair<const char*, const std::string*> texts[] = {
+      {"method", &diagnostic.method},           {"op", &diagnostic.op},     {"node", &diagnostic.node},
+      {"module_path", &diagnostic.module_path}, {"file", &diagnostic.file},
+  };
+  for (const auto& [key, text] : texts) {
+    out[key] = text->empty() ? py::object(py::none()) : py::object(py::str(*text));
+  }
+  out["line"] = diagnostic.line > 0 ? py::object(py::int_(diagnostic.line)) : py::object(py::none());
+  out["instruction"] = diagnostic.instruction >= 0 ? py::object(py::int_(diagnostic.instruction)) : py::object(py::none());
+  return out;
+}
+
+void set_python_error(const CoreError& error) {
+  const py::object& factory = hooks().factory;
+  if (factory.is_none()) {
+    py::set_error(PyExc_RuntimeError, (std::string(to_string(error.code())) + ": " + error.message()).c_str());
+    return;
+  }
+  py::list diagnostics;
+  for (const Diagnostic& diagnostic : error.diagnostics()) {
+    diagnostics.append(to_python(diagnostic));
+  }
+  const py::object exception = factory(static_cast<int>(error.code()), error.message(), diagnostics);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+}
+
+/// Gives the queued lines to the handler. Called with the GIL.
+void flush_log() {
+  std::deque<LogLine> lines;
+  {
+    const std::lock_guard<std::mutex> lock(queue().mutex);
+    lines.swap(queue().lines);
+  }
+  const py::object handler = hooks().log_handler;
+  if (handler.is_none()) {
+    return;
+  }
+  for (const LogLine& line : lines) {
+    handler(static_cast<int>(line.level), line.file, line.line, line.text);
+  }
+}
+
+py::list error_codes() {
+  py::list codes;
+#define ET_ERROR(name, value, python_class, text) codes.append(py::make_tuple(#name, value, #python_class, text));
+#include "base/error_codes.def"
+#undef ET_ERROR
+  return codes;
+}
+
+}  // namespace
+
+const std::string& last_message() { return t_last_message; }
+void clear_last_message() { t_last_message.clear(); }
+
+void check(Error error, std::vector<Diagnostic> diagnostics) {
+  if (error == Error::Ok) {
+    return;
+  }
+  std::string message = std::exchange(t_last_message, {});
+  if (message.empty()) {
+    message = diagnostics.empty() ? meaning(error) : diagnostics.front().message;
+  }
+  throw CoreError(error, std::move(message), std::move(diagnostics));
+}
+
+void init_errors(py::module_& module) {
+  set_log_hook(&on_log);
+  py::register_exception_translator([](std::exception_ptr pointer) {
+    try {
+      if (pointer) {
+        std::rethrow_exception(pointer);
+      }
+    } catch (const CoreError& error) {
+      set_python_error(error);
+    }
+  });
+  module.def("error_codes", &error_codes, "[(name, value, python_class, meaning)] of every error code");
+  module.def(
+      "set_exception_factory", [](py::object factory) { hooks().factory = std::move(factory); }, py::arg("factory"),
+      "factory(code, message, diagnostics) makes the exceptions that this module raises; None: RuntimeError");
+  module.def(
+      "set_log_handler",
+      [](py::object handler, int lowest) {
+        hooks().log_handler = std::move(handler);
+        const std::lock_guard<std::mutex> lock(queue().mutex);
+        queue().lowest = static_cast<LogLevel>(lowest);
+      },
+      py::arg("handler"), py::arg("lowest") = static_cast<int>(LogLevel::kWarning),
+      "handler(level, file, line, text) gets the lines from `lowest` (0 debug .. 3 error) up, when flush_log runs");
+  module.def("flush_log", &flush_log, "Hands the lines that wait to the handler");
+}
+
+}  // namespace et::bindings

@@ -1,0 +1,76 @@
+/// The one place where an Error becomes a Python exception.
+///
+/// For: every binding. Core code returns `Error` or `Result<T>`; a binding passes it to `check` or `unwrap`, which throw a
+/// CoreError, and pybind11 hands that to the translator in errors.cpp. The Python classes live in executorch_py/errors.py,
+/// which registers a factory when it is imported:
+///
+///     _core.set_exception_factory(make_exception)
+///     make_exception(code: int, message: str, diagnostics: list[dict]) -> BaseException
+///
+/// Without a factory (somebody imports _core alone) the exception is a RuntimeError with the same text.
+/// The message is what the caller gives, or else the last line that this thread sent to the log hook: the text that came
+/// with the error (base/log.h).
+///
+/// Place: bindings only; nothing below knows Python.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace et::bindings {
+
+/// One thing that is wrong, and where. Empty fields and negative numbers mean "not known".
+struct Diagnostic {
+  Error code = Error::Internal;
+  std::string message;      ///< one sentence, and what to do
+  std::string method;       ///< name of the method
+  std::string op;           ///< operator of the node or instruction
+  std::string node;         ///< name in fx or in the IR
+  std::string module_path;  ///< "layers.0.attention"
+  std::string file;         ///< Python source of the user
+  int32_t line = 0;         ///< 0 = unknown
+  int64_t instruction = -1; ///< index in the method's chain
+};
+
+/// An Error on its way to Python.
+class CoreError : public std::exception {
+ public:
+  CoreError(Error code, std::string message, std::vector<Diagnostic> diagnostics = {})
+      : code_(code), message_(std::move(message)), diagnostics_(std::move(diagnostics)) {}
+
+  Error code() const { return code_; }
+  const std::string& message() const { return message_; }
+  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  Error code_;
+  std::string message_;
+  std::vector<Diagnostic> diagnostics_;
+};
+
+/// The last error line that this thread sent to the log hook since `clear_last_message`; empty when there is none.
+const std::string& last_message();
+void clear_last_message();
+
+/// Throws CoreError with `last_message()` (or the code's meaning) unless `error` is Ok.
+void check(Error error, std::vector<Diagnostic> diagnostics = {});
+
+/// The value of `result`, or CoreError.
+template <typename T>
+T unwrap(Result<T>&& result) {
+  check(result.error());
+  return std::move(result.get());
+}
+
+/// Installs the log hook and the translator; defines `error_codes()`, `set_exception_factory(factory)`,
+/// `set_log_handler(handler)` and `flush_log()`.
+void init_errors(pybind11::module_& module);
+
+}  // namespace et::bindings

@@ -1,0 +1,10 @@
+/// The extension module `executorch_py._core`: one init function a topic, each in its own file.
+#include <pybind11/pybind11.h>
+
+#include "bindings/errors.h"
+#include "bindings/topics.h"
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "C++ core of executorch_py: the compiler's back half and the runtime.";
+  et::bindings::init_errors(module);
+}

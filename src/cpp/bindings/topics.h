@@ -1,0 +1,10 @@
+/// What the extension module is made of: a function for each topic, defined in the file of the same name.
+///
+/// To add a topic: a file `<topic>.cpp`, a line here, a line in module.cpp, a line in CMakeLists.txt.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace et::bindings {
+
+}  // namespace et::bindings
