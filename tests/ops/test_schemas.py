@@ -1,0 +1,97 @@
+"""The operator table agrees with PyTorch, with a full YAML parser and with the rules of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import ops_yaml  # noqa: E402
+
+TABLE = ROOT / "src/cpp/ops/ops.yaml"
+OPS = ops_yaml.read_table(TABLE)
+SCHEMAS = [s for op in OPS for s in (op.schema, op.out) if s and s.name.startswith("aten::")]
+
+
+def torch_overload(name: str):
+    """The OpOverload called `name` ("aten::add.Tensor")."""
+    namespace, rest = name.split("::")
+    base, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: s.name)
+def test_schema_equals_torchs(schema: ops_yaml.Schema) -> None:
+    theirs = torch_overload(schema.name)._schema
+    assert schema.text == str(theirs)
+    assert [a.name for a in schema.arguments] == [a.name for a in theirs.arguments]
+    assert [a.kwarg_only for a in schema.arguments] == [a.kwarg_only for a in theirs.arguments]
+    assert [a.is_out for a in schema.arguments] == [a.is_out for a in theirs.arguments]
+    assert [a.default is not None for a in schema.arguments] == [a.has_default_value() for a in theirs.arguments]
+    assert len(schema.returns) == len(theirs.returns)
+
+
+def test_every_core_aten_operator_is_listed() -> None:
+    names = {op.schema.name for op in OPS} | {op.out.name for op in OPS if op.out}
+    missing = []
+    for packet in dir(torch.ops.aten):
+        overloads = getattr(getattr(torch.ops.aten, packet), "overloads", list)()
+        for overload in overloads:
+            op = getattr(getattr(torch.ops.aten, packet), overload)
+            name = f"aten::{packet}" + ("" if overload == "default" else f".{overload}")
+            if torch.Tag.core in op.tags and name not in names:
+                missing.append(name)
+    assert not missing
+
+
+def test_core_tag_is_torchs() -> None:
+    for op in OPS:
+        if op.schema.name.startswith("aten::"):
+            assert ("core" in op.tags) == (torch.Tag.core in torch_overload(op.schema.name).tags), op.schema.name
+
+
+def test_a_full_yaml_parser_reads_the_same() -> None:
+    yaml = pytest.importorskip("yaml")
+    text = TABLE.read_text(encoding="utf-8")
+    ours = [{k: v for k, v in entry.items() if k != "line"} for entry in ops_yaml.read_yaml(text)]
+    assert ours == yaml.safe_load(text)
+
+
+def test_out_arguments_are_the_functional_ones() -> None:
+    """The emitter matches arguments by name: what an out variant has beyond the functional form has a default."""
+    for op in OPS:
+        if not op.out:
+            continue
+        functional = {a.name for a in op.schema.arguments}
+        for a in op.out.arguments:
+            assert a.name in functional or a.is_out or a.default is not None, (op.schema.name, a.name)
+        assert len(op.schema.returns) == sum(a.is_out for a in op.out.arguments), op.schema.name
+
+
+def test_published_kernels_are_listed() -> None:
+    published = set((TABLE.parent / "published_ops.txt").read_text(encoding="utf-8").split())
+    kernels = {op.kernel_schema.name for op in OPS}
+    assert not {p for p in published if not p.startswith("executorch_prim::")} - kernels
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- schema: \"aten::f(Tensor a) -> Tensor\"\n  colour: red", "unknown key colour"),
+        ("- schema: \"aten::f(Tensor a) -> Tensor\"\n  dtypes: [f33]", "unknown dtype f33"),
+        ("- schema: \"aten::f(Tensor a) -> Tensor\"\n  tags: [nice]", "unknown tag nice"),
+        ("- schema: \"aten::f(Quaternion a) -> Tensor\"", "no signature letter for the type 'Quaternion'"),
+        ("- schema: \"aten::f(Tensor a)\"", "not an operator schema"),
+        ("- schema: \"aten::f(Tensor a) -> Tensor\"\n  schema: again", "'schema' twice"),
+        ("  schema: x", "an entry begins with"),
+    ],
+)
+def test_a_bad_table_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "ops.yaml"
+    path.write_text(text)
+    with pytest.raises(ops_yaml.TableError, match=message):
+        ops_yaml.read_table(path)

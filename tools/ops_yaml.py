@@ -1,0 +1,253 @@
+"""Reads the operator table (src/cpp/ops/ops.yaml and tables in the same format of backends and users).
+
+For: tools/gen_tables.py and the tests. Uses the standard library only, because it runs at configure time on machines
+that have nothing but Python: the table keeps to a small part of YAML, which `read_yaml` parses strictly (a test checks
+that a full YAML parser reads the same). Not for: general YAML.
+
+Example:
+    >>> op = parse_schema("aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)")
+    >>> op.name, [a.letter for a in op.arguments], kernel_function(op.name)
+    ('aten::add.out', ['T', 'T', 'n', 'T'], 'add_out')
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# The element types a kernel may be built for, in the order of the tables; value = PyTorch's ScalarType.
+DTYPES = {
+    "u8": 0, "i8": 1, "i16": 2, "i32": 3, "i64": 4, "f16": 5, "f32": 6, "f64": 7, "c64": 9, "c128": 10, "bool": 11,
+    "bf16": 15, "u16": 27, "u32": 28, "u64": 29,
+}  # fmt: skip
+
+# Short names for sets of element types that many operators share.
+DTYPE_GROUPS = {
+    "any": ["bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"],
+    "real": ["u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"],
+    "float": ["f16", "bf16", "f32", "f64"],
+    "integral": ["u8", "i8", "i16", "i32", "i64"],
+    "integral_bool": ["bool", "u8", "i8", "i16", "i32", "i64"],
+    "complex": ["c64", "c128"],
+}
+
+# What an operator is, beyond its schema. C++: ops::Tag in ops/op_table.h, in this order.
+TAGS = [
+    "core",  # member of Core ATen
+    "pointwise",  # each output element depends on the input elements at its (broadcast) position only
+    "reduction",  # an output element depends on many input elements
+    "view",  # the functional form returns an alias of its first argument; lowered to the copying out variant
+    "mutates",  # writes one of its arguments
+    "random",  # draws from the generator: two equal calls differ
+    "data_dependent",  # output sizes depend on the values of the inputs
+    "symbolic",  # computes numbers, not tensors; run by kernels/prim
+    "fused",  # our own operator, made by a pass or kept whole by the importer
+]
+
+# Schema type → signature letter of a required and of an optional argument (see runtime/unboxing.h). A file holds None for
+# a Generator, Layout or Device.
+_LETTERS = {
+    "Tensor": "Tt", "int": "iI", "SymInt": "iI", "float": "dD", "bool": "bB", "Scalar": "nN", "str": "sS",
+    "ScalarType": "yY", "Generator": "iI", "Layout": "iI", "MemoryFormat": "iI", "Device": "iI", "SymBool": "bB", "SymFloat": "dD",
+    "int[]": "lL", "SymInt[]": "lL", "float[]": "fF", "bool[]": "m?", "Tensor[]": "v?", "Tensor?[]": "w?",
+}  # fmt: skip
+
+
+class TableError(ValueError):
+    """The table is not well formed; the message names the line or the operator."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of a schema."""
+
+    name: str
+    type: str  # as written, without the alias annotation: "SymInt[2]", "Tensor?"
+    letter: str  # signature letter, as in runtime/unboxing.h
+    default: str | None  # as written, None when the argument is required
+    kwarg_only: bool
+    mutated: bool  # has an annotation with "!"
+    is_out: bool  # mutated and keyword-only: an output of an out variant
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A parsed operator schema."""
+
+    text: str
+    name: str  # with namespace, and overload after a dot when there is one
+    arguments: tuple[Argument, ...]
+    returns: tuple[str, ...]  # types, without names
+
+
+@dataclass
+class Op:
+    """One entry of the table."""
+
+    schema: Schema
+    out: Schema | None = None
+    kernel: str | None = None  # file in kernels/portable
+    dtypes: tuple[str, ...] = ()
+    tags: frozenset[str] = frozenset()
+    in_place: tuple[str, ...] = ()  # tensor arguments whose memory the output may reuse
+    notes: str = ""
+    line: int = field(default=0, compare=False)
+
+    @property
+    def kernel_schema(self) -> Schema:
+        """The schema a kernel implements: the out variant, or the operator itself when it has none."""
+        return self.out or self.schema
+
+
+def _split_top_level(text: str) -> list[str]:
+    """Splits at commas that are not inside brackets or quotes."""
+    parts, depth, quote, start = [], 0, "", 0
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "\"'":
+            quote = c
+        elif c in "([":
+            depth += 1
+        elif c in ")]":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    parts.append(text[start:].strip())
+    return [p for p in parts if p]
+
+
+def _letter(type_text: str) -> str:
+    base = re.sub(r"\[\d+\]", "[]", type_text)
+    optional = base.endswith("?")
+    letters = _LETTERS.get(base[:-1] if optional else base)
+    if letters is None or letters[optional] == "?":
+        raise TableError(f"no signature letter for the type '{type_text}'")
+    return letters[optional]
+
+
+def parse_schema(text: str) -> Schema:
+    """Parses `ns::name.overload(arguments) -> returns`.
+
+    Raises:
+        TableError: The text is not a schema, or has a type that kernels cannot take.
+    """
+    match = re.fullmatch(r"(\w+::\w+(?:\.\w+)?)\((.*)\) -> (.+)", text)
+    if not match:
+        raise TableError(f"not an operator schema: {text!r}")
+    name, arguments_text, returns_text = match.groups()
+    arguments: list[Argument] = []
+    kwarg_only = False
+    for part in _split_top_level(arguments_text):
+        if part == "*":
+            kwarg_only = True
+            continue
+        declaration, _, default = part.partition("=")
+        type_text, _, argument_name = declaration.rpartition(" ")
+        mutated = "!" in type_text
+        type_text = re.sub(r"\([^)]*\)", "", type_text)
+        try:
+            letter = _letter(type_text)
+        except TableError as error:
+            raise TableError(f"{name}: {error}") from None
+        arguments.append(
+            Argument(argument_name, type_text, letter, default or None, kwarg_only, mutated, mutated and kwarg_only)
+        )
+    if returns_text.startswith("("):
+        items = _split_top_level(returns_text[1:-1])
+    else:
+        items = [returns_text]
+    returns = tuple(re.sub(r"\([^)]*\)", "", item).split(" ")[0] for item in items)
+    return Schema(text, name, tuple(arguments), returns)
+
+
+def kernel_function(name: str) -> str:
+    """The C++ function of a kernel: `aten::_softmax.out` → `softmax_out`, `aten::eq.Scalar_out` → `eq_scalar_out`."""
+    base, _, overload = name.split("::")[1].partition(".")
+    return base.lstrip("_") + (f"_{overload.lower()}" if overload else "")
+
+
+def _scalar(text: str, line: int) -> str | list[str]:
+    if text.startswith("["):
+        if not text.endswith("]"):
+            raise TableError(f"line {line}: a list must end on its line")
+        return [item.strip() for item in text[1:-1].split(",") if item.strip()]
+    if text.startswith('"'):
+        if len(text) < 2 or not text.endswith('"'):
+            raise TableError(f"line {line}: a quoted text must end on its line")
+        return text[1:-1].replace('\\"', '"')
+    if any(c in text for c in "\"'{}[]#&*!|>%@`") or ": " in text:
+        raise TableError(f"line {line}: put {text!r} in double quotes")
+    return text
+
+
+def read_yaml(text: str) -> list[dict]:
+    """Parses a list of flat mappings: `- key: value` and `  key: value` lines, comments, `[a, b]` lists, "texts"."""
+    entries: list[dict] = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        if not raw.strip() or raw.lstrip().startswith("#"):
+            continue
+        match = re.fullmatch(r"(- |  )(\w+): (.+?)\s*", raw)
+        if not match:
+            raise TableError(f"line {number}: expected '- key: value' or '  key: value', got {raw!r}")
+        lead, key, value = match.groups()
+        if lead == "- ":
+            entries.append({"line": number})
+        elif not entries:
+            raise TableError(f"line {number}: an entry begins with '- '")
+        if key in entries[-1]:
+            raise TableError(f"line {number}: '{key}' twice in one entry")
+        entries[-1][key] = _scalar(value, number)
+    return entries
+
+
+_KEYS = {"line", "schema", "out", "kernel", "dtypes", "tags", "in_place", "notes"}
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def _make_op(entry: dict) -> Op:
+    where = f"line {entry['line']}"
+    unknown = set(entry) - _KEYS
+    if unknown:
+        raise TableError(f"{where}: unknown key {', '.join(sorted(unknown))}")
+    schema = parse_schema(entry["schema"])
+    out = parse_schema(entry["out"]) if "out" in entry else None
+    dtypes: list[str] = []
+    for item in _as_list(entry.get("dtypes", [])):
+        dtypes += DTYPE_GROUPS.get(item, [item])
+    tags = frozenset(_as_list(entry.get("tags", [])))
+    for what, bad in (("dtype", set(dtypes) - set(DTYPES)), ("tag", tags - set(TAGS))):
+        if bad:
+            raise TableError(f"{where}: unknown {what} {', '.join(sorted(bad))} of {schema.name}")
+    if out and not any(a.is_out for a in out.arguments):
+        raise TableError(f"{where}: {out.name} has no output argument")
+    if "in_place" in entry:
+        in_place = _as_list(entry["in_place"])
+    elif "pointwise" in tags and out:
+        in_place = [a.name for a in out.arguments if a.letter in "Tt" and not a.is_out]
+    else:
+        in_place = []
+    names = {a.name for a in (out or schema).arguments}
+    if set(in_place) - names:
+        raise TableError(f"{where}: in_place names no argument of {schema.name}: {in_place}")
+    return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place),
+              entry.get("notes", ""), entry["line"])  # fmt: skip
+
+
+def read_table(path: Path) -> list[Op]:
+    """Reads and checks a table. Raises TableError that names the file and the line."""
+    try:
+        ops = [_make_op(entry) for entry in read_yaml(path.read_text(encoding="utf-8"))]
+        seen: dict[str, int] = {}
+        for op in ops:
+            if op.schema.name in seen:
+                raise TableError(f"line {op.line}: {op.schema.name} is on line {seen[op.schema.name]} already")
+            seen[op.schema.name] = op.line
+    except TableError as error:
+        raise TableError(f"{path.name}: {error}") from None
+    return ops
