@@ -86,7 +86,17 @@ class EValue {
   std::string_view to_string_view() const { return ET_DCHECK(is_string()), *payload_.string; }
   Span<const double> to_double_list() const { return ET_DCHECK(is_double_list()), *payload_.double_list; }
   Span<const bool> to_bool_list() const { return ET_DCHECK(is_bool_list()), *payload_.bool_list; }
-  /// Reads the items into the list's cache and returns it. An item must be an Int.
+  /// A number of any kind (Int, Bool or Double) as the kind that is asked for. Doubles outside the range of int64 give
+  /// its nearest end, NaN gives 0: the kinds of computed numbers are only known when they have been computed.
+  bool is_number() const { return is_int() || is_bool() || is_double(); }
+  int64_t number_as_int() const;
+  double number_as_double() const {
+    return is_double() ? payload_.double_value : static_cast<double>(is_bool() ? payload_.bool_value : payload_.int_value);
+  }
+  bool number_as_bool() const {
+    return is_bool() ? payload_.bool_value : is_double() ? payload_.double_value != 0 : payload_.int_value != 0;
+  }
+  /// Reads the items into the list's cache and returns it. An item is a number.
   Span<const int64_t> to_int_list() const;
   Span<const Tensor> to_tensor_list() const;
   Span<const std::optional<Tensor>> to_optional_tensor_list() const;

@@ -16,6 +16,7 @@
 /// state that `run` gets with every call and `destroy` frees.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -45,7 +46,7 @@ struct RandomState {
 class KernelContext {
  public:
   KernelContext(MemoryAllocator* temp_allocator, MemoryAllocator* data_allocator, threads::ThreadPool* pool,
-                RandomState* random, const volatile bool* cancelled)
+                RandomState* random, const std::atomic<bool>* cancelled)
       : temp_allocator_(temp_allocator),
         data_allocator_(data_allocator),
         pool_(pool),
@@ -59,15 +60,18 @@ class KernelContext {
   /// The pool for parallel loops; nullptr = run on the calling thread (threads/parallel.h handles both).
   threads::ThreadPool* pool() const { return pool_; }
   RandomState& random() { return *random_; }
+  /// Gives temporary memory back. Called by the Method after each instruction.
+  void reset_temp();
   /// True when the caller asked to stop: long kernels look now and then and return Cancelled.
-  bool cancelled() const { return cancelled_ != nullptr && *cancelled_; }
+  bool cancelled() const { return cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed); }
 
  private:
   MemoryAllocator* temp_allocator_;
   MemoryAllocator* data_allocator_;
   threads::ThreadPool* pool_;
   RandomState* random_;
-  const volatile bool* cancelled_;
+  const std::atomic<bool>* cancelled_;
+  bool temp_used_ = false;
 };
 
 /// What `prepare` may use. Lives during Method init.
@@ -115,7 +119,7 @@ using KernelDestroy = void (*)(void* state);
 /// One kernel of a library's table. Plain data; names and signatures are string literals.
 struct Kernel {
   const char* name;            ///< "aten::add.out": operator, and overload after a dot when it has one.
-  const char* signature;       ///< One letter an argument (see kernel_signature.h); nullptr = run checks its arguments.
+  const char* signature;       ///< One letter an argument (see unboxing.h); nullptr = run checks its arguments.
   KernelRun run;
   KernelPrepare prepare = nullptr;
   KernelDestroy destroy = nullptr;

@@ -28,7 +28,7 @@ inline constexpr size_t kMaxRank = 16;
 enum class TensorShapeDynamism : uint8_t {
   kStatic = 0,        ///< Never.
   kDynamicBound = 1,  ///< Up to the sizes planned for (memory is set aside for the bound).
-  kDynamicUnbound = 2 ///< Data-dependent; memory comes from the method's allocator when it is known.
+  kDynamicUnbound = 2,  ///< Data-dependent; memory comes from the method's allocator when it is known.
 };
 
 inline namespace lean {
@@ -52,6 +52,9 @@ class TensorImpl {
   size_t capacity() const { return capacity_; }
   TensorShapeDynamism dynamism() const { return dynamism_; }
   void* data() const { return data_; }
+  /// True for constants of a program and views of them: an operator must not write here.
+  bool read_only() const { return read_only_; }
+  void set_read_only(bool read_only) { read_only_ = read_only; }
 
   /// Points the tensor at other memory of at least `capacity` bytes. Nothing is copied or freed.
   void set_data(void* data, size_t capacity) {
@@ -74,6 +77,7 @@ class TensorImpl {
   uint8_t dim_ = 0;
   ScalarType dtype_ = ScalarType::Byte;
   TensorShapeDynamism dynamism_ = TensorShapeDynamism::kStatic;
+  bool read_only_ = false;
 };
 
 /// A handle to a TensorImpl; copying it copies the pointer. A default-made handle is undefined.

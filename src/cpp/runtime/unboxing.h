@@ -3,7 +3,7 @@
 /// For: `make_kernel` and nothing else. Included by kernel.h.
 ///
 /// Signature letters, one a parameter after the context:
-///   T Tensor · t optional Tensor · i int · I optional int · d double · D optional double · b bool · B optional bool
+///   T Tensor that is read · o Tensor that is written (`Tensor&`) · t optional Tensor · i int · I optional int · d double · D optional double · b bool · B optional bool
 ///   n Scalar · N optional Scalar · s string · S optional string · y ScalarType · Y optional ScalarType
 ///   l int list · L optional int list · f double list · F optional double list · m bool list
 ///   v tensor list · w list of optional tensors
@@ -13,8 +13,13 @@
 
 namespace et::runtime {
 
-/// True when a value with this tag may be passed for a parameter with this letter.
+/// True when `value` may be passed for a parameter with this letter. A number of one kind may be passed for one of
+/// another where a conversion keeps its meaning: Int and Bool for each other, both for a double.
 bool signature_accepts(char letter, const EValue& value);
+
+/// True when the kernel writes the tensors of parameter `i`: letter `o`; or, in a signature without an `o`, the last
+/// list of tensors (the outs of `split` and its kin).
+bool signature_writes(const char* signature, size_t i);
 
 namespace detail {
 
@@ -31,27 +36,23 @@ struct Unbox;  // no such parameter type: see the list at the top of this file
 inline Scalar unbox_scalar(const EValue& v) {
   return v.is_double() ? Scalar(v.to_double()) : v.is_bool() ? Scalar(v.to_bool()) : Scalar(v.to_int());
 }
-inline double unbox_double(const EValue& v) {
-  return v.is_double() ? v.to_double() : v.is_bool() ? static_cast<double>(v.to_bool()) : static_cast<double>(v.to_int());
-}
-inline int64_t unbox_int(const EValue& v) { return v.is_bool() ? static_cast<int64_t>(v.to_bool()) : v.to_int(); }
 
 ET_UNBOX(Tensor, 'T', v.to_tensor())
 ET_UNBOX(std::optional<Tensor>, 't', v.is_none() ? std::nullopt : std::optional<Tensor>(v.to_tensor()))
-ET_UNBOX(int64_t, 'i', unbox_int(v))
-ET_UNBOX(std::optional<int64_t>, 'I', v.is_none() ? std::nullopt : std::optional<int64_t>(unbox_int(v)))
-ET_UNBOX(double, 'd', unbox_double(v))
-ET_UNBOX(std::optional<double>, 'D', v.is_none() ? std::nullopt : std::optional<double>(unbox_double(v)))
-ET_UNBOX(bool, 'b', v.is_bool() ? v.to_bool() : v.to_int() != 0)
-ET_UNBOX(std::optional<bool>, 'B', v.is_none() ? std::nullopt : std::optional<bool>(v.to_bool()))
+ET_UNBOX(int64_t, 'i', v.number_as_int())
+ET_UNBOX(std::optional<int64_t>, 'I', v.is_none() ? std::nullopt : std::optional<int64_t>(v.number_as_int()))
+ET_UNBOX(double, 'd', v.number_as_double())
+ET_UNBOX(std::optional<double>, 'D', v.is_none() ? std::nullopt : std::optional<double>(v.number_as_double()))
+ET_UNBOX(bool, 'b', v.number_as_bool())
+ET_UNBOX(std::optional<bool>, 'B', v.is_none() ? std::nullopt : std::optional<bool>(v.number_as_bool()))
 ET_UNBOX(Scalar, 'n', unbox_scalar(v))
 ET_UNBOX(std::optional<Scalar>, 'N', v.is_none() ? std::nullopt : std::optional<Scalar>(unbox_scalar(v)))
 ET_UNBOX(std::string_view, 's', v.to_string_view())
 ET_UNBOX(std::optional<std::string_view>, 'S',
          v.is_none() ? std::nullopt : std::optional<std::string_view>(v.to_string_view()))
-ET_UNBOX(ScalarType, 'y', static_cast<ScalarType>(v.to_int()))
+ET_UNBOX(ScalarType, 'y', static_cast<ScalarType>(v.number_as_int()))
 ET_UNBOX(std::optional<ScalarType>, 'Y',
-         v.is_none() ? std::nullopt : std::optional<ScalarType>(static_cast<ScalarType>(v.to_int())))
+         v.is_none() ? std::nullopt : std::optional<ScalarType>(static_cast<ScalarType>(v.number_as_int())))
 ET_UNBOX(IntArrayRef, 'l', v.to_int_list())
 ET_UNBOX(std::optional<IntArrayRef>, 'L', v.is_none() ? std::nullopt : std::optional<IntArrayRef>(v.to_int_list()))
 ET_UNBOX(Span<const double>, 'f', v.to_double_list())
@@ -62,12 +63,15 @@ ET_UNBOX(Span<const Tensor>, 'v', v.to_tensor_list())
 ET_UNBOX(Span<const std::optional<Tensor>>, 'w', v.to_optional_tensor_list())
 #undef ET_UNBOX
 
+template <typename Arg>
+inline constexpr char letter_of = std::is_same_v<Arg, Tensor&> ? 'o' : Unbox<std::decay_t<Arg>>::letter;
+
 template <auto Function, typename Type = decltype(Function)>
 struct Boxed;
 
 template <auto Function, typename... Args>
 struct Boxed<Function, Error (*)(KernelContext&, Args...)> {
-  static constexpr char signature[sizeof...(Args) + 1] = {Unbox<std::decay_t<Args>>::letter..., '\0'};
+  static constexpr char signature[sizeof...(Args) + 1] = {letter_of<Args>..., '\0'};
 
   static Error run(KernelContext& context, Span<EValue* const> args, void*) {
     return call(context, args.data(), std::index_sequence_for<Args...>{});

@@ -1,0 +1,62 @@
+#include "runtime/evalue.h"
+
+namespace et::runtime {
+
+const char* to_string(Tag tag) {
+  static constexpr const char* kNames[] = {"?",          "None",     "Int",        "Bool",
+                                           "Double",     "Tensor",   "String",     "IntList",
+                                           "DoubleList", "BoolList", "TensorList", "OptionalTensorList"};
+  const size_t i = static_cast<size_t>(tag);
+  return kNames[i < sizeof(kNames) / sizeof(kNames[0]) ? i : 0];
+}
+
+inline namespace lean {
+
+int64_t EValue::number_as_int() const {
+  if (tag_ == Tag::kDouble) {
+    // Outside the range of int64 a cast has no meaning: NaN gives 0, the rest the nearest end.
+    const double value = payload_.double_value;
+    if (!(value >= -9223372036854775808.0)) {
+      return value != value ? 0 : INT64_MIN;
+    }
+    return value >= 9223372036854775808.0 ? INT64_MAX : static_cast<int64_t>(value);
+  }
+  return tag_ == Tag::kBool ? static_cast<int64_t>(payload_.bool_value) : payload_.int_value;
+}
+
+Span<const int64_t> EValue::to_int_list() const {
+  ET_DCHECK(is_int_list());
+  BoxedList<int64_t>& list = *payload_.int_list;
+  if (!list.is_constant) {
+    for (uint32_t i = 0; i < list.size; ++i) {
+      list.cache[i] = list.items[i]->number_as_int();
+    }
+  }
+  return {list.cache, list.size};
+}
+
+Span<const Tensor> EValue::to_tensor_list() const {
+  ET_DCHECK(is_tensor_list());
+  BoxedList<Tensor>& list = *payload_.tensor_list;
+  if (!list.is_constant) {
+    for (uint32_t i = 0; i < list.size; ++i) {
+      list.cache[i] = list.items[i]->to_tensor();
+    }
+  }
+  return {list.cache, list.size};
+}
+
+Span<const std::optional<Tensor>> EValue::to_optional_tensor_list() const {
+  ET_DCHECK(is_optional_tensor_list());
+  BoxedList<std::optional<Tensor>>& list = *payload_.optional_tensor_list;
+  if (!list.is_constant) {
+    for (uint32_t i = 0; i < list.size; ++i) {
+      const EValue* item = list.items[i];
+      list.cache[i] = item == nullptr || item->is_none() ? std::nullopt : std::optional<Tensor>(item->to_tensor());
+    }
+  }
+  return {list.cache, list.size};
+}
+
+}  // namespace lean
+}  // namespace et::runtime

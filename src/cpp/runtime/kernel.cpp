@@ -1,0 +1,172 @@
+#include "runtime/kernel.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "runtime/memory_allocator.h"
+
+namespace et::runtime {
+namespace {
+
+Result<void*> allocate_from(MemoryAllocator* allocator, const char* which, size_t nbytes, size_t alignment) {
+  ET_CHECK_OR_RETURN(allocator != nullptr, MemoryAllocationFailed,
+                     "%zu bytes are needed, but the MemoryManager has no %s", nbytes, which);
+  void* memory = allocator->allocate(nbytes, alignment);
+  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed,
+                     "the %s has no room for %zu bytes (%zu bytes are used); give it more memory", which, nbytes,
+                     allocator->used());
+  return memory;
+}
+
+/// "[2, 3]" in a fixed buffer, cut off when it does not fit.
+struct SizesText {
+  char text[96];
+  explicit SizesText(IntArrayRef sizes) {
+    size_t length = 0;
+    text[length++] = '[';
+    for (size_t d = 0; d < sizes.size() && length + 24 < sizeof(text); ++d) {
+      const int written = snprintf(text + length, sizeof(text) - length, d == 0 ? "%" PRId64 : ", %" PRId64, sizes[d]);
+      length += written > 0 ? static_cast<size_t>(written) : 0;
+    }
+    text[length++] = ']';
+    text[length] = '\0';
+  }
+};
+
+}  // namespace
+
+Result<void*> KernelContext::allocate_temp(size_t nbytes, size_t alignment) {
+  temp_used_ = true;
+  return allocate_from(temp_allocator_, "temp_allocator", nbytes, alignment);
+}
+
+Result<void*> KernelContext::allocate_data(size_t nbytes, size_t alignment) {
+  return allocate_from(data_allocator_, "data_allocator", nbytes, alignment);
+}
+
+void KernelContext::reset_temp() {
+  if (temp_used_) {
+    temp_allocator_->reset();
+    temp_used_ = false;
+  }
+}
+
+Result<void*> PrepareContext::allocate(size_t nbytes, size_t alignment) {
+  return allocate_from(method_allocator_, "method_allocator", nbytes, alignment);
+}
+
+bool PrepareContext::is_constant(const EValue& value) const { return query_ != nullptr && query_(method_, value); }
+
+Error KernelRegistry::add(Span<const Kernel> kernels) {
+  ET_CHECK_OR_RETURN(count_ < kMaxTables, RegistrationExceedingMaxKernels, "%zu tables of kernels are registered already",
+                     count_);
+  tables_[count_++] = kernels;
+  return Error::Ok;
+}
+
+size_t KernelRegistry::find(std::string_view name, Span<const Kernel*> out) const {
+  size_t found = 0;
+  for (size_t t = 0; t < count_; ++t) {
+    for (const Kernel& kernel : tables_[t]) {
+      if (std::strncmp(kernel.name, name.data(), name.size()) != 0 || kernel.name[name.size()] != '\0') {
+        continue;
+      }
+      // Insertion by priority; a later one goes before an earlier one of equal priority.
+      size_t place = 0;
+      const size_t kept = found < out.size() ? found : out.size();
+      while (place < kept && out[place]->priority > kernel.priority) {
+        ++place;
+      }
+      if (place < out.size()) {
+        for (size_t i = kept < out.size() ? kept : out.size() - 1; i > place; --i) {
+          out[i] = out[i - 1];
+        }
+        out[place] = &kernel;
+      }
+      ++found;
+    }
+  }
+  return found;
+}
+
+bool KernelRegistry::has(std::string_view name) const { return find(name, {}) > 0; }
+
+bool signature_accepts(char letter, const EValue& value) {
+  switch (letter) {
+    case 'T':
+    case 'o':
+      return value.is_tensor();
+    case 't':
+      return value.is_tensor() || value.is_none();
+    case 'I':
+    case 'B':
+    case 'Y':
+      return value.is_int() || value.is_bool() || value.is_none();
+    case 'i':
+    case 'b':
+    case 'y':
+      return value.is_int() || value.is_bool();
+    case 'D':
+    case 'N':
+      return value.is_number() || value.is_none();
+    case 'd':
+    case 'n':
+      return value.is_number();
+    case 'S':
+      return value.is_string() || value.is_none();
+    case 's':
+      return value.is_string();
+    case 'L':
+      return value.is_int_list() || value.is_none();
+    case 'l':
+      return value.is_int_list();
+    case 'F':
+      return value.is_double_list() || value.is_none();
+    case 'f':
+      return value.is_double_list();
+    case 'm':
+      return value.is_bool_list();
+    case 'v':
+      return value.is_tensor_list();
+    case 'w':
+      return value.is_optional_tensor_list();
+    default:
+      return false;
+  }
+}
+
+bool signature_writes(const char* signature, size_t i) {
+  if (signature[i] == 'o') {
+    return true;
+  }
+  return signature[i] == 'v' && std::strchr(signature, 'o') == nullptr && std::strchr(signature + i + 1, 'v') == nullptr;
+}
+
+Error resize_tensor(KernelContext& context, const Tensor& out, IntArrayRef sizes) {
+  TensorImpl* impl = out.unsafe_impl();
+  if (equal(sizes, impl->sizes())) {
+    return Error::Ok;
+  }
+  if (impl->dynamism() == TensorShapeDynamism::kDynamicUnbound && sizes.size() == impl->dim()) {
+    size_t nbytes = element_size(impl->dtype());
+    bool overflows = false;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      overflows = overflows || sizes[d] < 0 || mul_overflow(nbytes, static_cast<size_t>(sizes[d]), &nbytes);
+    }
+    ET_CHECK_OR_RETURN(!overflows, OutOfResources, "the size of a data-dependent tensor, %s, does not fit memory",
+                       SizesText(sizes).text);
+    if (nbytes > impl->capacity()) {
+      ET_TRY(void* const memory, context.allocate_data(nbytes));
+      impl->set_data(memory, nbytes);
+    }
+  }
+  const Error error = impl->resize(sizes);
+  if (error != Error::Ok) {
+    ET_LOG_ERROR("an output of sizes %s is needed, the program has set aside %s of %s", SizesText(sizes).text,
+                 SizesText(impl->sizes()).text, to_string(impl->dtype()));
+    return error == Error::NotSupported ? Error::InvalidArgument : error;
+  }
+  return Error::Ok;
+}
+
+}  // namespace et::runtime
