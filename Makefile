@@ -1,0 +1,97 @@
+# One-word commands. Each sets up what it needs, says what it does, and does nothing of it a second time:
+# Debian packages and .venv by tools/provision_system.py, third-party sources by tools/provision.py, the rest by CMake.
+#
+#   make demo      two real models from torch.export to the C++ runtime
+#   make test      everything that CI runs           make quick     the tests that take seconds
+#   make bench     figures, against PyTorch          make interop   both ways with the published package
+#   make lint      ruff, mypy, layers                make format    ruff format, clang-format
+#   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU
+#   make sanitize  C++ tests under sanitizers        make fuzz      libFuzzer targets
+#   make wheel     build the wheel and try it in a clean environment
+
+PYTHON  ?= $(shell command -v python3.11 || command -v python3)
+JOBS    ?= $(shell nproc)
+VENV    := .venv
+BUILD   := build/dev
+BIN     := $(VENV)/bin
+PY      := $(BIN)/python
+SETUP   := $(PYTHON) tools/provision_system.py
+CMAKE   := $(BIN)/cmake
+PYTEST  := $(PY) -m pytest -q
+TIMED   := $(PYTHON) tools/timed.py
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.PHONY: demo test quick bench lint format fuzz size mcu interop sanitize wheel setup build clean help
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^#  \{0,1\}//p' Makefile | sed '/^$$/q'
+
+# What every target stands on: a compiler, the Python environment, the C++ build with its Python tree.
+setup:
+	@$(TIMED) "system packages" -- $(SETUP) debian compiler tests
+	@$(TIMED) "python environment" -- $(SETUP) venv $(VENV) build torch test models models-no-deps --tree $(BUILD)/python
+
+build: setup
+	@test -f $(BUILD)/build.ninja || $(TIMED) "configure, third-party builds" -- \
+	    $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON -DPython_EXECUTABLE=$(abspath $(PY)) -Wno-dev --log-level=WARNING
+	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet
+
+demo: build
+	@$(PY) examples/demo.py
+
+test: build mcu-setup interop-setup
+	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
+	@$(TIMED) "Python tests" -- $(PYTEST) tests
+
+quick: build
+	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
+	@$(TIMED) "Python tests" -- $(PYTEST) -m "not slow and not interop and not mcu" tests
+
+bench: build
+	@$(SETUP) debian bench
+	@$(PY) -m benchmarks
+
+lint: setup
+	@$(SETUP) venv $(VENV) lint
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(PY) tools/check_layers.py
+
+format: setup
+	@$(SETUP) venv $(VENV) lint
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+	@git ls-files '*.h' '*.cpp' | xargs $(BIN)/clang-format -i
+
+interop-setup:
+	@$(TIMED) "interop environment" -- $(SETUP) venv .venv-interop interop interop-no-deps
+
+interop: build interop-setup
+	@$(PYTEST) tests/interop
+
+mcu-setup: setup
+	@$(TIMED) "Arm compiler and emulator" -- $(SETUP) debian mcu
+
+mcu: build mcu-setup
+	@$(PYTEST) -m mcu tests
+
+size: setup
+	@$(PY) tools/size_report.py
+
+sanitize: setup
+	@test -f build/asan/build.ninja || $(CMAKE) -S . -B build/asan -G Ninja -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF \
+	    -DET_SANITIZE=address,undefined -DPython_EXECUTABLE=$(abspath $(PY)) -Wno-dev --log-level=WARNING
+	@$(BIN)/ninja -C build/asan -j$(JOBS) --quiet
+	@$(BIN)/ctest --test-dir build/asan --output-on-failure -j$(JOBS) --no-tests=error
+
+fuzz: setup
+	@$(SETUP) debian fuzz
+	@$(PY) tests/fuzz/run.py
+
+wheel: setup
+	@$(PY) tools/wheel_smoke.py
+
+clean:
+	rm -rf build dist

@@ -1,0 +1,51 @@
+"""The least that an installed wheel must do. `export` needs torch, `run` only numpy; no argument: import alone."""
+
+import sys
+import time
+
+
+def export(path: str) -> None:
+    import torch
+
+    import executorch_py as et
+
+    class Smoke(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 3)
+            with torch.no_grad():
+                self.linear.weight.copy_(torch.arange(12.0).reshape(3, 4))
+                self.linear.bias.fill_(1.0)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.linear(x))
+
+    program = et.to_edge_transform_and_lower(torch.export.export(Smoke(), (torch.ones(2, 4),))).to_executorch()
+    program.save(path)
+
+
+def run(path: str) -> None:
+    import numpy as np
+
+    import executorch_py as et
+
+    (output,) = et.Runtime.get().load_program(path).load_method("forward").execute((np.ones((2, 4), np.float32),))
+    np.testing.assert_allclose(output, np.tile([7.0, 23.0, 39.0], (2, 1)), rtol=1e-6)
+    assert "torch" not in sys.modules
+
+
+def main() -> None:
+    started = time.perf_counter()
+    import executorch_py
+
+    print(f"executorch_py {executorch_py.__version__} from {executorch_py.__file__}, {time.perf_counter() - started:.3f} s")
+    if sys.argv[1:2] == ["export"]:
+        export(sys.argv[2])
+    elif sys.argv[1:2] == ["run"]:
+        run(sys.argv[2])
+    else:
+        import executorch_py._core  # noqa: F401
+
+
+if __name__ == "__main__":
+    main()

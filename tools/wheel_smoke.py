@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Build the wheel and try it where a user would: a new environment with numpy and nothing else.
+
+    tools/wheel_smoke.py [--keep DIR]
+
+The model is exported by the environment that runs this script (it has torch); the clean one loads and runs the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SMOKE = ROOT / "tests" / "meta" / "wheel_smoke.py"
+
+
+def run(*command: object, **options: object) -> None:
+    subprocess.run([str(word) for word in command], check=True, **options)  # type: ignore[call-overload]
+
+
+def check_contents(wheel: Path) -> None:
+    """A wheel has the package, its types and its shared libraries; it has no sources of the core."""
+    names = zipfile.ZipFile(wheel).namelist()
+    for wanted in ("executorch_py/__init__.py", "executorch_py/py.typed"):
+        if wanted not in names:
+            sys.exit(f"wheel: {wanted} is missing")
+    if not any(name.startswith("executorch_py/_core.") and name.endswith(".so") for name in names):
+        sys.exit("wheel: the extension module is missing")
+    strays = [name for name in names if name.endswith((".cpp", ".h", ".fbs", ".txt")) and "dist-info" not in name]
+    if strays:
+        sys.exit(f"wheel: contains what it should not: {', '.join(strays[:5])}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Build the wheel and try it in a clean environment.")
+    parser.add_argument("--keep", type=Path, default=ROOT / "dist", help="folder that the wheel is left in")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="executorch_py-wheel-") as temporary:
+        folder = Path(temporary)
+        print("[wheel] building", flush=True)
+        run(sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", folder, ROOT)
+        (wheel,) = folder.glob("*.whl")
+        check_contents(wheel)
+        model = folder / "smoke.pte"
+        run(sys.executable, SMOKE, "export", model)
+        print(f"[wheel] {wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB: trying it with numpy alone", flush=True)
+        run(sys.executable, "-m", "venv", folder / "clean")
+        python = folder / "clean" / "bin" / "python"
+        run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel)
+        environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
+        run(python, SMOKE, "run", model, cwd=folder, env=environment)
+        arguments.keep.mkdir(exist_ok=True)
+        shutil.copy2(wheel, arguments.keep)
+    print(f"[wheel] {arguments.keep / wheel.name}: ok", flush=True)
+
+
+if __name__ == "__main__":
+    main()
