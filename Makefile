@@ -33,8 +33,8 @@ setup:
 	@$(TIMED) "python environment" -- $(SETUP) venv $(VENV) build torch test models models-no-deps --tree $(BUILD)/python
 
 build: setup
-	@test -f $(BUILD)/build.ninja || $(TIMED) "configure, third-party builds" -- \
-	    $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON -DPython_EXECUTABLE=$(abspath $(PY)) -Wno-dev --log-level=WARNING
+	@$(TIMED) "configure, third-party builds" -- \
+	    $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
 	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet
 
 demo: build
@@ -81,8 +81,8 @@ size: setup
 	@$(PY) tools/size_report.py
 
 sanitize: setup
-	@test -f build/asan/build.ninja || $(CMAKE) -S . -B build/asan -G Ninja -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF \
-	    -DET_SANITIZE=address,undefined -DPython_EXECUTABLE=$(abspath $(PY)) -Wno-dev --log-level=WARNING
+	@$(CMAKE) -S . -B build/asan -G Ninja -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF \
+	    -DET_SANITIZE=address,undefined -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
 	@$(BIN)/ninja -C build/asan -j$(JOBS) --quiet
 	@$(BIN)/ctest --test-dir build/asan --output-on-failure -j$(JOBS) --no-tests=error
 

@@ -106,7 +106,7 @@ def environment(folder: Path, names: list[str]) -> None:
         pins = [] if options else groups["torch"][:1]
         if name in ("build", "lint"):
             pins = []
-        install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *options, *groups[name], *pins]
+        install = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *options, *groups[name], *pins]
         subprocess.run(install, check=True)
         stamp.write_text(wanted)
         say(f"  {name}: {time.monotonic() - started:.0f} s")

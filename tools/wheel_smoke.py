@@ -53,7 +53,7 @@ def main() -> None:
         print(f"[wheel] {wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB: trying it with numpy alone", flush=True)
         run(sys.executable, "-m", "venv", folder / "clean")
         python = folder / "clean" / "bin" / "python"
-        run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel)
+        run(python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", wheel)
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
         run(python, SMOKE, "run", model, cwd=folder, env=environment)
         arguments.keep.mkdir(exist_ok=True)
