@@ -1,0 +1,65 @@
+"""Runs inside the environment that has the official package: lowers exported programs with it, and runs files in it.
+
+    python peer.py lower FOLDER    every NAME.pt2 becomes NAME.pte by the official exporter, portable operators only
+    python peer.py run FOLDER      every NAME.pte runs on NAME.inputs.pt in the official runtime, giving NAME.outputs.pt
+
+What fails writes NAME.error (one line) instead, and the others go on. The package is used as a black box through its public
+API. Torch is the same version on both sides, so `.pt2` and `.pt` files can be exchanged.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+
+def lower(path: Path) -> None:
+    """Writes path's program as a `.pte` of the official exporter."""
+    from executorch.exir import to_edge
+
+    exported = torch.export.load(path)
+    program = to_edge(exported).to_executorch()
+    path.with_suffix(".pte").write_bytes(program.buffer)
+
+
+def run(path: Path) -> None:
+    """Runs `forward` of a `.pte` file on its stored inputs and stores the flat list of outputs."""
+    from executorch.runtime import Runtime, Verification
+
+    inputs = torch.load(path.with_suffix(".inputs.pt"))
+    program = Runtime.get().load_program(path, verification=Verification.InternalConsistency)
+    method = program.load_method("forward")
+    outputs = [method.execute(list(call)) for call in inputs]
+    outputs = [[o.clone() if isinstance(o, torch.Tensor) else o for o in call] for call in outputs]
+    torch.save(outputs, path.with_suffix(".outputs.pt"))
+
+
+def for_each(paths: list[Path], action: Callable[[Path], None]) -> None:
+    for path in paths:
+        error = path.with_suffix(".error")
+        error.unlink(missing_ok=True)
+        try:
+            action(path)
+        except Exception as problem:  # any failure of a peer is a result to report, and must not stop the others
+            error.write_text(f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}\n")
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2 or arguments[0] not in ("lower", "run"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    warnings.filterwarnings("ignore")
+    folder = Path(arguments[1])
+    if arguments[0] == "lower":
+        for_each(sorted(folder.glob("*.pt2")), lower)
+    else:
+        for_each(sorted(folder.glob("*.pte")), run)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
