@@ -1,0 +1,37 @@
+"""The environment of the official package, and a helper that runs peer.py in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+@pytest.fixture(scope="session")
+def peer() -> Callable[[str, Path], None]:
+    """`peer("lower" | "run", folder)`: peer.py in the environment that `make interop` sets up.
+
+    ET_PEER_PYTHON names another interpreter. Without one the tests are skipped, unless ET_REQUIRE_PEER is set (as the
+    Makefile does), so that they cannot go missing unseen.
+    """
+    python = Path(os.environ.get("ET_PEER_PYTHON", ROOT / ".venv-peer" / "bin" / "python"))
+    if not python.exists():
+        if os.environ.get("ET_REQUIRE_PEER"):
+            pytest.fail(f"{python} does not exist; `make interop` sets it up")
+        pytest.skip("no environment with executorch==1.5.1 (make interop sets one up)")
+
+    def run(command: str, folder: Path) -> None:
+        log = folder / f"peer_{command}.log"
+        with log.open("w") as stream:
+            code = subprocess.run(
+                [python, HERE / "peer.py", command, folder], stdout=stream, stderr=subprocess.STDOUT, check=False
+            ).returncode
+        assert code == 0, f"peer.py {command} ended with {code}:\n{log.read_text()[-2000:]}"
+
+    return run
