@@ -1,0 +1,35 @@
+/// HeapAllocator: a MemoryAllocator that takes blocks from the heap as they are needed.
+///
+/// For: hosts with an operating system. Not for: microcontrollers (this folder is left out there).
+#pragma once
+
+#include "runtime/memory_allocator.h"
+
+namespace et::runtime {
+
+/// Grows without limit. reset() keeps the blocks for the next round; the destructor frees them.
+/// Large blocks come zeroed from the system, as calloc's do; memory that is handed out again after a reset is not.
+class HeapAllocator final : public MemoryAllocator {
+ public:
+  /// `block_size`: bytes of a block; a larger request gets a block of its own.
+  explicit HeapAllocator(size_t block_size = 16 * 1024) : block_size_(block_size) {}
+  ~HeapAllocator() override;
+
+  void* allocate(size_t nbytes, size_t alignment = kDefaultAlignment) override;
+  void reset() override;
+  size_t used() const override { return used_; }
+
+ private:
+  struct Block {
+    Block* next;
+    size_t size;  // bytes behind the header
+    size_t used;
+  };
+
+  Block* first_ = nullptr;
+  Block* current_ = nullptr;
+  size_t block_size_;
+  size_t used_ = 0;
+};
+
+}  // namespace et::runtime

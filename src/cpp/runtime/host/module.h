@@ -1,0 +1,168 @@
+/// Programs, sessions and methods on the heap, for applications: memory, files and lifetimes are taken care of.
+///
+/// For: desktop and server programs, executor_runner, the Python bindings. Not for: microcontrollers, which use Program
+/// and Method with memory of their own.
+///
+///     HostOptions options{&kernels, &backends};
+///     ET_TRY(std::unique_ptr<Module> const module, Module::load("model.pte", options));
+///     ET_TRY(std::vector<EValue> const outputs, module->execute("forward", inputs));
+///
+/// Or, with several methods, sessions and threads:
+///
+///     ET_TRY(auto const program, HostProgram::from_file("model.pte", options));        // shared by threads
+///     ET_TRY(auto const session, program->new_session());                              // one a conversation
+///     ET_TRY(auto const method, program->load_method("decode", session));              // one a thread
+///     method->method().set_input(…); method->method().execute();
+///
+/// Ownership: a HostMethod keeps its HostSession alive, and that its HostProgram, and that the bytes of the file; so the
+/// last one to go frees them, in whatever order an application (or Python) drops them.
+/// Threads: HostProgram is safe at any time. A HostMethod is used by one thread at a time. Methods of different sessions
+/// run at the same time; those of one session too, unless both use its state (then InvalidState, and nothing is harmed).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/host/heap_allocator.h"
+#include "runtime/host/heap_shared_cache.h"
+#include "runtime/method.h"
+
+namespace et::runtime {
+
+class FlatTensorDataMap;
+
+/// How a file is read.
+enum class LoadMode : uint8_t {
+  kMmap,  ///< Mapped: pages are read when they are used and shared with other processes. The file must not be changed or
+          ///< cut off while it is mapped (SECURITY.md).
+  kFile,  ///< Read into memory: slower to begin, independent of the file afterwards.
+};
+
+/// What programs work with. Everything pointed at must outlive what is made with it.
+struct HostOptions {
+  const KernelRegistry* kernels = nullptr;
+  const BackendRegistry* backends = nullptr;
+  threads::ThreadPool* pool = nullptr;
+  LoadMode mode = LoadMode::kMmap;
+  /// `.ptd` files with external weights; the first that has a name gives it.
+  std::vector<std::string> data_files = {};
+};
+
+/// What may differ from method to method of one program.
+struct HostMethodOptions {
+  EventTracer* tracer = nullptr;
+  uint64_t seed = 0;
+  uint64_t max_backward_jumps = MethodOptions{}.max_backward_jumps;
+  threads::ThreadPool* pool = nullptr;  ///< instead of the program's; nullptr: the program's
+};
+
+class HostProgram;
+
+/// A Session and its memory. A pointer to it keeps its program alive (the default session is part of its program).
+class HostSession {
+ public:
+  std::shared_ptr<HostProgram> program() const;
+  Session& session() { return *session_; }
+  Error reset() { return session_->reset(); }
+
+ private:
+  friend class HostProgram;
+  explicit HostSession(HostProgram* program) : program_(program) {}
+
+  HostProgram* program_;
+  std::shared_ptr<HostProgram> owner_;  // nullptr for the default session, which its program owns
+  HeapAllocator memory_;
+  Session* session_ = nullptr;          // in memory_
+};
+
+/// A Method and its memory.
+class HostMethod {
+ public:
+  Method& method() { return *method_; }
+  const Method& method() const { return *method_; }
+  MethodMeta meta() const { return method_->meta(); }
+  const std::shared_ptr<HostSession>& session() const { return session_; }
+  std::shared_ptr<HostProgram> program() const { return session_->program(); }
+  /// Bytes taken for it so far: planned buffers, and everything else.
+  size_t planned_nbytes() const { return planned_nbytes_; }
+  size_t other_nbytes() const { return method_memory_.used() + temp_memory_.used() + data_memory_.used(); }
+
+ private:
+  friend class HostProgram;
+  explicit HostMethod(std::shared_ptr<HostSession> session) : session_(std::move(session)) {}
+
+  std::shared_ptr<HostSession> session_;
+  HeapAllocator method_memory_;
+  HeapAllocator planned_memory_;
+  HeapAllocator temp_memory_;
+  HeapAllocator data_memory_;
+  std::vector<Span<uint8_t>> planned_;
+  size_t planned_nbytes_ = 0;
+  MemoryManager manager_;
+  std::unique_ptr<Method> method_;  // declared last: it goes before its memory
+};
+
+/// A Program, its bytes, its `.ptd` files and the weights that its methods share.
+class HostProgram : public std::enable_shared_from_this<HostProgram> {
+ public:
+  /// Opens a file. Errors: AccessFailed, naming the path; those of Program::load.
+  static Result<std::shared_ptr<HostProgram>> from_file(const std::string& path, const HostOptions& options);
+  /// Uses bytes in memory. `keep_alive` holds them; they are copied only when they do not start at a multiple of 16.
+  static Result<std::shared_ptr<HostProgram>> from_buffer(std::shared_ptr<const void> keep_alive, const void* data,
+                                                          size_t size, const HostOptions& options);
+  ~HostProgram();
+
+  const Program& program() const { return *program_; }
+  const HostOptions& options() const { return options_; }
+
+  /// The session that methods share when none is named. Made when it is first asked for.
+  Result<std::shared_ptr<HostSession>> default_session();
+  /// A session with state of its own, at initial values.
+  Result<std::shared_ptr<HostSession>> new_session();
+
+  /// Makes a method. session = nullptr: the default session.
+  Result<std::unique_ptr<HostMethod>> load_method(std::string_view name, std::shared_ptr<HostSession> session = nullptr,
+                                                  const HostMethodOptions& method_options = {});
+
+ private:
+  HostProgram() = default;
+  static Result<std::shared_ptr<HostProgram>> make(std::unique_ptr<DataLoader> loader, const HostOptions& options);
+
+  HostOptions options_;
+  std::shared_ptr<const void> keep_alive_;
+  std::unique_ptr<DataLoader> loader_;
+  std::vector<std::unique_ptr<DataLoader>> data_loaders_;
+  std::vector<std::unique_ptr<FlatTensorDataMap>> data_maps_;
+  std::vector<const NamedDataMap*> data_map_list_;
+  std::unique_ptr<MergedDataMap> external_data_;
+  std::unique_ptr<Program> program_;
+  HeapSharedCache shared_cache_;
+  std::mutex mutex_;  // guards default_session_
+  std::unique_ptr<HostSession> default_session_;
+};
+
+/// The shortest way: one file, methods loaded when they are first called, the default session.
+class Module {
+ public:
+  /// Errors: as HostProgram::from_file.
+  static Result<std::unique_ptr<Module>> load(const std::string& path, const HostOptions& options);
+
+  const std::shared_ptr<HostProgram>& program() const { return program_; }
+  /// The loaded method, loading it when needed. Errors: as Program::load_method.
+  Result<HostMethod*> method(std::string_view name);
+  /// Runs a method. The outputs are valid until its next execution. Errors: as Method::set_inputs and execute.
+  Result<std::vector<EValue>> execute(std::string_view name, Span<const EValue> inputs);
+  Result<std::vector<EValue>> forward(Span<const EValue> inputs) { return execute("forward", inputs); }
+
+ private:
+  explicit Module(std::shared_ptr<HostProgram> program) : program_(std::move(program)) {}
+
+  std::shared_ptr<HostProgram> program_;
+  std::shared_ptr<HostSession> session_;
+  std::vector<std::unique_ptr<HostMethod>> methods_;
+};
+
+}  // namespace et::runtime

@@ -1,0 +1,90 @@
+/// NamedDataMap: bytes by name, from a program's own segments or from `.ptd` files beside it.
+///
+/// For: external weights, and what backends store under keys of their own (shared weights).
+/// Not for: constants that a program holds by index.
+#pragma once
+
+#include <string_view>
+
+#include "runtime/data_loader.h"
+#include "runtime/tensor.h"
+
+namespace et::runtime {
+
+/// What the bytes of an entry are, when they are a tensor. Points into the file.
+struct TensorLayout {
+  ScalarType dtype = ScalarType::Byte;
+  Span<const int32_t> sizes;      ///< elements
+  Span<const uint8_t> dim_order;  ///< outermost dimension first
+};
+
+/// One entry of a map.
+struct NamedDataEntry {
+  std::string_view key;
+  uint64_t nbytes = 0;
+  bool is_tensor = false;  ///< `layout` is set
+  TensorLayout layout;
+};
+
+/// Threads: all functions are safe at any time.
+class NamedDataMap {
+ public:
+  virtual ~NamedDataMap() = default;
+
+  /// Fills `entry` and returns true when the key exists. `entry` may be nullptr.
+  virtual bool find(std::string_view key, NamedDataEntry* entry) const = 0;
+  /// The bytes of an entry. Errors: NotFound, and those of the loader.
+  virtual Result<FreeableBuffer> get(std::string_view key) const = 0;
+  virtual size_t num_entries() const = 0;
+  /// Entry `i`, in the order of the file.
+  virtual NamedDataEntry entry(size_t i) const = 0;
+};
+
+/// Several maps as one: the first that has a key answers.
+class MergedDataMap final : public NamedDataMap {
+ public:
+  /// `maps` (and what they point at) must outlive this map; entries may be nullptr.
+  explicit MergedDataMap(Span<const NamedDataMap* const> maps) : maps_(maps) {}
+
+  bool find(std::string_view key, NamedDataEntry* entry) const override {
+    const NamedDataMap* map = owner(key);
+    return map != nullptr && map->find(key, entry);
+  }
+  Result<FreeableBuffer> get(std::string_view key) const override {
+    const NamedDataMap* map = owner(key);
+    ET_CHECK_OR_RETURN(map != nullptr, NotFound, "no named data '%.*s' in the program or its .ptd files",
+                       static_cast<int>(key.size()), key.data());
+    return map->get(key);
+  }
+  size_t num_entries() const override {
+    size_t count = 0;
+    for (const NamedDataMap* map : maps_) {
+      count += map == nullptr ? 0 : map->num_entries();
+    }
+    return count;
+  }
+  NamedDataEntry entry(size_t i) const override {
+    for (const NamedDataMap* map : maps_) {
+      const size_t count = map == nullptr ? 0 : map->num_entries();
+      if (i < count) {
+        return map->entry(i);
+      }
+      i -= count;
+    }
+    return {};
+  }
+
+ private:
+  const NamedDataMap* owner(std::string_view key) const {
+    for (const NamedDataMap* map : maps_) {
+      if (map != nullptr && map->find(key, nullptr)) {
+        return map;
+      }
+    }
+    return nullptr;
+  }
+
+  Span<const NamedDataMap* const> maps_;
+};
+
+}  // namespace et::runtime

@@ -1,0 +1,17 @@
+/// The platform: the two things the runtime asks of the system it runs on, a clock and a place for messages.
+///
+/// For: one source file a platform, chosen by the build: platform_posix.cpp, platform_bare.cpp (which a board support
+/// file overrides, its functions being weak). Not for: memory and files; those come through MemoryAllocator, DataLoader.
+#pragma once
+
+#include <cstdint>
+
+namespace et::runtime {
+
+/// Nanoseconds of a clock that never goes back; its zero has no meaning. 0 always when the platform has no clock.
+uint64_t platform_now_ns();
+
+/// Installs a log hook that writes warnings and errors where this platform's users look: stderr, or nowhere.
+void platform_install_log();
+
+}  // namespace et::runtime

@@ -1,0 +1,38 @@
+/// SharedCache: objects that are made once and used by all methods of a Program, above all packed weights.
+///
+/// For: `prepare` of kernels and `init` of delegates. An object is named by what it was made from: the address of the
+/// constant bytes (which all methods of a Program share) and a tag for how.
+/// Not for: anything that an execution changes.
+///
+///     SharedCache::Key key{&kPackConv, weight.const_data_ptr(), nullptr, tile_size};
+///     ET_TRY(void* const packed, shared->get_or_create(key, &pack, &arguments, &unpack));
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace et::runtime {
+
+class SharedCache {
+ public:
+  /// Two keys are the same object when all four members are equal.
+  struct Key {
+    const void* maker = nullptr;  ///< address of something of the maker's own, so that makers never meet
+    const void* a = nullptr;      ///< address of the bytes it is made from
+    const void* b = nullptr;      ///< of further bytes
+    uint64_t variant = 0;         ///< parameters of how it is made, hashed or packed
+  };
+  /// Makes the object. Runs under the cache's lock, so it must not use the cache itself.
+  using Create = Result<void*> (*)(void* argument);
+  using Destroy = void (*)(void* object);
+
+  virtual ~SharedCache() = default;
+
+  /// The object of `key`, made by `create(argument)` when it is asked for the first time. It lives as long as the cache;
+  /// `destroy` (may be nullptr) is called on it then.
+  /// Threads: safe.
+  virtual Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) = 0;
+};
+
+}  // namespace et::runtime
