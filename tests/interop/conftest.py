@@ -20,7 +20,7 @@ def peer() -> Callable[[str, Path], None]:
     ET_PEER_PYTHON names another interpreter. Without one the tests are skipped, unless ET_REQUIRE_PEER is set (as the
     Makefile does), so that they cannot go missing unseen.
     """
-    python = Path(os.environ.get("ET_PEER_PYTHON", ROOT / ".venv-peer" / "bin" / "python"))
+    python = Path(os.environ.get("ET_PEER_PYTHON", ROOT / ".venv-interop" / "bin" / "python"))
     if not python.exists():
         if os.environ.get("ET_REQUIRE_PEER"):
             pytest.fail(f"{python} does not exist; `make interop` sets it up")

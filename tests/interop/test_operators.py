@@ -18,6 +18,8 @@ from executorch_py.exir import ExecutorchBackendConfig
 from . import op_cases
 from .compare import assert_close, flat
 
+pytestmark = pytest.mark.interop
+
 CASES = {case.name: case for case in op_cases.cases()}
 
 # Cases that the official exporter refuses.
