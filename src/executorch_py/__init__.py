@@ -15,7 +15,30 @@ from typing import Any
 __version__ = "0.1.0"
 
 # module -> its public names, as the package gives them
-_EXPORTS: dict[str, tuple[str, ...]] = {}
+_EXPORTS: dict[str, tuple[str, ...]] = {
+    "errors": (
+        "AccessFailedError",
+        "CancelledError",
+        "DelegateError",
+        "Diagnostic",
+        "ErrorCode",
+        "ExecutorchError",
+        "InternalError",
+        "InvalidArgumentError",
+        "InvalidExternalDataError",
+        "InvalidProgramError",
+        "InvalidStateError",
+        "InvalidTypeError",
+        "NotFoundError",
+        "NotSupportedError",
+        "OperatorMissingError",
+        "OutOfMemoryError",
+        "OutOfResourcesError",
+        "PartitionError",
+        "RegistrationError",
+        "VerificationError",
+    ),
+}
 
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 
