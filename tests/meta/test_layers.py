@@ -1,0 +1,88 @@
+"""The arrows between the layers, C++ and Python, and the places that may know a name."""
+
+import ast
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load_tool(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+layers = load_tool("check_layers")
+
+
+def test_cpp_includes_point_down():
+    assert [*layers.check_core(), *layers.check_backends()] == []
+
+
+def test_checker_sees_a_wrong_include(tmp_path, monkeypatch):
+    """The check above must be able to fail."""
+    (tmp_path / "src/cpp/runtime").mkdir(parents=True)
+    (tmp_path / "src/cpp/runtime/bad.cpp").write_text('#include "ir/graph.h"\n#include <torch/torch.h>\n#include <iostream>\n')
+    (tmp_path / "backends/mine/runtime").mkdir(parents=True)
+    (tmp_path / "backends/mine/runtime/bad.cpp").write_text('#include "passes/pass.h"\n#include "backends/other/schema/x.h"\n')
+    monkeypatch.setattr(layers, "ROOT", tmp_path)
+    monkeypatch.setattr(layers, "CPP", tmp_path / "src/cpp")
+    assert len([*layers.check_core()]) == 3
+    assert len([*layers.check_backends()]) == 2
+
+
+def test_architecture_page_repeats_the_table():
+    page = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    rows = dict(re.findall(r"^\| `src/cpp/(\w+)` \|[^|]*\| ([^|]*?) \|$", page, re.MULTILINE))
+    for layer, stated in rows.items():
+        if stated != "all above":
+            assert tuple(re.findall(r"\w+", stated)) == layers.MAY_INCLUDE[layer], layer
+
+
+def test_generic_code_names_no_backend():
+    backends = {path.name for path in (ROOT / "backends").glob("*/") if (path / "CMakeLists.txt").exists()} - {"example"}
+    word = re.compile("|".join({*backends, "xnnpack"}), re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in (ROOT / "src").rglob("*")
+        if path.is_file() and path.suffix in (".h", ".cpp", ".py", ".pyi", ".yaml", ".def", ".inc", ".fbs", ".txt", ".md")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if word.search(line)
+    ]
+    assert found == []
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+
+
+@pytest.mark.parametrize(("folder", "other"), [("quantizer", "backends"), ("backends", "quantizer")])
+def test_quantizers_and_backends_do_not_import_each_other(folder, other):
+    found = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in (ROOT / folder).rglob("*.py")
+        for module in imported_modules(path)
+        if re.search(rf"(^|\.){other}(\.|$)", module)
+    ]
+    assert found == []
+
+
+def test_backends_do_not_import_each_other():
+    found = []
+    for path in (ROOT / "backends").rglob("*.py"):
+        own = path.relative_to(ROOT / "backends").parts[0]
+        for module in imported_modules(path):
+            match = re.match(r"executorch_py\.backends\.(\w+)", module)
+            if match and match[1] != own and (ROOT / "backends" / match[1]).is_dir():
+                found.append(f"{path.relative_to(ROOT)}: {module}")
+    assert found == []

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Check the arrows between the C++ layers: which folder may include which, and which libraries from outside.
+
+The tables below are the rule; docs/ARCHITECTURE.md repeats them for people and tests/meta keeps the two equal.
+
+    tools/check_layers.py            # prints "file:line: reason" for each wrong include; status 1 if there is any
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CPP = ROOT / "src" / "cpp"
+
+_RUNTIME_SIDE = ("base", "ops", "schema", "runtime", "threads", "kernels")
+_ALL = (*_RUNTIME_SIDE, "ir", "passes", "planning", "emit", "driver", "backends")
+
+# folder of src/cpp -> folders it may include beside itself
+MAY_INCLUDE: dict[str, tuple[str, ...]] = {
+    "base": (),
+    "ops": ("base",),
+    "schema": ("base",),
+    "ir": ("base", "ops"),
+    "passes": ("base", "ops", "ir"),
+    "planning": ("base", "ops", "ir"),
+    "emit": ("base", "ops", "schema", "ir"),
+    "runtime": ("base", "ops", "schema"),
+    "threads": ("base",),
+    "kernels": ("base", "ops", "runtime", "threads"),
+    "driver": _ALL,
+    "bindings": _ALL,
+    "tools": _ALL,
+    "aten": ("base", "ops", "schema", "runtime", "kernels"),
+}
+
+# part of a backend -> folders it may include beside its own backend's schema and its own part
+BACKEND_MAY_INCLUDE: dict[str, tuple[str, ...]] = {
+    "compiler": ("base", "ops", "ir", "passes"),
+    "runtime": ("base", "ops", "runtime", "threads"),
+    "kernels": ("base", "ops", "runtime", "threads"),
+}
+
+# single includes that the tables would refuse, with the reason
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("runtime/kernel_types.h", "aten/kernel_types.h"): "the alias header that kernels see: ATen mode swaps the tensor type here",
+}
+
+# first word of an outside include -> folders that may have it; backends may include what their vendor gives
+OUTSIDE: dict[str, tuple[str, ...]] = {
+    "flatbuffers": ("schema", "emit", "runtime", "driver", "bindings", "tools"),
+    "pthreadpool": ("threads",),
+    "hwy": ("kernels/optimized",),
+    "pybind11": ("bindings",),
+    "Python": ("bindings",),
+    "numpy": (),
+    "torch": ("aten",),
+    "ATen": ("aten",),
+    "c10": ("aten",),
+    "xnnpack": (),
+    "cpuinfo": (),
+}
+
+# What must run on a microcontroller prints nothing and needs no streams, no threads of the standard library, no RTTI.
+FREESTANDING = ("base", "schema", "runtime", "kernels/portable", "kernels/prim")
+NOT_FREESTANDING = ("iostream", "ostream", "istream", "fstream", "sstream", "iomanip", "regex", "thread", "mutex", "future",
+                    "condition_variable", "typeinfo", "filesystem", "exception", "stdexcept")  # fmt: skip
+# Files with a platform behind them, left out of a microcontroller's build.
+HOSTED_FILES = re.compile(r"runtime/(file_|mmap_|platform_|hosted/|session).*")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def sources(folder: Path) -> Iterator[Path]:
+    yield from sorted(path for path in folder.rglob("*") if path.suffix in (".h", ".cpp", ".inc") and path.is_file())
+
+
+def includes(path: Path) -> Iterator[tuple[int, bool, str]]:
+    """Line number, whether in angle brackets, and name of each include."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if match := INCLUDE.match(line):
+            yield number, match[1] == "<", match[2]
+
+
+def within(folder: str, places: tuple[str, ...]) -> bool:
+    return any(folder == place or folder.startswith(f"{place}/") for place in places)
+
+
+def check_core() -> Iterator[str]:
+    for path in sources(CPP):
+        relative = path.relative_to(CPP).as_posix()
+        folder = relative.rpartition("/")[0]
+        layer = relative.split("/")[0]
+        if layer not in MAY_INCLUDE:
+            yield f"src/cpp/{relative}:1: '{layer}' is no layer; add it to tools/check_layers.py with its reason"
+            continue
+        for number, outside, name in includes(path):
+            where = f"src/cpp/{relative}:{number}"
+            first = re.split(r"[/.]", name)[0]
+            if (relative, name) in EXCEPTIONS:
+                continue
+            if not outside:
+                if "/" in name and first != layer and first not in MAY_INCLUDE[layer]:
+                    yield f"{where}: {layer} may not include {first} ({name})"
+            elif first in OUTSIDE and not within(folder, OUTSIDE[first]):
+                yield f"{where}: <{name}> belongs to {', '.join(OUTSIDE[first]) or 'backends'} only"
+            elif name in NOT_FREESTANDING and within(folder, FREESTANDING) and not HOSTED_FILES.match(relative):
+                yield f"{where}: <{name}> in code that must run on a microcontroller"
+
+
+def check_backends() -> Iterator[str]:
+    for path in sources(ROOT / "backends"):
+        relative = path.relative_to(ROOT).as_posix()
+        backend, _, rest = relative.removeprefix("backends/").partition("/")
+        part = rest.split("/")[0]
+        if part not in BACKEND_MAY_INCLUDE:
+            yield f"{relative}:1: C++ of a backend lies in {', '.join(BACKEND_MAY_INCLUDE)}"
+            continue
+        for number, outside, name in includes(path):
+            if outside or "/" not in name:
+                continue
+            if name.startswith("backends/"):
+                if not name.startswith((f"backends/{backend}/schema/", f"backends/{backend}/{part}/")):
+                    yield f"{relative}:{number}: a backend's {part} may not include {name}"
+            elif name.split("/")[0] not in BACKEND_MAY_INCLUDE[part]:
+                yield f"{relative}:{number}: a backend's {part} may not include {name.split('/')[0]} ({name})"
+
+
+def main() -> int:
+    wrong = [*check_core(), *check_backends()]
+    print("\n".join(wrong) if wrong else "layers: every include points down")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
