@@ -1,0 +1,17 @@
+/// The overlap checker: is a plan right?
+///
+/// For: every plan, whoever made it. A plan is right when no two requests alive at the same time share a byte, every
+/// place is aligned and lies inside its arena. Run after each planner, always: a custom planner's mistake must not become
+/// a model that computes nonsense.
+#pragma once
+
+#include "planning/planner.h"
+
+namespace et::planning {
+
+/// Errors: InvalidArgument, with a line that names both requests and what overlaps.
+/// Cost: O(n log n + n·k), k requests alive at once.
+Error check_plan(Span<const Request> requests, Span<const Arena> arenas, Span<const Placement> placements,
+                 uint64_t alignment);
+
+}  // namespace et::planning
