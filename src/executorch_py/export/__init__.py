@@ -1,0 +1,9 @@
+"""From ``torch.export`` to the compiler: the Edge dialect in fx, and the import of it into the C++ IR.
+
+Pipeline, in the order of the files::
+
+    functionalize.py   training IR -> functional ATen      (in-place operators, inlined no_grad regions)
+    decompose.py       functional ATen -> Edge             (node by node, with a memo; operators.py says what stays whole)
+    dialect.py         is it Edge? errors name operator, source line and what to do
+    importer.py        Edge -> et::ir::Program             (the only file that knows both fx and our IR)
+"""

@@ -1,0 +1,129 @@
+"""Which operators stay whole in the Edge dialect, and how views become copies. Tables only.
+
+Edge is Core ATen in its functional form: views are ``*_copy`` operators, nothing is mutated. Beyond Core ATen it keeps a
+few operators whole for which the runtime has one good kernel, because a backend or a kernel library wants them as one
+operator and because a decomposition would cost several passes over the data. ``ExecutorchBackendConfig(compatible=True)``
+decomposes those of them that the official runtime lacks.
+"""
+
+import functools
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+aten = torch.ops.aten
+
+#: Not Core ATen, kept whole by default.
+KEPT_WHOLE: tuple[OpOverload, ...] = (
+    aten.linear.default,  # one product with packed weights; as addmm the transpose of the weight would stand in the way
+    aten.hardswish.default,  # one pass over the data instead of four
+    aten.hardsigmoid.default,
+    aten.silu.default,
+    aten.mish.default,
+    aten.softplus.default,
+    aten.pixel_shuffle.default,  # one copy instead of three
+    aten.pixel_unshuffle.default,
+    aten.upsample_nearest2d.vec,  # Core ATen in the .vec overload
+    aten.upsample_bilinear2d.vec,
+    aten.index_select.default,
+    aten.masked_fill.Scalar,
+    aten.square.default,
+    aten.stack.default,
+    aten.glu.default,
+    aten.baddbmm.default,
+    aten.roll.default,
+    aten.repeat_interleave.Tensor,
+    aten.logit.default,
+    aten.floor_divide.default,
+    aten.var_mean.correction,
+    aten.zeros.default,
+    aten.ones.default,
+    aten.split.Tensor,
+    aten.unbind.int,
+    aten.unfold.default,
+    aten.tril.default,
+    aten.triu.default,
+    aten.rsub.Scalar,
+    aten.logsumexp.default,
+    aten.cumprod.default,
+    aten.median.default,
+    aten.median.dim,
+)
+
+#: Core ATen operators that torch's table would decompose further although kernels exist for them.
+CORE_KEPT: tuple[OpOverload, ...] = (
+    aten.avg_pool1d.default,
+    aten.adaptive_avg_pool1d.default,
+    aten.col2im.default,
+    aten.fill.Scalar,
+    aten.reflection_pad1d.default,
+    aten.reflection_pad2d.default,
+    aten.reflection_pad3d.default,
+    aten.replication_pad2d.default,
+    aten.replication_pad3d.default,
+    aten.select_scatter.default,
+    aten.sym_size.int,
+    aten.sym_stride.int,
+    aten.sym_is_contiguous.default,
+    aten.squeeze.dim,
+    aten.var.dim,
+)
+
+#: A view of Core ATen and the copy that stands for it in Edge.
+VIEW_TO_COPY: dict[OpOverload, OpOverload] = {
+    aten.as_strided.default: aten.as_strided_copy.default,
+    aten.diagonal.default: aten.diagonal_copy.default,
+    aten.expand.default: aten.expand_copy.default,
+    aten.permute.default: aten.permute_copy.default,
+    aten.select.int: aten.select_copy.int,
+    aten.slice.Tensor: aten.slice_copy.Tensor,
+    aten.split.Tensor: aten.split_copy.Tensor,
+    aten.split_with_sizes.default: aten.split_with_sizes_copy.default,
+    aten.squeeze.dim: aten.squeeze_copy.dim,
+    aten.squeeze.dims: aten.squeeze_copy.dims,
+    aten.unbind.int: aten.unbind_copy.int,
+    aten.unfold.default: aten.unfold_copy.default,
+    aten.unsqueeze.default: aten.unsqueeze_copy.default,
+    aten.view.default: aten.view_copy.default,
+    aten.view_as_real.default: aten.view_as_real_copy.default,
+    aten.view_as_complex.default: aten.view_as_complex_copy.default,
+}
+
+COPY_TO_VIEW: dict[OpOverload, OpOverload] = {copy: view for view, copy in VIEW_TO_COPY.items()}
+
+#: Checks that torch.export leaves in the graph. Their content is in the range constraints and in the types.
+DROPPED: frozenset[OpOverload] = frozenset(
+    {
+        aten._assert_tensor_metadata.default,
+        aten._assert_async.msg,
+        aten._assert_async.default,
+        aten._assert_scalar.default,
+        aten.sym_constrain_range.default,
+        aten.sym_constrain_range_for_size.default,
+    }
+)
+
+
+@functools.lru_cache(maxsize=1)
+def _core_table() -> dict[OpOverload, Any]:
+    """torch's decompositions to Core ATen, without those that would undo what Edge keeps."""
+    table = dict(torch._decomp.core_aten_decompositions().items())
+    for op in (*CORE_KEPT, *COPY_TO_VIEW):
+        table.pop(op, None)
+    table.pop(aten.convolution_overrideable.default, None)
+    table.pop(aten._upsample_bilinear2d_aa.default, None)
+    return table
+
+
+def decomposition_table(kept: frozenset[OpOverload]) -> dict[OpOverload, Any]:
+    """Decompositions to Edge, without the operators ``kept`` whole."""
+    return {op: function for op, function in _core_table().items() if op not in kept}
+
+
+@functools.lru_cache(maxsize=4096)
+def is_composite(op: OpOverload) -> bool:
+    """Whether PyTorch implements ``op`` by other operators only (CompositeImplicitAutograd)."""
+    return bool(op._can_decompose()) and torch._C._dispatch_has_kernel_for_dispatch_key(
+        op.name(), torch._C.DispatchKey.CompositeImplicitAutograd
+    )

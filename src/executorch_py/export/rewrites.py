@@ -1,0 +1,230 @@
+"""Decompositions that need no tracing: what most models are made of, written down directly.
+
+A rule takes the decomposer, the node and its mapped arguments, and returns the new value (a node, or a list for several
+results), or None when the general way (trace the operator once with fake tensors, decompose.py) has to do it.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+if TYPE_CHECKING:
+    from .decompose import Decomposer
+
+aten = torch.ops.aten
+
+Rule = Callable[["Decomposer", fx.Node, tuple, dict[str, Any]], Any]
+
+RULES: dict[OpOverload, Rule] = {}
+
+
+def _rule(*ops: OpOverload) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        for op in ops:
+            RULES[op] = function
+        return function
+
+    return register
+
+
+def _bind(op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+    """All arguments of a call in schema order, defaults filled in."""
+    values = list(args)
+    for argument in op._schema.arguments[len(args) :]:
+        values.append(kwargs.get(argument.name, argument.default_value))
+    return values
+
+
+def _repeated(value: Any, count: int) -> list[int]:
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    return values * count if len(values) == 1 else values
+
+
+def _is_static(value: torch.Tensor) -> bool:
+    return all(isinstance(size, int) for size in value.shape)
+
+
+def _node_value(node: Any) -> Any:
+    return node.meta["val"] if isinstance(node, fx.Node) else node
+
+
+@_rule(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default)
+def _convolution(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    x, weight, bias, stride, padding, dilation, groups = _bind(node.target, args, kwargs)
+    rank = _node_value(weight).dim() - 2
+    if _node_value(x).dim() != rank + 2:
+        return None  # without a batch dimension
+    stride, padding, dilation = (_repeated(v, rank) for v in (stride, padding, dilation))
+    arguments = (x, weight, bias, stride, padding, dilation, False, [0] * rank, groups)
+    return self.emit(node, aten.convolution.default, arguments, node.meta["val"])
+
+
+@_rule(aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input)
+def _transposed_convolution(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    x, weight, bias, stride, padding, output_padding, groups, dilation = _bind(node.target, args, kwargs)
+    rank = _node_value(weight).dim() - 2
+    if _node_value(x).dim() != rank + 2:
+        return None
+    stride, padding, output_padding, dilation = (
+        _repeated(v, rank) for v in (stride, padding, output_padding, dilation)
+    )
+    arguments = (x, weight, bias, stride, padding, dilation, True, output_padding, groups)
+    return self.emit(node, aten.convolution.default, arguments, node.meta["val"])
+
+
+@_rule(aten.batch_norm.default)
+def _batch_norm(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    x, weight, bias, mean, variance, training, momentum, eps, _ = _bind(node.target, args, kwargs)
+    if training or mean is None or variance is None:
+        return None
+    value = node.meta["val"]
+    empty = self.empty_like(value, (0,))
+    arguments = (x, weight, bias, mean, variance, momentum, eps)
+    op = aten._native_batch_norm_legit_no_training.default
+    return self.first_of(node, op, arguments, (value, empty, empty))
+
+
+@_rule(aten.layer_norm.default)
+def _layer_norm(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    x, shape, weight, bias, eps, _ = _bind(node.target, args, kwargs)
+    value = node.meta["val"]
+    if not _is_static(value) or value.dtype not in (torch.float32, torch.float64):
+        return None
+    kept = len(value.shape) - len(shape)
+    statistics = self.empty_like(value, (*value.shape[:kept], *[1] * len(shape)))
+    arguments = (x, list(shape), weight, bias, eps)
+    return self.first_of(node, aten.native_layer_norm.default, arguments, (value, statistics, statistics))
+
+
+@_rule(aten.max_pool2d.default)
+def _max_pool2d(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    x, kernel, stride, padding, dilation, ceil_mode = _bind(node.target, args, kwargs)
+    value = node.meta["val"]
+    kernel, padding, dilation = (_repeated(v, 2) for v in (kernel, padding, dilation))
+    stride = _repeated(stride, 2) if stride else kernel
+    indices = self.empty_like(value, value.shape, torch.int64)
+    arguments = (x, kernel, stride, padding, dilation, ceil_mode)
+    return self.first_of(node, aten.max_pool2d_with_indices.default, arguments, (value, indices))
+
+
+@_rule(aten.adaptive_avg_pool2d.default)
+def _adaptive_avg_pool2d(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if list(_repeated(args[1], 2)) != [1, 1]:
+        return None
+    return self.emit(node, aten.mean.dim, (args[0], [-1, -2], True), node.meta["val"])
+
+
+@_rule(
+    aten.flatten.using_ints,
+    aten.reshape.default,
+    aten.view.default,
+    aten._unsafe_view.default,
+    aten.unflatten.int,
+    aten.view_as.default,
+    aten.reshape_as.default,
+    aten._reshape_alias.default,
+    aten.squeeze.default,
+)
+def _view(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    value = node.meta["val"]
+    if not _is_static(value):
+        return None
+    if node.target is not aten.view.default and list(_node_value(args[0]).shape) == list(value.shape):
+        return args[0]
+    return self.emit(node, aten.view_copy.default, (args[0], list(value.shape)), value)
+
+
+@_rule(aten.t.default, aten.numpy_T.default, aten.transpose.int, aten.swapaxes.default, aten.transpose_copy.int)
+def _transpose(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    rank = node.meta["val"].dim()
+    dims = list(range(rank))
+    if len(args) == 3:
+        if rank == 0:
+            return args[0]
+        first, second = args[1] % rank, args[2] % rank
+        dims[first], dims[second] = second, first
+    else:
+        dims.reverse()
+    if dims == list(range(rank)):
+        return args[0]
+    return self.emit(node, aten.permute_copy.default, (args[0], dims), node.meta["val"])
+
+
+@_rule(
+    aten.alias.default,
+    aten.detach.default,
+    aten.detach_copy.default,
+    aten.lift_fresh.default,
+    aten.lift_fresh_copy.default,
+    aten.contiguous.default,
+    aten.resolve_conj.default,
+    aten.resolve_neg.default,
+    aten.positive.default,
+    aten.alias_copy.default,
+)
+def _same(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Values, not memory, count in Edge: tensors are row-major and nothing is written in place."""
+    if node.target is aten.contiguous.default and kwargs.get("memory_format", torch.contiguous_format) not in (
+        torch.contiguous_format,
+        torch.preserve_format,
+    ):
+        return args[0]
+    return args[0]
+
+
+@_rule(aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
+def _dropout(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    training = _bind(node.target, args, kwargs)[2]
+    return args[0] if training is False else None
+
+
+@_rule(
+    aten.to.dtype,
+    aten.to.dtype_layout,
+    aten.to.device,
+    aten.to.other,
+    aten.type_as.default,
+    aten._to_copy.default,
+    aten._autocast_to_reduced_precision.default,
+)
+def _to(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    value = node.meta["val"]
+    if _node_value(args[0]).dtype == value.dtype:
+        return args[0]
+    return self.emit(node, aten._to_copy.default, (args[0],), value, {"dtype": value.dtype})
+
+
+@_rule(aten.softmax.int, aten.log_softmax.int)
+def _softmax(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    x, dim, _ = _bind(node.target, args, kwargs)
+    value = node.meta["val"]
+    if _node_value(x).dtype != value.dtype:
+        return None
+    op = aten._softmax.default if node.target is aten.softmax.int else aten._log_softmax.default
+    return self.emit(node, op, (x, dim, False), value)
+
+
+@_rule(aten.expand_as.default)
+def _expand_as(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    value = node.meta["val"]
+    if not _is_static(value):
+        return None
+    return self.emit(node, aten.expand_copy.default, (args[0], list(value.shape)), value)
+
+
+@_rule(aten.matmul.default)
+def _matmul(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    ranks = (_node_value(args[0]).dim(), _node_value(args[1]).dim())
+    if ranks == (2, 2):
+        return self.emit(node, aten.mm.default, args, node.meta["val"])
+    if ranks == (3, 3) and _node_value(args[0]).shape[0] is _node_value(args[1]).shape[0]:
+        return self.emit(node, aten.bmm.default, args, node.meta["val"])
+    return None
+
+
+@_rule(aten.relu6.default)
+def _relu6(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    return self.emit(node, aten.hardtanh.default, (args[0], 0, 6), node.meta["val"])

@@ -1,0 +1,167 @@
+"""Writes a new fx graph from an old one, and the ExportedProgram around it.
+
+``GraphWriter`` is what functionalize.py and decompose.py share: it creates nodes with the metadata of the node they come
+from, lifts constants, and finishes with an ExportedProgram whose signature names the new nodes. fx's own interpreter-based
+passes run every operator again on fake tensors; here a node that does not change is copied, metadata and all.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
+    TensorArgument,
+)
+
+#: What a new node inherits from the node it stands for.
+_INHERITED = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "custom", "debug_handle", "delegation_tag")
+
+
+def inherited_meta(origin: fx.Node, value: Any) -> dict[str, Any]:
+    """Metadata of a node that stands for (a part of) ``origin`` and has the fake value ``value``."""
+    old = origin.meta
+    meta = {key: old[key] for key in _INHERITED if key in old}
+    meta["val"] = value
+    return meta
+
+
+class GraphWriter:
+    """A new graph on its way, for the program ``old``."""
+
+    def __init__(self, old: ExportedProgram) -> None:
+        self.old = old
+        self.graph = fx.Graph()
+        self.graph._codegen = copy.copy(old.graph._codegen)
+        self.input_specs: list[InputSpec] = list(old.graph_signature.input_specs)
+        self.constants: dict[str, Any] = dict(old.constants)
+        self._lifted: dict[int, fx.Node] = {}
+        self._placeholders: list[fx.Node] = []
+
+    def copy_node(self, node: fx.Node, map_node: Callable[[fx.Node], Any]) -> fx.Node:
+        """Copies a node, metadata included, with its arguments mapped."""
+        new = self.graph.create_node(
+            node.op,
+            node.target,
+            fx.map_arg(node.args, map_node),
+            fx.map_arg(node.kwargs, map_node),
+            node.name,
+            node.type,
+        )
+        new.meta = dict(node.meta)
+        if node.op == "placeholder":
+            self._placeholders.append(new)
+        return new
+
+    def emit(self, origin: fx.Node, target: Any, args: tuple, kwargs: dict[str, Any] | None, value: Any) -> fx.Node:
+        """Creates a call that stands for (a part of) ``origin``."""
+        new = self.graph.create_node("call_function", target, args, kwargs or {})
+        new.meta = inherited_meta(origin, value)
+        return new
+
+    def lift_constant(self, tensor: torch.Tensor, fake: torch.Tensor) -> fx.Node:
+        """A placeholder for a constant tensor that a decomposition made; one for each tensor object."""
+        known = self._lifted.get(id(tensor))
+        if known is not None:
+            return known
+        index = len(self._lifted)
+        while f"_lifted_by_edge_{index}" in self.constants:
+            index += 1
+        name = f"_lifted_by_edge_{index}"
+        position = next(
+            (i for i, spec in enumerate(self.input_specs) if spec.kind == InputKind.USER_INPUT), len(self.input_specs)
+        )
+        anchor = self._placeholders[position] if position < len(self._placeholders) else None
+        if anchor is not None:
+            with self.graph.inserting_before(anchor):
+                node = self.graph.placeholder(f"c_{name}")
+        elif self._placeholders:
+            with self.graph.inserting_after(self._placeholders[-1]):
+                node = self.graph.placeholder(f"c_{name}")
+        else:
+            with self.graph.inserting_before(next(iter(self.graph.nodes), None)):
+                node = self.graph.placeholder(f"c_{name}")
+        node.meta["val"] = fake
+        self._placeholders.insert(position, node)
+        self.input_specs.insert(
+            position, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), target=name, persistent=False)
+        )
+        self.constants[name] = tensor
+        self._lifted[id(tensor)] = node
+        return node
+
+    def finish(
+        self,
+        outputs: list[Any],
+        output_specs: list[OutputSpec],
+        root: torch.nn.Module,
+        verifier: type | None = None,
+    ) -> ExportedProgram:
+        """The new program.
+
+        Args:
+            outputs: new nodes or literals, in the order of ``output_specs``.
+            output_specs: kind and target of each output; their argument names are set here.
+            root: module that holds what get_attr nodes name.
+            verifier: the dialect's verifier; the old program's when None.
+        """
+        output = self.graph.output(tuple(outputs))
+        self.graph.eliminate_dead_code(_is_needed)
+        output.meta["val"] = tuple(value.meta.get("val") if isinstance(value, fx.Node) else value for value in outputs)
+        specs = [
+            OutputSpec(spec.kind, argument_of(value), spec.target)
+            for value, spec in zip(outputs, output_specs, strict=True)
+        ]
+        signature = ExportGraphSignature(self.input_specs, specs)
+        module = fx.GraphModule(root, self.graph)
+        module.meta.update(getattr(self.old.graph_module, "meta", {}))
+        return ExportedProgram(
+            root=module,
+            graph=self.graph,
+            graph_signature=signature,
+            state_dict=self.old.state_dict,
+            range_constraints=self.old.range_constraints,
+            module_call_graph=self.old.module_call_graph,
+            example_inputs=self.old.example_inputs,
+            constants=self.constants,
+            verifiers=[verifier] if verifier is not None else self.old.verifiers,
+        )
+
+
+def _is_needed(node: fx.Node) -> bool:
+    """What stays though nothing reads it: a functional program has no effects but its outputs."""
+    return node.op in ("placeholder", "output")
+
+
+def argument_of(value: Any) -> Any:
+    """The signature's description of a node or literal."""
+    if not isinstance(value, fx.Node):
+        return ConstantArgument(name="", value=value)
+    fake = value.meta.get("val")
+    if isinstance(fake, torch.SymInt):
+        return SymIntArgument(value.name)
+    if isinstance(fake, torch.SymFloat):
+        return SymFloatArgument(value.name)
+    if isinstance(fake, torch.SymBool):
+        return SymBoolArgument(value.name)
+    if isinstance(fake, torch.Tensor):
+        return TensorArgument(value.name)
+    if isinstance(fake, (int, float, bool)):
+        return SymIntArgument(value.name)
+    return TensorArgument(value.name)
+
+
+def is_write(kind: OutputKind) -> bool:
+    """Whether an output of this kind is a change of state, not a value for the caller."""
+    return kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION, OutputKind.PARAMETER_MUTATION)
