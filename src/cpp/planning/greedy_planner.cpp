@@ -14,25 +14,32 @@ constexpr uint64_t kSearchBudget = 20'000'000;
 /// A plan this close to the bound is good enough to stop the search.
 constexpr double kGoodEnough = 1.01;
 
-bool overlap_in_time(const Request& a, const Request& b) { return a.first <= b.last && b.first <= a.last; }
+/// Which of the free places a request takes.
+enum class Fit : uint8_t {
+  kBest,      ///< the smallest gap, the lowest of equal ones
+  kTwoEnded,  ///< in turn the lowest place and the highest one under the bound, as in a chain where only neighbours meet
+};
 
 /// Places requests in a given order.
 class Placer {
  public:
-  Placer(Span<const Request> requests, Span<const Arena> arenas)
-      : requests_(requests), arenas_(arenas), placed_(arenas.size()), sizes_(arenas.size()) {}
+  /// `bound`: the live-bytes bound of the requests.
+  Placer(Span<const Request> requests, Span<const Arena> arenas, uint64_t bound)
+      : requests_(requests), arenas_(arenas), bound_(bound), placed_(arenas.size()), sizes_(arenas.size()) {}
 
   /// True when everything fits; the placements are then in placements().
-  bool run(const Order& order) {
+  bool run(const Order& order, Fit fit) {
     placements_.assign(requests_.size(), {});
     for (auto& arena : placed_) {
       arena.clear();
     }
     std::fill(sizes_.begin(), sizes_.end(), 0);
+    bool from_top = false;
     for (const uint32_t index : order) {
-      if (!place(index)) {
+      if (!place(index, from_top)) {
         return false;
       }
+      from_top = fit == Fit::kTwoEnded && !from_top;
     }
     return true;
   }
@@ -50,12 +57,12 @@ class Placer {
     uint32_t last;
   };
 
-  bool place(uint32_t index) {
+  bool place(uint32_t index, bool from_top) {
     const Request& request = requests_[index];
     const size_t begin = request.memory_id == 0 ? 0 : request.memory_id - 1;
     const size_t end = request.memory_id == 0 ? arenas_.size() : request.memory_id;
     for (size_t arena = begin; arena < end; ++arena) {
-      const uint64_t offset = best_fit(placed_[arena], request);
+      const uint64_t offset = from_top ? highest_fit(placed_[arena], request) : best_fit(placed_[arena], request);
       const uint64_t top = offset + request.nbytes;
       if (arenas_[arena].capacity != 0 && top > arenas_[arena].capacity) {
         continue;
@@ -99,8 +106,29 @@ class Placer {
     return best_gap == UINT64_MAX ? end : best_offset;
   }
 
+  /// The highest free place that ends at or under the bound; where there is none, that of best_fit.
+  uint64_t highest_fit(const std::vector<Block>& blocks, const Request& request) {
+    work_ += blocks.size();
+    uint64_t best = UINT64_MAX;
+    uint64_t end = 0;
+    for (const Block& block : blocks) {
+      if (block.last < request.first || request.last < block.first) {
+        continue;
+      }
+      if (block.offset > end && block.offset - end >= request.nbytes) {
+        best = block.offset - request.nbytes;
+      }
+      end = std::max(end, block.end);
+    }
+    if (end <= bound_ && bound_ - end >= request.nbytes) {
+      return bound_ - request.nbytes;
+    }
+    return best != UINT64_MAX ? best : best_fit(blocks, request);
+  }
+
   Span<const Request> requests_;
   Span<const Arena> arenas_;
+  uint64_t bound_;
   std::vector<std::vector<Block>> placed_;
   std::vector<uint64_t> sizes_;
   std::vector<Placement> placements_;
@@ -168,11 +196,8 @@ Order by_breadth(Span<const Request> requests) {
 /// The best plan so far.
 class Search {
  public:
-  Search(Span<const Request> requests, Span<const Arena> arenas)
-      : requests_(requests), placer_(requests, arenas), bound_(*[&] {
-          live_ = live_bytes(requests);
-          return std::max_element(live_.begin(), live_.end());
-        }()) {}
+  Search(Span<const Request> requests, Span<const Arena> arenas, uint64_t bound)
+      : requests_(requests), placer_(requests, arenas, bound), bound_(bound) {}
 
   bool done() const {
     return found_ && (static_cast<double>(best_) <= kGoodEnough * static_cast<double>(bound_) ||
@@ -181,8 +206,8 @@ class Search {
   bool found() const { return found_; }
   const std::vector<Placement>& placements() const { return placements_; }
 
-  void attempt(Order order) {
-    if (done() || !placer_.run(order)) {
+  void attempt(Order order, Fit fit = Fit::kBest) {
+    if (done() || !placer_.run(order, fit)) {
       return;
     }
     if (!found_ || placer_.total() < best_) {
@@ -190,6 +215,7 @@ class Search {
       best_ = placer_.total();
       placements_ = placer_.placements();
       order_ = std::move(order);
+      fit_ = fit;
     }
   }
 
@@ -204,13 +230,14 @@ class Search {
       std::stable_sort(highest.begin(), highest.end(), [&](uint32_t a, uint32_t b) { return top(a) > top(b); });
       highest.resize(std::min<size_t>(highest.size(), 16));
       const Order base = order_;
+      const Fit fit = fit_;
       for (const uint32_t index : highest) {
         const size_t from = static_cast<size_t>(std::find(base.begin(), base.end(), index) - base.begin());
         for (const size_t to : {size_t{0}, from / 4, from / 2, 3 * from / 4}) {
           Order order = base;
           std::rotate(order.begin() + static_cast<ptrdiff_t>(to), order.begin() + static_cast<ptrdiff_t>(from),
                       order.begin() + static_cast<ptrdiff_t>(from) + 1);
-          attempt(std::move(order));
+          attempt(std::move(order), fit);
         }
       }
       better = best_ < before;
@@ -219,12 +246,12 @@ class Search {
 
  private:
   Span<const Request> requests_;
-  std::vector<uint64_t> live_;
   Placer placer_;
   uint64_t bound_;
   bool found_ = false;
   uint64_t best_ = 0;
   Order order_;
+  Fit fit_ = Fit::kBest;
   std::vector<Placement> placements_;
 };
 
@@ -239,7 +266,8 @@ Error GreedyPlanner::plan(Span<const Request> requests, Span<const Arena> arenas
     ET_CHECK_OR_RETURN(request.memory_id <= arenas.size(), InvalidArgument, "memory id %" PRIu32 ", there are %zu arenas",
                        request.memory_id, arenas.size());
   }
-  Search search(requests, arenas);
+  const std::vector<uint64_t> live = live_bytes(requests);
+  Search search(requests, arenas, *std::max_element(live.begin(), live.end()));
   if (arenas.size() > 1) {
     search.attempt(sorted(requests, by_heat));  // which requests the fast arena holds matters more than the total
   }
@@ -249,6 +277,8 @@ Error GreedyPlanner::plan(Span<const Request> requests, Span<const Arena> arenas
     for (const auto less : {by_area, by_length, by_first, by_last}) {
       search.attempt(sorted(requests, less));
     }
+    search.attempt(sorted(requests, by_first), Fit::kTwoEnded);
+    search.attempt(sorted(requests, by_size), Fit::kTwoEnded);
     search.improve();
   }
   if (!search.found()) {
