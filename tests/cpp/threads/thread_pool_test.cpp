@@ -1,0 +1,175 @@
+// The pool: every index once, nested and concurrent use, resizing, fork.
+
+#include "threads/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "threads/native_pool.h"
+#include "threads/parallel.h"
+
+namespace et::threads {
+namespace {
+
+struct PoolDeleter {
+  void operator()(ThreadPool* pool) const { destroy_pool(pool); }
+};
+
+std::unique_ptr<ThreadPool, PoolDeleter> pool_of(size_t n) { return std::unique_ptr<ThreadPool, PoolDeleter>(make_pool(n)); }
+
+TEST(ThreadPool, RunsEveryIndexOnce) {
+  for (const size_t threads : {1, 2, 3}) {
+    auto pool = pool_of(threads);
+    for (const size_t count : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> seen(count);
+      parallel_tasks(pool.get(), count, [&](size_t i) { seen[i].fetch_add(1); });
+      for (const auto& n : seen) {
+        EXPECT_EQ(n.load(), 1);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, RangesCoverWithoutOverlap) {
+  auto pool = pool_of(2);
+  for (const size_t count : {0, 1, 5, 16, 17, 1001}) {
+    for (const size_t grain : {1, 4, 1000}) {
+      std::vector<std::atomic<int>> seen(count);
+      std::atomic<int> calls{0};
+      parallel_for(pool.get(), count, grain, [&](size_t begin, size_t end) {
+        ASSERT_LT(begin, end);
+        calls.fetch_add(1);
+        for (size_t i = begin; i < end; ++i) {
+          seen[i].fetch_add(1);
+        }
+      });
+      for (const auto& n : seen) {
+        EXPECT_EQ(n.load(), 1);
+      }
+      if (count > 0 && count <= grain) {
+        EXPECT_EQ(calls.load(), 1);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, SmallWorkStaysOnTheCallingThread) {
+  const auto here = std::this_thread::get_id();
+  auto pool = pool_of(2);
+  parallel_for(pool.get(), 10, 100, [&](size_t, size_t) { EXPECT_EQ(std::this_thread::get_id(), here); });
+  parallel_for(nullptr, 1000, 1, [&](size_t, size_t) { EXPECT_EQ(std::this_thread::get_id(), here); });
+}
+
+TEST(ThreadPool, NestedRunsFinish) {
+  auto pool = pool_of(2);
+  std::atomic<int> inner{0};
+  parallel_tasks(pool.get(), 4, [&](size_t) { parallel_tasks(pool.get(), 4, [&](size_t) { inner.fetch_add(1); }); });
+  EXPECT_EQ(inner.load(), 16);
+}
+
+TEST(ThreadPool, ConcurrentCallersDoNotWaitForEachOther) {
+  auto pool = pool_of(2);
+  std::atomic<long> total{0};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 4; ++t) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 200; ++round) {
+        long sums[8] = {};
+        parallel_tasks(pool.get(), 8, [&](size_t i) { sums[i] = static_cast<long>(i); });
+        total.fetch_add(std::accumulate(sums, sums + 8, 0L));
+      }
+    });
+  }
+  for (auto& caller : callers) {
+    caller.join();
+  }
+  EXPECT_EQ(total.load(), 4L * 200 * 28);
+}
+
+TEST(ThreadPool, ChangesItsSizeWhileInUse) {
+  auto pool = pool_of(2);
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    for (size_t n = 1; !stop.load(); n = n % 3 + 1) {
+      pool->set_num_threads(n);
+      std::this_thread::yield();
+    }
+  });
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> calls{0};
+    parallel_tasks(pool.get(), 16, [&](size_t) { calls.fetch_add(1); });
+    EXPECT_EQ(calls.load(), 16);
+  }
+  stop = true;
+  other.join();
+}
+
+TEST(ThreadPool, DefaultPoolHasTheAskedForThreads) {
+  const size_t before = num_threads();
+  EXPECT_GE(before, 1u);
+  set_num_threads(2);
+  EXPECT_EQ(num_threads(), 2u);
+  EXPECT_EQ(default_pool()->num_threads(), 2u);
+  set_num_threads(0);
+  EXPECT_EQ(num_threads(), std::max(1u, std::thread::hardware_concurrency()));
+  set_num_threads(before);
+}
+
+TEST(ThreadPool, RestingWorkersWakeAgain) {
+  auto pool = pool_of(2);
+  for (int round = 0; round < 10; ++round) {
+    std::atomic<int> calls{0};
+    parallel_tasks(pool.get(), 4, [&](size_t) { calls.fetch_add(1); });
+    pool->rest();
+    EXPECT_EQ(calls.load(), 4);
+  }
+}
+
+TEST(NativePool, IsHeldOnce) {
+  auto pool = pool_of(2);
+  NativePool first(pool.get());
+  EXPECT_NE(first.get(), nullptr);
+  NativePool second(pool.get());
+  EXPECT_EQ(second.get(), nullptr) << "a pool in use gives nothing: the work is done here";
+  auto single = pool_of(1);
+  EXPECT_EQ(NativePool(single.get()).get(), nullptr);
+  EXPECT_EQ(NativePool(nullptr).get(), nullptr);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // ThreadSanitizer refuses threads in the child of a process that had some
+TEST(ThreadPool, WorksInAForkedChild) {
+  auto pool = pool_of(2);
+  std::atomic<int> before{0};
+  parallel_tasks(pool.get(), 8, [&](size_t) { before.fetch_add(1); });
+  ASSERT_EQ(before.load(), 8);
+  for (const bool held : {false, true}) {
+    // A thread that holds the pool in the parent does not exist in the child: the child must not find it held.
+    std::unique_ptr<NativePool> hold(held ? new NativePool(pool.get()) : nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+      std::set<std::thread::id> ids;
+      std::atomic<int> calls{0};
+      parallel_tasks(pool.get(), 64, [&](size_t) { calls.fetch_add(1); });
+      const bool remade = NativePool(pool.get()).get() != nullptr;
+      _exit(calls.load() == 64 && remade ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  std::atomic<int> after{0};
+  parallel_tasks(pool.get(), 8, [&](size_t) { after.fetch_add(1); });
+  EXPECT_EQ(after.load(), 8);
+}
+#endif
+
+}  // namespace
+}  // namespace et::threads
