@@ -20,6 +20,22 @@ struct Diagnostic {
   std::string method;   ///< name of the method; empty = the program
   std::string op;       ///< operator of the node; empty = none
   Source source;        ///< where the node comes from
+
+  /// "method forward, aten::linear at model.py:12 in layers.0: message"
+  std::string to_string() const {
+    std::string text;
+    const auto add = [&text](const char* before, const std::string& part) {
+      if (!part.empty()) {
+        text += (text.empty() ? "" : before) + part;
+      }
+    };
+    add("", method.empty() ? method : "method " + method);
+    add(", ", op);
+    add(" at ", source.file.empty() || source.line <= 0 ? source.file : source.file + ":" + std::to_string(source.line));
+    add(" in ", source.module_path);
+    add(": ", message);
+    return text;
+  }
 };
 
 using Diagnostics = std::vector<Diagnostic>;

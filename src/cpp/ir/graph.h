@@ -14,8 +14,14 @@
 ///  - SSA: a value has one definition, before its uses. Nodes stand in execution order.
 ///  - Arguments are positional in the order of the operator's schema, defaults materialised; nothing is optional by absence.
 ///  - A node's results have types. An operator that returns Tensor[] has one result an element.
-///  - kEdge: functional operators only; changes of state are in Graph::writes. kLowered: out-variants and aliases decided.
-///    kPlanned: every tensor has an allocation.
+///  - Names of values are unique in a method, its regions included.
+///  - kEdge: functional operators only; changes of state are in Graph::writes.
+///  - kLowered: `op` is the name under which the runtime knows the operator ("aten::add.out", "aten::copy_",
+///    "executorch_prim::et_view"). Arguments are those of that schema *without* its out arguments, in order; the results
+///    are what the out arguments hold. An in-place operator ("aten::copy_") keeps its self argument, and its result is an
+///    alias of it. Static views are gone: the view is a value with `alias_of`, kept alive by an "alias" node that emits no
+///    instruction. Writes are done by nodes; Graph::writes only remembers which value each target ends as.
+///  - kPlanned: every tensor that the file plans has an allocation.
 #pragma once
 
 #include <list>
@@ -63,9 +69,14 @@ class Value {
   /// Graph::is_output.
   const std::vector<Node*>& users() const { return users_; }
 
-  /// The value whose memory this one occupies (view or in-place reuse), or nullptr. Set from kLowered on.
+  /// The value whose memory this one occupies (view or in-place reuse), or nullptr. Set from kLowered on. A chain of
+  /// aliases ends at its root, root(); planning gives memory to roots, and an alias lies at its root's offset.
   Value* alias_of = nullptr;
   Allocation allocation;
+
+  /// The value at the end of the chain of aliases; this one when it is no alias.
+  const Value* root() const;
+  Value* root() { return const_cast<Value*>(static_cast<const Value*>(this)->root()); }
 
  private:
   friend class Graph;
@@ -99,14 +110,15 @@ struct Argument {
 /// One operation.
 class Node {
  public:
-  /// "aten::add.Tensor"; "constant", "buffer" and "delegate" are the IR's own (symbol names what they refer to).
+  /// "aten::add.Tensor". The IR's own: "constant", "buffer" and "delegate" (symbol names what they refer to), "alias"
+  /// (kLowered: a static view, no instruction) and, with regions, "cond", "map", "scan" and "while_loop".
   std::string op;
   std::string symbol;            ///< of constant and buffer: name in Program::constants / buffers; of delegate: index text
   Source source;
   uint32_t debug_handle = 0;     ///< 0 = none; unique in the Program, kept by passes, merged by handles below
   std::vector<uint32_t> merged_handles;  ///< handles of the nodes that were merged into this one
   std::string tag;               ///< delegation tag; empty = not delegated. Nodes merge only when their tags are equal
-  /// Sub-graphs of control flow: cond {true, false}, map/scan {body}, while_loop {condition, body}.
+  /// Sub-graphs of control flow: cond {true, false}, map/scan {body}, while_loop {condition, body}. See add_region.
   std::vector<std::unique_ptr<Graph>> regions;
 
   const std::vector<Argument>& args() const { return args_; }
@@ -119,9 +131,16 @@ class Node {
   void set_args(std::vector<Argument> arguments);
   /// Adds a result. `name` is made unique in the graph.
   Value* add_result(std::string_view name, Type type);
+  /// Adds an empty region, which shares the names of this node's graph.
+  Graph* add_region(std::string_view name);
+  /// This node's handle and those merged into it, without doubles, smallest first.
+  std::vector<uint32_t> all_handles() const;
+  /// Takes over the debug handles of `other`, which this node now computes too. Keeps this node's own source; takes the
+  /// other's where this one has none.
+  void absorb(const Node& other);
   /// Calls `visit(Value*)` for each value among the arguments, lists included, in order.
   template <typename F>
-  void for_each_input(F visit) const {
+  void for_each_input(const F& visit) const {
     for (const Argument& argument : args_) {
       visit_argument(argument, visit);
     }
@@ -130,7 +149,7 @@ class Node {
  private:
   friend class Graph;
   template <typename F>
-  static void visit_argument(const Argument& argument, F& visit) {
+  static void visit_argument(const Argument& argument, const F& visit) {
     if (Value* value = argument.value()) {
       visit(value);
     } else if (const auto* list = argument.as<Argument::List>()) {
@@ -195,19 +214,26 @@ class Graph {
   void move_before(Node* node, Node* before);
   Node* next(const Node* node) const;
   Node* previous(const Node* node) const;
-  /// True when `value` is among outputs or writes of this graph.
+  /// True when `value` is among outputs or writes of this graph, or among the returns of a region of its method.
   bool is_output(const Value* value) const;
+  /// The method that this graph is, or that this region is in.
+  const Graph* method() const;
+  Graph* method() { return const_cast<Graph*>(static_cast<const Graph*>(this)->method()); }
   /// No argument, output or write uses the value.
   bool is_unused(const Value* value) const { return value->users().empty() && !is_output(value); }
 
  private:
   friend class Node;
   std::string unique_name(std::string_view wanted);
+  /// Takes the node and all that is in its regions out of the use lists.
+  void drop(Node* node);
 
   std::vector<std::unique_ptr<Value>> inputs_;
   std::list<std::unique_ptr<Node>> nodes_;
-  struct Names;
-  std::unique_ptr<Names> names_;
+  /// Of a method, shared by its regions: names taken, regions alive.
+  struct Shared;
+  Shared& shared();
+  std::unique_ptr<Shared> shared_;
 };
 
 /// A method without instructions that returns constants (`constant_methods`).
