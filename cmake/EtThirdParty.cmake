@@ -56,10 +56,9 @@ function(_et_import name kind file include)
   set_target_properties(et_third_party::${name} PROPERTIES IMPORTED_LOCATION ${file} INTERFACE_INCLUDE_DIRECTORIES ${include})
 endfunction()
 
-find_package(Threads REQUIRED)
-
 # et_third_party::pthreadpool: what src/cpp/threads stands on. A build for a machine without threads leaves it out.
 if(ET_BUILD_THREADS)
+  find_package(Threads REQUIRED)
   et_provision(pthreadpool prefix)
   _et_import(pthreadpool STATIC ${prefix}/lib/libpthreadpool.a ${prefix}/include)
   target_link_libraries(et_third_party::pthreadpool INTERFACE Threads::Threads)

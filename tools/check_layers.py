@@ -68,8 +68,8 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
 FREESTANDING = ("base", "schema", "runtime", "kernels/portable", "kernels/prim")
 NOT_FREESTANDING = ("iostream", "ostream", "istream", "fstream", "sstream", "iomanip", "regex", "thread", "mutex", "future",
                     "condition_variable", "typeinfo", "filesystem", "exception", "stdexcept")  # fmt: skip
-# Files with a platform behind them, left out of a microcontroller's build.
-HOSTED_FILES = re.compile(r"runtime/(file_|mmap_|platform_|hosted/|session).*")
+# Files that need an operating system, left out of a microcontroller's build.
+HOSTED_FILES = re.compile(r"runtime/host/.*")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

@@ -11,7 +11,7 @@ set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
 
 set(CMAKE_C_FLAGS_INIT "-mcpu=cortex-m55 -mthumb -mfloat-abi=hard")
 # Debian's newlib takes <stdint.h> from the compiler, which lacks the macro by which <inttypes.h> offers PRIu64 and its kin.
-set(CMAKE_CXX_FLAGS_INIT "${CMAKE_C_FLAGS_INIT} -fno-threadsafe-statics -D__int64_t_defined=1")
+set(CMAKE_CXX_FLAGS_INIT "${CMAKE_C_FLAGS_INIT} -fno-threadsafe-statics -Wno-psabi -D__int64_t_defined=1")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "--specs=nano.specs --specs=rdimon.specs")
 
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
