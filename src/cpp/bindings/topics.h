@@ -7,4 +7,6 @@
 
 namespace et::bindings {
 
+void init_program_builder(pybind11::module_& module);
+
 }  // namespace et::bindings

@@ -1,0 +1,118 @@
+"""A node's arguments in the order of its operator's schema, each in the form that the IR takes.
+
+Defaults are filled in, dtypes become numbers, layouts, devices and memory formats become None (Edge is row-major and on
+the CPU), ints given for floats become floats. One plan an operator, made once.
+"""
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+if TYPE_CHECKING:
+    from .importer import MethodImporter
+
+#: ScalarType numbers of the file format, which are c10's.
+_DTYPE_CODES: dict[torch.dtype, int] = {
+    torch.uint8: 0,
+    torch.int8: 1,
+    torch.int16: 2,
+    torch.int32: 3,
+    torch.int64: 4,
+    torch.float16: 5,
+    torch.float32: 6,
+    torch.float64: 7,
+    torch.complex32: 8,
+    torch.complex64: 9,
+    torch.complex128: 10,
+    torch.bool: 11,
+    torch.bfloat16: 15,
+    torch.float8_e5m2: 23,
+    torch.float8_e4m3fn: 24,
+    torch.float8_e5m2fnuz: 25,
+    torch.float8_e4m3fnuz: 26,
+    torch.uint16: 27,
+    torch.uint32: 28,
+    torch.uint64: 29,
+}
+
+
+def dtype_code(dtype: torch.dtype) -> int | None:
+    """The format's number of a dtype; None when it has none."""
+    return _DTYPE_CODES.get(dtype)
+
+
+class SchemaArguments:
+    """How to write the arguments of one operator."""
+
+    def __init__(self, op: OpOverload) -> None:
+        self._plan = [
+            (argument.name, str(argument.real_type), argument.has_default_value(), argument.default_value)
+            for argument in op._schema.arguments
+        ]
+
+    @staticmethod
+    @functools.lru_cache(maxsize=4096)
+    def of(op: OpOverload) -> "SchemaArguments":
+        """The plan of ``op``."""
+        return SchemaArguments(op)
+
+    def fill(self, importer: "MethodImporter", node: fx.Node) -> list[Any]:
+        """All arguments of ``node``."""
+        given, named = node.args, node.kwargs
+        arguments = []
+        for index, (name, kind, has_default, default) in enumerate(self._plan):
+            if index < len(given):
+                value = given[index]
+            elif name in named:
+                value = named[name]
+            elif has_default:
+                value = default
+            else:
+                importer.refuse(node, f"argument '{name}' is missing")
+            arguments.append(_converted(importer, node, name, kind, value))
+        return arguments
+
+
+def _converted(importer: "MethodImporter", node: fx.Node, name: str, kind: str, value: Any) -> Any:
+    if isinstance(value, fx.Node):
+        return importer.value(value)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return float(value) if "float" in kind else value
+    if isinstance(value, float):
+        return value
+    if isinstance(value, (list, tuple)):
+        return _list(importer, node, name, kind, value)
+    if isinstance(value, torch.dtype):
+        code = dtype_code(value)
+        return code if code is not None else importer.refuse(node, f"dtype {value} (argument '{name}') is not supported")
+    if isinstance(value, torch.device):
+        if value.type != "cpu":
+            importer.refuse(node, f"argument '{name}' names the device {value}; programs are lowered for the CPU")
+        return None
+    if isinstance(value, (torch.layout, torch.memory_format)):
+        return None
+    if isinstance(value, complex):
+        importer.refuse(node, f"argument '{name}' is a complex number, which has no form in a program")
+    return importer.refuse(node, f"argument '{name}' is a {type(value).__name__}, which has no form in a program")
+
+
+def _list(importer: "MethodImporter", node: fx.Node, name: str, kind: str, values: Any) -> list[Any]:
+    as_float = "float" in kind
+    converted = []
+    for value in values:
+        if isinstance(value, fx.Node):
+            converted.append(importer.value(value))
+        elif isinstance(value, bool) or value is None:
+            converted.append(value)
+        elif isinstance(value, (int, float)):
+            converted.append(float(value) if as_float else value)
+        else:
+            converted.append(_converted(importer, node, name, kind, value))
+    return converted

@@ -1,0 +1,104 @@
+"""Control flow: torch's higher-order operators as nodes of the IR with regions.
+
+A region captures values from around it, so an operand that every branch sees unchanged needs no input: it is the captured
+value itself. What changes from turn to turn (a slice, a carried value) is an input of the region.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch import fx
+
+if TYPE_CHECKING:
+    from .importer import MethodImporter
+
+
+def import_control_flow(importer: "MethodImporter", node: fx.Node) -> list[Any]:
+    """Writes a control-flow node; returns the IR values of its results.
+
+    Raises:
+        NotSupportedError: No form in the IR for this higher-order operator.
+    """
+    writer = _WRITERS.get(node.target.name())
+    if writer is None:
+        importer.refuse(
+            node,
+            f"the higher-order operator '{node.target.name()}' is not supported; supported are {', '.join(sorted(_WRITERS))}",
+        )
+    return writer(importer, node)
+
+
+def _body(node: fx.Node, reference: fx.Node) -> fx.Graph:
+    return getattr(node.graph.owning_module, reference.target).graph
+
+
+def _operands(importer: "MethodImporter", operands: Any) -> list[Any]:
+    return [importer.value(item) if isinstance(item, fx.Node) else item for item in operands]
+
+
+def _results(importer: "MethodImporter", node: fx.Node) -> list[Any]:
+    return [importer.type_of(node, value) for value in node.meta["val"]]
+
+
+def _region(
+    importer: "MethodImporter", owner: Any, graph: fx.Graph, name: str, inputs: list[tuple[str, Any]], captured: list[Any]
+) -> None:
+    """Writes one region whose first placeholders are ``inputs`` and whose others are ``captured`` values."""
+    values = [*importer.builder.begin_region(owner, name, inputs), *captured]
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    for placeholder, value in zip(placeholders, values, strict=True):
+        importer.set_value(placeholder, value)
+    importer.builder.end_region(importer.import_nodes(graph))
+
+
+def _cond(importer: "MethodImporter", node: fx.Node) -> list[Any]:
+    predicate, true_body, false_body, operands = node.args
+    condition = importer.value(predicate) if isinstance(predicate, fx.Node) else predicate
+    captured = _operands(importer, operands)
+    results = importer.emit(node, "cond", [condition], _results(importer, node))
+    for reference, name in ((true_body, "true"), (false_body, "false")):
+        _region(importer, results[0], _body(node, reference), name, [], captured)
+    return results
+
+
+def _map(importer: "MethodImporter", node: fx.Node) -> list[Any]:
+    reference, mapped, captured = node.args
+    graph = _body(node, reference)
+    placeholders = [item for item in graph.nodes if item.op == "placeholder"]
+    inputs = [(item.name, importer.type_of(item, item.meta["val"])) for item in placeholders[: len(mapped)]]
+    results = importer.emit(node, "map", _operands(importer, mapped), _results(importer, node))
+    _region(importer, results[0], graph, "body", inputs, _operands(importer, captured))
+    return results
+
+
+def _scan(importer: "MethodImporter", node: fx.Node) -> list[Any]:
+    reference, initial, scanned, captured = node.args
+    graph = _body(node, reference)
+    placeholders = [item for item in graph.nodes if item.op == "placeholder"]
+    count = len(initial) + len(scanned)
+    inputs = [(item.name, importer.type_of(item, item.meta["val"])) for item in placeholders[:count]]
+    arguments = [_operands(importer, initial), _operands(importer, scanned)]
+    results = importer.emit(node, "scan", arguments, _results(importer, node))
+    _region(importer, results[0], graph, "body", inputs, _operands(importer, captured))
+    return results
+
+
+def _while_loop(importer: "MethodImporter", node: fx.Node) -> list[Any]:
+    condition, body, carried, captured = node.args
+    values = _operands(importer, captured)
+    results = importer.emit(node, "while_loop", _operands(importer, carried), _results(importer, node))
+    for reference, name in ((condition, "condition"), (body, "body")):
+        graph = _body(node, reference)
+        placeholders = [item for item in graph.nodes if item.op == "placeholder"][: len(carried)]
+        inputs = [(f"{name}_{item.name}", importer.type_of(item, item.meta["val"])) for item in placeholders]
+        _region(importer, results[0], graph, name, inputs, values)
+    return results
+
+
+_WRITERS: dict[str, Callable[["MethodImporter", fx.Node], list[Any]]] = {
+    "cond": _cond,
+    "map_impl": _map,
+    "scan": _scan,
+    "while_loop": _while_loop,
+}
+

@@ -1,0 +1,123 @@
+"""The tensors that a program carries: parameters, buffers and constants of all its methods, told apart by storage.
+
+Two names of one storage are one tensor (tied weights, a module exported twice as two methods); the same name with another
+storage is another tensor. A tensor that any method writes is a mutable buffer for all of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind
+
+from executorch_py.errors import InvalidStateError, NotSupportedError
+
+_Key = tuple[Any, ...]
+
+_STATE_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+@dataclass
+class StateTensor:
+    """One tensor of a program.
+
+    Attributes:
+        symbol: Its name in the program: the fully qualified name in the module.
+        tensor: Its content, detached.
+        is_mutable: Some method writes it.
+        methods: The methods that use it.
+    """
+
+    symbol: str
+    tensor: torch.Tensor
+    is_mutable: bool = False
+    methods: set[str] = field(default_factory=set)
+
+
+class ProgramState:
+    """All state tensors of a program, by method and by the name that the method's signature uses."""
+
+    def __init__(self, programs: Mapping[str, ExportedProgram]) -> None:
+        self._by_key: dict[_Key, StateTensor] = {}
+        self._symbols: set[str] = set()
+        self._of: dict[tuple[str, str], StateTensor] = {}
+        for method, program in programs.items():
+            self._collect(method, program)
+        self._refuse_overlap()
+
+    def of(self, method: str, spec: InputSpec) -> StateTensor:
+        """The tensor behind an input of a method's signature."""
+        return self._of[method, spec.target]
+
+    def _collect(self, method: str, program: ExportedProgram) -> None:
+        written = {
+            spec.target
+            for spec in program.graph_signature.output_specs
+            if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+        }
+        mutable_here: dict[int, str] = {}
+        for spec in program.graph_signature.input_specs:
+            if spec.kind not in _STATE_KINDS:
+                continue
+            tensor = _tensor_of(method, program, spec)
+            key = _key(tensor)
+            state = self._by_key.get(key)
+            if state is None:
+                state = self._by_key[key] = StateTensor(self._unused(method, spec.target), tensor)
+            if spec.target in written:
+                if id(state) in mutable_here:
+                    raise NotSupportedError(
+                        f"method '{method}': the buffers '{mutable_here[id(state)]}' and '{spec.target}' are one tensor "
+                        "and both are written; give each its own tensor"
+                    )
+                mutable_here[id(state)] = spec.target
+                state.is_mutable = True
+            state.methods.add(method)
+            self._of[method, spec.target] = state
+
+    def _unused(self, method: str, name: str) -> str:
+        symbol = name if name not in self._symbols else f"{method}.{name}"
+        while symbol in self._symbols:
+            symbol += "_"
+        self._symbols.add(symbol)
+        return symbol
+
+    def _refuse_overlap(self) -> None:
+        """A written tensor that shares memory with another one in part cannot be two tensors of the file."""
+        by_storage: dict[int, list[StateTensor]] = {}
+        for state in self._by_key.values():
+            if state.tensor.numel():
+                by_storage.setdefault(state.tensor.untyped_storage().data_ptr(), []).append(state)
+        for states in by_storage.values():
+            if len(states) > 1 and any(state.is_mutable for state in states):
+                names = ", ".join(f"'{state.symbol}'" for state in states)
+                raise NotSupportedError(
+                    f"{names} are different views of one memory, and one of them is written; make the written buffer a "
+                    "clone()"
+                )
+
+
+def _key(tensor: torch.Tensor) -> _Key:
+    if tensor.numel() == 0:
+        return (id(tensor),)
+    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+
+
+def _tensor_of(method: str, program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
+    """The tensor itself, checked: dense, with data, on the CPU, of plain type."""
+    tensor = program.constants.get(spec.target)
+    if tensor is None:
+        tensor = program.state_dict.get(spec.target)
+    where = f"method '{method}', {spec.kind.name.lower()} '{spec.target}'"
+    if tensor is None:
+        raise InvalidStateError(f"{where}: the program carries no tensor of that name")
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        raise NotSupportedError(
+            f"{where} is a {type(tensor).__name__}; call torchao's unwrap_tensor_subclass() on the model before exporting it"
+        )
+    if tensor.is_meta or tensor.layout != torch.strided:
+        raise NotSupportedError(f"{where} has no dense data ({tensor.layout}, device {tensor.device})")
+    tensor = tensor.detach()
+    return tensor if tensor.device.type == "cpu" else tensor.cpu()

@@ -1,0 +1,118 @@
+"""Symbolic sizes: torch's SymInt expressions as the dims of the IR, an expression with bounds.
+
+Symbols are renamed in the order in which a method meets them (``s0``, ``s1``, and ``u0`` for sizes that only the data
+decides), so that the same model gives the same file in every process.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+#: (expression, min, max); a max of None means that there is no bound. A constant is a plain int.
+Dim = int | tuple[str, int, int | None]
+
+_LARGE = 2**62
+
+
+class SymbolTable:
+    """The symbols of one method."""
+
+    def __init__(self, range_constraints: Mapping[sympy.Symbol, Any]) -> None:
+        self._ranges = {symbol: ValueRanges(r.lower, r.upper) for symbol, r in range_constraints.items()}
+        self._names: dict[sympy.Symbol, str] = {}
+        self._dims: dict[sympy.Expr, Dim] = {}
+        self._counts = {"s": 0, "u": 0}
+
+    def dim(self, size: Any, *, is_size: bool = True) -> Dim:
+        """The dim of an int or SymInt.
+
+        Args:
+            size: what stands in a shape.
+            is_size: sizes are never negative; numbers may be.
+        """
+        if isinstance(size, int):
+            return size
+        expression = size.node.expr
+        if isinstance(expression, (int, sympy.Integer)):
+            return int(expression)
+        key = (expression, is_size)
+        known = self._dims.get(key)
+        if known is None:
+            known = self._dims[key] = self._make(size, expression, is_size)
+        return known
+
+    def _make(self, size: torch.SymInt, expression: sympy.Expr, is_size: bool) -> Dim:
+        unbacked = free_unbacked_symbols(size)
+        for symbol in sorted(expression.free_symbols, key=str):
+            self._name(symbol, symbol in unbacked)
+        ranges = dict(getattr(size.node.shape_env, "var_to_range", {}))
+        ranges.update(self._ranges)
+        try:
+            bounds = bound_sympy(expression, ranges)
+            low, high = _integer(bounds.lower), _integer(bounds.upper)
+        except (ValueError, TypeError, NotImplementedError, AssertionError, KeyError):
+            low, high = None, None
+        if low is not None and low == high:
+            return low
+        if is_size:
+            low = max(low or 0, 0)
+        elif low is None:
+            low = -_LARGE
+        return (self._text(expression), low, high)
+
+    def _name(self, symbol: sympy.Symbol, is_unbacked: bool) -> str:
+        known = self._names.get(symbol)
+        if known is None:
+            prefix = "u" if is_unbacked else "s"
+            known = self._names[symbol] = f"{prefix}{self._counts[prefix]}"
+            self._counts[prefix] += 1
+        return known
+
+    def _text(self, expression: sympy.Expr, outer: int = 0) -> str:
+        """Text with + - * // % min max; parentheses by precedence (1 sum, 2 product, 3 atom)."""
+        kind = type(expression).__name__
+        arguments = expression.args
+        if isinstance(expression, sympy.Symbol):
+            return self._names[expression]
+        if isinstance(expression, sympy.Integer):
+            return f"({expression})" if int(expression) < 0 and outer else str(expression)
+        if isinstance(expression, sympy.Add):
+            level, text = 1, " + ".join(self._text(a, 1) for a in arguments).replace("+ (-1)*", "- ")
+        elif isinstance(expression, sympy.Mul):
+            level, text = 2, "*".join(self._text(a, 2) for a in arguments)
+        elif isinstance(expression, sympy.Pow) and expression.exp.is_Integer and 1 < int(expression.exp) <= 8:
+            level, text = 2, "*".join([self._text(expression.base, 2)] * int(expression.exp))
+        elif kind in ("FloorDiv", "CleanDiv", "IntTrueDiv"):
+            level, text = 2, f"{self._text(arguments[0], 3)} // {self._text(arguments[1], 3)}"
+        elif kind in ("Mod", "PythonMod"):
+            level, text = 2, f"{self._text(arguments[0], 3)} % {self._text(arguments[1], 3)}"
+        elif kind == "ModularIndexing":
+            base, divisor, modulus = arguments
+            level, text = 2, f"({self._text(base, 3)} // {self._text(divisor, 3)}) % {self._text(modulus, 3)}"
+        elif kind in ("Max", "Min"):
+            level, text = 3, f"{kind.lower()}({', '.join(self._text(a) for a in arguments)})"
+        elif kind in ("TruncToInt", "FloorToInt", "CeilToInt", "RoundToInt", "Identity", "ToFloat"):
+            return self._fresh(expression)
+        else:
+            return self._fresh(expression)
+        return f"({text})" if level < outer else text
+
+    def _fresh(self, expression: sympy.Expr) -> str:
+        """A name for what the IR's expressions cannot say; equal expressions have equal names."""
+        stand_in = sympy.Symbol(f"_expression_{expression}")
+        return self._name(stand_in, is_unbacked=False)
+
+
+def _integer(bound: Any) -> int | None:
+    """A bound as an int; None for infinity."""
+    if bound is None or bound in (sympy.oo, -sympy.oo) or not getattr(bound, "is_finite", True):
+        return None
+    try:
+        value = int(bound)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return value if abs(value) < _LARGE else None
