@@ -75,7 +75,7 @@ mcu-setup: setup
 	@$(TIMED) "Arm compiler and emulator" -- $(SETUP) debian mcu
 
 mcu: build mcu-setup
-	@$(PYTEST) -m mcu tests
+	@$(PYTEST) -m mcu tests/targets
 
 size: setup
 	@$(PY) tools/size_report.py

@@ -14,7 +14,7 @@ option(ET_STRIP_MESSAGES "Leave the text of error messages out; codes stay" ${ET
 set(ET_SANITIZE "" CACHE STRING "Sanitizers of the whole build: 'address,undefined' or 'thread'")
 set(ET_BACKENDS "example;xnnpack" CACHE STRING "Backends to build (folders of backends/); those not there are skipped")
 set(ET_SELECT_OPS "" CACHE FILEPATH "Keep only the kernels named by this list, yaml or .pte file; empty: all")
-set(ET_XNNPACK_SOURCE "" CACHE PATH "Build XNNPACK from this directory instead of the provisioned source")
+set(ET_XNNPACK_SOURCE "$ENV{ET_XNNPACK_SOURCE}" CACHE PATH "XNNPACK source folder to build instead of the pinned one")
 set(ET_CACHE "$ENV{ET_CACHE}" CACHE PATH "Cache of third-party sources and builds; empty: the user's cache folder")
 
 set(CMAKE_CXX_STANDARD 17)

@@ -46,7 +46,10 @@ BACKEND_MAY_INCLUDE: dict[str, tuple[str, ...]] = {
 
 # single includes that the tables would refuse, with the reason
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("runtime/kernel_types.h", "aten/kernel_types.h"): "the alias header that kernels see: ATen mode swaps the tensor type here",
+    (
+        "runtime/kernel_types.h",
+        "aten/kernel_types.h",
+    ): "the alias header that kernels see: ATen mode swaps the tensor type here",
 }
 
 # first word of an outside include -> folders that may have it; backends may include what their vendor gives

@@ -6,7 +6,7 @@ Not for Debian packages that the build machine itself needs (a compiler, GoogleT
 
     tools/provision.py build pthreadpool hwy xnnpack     # prints one line "<name>=<prefix>" for each
     tools/provision.py fetch                             # sources only
-    tools/provision.py build xnnpack --source DIR        # the user's own XNNPACK source (-DET_XNNPACK_SOURCE=DIR)
+    tools/provision.py build xnnpack --source DIR        # the user's own XNNPACK, and what lies beside it (-DET_XNNPACK_SOURCE)
 
 The cache is ``$ET_CACHE``, or ``executorch_py`` in the user's cache folder:
 
@@ -45,6 +45,14 @@ BUILDS: dict[str, tuple[str, ...]] = {
     "hwy": (),
     "xnnpack": ("fxdiv", "cpuinfo", "pthreadpool"),
 }
+
+WITHOUT_DEBIAN = (
+    "Give -DET_XNNPACK_SOURCE=dir, a clone of XNNPACK with clones of pthreadpool, FXdiv, cpuinfo and highway beside it; "
+    "or bring the src folder of a cache that was filled elsewhere (tools/provision.py fetch) as $ET_CACHE/src; "
+    "or do without: -DET_BACKENDS=example -DET_BUILD_THREADS=OFF -DET_BUILD_OPTIMIZED=OFF"
+)
+# component -> the folder that its upstream repository is cloned into
+UPSTREAM_FOLDERS = {"pthreadpool": "pthreadpool", "hwy": "highway", "fxdiv": "FXdiv", "cpuinfo": "cpuinfo"}
 
 
 class ProvisionError(Exception):
@@ -91,7 +99,7 @@ def rows(name: str, arch: str) -> list[Row]:
     lines = (line.split() for line in TABLE.read_text().splitlines() if line and not line.startswith("#"))
     found = [row for row in (Row(*line) for line in lines) if row.name == name and row.arch in ("any", arch)]
     if not found:
-        raise ProvisionError(f"{TABLE.name} has no '{name}' for {arch}; give a source folder with -DET_XNNPACK_SOURCE=dir")
+        raise ProvisionError(f"{TABLE.name} has no '{name}' for {arch}. {WITHOUT_DEBIAN}")
     return found
 
 
@@ -125,7 +133,7 @@ def run(command: Sequence[str | Path], cwd: Path | None = None, log: Path | None
 def debian_mirror() -> str:
     """The address of the Debian archive, as this machine's own apt has it."""
     if not shutil.which("apt-get"):
-        raise ProvisionError("no apt-get here: give the sources with -DET_XNNPACK_SOURCE=dir, or build with -DET_BACKENDS=example")
+        raise ProvisionError(f"no apt-get here. {WITHOUT_DEBIAN}")
     targets = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"])
     mirrors = []
     for line in sorted(set(targets.splitlines())):
@@ -133,7 +141,7 @@ def debian_mirror() -> str:
         if component == "main" and re.fullmatch(r"[a-z]+", release) and uri.rstrip("/").endswith("debian"):
             mirrors.append(uri)
     if not mirrors:
-        raise ProvisionError("apt knows no Debian archive: give the sources with -DET_XNNPACK_SOURCE=dir")
+        raise ProvisionError(f"apt knows no Debian archive. {WITHOUT_DEBIAN}")
     return mirrors[0]
 
 
@@ -147,7 +155,11 @@ class PrivateApt:
         mirror = debian_mirror()
         signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
         sources = folder / "sources.list"
-        sources.write_text("".join(f"{kind} {signed}{mirror} {suite} main\n" for suite in sorted(suites) for kind in ("deb", "deb-src")))
+        sources.write_text(
+            "".join(
+                f"{kind} {signed}{mirror} {suite} main\n" for suite in sorted(suites) for kind in ("deb", "deb-src")
+            )
+        )
         options = {
             "Dir::Etc::sourcelist": sources,
             "Dir::Etc::sourceparts": "/dev/null",
@@ -219,23 +231,30 @@ def unpack(archive: Path, kind: str, folder: Path) -> None:
 
 def build(name: str, arguments: argparse.Namespace) -> Path:
     """Builds a component, unless the cache has it, and gives the prefix it is installed in."""
-    definitions = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_C_FLAGS_RELEASE": "-O2 -DNDEBUG", "CMAKE_CXX_FLAGS_RELEASE": "-O2 -DNDEBUG"}
+    definitions = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_C_FLAGS_RELEASE": "-O2 -DNDEBUG",
+        "CMAKE_CXX_FLAGS_RELEASE": "-O2 -DNDEBUG",
+    }
     if arguments.sanitize and name != "xnnpack":  # XNNPACK's kernels read beyond their inputs by contract
         flags = f"-fsanitize={arguments.sanitize} -g"
         definitions |= {"CMAKE_C_FLAGS": flags, "CMAKE_CXX_FLAGS": flags}
-    identity = [name, compiler_identity(arguments.cc), compiler_identity(arguments.cxx), *sorted(f"{k}={v}" for k, v in definitions.items())]
+    identity = [
+        name,
+        compiler_identity(arguments.cc),
+        compiler_identity(arguments.cxx),
+        *sorted(f"{k}={v}" for k, v in definitions.items()),
+    ]
 
-    own_source = Path(arguments.source).resolve() if arguments.source and name == "xnnpack" else None
-    needs = [name, *(need for need in BUILDS[name] if need not in BUILDS)]
-    if own_source:
-        needs = own_dependencies(own_source, definitions, needs[1:])
-    fetch(needs, arguments.arch)
-    for need in needs:
-        definitions[f"{need.upper()}_DIR"] = str(source_folder(need, arguments.arch))
-        identity.append(source_folder(need, arguments.arch).name)
-    if own_source:
-        definitions["XNNPACK_DIR"] = str(own_source)
-        identity.append(f"{own_source} {tree_stamp(own_source)}")
+    for need in (name, *(need for need in BUILDS[name] if need not in BUILDS)):
+        folder = own_source(need, arguments.source)
+        if folder:
+            identity.append(f"{folder} {tree_stamp(folder)}")
+        else:
+            fetch([need], arguments.arch)
+            folder = source_folder(need, arguments.arch)
+            identity.append(folder.name)
+        definitions[f"{need.upper()}_DIR"] = str(folder)
     for need in BUILDS[name]:
         if need in BUILDS:
             prefix = build(need, arguments)
@@ -253,16 +272,15 @@ def build(name: str, arguments: argparse.Namespace) -> Path:
     return prefix
 
 
-def own_dependencies(source: Path, definitions: dict[str, str], needs: Sequence[str]) -> list[str]:
-    """What a user's own XNNPACK source needs beside it: sibling folders if they are there, the pinned ones otherwise."""
-    pinned = []
-    for need, folder in (("fxdiv", "FXdiv"), ("cpuinfo", "cpuinfo")):
-        sibling = source.parent / folder
-        if need in needs and sibling.is_dir():
-            definitions[f"{need.upper()}_DIR"] = str(sibling)
-        elif need in needs:
-            pinned.append(need)
-    return pinned
+def own_source(name: str, xnnpack: str) -> Path | None:
+    """The user's own source of a component: their XNNPACK folder, or a folder beside it; None if there is none."""
+    if not xnnpack:
+        return None
+    source = Path(xnnpack).resolve()
+    if not (source / "CMakeLists.txt").exists():
+        raise ProvisionError(f"{source} is no XNNPACK source: it has no CMakeLists.txt")
+    folder = source if name == "xnnpack" else source.parent / UPSTREAM_FOLDERS[name]
+    return folder if folder.is_dir() else None
 
 
 def tree_stamp(folder: Path) -> str:
@@ -278,7 +296,9 @@ def compiler_identity(compiler: str) -> str:
     return run([compiler, "--version"]).splitlines()[0]
 
 
-def configure_and_install(name: str, recipe: Path, definitions: dict[str, str], prefix: Path, arguments: argparse.Namespace) -> None:
+def configure_and_install(
+    name: str, recipe: Path, definitions: dict[str, str], prefix: Path, arguments: argparse.Namespace
+) -> None:
     """Builds in a temporary folder and installs by a rename, so that a prefix is there whole or not at all."""
     started = time.monotonic()
     say(f"building {name}, kept in the cache for later builds")
@@ -291,9 +311,15 @@ def configure_and_install(name: str, recipe: Path, definitions: dict[str, str], 
     prefix.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=prefix.parent, prefix=f"{name}-build-") as folder:
         tree, staged = Path(folder) / "tree", Path(folder) / "staged"
-        run(["cmake", "-S", recipe, "-B", tree, "-G", "Ninja", f"-DCMAKE_INSTALL_PREFIX={staged}", "-DCMAKE_INSTALL_LIBDIR=lib",
-             f"-DCMAKE_C_COMPILER={arguments.cc}", f"-DCMAKE_CXX_COMPILER={arguments.cxx}", f"-DPython_EXECUTABLE={sys.executable}",
-             *(f"-D{key}={value}" for key, value in definitions.items())])  # fmt: skip
+        definitions |= {
+            "CMAKE_INSTALL_PREFIX": str(staged),
+            "CMAKE_INSTALL_LIBDIR": "lib",
+            "CMAKE_C_COMPILER": arguments.cc,
+            "CMAKE_CXX_COMPILER": arguments.cxx,
+            "Python_EXECUTABLE": sys.executable,
+        }
+        defined = [f"-D{key}={value}" for key, value in definitions.items()]
+        run(["cmake", "-S", recipe, "-B", tree, "-G", "Ninja", *defined])
         ninja(tree, name)
         run(["cmake", "--install", tree])
         staged.rename(prefix)
@@ -304,7 +330,9 @@ def ninja(tree: Path, name: str) -> None:
     """Runs ninja and shows how far it is: in place on a terminal, every tenth part elsewhere."""
     shown = 0
     output: list[str] = []
-    with subprocess.Popen(["ninja", "-C", tree], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    with subprocess.Popen(
+        ["ninja", "-C", tree], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             output.append(line)
@@ -313,7 +341,12 @@ def ninja(tree: Path, name: str) -> None:
                 continue
             done, total = int(match[1]), int(match[2])
             if sys.stderr.isatty():
-                print(f"\r[provision] {name} {done}/{total} ", end="\n" if done == total else "", file=sys.stderr, flush=True)
+                print(
+                    f"\r[provision] {name} {done}/{total} ",
+                    end="\n" if done == total else "",
+                    file=sys.stderr,
+                    flush=True,
+                )
             elif done * 10 // total > shown and total > 50:
                 shown = done * 10 // total
                 say(f"{name} {done}/{total}")

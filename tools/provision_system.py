@@ -117,7 +117,9 @@ def development_install(folder: Path, tree: Path) -> None:
     site = Path(next((folder / "lib").glob("python3*/site-packages")))
     (site / "executorch_py_dev.pth").write_text(f"{tree.resolve()}\n")
     script = folder / "bin" / "etpy"
-    script.write_text(f"#!{(folder / 'bin' / 'python').absolute()}\nfrom executorch_py.cli import main\n\nraise SystemExit(main())\n")
+    script.write_text(
+        f"#!{(folder / 'bin' / 'python').absolute()}\nfrom executorch_py.cli import main\n\nraise SystemExit(main())\n"
+    )
     script.chmod(0o755)
 
 

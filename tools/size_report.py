@@ -26,7 +26,17 @@ def build(tree: Path, messages: bool) -> None:
     """Configures and builds the two programs."""
     options = [f"-DET_BUILD_{name}=OFF" for name in OPTIONS]
     options += ["-DET_BACKENDS=", "-DET_SIZE_BUILD=ON", f"-DET_STRIP_MESSAGES={'OFF' if messages else 'ON'}"]
-    configure = ["cmake", "-S", str(ROOT), "-B", str(tree), "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}", *options]
+    configure = [
+        "cmake",
+        "-S",
+        str(ROOT),
+        "-B",
+        str(tree),
+        "-G",
+        "Ninja",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        *options,
+    ]
     for command in (configure, ["ninja", "-C", str(tree), "size_probe", "size_empty"]):
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:
@@ -35,14 +45,18 @@ def build(tree: Path, messages: bool) -> None:
 
 def text_and_data(program: Path) -> int:
     """Bytes of code, constants and initialised data of a program."""
-    text, data = subprocess.run(["size", program], capture_output=True, text=True, check=True).stdout.splitlines()[1].split()[:2]
+    text, data = (
+        subprocess.run(["size", program], capture_output=True, text=True, check=True).stdout.splitlines()[1].split()[:2]
+    )
     return int(text) + int(data)
 
 
 def by_object(map_file: Path) -> Counter[str]:
     """Bytes of each of our object files that the linker kept, from its map."""
     kept = map_file.read_text().split("Linker script and memory map")[1]
-    entry = re.compile(r"^ \.(?:text|rodata|data)[^\s]*\s+0x[0-9a-f]+\s+0x([0-9a-f]+) .*libet_(\w+)\.a\((\w+)\.", re.MULTILINE)
+    entry = re.compile(
+        r"^ \.(?:text|rodata|data)[^\s]*\s+0x[0-9a-f]+\s+0x([0-9a-f]+) .*libet_(\w+)\.a\((\w+)\.", re.MULTILINE
+    )
     sizes: Counter[str] = Counter()
     for size, library, name in entry.findall(kept.replace("\n                0x", "  0x")):
         sizes[f"{library}/{name}"] += int(size, 16)
@@ -53,7 +67,9 @@ def measure(messages: bool = False) -> tuple[int, Counter[str]]:
     """Builds and measures: bytes of text and data of the runtime, and its parts."""
     tree = ROOT / "build" / ("size-messages" if messages else "size")
     build(tree, messages)
-    return text_and_data(tree / "bin/size_probe") - text_and_data(tree / "bin/size_empty"), by_object(tree / "size_probe.map")
+    return text_and_data(tree / "bin/size_probe") - text_and_data(tree / "bin/size_empty"), by_object(
+        tree / "size_probe.map"
+    )
 
 
 def main() -> int:

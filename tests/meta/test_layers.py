@@ -28,9 +28,13 @@ def test_cpp_includes_point_down():
 def test_checker_sees_a_wrong_include(tmp_path, monkeypatch):
     """The check above must be able to fail."""
     (tmp_path / "src/cpp/runtime").mkdir(parents=True)
-    (tmp_path / "src/cpp/runtime/bad.cpp").write_text('#include "ir/graph.h"\n#include <torch/torch.h>\n#include <iostream>\n')
+    (tmp_path / "src/cpp/runtime/bad.cpp").write_text(
+        '#include "ir/graph.h"\n#include <torch/torch.h>\n#include <iostream>\n'
+    )
     (tmp_path / "backends/mine/runtime").mkdir(parents=True)
-    (tmp_path / "backends/mine/runtime/bad.cpp").write_text('#include "passes/pass.h"\n#include "backends/other/schema/x.h"\n')
+    (tmp_path / "backends/mine/runtime/bad.cpp").write_text(
+        '#include "passes/pass.h"\n#include "backends/other/schema/x.h"\n'
+    )
     monkeypatch.setattr(layers, "ROOT", tmp_path)
     monkeypatch.setattr(layers, "CPP", tmp_path / "src/cpp")
     assert len([*layers.check_core()]) == 3
@@ -46,12 +50,15 @@ def test_architecture_page_repeats_the_table():
 
 
 def test_generic_code_names_no_backend():
-    backends = {path.name for path in (ROOT / "backends").glob("*/") if (path / "CMakeLists.txt").exists()} - {"example"}
+    backends = {path.name for path in (ROOT / "backends").glob("*/") if (path / "CMakeLists.txt").exists()} - {
+        "example"
+    }
     word = re.compile("|".join({*backends, "xnnpack"}), re.IGNORECASE)
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in (ROOT / "src").rglob("*")
-        if path.is_file() and path.suffix in (".h", ".cpp", ".py", ".pyi", ".yaml", ".def", ".inc", ".fbs", ".txt", ".md")
+        if path.is_file()
+        and path.suffix in (".h", ".cpp", ".py", ".pyi", ".yaml", ".def", ".inc", ".fbs", ".txt", ".md")
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if word.search(line)
     ]

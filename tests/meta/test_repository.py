@@ -40,7 +40,18 @@ def test_nothing_generated_is_tracked():
 
 def test_nothing_names_one_machine():
     # Written in pieces, so that this file does not find itself.
-    places = re.compile("|".join(("/" + "work/", "/" + "root/", "/home/" + r"\w", "/" + "tmp/", "deb.debian" + ".org", "pythonhosted" + ".org")))
+    places = re.compile(
+        "|".join(
+            (
+                "/" + "work/",
+                "/" + "root/",
+                "/home/" + r"\w",
+                "/" + "tmp/",
+                "deb.debian" + ".org",
+                "pythonhosted" + ".org",
+            )
+        )
+    )
     found = []
     for path in tracked_files():
         for number, line in enumerate((text_of(path) or "").splitlines(), 1):
@@ -51,7 +62,10 @@ def test_nothing_names_one_machine():
 
 def test_nothing_is_half_done():
     # A mark with the number of a public issue is a pointer; one without is a promise to nobody.
-    marks = re.compile(r"\b(?:TO" + r"DO(?!\(#\d+\))|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b|not implemented" + r" yet|coming" + r" soon", re.IGNORECASE)
+    marks = re.compile(
+        r"\b(?:TO" + r"DO(?!\(#\d+\))|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b|not implemented" + r" yet|coming" + r" soon",
+        re.IGNORECASE,
+    )
     found = []
     for path in tracked_files():
         if path.suffix in (".py", ".h", ".cpp", ".cmake", ".yaml", ".def", ".fbs", ".md", ".txt", ".toml"):

@@ -38,13 +38,15 @@ def main() -> None:
     started = time.perf_counter()
     import executorch_py
 
-    print(f"executorch_py {executorch_py.__version__} from {executorch_py.__file__}, {time.perf_counter() - started:.3f} s")
+    print(
+        f"executorch_py {executorch_py.__version__} from {executorch_py.__file__}, {time.perf_counter() - started:.3f} s"
+    )
     if sys.argv[1:2] == ["export"]:
         export(sys.argv[2])
     elif sys.argv[1:2] == ["run"]:
         run(sys.argv[2])
     else:
-        import executorch_py._core  # noqa: F401
+        import executorch_py._core
 
 
 if __name__ == "__main__":
