@@ -30,10 +30,18 @@ class Span {
                                     decltype(std::declval<const Container&>().data()), T*>>>
   constexpr Span(const Container& container)  // NOLINT(google-explicit-constructor)
       : data_(container.data()), size_(container.size()) {}
+  // GCC warns of what the comment below says; the other compilers do not know the warning.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"
+#endif
   /// A list that lives until the end of the full expression: for arguments only.
   template <typename U = T, typename = std::enable_if_t<std::is_const_v<U>>>
   constexpr Span(std::initializer_list<value_type> list)  // NOLINT(google-explicit-constructor)
       : data_(list.begin()), size_(list.size()) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
   constexpr T* data() const { return data_; }
   constexpr size_t size() const { return size_; }
