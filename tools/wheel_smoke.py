@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Build the wheel and try it where a user would: a new environment with numpy and nothing else.
 
-    tools/wheel_smoke.py [--keep DIR]
+    tools/wheel_smoke.py [--keep DIR] [--tree build/dev]
+
+With --tree the wheel is packed from a build tree that is already there; otherwise everything is compiled, as for a user.
 
 The model is exported by the environment that runs this script (it has torch); the clean one loads and runs the file.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,14 +41,23 @@ def check_contents(wheel: Path) -> None:
         sys.exit(f"wheel: contains what it should not: {', '.join(strays[:5])}")
 
 
+def settings_of(tree: Path) -> list[str]:
+    """Options of pip that pack a wheel from an existing build tree, configured as it is."""
+    cache = (tree / "CMakeCache.txt").read_text()
+    options = re.findall(r"^(ET_(?:BUILD_\w+|WERROR|BACKENDS|SIZE_BUILD|STRIP_MESSAGES)):\w+=(.*)$", cache, re.MULTILINE)
+    return [f"-Cbuild-dir={tree}", *(f"-Ccmake.define.{name}={value}" for name, value in options)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build the wheel and try it in a clean environment.")
     parser.add_argument("--keep", type=Path, default=ROOT / "dist", help="folder that the wheel is left in")
+    parser.add_argument("--tree", type=Path, help="build tree to pack from")
     arguments = parser.parse_args()
+    settings = settings_of(arguments.tree) if arguments.tree else []
     with tempfile.TemporaryDirectory(prefix="executorch_py-wheel-") as temporary:
         folder = Path(temporary)
         print("[wheel] building", flush=True)
-        run(sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", folder, ROOT)
+        run(sys.executable, "-m", "pip", "wheel", "-qq", "--no-build-isolation", "--no-deps", *settings, "-w", folder, ROOT)
         (wheel,) = folder.glob("*.whl")
         check_contents(wheel)
         model = folder / "smoke.pte"
