@@ -1,0 +1,55 @@
+/// Emission: a planned program becomes a file.
+///
+/// In:  ir::Program whose methods are at Stage::kPlanned. Out: the bytes of a `.pte`, and of a `.ptd` when constants are
+/// external, laid out but not yet written (sink.h).
+/// Not for: deciding anything. Operators, aliases and places were decided before; what the format cannot say is an error.
+///
+///     Emitted emitted;
+///     ET_RETURN_IF_ERROR(emit(program, options, emitted, diagnostics));
+///     ET_RETURN_IF_ERROR(save(emitted.program, "model.pte"));
+///
+/// The same program gives the same bytes. The format, its tables and its call conventions: docs/format.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emit/sink.h"
+#include "ir/diagnostic.h"
+#include "ir/graph.h"
+
+namespace et::emit {
+
+struct EmitOptions {
+  uint64_t segment_alignment = 128;  ///< bytes from the file's beginning; a power of two. 4096 suits mapped files
+  uint64_t constant_alignment = 16;  ///< bytes inside the constant segment; a power of two, at least 16
+  /// Only what the published runtime knows: an operator that it has no kernel for is an error.
+  bool compatible = false;
+  /// Writes the entries "executorch_py.debug" and the names of "executorch_py.shapes".
+  bool debug_info = true;
+};
+
+/// Debug handles of each instruction of a method: ExecutorchProgramManager.debug_handle_map.
+struct MethodHandles {
+  std::string method;
+  std::vector<std::vector<uint32_t>> instructions;
+};
+
+struct Emitted {
+  File program;                        ///< `.pte`
+  File external;                       ///< `.ptd`; nbytes is 0 when no constant is external
+  std::vector<MethodHandles> handles;  ///< in order of method names
+};
+
+/// Lays out the file. `program` stays alive as long as `emitted`, which borrows its constants and payloads.
+///
+/// Errors: InvalidState       a method is not planned.
+///         NotSupported       compatible, and operators are not published (one diagnostic each).
+///         InvalidArgument    a value or argument that the format cannot say; names that are used twice.
+///         OutOfResources     the tables take 2 GiB or more (the weights may).
+Error emit(const std::shared_ptr<const ir::Program>& program, const EmitOptions& options, Emitted& emitted,
+           ir::Diagnostics& diagnostics);
+
+}  // namespace et::emit

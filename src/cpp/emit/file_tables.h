@@ -1,0 +1,33 @@
+/// What all plans of a file share while they are being emitted: the flatbuffer and the pools behind it.
+///
+/// For: plan_emitter.cpp and emit.cpp only.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "emit/data_pool.h"
+#include "emit/emit.h"
+#include "flatbuffers/flatbuffers.h"
+
+namespace et::emit {
+
+struct FileTables {
+  FileTables(const ir::Program& the_program, const EmitOptions& the_options)
+      : program(the_program),
+        options(the_options),
+        constants(the_options.constant_alignment),
+        mutables(1),
+        payloads(the_options.segment_alignment) {}
+
+  const ir::Program& program;
+  const EmitOptions& options;
+  flatbuffers::FlatBufferBuilder builder;
+  DataPool constants;    ///< becomes the constant segment
+  DataPool mutables;     ///< initial states of mutable buffers; copied at load, so not padded
+  SegmentPool payloads;  ///< of delegates
+  uint32_t first_payload = 1;  ///< number in the file of the first segment of `payloads`: they follow those two
+  std::map<std::string, const ir::Constant*> externals;  ///< what goes to the `.ptd`, by key
+};
+
+}  // namespace et::emit

@@ -1,0 +1,179 @@
+#include "emit/named_tables.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ops/op_table.h"
+#include "schema/debug_info_generated.h"
+#include "schema/shapes_generated.h"
+
+namespace et::emit {
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+std::string bytes_of(const FlatBufferBuilder& builder) {
+  return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+}
+
+/// "aten::embedding.out" is "aten.embedding.default" to the user.
+std::string user_name(const ir::Program& program, const ir::Node& node) {
+  if (node.op == "delegate") {
+    const size_t number = std::strtoull(node.symbol.c_str(), nullptr, 10);
+    return number < program.delegates.size() ? program.delegates[number].backend_id : node.op;
+  }
+  const ops::OpInfo* op = ops::find_out(node.op);
+  std::string name(op != nullptr ? op->name : std::string_view(node.op));
+  const size_t colons = name.find("::");
+  if (colons == std::string::npos) {
+    return name;  // cond, while_loop
+  }
+  if (name.find('.') == std::string::npos) {
+    name += ".default";
+  }
+  return name.replace(colons, 2, ".");
+}
+
+/// Strings stored once, named by index; 0 is the empty one.
+class StringTable {
+ public:
+  uint32_t add(const std::string& text) {
+    const auto [entry, is_new] = indices_.emplace(text, static_cast<uint32_t>(strings_.size()));
+    if (is_new) {
+      strings_.push_back(text);
+    }
+    return entry->second;
+  }
+  const std::vector<std::string>& strings() const { return strings_; }
+
+ private:
+  std::map<std::string, uint32_t> indices_{{"", 0}};
+  std::vector<std::string> strings_{""};
+};
+
+/// The symbols of a method with the bounds that all its dimensions together give.
+class SymbolTable {
+ public:
+  /// Adds `size` (of dimension `dim` of value number `value`) to `relations` when it is dynamic.
+  void relate(uint32_t value, int32_t dim, const ir::Dim& size, std::vector<schema::shapes::SizeRelation>& relations) {
+    if (size.is_static()) {
+      return;
+    }
+    AffineSize affine = parse_affine(size.expr).value_or(AffineSize{size.expr, 1, 0});
+    const uint32_t symbol = index_of(affine.symbol);
+    // size = scale * symbol + offset lies in [min, max]
+    Bounds& bounds = bounds_[symbol];
+    bounds.lower = std::max(bounds.lower, floor_div(size.min - affine.offset + affine.scale - 1, affine.scale));
+    if (size.is_bounded()) {
+      bounds.upper = std::min(bounds.upper, floor_div(size.max - affine.offset, affine.scale));
+    }
+    relations.emplace_back(value, dim, symbol, 0, affine.scale, affine.offset);
+  }
+
+  std::vector<Offset<schema::shapes::Symbol>> write(FlatBufferBuilder& builder) const {
+    std::vector<Offset<schema::shapes::Symbol>> out;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      out.push_back(schema::shapes::CreateSymbolDirect(builder, names_[i].c_str(), bounds_[i].lower, bounds_[i].upper));
+    }
+    return out;
+  }
+  bool empty() const { return names_.empty(); }
+
+ private:
+  struct Bounds {
+    int64_t lower = 0;
+    int64_t upper = ir::kUnbounded;
+  };
+
+  static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+  uint32_t index_of(const std::string& name) {
+    const auto found = std::find(names_.begin(), names_.end(), name);
+    if (found == names_.end()) {
+      names_.push_back(name);
+      bounds_.emplace_back();
+      return static_cast<uint32_t>(names_.size() - 1);
+    }
+    return static_cast<uint32_t>(found - names_.begin());
+  }
+
+  std::vector<std::string> names_;
+  std::vector<Bounds> bounds_;
+};
+
+void relate_value(SymbolTable& symbols, uint32_t number, const ir::Value& value,
+                  std::vector<schema::shapes::SizeRelation>& relations) {
+  if (value.type.kind == ir::Kind::kInt) {
+    symbols.relate(number, -1, value.type.dim, relations);
+  } else if (value.type.is_tensor()) {
+    for (size_t d = 0; d < value.type.tensor.rank(); ++d) {
+      symbols.relate(number, static_cast<int32_t>(d), value.type.tensor.dims[d], relations);
+    }
+  }
+}
+
+}  // namespace
+
+std::string debug_table(const ir::Program& program, const std::vector<MethodOrigins>& methods) {
+  FlatBufferBuilder builder;
+  StringTable strings;
+  std::vector<Offset<schema::debug::MethodInfo>> infos;
+  for (const MethodOrigins& method : methods) {
+    std::vector<schema::debug::InstructionInfo> instructions;
+    std::vector<uint32_t> handles;
+    for (const ir::Node* node : method.nodes) {
+      const uint32_t begin = static_cast<uint32_t>(handles.size());
+      const std::vector<uint32_t> own = node->all_handles();
+      handles.insert(handles.end(), own.begin(), own.end());
+      instructions.emplace_back(strings.add(user_name(program, *node)), strings.add(node->source.fx_name),
+                                strings.add(node->source.module_path), strings.add(node->source.file),
+                                static_cast<uint32_t>(std::max(node->source.line, 0)), begin,
+                                static_cast<uint32_t>(own.size()));
+    }
+    infos.push_back(schema::debug::CreateMethodInfoDirect(builder, method.graph->name.c_str(), &instructions, &handles));
+  }
+  const auto table = schema::debug::CreateDebugInfo(builder, 0, builder.CreateVectorOfStrings(strings.strings()),
+                                                    builder.CreateVector(infos));
+  schema::debug::FinishDebugInfoBuffer(builder, table);
+  return bytes_of(builder);
+}
+
+std::string shape_table(const std::vector<MethodOrigins>& methods, bool with_names) {
+  FlatBufferBuilder builder;
+  std::vector<Offset<schema::shapes::MethodShapes>> shapes;
+  for (const MethodOrigins& method : methods) {
+    const ir::Graph& graph = *method.graph;
+    SymbolTable symbols;
+    std::vector<schema::shapes::SizeRelation> inputs;
+    std::vector<schema::shapes::SizeRelation> outputs;
+    std::vector<std::string> input_names;
+    std::vector<std::string> output_names;
+    for (const auto& input : graph.inputs()) {
+      relate_value(symbols, static_cast<uint32_t>(input_names.size()), *input, inputs);
+      input_names.push_back(input->name);
+    }
+    for (const ir::Output& output : graph.outputs) {
+      const ir::Value* value = output.value();
+      if (value != nullptr) {
+        relate_value(symbols, static_cast<uint32_t>(output_names.size()), *value, outputs);
+      }
+      output_names.push_back(value != nullptr ? value->name : "");
+    }
+    if (symbols.empty() && !with_names) {
+      continue;
+    }
+    const auto table = symbols.write(builder);
+    shapes.push_back(schema::shapes::CreateMethodShapes(
+        builder, builder.CreateString(graph.name), builder.CreateVector(table), builder.CreateVectorOfStructs(inputs),
+        builder.CreateVectorOfStructs(outputs), with_names ? builder.CreateVectorOfStrings(input_names) : 0,
+        with_names ? builder.CreateVectorOfStrings(output_names) : 0));
+  }
+  if (shapes.empty()) {
+    return {};
+  }
+  schema::shapes::FinishShapesBuffer(builder, schema::shapes::CreateShapes(builder, 0, builder.CreateVector(shapes)));
+  return bytes_of(builder);
+}
+
+}  // namespace et::emit
