@@ -1,5 +1,6 @@
 // The half of PlanEmitter that makes values: inputs, tensors, numbers and arguments.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "base/log.h"
@@ -27,6 +28,12 @@ bool file_sizes(const ir::TensorType& type, std::vector<int32_t>& sizes) {
     sizes.push_back(static_cast<int32_t>(size));
   }
   return true;
+}
+
+/// True when there is no data, or nothing but zero bytes.
+bool is_zero(const void* data, uint64_t nbytes) {
+  const auto* bytes = static_cast<const uint8_t*>(data);
+  return data == nullptr || nbytes == 0 || (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, nbytes - 1) == 0);
 }
 
 bool is_tensor(const ir::Argument& argument) {
@@ -156,8 +163,10 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
       extra = external(buffer.initial);
     } else {
       extra = schema::CreateExtraTensorInfoDirect(builder_, 0, name.c_str());
-      if (buffer.initial.data != nullptr) {
-        data_index = tables_.mutables.add(buffer.initial.data, static_cast<uint64_t>(buffer.initial.type.max_nbytes()));
+      const auto nbytes = static_cast<uint64_t>(buffer.initial.type.max_nbytes());
+      // Our runtime fills named state that has no initial value with zeros; the published one leaves it as it finds it.
+      if (buffer.initial.data != nullptr && (tables_.options.compatible || !is_zero(buffer.initial.data, nbytes))) {
+        data_index = tables_.mutables.add(buffer.initial.data, nbytes);
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/checked_math.h"
 #include "base/log.h"
@@ -10,32 +11,35 @@
 namespace et::planning {
 namespace {
 
-/// Where each shared buffer lies in its own arena: by name, so that every method agrees.
-class SharedBuffers {
+uint64_t align_up(uint64_t nbytes, uint64_t alignment) { return (nbytes + alignment - 1) & ~(alignment - 1); }
+
+/// Where each mutable buffer lies in the arena of the program's state: by name, so that every method agrees.
+class StateLayout {
  public:
-  SharedBuffers(const ir::Program& program, uint64_t alignment) {
-    for (const auto& [name, buffer] : program.buffers) {
-      if (buffer.is_shared) {
-        offsets_.emplace(name, nbytes_);
-        nbytes_ += align_up(static_cast<uint64_t>(buffer.initial.type.max_nbytes()), alignment);
+  StateLayout(const ir::Program& program, const std::vector<Lifetimes>& methods, uint64_t alignment) {
+    for (const Lifetimes& lifetimes : methods) {
+      for (const Lifetime& life : lifetimes.planned) {
+        if (life.buffer != nullptr) {
+          uint64_t& size = offsets_.emplace(life.buffer->symbol, 0).first->second;
+          size = std::max(size, life.nbytes);
+        }
+      }
+    }
+    // Buffers of several methods first: a method that uses only those needs no more than their bytes.
+    for (const bool shared : {true, false}) {
+      for (auto& [name, value] : offsets_) {
+        const auto buffer = program.buffers.find(name);
+        if ((buffer != program.buffers.end() && buffer->second.is_shared) == shared) {
+          nbytes_ += align_up(std::exchange(value, nbytes_), alignment);
+        }
       }
     }
   }
 
-  static uint64_t align_up(uint64_t nbytes, uint64_t alignment) { return (nbytes + alignment - 1) & ~(alignment - 1); }
-
-  uint64_t nbytes() const { return nbytes_; }
-  /// Offset of the buffer that `life` is, or nullptr when it is none of the shared ones.
-  const uint64_t* find(const Lifetime& life) const {
-    if (life.buffer == nullptr) {
-      return nullptr;
-    }
-    const auto entry = offsets_.find(life.buffer->symbol);
-    return entry == offsets_.end() ? nullptr : &entry->second;
-  }
+  uint64_t offset(const Lifetime& life) const { return offsets_.at(life.buffer->symbol); }
 
  private:
-  std::map<std::string, uint64_t> offsets_;
+  std::map<std::string, uint64_t> offsets_;  ///< sizes while they are collected
   uint64_t nbytes_ = 0;
 };
 
@@ -45,15 +49,15 @@ struct Problem {
   std::vector<Request> requests;
 };
 
-Problem make_problem(const Lifetimes& lifetimes, const SharedBuffers& shared, uint64_t alignment) {
+Problem make_problem(const Lifetimes& lifetimes, uint64_t alignment) {
   Problem problem;
   for (size_t i = 0; i < lifetimes.planned.size(); ++i) {
     const Lifetime& life = lifetimes.planned[i];
-    if (shared.find(life) != nullptr) {
+    if (life.buffer != nullptr) {
       continue;
     }
     problem.lifetimes.push_back(i);
-    problem.requests.push_back({life.first, life.last, SharedBuffers::align_up(life.nbytes, alignment), life.accesses,
+    problem.requests.push_back({life.first, life.last, align_up(life.nbytes, alignment), life.accesses,
                                 life.memory_id, life.values.front()->name});
   }
   return problem;
@@ -65,12 +69,9 @@ void allocate(const Lifetime& life, ir::Allocation allocation) {
   }
 }
 
-Error plan_graph(ir::Graph& graph, const MemoryPlan& plan, Planner& planner, const SharedBuffers& shared,
-                 MethodReport& report) {
-  ET_CHECK_OR_RETURN(graph.stage == ir::Stage::kLowered, InvalidState, "%s: memory is planned after lowering, once",
-                     graph.name.c_str());
-  ET_TRY(const Lifetimes lifetimes, compute_lifetimes(graph, plan.lifetimes));
-  const Problem problem = make_problem(lifetimes, shared, plan.alignment);
+Error plan_graph(ir::Graph& graph, const Lifetimes& lifetimes, const MemoryPlan& plan, Planner& planner,
+                 const StateLayout& state, MethodReport& report) {
+  const Problem problem = make_problem(lifetimes, plan.alignment);
   std::vector<Placement> places;
   ET_RETURN_IF_ERROR(planner.plan(problem.requests, plan.arenas, places));
   ET_RETURN_IF_ERROR(check_plan(problem.requests, plan.arenas, places, plan.alignment));
@@ -78,12 +79,12 @@ Error plan_graph(ir::Graph& graph, const MemoryPlan& plan, Planner& planner, con
   for (size_t i = 0; i < places.size(); ++i) {
     allocate(lifetimes.planned[problem.lifetimes[i]], {places[i].memory_id, places[i].offset});
   }
-  const uint32_t shared_id = static_cast<uint32_t>(plan.arenas.size()) + 1;
-  bool uses_shared = false;
+  const uint32_t state_id = static_cast<uint32_t>(plan.arenas.size()) + 1;
+  uint64_t state_nbytes = 0;
   for (const Lifetime& life : lifetimes.planned) {
-    if (const uint64_t* offset = shared.find(life)) {
-      allocate(life, {shared_id, *offset});
-      uses_shared = true;
+    if (life.buffer != nullptr) {
+      allocate(life, {state_id, state.offset(life)});
+      state_nbytes = std::max(state_nbytes, state.offset(life) + align_up(life.nbytes, plan.alignment));
     }
   }
   // No byte of these is ever touched; any valid place will do, and the source's is one.
@@ -92,9 +93,7 @@ Error plan_graph(ir::Graph& graph, const MemoryPlan& plan, Planner& planner, con
   }
 
   graph.arena_sizes = arena_sizes(problem.requests, places, plan.arenas.size());
-  if (uses_shared) {
-    graph.arena_sizes.push_back(shared.nbytes());
-  }
+  graph.arena_sizes.push_back(state_nbytes);
   while (graph.arena_sizes.size() > 1 && graph.arena_sizes.back() == 0) {
     graph.arena_sizes.pop_back();
   }
@@ -107,7 +106,7 @@ Error plan_graph(ir::Graph& graph, const MemoryPlan& plan, Planner& planner, con
   }
   report.max_live_nbytes = lifetimes.max_live_nbytes;
   for (const Lifetime& life : lifetimes.planned) {
-    report.naive_nbytes += SharedBuffers::align_up(life.nbytes, plan.alignment);
+    report.naive_nbytes += align_up(life.nbytes, plan.alignment);
   }
   return Error::Ok;
 }
@@ -125,10 +124,17 @@ Error plan_memory(ir::Program& program, const MemoryPlan& plan, PlanReport* repo
   ET_RETURN_IF_ERROR(check_options(plan));
   GreedyPlanner greedy;
   Planner& planner = plan.planner != nullptr ? *plan.planner : greedy;
-  const SharedBuffers shared(program, plan.alignment);
+  std::vector<Lifetimes> lifetimes;
   for (const auto& graph : program.methods) {
+    ET_CHECK_OR_RETURN(graph->stage == ir::Stage::kLowered, InvalidState, "%s: memory is planned after lowering, once",
+                       graph->name.c_str());
+    ET_TRY(Lifetimes lives, compute_lifetimes(*graph, plan.lifetimes));
+    lifetimes.push_back(std::move(lives));
+  }
+  const StateLayout state(program, lifetimes, plan.alignment);
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
     MethodReport entry;
-    ET_RETURN_IF_ERROR(plan_graph(*graph, plan, planner, shared, entry));
+    ET_RETURN_IF_ERROR(plan_graph(*program.methods[i], lifetimes[i], plan, planner, state, entry));
     if (report != nullptr) {
       report->push_back(std::move(entry));
     }
@@ -136,12 +142,11 @@ Error plan_memory(ir::Program& program, const MemoryPlan& plan, PlanReport* repo
   return Error::Ok;
 }
 
-Error check_allocations(const ir::Program& program, const ir::Graph& graph, const MemoryPlan& plan) {
+Error check_allocations(const ir::Graph& graph, const MemoryPlan& plan) {
   ET_RETURN_IF_ERROR(check_options(plan));
   ET_CHECK_OR_RETURN(graph.stage == ir::Stage::kPlanned, InvalidState, "%s has no plan yet", graph.name.c_str());
   ET_TRY(const Lifetimes lifetimes, compute_lifetimes(graph, plan.lifetimes));
-  const SharedBuffers shared(program, plan.alignment);
-  Problem problem = make_problem(lifetimes, shared, plan.alignment);
+  Problem problem = make_problem(lifetimes, plan.alignment);
   std::vector<Placement> places;
   for (size_t i = 0; i < problem.requests.size(); ++i) {
     const Lifetime& life = lifetimes.planned[problem.lifetimes[i]];

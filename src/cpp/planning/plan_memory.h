@@ -7,9 +7,9 @@
 ///     plan.arenas = {{"SRAM", 256 * 1024}, {"DRAM", 0}};    // fast memory first
 ///     ET_RETURN_IF_ERROR(plan_memory(program, plan, &report));
 ///
-/// Memory ids: 1 … n are `arenas` in order. Buffers that several methods share (Buffer::is_shared) lie in id n + 1, at the
-/// same offsets in every method, so that the methods of a session can share that memory; other buffers lie in the arenas
-/// like activations and live always. A value whose `allocation.memory_id` is set before planning stays in that arena.
+/// Memory ids: 1 … n are `arenas` in order. Mutable buffers lie in id n + 1, at the same offsets in every method, so that the
+/// methods of a session can share that memory and a session's state is one block; buffers of several methods
+/// (Buffer::is_shared) come first in it. A value whose `allocation.memory_id` is set before planning stays in that arena.
 ///
 /// After the planner, whichever it is, overlap.h checks what it did.
 /// Background: docs/memory_planning.md.
@@ -37,7 +37,7 @@ struct MemoryPlan {
 /// What came out, for reports and tests; one entry a method.
 struct MethodReport {
   std::string method;
-  uint64_t planned_nbytes = 0;   ///< all arenas, shared buffers included
+  uint64_t planned_nbytes = 0;   ///< all arenas, mutable buffers included
   uint64_t max_live_nbytes = 0;  ///< the bound no plan can go under
   uint64_t naive_nbytes = 0;     ///< without reuse
   std::vector<uint64_t> arena_sizes;
@@ -49,6 +49,6 @@ using PlanReport = std::vector<MethodReport>;
 Error plan_memory(ir::Program& program, const MemoryPlan& plan, PlanReport* report = nullptr);
 
 /// Recomputes lifetimes of a graph at kPlanned and checks its allocations, aliases included. For verifying after the fact.
-Error check_allocations(const ir::Program& program, const ir::Graph& graph, const MemoryPlan& plan);
+Error check_allocations(const ir::Graph& graph, const MemoryPlan& plan);
 
 }  // namespace et::planning

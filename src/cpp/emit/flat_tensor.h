@@ -1,0 +1,19 @@
+/// The `.ptd` beside a program: constants that stay outside, by name.
+///
+/// For: emit.cpp. The format: docs/format.md, "Siblings".
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/error.h"
+#include "emit/sink.h"
+#include "ir/constants.h"
+
+namespace et::emit {
+
+/// Lays out `constants` (by key), each in a segment of its own. The bytes are borrowed.
+/// Errors: OutOfResources, the tables take 2 GiB or more.
+Error lay_out_flat_tensor(const std::map<std::string, const ir::Constant*>& constants, uint64_t alignment, File& file);
+
+}  // namespace et::emit
