@@ -1,0 +1,22 @@
+/// The kernels of this library, one table a source file, and their registration.
+///
+/// For: every build that has the backend, with or without delegation: convolution, linear, matmul and softmax of models
+/// run on XNNPACK's operators where the arguments fit; elsewhere the next best kernel is taken.
+/// Not for: quantised operators, nor for fusing more than a clamp; that is the delegate's and the compiler's part.
+#pragma once
+
+#include "runtime/kernel.h"
+
+namespace et::backends::xnnpack {
+
+extern const runtime::Kernel kConvolutionKernels[2];
+extern const runtime::Kernel kLinearKernels[5];
+extern const runtime::Kernel kMatmulKernels[2];
+extern const runtime::Kernel kPoolingKernels[2];
+extern const runtime::Kernel kResizeKernels[2];
+extern const runtime::Kernel kSoftmaxKernels[1];
+
+/// Adds all tables. Errors: RegistrationExceedingMaxKernels.
+Error register_kernels(runtime::KernelRegistry& registry);
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,121 @@
+/// What all kernels of this folder need of XNNPACK: starting it, its errors as ours, operators that free themselves, and
+/// packed weights that the methods of a Program share.
+///
+/// For: the kernels beside it. Not for: the delegate, which works on the library's subgraphs.
+///
+/// A kernel here has a state with one XNNPACK operator. `prepare` creates it (packing the constant weight) and `run`
+/// reshapes it when sizes changed, points it at the tensors and runs it on the pool of the call.
+#pragma once
+
+#include <xnnpack.h>
+
+#include <limits>
+#include <new>
+
+#include "runtime/kernel.h"
+#include "threads/native_pool.h"
+
+namespace et::backends::xnnpack {
+
+using runtime::EValue;
+using runtime::IntArrayRef;
+using runtime::KernelContext;
+using runtime::PrepareContext;
+using runtime::Scalar;
+using runtime::SharedCache;
+using runtime::Tensor;
+
+/// Ok, or the error for `status`, logged with the name of the call.
+Error check(xnn_status status, const char* call);
+
+/// Starts the library (once a process; later calls cost nothing). Errors: NotSupported when the processor lacks what it
+/// needs, silently, so that another kernel is taken.
+Error start_library();
+
+/// An XNNPACK operator and what it was last reshaped for. Movable only by being remade; lives in a kernel's state.
+class Operator {
+ public:
+  Operator() = default;
+  ~Operator() {
+    if (handle_ != nullptr) {
+      xnn_delete_operator(handle_);
+    }
+  }
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+
+  xnn_operator_t get() const { return handle_; }
+  /// Where a create function writes the handle.
+  xnn_operator_t* receive() { return &handle_; }
+
+  /// True when the operator must be reshaped for these sizes and this pool, and remembers them as done. Work split for
+  /// several threads also runs on one, so a pool that is busy for a moment changes nothing.
+  bool needs_reshape(pthreadpool* pool, IntArrayRef sizes);
+  /// Forgets the shape, after a reshape that failed.
+  void forget_shape() { rank_ = -1; }
+
+  /// Scratch memory of one run, from what the last reshape said.
+  Result<void*> workspace(KernelContext& context) const;
+  size_t workspace_size = 0;       // bytes
+  size_t workspace_alignment = 1;
+
+ private:
+  xnn_operator_t handle_ = nullptr;
+  size_t threads_ = 0;
+  int rank_ = -1;  // -1 = not reshaped yet
+  int64_t sizes_[8] = {};
+};
+
+/// Packed weights of one Program, found again by what they were made from. While an object lives, the operators that are
+/// created with cache() take packed weights from it and add what it lacks.
+///
+///     PackedWeightsScope scope(context.shared(), weight_bytes, bias_bytes, kConvolution);
+///     xnn_create_…(…, scope.cache(), op.receive());
+///
+/// The library names an entry by the addresses it is given, which for a weight that was transposed first is a temporary
+/// address. The scope therefore names entries by the constants themselves and by `variant`, how they were transposed.
+/// Threads: one scope of a Program at a time; others wait.
+class PackedWeightsScope {
+ public:
+  PackedWeightsScope(SharedCache* shared, const void* weight, const void* bias, uint64_t variant);
+  ~PackedWeightsScope();
+  PackedWeightsScope(const PackedWeightsScope&) = delete;
+  PackedWeightsScope& operator=(const PackedWeightsScope&) = delete;
+
+  /// nullptr without a shared cache: then the operator keeps its weights to itself.
+  xnn_weights_cache_t cache() const;
+
+ private:
+  struct PackedWeights* weights_ = nullptr;
+};
+
+/// A range that a clamp leaves, as the library wants it; infinities where an end is open.
+struct ClampRange {
+  float min = -std::numeric_limits<float>::infinity();
+  float max = std::numeric_limits<float>::infinity();
+};
+/// The range of a Scalar? min, Scalar? max pair. Errors: NotSupported when empty or not a number.
+Result<ClampRange> clamp_range(const EValue& min, const EValue& max);
+
+/// True when the value is a float tensor.
+inline bool is_float_tensor(const EValue& value) {
+  return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Float;
+}
+/// True when the value is a constant float tensor.
+inline bool is_constant_float(const PrepareContext& context, const EValue& value) {
+  return is_float_tensor(value) && context.is_constant(value);
+}
+
+/// Makes a kernel's state in the Method's memory.
+template <typename State>
+Result<State*> make_state(PrepareContext& context) {
+  ET_TRY(void* const memory, context.allocate(sizeof(State), alignof(State)));
+  return new (memory) State();
+}
+/// The `destroy` of a kernel with such a state.
+template <typename State>
+void destroy_state(void* state) {
+  static_cast<State*>(state)->~State();
+}
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,166 @@
+// Matrix products with a constant right side, packed at load: aten::linear.out, aten::addmm.out, aten::mm.out and the
+// clamped et:: forms of the first two, on xnn_fully_connected_nc_f32.
+
+#include "backends/xnnpack/kernels/kernels.h"
+#include "backends/xnnpack/kernels/library.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+struct LinearState {
+  Operator op;
+  int64_t in_features;   // K
+  int64_t out_features;  // N
+};
+
+/// Where the operands of one product stand among its arguments.
+struct Operands {
+  size_t input;    // [..., K]
+  size_t weight;   // [N, K], or [K, N] when k_first
+  const EValue* bias;  // [N]; nullptr = none
+  bool k_first;
+};
+
+bool is_row_major(const Tensor& tensor) { return runtime::is_contiguous_dim_order(runtime::dim_order(tensor)); }
+
+/// True when `bias` can be packed with the weight: nothing, or a constant of N elements in one row.
+bool is_packable_bias(const PrepareContext& context, const EValue* bias, int64_t out_features) {
+  if (bias == nullptr || bias->is_none()) {
+    return true;
+  }
+  if (!is_constant_float(context, *bias)) {
+    return false;
+  }
+  const Tensor tensor = bias->to_tensor();
+  return tensor.numel() == out_features && tensor.dim() >= 1 && tensor.size(-1) == out_features;
+}
+
+Error prepare(PrepareContext& context, Span<EValue* const> args, const Operands& operands, ClampRange range, void** state) {
+  const EValue& input = *args[operands.input];
+  const EValue& weight_value = *args[operands.weight];
+  const EValue& out = *args[args.size() - 1];
+  if (!is_float_tensor(input) || !is_float_tensor(out) || !is_constant_float(context, weight_value) ||
+      !is_row_major(input.to_tensor()) || !is_row_major(out.to_tensor())) {
+    return Error::NotSupported;
+  }
+  const Tensor weight = weight_value.to_tensor();
+  if (weight.dim() != 2 || weight.numel() == 0 || input.to_tensor().dim() < 1) {
+    return Error::NotSupported;
+  }
+  const int64_t in_features = weight.size(operands.k_first ? 0 : 1);
+  const int64_t out_features = weight.size(operands.k_first ? 1 : 0);
+  if (input.to_tensor().size(-1) != in_features || !is_packable_bias(context, operands.bias, out_features)) {
+    return Error::NotSupported;
+  }
+  ET_RETURN_IF_ERROR(start_library());
+
+  // In memory, k comes first when the schema says so and the weight is row-major, or the other way round.
+  const bool k_first = operands.k_first == is_row_major(weight);
+  const auto* const bias = operands.bias == nullptr || operands.bias->is_none()
+                               ? nullptr
+                               : operands.bias->to_tensor().const_data_ptr<float>();
+  ET_TRY(LinearState* const made, make_state<LinearState>(context));
+  made->in_features = in_features;
+  made->out_features = out_features;
+  xnn_status status;
+  {
+    const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), bias, k_first ? 4 : 3);
+    const auto k = static_cast<size_t>(in_features);
+    const auto n = static_cast<size_t>(out_features);
+    status = xnn_create_fully_connected_nc_f32(k, n, k, n, weight.const_data_ptr<float>(), bias, range.min, range.max,
+                                               k_first ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0, nullptr, scope.cache(),
+                                               made->op.receive());
+  }
+  if (status != xnn_status_success) {
+    made->~LinearState();
+    return Error::NotSupported;
+  }
+  *state = made;
+  return Error::Ok;
+}
+
+Error run(KernelContext& context, const Tensor& input, const Tensor& out, void* opaque) {
+  auto* const state = static_cast<LinearState*>(opaque);
+  ET_CHECK_OR_RETURN(input.size(-1) == state->in_features, InvalidArgument,
+                     "matrix product: rows of %" PRId64 " elements meet a weight for %" PRId64, input.size(-1),
+                     state->in_features);
+  int64_t sizes[runtime::kMaxRank];
+  const auto rank = static_cast<size_t>(input.dim());
+  for (size_t d = 0; d < rank; ++d) {
+    sizes[d] = input.sizes()[d];
+  }
+  sizes[rank - 1] = state->out_features;
+  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, rank}));
+  const int64_t rows = input.numel() / state->in_features;
+  if (rows == 0) {
+    return Error::Ok;
+  }
+  const threads::NativePool pool(context.pool());
+  if (state->op.needs_reshape(pool.get(), {rows})) {
+    const Error error =
+        check(xnn_reshape_fully_connected_nc_f32(state->op.get(), static_cast<size_t>(rows), pool.get()),
+              "xnn_reshape_fully_connected_nc_f32");
+    if (error != Error::Ok) {
+      state->op.forget_shape();
+      return error;
+    }
+  }
+  ET_RETURN_IF_ERROR(check(
+      xnn_setup_fully_connected_nc_f32(state->op.get(), input.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
+      "xnn_setup_fully_connected_nc_f32"));
+  return check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator");
+}
+
+// linear(input, weight, bias, [min, max,] out)
+Error prepare_linear(PrepareContext& context, Span<EValue* const> args, void** state) {
+  return prepare(context, args, {0, 1, args[2], false}, ClampRange(), state);
+}
+Error prepare_linear_clamp(PrepareContext& context, Span<EValue* const> args, void** state) {
+  ET_TRY(const ClampRange range, clamp_range(*args[3], *args[4]));
+  return prepare(context, args, {0, 1, args[2], false}, range, state);
+}
+Error run_first(KernelContext& context, Span<EValue* const> args, void* state) {
+  return run(context, args[0]->to_tensor(), args[args.size() - 1]->to_tensor(), state);
+}
+
+// addmm(self, mat1, mat2, beta, alpha, [min, max,] out)
+bool is_one(const EValue& scalar) { return scalar.number_as_double() == 1.0; }
+
+Error prepare_addmm(PrepareContext& context, Span<EValue* const> args, ClampRange range, void** state) {
+  if (!is_one(*args[3]) || !is_one(*args[4]) || !args[1]->is_tensor() || args[1]->to_tensor().dim() != 2) {
+    return Error::NotSupported;
+  }
+  return prepare(context, args, {1, 2, args[0], true}, range, state);
+}
+Error prepare_plain_addmm(PrepareContext& context, Span<EValue* const> args, void** state) {
+  return prepare_addmm(context, args, ClampRange(), state);
+}
+Error prepare_addmm_clamp(PrepareContext& context, Span<EValue* const> args, void** state) {
+  ET_TRY(const ClampRange range, clamp_range(*args[5], *args[6]));
+  return prepare_addmm(context, args, range, state);
+}
+Error run_second(KernelContext& context, Span<EValue* const> args, void* state) {
+  return run(context, args[1]->to_tensor(), args[args.size() - 1]->to_tensor(), state);
+}
+
+// mm(self, mat2, out)
+Error prepare_mm(PrepareContext& context, Span<EValue* const> args, void** state) {
+  if (!args[0]->is_tensor() || args[0]->to_tensor().dim() != 2) {
+    return Error::NotSupported;
+  }
+  return prepare(context, args, {0, 1, nullptr, true}, ClampRange(), state);
+}
+
+}  // namespace
+
+const runtime::Kernel kLinearKernels[5] = {
+    {"aten::linear.out", "TTto", &run_first, &prepare_linear, &destroy_state<LinearState>, runtime::kPriorityLibrary},
+    {"et::linear_clamp.out", "TTtNNo", &run_first, &prepare_linear_clamp, &destroy_state<LinearState>,
+     runtime::kPriorityLibrary},
+    {"aten::addmm.out", "TTTnno", &run_second, &prepare_plain_addmm, &destroy_state<LinearState>, runtime::kPriorityLibrary},
+    {"et::addmm_clamp.out", "TTTnnNNo", &run_second, &prepare_addmm_clamp, &destroy_state<LinearState>,
+     runtime::kPriorityLibrary},
+    {"aten::mm.out", "TTo", &run_first, &prepare_mm, &destroy_state<LinearState>, runtime::kPriorityLibrary},
+};
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,92 @@
+// Matrix products of two computed tensors: aten::bmm.out and aten::mm.out, on xnn_batch_matrix_multiply_nc_f32. The right
+// side is packed in each call; products with a constant right side are linear.cpp's.
+
+#include <cstring>
+
+#include "backends/xnnpack/kernels/kernels.h"
+#include "backends/xnnpack/kernels/library.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+struct MatmulState {
+  Operator op;
+};
+
+bool is_row_major_float(const EValue& value, int64_t rank) {
+  return is_float_tensor(value) && value.to_tensor().dim() == rank &&
+         runtime::is_contiguous_dim_order(runtime::dim_order(value.to_tensor()));
+}
+
+Error prepare(PrepareContext& context, Span<EValue* const> args, int64_t rank, void** state) {
+  for (const size_t i : {0, 1, 2}) {
+    if (!is_row_major_float(*args[i], rank)) {
+      return Error::NotSupported;
+    }
+  }
+  if (rank == 2 && context.is_constant(*args[1])) {
+    return Error::NotSupported;  // linear.cpp packs it once
+  }
+  ET_RETURN_IF_ERROR(start_library());
+  ET_TRY(MatmulState* const made, make_state<MatmulState>(context));
+  if (xnn_create_batch_matrix_multiply_nc_f32(0, made->op.receive()) != xnn_status_success) {
+    made->~MatmulState();
+    return Error::NotSupported;
+  }
+  *state = made;
+  return Error::Ok;
+}
+
+Error prepare_bmm(PrepareContext& context, Span<EValue* const> args, void** state) { return prepare(context, args, 3, state); }
+Error prepare_mm(PrepareContext& context, Span<EValue* const> args, void** state) { return prepare(context, args, 2, state); }
+
+Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
+  auto* const state = static_cast<MatmulState*>(opaque);
+  const Tensor a = args[0]->to_tensor();
+  const Tensor b = args[1]->to_tensor();
+  const Tensor out = args[2]->to_tensor();
+  const bool batched = a.dim() == 3;
+  const int64_t batch = batched ? a.size(0) : 1;
+  const int64_t m = a.size(-2);
+  const int64_t k = a.size(-1);
+  const int64_t n = b.size(-1);
+  ET_CHECK_OR_RETURN(b.size(-2) == k && (!batched || b.size(0) == batch), InvalidArgument,
+                     "matrix product: [%" PRId64 ", %" PRId64 ", %" PRId64 "] and [%" PRId64 ", %" PRId64 ", %" PRId64
+                     "] do not fit together",
+                     batch, m, k, batched ? b.size(0) : int64_t{1}, b.size(-2), n);
+  const int64_t sizes[3] = {batch, m, n};
+  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, batched ? IntArrayRef(sizes, 3) : IntArrayRef(sizes + 1, 2)));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  if (k == 0) {
+    std::memset(out.mutable_data_ptr(), 0, out.nbytes());
+    return Error::Ok;
+  }
+  const threads::NativePool pool(context.pool());
+  if (state->op.needs_reshape(pool.get(), {batch, m, k, n})) {
+    const size_t batches[1] = {static_cast<size_t>(batch)};
+    const Error error = check(xnn_reshape_batch_matrix_multiply_nc_f32(
+                                  state->op.get(), 1, batches, batches, static_cast<size_t>(m), static_cast<size_t>(k),
+                                  static_cast<size_t>(n), &state->op.workspace_size, &state->op.workspace_alignment, pool.get()),
+                              "xnn_reshape_batch_matrix_multiply_nc_f32");
+    if (error != Error::Ok) {
+      state->op.forget_shape();
+      return error;
+    }
+  }
+  ET_TRY(void* const workspace, state->op.workspace(context));
+  ET_RETURN_IF_ERROR(check(xnn_setup_batch_matrix_multiply_nc_f32(state->op.get(), workspace, a.const_data_ptr<float>(),
+                                                                  b.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
+                           "xnn_setup_batch_matrix_multiply_nc_f32"));
+  return check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator");
+}
+
+}  // namespace
+
+const runtime::Kernel kMatmulKernels[2] = {
+    {"aten::bmm.out", "TTo", &run, &prepare_bmm, &destroy_state<MatmulState>, runtime::kPriorityLibrary},
+    {"aten::mm.out", "TTo", &run, &prepare_mm, &destroy_state<MatmulState>, runtime::kPriorityLibrary},
+};
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,158 @@
+// et::max_pool2d.out and aten::avg_pool2d.out, on xnn_max_pooling2d_nhwc_f32 and xnn_average_pooling2d_nhwc_f32.
+
+#include "backends/xnnpack/kernels/kernels.h"
+#include "backends/xnnpack/kernels/layout.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+struct Window {
+  uint32_t kernel[2], stride[2], padding[2], dilation[2];  // height, width
+};
+
+struct PoolingState {
+  Operator op;
+  Window window;
+};
+
+/// Two entries from a list of one or two; an empty list takes `otherwise` (nullptr: not allowed).
+bool read_pair(const EValue& value, const uint32_t* otherwise, uint32_t* pair) {
+  const IntArrayRef list = value.to_int_list();
+  if (list.empty() && otherwise != nullptr) {
+    pair[0] = otherwise[0];
+    pair[1] = otherwise[1];
+    return true;
+  }
+  if (list.empty() || list.size() > 2) {
+    return false;
+  }
+  for (const int64_t entry : list) {
+    if (entry < 0 || entry > INT32_MAX) {
+      return false;
+    }
+  }
+  pair[0] = static_cast<uint32_t>(list.front());
+  pair[1] = static_cast<uint32_t>(list.back());
+  return true;
+}
+
+/// What both operators ask of their arguments. Errors: NotSupported.
+Error check_images(const EValue& self, const EValue& out) {
+  const bool fits = is_float_tensor(self) && is_float_tensor(out) && self.to_tensor().dim() == 4 &&
+                    has_image_layout(self.to_tensor()) && has_image_layout(out.to_tensor());
+  return fits ? Error::Ok : Error::NotSupported;
+}
+
+Error keep(PrepareContext& context, const Window& window, bool average, void** state) {
+  for (const int d : {0, 1}) {
+    if (window.kernel[d] == 0 || window.stride[d] == 0 || window.dilation[d] == 0 || 2 * window.padding[d] > window.kernel[d]) {
+      return Error::NotSupported;
+    }
+  }
+  ET_RETURN_IF_ERROR(start_library());
+  ET_TRY(PoolingState* const made, make_state<PoolingState>(context));
+  made->window = window;
+  const ClampRange all;
+  const auto* const k = window.kernel;
+  const auto* const s = window.stride;
+  const auto* const p = window.padding;
+  const auto* const d = window.dilation;
+  const xnn_status status =
+      average ? xnn_create_average_pooling2d_nhwc_f32(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], all.min, all.max, 0,
+                                                      made->op.receive())
+              : xnn_create_max_pooling2d_nhwc_f32(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], d[0], d[1], all.min,
+                                                  all.max, 0, made->op.receive());
+  if (status != xnn_status_success) {
+    made->~PoolingState();
+    return Error::NotSupported;
+  }
+  *state = made;
+  return Error::Ok;
+}
+
+// max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode, out)
+Error prepare_max(PrepareContext& context, Span<EValue* const> args, void** state) {
+  ET_RETURN_IF_ERROR(check_images(*args[0], *args[6]));
+  Window window;
+  if (args[5]->to_bool() || !read_pair(*args[1], nullptr, window.kernel) || !read_pair(*args[2], window.kernel, window.stride) ||
+      !read_pair(*args[3], nullptr, window.padding) || !read_pair(*args[4], nullptr, window.dilation)) {
+    return Error::NotSupported;
+  }
+  return keep(context, window, false, state);
+}
+
+// avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
+Error prepare_average(PrepareContext& context, Span<EValue* const> args, void** state) {
+  ET_RETURN_IF_ERROR(check_images(*args[0], *args[7]));
+  Window window;
+  window.dilation[0] = window.dilation[1] = 1;
+  if (args[4]->to_bool() || !args[6]->is_none() || !read_pair(*args[1], nullptr, window.kernel) ||
+      !read_pair(*args[2], window.kernel, window.stride) || !read_pair(*args[3], nullptr, window.padding)) {
+    return Error::NotSupported;
+  }
+  // The library leaves the padding out of the count.
+  if (args[5]->to_bool() && (window.padding[0] != 0 || window.padding[1] != 0)) {
+    return Error::NotSupported;
+  }
+  return keep(context, window, true, state);
+}
+
+Error run(KernelContext& context, Span<EValue* const> args, PoolingState* state, bool average) {
+  const Tensor self = args[0]->to_tensor();
+  const Tensor out = args[args.size() - 1]->to_tensor();
+  const Window& window = state->window;
+  int64_t sizes[4] = {self.size(0), self.size(1), 0, 0};
+  for (const int d : {0, 1}) {
+    const int64_t reach = int64_t{window.dilation[d]} * (window.kernel[d] - 1) + 1;
+    const int64_t room = self.size(2 + d) + 2 * int64_t{window.padding[d]} - reach;
+    ET_CHECK_OR_RETURN(room >= 0, InvalidArgument, "pooling: a window of %" PRId64 " does not fit into %" PRId64 " elements",
+                       reach, self.size(2 + d));
+    sizes[2 + d] = room / window.stride[d] + 1;
+  }
+  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, sizes));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  const threads::NativePool pool(context.pool());
+  if (state->op.needs_reshape(pool.get(), self.sizes())) {
+    const auto n = static_cast<size_t>(self.size(0));
+    const auto c = static_cast<size_t>(self.size(1));
+    const auto h = static_cast<size_t>(self.size(2));
+    const auto w = static_cast<size_t>(self.size(3));
+    const xnn_status status =
+        average ? xnn_reshape_average_pooling2d_nhwc_f32(state->op.get(), n, h, w, c, c, c, &state->op.workspace_size,
+                                                         &state->op.workspace_alignment, nullptr, nullptr, pool.get())
+                : xnn_reshape_max_pooling2d_nhwc_f32(state->op.get(), n, h, w, c, c, c, nullptr, nullptr, pool.get());
+    const Error error = check(status, "reshape of a pooling operator");
+    if (error != Error::Ok) {
+      state->op.forget_shape();
+      return error;
+    }
+  }
+  ET_TRY(const float* const x, channels_innermost(context, self, pool.get()));
+  ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
+  ET_TRY(void* const workspace, state->op.workspace(context));
+  const xnn_status status = average
+                                ? xnn_setup_average_pooling2d_nhwc_f32(state->op.get(), workspace, x, y.data())
+                                : xnn_setup_max_pooling2d_nhwc_f32(state->op.get(), x, y.data());
+  ET_RETURN_IF_ERROR(check(status, "setup of a pooling operator"));
+  ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));
+  return y.finish(pool.get());
+}
+
+Error run_max(KernelContext& context, Span<EValue* const> args, void* state) {
+  return run(context, args, static_cast<PoolingState*>(state), false);
+}
+Error run_average(KernelContext& context, Span<EValue* const> args, void* state) {
+  return run(context, args, static_cast<PoolingState*>(state), true);
+}
+
+}  // namespace
+
+const runtime::Kernel kPoolingKernels[2] = {
+    {"et::max_pool2d.out", "Tllllbo", &run_max, &prepare_max, &destroy_state<PoolingState>, runtime::kPriorityLibrary},
+    {"aten::avg_pool2d.out", "TlllbbIo", &run_average, &prepare_average, &destroy_state<PoolingState>,
+     runtime::kPriorityLibrary},
+};
+
+}  // namespace et::backends::xnnpack

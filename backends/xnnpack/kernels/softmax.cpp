@@ -1,0 +1,67 @@
+// aten::_softmax.out along the dimension that is innermost in memory, on xnn_softmax_nc_f32.
+
+#include "backends/xnnpack/kernels/kernels.h"
+#include "backends/xnnpack/kernels/library.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+struct SoftmaxState {
+  Operator op;
+};
+
+// _softmax(self, dim, half_to_float, out)
+Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
+  if (!is_float_tensor(*args[0]) || !is_float_tensor(*args[3]) || args[0]->to_tensor().dim() == 0) {
+    return Error::NotSupported;
+  }
+  const Tensor self = args[0]->to_tensor();
+  const auto order = runtime::dim_order(self);
+  const int64_t dim = args[1]->to_int();
+  if (dim < -self.dim() || dim >= self.dim() || order.back() != (dim < 0 ? dim + self.dim() : dim) ||
+      !equal(order, runtime::dim_order(args[3]->to_tensor()))) {
+    return Error::NotSupported;
+  }
+  ET_RETURN_IF_ERROR(start_library());
+  ET_TRY(SoftmaxState* const made, make_state<SoftmaxState>(context));
+  if (xnn_create_softmax_nc_f32(0, made->op.receive()) != xnn_status_success) {
+    made->~SoftmaxState();
+    return Error::NotSupported;
+  }
+  *state = made;
+  return Error::Ok;
+}
+
+Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
+  auto* const state = static_cast<SoftmaxState*>(opaque);
+  const Tensor self = args[0]->to_tensor();
+  const Tensor out = args[3]->to_tensor();
+  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, self.sizes()));
+  if (self.numel() == 0) {
+    return Error::Ok;
+  }
+  const int64_t channels = self.size(args[1]->to_int());
+  const int64_t rows = self.numel() / channels;
+  const threads::NativePool pool(context.pool());
+  if (state->op.needs_reshape(pool.get(), {rows, channels})) {
+    const auto c = static_cast<size_t>(channels);
+    const Error error = check(xnn_reshape_softmax_nc_f32(state->op.get(), c, c, c, static_cast<size_t>(rows), pool.get()),
+                              "xnn_reshape_softmax_nc_f32");
+    if (error != Error::Ok) {
+      state->op.forget_shape();
+      return error;
+    }
+  }
+  ET_RETURN_IF_ERROR(
+      check(xnn_setup_softmax_nc_f32(state->op.get(), self.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
+            "xnn_setup_softmax_nc_f32"));
+  return check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator");
+}
+
+}  // namespace
+
+const runtime::Kernel kSoftmaxKernels[1] = {
+    {"aten::_softmax.out", "Tibo", &run, &prepare, &destroy_state<SoftmaxState>, runtime::kPriorityLibrary},
+};
+
+}  // namespace et::backends::xnnpack
