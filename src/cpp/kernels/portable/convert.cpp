@@ -1,0 +1,79 @@
+#include "kernels/portable/convert.h"
+
+#include "kernels/portable/dispatch.h"
+
+namespace et::kernels::portable {
+namespace {
+
+// The element types that this build can load and store; complex numbers are not computed in these three types.
+using StoredTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
+                           ScalarType::Half, ScalarType::Float, ScalarType::Double, ScalarType::Bool,
+                           ScalarType::BFloat16, ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64>;
+
+template <typename T, typename C>
+void load_run(const T* data, int64_t stride, int64_t n, C* out) {
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      out[i] = convert<C>(data[i]);
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      out[i] = convert<C>(data[i * stride]);
+    }
+  }
+}
+
+template <typename T, typename C>
+void store_run(const C* values, int64_t n, T* data, int64_t stride) {
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      data[i] = convert<T>(values[i]);
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      data[i * stride] = convert<T>(values[i]);
+    }
+  }
+}
+
+}  // namespace
+
+template <typename C>
+void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out) {
+  const Error error = dispatch<StoredTypes>(dtype, "load", [&](auto tag) {
+    load_run(static_cast<const typename decltype(tag)::type*>(data), stride, n, out);
+    return Error::Ok;
+  });
+  static_cast<void>(error);  // kernels refuse complex numbers before they compute
+}
+
+template <typename C>
+void store(ScalarType dtype, const C* values, int64_t n, void* data, int64_t stride) {
+  const Error error = dispatch<StoredTypes>(dtype, "store", [&](auto tag) {
+    store_run(values, n, static_cast<typename decltype(tag)::type*>(data), stride);
+    return Error::Ok;
+  });
+  static_cast<void>(error);
+}
+
+template void load(ScalarType, const void*, int64_t, int64_t, float*);
+template void load(ScalarType, const void*, int64_t, int64_t, double*);
+template void load(ScalarType, const void*, int64_t, int64_t, int64_t*);
+template void store(ScalarType, const float*, int64_t, void*, int64_t);
+template void store(ScalarType, const double*, int64_t, void*, int64_t);
+template void store(ScalarType, const int64_t*, int64_t, void*, int64_t);
+template void store(ScalarType, const bool*, int64_t, void*, int64_t);
+
+void store_scalar(ScalarType dtype, const Scalar& value, void* data) {
+  if (dtype == ScalarType::ComplexFloat) {
+    *static_cast<ComplexFloat*>(data) = {value.to<float>(), 0.0f};
+  } else if (dtype == ScalarType::ComplexDouble) {
+    *static_cast<ComplexDouble*>(data) = {value.to<double>(), 0.0};
+  } else if (value.is_floating_point()) {
+    store_one(dtype, value.to<double>(), data);
+  } else {
+    store_one(dtype, value.to<int64_t>(), data);
+  }
+}
+
+}  // namespace et::kernels::portable

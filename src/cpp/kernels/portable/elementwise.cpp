@@ -1,0 +1,126 @@
+#include "kernels/portable/elementwise.h"
+
+#include "kernels/portable/loop_nest.h"
+
+namespace et::kernels::portable {
+namespace {
+
+constexpr int64_t kChunk = 128;  // elements; the buffers of a call take 5 KiB of stack
+constexpr size_t kMaxInputs = 4;
+
+template <typename C>
+void wrap_to(ScalarType common, C* values, int64_t n) {
+  if constexpr (std::is_same_v<C, int64_t>) {
+    for (int64_t i = 0; i < n; ++i) {
+      switch (common) {
+        case ScalarType::Byte:
+          values[i] = static_cast<uint8_t>(values[i]);
+          break;
+        case ScalarType::Char:
+          values[i] = static_cast<int8_t>(values[i]);
+          break;
+        case ScalarType::Short:
+          values[i] = static_cast<int16_t>(values[i]);
+          break;
+        case ScalarType::Int:
+          values[i] = static_cast<int32_t>(values[i]);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+}
+
+template <typename C>
+void load_input(ScalarType common, ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out) {
+  load(dtype, data, stride, n, out);
+  if (dtype != common && element_size(dtype) > element_size(common)) {
+    wrap_to(common, out, n);  // a number that does not fit the common type is wrapped before the operation, as in ATen
+  }
+}
+
+template <typename C>
+void run_typed(const ElementwiseLoop& loop, const LoopNest& nest, Span<const Tensor* const> inputs, const Tensor& out) {
+  alignas(16) C buffers[kMaxInputs][kChunk];
+  alignas(16) char out_buffer[kChunk * 8];
+  const ScalarType out_dtype = out.scalar_type();
+  const int64_t out_size = static_cast<int64_t>(element_size(out_dtype));
+  const int64_t out_stride = nest.run_stride(0);
+  const bool out_direct = out_dtype == loop.output_compute && (out_stride == out_size || nest.run_length() == 1);
+  bool all_direct = out_direct;
+  bool direct[kMaxInputs];
+  int64_t sizes[kMaxInputs];
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const ScalarType dtype = inputs[k]->scalar_type();
+    sizes[k] = static_cast<int64_t>(element_size(dtype));
+    direct[k] = dtype == dtype_of<C> && (nest.run_stride(k + 1) == sizes[k] || nest.run_length() == 1);
+    all_direct = all_direct && direct[k];
+  }
+  nest.for_each_run([&](char* const* pointers, int64_t n) {
+    const int64_t step = all_direct ? n : kChunk;
+    for (int64_t start = 0; start < n; start += step) {
+      const int64_t count = n - start < step ? n - start : step;
+      const void* in[kMaxInputs];
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        const int64_t stride = nest.run_stride(k + 1);
+        const char* data = pointers[k + 1] + start * stride;
+        if (direct[k]) {
+          in[k] = data;
+          continue;
+        }
+        in[k] = buffers[k];
+        if (stride != 0 || start == 0) {  // a broadcast value fills the buffer once a run
+          load_input(loop.common, inputs[k]->scalar_type(), data, stride / sizes[k], count, buffers[k]);
+        }
+      }
+      char* target = pointers[0] + start * out_stride;
+      if (out_direct) {
+        loop.run(loop.state, in, target, count);
+        continue;
+      }
+      loop.run(loop.state, in, out_buffer, count);
+      const int64_t stride = out_stride / out_size;
+      switch (loop.output_compute) {
+        case ScalarType::Float:
+          store(out_dtype, reinterpret_cast<const float*>(out_buffer), count, target, stride);
+          break;
+        case ScalarType::Double:
+          store(out_dtype, reinterpret_cast<const double*>(out_buffer), count, target, stride);
+          break;
+        case ScalarType::Bool:
+          store(out_dtype, reinterpret_cast<const bool*>(out_buffer), count, target, stride);
+          break;
+        default:
+          store(out_dtype, reinterpret_cast<const int64_t*>(out_buffer), count, target, stride);
+          break;
+      }
+    }
+  });
+}
+
+}  // namespace
+
+Error run_elementwise(KernelContext& context, const char* op, const ElementwiseLoop& loop,
+                      Span<const Tensor* const> inputs, const Tensor& out) {
+  ET_DCHECK(inputs.size() <= kMaxInputs);
+  Sizes sizes(inputs[0]->sizes());
+  for (const Tensor* input : inputs) {
+    ET_CHECK_OR_RETURN(!is_complex(input->scalar_type()), InvalidType, "%s: complex numbers are not supported", op);
+    ET_RETURN_IF_ERROR(broadcast_sizes(op, sizes, input->sizes(), &sizes));
+  }
+  ET_CHECK_OR_RETURN(!is_complex(out.scalar_type()), InvalidType, "%s: complex numbers are not supported", op);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  LoopNest nest(sizes);
+  nest.add(out.const_data_ptr(), out.strides(), out.element_size());
+  for (const Tensor* input : inputs) {
+    nest.add_broadcast(*input);
+  }
+  nest.simplify();
+  return dispatch_compute(loop.common, [&](auto zero) {
+    run_typed<decltype(zero)>(loop, nest, inputs, out);
+    return Error::Ok;
+  });
+}
+
+}  // namespace et::kernels::portable

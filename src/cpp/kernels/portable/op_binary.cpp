@@ -1,0 +1,119 @@
+// Binary functions of two numbers: maximum, pow, atan2 and their like.
+#include "kernels/portable/op_binary.h"
+
+#include "kernels/portable/arithmetic.h"
+#include "kernels/portable/elementwise.h"
+
+namespace et::kernels::portable {
+namespace {
+
+template <typename Fn>
+Error binary(KernelContext& context, const char* op, const Tensor& a, const Tensor& b, Tensor& out, const Fn& fn) {
+  const ScalarType common = result_type({&a, &b});
+  ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
+  return dispatch_compute(common, [&](auto zero) {
+    return elementwise<decltype(zero)>(context, op, common, out, fn, a, b);
+  });
+}
+
+// Integers are computed in float.
+template <typename Fn>
+Error float_binary(KernelContext& context, const char* op, const Tensor& a, const Tensor& b, Tensor& out, const Fn& fn) {
+  const ScalarType common = to_floating(result_type({&a, &b}));
+  ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
+  return dispatch_float(common, [&](auto zero) {
+    return elementwise<decltype(zero)>(context, op, common, out, fn, a, b);
+  });
+}
+
+template <typename C>
+C greatest_common_divisor(C a, C b) {
+  while (b != 0) {
+    const C rest = b == -1 ? 0 : a % b;
+    a = b;
+    b = rest;
+  }
+  return a < 0 ? negate(a) : a;
+}
+
+}  // namespace
+
+Error maximum_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  return binary(context, "aten::maximum", self, other, out, [](auto a, auto b) { return maximum(a, b); });
+}
+
+Error minimum_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  return binary(context, "aten::minimum", self, other, out, [](auto a, auto b) { return minimum(a, b); });
+}
+
+Error gcd_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  const ScalarType common = result_type({&self, &other});
+  ET_CHECK_OR_RETURN(is_integral(common, false), InvalidType, "aten::gcd: operands are %s, must be integers",
+                     to_string(common));
+  ET_RETURN_IF_ERROR(check_can_cast("aten::gcd", common, out.scalar_type()));
+  return elementwise<int64_t>(
+      context, "aten::gcd", common, out, [](int64_t a, int64_t b) { return greatest_common_divisor(a, b); }, self, other);
+}
+
+#define ET_FLOAT_BINARY(name, kernel, expression)                                                  \
+  Error kernel(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {     \
+    return float_binary(context, "aten::" #name, self, other, out, [](auto a, auto b) {            \
+      using C = decltype(a);                                                                       \
+      return static_cast<C>(expression);                                                           \
+    });                                                                                            \
+  }
+
+ET_FLOAT_BINARY(atan2, atan2_out, std::atan2(a, b))
+ET_FLOAT_BINARY(copysign, copysign_out, std::copysign(a, b))
+ET_FLOAT_BINARY(hypot, hypot_out, std::hypot(a, b))
+ET_FLOAT_BINARY(xlogy, xlogy_outtensor, is_nan(b) ? b : a == C(0) ? C(0) : a * std::log(b))
+ET_FLOAT_BINARY(logaddexp, logaddexp_out,
+                std::isinf(a) && a == b ? a : maximum(a, b) + std::log1p(std::exp(-std::fabs(a - b))))
+
+Error nextafter_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  const ScalarType common = result_type({&self, &other});
+  ET_CHECK_OR_RETURN(common == ScalarType::Float || common == ScalarType::Double, InvalidType,
+                     "aten::nextafter: operands are %s, must be f32 or f64", to_string(common));
+  return float_binary(context, "aten::nextafter", self, other, out,
+                      [](auto a, auto b) { return std::nextafter(a, b); });
+}
+
+Error heaviside_out(KernelContext& context, const Tensor& self, const Tensor& values, Tensor& out) {
+  return binary(context, "aten::heaviside", self, values, out, [](auto a, auto b) {
+    using C = decltype(a);
+    return a == C(0) ? b : static_cast<C>(a > C(0) ? 1 : 0);
+  });
+}
+
+Error pow_tensor_tensor_out(KernelContext& context, const Tensor& self, const Tensor& exponent, Tensor& out) {
+  return binary(context, "aten::pow", self, exponent, out, [](auto a, auto b) { return power(a, b); });
+}
+
+Error pow_tensor_scalar_out(KernelContext& context, const Tensor& self, const Scalar& exponent, Tensor& out) {
+  const ScalarType common = result_type(self, exponent);
+  ET_RETURN_IF_ERROR(check_can_cast("aten::pow", common, out.scalar_type()));
+  ET_CHECK_OR_RETURN(!is_integral(common, true) || exponent.to<int64_t>() >= 0, InvalidArgument,
+                     "aten::pow: an integer tensor to the power of the negative integer %" PRId64,
+                     exponent.to<int64_t>());
+  return dispatch_compute(common, [&](auto zero) {
+    using C = decltype(zero);
+    const C b = scalar_to<C>(exponent);
+    if (b == C(2)) {
+      return elementwise<C>(
+          context, "aten::pow", common, out, [](C a) { return wrapping_mul(a, a); }, self);
+    }
+    return elementwise<C>(context, "aten::pow", common, out, [b](C a) { return power(a, b); }, self);
+  });
+}
+
+Error pow_scalar_out(KernelContext& context, const Scalar& self, const Tensor& exponent, Tensor& out) {
+  const ScalarType common = result_type(exponent, self);
+  ET_RETURN_IF_ERROR(check_can_cast("aten::pow", common, out.scalar_type()));
+  return dispatch_compute(common, [&](auto zero) {
+    using C = decltype(zero);
+    const C a = scalar_to<C>(self);
+    return elementwise<C>(context, "aten::pow", common, out, [a](C b) { return power(a, b); }, exponent);
+  });
+}
+
+}  // namespace et::kernels::portable

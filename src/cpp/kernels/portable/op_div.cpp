@@ -1,0 +1,136 @@
+#include "kernels/portable/op_div.h"
+
+#include "kernels/portable/arithmetic.h"
+#include "kernels/portable/elementwise.h"
+#include "kernels/portable/loop_nest.h"
+
+namespace et::kernels::portable {
+namespace {
+
+using StringOrNone = std::optional<std::string_view>;
+
+// The divisor is a tensor or a number; an operator is written once over both.
+struct Divisor {
+  const Tensor* tensor = nullptr;
+  const Scalar* number = nullptr;
+
+  ScalarType common_with(const Tensor& self) const {
+    return tensor != nullptr ? result_type({&self, tensor}) : result_type(self, *number);
+  }
+};
+
+bool has_zero(const Tensor& tensor) {
+  bool found = false;
+  LoopNest nest(tensor.sizes());
+  nest.add(tensor.const_data_ptr(), tensor.strides(), tensor.element_size());
+  nest.simplify();
+  nest.for_each_run([&](char* const* pointers, int64_t n) {
+    for (int64_t i = 0; i < n && !found; ++i) {
+      found = load_one<int64_t>(tensor.scalar_type(), pointers[0] + i * nest.run_stride(0)) == 0;
+    }
+  });
+  return found;
+}
+
+// Refuses an integer division by zero before anything is written.
+Error check_divisor(const char* op, ScalarType common, const Divisor& divisor) {
+  if (!is_integral(common, true)) {
+    return Error::Ok;
+  }
+  const bool zero = divisor.tensor != nullptr ? has_zero(*divisor.tensor) : divisor.number->to<int64_t>() == 0;
+  ET_CHECK_OR_RETURN(!zero, InvalidArgument, "%s: integer division by zero", op);
+  return Error::Ok;
+}
+
+template <typename Fn>
+Error apply(KernelContext& context, const char* op, ScalarType common, const Tensor& self, const Divisor& divisor,
+            Tensor& out, const Fn& fn) {
+  ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
+  ET_RETURN_IF_ERROR(check_divisor(op, common, divisor));
+  return dispatch_compute(common, [&](auto zero) {
+    using C = decltype(zero);
+    if (divisor.tensor != nullptr) {
+      return elementwise<C>(context, op, common, out, fn, self, *divisor.tensor);
+    }
+    const C number = scalar_to<C>(*divisor.number);
+    return elementwise<C>(context, op, common, out, [fn, number](C a) { return fn(a, number); }, self);
+  });
+}
+
+Error divide(KernelContext& context, const Tensor& self, const Divisor& divisor, StringOrNone mode, Tensor& out) {
+  const ScalarType common = divisor.common_with(self);
+  if (!mode.has_value()) {
+    const ScalarType floating = to_floating(common);
+    ET_RETURN_IF_ERROR(check_can_cast("aten::div", floating, out.scalar_type()));
+    return dispatch_float(floating, [&](auto zero) {
+      using C = decltype(zero);
+      if (divisor.tensor != nullptr) {
+        return elementwise<C>(context, "aten::div", floating, out, [](C a, C b) { return a / b; }, self, *divisor.tensor);
+      }
+      const C number = scalar_to<C>(*divisor.number);
+      return elementwise<C>(context, "aten::div", floating, out, [number](C a) { return a / number; }, self);
+    });
+  }
+  if (*mode == "trunc") {
+    return apply(context, "aten::div", common, self, divisor, out, [](auto a, auto b) { return div_trunc(a, b); });
+  }
+  ET_CHECK_OR_RETURN(*mode == "floor", InvalidArgument, "aten::div: rounding_mode is '%.*s', not 'trunc' or 'floor'",
+                     static_cast<int>(mode->size()), mode->data());
+  return apply(context, "aten::div", common, self, divisor, out, [](auto a, auto b) { return div_floor(a, b); });
+}
+
+Error remainder(KernelContext& context, const Tensor& self, const Divisor& divisor, Tensor& out) {
+  return apply(context, "aten::remainder", divisor.common_with(self), self, divisor, out,
+               [](auto a, auto b) { return remainder_of(a, b); });
+}
+
+Error fmod(KernelContext& context, const Tensor& self, const Divisor& divisor, Tensor& out) {
+  return apply(context, "aten::fmod", divisor.common_with(self), self, divisor, out,
+               [](auto a, auto b) { return fmod_of(a, b); });
+}
+
+}  // namespace
+
+Error div_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  return divide(context, self, {&other, nullptr}, std::nullopt, out);
+}
+
+Error div_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, Tensor& out) {
+  return divide(context, self, {nullptr, &other}, std::nullopt, out);
+}
+
+Error div_out_mode(KernelContext& context, const Tensor& self, const Tensor& other, StringOrNone rounding_mode,
+                   Tensor& out) {
+  return divide(context, self, {&other, nullptr}, rounding_mode, out);
+}
+
+Error div_scalar_mode_out(KernelContext& context, const Tensor& self, const Scalar& other, StringOrNone rounding_mode,
+                          Tensor& out) {
+  return divide(context, self, {nullptr, &other}, rounding_mode, out);
+}
+
+Error floor_divide_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  return divide(context, self, {&other, nullptr}, "floor", out);
+}
+
+Error floor_divide_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, Tensor& out) {
+  return divide(context, self, {nullptr, &other}, "floor", out);
+}
+
+Error remainder_tensor_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  return remainder(context, self, {&other, nullptr}, out);
+}
+
+Error remainder_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, Tensor& out) {
+  return remainder(context, self, {nullptr, &other}, out);
+}
+
+Error fmod_tensor_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  return fmod(context, self, {&other, nullptr}, out);
+}
+
+Error fmod_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, Tensor& out) {
+  return fmod(context, self, {nullptr, &other}, out);
+}
+
+}  // namespace et::kernels::portable

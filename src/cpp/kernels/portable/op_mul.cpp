@@ -1,0 +1,29 @@
+#include "kernels/portable/op_mul.h"
+
+#include "kernels/portable/arithmetic.h"
+#include "kernels/portable/elementwise.h"
+
+namespace et::kernels::portable {
+
+Error mul_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  const ScalarType common = result_type({&self, &other});
+  ET_RETURN_IF_ERROR(check_can_cast("aten::mul", common, out.scalar_type()));
+  return dispatch_compute(common, [&](auto zero) {
+    using C = decltype(zero);
+    return elementwise<C>(
+        context, "aten::mul", common, out, [](C a, C b) { return wrapping_mul(a, b); }, self, other);
+  });
+}
+
+Error mul_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, Tensor& out) {
+  const ScalarType common = result_type(self, other);
+  ET_RETURN_IF_ERROR(check_can_cast("aten::mul", common, out.scalar_type()));
+  return dispatch_compute(common, [&](auto zero) {
+    using C = decltype(zero);
+    const C factor = scalar_to<C>(other);
+    return elementwise<C>(
+        context, "aten::mul", common, out, [factor](C a) { return wrapping_mul(a, factor); }, self);
+  });
+}
+
+}  // namespace et::kernels::portable

@@ -1,0 +1,252 @@
+// Reductions without positions: sum, mean, products, extremes, variance, any and all.
+#include "kernels/portable/op_reduce.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/portable/arithmetic.h"
+#include "kernels/portable/promote.h"
+#include "kernels/portable/reduce.h"
+
+namespace et::kernels::portable {
+namespace {
+
+using OptionalDims = std::optional<IntArrayRef>;
+using OptionalType = std::optional<ScalarType>;
+
+IntArrayRef dims_or_all(const OptionalDims& dims) { return dims.has_value() ? *dims : IntArrayRef(); }
+
+Error check_result_type(const char* op, OptionalType dtype, const Tensor& out) {
+  ET_CHECK_OR_RETURN(!dtype.has_value() || *dtype == out.scalar_type(), InvalidType, "%s: dtype is %s, out is %s", op,
+                     to_string(*dtype), to_string(out.scalar_type()));
+  return Error::Ok;
+}
+
+// Sums in the type of `out`; floats in double.
+Error sum(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim, bool mean,
+          Tensor& out) {
+  const ScalarType dtype = out.scalar_type();
+  ET_CHECK_OR_RETURN(!mean || is_floating(dtype), InvalidType, "%s: out is %s, must be floating", op, to_string(dtype));
+  Reduction reduction;
+  ET_RETURN_IF_ERROR(reduction.plan(context, op, self, dims, keepdim, {&out}));
+  return dispatch_compute(dtype, [&](auto zero) {
+    using C = decltype(zero);
+    using Total = std::conditional_t<std::is_integral_v<C>, int64_t, double>;
+    const Total divisor = mean ? static_cast<Total>(reduction.count()) : Total(1);
+    reduction.run<C>(
+        Total(0), [](Total& total, const C* values, int64_t n) { add_run(total, values, n); },
+        [&](Total total, char* const* outs) {
+          if constexpr (std::is_integral_v<C>) {
+            store_one<int64_t>(dtype, total, outs[0]);
+          } else {
+            store_one<double>(dtype, mean ? total / divisor : total, outs[0]);
+          }
+        });
+    return Error::Ok;
+  });
+}
+
+Error prod(KernelContext& context, const Tensor& self, IntArrayRef dims, bool keepdim, Tensor& out) {
+  Reduction reduction;
+  ET_RETURN_IF_ERROR(reduction.plan(context, "aten::prod", self, dims, keepdim, {&out}));
+  return dispatch_compute(out.scalar_type(), [&](auto zero) {
+    using C = decltype(zero);
+    reduction.run<C>(
+        C(1),
+        [](C& total, const C* values, int64_t n) {
+          for (int64_t i = 0; i < n; ++i) {
+            total = wrapping_mul(total, values[i]);
+          }
+        },
+        [&](C total, char* const* outs) { store_one(out.scalar_type(), total, outs[0]); });
+    return Error::Ok;
+  });
+}
+
+Error extreme(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim, bool largest,
+              Tensor& out) {
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
+  Reduction reduction;
+  ET_RETURN_IF_ERROR(reduction.plan(context, op, self, dims, keepdim, {&out}));
+  ET_CHECK_OR_RETURN(reduction.count() > 0 || out.numel() == 0, InvalidArgument, "%s: no elements to choose from", op);
+  return dispatch_compute(self.scalar_type(), [&](auto zero) {
+    using C = decltype(zero);
+    using Limits = std::numeric_limits<C>;
+    const C top = Limits::has_infinity ? Limits::infinity() : Limits::max();
+    const C bottom = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    reduction.run<C>(
+        largest ? bottom : top,
+        [largest](C& best, const C* values, int64_t n) {
+          for (int64_t i = 0; i < n; ++i) {
+            best = largest ? maximum(best, values[i]) : minimum(best, values[i]);
+          }
+        },
+        [&](C best, char* const* outs) { store_one(out.scalar_type(), best, outs[0]); });
+    return Error::Ok;
+  });
+}
+
+// any: true when one element is; all: when no element is false.
+Error truth(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim, bool any,
+            Tensor& out) {
+  Reduction reduction;
+  ET_RETURN_IF_ERROR(reduction.plan(context, op, self, dims, keepdim, {&out}));
+  return dispatch_compute(self.scalar_type(), [&](auto zero) {
+    using C = decltype(zero);
+    reduction.run<C>(
+        !any,
+        [any](bool& result, const C* values, int64_t n) {
+          for (int64_t i = 0; i < n; ++i) {
+            result = any ? result || is_true(values[i]) : result && is_true(values[i]);
+          }
+        },
+        [&](bool result, char* const* outs) { store_one(out.scalar_type(), result, outs[0]); });
+    return Error::Ok;
+  });
+}
+
+// Welford's method, so that one pass over the input serves mean and variance.
+struct Moments {
+  double count = 0;
+  double mean = 0;
+  double squares = 0;
+};
+
+Error variance(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, double correction,
+               bool keepdim, bool root, Tensor& out, Tensor* mean) {
+  ET_CHECK_OR_RETURN(is_floating(self.scalar_type()), InvalidType, "%s: self is %s, must be floating", op,
+                     to_string(self.scalar_type()));
+  ET_RETURN_IF_ERROR(check_can_cast(op, self.scalar_type(), out.scalar_type()));
+  Reduction reduction;
+  if (mean != nullptr) {
+    ET_RETURN_IF_ERROR(reduction.plan(context, op, self, dims, keepdim, {&out, mean}));
+  } else {
+    ET_RETURN_IF_ERROR(reduction.plan(context, op, self, dims, keepdim, {&out}));
+  }
+  const double divisor = static_cast<double>(reduction.count()) - correction;
+  return dispatch_float(self.scalar_type(), [&](auto zero) {
+    using C = decltype(zero);
+    reduction.run<C>(
+        Moments{},
+        [](Moments& m, const C* values, int64_t n) {
+          for (int64_t i = 0; i < n; ++i) {
+            const double value = static_cast<double>(values[i]);
+            const double delta = value - m.mean;
+            m.count += 1;
+            m.mean += delta / m.count;
+            m.squares += delta * (value - m.mean);
+          }
+        },
+        [&](const Moments& m, char* const* outs) {
+          const double nan = std::numeric_limits<double>::quiet_NaN();
+          const double value = m.count == 0 ? nan : m.squares / (divisor > 0 ? divisor : 0.0);
+          store_one(out.scalar_type(), root ? std::sqrt(value) : value, outs[0]);
+          if (mean != nullptr) {
+            store_one(mean->scalar_type(), m.count == 0 ? nan : m.mean, outs[1]);
+          }
+        });
+    return Error::Ok;
+  });
+}
+
+double correction_or_one(const std::optional<Scalar>& correction) {
+  return correction.has_value() ? correction->to<double>() : 1.0;
+}
+
+}  // namespace
+
+Error sum_out(KernelContext& context, const Tensor& self, OptionalType dtype, Tensor& out) {
+  ET_RETURN_IF_ERROR(check_result_type("aten::sum", dtype, out));
+  return sum(context, "aten::sum", self, {}, false, false, out);
+}
+
+Error sum_intlist_out(KernelContext& context, const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype,
+                      Tensor& out) {
+  ET_RETURN_IF_ERROR(check_result_type("aten::sum", dtype, out));
+  return sum(context, "aten::sum", self, dims_or_all(dim), keepdim, false, out);
+}
+
+Error mean_out(KernelContext& context, const Tensor& self, OptionalDims dim, bool keepdim, OptionalType dtype,
+               Tensor& out) {
+  ET_RETURN_IF_ERROR(check_result_type("aten::mean", dtype, out));
+  return sum(context, "aten::mean", self, dims_or_all(dim), keepdim, true, out);
+}
+
+Error mean_dtype_out(KernelContext& context, const Tensor& self, OptionalType dtype, Tensor& out) {
+  return mean_out(context, self, std::nullopt, false, dtype, out);
+}
+
+Error prod_out(KernelContext& context, const Tensor& self, OptionalType dtype, Tensor& out) {
+  ET_RETURN_IF_ERROR(check_result_type("aten::prod", dtype, out));
+  return prod(context, self, {}, false, out);
+}
+
+Error prod_int_out(KernelContext& context, const Tensor& self, int64_t dim, bool keepdim, OptionalType dtype,
+                   Tensor& out) {
+  ET_RETURN_IF_ERROR(check_result_type("aten::prod", dtype, out));
+  return prod(context, self, {dim}, keepdim, out);
+}
+
+Error amax_out(KernelContext& context, const Tensor& self, IntArrayRef dim, bool keepdim, Tensor& out) {
+  return extreme(context, "aten::amax", self, dim, keepdim, true, out);
+}
+
+Error amin_out(KernelContext& context, const Tensor& self, IntArrayRef dim, bool keepdim, Tensor& out) {
+  return extreme(context, "aten::amin", self, dim, keepdim, false, out);
+}
+
+Error max_unary_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return extreme(context, "aten::max", self, {}, false, true, out);
+}
+
+Error min_unary_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return extreme(context, "aten::min", self, {}, false, false, out);
+}
+
+Error any_all_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return truth(context, "aten::any", self, {}, false, true, out);
+}
+
+Error any_out(KernelContext& context, const Tensor& self, int64_t dim, bool keepdim, Tensor& out) {
+  return truth(context, "aten::any", self, {dim}, keepdim, true, out);
+}
+
+Error any_dims_out(KernelContext& context, const Tensor& self, OptionalDims dim, bool keepdim, Tensor& out) {
+  return truth(context, "aten::any", self, dims_or_all(dim), keepdim, true, out);
+}
+
+Error all_all_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return truth(context, "aten::all", self, {}, false, false, out);
+}
+
+Error all_out(KernelContext& context, const Tensor& self, int64_t dim, bool keepdim, Tensor& out) {
+  return truth(context, "aten::all", self, {dim}, keepdim, false, out);
+}
+
+Error all_dims_out(KernelContext& context, const Tensor& self, OptionalDims dim, bool keepdim, Tensor& out) {
+  return truth(context, "aten::all", self, dims_or_all(dim), keepdim, false, out);
+}
+
+Error var_out(KernelContext& context, const Tensor& self, OptionalDims dim, bool unbiased, bool keepdim, Tensor& out) {
+  return variance(context, "aten::var", self, dims_or_all(dim), unbiased ? 1.0 : 0.0, keepdim, false, out, nullptr);
+}
+
+Error var_correction_out(KernelContext& context, const Tensor& self, OptionalDims dim,
+                         const std::optional<Scalar>& correction, bool keepdim, Tensor& out) {
+  return variance(context, "aten::var", self, dims_or_all(dim), correction_or_one(correction), keepdim, false, out,
+                  nullptr);
+}
+
+Error std_correction_out(KernelContext& context, const Tensor& self, OptionalDims dim,
+                         const std::optional<Scalar>& correction, bool keepdim, Tensor& out) {
+  return variance(context, "aten::std", self, dims_or_all(dim), correction_or_one(correction), keepdim, true, out,
+                  nullptr);
+}
+
+Error var_mean_correction_out(KernelContext& context, const Tensor& self, OptionalDims dim,
+                              const std::optional<Scalar>& correction, bool keepdim, Tensor& out0, Tensor& out1) {
+  return variance(context, "aten::var_mean", self, dims_or_all(dim), correction_or_one(correction), keepdim, false, out0,
+                  &out1);
+}
+
+}  // namespace et::kernels::portable

@@ -1,0 +1,109 @@
+/// Reductions: each output element is made from the input elements along some dimensions.
+///
+/// For: sum, mean, amax, argmax, var, any … Not for: scans (cumsum) and normalisations, which write every element.
+///
+///     Reduction reduction;
+///     ET_RETURN_IF_ERROR(reduction.plan(context, "aten::amax", self, dims, keepdim, {&out}));
+///     reduction.run<float>(-INFINITY, [](float& m, const float* v, int64_t n) { … }, [](float m, char* const* outs) { … });
+///
+/// Elements are read in row-major order of the reduced dimensions, converted to the compute type in runs.
+#pragma once
+
+#include <initializer_list>
+
+#include "kernels/portable/convert.h"
+#include "kernels/portable/loop_nest.h"
+
+namespace et::kernels::portable {
+
+class Reduction {
+ public:
+  /// Works out which dimensions go, resizes the outputs (all get the same sizes) and prepares the loops.
+  /// `dims` empty means all. Errors: InvalidArgument for a dim out of range or named twice; those of resize_tensor.
+  Error plan(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim,
+             std::initializer_list<const Tensor*> outs);
+
+  /// How many elements go into one output element.
+  int64_t count() const { return count_; }
+
+  /// For each output element: state = initial; step(state, values, n) for each run of values; finish(state, outs), where
+  /// outs[k] is the address of the element in output k.
+  template <typename C, typename State, typename Step, typename Finish>
+  void run(const State& initial, const Step& step, const Finish& finish) {
+    constexpr int64_t kChunk = 128;
+    C buffer[kChunk];
+    const int64_t size = static_cast<int64_t>(element_size(dtype_));
+    const int64_t stride = reduced_.run_stride(0);
+    const bool direct = dtype_ == dtype_of<C> && (stride == size || reduced_.run_length() == 1);
+    kept_.for_each_run([&](char* const* pointers, int64_t outputs) {
+      for (int64_t o = 0; o < outputs; ++o) {
+        char* outs[LoopNest::kMaxOperands];
+        for (size_t k = 0; k < num_outs_; ++k) {
+          outs[k] = pointers[k] + o * kept_.run_stride(k);
+        }
+        State state = initial;
+        reduced_.rebase(0, pointers[num_outs_] + o * kept_.run_stride(num_outs_));
+        reduced_.for_each_run([&](char* const* in, int64_t n) {
+          if (direct) {
+            step(state, reinterpret_cast<const C*>(in[0]), n);
+            return;
+          }
+          for (int64_t start = 0; start < n; start += kChunk) {
+            const int64_t chunk = n - start < kChunk ? n - start : kChunk;
+            load(dtype_, in[0] + start * stride, stride / size, chunk, buffer);
+            step(state, static_cast<const C*>(buffer), chunk);
+          }
+        });
+        finish(static_cast<const State&>(state), static_cast<char* const*>(outs));
+      }
+    });
+  }
+
+ private:
+  LoopNest kept_{IntArrayRef()};     // operands: the outputs, then self
+  LoopNest reduced_{IntArrayRef()};  // operand: self
+  size_t num_outs_ = 0;
+  int64_t count_ = 1;
+  ScalarType dtype_ = ScalarType::Float;
+};
+
+/// Sum of `n` values, in eight partial sums so that the rounding error stays small and the loop is vectorised.
+template <typename C>
+inline C sum_run(const C* values, int64_t n) {
+  C lanes[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (int64_t k = 0; k < 8; ++k) {
+      lanes[k] += values[i + k];
+    }
+  }
+  for (; i < n; ++i) {
+    lanes[0] += values[i];
+  }
+  return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+}
+/// Integers wrap round.
+template <>
+inline int64_t sum_run(const int64_t* values, int64_t n) {
+  uint64_t total = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    total += static_cast<uint64_t>(values[i]);
+  }
+  return static_cast<int64_t>(total);
+}
+
+/// Adds the values to a running total in the same way, in blocks, so that long sums keep their precision.
+template <typename Total, typename C>
+inline void add_run(Total& total, const C* values, int64_t n) {
+  constexpr int64_t kBlock = 512;
+  for (int64_t start = 0; start < n; start += kBlock) {
+    const C part = sum_run(values + start, n - start < kBlock ? n - start : kBlock);
+    if constexpr (std::is_same_v<Total, int64_t>) {
+      total = static_cast<int64_t>(static_cast<uint64_t>(total) + static_cast<uint64_t>(part));
+    } else {
+      total += static_cast<Total>(part);
+    }
+  }
+}
+
+}  // namespace et::kernels::portable

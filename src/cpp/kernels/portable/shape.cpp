@@ -1,0 +1,97 @@
+#include "kernels/portable/shape.h"
+
+#include <cstdio>
+
+#include "kernels/portable/dispatch.h"
+
+namespace et::kernels::portable {
+
+int64_t Sizes::numel() const { return product(*this, 0, rank_); }
+
+int64_t product(IntArrayRef sizes, size_t first, size_t last) {
+  int64_t result = 1;
+  for (size_t i = first; i < last; ++i) {
+    result *= sizes[i];
+  }
+  return result;
+}
+
+ShapeText::ShapeText(IntArrayRef sizes) {
+  size_t used = 0;
+  text[used++] = '[';
+  for (size_t i = 0; i < sizes.size() && used < sizeof(text) - 24; ++i) {
+    const int n = std::snprintf(text + used, sizeof(text) - used, i == 0 ? "%" PRId64 : ", %" PRId64, sizes[i]);
+    used += n > 0 ? static_cast<size_t>(n) : 0;
+  }
+  text[used++] = ']';
+  text[used] = '\0';
+}
+
+Error normalize_dim(const char* op, int64_t dim, int64_t rank, int64_t* out) {
+  const int64_t range = rank == 0 ? 1 : rank;
+  ET_CHECK_OR_RETURN(dim >= -range && dim < range, InvalidArgument,
+                     "%s: dim %" PRId64 " is outside [%" PRId64 ", %" PRId64 ")", op, dim, -range, range);
+  *out = dim < 0 ? dim + range : dim;
+  return Error::Ok;
+}
+
+Error broadcast_sizes(const char* op, IntArrayRef a, IntArrayRef b, Sizes* out) {
+  const size_t rank = a.size() > b.size() ? a.size() : b.size();
+  Sizes result;
+  result.resize(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t x = i + a.size() >= rank ? a[i + a.size() - rank] : 1;
+    const int64_t y = i + b.size() >= rank ? b[i + b.size() - rank] : 1;
+    ET_CHECK_OR_RETURN(x == y || x == 1 || y == 1, InvalidArgument, "%s: shapes %s and %s do not broadcast", op,
+                       ShapeText(a).text, ShapeText(b).text);
+    result[static_cast<int64_t>(i)] = x == 1 ? y : x;
+  }
+  *out = result;
+  return Error::Ok;
+}
+
+Sizes contiguous_strides(IntArrayRef sizes) {
+  Sizes strides;
+  strides.resize(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[static_cast<int64_t>(i)] = stride;
+    stride *= sizes[i];
+  }
+  return strides;
+}
+
+int64_t list_item(IntArrayRef list, size_t i, int64_t when_empty) {
+  return list.empty() ? when_empty : list.size() == 1 ? list[0] : list[i];
+}
+
+Error check_same_dtype(const char* op, const char* name, const Tensor& tensor, const Tensor& like) {
+  ET_CHECK_OR_RETURN(tensor.scalar_type() == like.scalar_type(), InvalidArgument, "%s: %s is %s, expected %s", op, name,
+                     to_string(tensor.scalar_type()), to_string(like.scalar_type()));
+  return Error::Ok;
+}
+
+Error check_rank(const char* op, const char* name, const Tensor& tensor, int64_t low, int64_t high) {
+  ET_CHECK_OR_RETURN(tensor.dim() >= low && tensor.dim() <= high, InvalidArgument,
+                     "%s: %s has shape %s, expected %" PRId64 " to %" PRId64 " dimensions", op, name,
+                     ShapeText(tensor.sizes()).text, low, high);
+  return Error::Ok;
+}
+
+bool is_contiguous(const Tensor& tensor) {
+  int64_t stride = 1;
+  for (int64_t i = tensor.dim() - 1; i >= 0; --i) {
+    if (tensor.size(i) != 1 && tensor.stride(i) != stride) {
+      return tensor.numel() == 0;
+    }
+    stride *= tensor.size(i);
+  }
+  return true;
+}
+
+Error unsupported_dtype(const char* op, ScalarType dtype) {
+  ET_LOG_ERROR("%s: no kernel for element type %s in this build", op, to_string(dtype));
+  return Error::InvalidType;
+}
+
+}  // namespace et::kernels::portable

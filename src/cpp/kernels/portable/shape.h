@@ -1,0 +1,95 @@
+/// Sizes: the shape that a kernel computes before it resizes its output; and the checks that shapes need.
+///
+/// For: every kernel. Not for: walking over elements (loop_nest.h).
+///
+///     Sizes sizes(self.sizes());
+///     ET_RETURN_IF_ERROR(normalize_dim("aten::cat", dim, self.dim(), &dim));
+///     sizes[dim] = total;
+///     ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+#pragma once
+
+#include "runtime/kernel_types.h"
+
+namespace et::kernels::portable {
+
+using runtime::kMaxRank;
+
+/// Up to kMaxRank numbers, one a dimension; converts to IntArrayRef.
+class Sizes {
+ public:
+  Sizes() = default;
+  explicit Sizes(IntArrayRef sizes) : rank_(sizes.size()) {
+    for (size_t i = 0; i < rank_; ++i) {
+      values_[i] = sizes[i];
+    }
+  }
+
+  size_t size() const { return rank_; }
+  const int64_t* data() const { return values_; }
+  int64_t* data() { return values_; }
+  int64_t& operator[](int64_t i) { return values_[i]; }
+  int64_t operator[](int64_t i) const { return values_[i]; }
+  /// Adds a dimension; the caller has checked that rank stays within kMaxRank.
+  void push_back(int64_t value) {
+    ET_DCHECK(rank_ < kMaxRank);
+    values_[rank_++] = value;
+  }
+  /// Makes the rank `rank`; new entries are `fill`.
+  void resize(size_t rank, int64_t fill = 1) {
+    for (size_t i = rank_; i < rank; ++i) {
+      values_[i] = fill;
+    }
+    rank_ = rank;
+  }
+  void erase(size_t i) {
+    for (--rank_; i < rank_; ++i) {
+      values_[i] = values_[i + 1];
+    }
+  }
+  void insert(size_t i, int64_t value) {
+    ET_DCHECK(rank_ < kMaxRank);
+    for (size_t k = rank_++; k > i; --k) {
+      values_[k] = values_[k - 1];
+    }
+    values_[i] = value;
+  }
+  int64_t numel() const;
+  operator IntArrayRef() const { return {values_, rank_}; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  int64_t values_[kMaxRank] = {};
+  size_t rank_ = 0;
+};
+
+/// Product of the sizes from `first` up to but without `last`.
+int64_t product(IntArrayRef sizes, size_t first, size_t last);
+
+/// A shape as text for messages: "[2, 3]". Cut at 95 characters.
+struct ShapeText {
+  char text[96];
+  explicit ShapeText(IntArrayRef sizes);
+};
+
+/// Brings `dim` from [-rank, rank) to [0, rank); a scalar counts as rank 1.
+/// Errors: InvalidArgument, naming the operator, the dim and the range.
+Error normalize_dim(const char* op, int64_t dim, int64_t rank, int64_t* out);
+
+/// The shape two shapes broadcast to. Errors: InvalidArgument naming both.
+Error broadcast_sizes(const char* op, IntArrayRef a, IntArrayRef b, Sizes* out);
+
+/// Row-major strides, in elements.
+Sizes contiguous_strides(IntArrayRef sizes);
+
+/// Reads list arguments such as `int[2] stride` that may hold one number for all, or none: item `i` of `count`.
+int64_t list_item(IntArrayRef list, size_t i, int64_t when_empty);
+
+/// Errors: InvalidArgument unless `tensor` has the dtype of `like`.
+Error check_same_dtype(const char* op, const char* name, const Tensor& tensor, const Tensor& like);
+
+/// Errors: InvalidArgument unless rank is in [low, high].
+Error check_rank(const char* op, const char* name, const Tensor& tensor, int64_t low, int64_t high);
+
+/// True when the strides are those of a row-major tensor (size-1 dimensions do not matter).
+bool is_contiguous(const Tensor& tensor);
+
+}  // namespace et::kernels::portable

@@ -1,0 +1,217 @@
+#include "kernels/portable/strided_copy.h"
+
+#include <cstring>
+
+#include "kernels/portable/convert.h"
+#include "kernels/portable/dispatch.h"
+#include "kernels/portable/loop_nest.h"
+#include "kernels/portable/promote.h"
+
+namespace et::kernels::portable {
+namespace {
+
+template <typename T>
+void copy_run(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t n) {
+  constexpr int64_t size = sizeof(T);
+  if (to_stride == size && from_stride == size) {
+    std::memcpy(to, from, static_cast<size_t>(n * size));
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    std::memcpy(to + i * to_stride, from + i * from_stride, sizeof(T));
+  }
+}
+
+template <typename C>
+void convert_runs(const LoopNest& nest, ScalarType from, ScalarType to) {
+  constexpr int64_t kChunk = 128;
+  C buffer[kChunk];
+  const int64_t to_stride = nest.run_stride(0);
+  const int64_t from_stride = nest.run_stride(1);
+  const int64_t to_size = static_cast<int64_t>(element_size(to));
+  const int64_t from_size = static_cast<int64_t>(element_size(from));
+  nest.for_each_run([&](char* const* pointers, int64_t n) {
+    for (int64_t start = 0; start < n; start += kChunk) {
+      const int64_t count = n - start < kChunk ? n - start : kChunk;
+      load(from, pointers[1] + start * from_stride, from_stride / from_size, count, buffer);
+      store(to, buffer, count, pointers[0] + start * to_stride, to_stride / to_size);
+    }
+  });
+}
+
+// Real to complex, and between the complex types: rare, so one element at a time through doubles.
+void convert_to_complex(const LoopNest& nest, ScalarType from, ScalarType to) {
+  const int64_t to_stride = nest.run_stride(0);
+  const int64_t from_stride = nest.run_stride(1);
+  nest.for_each_run([&](char* const* pointers, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      const char* source = pointers[1] + i * from_stride;
+      ComplexDouble value;
+      if (from == ScalarType::ComplexFloat) {
+        const auto& narrow = *reinterpret_cast<const ComplexFloat*>(source);
+        value = {narrow.re, narrow.im};
+      } else if (from == ScalarType::ComplexDouble) {
+        value = *reinterpret_cast<const ComplexDouble*>(source);
+      } else {
+        value = {load_one<double>(from, source), 0.0};
+      }
+      char* target = pointers[0] + i * to_stride;
+      if (to == ScalarType::ComplexFloat) {
+        *reinterpret_cast<ComplexFloat*>(target) = {static_cast<float>(value.re), static_cast<float>(value.im)};
+      } else {
+        *reinterpret_cast<ComplexDouble*>(target) = value;
+      }
+    }
+  });
+}
+
+}  // namespace
+
+Window window_of(const Tensor& tensor) {
+  return {static_cast<char*>(const_cast<void*>(tensor.const_data_ptr())), Sizes(tensor.sizes()), Sizes(tensor.strides()),
+          tensor.scalar_type()};
+}
+
+Window slice_of(const Tensor& tensor, int64_t dim, int64_t start, int64_t length, int64_t step) {
+  Window window = window_of(tensor);
+  if (length > 0) {
+    window.advance(dim, start);
+  }
+  window.sizes[dim] = length;
+  window.strides[dim] *= step;
+  return window;
+}
+
+Window select_of(const Tensor& tensor, int64_t dim, int64_t index) {
+  Window window = window_of(tensor);
+  window.advance(dim, index);
+  window.sizes.erase(static_cast<size_t>(dim));
+  window.strides.erase(static_cast<size_t>(dim));
+  return window;
+}
+
+Error diagonal_of(const char* op, const Tensor& tensor, int64_t offset, int64_t dim1, int64_t dim2, Window* out) {
+  ET_RETURN_IF_ERROR(check_rank(op, "self", tensor, 2, kMaxRank));
+  ET_RETURN_IF_ERROR(normalize_dim(op, dim1, tensor.dim(), &dim1));
+  ET_RETURN_IF_ERROR(normalize_dim(op, dim2, tensor.dim(), &dim2));
+  ET_CHECK_OR_RETURN(dim1 != dim2, InvalidArgument, "%s: dim1 and dim2 are both %" PRId64, op, dim1);
+  Window window = window_of(tensor);
+  const int64_t rows = tensor.size(dim1) + (offset < 0 ? offset : 0);
+  const int64_t columns = tensor.size(dim2) - (offset > 0 ? offset : 0);
+  const int64_t length = rows < columns ? rows : columns;
+  if (length > 0) {
+    window.advance(offset < 0 ? dim1 : dim2, offset < 0 ? -offset : offset);
+  }
+  const int64_t stride = window.strides[dim1] + window.strides[dim2];
+  for (const int64_t dim : {dim1 > dim2 ? dim1 : dim2, dim1 > dim2 ? dim2 : dim1}) {
+    window.sizes.erase(static_cast<size_t>(dim));
+    window.strides.erase(static_cast<size_t>(dim));
+  }
+  window.sizes.push_back(length > 0 ? length : 0);
+  window.strides.push_back(stride);
+  *out = window;
+  return Error::Ok;
+}
+
+Error normalize_slice(const char* op, const Tensor& tensor, int64_t* dim, std::optional<int64_t> start,
+                      std::optional<int64_t> end, int64_t step, int64_t* first, int64_t* length) {
+  ET_RETURN_IF_ERROR(check_rank(op, "self", tensor, 1, kMaxRank));
+  ET_RETURN_IF_ERROR(normalize_dim(op, *dim, tensor.dim(), dim));
+  ET_CHECK_OR_RETURN(step > 0, InvalidArgument, "%s: step is %" PRId64 ", must be positive", op, step);
+  const int64_t size = tensor.size(*dim);
+  const auto clip = [size](int64_t i) {
+    const int64_t index = i < 0 ? i + size : i;
+    return index < 0 ? 0 : index > size ? size : index;
+  };
+  const int64_t low = clip(start.value_or(0));
+  const int64_t high = clip(end.value_or(size));
+  *first = low;
+  *length = high > low ? (high - low - 1) / step + 1 : 0;
+  return Error::Ok;
+}
+
+Error normalize_index(const char* op, int64_t index, const Tensor& tensor, int64_t dim, int64_t* out) {
+  const int64_t size = tensor.size(dim);
+  ET_CHECK_OR_RETURN(index >= -size && index < size, InvalidArgument,
+                     "%s: index %" PRId64 " is out of range for dim %" PRId64 " of size %" PRId64, op, index, dim, size);
+  *out = index < 0 ? index + size : index;
+  return Error::Ok;
+}
+
+Error copy_window(const Window& from, const Window& to) {
+  ET_CHECK_OR_RETURN(!is_complex(from.dtype) || is_complex(to.dtype), InvalidType, "cannot copy %s elements to %s",
+                     to_string(from.dtype), to_string(to.dtype));
+  LoopNest nest(to.sizes);
+  nest.add(to.data, to.strides, to.element_size());
+  Sizes strides = from.strides;
+  for (size_t i = 0; i < from.sizes.size(); ++i) {
+    if (from.sizes[static_cast<int64_t>(i)] == 1) {
+      strides[static_cast<int64_t>(i)] = 0;
+    }
+  }
+  nest.add(from.data, strides, from.element_size());
+  nest.simplify();
+  if (nest.empty()) {
+    return Error::Ok;
+  }
+  if (from.dtype == to.dtype) {
+    if (from.data == to.data && equal(IntArrayRef(from.strides), IntArrayRef(to.strides))) {
+      return Error::Ok;
+    }
+    return dispatch_by_size(from.element_size(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const int64_t to_stride = nest.run_stride(0);
+      const int64_t from_stride = nest.run_stride(1);
+      nest.for_each_run([&](char* const* pointers, int64_t n) {
+        copy_run<T>(pointers[0], to_stride, pointers[1], from_stride, n);
+      });
+      return Error::Ok;
+    });
+  }
+  if (is_complex(to.dtype)) {
+    convert_to_complex(nest, from.dtype, to.dtype);
+    return Error::Ok;
+  }
+  return dispatch_compute(from.dtype, [&](auto zero) {
+    convert_runs<decltype(zero)>(nest, from.dtype, to.dtype);
+    return Error::Ok;
+  });
+}
+
+void copy_reshaped(const Tensor& from, const Tensor& to) {
+  if (from.const_data_ptr() == to.const_data_ptr() || from.numel() == 0) {
+    return;
+  }
+  if (is_contiguous(from) && is_contiguous(to)) {
+    std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+    return;
+  }
+  // Two odometers over the same count of elements; the inner runs have different lengths.
+  const size_t size = from.element_size();
+  LoopNest target(to.sizes());
+  target.add(to.const_data_ptr(), to.strides(), size);
+  const Sizes strides(from.strides());
+  int64_t index[kMaxRank] = {};
+  const char* source = static_cast<const char*>(from.const_data_ptr());
+  target.for_each_run([&](char* const* pointers, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      std::memcpy(pointers[0] + i * target.run_stride(0), source, size);
+      for (int64_t d = from.dim() - 1; d >= 0; --d) {
+        source += strides[d] * static_cast<int64_t>(size);
+        if (++index[d] < from.size(d)) {
+          break;
+        }
+        source -= strides[d] * from.size(d) * static_cast<int64_t>(size);
+        index[d] = 0;
+      }
+    }
+  });
+}
+
+void fill_window(const Window& to, const void* value) {
+  const Window one{static_cast<char*>(const_cast<void*>(value)), Sizes(), Sizes(), to.dtype};
+  const Error error = copy_window(one, to);
+  static_cast<void>(error);  // equal dtypes: cannot fail
+}
+
+}  // namespace et::kernels::portable
