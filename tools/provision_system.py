@@ -26,7 +26,11 @@ DEBIAN: dict[str, dict[str, str]] = {
     "compiler": {"g++": "g++", "dpkg-deb": "dpkg", "xz": "xz-utils", "make": "make"},
     "tests": {"/usr/include/gtest/gtest.h": "libgtest-dev"},
     "bench": {"/usr/include/benchmark/benchmark.h": "libbenchmark-dev"},
-    "fuzz": {"clang": "clang", "llvm-symbolizer": "llvm"},
+    "fuzz": {
+        "clang": "clang",
+        "llvm-symbolizer": "llvm",
+        "/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux": "libclang-rt-14-dev",
+    },
     "mcu": {
         "arm-none-eabi-g++": "gcc-arm-none-eabi",
         "/usr/lib/arm-none-eabi/newlib/libc.a": "libnewlib-arm-none-eabi",

@@ -44,7 +44,9 @@ def check_contents(wheel: Path) -> None:
 def settings_of(tree: Path) -> list[str]:
     """Options of pip that pack a wheel from an existing build tree, configured as it is."""
     cache = (tree / "CMakeCache.txt").read_text()
-    options = re.findall(r"^(ET_(?:BUILD_\w+|WERROR|BACKENDS|SIZE_BUILD|STRIP_MESSAGES)):\w+=(.*)$", cache, re.MULTILINE)
+    options = re.findall(
+        r"^(ET_(?:BUILD_\w+|WERROR|BACKENDS|SIZE_BUILD|STRIP_MESSAGES)):\w+=(.*)$", cache, re.MULTILINE
+    )
     return [f"-Cbuild-dir={tree}", *(f"-Ccmake.define.{name}={value}" for name, value in options)]
 
 
@@ -57,7 +59,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="executorch_py-wheel-") as temporary:
         folder = Path(temporary)
         print("[wheel] building", flush=True)
-        run(sys.executable, "-m", "pip", "wheel", "-qq", "--no-build-isolation", "--no-deps", *settings, "-w", folder, ROOT)
+        run(
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "-qq",
+            "--no-build-isolation",
+            "--no-deps",
+            *settings,
+            "-w",
+            folder,
+            ROOT,
+        )
         (wheel,) = folder.glob("*.whl")
         check_contents(wheel)
         model = folder / "smoke.pte"

@@ -29,7 +29,7 @@ def main() -> int:
         sys.exit(f"fuzz: no such target: {', '.join(sorted(unknown))}; there are {', '.join(corpora)}")
 
     options = ["-DET_BUILD_FUZZERS=ON", "-DET_BUILD_TESTS=ON", "-DET_BUILD_PYTHON=OFF", "-DET_BUILD_TOOLS=OFF"]
-    options += ["-DET_BACKENDS=", "-DET_SANITIZE=address,undefined", "-DET_WERROR=OFF"]
+    options += ["-DET_BACKENDS=", "-DET_BUILD_OPTIMIZED=OFF", "-DET_SANITIZE=address,undefined", "-DET_WERROR=OFF"]
     options += ["-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++", f"-DPython_EXECUTABLE={sys.executable}"]
     subprocess.run(["cmake", "-S", ROOT, "-B", TREE, "-G", "Ninja", "--log-level=WARNING", *options], check=True)
     subprocess.run(["ninja", "-C", TREE, "--quiet", *(f"et_fuzz_{name}" for name in names)], check=True)
@@ -45,7 +45,9 @@ def main() -> int:
         command += ["-timeout=10", "-rss_limit_mb=2048", f"-artifact_prefix={crashes}/{name}-", "-print_final_stats=1"]
         if subprocess.run(command).returncode != 0:
             failed.append(name)
-    print(f"[fuzz] {'found something in: ' + ', '.join(failed) if failed else 'nothing found'}; crashes lie in {crashes}")
+    print(
+        f"[fuzz] {'found something in: ' + ', '.join(failed) if failed else 'nothing found'}; crashes lie in {crashes}"
+    )
     return 1 if failed else 0
 
 
