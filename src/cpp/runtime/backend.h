@@ -39,7 +39,7 @@ struct CompileSpec {
 /// What init may use. Members may be nullptr where it says so.
 struct BackendInitContext {
   MemoryAllocator* allocator = nullptr;      ///< memory that lives as long as the Method
-  const NamedDataMap* named_data = nullptr;  ///< the program's named data and its `.ptd` files; never nullptr
+  const NamedDataMap* named_data = nullptr;  ///< the program's and the `.ptd` files'; valid during init
   SharedCache* shared = nullptr;             ///< may be nullptr
   threads::ThreadPool* pool = nullptr;       ///< may be nullptr: one thread
   EventTracer* tracer = nullptr;             ///< may be nullptr
@@ -74,7 +74,8 @@ class BackendInterface {
   virtual Result<DelegateHandle*> init(BackendInitContext& context, FreeableBuffer* processed,
                                        Span<const CompileSpec> specs) const = 0;
 
-  /// Runs it. args: the inputs, then the outputs, which are resized with resize_tensor(context.kernel, …).
+  /// Runs it. args: the inputs, then the outputs, which are resized with resize_tensor(context.kernel, …). The runtime
+  /// cannot tell outputs from inputs: the backend checks their kinds, and that what it writes is not read_only().
   virtual Error execute(BackendExecutionContext& context, DelegateHandle* handle, Span<EValue* const> args) const = 0;
 
   /// Frees what init made outside the context's allocator.

@@ -44,11 +44,11 @@ Result<void*> KernelContext::allocate_data(size_t nbytes, size_t alignment) {
   return allocate_from(data_allocator_, "data_allocator", nbytes, alignment);
 }
 
-void KernelContext::reset_temp() {
-  if (temp_used_) {
+void KernelContext::release_temp() {
+  if (temp_allocator_ != nullptr) {
     temp_allocator_->reset();
-    temp_used_ = false;
   }
+  temp_used_ = false;
 }
 
 Result<void*> PrepareContext::allocate(size_t nbytes, size_t alignment) {
@@ -95,6 +95,7 @@ bool signature_accepts(char letter, const EValue& value) {
   switch (letter) {
     case 'T':
     case 'o':
+    case 'p':
       return value.is_tensor();
     case 't':
       return value.is_tensor() || value.is_none();
@@ -111,6 +112,7 @@ bool signature_accepts(char letter, const EValue& value) {
       return value.is_number() || value.is_none();
     case 'd':
     case 'n':
+    case 'r':
       return value.is_number();
     case 'S':
       return value.is_string() || value.is_none();

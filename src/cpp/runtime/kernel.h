@@ -61,11 +61,17 @@ class KernelContext {
   threads::ThreadPool* pool() const { return pool_; }
   RandomState& random() { return *random_; }
   /// Gives temporary memory back. Called by the Method after each instruction.
-  void reset_temp();
+  void reset_temp() {
+    if (temp_used_) {
+      release_temp();
+    }
+  }
   /// True when the caller asked to stop: long kernels look now and then and return Cancelled.
   bool cancelled() const { return cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed); }
 
  private:
+  void release_temp();
+
   MemoryAllocator* temp_allocator_;
   MemoryAllocator* data_allocator_;
   threads::ThreadPool* pool_;

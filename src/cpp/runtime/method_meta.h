@@ -80,7 +80,7 @@ class MethodMeta {
 
  private:
   friend class Program;
-  friend class Method;
+  friend class MethodLoader;
 
   MethodMeta(const Program* program, const schema::ExecutionPlan* plan, const schema::shapes::MethodShapes* shapes)
       : program_(program), plan_(plan), shapes_(shapes) {}

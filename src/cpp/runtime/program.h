@@ -20,6 +20,7 @@
 namespace et::schema {
 struct Program;
 struct ExecutionPlan;
+struct Tensor;
 namespace debug {
 struct DebugInfo;
 }
@@ -71,7 +72,7 @@ class Program {
   uint64_t state_memory_size(uint32_t memory_id) const;
 
  private:
-  friend class Method;
+  friend class Method;  // and Method::State
   friend class MethodLoader;
   friend class Session;
 
@@ -96,6 +97,8 @@ class Program {
   const schema::ExecutionPlan* find_plan(std::string_view name, size_t* index) const;
   /// The bytes of segment `index`, which has been verified to be in the file.
   Result<FreeableBuffer> load_segment(uint32_t index) const;
+  /// Copies the initial value of a mutable buffer to `destination`; does nothing when it has none.
+  Error write_initial_value(const schema::Tensor& tensor, const NamedDataMap* external_data, uint8_t* destination) const;
   /// Bytes of constant `index` of the constant segment.
   const uint8_t* constant_data(uint32_t index) const;
 

@@ -21,13 +21,16 @@
 namespace et::runtime {
 
 class MemoryAllocator;
+class NamedDataMap;
 class Program;
 
 class Session {
  public:
-  /// Makes a session with initial values. It lives in `allocator`; both must outlive the methods that use it.
-  /// Errors: MemoryAllocationFailed; those of the program's loader.
-  static Result<Session*> create(const Program& program, MemoryAllocator& allocator);
+  /// Makes a session with initial values. It lives in `allocator`; it, the program and `external_data` (the `.ptd` files;
+  /// may be nullptr) must outlive the methods that use the session.
+  /// Errors: MemoryAllocationFailed; InvalidExternalData; those of the program's loader.
+  static Result<Session*> create(const Program& program, MemoryAllocator& allocator,
+                                 const NamedDataMap* external_data = nullptr);
 
   /// Puts every buffer back to its initial value. Errors: InvalidState while a method of the session runs.
   Error reset();
@@ -42,10 +45,12 @@ class Session {
  private:
   friend class MethodLoader;
 
-  Session(const Program& program, Span<Span<uint8_t>> memory) : program_(&program), memory_(memory) {}
+  Session(const Program& program, Span<Span<uint8_t>> memory, const NamedDataMap* external_data)
+      : program_(&program), external_data_(external_data), memory_(memory) {}
   Error write_initial_values();
 
   const Program* program_;
+  const NamedDataMap* external_data_;
   Span<Span<uint8_t>> memory_;  // [memory id]; [0] is unused
   std::atomic<bool> busy_{false};
 };

@@ -7,6 +7,8 @@
 ///   n Scalar · N optional Scalar · s string · S optional string · y ScalarType · Y optional ScalarType
 ///   l int list · L optional int list · f double list · F optional double list · m bool list
 ///   v tensor list · w list of optional tensors
+/// and two for kernels that work on boxed values (kernels/prim):
+///   r number that is replaced · p tensor that is made to show another one's memory
 #pragma once
 
 #include "runtime/kernel.h"

@@ -129,7 +129,8 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
 
  private:
   HostProgram() = default;
-  static Result<std::shared_ptr<HostProgram>> make(std::unique_ptr<DataLoader> loader, const HostOptions& options);
+  static Result<std::shared_ptr<HostProgram>> make(std::unique_ptr<DataLoader> loader,
+                                                   std::shared_ptr<const void> keep_alive, const HostOptions& options);
 
   HostOptions options_;
   std::shared_ptr<const void> keep_alive_;
@@ -161,7 +162,6 @@ class Module {
   explicit Module(std::shared_ptr<HostProgram> program) : program_(std::move(program)) {}
 
   std::shared_ptr<HostProgram> program_;
-  std::shared_ptr<HostSession> session_;
   std::vector<std::unique_ptr<HostMethod>> methods_;
 };
 

@@ -1,0 +1,69 @@
+#include "runtime/host/heap_allocator.h"
+
+#include <cstdlib>
+
+namespace et::runtime {
+
+HeapAllocator::~HeapAllocator() {
+  while (first_ != nullptr) {
+    Block* next = first_->next;
+    std::free(first_);
+    first_ = next;
+  }
+}
+
+void* HeapAllocator::allocate(size_t nbytes, size_t alignment) {
+  // The bytes of a block begin behind its header; a request is placed by address, whatever that alignment is.
+  const auto place = [&](Block* block) -> void* {
+    const uintptr_t base = reinterpret_cast<uintptr_t>(block + 1);
+    size_t start;
+    size_t end;
+    if (align_up_overflow(base + block->used, alignment, &start) || add_overflow(start, nbytes, &end) ||
+        end > base + block->size) {
+      return nullptr;
+    }
+    used_ += end - base - block->used;
+    block->used = end - base;
+    return reinterpret_cast<void*>(start);
+  };
+  for (; current_ != nullptr; current_ = current_->next) {
+    void* memory = place(current_);
+    if (memory != nullptr) {
+      return memory;
+    }
+    if (current_->next == nullptr) {
+      break;
+    }
+  }
+  size_t needed;
+  if (add_overflow(nbytes, alignment, &needed)) {
+    return nullptr;
+  }
+  const size_t size = needed > block_size_ ? needed : block_size_;
+  size_t total;
+  if (add_overflow(size, sizeof(Block), &total)) {
+    return nullptr;
+  }
+  auto* block = static_cast<Block*>(std::calloc(1, total));
+  if (block == nullptr) {
+    return nullptr;
+  }
+  block->size = size;
+  if (current_ == nullptr) {
+    first_ = block;
+  } else {
+    current_->next = block;
+  }
+  current_ = block;
+  return place(block);
+}
+
+void HeapAllocator::reset() {
+  for (Block* block = first_; block != nullptr; block = block->next) {
+    block->used = 0;
+  }
+  current_ = first_;
+  used_ = 0;
+}
+
+}  // namespace et::runtime

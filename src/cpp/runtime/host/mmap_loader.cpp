@@ -1,0 +1,37 @@
+#include "runtime/host/mmap_loader.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/host/open_file.h"
+
+namespace et::runtime {
+
+Result<std::unique_ptr<MmapLoader>> MmapLoader::open(const std::string& path) {
+  ET_TRY(const OpenFile file, open_file(path));
+  void* data = nullptr;
+  if (file.size > 0) {
+    data = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.descriptor, 0);
+  }
+  const int error = errno;
+  ::close(file.descriptor);  // the mapping stays
+  ET_CHECK_OR_RETURN(data != MAP_FAILED, AccessFailed, "cannot map '%s': %s", path.c_str(), std::strerror(error));
+  return std::unique_ptr<MmapLoader>(new MmapLoader(path, data, file.size));
+}
+
+MmapLoader::~MmapLoader() {
+  if (size_ > 0) {
+    ::munmap(const_cast<void*>(data_), size_);
+  }
+}
+
+Result<FreeableBuffer> MmapLoader::load(size_t offset, size_t nbytes) {
+  ET_CHECK_OR_RETURN(offset <= size_ && nbytes <= size_ - offset, InvalidArgument,
+                     "%zu bytes at %zu are not inside '%s' of %zu bytes", nbytes, offset, path_.c_str(), size_);
+  return FreeableBuffer(static_cast<const uint8_t*>(data_) + offset, nbytes);
+}
+
+}  // namespace et::runtime

@@ -1,0 +1,33 @@
+/// MmapLoader: serves ranges of a mapped file without copying.
+///
+/// For: large models: pages are read when they are used, and processes share them.
+/// Not for: files that others write. Who truncates a file while it is mapped makes the system end this process with
+/// SIGBUS at the next access (SECURITY.md); replace a file by renaming a new one over it instead, or use FileLoader.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/data_loader.h"
+
+namespace et::runtime {
+
+/// Maps the whole file once, read-only; buffers point into the mapping. Threads: safe.
+class MmapLoader final : public DataLoader {
+ public:
+  /// Errors: AccessFailed, naming the path and the system's reason.
+  static Result<std::unique_ptr<MmapLoader>> open(const std::string& path);
+  ~MmapLoader() override;
+
+  Result<FreeableBuffer> load(size_t offset, size_t nbytes) override;
+  size_t size() const override { return size_; }
+
+ private:
+  MmapLoader(std::string path, const void* data, size_t size) : path_(std::move(path)), data_(data), size_(size) {}
+
+  std::string path_;
+  const void* data_;
+  size_t size_;
+};
+
+}  // namespace et::runtime

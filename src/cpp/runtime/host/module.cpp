@@ -1,0 +1,161 @@
+#include "runtime/host/module.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/flat_tensor_data_map.h"
+#include "runtime/host/file_loader.h"
+#include "runtime/host/mmap_loader.h"
+
+namespace et::runtime {
+namespace {
+
+Result<std::unique_ptr<DataLoader>> open_loader(const std::string& path, LoadMode mode) {
+  if (mode == LoadMode::kMmap) {
+    ET_TRY(std::unique_ptr<DataLoader> loader, MmapLoader::open(path));
+    return loader;
+  }
+  ET_TRY(std::unique_ptr<DataLoader> loader, FileLoader::open(path));
+  return loader;
+}
+
+}  // namespace
+
+std::shared_ptr<HostProgram> HostSession::program() const { return program_->shared_from_this(); }
+
+HostProgram::~HostProgram() = default;
+
+Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoader> loader,
+                                                       std::shared_ptr<const void> keep_alive,
+                                                       const HostOptions& options) {
+  std::shared_ptr<HostProgram> host(new HostProgram);
+  host->options_ = options;
+  host->keep_alive_ = std::move(keep_alive);
+  host->loader_ = std::move(loader);
+  for (const std::string& path : options.data_files) {
+    ET_TRY(std::unique_ptr<DataLoader> data_loader, open_loader(path, options.mode));
+    Result<FlatTensorDataMap> map = FlatTensorDataMap::load(data_loader.get());
+    if (!map.ok()) {
+      ET_LOG_ERROR("'%s' cannot be used as external data: %s", path.c_str(), to_string(map.error()));
+      return map.error();
+    }
+    host->data_loaders_.push_back(std::move(data_loader));
+    host->data_maps_.push_back(std::make_unique<FlatTensorDataMap>(std::move(map.get())));
+    host->data_map_list_.push_back(host->data_maps_.back().get());
+  }
+  host->external_data_ = std::make_unique<MergedDataMap>(Span<const NamedDataMap* const>(host->data_map_list_));
+  ET_TRY(Program program, Program::load(host->loader_.get()));
+  host->program_ = std::make_unique<Program>(std::move(program));
+  return host;
+}
+
+Result<std::shared_ptr<HostProgram>> HostProgram::from_file(const std::string& path, const HostOptions& options) {
+  ET_TRY(std::unique_ptr<DataLoader> loader, open_loader(path, options.mode));
+  Result<std::shared_ptr<HostProgram>> host = make(std::move(loader), nullptr, options);
+  if (!host.ok()) {
+    ET_LOG_ERROR("'%s' cannot be loaded: %s", path.c_str(), to_string(host.error()));
+  }
+  return host;
+}
+
+Result<std::shared_ptr<HostProgram>> HostProgram::from_buffer(std::shared_ptr<const void> keep_alive, const void* data,
+                                                              size_t size, const HostOptions& options) {
+  if (reinterpret_cast<uintptr_t>(data) % 16 != 0) {
+    constexpr size_t kAlignment = 64;
+    size_t rounded;
+    const bool overflows = align_up_overflow(size == 0 ? 1 : size, kAlignment, &rounded);
+    void* copy = overflows ? nullptr : std::aligned_alloc(kAlignment, rounded);
+    ET_CHECK_OR_RETURN(copy != nullptr, MemoryAllocationFailed, "no memory for a program of %zu bytes", size);
+    std::memcpy(copy, data, size);
+    keep_alive = std::shared_ptr<const void>(copy, [](const void* memory) { std::free(const_cast<void*>(memory)); });
+    data = copy;
+  }
+  return make(std::make_unique<BufferLoader>(data, size), std::move(keep_alive), options);
+}
+
+Result<std::shared_ptr<HostSession>> HostProgram::default_session() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (default_session_ == nullptr) {
+    std::unique_ptr<HostSession> session(new HostSession(this));
+    ET_TRY(session->session_, Session::create(*program_, session->memory_, external_data_.get()));
+    default_session_ = std::move(session);
+  }
+  return std::shared_ptr<HostSession>(shared_from_this(), default_session_.get());
+}
+
+Result<std::shared_ptr<HostSession>> HostProgram::new_session() {
+  std::shared_ptr<HostSession> session(new HostSession(this));
+  session->owner_ = shared_from_this();
+  ET_TRY(session->session_, Session::create(*program_, session->memory_, external_data_.get()));
+  return session;
+}
+
+Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view name, std::shared_ptr<HostSession> session,
+                                                             const HostMethodOptions& method_options) {
+  if (session == nullptr) {
+    ET_TRY(session, default_session());
+  }
+  ET_CHECK_OR_RETURN(session->program_ == this, InvalidArgument, "the session belongs to another program");
+  ET_TRY(const MethodMeta meta, program_->method_meta(name));
+  std::unique_ptr<HostMethod> host(new HostMethod(std::move(session)));
+  for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
+    const uint64_t nbytes = meta.memory_planned_buffer_is_state(i) ? 0 : meta.memory_planned_buffer_size(i);
+    void* memory = nullptr;
+    if (nbytes > 0) {
+      memory = nbytes <= SIZE_MAX ? host->planned_memory_.allocate(static_cast<size_t>(nbytes), 64) : nullptr;
+      ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed,
+                         "method '%.*s' plans a buffer of %" PRIu64 " bytes, which the system does not give",
+                         static_cast<int>(name.size()), name.data(), nbytes);
+    }
+    host->planned_.emplace_back(static_cast<uint8_t*>(memory), static_cast<size_t>(nbytes));
+    host->planned_nbytes_ += static_cast<size_t>(nbytes);
+  }
+  host->manager_.method_allocator = &host->method_memory_;
+  host->manager_.planned_memory = host->planned_;
+  host->manager_.temp_allocator = &host->temp_memory_;
+  host->manager_.data_allocator = &host->data_memory_;
+  MethodOptions options;
+  options.kernels = options_.kernels;
+  options.backends = options_.backends;
+  options.external_data = external_data_.get();
+  options.session = &host->session_->session();
+  options.pool = method_options.pool != nullptr ? method_options.pool : options_.pool;
+  options.shared_cache = &shared_cache_;
+  options.tracer = method_options.tracer;
+  options.seed = method_options.seed;
+  options.max_backward_jumps = method_options.max_backward_jumps;
+  ET_TRY(Method method, program_->load_method(name, &host->manager_, options));
+  host->method_ = std::make_unique<Method>(std::move(method));
+  return host;
+}
+
+Result<std::unique_ptr<Module>> Module::load(const std::string& path, const HostOptions& options) {
+  ET_TRY(std::shared_ptr<HostProgram> program, HostProgram::from_file(path, options));
+  return std::unique_ptr<Module>(new Module(std::move(program)));
+}
+
+Result<HostMethod*> Module::method(std::string_view name) {
+  for (const std::unique_ptr<HostMethod>& method : methods_) {
+    if (method->meta().name() == name) {
+      return method.get();
+    }
+  }
+  ET_TRY(std::unique_ptr<HostMethod> method, program_->load_method(name));
+  methods_.push_back(std::move(method));
+  return methods_.back().get();
+}
+
+Result<std::vector<EValue>> Module::execute(std::string_view name, Span<const EValue> inputs) {
+  ET_TRY(HostMethod* const host, method(name));
+  Method& method = host->method();
+  ET_RETURN_IF_ERROR(method.set_inputs(inputs));
+  ET_RETURN_IF_ERROR(method.execute());
+  std::vector<EValue> outputs;
+  outputs.reserve(method.num_outputs());
+  for (size_t i = 0; i < method.num_outputs(); ++i) {
+    outputs.push_back(method.get_output(i));
+  }
+  return outputs;
+}
+
+}  // namespace et::runtime

@@ -1,0 +1,281 @@
+#include "runtime/method.h"
+
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "runtime/method_loader.h"
+#include "runtime/method_state.h"
+#include "runtime/program_verifier.h"
+
+namespace et::runtime {
+
+namespace fb = schema;
+
+Result<Method> Program::load_method(std::string_view name, const MemoryManager* memory,
+                                    const MethodOptions& options) const {
+  return MethodLoader::load(*this, name, *memory, options);
+}
+
+Method::~Method() {
+  if (state_ == nullptr) {
+    return;
+  }
+  for (size_t i = 0; i < state_->num_prepared; ++i) {
+    const Instruction& instruction = state_->instructions[i];
+    if (instruction.kind == Instruction::Kind::kKernel && instruction.state != nullptr &&
+        instruction.kernel->destroy != nullptr) {
+      instruction.kernel->destroy(instruction.state);
+    }
+  }
+  for (DelegateState& delegate : state_->delegates) {
+    if (delegate.is_initialized) {
+      delegate.backend->destroy(delegate.handle);
+    }
+    delegate.~DelegateState();
+  }
+  for (FreeableBuffer& buffer : state_->external_buffers) {
+    buffer.~FreeableBuffer();
+  }
+  state_->~State();
+}
+
+MethodMeta Method::meta() const { return state_->meta; }
+size_t Method::num_inputs() const { return state_->inputs.size(); }
+size_t Method::num_outputs() const { return state_->outputs.size(); }
+const FailureLocation& Method::failure() const { return state_->failure; }
+void Method::cancel() { state_->is_cancelled.store(true, std::memory_order_relaxed); }
+
+namespace {
+
+/// "2 ('x')" or "2": the position of an input and its name where the file has one.
+struct InputText {
+  char text[80];
+  InputText(const MethodMeta& meta, size_t i) {
+    const std::string_view name = meta.input_name(i);
+    size_t length = 0;
+    // snprintf would do, at the cost of the whole formatter on small targets that strip messages.
+    char digits[20];
+    size_t n = 0;
+    do {
+      digits[n++] = static_cast<char>('0' + i % 10);
+      i /= 10;
+    } while (i > 0);
+    while (n > 0) {
+      text[length++] = digits[--n];
+    }
+    if (!name.empty()) {
+      length += std::string_view(" ('").copy(text + length, 3);
+      length += name.copy(text + length, sizeof(text) - length - 3);
+      length += std::string_view("')").copy(text + length, 2);
+    }
+    text[length] = '\0';
+  }
+};
+
+/// True when both orders lay out these sizes in the same way: dimensions of size 1 may stand anywhere.
+bool same_layout(IntArrayRef sizes, Span<const uint8_t> a, Span<const uint8_t> b) {
+  size_t j = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (sizes[a[i]] == 1) {
+      continue;
+    }
+    while (j < b.size() && sizes[b[j]] == 1) {
+      ++j;
+    }
+    if (j == b.size() || a[i] != b[j++]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// A number or string that the program fixed when it was exported.
+bool same_constant(const EValue& a, const EValue& b) {
+  if (a.is_number() && b.is_number()) {
+    return a.is_double() || b.is_double() ? a.number_as_double() == b.number_as_double()
+                                          : a.number_as_int() == b.number_as_int();
+  }
+  return a.tag() == b.tag() && (a.is_none() || (a.is_string() && a.to_string_view() == b.to_string_view()));
+}
+
+/// Checks a tensor against the input it is for, and gives its bytes to it.
+Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& given, size_t i) {
+  TensorImpl* own = slot.value->to_tensor().unsafe_impl();
+  const TensorImpl* impl = given.unsafe_impl();
+  ET_CHECK_OR_RETURN(impl != nullptr, InvalidArgument, "input %s: the tensor is undefined", InputText(meta, i).text);
+  ET_CHECK_OR_RETURN(impl->dtype() == own->dtype(), InvalidType,
+                     "input %s: dtype %s was given, the method takes %s; convert it first", InputText(meta, i).text,
+                     to_string(impl->dtype()), to_string(own->dtype()));
+  ET_CHECK_OR_RETURN(impl->dim() == own->dim(), InvalidArgument,
+                     "input %s: rank %zu was given, the method takes rank %zu", InputText(meta, i).text, impl->dim(),
+                     own->dim());
+  ET_TRY(const TensorInfo info, meta.input_tensor_info(i));
+  for (size_t d = 0; d < impl->dim(); ++d) {
+    const int64_t size = impl->sizes()[d];
+    const bool is_dynamic = (slot.dynamic_dims >> d & 1) != 0;
+    ET_CHECK_OR_RETURN(is_dynamic ? size >= 0 && size <= info.sizes[d] : size == info.sizes[d], InvalidArgument,
+                       "input %s: size %" PRId64 " of dimension %zu was given, the method takes %s%d",
+                       InputText(meta, i).text, size, d, is_dynamic ? "at most " : "", info.sizes[d]);
+  }
+  ET_CHECK_OR_RETURN(same_layout(impl->sizes(), impl->dim_order(), own->dim_order()), InvalidArgument,
+                     "input %s: its dimensions lie in another order in memory than the method was exported for; make "
+                     "it contiguous (or channels-last) first",
+                     InputText(meta, i).text);
+  ET_CHECK_OR_RETURN(impl->data() != nullptr || impl->numel() == 0, InvalidArgument, "input %s: the tensor has no memory",
+                     InputText(meta, i).text);
+  ET_CHECK_OR_RETURN(!slot.is_written_back || !impl->read_only(), InvalidArgument,
+                     "input %s: the method writes to it, but the tensor is read-only", InputText(meta, i).text);
+  ET_RETURN_IF_ERROR(own->resize(impl->sizes()));
+  if (slot.is_planned) {
+    if (impl->numel() > 0) {
+      std::memcpy(own->data(), impl->data(), impl->nbytes());
+    }
+    slot.caller_data = impl->data();
+  } else {
+    own->set_data(impl->data(), impl->nbytes());
+    own->set_read_only(impl->read_only());
+  }
+  slot.is_set = true;
+  return Error::Ok;
+}
+
+}  // namespace
+
+Error Method::set_input(const EValue& value, size_t i) {
+  State& state = *state_;
+  ET_CHECK_OR_RETURN(i < state.inputs.size(), InvalidArgument, "input %zu: method '%s' takes %zu inputs", i,
+                     state.plan->name()->c_str(), state.inputs.size());
+  ET_CHECK_OR_RETURN(!state.is_running.load(std::memory_order_relaxed) && !state.is_stepping, InvalidState,
+                     "input %zu: the method is running", i);
+  InputSlot& slot = state.inputs[i];
+  EValue& own = *slot.value;
+  if (own.is_tensor()) {
+    ET_CHECK_OR_RETURN(value.is_tensor(), InvalidType, "input %s: a %s was given, the method takes a Tensor",
+                       InputText(state.meta, i).text, to_string(value.tag()));
+    return set_tensor_input(state.meta, slot, value.to_tensor(), i);
+  }
+  ET_CHECK_OR_RETURN((value.is_number() && own.is_number()) || value.tag() == own.tag(), InvalidType,
+                     "input %s: a %s was given, the method takes a %s", InputText(state.meta, i).text,
+                     to_string(value.tag()), to_string(own.tag()));
+  const bool is_used = (state.value_flags[static_cast<size_t>(&own - state.values.data())] & kUsed) != 0;
+  if (own.is_int() && is_used) {
+    ET_CHECK_OR_RETURN(!value.is_double(), InvalidType, "input %s: a Double was given, the method takes an Int",
+                       InputText(state.meta, i).text);
+    own = EValue(value.number_as_int());
+  } else if (own.is_double() && is_used) {
+    own = EValue(value.number_as_double());
+  } else if (own.is_bool() && is_used) {
+    own = EValue(value.number_as_bool());
+  } else {
+    ET_CHECK_OR_RETURN(same_constant(own, value), InvalidArgument,
+                       "input %s: the value differs from the one the method was exported with, which became part of it; "
+                       "pass the same value or export again",
+                       InputText(state.meta, i).text);
+  }
+  slot.is_set = true;
+  return Error::Ok;
+}
+
+Error Method::set_inputs(Span<const EValue> values) {
+  ET_CHECK_OR_RETURN(values.size() == num_inputs(), InvalidArgument, "%zu inputs were given, method '%s' takes %zu",
+                     values.size(), state_->plan->name()->c_str(), num_inputs());
+  for (size_t i = 0; i < values.size(); ++i) {
+    ET_RETURN_IF_ERROR(set_input(values[i], i));
+  }
+  return Error::Ok;
+}
+
+Error Method::set_output_data_ptr(void* data, size_t nbytes, size_t i) {
+  State& state = *state_;
+  ET_CHECK_OR_RETURN(i < state.outputs.size() && state.outputs[i].tensor != nullptr, InvalidArgument,
+                     "output %zu of method '%s' does not exist or is no tensor; there are %zu outputs", i,
+                     state.plan->name()->c_str(), state.outputs.size());
+  ET_CHECK_OR_RETURN(!state.is_running.load(std::memory_order_relaxed) && !state.is_stepping, InvalidState,
+                     "output %zu: the method is running", i);
+  OutputSlot& slot = state.outputs[i];
+  const size_t alignment = element_size(slot.tensor->dtype());
+  ET_CHECK_OR_RETURN(reinterpret_cast<uintptr_t>(data) % alignment == 0, InvalidArgument,
+                     "output %zu: the memory given is not aligned to %zu bytes", i, alignment);
+  slot.caller_data = data;
+  slot.caller_nbytes = data == nullptr ? 0 : nbytes;
+  return Error::Ok;
+}
+
+const EValue& Method::get_output(size_t i) const {
+  ET_DCHECK(i < num_outputs());
+  return *state_->outputs[i].value;
+}
+
+Error Method::reset_state() {
+  ET_CHECK_OR_RETURN(!state_->is_running.exchange(true, std::memory_order_acquire), InvalidState,
+                     "the method is running; reset its state when it is done");
+  Error error = state_->write_own_initial_values();
+  state_->is_running.store(false, std::memory_order_release);
+  if (error == Error::Ok && state_->options.session != nullptr) {
+    error = state_->options.session->reset();
+  }
+  return error;
+}
+
+Error Method::State::write_own_initial_values() {
+  // First zeros where the file says nothing, then values: an alias of a buffer may say nothing about it.
+  for (const bool with_values : {false, true}) {
+    for (uint32_t i = 0; i < values.size(); ++i) {
+      const fb::Tensor* tensor = plan->values()->Get(i)->val_as_Tensor();
+      if (tensor == nullptr || tensor->allocation_info() == nullptr) {
+        continue;
+      }
+      const uint32_t id = tensor->allocation_info()->memory_id();
+      const bool is_state = program->is_state_memory(id);
+      if (is_state && options.session != nullptr) {
+        continue;  // the session's to write
+      }
+      uint8_t* place = planned_buffer(id).data() + allocation_offset(*tensor->allocation_info());
+      const fb::ExtraTensorInfo* extra = tensor->extra_tensor_info();
+      const bool is_named = extra != nullptr && count(extra->fully_qualified_name()) > 0;
+      const size_t nbytes = static_cast<size_t>(tensor_nbytes(*tensor));
+      if (with_values) {
+        ET_RETURN_IF_ERROR(program->write_initial_value(*tensor, options.external_data, place));
+      } else if ((is_named || is_state) && nbytes > 0) {
+        std::memset(place, 0, nbytes);
+      }
+    }
+  }
+  return Error::Ok;
+}
+
+Error Method::State::check_shapes() {
+  if (shapes == nullptr || symbol_values.empty()) {
+    return Error::Ok;
+  }
+  for (int64_t& value : symbol_values) {
+    value = -1;
+  }
+  for (const fb::shapes::SizeRelation& relation : span(shapes->inputs())) {
+    const EValue& input = *inputs[relation.value()].value;
+    const int64_t size = input.is_tensor() ? input.to_tensor().size(relation.dim()) : input.number_as_int();
+    const fb::shapes::Symbol* symbol = shapes->symbols()->Get(relation.symbol());
+    const char* name = count(symbol->name()) == 0 ? "its size" : symbol->name()->c_str();
+    int64_t rest;
+    const bool overflows = __builtin_sub_overflow(size, relation.offset(), &rest);
+    const int64_t value = overflows ? -1 : rest / relation.scale();
+    ET_CHECK_OR_RETURN(!overflows && rest % relation.scale() == 0, InvalidArgument,
+                       "input %s: size %" PRId64 " of dimension %d was given, must be %" PRId64 " * %s + %" PRId64,
+                       InputText(meta, relation.value()).text, size, relation.dim(), relation.scale(), name,
+                       relation.offset());
+    ET_CHECK_OR_RETURN(value >= symbol->lower() && value <= symbol->upper(), InvalidArgument,
+                       "input %s: size %" PRId64 " of dimension %d was given, which makes %s %" PRId64
+                       "; the method was exported for %" PRId64 " to %" PRId64,
+                       InputText(meta, relation.value()).text, size, relation.dim(), name, value, symbol->lower(),
+                       symbol->upper());
+    int64_t& known = symbol_values[relation.symbol()];
+    ET_CHECK_OR_RETURN(known == -1 || known == value, InvalidArgument,
+                       "input %s: size %" PRId64 " of dimension %d makes %s %" PRId64
+                       ", another input makes it %" PRId64 "; these sizes must agree",
+                       InputText(meta, relation.value()).text, size, relation.dim(), name, value, known);
+    known = value;
+  }
+  return Error::Ok;
+}
+
+}  // namespace et::runtime

@@ -1,0 +1,300 @@
+// The part of MethodLoader that joins instructions with kernels and delegates.
+#include <cstring>
+
+#include "runtime/method_loader.h"
+#include "runtime/program_verifier.h"
+
+namespace et::runtime {
+
+namespace fb = schema;
+
+namespace {
+
+/// True when the arguments of a call fit a kernel's signature. More arguments than parameters are the returned values
+/// once more. A kernel without a signature looks at its arguments itself.
+bool accepts(const Kernel& kernel, const Instruction& call) {
+  if (kernel.signature == nullptr) {
+    return true;
+  }
+  const size_t n = std::strlen(kernel.signature);
+  if (n > call.num_args) {
+    return false;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (!signature_accepts(kernel.signature[i], *call.args[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Error MethodLoader::find_candidates() {
+  const size_t n = state_.meta.num_operators();
+  ET_RETURN_IF_ERROR(allocate(n, &candidates_));
+  for (size_t i = 0; i < n && state_.options.kernels != nullptr; ++i) {
+    char buffer[256];
+    const std::string_view op = state_.meta.operator_name(i, buffer);
+    const size_t found = state_.options.kernels->find(op, candidates_[i].kernels);
+    candidates_[i].count = found < kMaxCandidates ? found : kMaxCandidates;
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::make_instructions() {
+  const size_t n = state_.meta.num_instructions();
+  ET_RETURN_IF_ERROR(allocate(n, &state_.instructions));
+  ET_RETURN_IF_ERROR(allocate(count(plan().delegates()), &state_.delegates));
+  ET_RETURN_IF_ERROR(allocate(count(plan().delegates()), &first_call_));
+  bool any_missing = false;
+  for (size_t i = 0; i < n; ++i) {
+    const fb::Instruction& source = *plan().chains()->Get(0)->instructions()->Get(static_cast<uint32_t>(i));
+    ET_RETURN_IF_ERROR(make_instruction(source, &state_.instructions[i], i));
+    const fb::KernelCall* call = source.instr_args_as_KernelCall();
+    if (call != nullptr) {
+      Candidates& candidates = candidates_[static_cast<size_t>(call->op_index())];
+      candidates.is_missing = candidates.count == 0;
+      any_missing = any_missing || candidates.is_missing;
+      if (!candidates.is_missing) {
+        ET_RETURN_IF_ERROR(classify_kernel_call(state_.instructions[i], candidates, i));
+      }
+    }
+  }
+  if (any_missing) {
+    return report_missing();
+  }
+  // What is true of a list is true of its items; each list is looked at once, however often it is used.
+  for (size_t i = 0; i < state_.values.size(); ++i) {
+    const uint8_t flags = state_.value_flags[i] & (kUsed | kWritten);
+    for_each_item(state_.values[i], [&](uint8_t& item) { item |= flags; });
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::make_arguments(Span<const int32_t> indices, Instruction* out) {
+  Span<EValue*> args;
+  ET_RETURN_IF_ERROR(allocate(indices.size(), &args));
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const size_t index = static_cast<size_t>(indices[i]);
+    args[i] = &state_.values[index];
+    state_.value_flags[index] |= kUsed;
+  }
+  out->args = args.data();
+  out->num_args = static_cast<uint32_t>(args.size());
+  return Error::Ok;
+}
+
+Error MethodLoader::make_instruction(const fb::Instruction& source, Instruction* out, size_t index) {
+  *out = Instruction{};
+  const auto value_at = [this](int32_t i) { return &state_.values[static_cast<size_t>(i)]; };
+  switch (source.instr_args_type()) {
+    case fb::InstructionArguments_KernelCall:
+      out->kind = Instruction::Kind::kKernel;
+      return make_arguments(span(source.instr_args_as_KernelCall()->args()), out);
+    case fb::InstructionArguments_DelegateCall: {
+      const fb::DelegateCall& call = *source.instr_args_as_DelegateCall();
+      const size_t delegate = static_cast<size_t>(call.delegate_index());
+      out->kind = Instruction::Kind::kDelegate;
+      out->delegate = &state_.delegates[delegate];
+      ET_RETURN_IF_ERROR(make_arguments(span(call.args()), out));
+      if (first_call_[delegate] == nullptr) {
+        first_call_[delegate] = &state_.instructions[index];
+      }
+      return Error::Ok;
+    }
+    case fb::InstructionArguments_MoveCall: {
+      const fb::MoveCall& call = *source.instr_args_as_MoveCall();
+      out->kind = Instruction::Kind::kMove;
+      out->from = value_at(call.move_from());
+      Span<EValue*> destination;
+      ET_RETURN_IF_ERROR(allocate(1, &destination));
+      destination[0] = value_at(call.move_to());
+      out->args = destination.data();
+      out->num_args = 1;
+      flags_of(out->from) |= kUsed;
+      flags_of(destination[0]) |= kUsed | kVariable | kRebound | kLate;
+      return Error::Ok;
+    }
+    case fb::InstructionArguments_JumpFalseCall: {
+      const fb::JumpFalseCall& call = *source.instr_args_as_JumpFalseCall();
+      out->kind = Instruction::Kind::kJumpFalse;
+      out->from = value_at(call.cond_value_index());
+      out->target = static_cast<uint32_t>(call.destination_instruction());
+      flags_of(out->from) |= kUsed;
+      return Error::Ok;
+    }
+    default:
+      out->kind = Instruction::Kind::kFree;
+      out->from = value_at(source.instr_args_as_FreeCall()->value_index());
+      return Error::Ok;
+  }
+}
+
+Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidates& candidates, size_t index) {
+  bool any = false;
+  for (size_t c = 0; c < candidates.count; ++c) {
+    const Kernel& kernel = *candidates.kernels[c];
+    if (!accepts(kernel, call)) {
+      continue;
+    }
+    any = true;
+    if (kernel.signature == nullptr) {  // may do anything with its arguments
+      for (uint32_t i = 0; i < call.num_args; ++i) {
+        flags_of(call.args[i]) |= call.args[i]->is_tensor() ? kLate | kWritten : kVariable;
+      }
+      continue;
+    }
+    for (size_t i = 0; kernel.signature[i] != '\0'; ++i) {
+      uint8_t& flags = flags_of(call.args[i]);
+      switch (kernel.signature[i]) {
+        case 'r':
+          flags |= kVariable;
+          break;
+        case 'p':
+          flags |= kLate;
+          break;
+        default:
+          flags |= signature_writes(kernel.signature, i) ? kWritten : 0;
+      }
+    }
+  }
+  if (!any) {
+    const fb::Instruction& source = *plan().chains()->Get(0)->instructions()->Get(static_cast<uint32_t>(index));
+    char buffer[256];
+    const std::string_view op =
+        state_.meta.operator_name(static_cast<size_t>(source.instr_args_as_KernelCall()->op_index()), buffer);
+    const Kernel& kernel = *candidates.kernels[0];
+    size_t bad = 0;
+    while (kernel.signature[bad] != '\0' && bad < call.num_args &&
+           signature_accepts(kernel.signature[bad], *call.args[bad])) {
+      ++bad;
+    }
+    ET_CHECK_OR_RETURN(false, InvalidProgram,
+                       "method '%s': instruction %zu: %.*s has %u arguments, of which argument %zu (%s) does not fit its "
+                       "signature '%s' (letters: runtime/unboxing.h)",
+                       name(), index, static_cast<int>(op.size()), op.data(), call.num_args, bad,
+                       bad < call.num_args ? to_string(call.args[bad]->tag()) : "missing", kernel.signature);
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::report_missing() {
+  char names[320];
+  size_t length = 0;
+  size_t num_missing = 0;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (!candidates_[i].is_missing) {
+      continue;
+    }
+    char buffer[256];
+    const std::string_view op = state_.meta.operator_name(i, buffer);
+    if (++num_missing > 1 && length + 2 < sizeof(names)) {
+      length += std::string_view(", ").copy(names + length, 2);
+    }
+    length += op.copy(names + length, sizeof(names) - length);
+  }
+  ET_CHECK_OR_RETURN(false, OperatorMissing,
+                     "method '%s' calls %zu operators that no registered kernel implements: %.*s; register a kernel "
+                     "library that has them, or export with them decomposed or delegated",
+                     name(), num_missing, static_cast<int>(length), names);
+  return Error::Ok;
+}
+
+void MethodLoader::mark_checked_instructions() {
+  for (Instruction& instruction : state_.instructions) {
+    if (instruction.kind != Instruction::Kind::kKernel && instruction.kind != Instruction::Kind::kDelegate) {
+      continue;
+    }
+    for (uint32_t i = 0; i < instruction.num_args; ++i) {
+      instruction.is_checked = instruction.is_checked || (flags_of(instruction.args[i]) & kLate) != 0;
+    }
+  }
+}
+
+Error MethodLoader::init_delegates() {
+  for (uint32_t i = 0; i < state_.delegates.size(); ++i) {
+    ET_RETURN_IF_ERROR(init_delegate(*plan().delegates()->Get(i), &state_.delegates[i], i));
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::init_delegate(const fb::BackendDelegate& source, DelegateState* delegate, uint32_t index) {
+  const BackendRegistry* registry = state_.options.backends;
+  delegate->name = view(source.id());
+  delegate->backend = registry == nullptr ? nullptr : registry->find(delegate->name);
+  ET_CHECK_OR_RETURN(delegate->backend != nullptr, NotFound,
+                     "method '%s' needs backend '%s', which is not registered in this process", name(),
+                     source.id()->c_str());
+  ET_CHECK_OR_RETURN(delegate->backend->is_available(), NotSupported,
+                     "method '%s' needs backend '%s', which says that its device or library is not there", name(),
+                     source.id()->c_str());
+  if (source.processed()->location() == fb::DataLocation_INLINE) {
+    const auto* data = program_.tables_->backend_delegate_data()->Get(source.processed()->index())->data();
+    delegate->processed = FreeableBuffer(span(data).data(), count(data));
+  } else {
+    ET_TRY(delegate->processed, program_.load_segment(source.processed()->index()));
+  }
+  ET_CHECK_OR_RETURN(reinterpret_cast<uintptr_t>(delegate->processed.data()) % 16 == 0, InvalidProgram,
+                     "method '%s': the payload of delegate %u is not aligned to 16 bytes", name(), index);
+  Span<CompileSpec> specs;
+  ET_RETURN_IF_ERROR(allocate(count(source.compile_specs()), &specs));
+  for (uint32_t i = 0; i < specs.size(); ++i) {
+    const fb::CompileSpec* spec = source.compile_specs()->Get(i);
+    specs[i] = {view(spec->key()), span(spec->value())};
+  }
+  const NamedDataMap* const maps[] = {&program_.named_data(), state_.options.external_data};
+  const MergedDataMap named_data(maps);
+  BackendInitContext context;
+  context.allocator = state_.memory.method_allocator;
+  context.named_data = &named_data;
+  context.shared = state_.options.shared_cache;
+  context.pool = state_.options.pool;
+  context.tracer = state_.options.tracer;
+  context.method_name = state_.meta.name();
+  context.delegate_index = index;
+  if (first_call_[index] != nullptr) {
+    context.args = {first_call_[index]->args, first_call_[index]->num_args};
+  }
+  const Result<DelegateHandle*> handle = delegate->backend->init(context, &delegate->processed, specs);
+  if (!handle.ok()) {
+    ET_LOG_ERROR("method '%s': backend '%s' cannot make delegate %u: %s", name(), source.id()->c_str(), index,
+                 to_string(handle.error()));
+    return handle.error();
+  }
+  delegate->handle = handle.get();
+  delegate->is_initialized = true;
+  return Error::Ok;
+}
+
+Error MethodLoader::prepare_kernels() {
+  PrepareContext context(state_.memory.method_allocator, state_.options.shared_cache, state_.options.pool);
+  context.set_constant_query(&MethodLoader::is_constant, &state_);
+  for (size_t i = 0; i < state_.instructions.size(); ++i) {
+    Instruction& instruction = state_.instructions[i];
+    if (instruction.kind == Instruction::Kind::kKernel) {
+      const fb::Instruction& source = *plan().chains()->Get(0)->instructions()->Get(static_cast<uint32_t>(i));
+      const Candidates& candidates = candidates_[static_cast<size_t>(source.instr_args_as_KernelCall()->op_index())];
+      const Span<EValue* const> args(instruction.args, instruction.num_args);
+      Error error = Error::NotSupported;
+      for (size_t c = 0; c < candidates.count && error == Error::NotSupported; ++c) {
+        const Kernel& kernel = *candidates.kernels[c];
+        if (!accepts(kernel, instruction)) {
+          continue;
+        }
+        instruction.state = nullptr;
+        error = kernel.prepare == nullptr ? Error::Ok : kernel.prepare(context, args, &instruction.state);
+        instruction.kernel = &kernel;
+        instruction.run = kernel.run;
+      }
+      if (error != Error::Ok) {
+        instruction.state = nullptr;
+        return state_.fail(error, i);
+      }
+    }
+    state_.num_prepared = i + 1;
+  }
+  return Error::Ok;
+}
+
+}  // namespace et::runtime

@@ -1,0 +1,354 @@
+#include <cstring>
+
+#include "runtime/method_state.h"
+#include "runtime/platform.h"
+#include "runtime/program_verifier.h"
+
+namespace et::runtime {
+
+namespace fb = schema;
+
+Error Method::execute() {
+  State& state = *state_;
+  ET_CHECK_OR_RETURN(!state.is_stepping, InvalidState,
+                     "the method is in the middle of step(); finish it or call reset_execution()");
+  ET_RETURN_IF_ERROR(state.begin());
+  const uint64_t start_ns = state.options.tracer == nullptr ? 0 : platform_now_ns();
+  KernelContext context(state.memory.temp_allocator, state.memory.data_allocator, state.options.pool, &state.random,
+                        &state.is_cancelled);
+  Error error = Error::Ok;
+  for (size_t next = 0; next < state.instructions.size() && error == Error::Ok;) {
+    error = state.run_one(context, &next);
+  }
+  if (error == Error::Ok) {
+    error = state.finish();
+  }
+  if (state.options.tracer != nullptr) {
+    TraceEvent event;
+    event.kind = EventKind::kExecute;
+    event.name = state.meta.name();
+    event.start_ns = start_ns;
+    event.end_ns = platform_now_ns();
+    state.options.tracer->record(event);
+  }
+  state.end();
+  return error;
+}
+
+Error Method::step() {
+  State& state = *state_;
+  if (!state.is_stepping) {
+    ET_RETURN_IF_ERROR(state.begin());
+    state.is_stepping = true;
+    state.next_instruction = 0;
+  }
+  Error error = Error::Ok;
+  if (state.next_instruction < state.instructions.size()) {
+    KernelContext context(state.memory.temp_allocator, state.memory.data_allocator, state.options.pool, &state.random,
+                          &state.is_cancelled);
+    error = state.run_one(context, &state.next_instruction);
+    if (error == Error::Ok) {
+      return Error::Ok;
+    }
+  } else {
+    error = state.finish();
+    error = error == Error::Ok ? Error::EndOfMethod : error;
+  }
+  reset_execution();
+  return error;
+}
+
+void Method::reset_execution() {
+  if (state_->is_stepping) {
+    state_->is_stepping = false;
+    state_->end();
+  }
+}
+
+/// Takes the method and the session's state, and puts everything in the condition in which an execution begins.
+Error Method::State::begin() {
+  ET_CHECK_OR_RETURN(!is_running.exchange(true, std::memory_order_acquire), InvalidState,
+                     "method '%s' is running already; load it once for each thread", plan->name()->c_str());
+  failure = FailureLocation{};
+  Error error = Error::Ok;
+  for (size_t i = 0; i < inputs.size() && error == Error::Ok; ++i) {
+    if (inputs[i].value->is_tensor() && !inputs[i].is_set) {
+      ET_LOG_ERROR("input %zu of method '%s' has not been set since its last execution", i, plan->name()->c_str());
+      error = Error::InvalidState;
+    }
+  }
+  if (error == Error::Ok) {
+    error = check_shapes();
+  }
+  if (error == Error::Ok && uses_session_state && !options.session->try_acquire()) {
+    ET_LOG_ERROR("another method of this session is running and shares state with '%s'; run them one after the other, or "
+                 "use a session for each thread",
+                 plan->name()->c_str());
+    error = Error::InvalidState;
+  }
+  if (error != Error::Ok) {
+    is_running.store(false, std::memory_order_release);
+    return error;
+  }
+  for (const ReboundValue& value : rebound) {
+    *value.value = value.original;
+  }
+  if (memory.data_allocator != nullptr) {
+    memory.data_allocator->reset();
+  }
+  for (const UnboundTensor& tensor : unbound) {
+    tensor.tensor->set_data(tensor.data, tensor.capacity);
+    if (tensor.data == nullptr) {
+      static constexpr int64_t kEmpty[kMaxRank] = {};
+      static_cast<void>(tensor.tensor->resize({kEmpty, tensor.tensor->dim()}));
+    }
+  }
+  error = open_outputs();
+  backward_jumps = 0;
+  if (error != Error::Ok) {
+    end();
+  }
+  return error;
+}
+
+/// Gives memory to the outputs for which the program planned none.
+Error Method::State::open_outputs() {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    OutputSlot& slot = outputs[i];
+    TensorImpl* tensor = slot.tensor;
+    if (!slot.is_open || (tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound && slot.caller_data == nullptr)) {
+      continue;
+    }
+    void* data = slot.caller_data;
+    size_t capacity = slot.caller_nbytes;
+    if (data == nullptr) {
+      const fb::Tensor& source =
+          *plan->values()->Get(static_cast<uint32_t>(slot.value - values.data()))->val_as_Tensor();
+      capacity = static_cast<size_t>(tensor_nbytes(source));
+      data = memory.data_allocator == nullptr ? nullptr : memory.data_allocator->allocate(capacity, 64);
+      ET_CHECK_OR_RETURN(data != nullptr, MemoryAllocationFailed,
+                         "output %zu of method '%s' needs %zu bytes: give them with set_output_data_ptr, or a larger "
+                         "data_allocator",
+                         i, plan->name()->c_str(), capacity);
+    }
+    tensor->set_data(data, capacity);
+    if (tensor->nbytes() > capacity) {
+      ET_CHECK_OR_RETURN(tensor->dynamism() != TensorShapeDynamism::kStatic && tensor->dim() > 0, OutOfResources,
+                         "output %zu of method '%s' needs %zu bytes, set_output_data_ptr was given %zu", i,
+                         plan->name()->c_str(), tensor->nbytes(), capacity);
+      static constexpr int64_t kEmpty[kMaxRank] = {};  // its kernel gives it a size, which is checked against capacity
+      static_cast<void>(tensor->resize({kEmpty, tensor->dim()}));
+    }
+  }
+  return Error::Ok;
+}
+
+/// Copies what did not come out where the caller wants it.
+Error Method::State::finish() {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const OutputSlot& slot = outputs[i];
+    if (slot.caller_data == nullptr || slot.tensor == nullptr) {
+      continue;
+    }
+    const TensorImpl* result = slot.value->to_tensor().unsafe_impl();
+    if (result->data() == slot.caller_data || result->numel() == 0) {
+      continue;
+    }
+    ET_CHECK_OR_RETURN(result->data() != nullptr, InvalidState, "output %zu of method '%s' was never computed", i,
+                       plan->name()->c_str());
+    ET_CHECK_OR_RETURN(result->nbytes() <= slot.caller_nbytes, OutOfResources,
+                       "output %zu of method '%s' has %zu bytes, set_output_data_ptr was given %zu", i,
+                       plan->name()->c_str(), result->nbytes(), slot.caller_nbytes);
+    std::memcpy(slot.caller_data, result->data(), result->nbytes());
+  }
+  for (const InputSlot& slot : inputs) {
+    if (slot.is_written_back && slot.caller_data != nullptr) {
+      const Tensor tensor = slot.value->to_tensor();
+      std::memcpy(slot.caller_data, tensor.const_data_ptr(), tensor.nbytes());
+    }
+  }
+  return Error::Ok;
+}
+
+/// Gives the method and the state back. Inputs are for one execution.
+void Method::State::end() {
+  for (InputSlot& slot : inputs) {
+    slot.is_set = false;
+    slot.caller_data = nullptr;
+  }
+  if (uses_session_state) {
+    options.session->release();
+  }
+  is_cancelled.store(false, std::memory_order_relaxed);
+  is_running.store(false, std::memory_order_release);
+}
+
+/// Runs instruction `*next` and says which one follows.
+Error Method::State::run_one(KernelContext& context, size_t* next) {
+  const size_t index = *next;
+  const Instruction& instruction = instructions[index];
+  const uint64_t start_ns = options.tracer == nullptr ? 0 : platform_now_ns();
+  Error error = Error::Ok;
+  *next = index + 1;
+  if (__builtin_expect(is_cancelled.load(std::memory_order_relaxed), 0)) {
+    return fail(Error::Cancelled, index);
+  }
+  if (__builtin_expect(instruction.is_checked, 0)) {
+    error = check_late_arguments(instruction);
+    if (error != Error::Ok) {
+      return fail(error, index);
+    }
+  }
+  switch (instruction.kind) {
+    case Instruction::Kind::kKernel:
+      error = instruction.run(context, {instruction.args, instruction.num_args}, instruction.state);
+      context.reset_temp();
+      break;
+    case Instruction::Kind::kDelegate: {
+      BackendExecutionContext delegate_context{context, options.tracer, meta.name(), 0, static_cast<int32_t>(index)};
+      error = instruction.delegate->backend->execute(delegate_context, instruction.delegate->handle,
+                                                     {instruction.args, instruction.num_args});
+      context.reset_temp();
+      break;
+    }
+    case Instruction::Kind::kMove:
+      *instruction.args[0] = *instruction.from;
+      break;
+    case Instruction::Kind::kJumpFalse:
+      error = jump_if_false(instruction, index, next);
+      break;
+    case Instruction::Kind::kFree: {
+      TensorImpl* tensor = instruction.from->to_tensor().unsafe_impl();
+      if (tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound && tensor->dim() > 0) {
+        static constexpr int64_t kEmpty[kMaxRank] = {};
+        static_cast<void>(tensor->resize({kEmpty, tensor->dim()}));
+      }
+      break;
+    }
+  }
+  if (__builtin_expect(options.tracer != nullptr, 0)) {
+    trace(instruction, index, start_ns);
+  }
+  return __builtin_expect(error == Error::Ok, 1) ? Error::Ok : fail(error, index);
+}
+
+Error Method::State::jump_if_false(const Instruction& instruction, size_t index, size_t* next) {
+  const EValue& condition = *instruction.from;
+  bool is_true;
+  if (condition.is_tensor()) {
+    const Tensor tensor = condition.to_tensor();
+    ET_CHECK_OR_RETURN(tensor.numel() == 1 && tensor.const_data_ptr() != nullptr, InvalidState,
+                       "the condition of a branch is a tensor of %" PRId64 " elements, must be one bool", tensor.numel());
+    is_true = *static_cast<const uint8_t*>(tensor.const_data_ptr()) != 0;
+  } else {
+    is_true = condition.number_as_bool();
+  }
+  if (is_true) {
+    return Error::Ok;
+  }
+  *next = instruction.target;
+  if (instruction.target <= index) {
+    ET_CHECK_OR_RETURN(++backward_jumps <= options.max_backward_jumps, OutOfResources,
+                       "a loop went back %" PRIu64 " times; raise max_backward_jumps if that is meant", backward_jumps - 1);
+  }
+  return Error::Ok;
+}
+
+/// Looks at tensors whose memory is known only now: it must be there, and writable where the kernel writes.
+Error Method::State::check_late_arguments(const Instruction& instruction) {
+  const char* signature = instruction.kind == Instruction::Kind::kKernel ? instruction.kernel->signature : nullptr;
+  const auto check = [](const Tensor& tensor, bool is_written) {
+    const TensorImpl* impl = tensor.unsafe_impl();
+    ET_CHECK_OR_RETURN(impl->data() != nullptr || impl->numel() == 0, InvalidState,
+                       "an argument has no memory: nothing has computed it yet");
+    ET_CHECK_OR_RETURN(!is_written || !impl->read_only(), InvalidArgument,
+                       "the operator writes to a tensor that is read-only (a constant, or an input given as such)");
+    return Error::Ok;
+  };
+  bool in_signature = signature != nullptr;
+  for (uint32_t i = 0; i < instruction.num_args; ++i) {
+    const EValue& value = *instruction.args[i];
+    in_signature = in_signature && signature[i] != '\0';
+    const char letter = in_signature ? signature[i] : '\0';
+    if (letter == 'p') {
+      continue;  // the kernel gives it memory
+    }
+    const bool is_written = in_signature && signature_writes(signature, i);
+    if (value.is_tensor()) {
+      ET_RETURN_IF_ERROR(check(value.to_tensor(), is_written));
+    } else if (value.is_tensor_list()) {
+      for (const Tensor& tensor : value.to_tensor_list()) {
+        ET_RETURN_IF_ERROR(check(tensor, is_written));
+      }
+    } else if (value.is_optional_tensor_list()) {
+      for (const std::optional<Tensor>& tensor : value.to_optional_tensor_list()) {
+        ET_RETURN_IF_ERROR(tensor.has_value() ? check(*tensor, is_written) : Error::Ok);
+      }
+    }
+  }
+  return Error::Ok;
+}
+
+namespace {
+
+std::string_view instruction_name(const Instruction& instruction) {
+  switch (instruction.kind) {
+    case Instruction::Kind::kKernel:
+      return instruction.kernel == nullptr ? std::string_view() : instruction.kernel->name;
+    case Instruction::Kind::kDelegate:
+      return instruction.delegate->name;
+    case Instruction::Kind::kMove:
+      return "move";
+    case Instruction::Kind::kJumpFalse:
+      return "jump_false";
+    case Instruction::Kind::kFree:
+      break;
+  }
+  return "free";
+}
+
+}  // namespace
+
+void Method::State::trace(const Instruction& instruction, size_t index, uint64_t start_ns) {
+  TraceEvent event;
+  event.kind = instruction.kind == Instruction::Kind::kKernel     ? EventKind::kKernel
+               : instruction.kind == Instruction::Kind::kDelegate ? EventKind::kDelegate
+                                                                  : EventKind::kControl;
+  event.name = instruction_name(instruction);
+  event.instruction = static_cast<int32_t>(index);
+  event.start_ns = start_ns;
+  event.end_ns = platform_now_ns();
+  options.tracer->record(event);
+  if (options.tracer->wants_values()) {
+    for (uint32_t i = 0; i < instruction.num_args; ++i) {
+      options.tracer->record_value(0, static_cast<int32_t>(index), i, *instruction.args[i]);
+    }
+  }
+}
+
+/// Remembers and logs where an execution (or a load) stopped.
+Error Method::State::fail(Error error, size_t index) {
+  failure.in_instruction = true;
+  failure.instruction = static_cast<uint32_t>(index);
+  failure.operator_name = instruction_name(instructions[index]);
+  if (debug != nullptr) {
+    const auto& info = span(debug->instructions())[index];
+    const auto text = [this](uint32_t i) { return view(program->debug_->strings()->Get(i)); };
+    failure.module_path = text(info.module_path());
+    failure.source_file = text(info.file());
+    failure.source_line = info.line();
+  }
+  const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };
+  if (failure.source_file.empty()) {
+    ET_LOG_ERROR("method '%s', instruction %zu, %.*s: %s", plan->name()->c_str(), index, length(failure.operator_name),
+                 failure.operator_name.data(), to_string(error));
+  } else {
+    ET_LOG_ERROR("method '%s', instruction %zu, %.*s: %s; module '%.*s', %.*s:%u", plan->name()->c_str(), index,
+                 length(failure.operator_name), failure.operator_name.data(), to_string(error),
+                 length(failure.module_path), failure.module_path.data(), length(failure.source_file),
+                 failure.source_file.data(), failure.source_line);
+  }
+  return error;
+}
+
+}  // namespace et::runtime

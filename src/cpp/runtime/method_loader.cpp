@@ -1,0 +1,315 @@
+#include "runtime/method_loader.h"
+
+#include "runtime/external_data.h"
+#include "runtime/program_verifier.h"
+
+namespace et::runtime {
+
+namespace fb = schema;
+
+Result<Method> MethodLoader::load(const Program& program, std::string_view name, const MemoryManager& memory,
+                                  const MethodOptions& options) {
+  ET_CHECK_OR_RETURN(memory.method_allocator != nullptr, InvalidArgument, "the MemoryManager has no method_allocator");
+  ET_TRY(const MethodMeta meta, program.method_meta(name));
+  ET_TRY(uint8_t* const place, memory.method_allocator->allocate_list<uint8_t>(sizeof(Method::State)));
+  auto* state = new (place) Method::State(meta, memory, options);
+  Method method(state);  // undoes everything when an error returns from here
+  state->program = &program;
+  state->plan = program.find_plan(name, &state->plan_index);
+  state->shapes = meta.shapes_;
+  for (uint32_t i = 0; program.debug_ != nullptr && i < count(program.debug_->methods()); ++i) {
+    if (view(program.debug_->methods()->Get(i)->name()) == name) {
+      state->debug = program.debug_->methods()->Get(i);
+    }
+  }
+  ET_RETURN_IF_ERROR(MethodLoader(program, *state).run());
+  return method;
+}
+
+Error MethodLoader::run() {
+  ET_RETURN_IF_ERROR(check_planned_buffers());
+  ET_RETURN_IF_ERROR(make_values());
+  ET_RETURN_IF_ERROR(find_candidates());
+  ET_RETURN_IF_ERROR(make_instructions());
+  ET_RETURN_IF_ERROR(make_inputs());
+  ET_RETURN_IF_ERROR(finish_values());
+  ET_RETURN_IF_ERROR(make_outputs());
+  ET_RETURN_IF_ERROR(make_restore_lists());
+  mark_checked_instructions();
+  ET_RETURN_IF_ERROR(state_.write_own_initial_values());
+  ET_RETURN_IF_ERROR(init_delegates());
+  return prepare_kernels();
+}
+
+Error MethodLoader::check_planned_buffers() {
+  const MethodMeta& meta = state_.meta;
+  for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
+    const uint32_t id = static_cast<uint32_t>(i + 1);
+    const uint64_t needed = meta.memory_planned_buffer_size(i);
+    if (needed == 0) {
+      continue;
+    }
+    const Span<uint8_t> buffer = state_.planned_buffer(id);
+    ET_CHECK_OR_RETURN(buffer.size() >= needed && reinterpret_cast<uintptr_t>(buffer.data()) % 16 == 0, InvalidArgument,
+                       "method '%s' needs planned buffer %u of %" PRIu64
+                       " bytes, aligned to 16; the MemoryManager has %zu bytes at %p",
+                       name(), id, needed, buffer.size(), static_cast<void*>(buffer.data()));
+    state_.uses_session_state =
+        state_.uses_session_state || (state_.options.session != nullptr && program_.is_state_memory(id));
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::make_values() {
+  const uint32_t n = count(plan().values());
+  ET_RETURN_IF_ERROR(allocate(n, &state_.values));
+  ET_RETURN_IF_ERROR(allocate(n, &state_.value_flags));
+  size_t num_external = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    const fb::Tensor* tensor = plan().values()->Get(i)->val_as_Tensor();
+    num_external += tensor != nullptr && is_external(*tensor) && tensor->allocation_info() == nullptr ? 1 : 0;
+  }
+  ET_RETURN_IF_ERROR(allocate(num_external, &state_.external_buffers));
+  for (uint32_t i = 0; i < n; ++i) {
+    ET_RETURN_IF_ERROR(make_value(*plan().values()->Get(i), &state_.values[i]));
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::make_value(const fb::EValue& source, EValue* value) {
+  switch (source.val_type()) {
+    case fb::KernelTypes_Int:
+      *value = EValue(int64_t{source.val_as_Int()->int_val()});
+      return Error::Ok;
+    case fb::KernelTypes_Bool:
+      *value = EValue(source.val_as_Bool()->bool_val());
+      return Error::Ok;
+    case fb::KernelTypes_Double:
+      *value = EValue(source.val_as_Double()->double_val());
+      return Error::Ok;
+    case fb::KernelTypes_Tensor:
+      return make_tensor(*source.val_as_Tensor(), value);
+    case fb::KernelTypes_String: {
+      std::string_view* text;
+      ET_RETURN_IF_ERROR(allocate_one(&text));
+      *text = view(source.val_as_String()->string_val());
+      *value = EValue(text);
+      return Error::Ok;
+    }
+    case fb::KernelTypes_IntList:
+      return make_list<int64_t>(span(source.val_as_IntList()->items()), value);
+    case fb::KernelTypes_DoubleList: {
+      Span<const double>* list;
+      ET_RETURN_IF_ERROR(allocate_one(&list));
+      *list = span(source.val_as_DoubleList()->items());
+      *value = EValue(list);
+      return Error::Ok;
+    }
+    case fb::KernelTypes_BoolList: {
+      Span<const bool>* list;
+      ET_RETURN_IF_ERROR(allocate_one(&list));
+      const Span<const uint8_t> bytes = span(source.val_as_BoolList()->items());  // verified to be 0 or 1
+      *list = Span<const bool>(reinterpret_cast<const bool*>(bytes.data()), bytes.size());
+      *value = EValue(list);
+      return Error::Ok;
+    }
+    case fb::KernelTypes_TensorList:
+      return make_list<Tensor>(span(source.val_as_TensorList()->items()), value);
+    case fb::KernelTypes_OptionalTensorList:
+      return make_list<std::optional<Tensor>>(span(source.val_as_OptionalTensorList()->items()), value);
+    default:
+      return Error::Ok;  // Null: a value is None when it is made
+  }
+}
+
+Error MethodLoader::make_tensor(const fb::Tensor& source, EValue* value) {
+  const Span<const int32_t> bound = span(source.sizes());
+  const size_t rank = bound.size();
+  const auto dynamism = static_cast<TensorShapeDynamism>(source.shape_dynamism());
+  TensorImpl* impl;
+  Span<int64_t> sizes;
+  Span<int64_t> strides;
+  ET_RETURN_IF_ERROR(allocate_one(&impl));
+  ET_RETURN_IF_ERROR(allocate(rank, &sizes));
+  ET_RETURN_IF_ERROR(allocate(rank, &strides));
+  // A tensor that has no memory until its size is known is empty until then.
+  const bool is_unknown = dynamism == TensorShapeDynamism::kDynamicUnbound && source.allocation_info() == nullptr;
+  for (size_t d = 0; d < rank; ++d) {
+    sizes[d] = is_unknown ? 0 : bound[d];
+  }
+  *impl = TensorImpl(static_cast<ScalarType>(source.scalar_type()), rank, sizes.data(), strides.data(),
+                     span(source.dim_order()).data(), nullptr, 0, dynamism);
+  *value = EValue(Tensor(impl));
+  return bind_tensor(source, impl);
+}
+
+Error MethodLoader::bind_tensor(const fb::Tensor& source, TensorImpl* impl) {
+  const size_t nbytes = static_cast<size_t>(tensor_nbytes(source));
+  if (source.allocation_info() != nullptr) {
+    const Span<uint8_t> buffer = state_.planned_buffer(source.allocation_info()->memory_id());
+    impl->set_data(buffer.data() + allocation_offset(*source.allocation_info()), nbytes);
+  } else if (is_external(source)) {
+    FreeableBuffer& bytes = state_.external_buffers[num_external_++];
+    ET_TRY(bytes, load_external_tensor(state_.options.external_data, source));
+    impl->set_data(const_cast<uint8_t*>(bytes.data()), nbytes);
+    impl->set_read_only(true);
+  } else if (source.data_buffer_idx() > 0) {
+    impl->set_data(const_cast<uint8_t*>(program_.constant_data(source.data_buffer_idx())), nbytes);
+    impl->set_read_only(true);
+  } else if (impl->dim() == 0 && impl->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
+    Span<uint8_t> element;  // one element, whatever the data is
+    ET_RETURN_IF_ERROR(allocate(nbytes, &element));
+    impl->set_data(element.data(), nbytes);
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::make_inputs() {
+  const Span<const int32_t> indices = span(plan().inputs());
+  ET_RETURN_IF_ERROR(allocate(indices.size(), &state_.inputs));
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const size_t index = static_cast<size_t>(indices[i]);
+    InputSlot& slot = state_.inputs[i];
+    slot.value = &state_.values[index];
+    uint8_t& flags = state_.value_flags[index];
+    if (slot.value->is_number() && (flags & kUsed) != 0) {
+      flags |= kVariable;
+    }
+    if (!slot.value->is_tensor()) {
+      continue;
+    }
+    const fb::Tensor& source = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
+    slot.is_planned = source.allocation_info() != nullptr;
+    slot.is_written_back = slot.is_planned && (flags & kWritten) != 0;
+    if (!slot.is_planned && (flags & kWritten) != 0) {
+      flags |= kLate;  // the caller's tensor may be read-only
+    }
+    if (source.shape_dynamism() != fb::TensorShapeDynamism_STATIC && state_.shapes == nullptr) {
+      slot.dynamic_dims = 0xffff;
+    }
+  }
+  if (state_.shapes != nullptr) {
+    Span<int64_t> symbols;
+    ET_RETURN_IF_ERROR(allocate(count(state_.shapes->symbols()), &symbols));
+    state_.symbol_values = symbols;
+    for (const fb::shapes::SizeRelation& relation : span(state_.shapes->inputs())) {
+      if (relation.dim() >= 0) {
+        state_.inputs[relation.value()].dynamic_dims |= static_cast<uint16_t>(1u << relation.dim());
+      } else {
+        flags_of(state_.inputs[relation.value()].value) |= kUsed;
+      }
+    }
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::finish_values() {
+  for (size_t i = 0; i < state_.values.size(); ++i) {
+    const EValue& value = state_.values[i];
+    uint8_t& flags = state_.value_flags[i];
+    uint8_t items = 0;
+    for_each_item(value, [&](uint8_t item) { items |= item; });
+    flags |= items & kLate;
+    // Items that never change are read now, once for all.
+    const bool is_fixed = (items & kVariable) == 0;
+    if (value.is_int_list()) {
+      static_cast<void>(value.to_int_list());
+      const_cast<BoxedList<int64_t>&>(value.int_list_items()).is_constant = is_fixed;
+    } else if (value.is_tensor_list()) {
+      static_cast<void>(value.to_tensor_list());
+      const_cast<BoxedList<Tensor>&>(value.tensor_list_items()).is_constant = is_fixed;
+    } else if (value.is_optional_tensor_list()) {
+      static_cast<void>(value.to_optional_tensor_list());
+      const_cast<BoxedList<std::optional<Tensor>>&>(value.optional_tensor_list_items()).is_constant = is_fixed;
+    } else if (value.is_tensor()) {
+      ET_CHECK_OR_RETURN((flags & kWritten) == 0 || !value.to_tensor().unsafe_impl()->read_only(), InvalidProgram,
+                         "method '%s': value %zu is a constant, but an operator writes to it", name(), i);
+    }
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::make_outputs() {
+  const Span<const int32_t> indices = span(plan().outputs());
+  ET_RETURN_IF_ERROR(allocate(indices.size(), &state_.outputs));
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const size_t index = static_cast<size_t>(indices[i]);
+    OutputSlot& slot = state_.outputs[i];
+    slot.value = &state_.values[index];
+    if (!slot.value->is_tensor()) {
+      continue;
+    }
+    slot.tensor = slot.value->to_tensor().unsafe_impl();
+    slot.is_open = slot.tensor->data() == nullptr && (state_.value_flags[index] & (kLate | kRebound)) == 0;
+    for (const InputSlot& input : state_.inputs) {
+      slot.is_open = slot.is_open && input.value != slot.value;
+    }
+    for (size_t k = 0; k < i && slot.is_open; ++k) {
+      slot.is_open = state_.outputs[k].tensor != slot.tensor;  // returned twice: the first one gets the memory
+    }
+  }
+  // Every tensor that an instruction uses has memory now, or a rule by which it gets some.
+  for (size_t i = 0; i < state_.values.size(); ++i) {
+    const EValue& value = state_.values[i];
+    if (!value.is_tensor() || (state_.value_flags[i] & (kUsed | kLate)) != kUsed) {
+      continue;
+    }
+    const TensorImpl* impl = value.to_tensor().unsafe_impl();
+    bool has_memory = impl->data() != nullptr || impl->numel() == 0;
+    for (const InputSlot& slot : state_.inputs) {
+      has_memory = has_memory || slot.value == &value;
+    }
+    for (const OutputSlot& slot : state_.outputs) {
+      has_memory = has_memory || (slot.value == &value && slot.is_open) || slot.tensor == impl;
+    }
+    ET_CHECK_OR_RETURN(has_memory, InvalidProgram,
+                       "method '%s': tensor value %zu is used, but nothing gives it memory (it is neither planned, nor a "
+                       "constant, an input or an output)",
+                       name(), i);
+  }
+  return Error::Ok;
+}
+
+Error MethodLoader::make_restore_lists() {
+  size_t num_unbound = 0;
+  size_t num_rebound = 0;
+  for (size_t i = 0; i < state_.values.size(); ++i) {
+    const EValue& value = state_.values[i];
+    num_unbound += value.is_tensor() && value.to_tensor().unsafe_impl()->dynamism() == TensorShapeDynamism::kDynamicUnbound;
+    num_rebound += (state_.value_flags[i] & kRebound) != 0;
+  }
+  ET_RETURN_IF_ERROR(allocate(num_unbound, &state_.unbound));
+  ET_RETURN_IF_ERROR(allocate(num_rebound, &state_.rebound));
+  for (size_t i = 0; i < state_.values.size(); ++i) {
+    EValue& value = state_.values[i];
+    if (value.is_tensor() && value.to_tensor().unsafe_impl()->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
+      TensorImpl* impl = value.to_tensor().unsafe_impl();
+      state_.unbound[--num_unbound] = {impl, impl->data(), impl->capacity()};
+    }
+    if ((state_.value_flags[i] & kRebound) != 0) {
+      state_.rebound[--num_rebound] = {&value, value};
+    }
+  }
+  return Error::Ok;
+}
+
+bool MethodLoader::is_constant(const void* opaque, const EValue& value) {
+  const auto& state = *static_cast<const Method::State*>(opaque);
+  if (&value < state.values.begin() || &value >= state.values.end()) {
+    return false;
+  }
+  const uint8_t flags = state.value_flags[static_cast<size_t>(&value - state.values.begin())];
+  switch (value.tag()) {
+    case Tag::kTensor:
+      return (flags & (kVariable | kLate)) == 0 && value.to_tensor().unsafe_impl()->read_only();
+    case Tag::kIntList:
+      return value.int_list_items().is_constant;
+    case Tag::kTensorList:
+    case Tag::kOptionalTensorList:
+      return false;  // the tensors in it answer for themselves
+    default:
+      return (flags & kVariable) == 0;
+  }
+}
+
+}  // namespace et::runtime

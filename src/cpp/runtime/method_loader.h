@@ -1,0 +1,125 @@
+/// MethodLoader: from a verified plan to a Method. Internal to runtime.
+///
+/// Steps, in this order: planned buffers → value table → instructions with the kernels that may run them → what follows
+/// for values (which are computed, written, bound late) → inputs and outputs → delegates → kernels → initial values.
+/// All memory is the method allocator's; what an error leaves behind is undone by the Method's destructor.
+/// Cost: linear in the plan.
+#pragma once
+
+#include <new>
+
+#include "runtime/method_state.h"
+
+namespace et::runtime {
+
+class MethodLoader {
+ public:
+  static Result<Method> load(const Program& program, std::string_view name, const MemoryManager& memory,
+                             const MethodOptions& options);
+
+ private:
+  /// Most kernels of one name that are tried.
+  static constexpr size_t kMaxCandidates = 6;
+
+  /// The kernels registered for an operator of the plan, best first.
+  struct Candidates {
+    const Kernel* kernels[kMaxCandidates] = {};
+    size_t count = 0;
+    bool is_missing = false;  // called, and there is no kernel
+  };
+
+  MethodLoader(const Program& program, Method::State& state) : program_(program), state_(state) {}
+  Error run();
+
+  // method_loader.cpp: values, inputs and outputs
+  Error check_planned_buffers();
+  Error make_values();
+  Error make_value(const schema::EValue& source, EValue* value);
+  Error make_tensor(const schema::Tensor& source, EValue* value);
+  Error bind_tensor(const schema::Tensor& source, TensorImpl* impl);
+  Error make_inputs();
+  Error finish_values();
+  Error make_outputs();
+  Error make_restore_lists();
+  static bool is_constant(const void* state, const EValue& value);
+
+  // method_binder.cpp: instructions, kernels, delegates
+  Error find_candidates();
+  Error make_instructions();
+  Error make_instruction(const schema::Instruction& source, Instruction* out, size_t index);
+  Error make_arguments(Span<const int32_t> indices, Instruction* out);
+  Error classify_kernel_call(const Instruction& call, const Candidates& candidates, size_t index);
+  Error report_missing();
+  void mark_checked_instructions();
+  Error init_delegates();
+  Error init_delegate(const schema::BackendDelegate& source, DelegateState* delegate, uint32_t index);
+  Error prepare_kernels();
+
+  /// `count` objects made with T().
+  template <typename T>
+  Error allocate(size_t count, Span<T>* out) {
+    ET_TRY(T* const list, state_.memory.method_allocator->template allocate_list<T>(count));
+    for (size_t i = 0; i < count; ++i) {
+      new (&list[i]) T();
+    }
+    *out = {list, count};
+    return Error::Ok;
+  }
+  template <typename T>
+  Error allocate_one(T** out) {
+    Span<T> list;
+    ET_RETURN_IF_ERROR(allocate(1, &list));
+    *out = list.data();
+    return Error::Ok;
+  }
+  /// A boxed list of the values with these indices; -1 = none.
+  template <typename Item, typename Index>
+  Error make_list(Span<const Index> indices, EValue* value) {
+    BoxedList<Item>* list;
+    Span<EValue*> items;
+    Span<Item> cache;
+    ET_RETURN_IF_ERROR(allocate_one(&list));
+    ET_RETURN_IF_ERROR(allocate(indices.size(), &items));
+    ET_RETURN_IF_ERROR(allocate(indices.size(), &cache));
+    for (size_t i = 0; i < indices.size(); ++i) {
+      items[i] = indices[i] < 0 ? nullptr : &state_.values[static_cast<size_t>(indices[i])];
+    }
+    list->items = items.data();
+    list->cache = cache.data();
+    list->size = static_cast<uint32_t>(indices.size());
+    *value = EValue(list);
+    return Error::Ok;
+  }
+  /// Calls `visit` with the flags of each item of a list value; does nothing for other values.
+  template <typename Visit>
+  void for_each_item(const EValue& value, Visit visit) {
+    const auto walk = [&](const auto& list) {
+      for (uint32_t i = 0; i < list.size; ++i) {
+        if (list.items[i] != nullptr) {
+          visit(flags_of(list.items[i]));
+        }
+      }
+    };
+    if (value.is_int_list()) {
+      walk(value.int_list_items());
+    } else if (value.is_tensor_list()) {
+      walk(value.tensor_list_items());
+    } else if (value.is_optional_tensor_list()) {
+      walk(value.optional_tensor_list_items());
+    }
+  }
+
+  const schema::ExecutionPlan& plan() const { return *state_.plan; }
+  const char* name() const { return state_.plan->name()->c_str(); }
+  uint8_t& flags_of(const EValue* value) {
+    return state_.value_flags[static_cast<size_t>(value - state_.values.data())];
+  }
+
+  const Program& program_;
+  Method::State& state_;
+  Span<Candidates> candidates_;         // [operators]
+  Span<const Instruction*> first_call_; // [delegates]; nullptr: never called
+  size_t num_external_ = 0;
+};
+
+}  // namespace et::runtime

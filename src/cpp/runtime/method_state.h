@@ -1,0 +1,136 @@
+/// What a Method consists of. Internal to runtime: made by method_loader.cpp, run by method_execute.cpp.
+#pragma once
+
+#include "runtime/method.h"
+#include "schema/debug_info_generated.h"
+#include "schema/program_generated.h"
+#include "schema/shapes_generated.h"
+
+namespace et::runtime {
+
+/// A delegate of the method.
+struct DelegateState {
+  const BackendInterface* backend = nullptr;
+  DelegateHandle* handle = nullptr;
+  FreeableBuffer processed;
+  std::string_view name;
+  bool is_initialized = false;
+};
+
+/// An instruction, resolved. What a loop of the executor needs, and nothing that it would have to look up.
+struct Instruction {
+  enum class Kind : uint8_t { kKernel, kDelegate, kMove, kJumpFalse, kFree };
+
+  union {
+    KernelRun run;            // kKernel
+    DelegateState* delegate;  // kDelegate
+    EValue* from;             // kMove: source; kJumpFalse: condition; kFree: tensor
+  };
+  void* state;                // kKernel: what prepare made
+  EValue** args;              // kKernel, kDelegate: [num_args]; kMove: the destination in place of the array
+  const Kernel* kernel;       // kKernel
+  uint32_t num_args;
+  uint32_t target;            // kJumpFalse: index of the next instruction
+  Kind kind;
+  /// Some argument is bound late: its memory may be missing or read-only, which is looked at before each run.
+  bool is_checked;
+};
+
+/// What the loader found out about a value.
+enum ValueFlag : uint8_t {
+  kVariable = 1,   ///< the value itself is replaced at run time (computed numbers, destinations of moves)
+  kLate = 2,       ///< its tensor gets its memory, or the right to be written, at run time
+  kUsed = 4,       ///< an instruction or a list names it
+  kRebound = 8,    ///< destination of a move: put back when an execution begins
+  kWritten = 16,   ///< some kernel writes its tensor
+};
+
+/// A tensor input or output.
+struct InputSlot {
+  EValue* value = nullptr;
+  uint16_t dynamic_dims = 0;     // bit d: dimension d may differ from the program's size
+  bool is_planned = false;       // bytes are copied into the arena
+  bool is_set = false;           // since the last execution
+  bool is_written_back = false;  // planned, and modified by the method: copied back to the caller
+  void* caller_data = nullptr;   // where to
+};
+struct OutputSlot {
+  EValue* value = nullptr;
+  TensorImpl* tensor = nullptr;  // the tensor the program names; a move may show another one
+  void* caller_data = nullptr;   // given by set_output_data_ptr
+  size_t caller_nbytes = 0;
+  bool is_open = false;          // the program planned no memory for it: the caller's or the data allocator's is used
+};
+
+/// A DYNAMIC_UNBOUND tensor and the memory it begins each execution with (nullptr: none).
+struct UnboundTensor {
+  TensorImpl* tensor;
+  void* data;
+  size_t capacity;
+};
+
+/// The destination of a move and what it is when an execution begins.
+struct ReboundValue {
+  EValue* value;
+  EValue original;
+};
+
+struct Method::State {
+  State(const MethodMeta& method_meta, const MemoryManager& manager, const MethodOptions& method_options)
+      : meta(method_meta), memory(manager), options(method_options), random{method_options.seed, 0} {}
+
+  MethodMeta meta;
+  MemoryManager memory;
+  MethodOptions options;
+  const Program* program = nullptr;
+  const schema::ExecutionPlan* plan = nullptr;
+  const schema::shapes::MethodShapes* shapes = nullptr;  // nullptr: none
+  const schema::debug::MethodInfo* debug = nullptr;      // nullptr: none
+  size_t plan_index = 0;
+
+  Span<EValue> values;
+  Span<uint8_t> value_flags;           // [values]
+  Span<Instruction> instructions;
+  Span<DelegateState> delegates;
+  Span<FreeableBuffer> external_buffers;
+  Span<InputSlot> inputs;
+  Span<OutputSlot> outputs;
+  Span<UnboundTensor> unbound;
+  Span<ReboundValue> rebound;
+  Span<int64_t> symbol_values;         // [symbols]; scratch of the shape guard
+  size_t num_prepared = 0;             // instructions whose kernel state must be destroyed
+  bool uses_session_state = false;
+
+  RandomState random;
+  std::atomic<bool> is_running{false};
+  std::atomic<bool> is_cancelled{false};
+  size_t next_instruction = 0;         // of step()
+  uint64_t backward_jumps = 0;
+  bool is_stepping = false;
+  FailureLocation failure;
+
+  /// The span of a planned buffer: the session's for state memory, else the caller's.
+  Span<uint8_t> planned_buffer(uint32_t memory_id) const {
+    if (options.session != nullptr && program->is_state_memory(memory_id)) {
+      return options.session->memory(memory_id);
+    }
+    return memory_id - 1 < memory.planned_memory.size() ? memory.planned_memory[memory_id - 1] : Span<uint8_t>();
+  }
+
+  // method_execute.cpp
+  Error begin();
+  Error open_outputs();
+  Error run_one(KernelContext& context, size_t* next);
+  Error jump_if_false(const Instruction& instruction, size_t index, size_t* next);
+  Error check_late_arguments(const Instruction& instruction);
+  void trace(const Instruction& instruction, size_t index, uint64_t start_ns);
+  Error finish();
+  void end();
+  Error fail(Error error, size_t index);
+
+  // method.cpp
+  Error check_shapes();
+  Error write_own_initial_values();
+};
+
+}  // namespace et::runtime

@@ -1,0 +1,56 @@
+/// The semantic verifier: what a well-formed flatbuffer must also satisfy to be a program that may be trusted.
+///
+/// For: Program::load, after the header and the FlatBuffers verifier. Internal to runtime.
+///
+/// Guarantees, for each method:
+///   - every index (values, operators, delegates, segments, constants, jump destinations) is in range;
+///   - every union is set and known, lists hold the kinds of value they must, none contains itself;
+///   - rank <= 16, sizes and their bytes fit 63 bits, dim_order is a permutation, dtypes are known;
+///   - planned tensors lie inside their buffers, constants and initial values inside their segments, segments inside the
+///     file, all of them aligned to their element;
+///   - a MoveCall joins values of the same kind (tensors: dtype, rank, dim_order, bounds that fit);
+///   - strings are UTF-8, booleans are 0 or 1, and names are unique.
+/// Does not guarantee that the program computes anything sensible, that operators exist, or that a payload is valid;
+/// those are checked by load_method and by backends. Aliased memory is legal.
+/// Cost: linear in the file: the items looked at are bounded by its size, whatever it refers to repeatedly.
+#pragma once
+
+#include "base/error.h"
+#include "runtime/flatbuffer_views.h"
+#include "schema/debug_info_generated.h"
+#include "schema/program_generated.h"
+#include "schema/pte_header.h"
+#include "schema/shapes_generated.h"
+
+namespace et::runtime {
+
+/// Verifies `program`, the tables of a file with this layout. Errors: InvalidProgram, saying where.
+Error verify_program(const schema::Program& program, const schema::FileLayout& layout);
+
+/// Verifies named data entries of ours against the program they came with. Errors: InvalidProgram.
+Error verify_debug_info(const schema::debug::DebugInfo& debug, const schema::Program& program);
+Error verify_shapes(const schema::shapes::Shapes& shapes, const schema::Program& program);
+
+/// Which memory ids hold nothing but mutable buffers (bit i: memory id i). The program has been verified.
+/// Rule: docs/format.md, "Mutable state".
+uint64_t find_state_memory(const schema::Program& program);
+
+/// Bytes at the upper bound of a verified tensor.
+uint64_t tensor_nbytes(const schema::Tensor& tensor);
+/// Offset of a verified tensor in its planned buffer.
+inline uint64_t allocation_offset(const schema::AllocationDetails& allocation) {
+  return static_cast<uint64_t>(allocation.memory_offset_high()) << 32 | allocation.memory_offset_low();
+}
+inline bool is_external(const schema::Tensor& tensor) {
+  return tensor.extra_tensor_info() != nullptr &&
+         tensor.extra_tensor_info()->location() == schema::TensorDataLocation_EXTERNAL;
+}
+
+/// True when `text` is well-formed UTF-8 (no overlong forms, surrogates or values beyond U+10FFFF).
+bool is_utf8(std::string_view text);
+
+/// Options of the FlatBuffers verifier for `nbytes` bytes of tables: the number of tables that are looked at is bounded
+/// by the size, so that tables which refer to the same tables again and again cannot take long.
+flatbuffers::Verifier::Options flatbuffer_verifier_options(size_t nbytes);
+
+}  // namespace et::runtime
