@@ -1,0 +1,564 @@
+#include "bindings/tensor_conversion.h"
+
+#include <pybind11/numpy.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "base/checked_math.h"
+#include "bindings/errors.h"
+
+namespace py = pybind11;
+
+namespace et::bindings {
+namespace {
+
+using runtime::kMaxRank;
+
+/// DLPack's code and bits of each dtype, and numpy's name.
+struct DTypeNames {
+  ScalarType dtype;
+  uint8_t code;
+  uint8_t bits;
+  const char* numpy;
+};
+constexpr DTypeNames kDTypes[] = {
+    {ScalarType::Byte, dlpack::kUInt, 8, "uint8"},
+    {ScalarType::Char, dlpack::kInt, 8, "int8"},
+    {ScalarType::Short, dlpack::kInt, 16, "int16"},
+    {ScalarType::Int, dlpack::kInt, 32, "int32"},
+    {ScalarType::Long, dlpack::kInt, 64, "int64"},
+    {ScalarType::Half, dlpack::kFloat, 16, "float16"},
+    {ScalarType::Float, dlpack::kFloat, 32, "float32"},
+    {ScalarType::Double, dlpack::kFloat, 64, "float64"},
+    {ScalarType::ComplexFloat, dlpack::kComplex, 64, "complex64"},
+    {ScalarType::ComplexDouble, dlpack::kComplex, 128, "complex128"},
+    {ScalarType::Bool, dlpack::kBool, 8, "bool"},
+    {ScalarType::BFloat16, dlpack::kBfloat, 16, "bfloat16"},
+    {ScalarType::UInt16, dlpack::kUInt, 16, "uint16"},
+    {ScalarType::UInt32, dlpack::kUInt, 32, "uint32"},
+    {ScalarType::UInt64, dlpack::kUInt, 64, "uint64"},
+};
+
+const DTypeNames& names_of(ScalarType dtype) {
+  for (const DTypeNames& entry : kDTypes) {
+    if (entry.dtype == dtype) {
+      return entry;
+    }
+  }
+  throw CoreError(Error::Internal, "a dtype outside the list");
+}
+
+/// The dtype with this code and size; false when no program has it.
+bool find_dtype(uint8_t code, size_t bits, ScalarType* dtype) {
+  for (const DTypeNames& entry : kDTypes) {
+    if (entry.code == code && entry.bits == bits) {
+      *dtype = entry.dtype;
+      return true;
+    }
+  }
+  return false;
+}
+
+/// A format of the buffer protocol (that of Python's `struct`) as a dtype; the size decides between platforms' integers.
+bool parse_format(const char* format, size_t itemsize, ScalarType* dtype) {
+  if (format == nullptr) {
+    *dtype = ScalarType::Byte;
+    return itemsize == 1;
+  }
+  if (*format == '@' || *format == '=' || *format == '<') {
+    ++format;
+  }
+  const bool complex = *format == 'Z';
+  format += complex ? 1 : 0;
+  if (format[0] == '\0' || format[1] != '\0') {
+    return false;  // records, repeats, other byte order
+  }
+  uint8_t code = 0;
+  switch (*format) {
+    case 'e':
+    case 'f':
+    case 'd':
+      code = complex ? dlpack::kComplex : dlpack::kFloat;
+      break;
+    case '?':
+      code = dlpack::kBool;
+      break;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+      code = dlpack::kInt;
+      break;
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+      code = dlpack::kUInt;
+      break;
+    default:
+      return false;
+  }
+  return find_dtype(code, itemsize * 8, dtype);
+}
+
+/// The exchange API of a type, or nullptr. Looked up once a type; the cache keeps the types it knows alive.
+const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
+  struct Known {
+    PyTypeObject* type;
+    const dlpack::ExchangeApi* api;
+  };
+  static Known known[16];  // guarded by the GIL
+  static size_t count = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (known[i].type == type) {
+      return known[i].api;
+    }
+  }
+  const dlpack::ExchangeApi* api = nullptr;
+  const py::object capsule =
+      py::getattr(py::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__", py::none());
+  if (PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api") != 0) {
+    api = static_cast<const dlpack::ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    while (api != nullptr && api->version.major > dlpack::kMajorVersion) {
+      api = api->older;
+    }
+    if (api != nullptr && (api->version.major != dlpack::kMajorVersion || api->view_of_object == nullptr)) {
+      api = nullptr;
+    }
+  }
+  if (count < std::size(known)) {
+    Py_INCREF(type);
+    known[count++] = {type, api};
+  }
+  return api;
+}
+
+/// Reads the pending Python error away and gives its text.
+std::string take_python_error() {
+  const py::error_already_set error;
+  std::string text = py::str(error.value());
+  return text.substr(0, text.find("\nException raised from"));  // what follows is torch's C++ stack
+}
+
+py::dtype numpy_dtype(ScalarType dtype) {
+  if (dtype != ScalarType::BFloat16) {
+    return py::dtype(std::string(names_of(dtype).numpy));
+  }
+  check_numpy_dtype(dtype);
+  return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
+}
+
+}  // namespace
+
+int64_t TensorView::numel() const {
+  int64_t count = 1;
+  for (size_t d = 0; d < rank; ++d) {
+    count *= sizes[d];
+  }
+  return count;
+}
+
+bool TensorView::is_dense(Span<const uint8_t> dim_order) const {
+  const int64_t itemsize = static_cast<int64_t>(element_size(dtype));
+  int64_t expected = itemsize;
+  for (size_t i = rank; i-- > 0;) {
+    const size_t d = dim_order[i];
+    if (sizes[d] != 1 && byte_strides[d] != expected) {
+      return numel() == 0;
+    }
+    expected *= sizes[d];
+  }
+  // Complex numbers are aligned like their parts.
+  const size_t alignment = static_cast<size_t>(is_complex(dtype) ? itemsize / 2 : itemsize);
+  return reinterpret_cast<uintptr_t>(data) % alignment == 0;
+}
+
+bool TensorView::overlaps(const TensorView& other) const {
+  const auto extent = [](const TensorView& view, uintptr_t* first, uintptr_t* last) {
+    *first = *last = reinterpret_cast<uintptr_t>(view.data);
+    for (size_t d = 0; d < view.rank; ++d) {
+      const int64_t reach = (view.sizes[d] - 1) * view.byte_strides[d];
+      *(reach < 0 ? first : last) += static_cast<uintptr_t>(reach);
+    }
+    *last += element_size(view.dtype);
+  };
+  if (numel() == 0 || other.numel() == 0) {
+    return false;
+  }
+  uintptr_t first, last, other_first, other_last;
+  extent(*this, &first, &last);
+  extent(other, &other_first, &other_last);
+  return first < other_last && other_first < last;
+}
+
+std::string describe(ScalarType dtype, Span<const int64_t> sizes) {
+  std::string text = std::string(to_string(dtype)) + " [";
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    text += (d == 0 ? "" : ", ") + std::to_string(sizes[d]);
+  }
+  return text + "]";
+}
+
+namespace {
+
+/// Copies `count` elements of N bytes; `memcpy` because neither side need be aligned.
+template <size_t N>
+void copy_row(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to, from, N);
+    from += from_stride;
+    to += to_stride;
+  }
+}
+
+}  // namespace
+
+void copy_strided(const TensorView& from, const TensorView& to) {
+  if (from.numel() == 0) {
+    return;
+  }
+  // The dimensions in the order of the destination's memory, innermost last; writing in order is what the cache likes.
+  size_t order[kMaxRank];
+  size_t rank = 0;
+  for (size_t d = 0; d < from.rank; ++d) {
+    if (from.sizes[d] == 1) {
+      continue;
+    }
+    size_t place = rank++;
+    for (; place > 0 && to.byte_strides[order[place - 1]] < to.byte_strides[d]; --place) {
+      order[place] = order[place - 1];
+    }
+    order[place] = d;
+  }
+  const size_t itemsize = element_size(from.dtype);
+  const char* source = static_cast<const char*>(from.data);
+  char* target = static_cast<char*>(to.data);
+  if (rank == 0) {
+    std::memcpy(target, source, itemsize);
+    return;
+  }
+  const size_t inner = order[rank - 1];
+  const int64_t count = from.sizes[inner];
+  const int64_t source_stride = from.byte_strides[inner];
+  const int64_t target_stride = to.byte_strides[inner];
+  const bool rows_are_dense = source_stride == static_cast<int64_t>(itemsize) && target_stride == source_stride;
+  int64_t index[kMaxRank] = {};
+  for (;;) {
+    if (rows_are_dense) {
+      std::memcpy(target, source, static_cast<size_t>(count) * itemsize);
+    } else {
+      switch (itemsize) {
+        case 1:
+          copy_row<1>(source, source_stride, target, target_stride, count);
+          break;
+        case 2:
+          copy_row<2>(source, source_stride, target, target_stride, count);
+          break;
+        case 4:
+          copy_row<4>(source, source_stride, target, target_stride, count);
+          break;
+        case 8:
+          copy_row<8>(source, source_stride, target, target_stride, count);
+          break;
+        default:
+          copy_row<16>(source, source_stride, target, target_stride, count);
+      }
+    }
+    size_t i = rank - 1;
+    for (; i-- > 0;) {
+      const size_t d = order[i];
+      source += from.byte_strides[d];
+      target += to.byte_strides[d];
+      if (++index[i] < from.sizes[d]) {
+        break;
+      }
+      source -= from.byte_strides[d] * from.sizes[d];
+      target -= to.byte_strides[d] * from.sizes[d];
+      index[i] = 0;
+    }
+    if (i == static_cast<size_t>(-1)) {
+      return;
+    }
+  }
+}
+
+TensorLibrary TensorLibrary::of_process() {
+  const py::object torch = py::reinterpret_steal<py::object>(PyImport_GetModule(py::str("torch").ptr()));
+  if (!torch) {
+    PyErr_Clear();
+    return TensorLibrary();
+  }
+  const py::object type = py::getattr(torch, "Tensor", py::none());
+  return PyType_Check(type.ptr()) != 0 ? TensorLibrary(exchange_api(reinterpret_cast<PyTypeObject*>(type.ptr())))
+                                       : TensorLibrary();
+}
+
+// BorrowedTensor
+
+BorrowedTensor::BorrowedTensor(BorrowedTensor&& other) noexcept
+    : view_(other.view_),
+      object_(std::move(other.object_)),
+      api_(other.api_),
+      buffer_(std::exchange(other.buffer_, Py_buffer{})),
+      capsule_(std::move(other.capsule_)) {}
+
+void BorrowedTensor::release() {
+  if (buffer_.obj != nullptr) {
+    PyBuffer_Release(&buffer_);
+    buffer_.obj = nullptr;
+  }
+  capsule_ = py::object();
+  object_ = py::object();
+  api_ = nullptr;
+}
+
+bool BorrowedTensor::borrow(py::handle object) {
+  release();
+  const dlpack::ExchangeApi* const api = exchange_api(Py_TYPE(object.ptr()));
+  const bool found = api != nullptr ? borrow_exchange(object, api) : borrow_buffer(object) || borrow_capsule(object);
+  if (found) {
+    object_ = py::reinterpret_borrow<py::object>(object);
+  }
+  return found;
+}
+
+bool BorrowedTensor::borrow_exchange(py::handle object, const dlpack::ExchangeApi* api) {
+  dlpack::Tensor tensor;
+  if (api->view_of_object(object.ptr(), &tensor) != 0) {
+    throw CoreError(Error::NotSupported, "the tensor cannot be read (" + take_python_error() +
+                                             "); pass a dense tensor on the CPU");
+  }
+  fill(tensor);
+  api_ = api;
+  return true;
+}
+
+void BorrowedTensor::fill(const dlpack::Tensor& tensor) {
+  if (tensor.device.type != dlpack::kCpu) {
+    throw CoreError(Error::NotSupported, "the tensor is not in the memory of the CPU; pass tensor.cpu()");
+  }
+  if (tensor.dtype.lanes != 1 || !find_dtype(tensor.dtype.code, tensor.dtype.bits, &view_.dtype)) {
+    throw CoreError(Error::NotSupported, "the tensor has a dtype that no program has (DLPack code " +
+                                             std::to_string(tensor.dtype.code) + ", " +
+                                             std::to_string(tensor.dtype.bits) + " bits)");
+  }
+  if (tensor.rank < 0 || static_cast<size_t>(tensor.rank) > kMaxRank) {
+    throw CoreError(Error::NotSupported, "the tensor has " + std::to_string(tensor.rank) + " dimensions, at most " +
+                                             std::to_string(kMaxRank) + " are supported");
+  }
+  view_.rank = static_cast<size_t>(tensor.rank);
+  view_.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  view_.read_only = false;
+  const int64_t itemsize = static_cast<int64_t>(element_size(view_.dtype));
+  int64_t dense = itemsize;
+  for (size_t d = view_.rank; d-- > 0;) {
+    view_.sizes[d] = tensor.sizes[d];
+    view_.byte_strides[d] = tensor.strides == nullptr ? dense : tensor.strides[d] * itemsize;
+    dense *= tensor.sizes[d];
+  }
+  if (tensor.data == nullptr && view_.numel() != 0) {
+    throw CoreError(Error::NotSupported, "the tensor has no memory (a fake or uninitialised tensor); pass a real one");
+  }
+}
+
+bool BorrowedTensor::borrow_buffer(py::handle object) {
+  if (PyObject_CheckBuffer(object.ptr()) == 0) {
+    return false;
+  }
+  py::object source = py::reinterpret_borrow<py::object>(object);
+  bool is_bfloat16 = false;
+  if (PyObject_GetBuffer(source.ptr(), &buffer_, PyBUF_RECORDS_RO) != 0) {
+    buffer_.obj = nullptr;
+    const std::string reason = take_python_error();
+    // numpy does not export the dtypes of extension packages; their bytes it does.
+    is_bfloat16 = py::hasattr(source, "dtype") && py::str(source.attr("dtype")).equal(py::str("bfloat16"));
+    if (is_bfloat16) {
+      source = source.attr("view")("uint16");
+    }
+    if (!is_bfloat16 || PyObject_GetBuffer(source.ptr(), &buffer_, PyBUF_RECORDS_RO) != 0) {
+      buffer_.obj = nullptr;
+      PyErr_Clear();
+      throw CoreError(Error::NotSupported, "the array cannot be read (" + reason + ")");
+    }
+  }
+  const size_t itemsize = static_cast<size_t>(buffer_.itemsize);
+  if (!parse_format(buffer_.format, itemsize, &view_.dtype)) {
+    const std::string format = buffer_.format == nullptr ? "" : buffer_.format;
+    release();
+    throw CoreError(Error::NotSupported,
+                    "the array has elements of format '" + format + "', which no program has; use astype() first");
+  }
+  if (is_bfloat16) {
+    view_.dtype = ScalarType::BFloat16;
+  }
+  if (buffer_.ndim < 0 || static_cast<size_t>(buffer_.ndim) > kMaxRank) {
+    const int rank = buffer_.ndim;
+    release();
+    throw CoreError(Error::NotSupported, "the array has " + std::to_string(rank) + " dimensions, at most " +
+                                             std::to_string(kMaxRank) + " are supported");
+  }
+  view_.rank = static_cast<size_t>(buffer_.ndim);
+  view_.data = buffer_.buf;
+  view_.read_only = buffer_.readonly != 0;
+  for (size_t d = 0; d < view_.rank; ++d) {
+    view_.sizes[d] = buffer_.shape[d];
+    view_.byte_strides[d] = buffer_.strides[d];
+  }
+  return true;
+}
+
+bool BorrowedTensor::borrow_capsule(py::handle object) {
+  if (!py::hasattr(object, "__dlpack__")) {
+    return false;
+  }
+  try {
+    const py::object method = object.attr("__dlpack__");
+    try {
+      capsule_ = method(py::arg("max_version") =
+                            py::make_tuple(dlpack::kMajorVersion, dlpack::kMinorVersion));
+    } catch (py::error_already_set& error) {
+      if (!error.matches(PyExc_TypeError)) {  // written before version 1, or something is really wrong
+        throw;
+      }
+      capsule_ = method();
+    }
+  } catch (py::error_already_set& error) {
+    throw CoreError(Error::NotSupported, "the tensor cannot be read (" + std::string(py::str(error.value())) + ")");
+  }
+  // The capsule stays unconsumed: its own destructor gives the tensor back when the call is over.
+  if (PyCapsule_IsValid(capsule_.ptr(), "dltensor_versioned") != 0) {
+    const auto* managed =
+        static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor_versioned"));
+    if (managed->version.major != dlpack::kMajorVersion) {
+      throw CoreError(Error::NotSupported, "the tensor speaks DLPack " + std::to_string(managed->version.major) +
+                                               ", this library " + std::to_string(dlpack::kMajorVersion));
+    }
+    fill(managed->tensor);
+    view_.read_only = (managed->flags & dlpack::kReadOnly) != 0;
+    return true;
+  }
+  if (PyCapsule_IsValid(capsule_.ptr(), "dltensor") != 0) {
+    fill(static_cast<dlpack::LegacyManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"))->tensor);
+    return true;
+  }
+  throw CoreError(Error::NotSupported, "the tensor's __dlpack__ gives no DLPack capsule");
+}
+
+void BorrowedTensor::resolve_lazy_bits() {
+  if (api_ == nullptr || !py::hasattr(object_, "resolve_neg")) {
+    return;
+  }
+  const py::object resolved = object_.attr("resolve_neg")();
+  if (!resolved.is(object_)) {
+    const dlpack::ExchangeApi* const api = api_;
+    borrow_exchange(resolved, api);
+    object_ = resolved;
+  }
+}
+
+// OutputBlock
+
+/// Lies before the elements, in the same allocation.
+struct OutputBlock::Header {
+  dlpack::ManagedTensor managed;  // `context` is the header itself
+  size_t nbytes;
+  int64_t sizes[kMaxRank];
+  int64_t strides[kMaxRank];
+};
+
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+constexpr size_t round_up(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+OutputBlock OutputBlock::allocate(size_t nbytes) {
+  size_t total;
+  void* memory = nullptr;
+  if (!add_overflow(nbytes, round_up(sizeof(Header)) + kAlignment, &total)) {
+    memory = std::aligned_alloc(kAlignment, round_up(total - kAlignment));
+  }
+  if (memory == nullptr) {
+    throw CoreError(Error::MemoryAllocationFailed, "no memory for an output of " + std::to_string(nbytes) + " bytes");
+  }
+  OutputBlock block;
+  block.block_ = new (memory) Header;
+  block.block_->nbytes = nbytes;
+  return block;
+}
+
+OutputBlock::~OutputBlock() { std::free(block_); }
+
+void* OutputBlock::data() const { return reinterpret_cast<char*>(block_) + round_up(sizeof(Header)); }
+
+size_t OutputBlock::nbytes() const { return block_->nbytes; }
+
+py::object OutputBlock::to_python(TensorLibrary library, ScalarType dtype, Span<const int64_t> sizes,
+                                  Span<const uint8_t> dim_order) && {
+  Header* const header = block_;
+  runtime::strides_from_dim_order(sizes, dim_order, header->strides);
+  if (library.is_numpy()) {
+    const py::dtype type = numpy_dtype(dtype);
+    py::capsule owner(header, [](void* memory) { std::free(memory); });
+    void* const elements = data();
+    block_ = nullptr;
+    return numpy_view(elements, dtype, sizes, {header->strides, sizes.size()}, owner, true);
+  }
+  std::copy(sizes.begin(), sizes.end(), header->sizes);
+  const DTypeNames& names = names_of(dtype);
+  dlpack::ManagedTensor& managed = header->managed;
+  managed.version = {dlpack::kMajorVersion, dlpack::kMinorVersion};
+  managed.context = header;
+  managed.deleter = [](dlpack::ManagedTensor* self) { std::free(self->context); };
+  managed.flags = 0;
+  managed.tensor = {data(),
+                    {dlpack::kCpu, 0},
+                    static_cast<int32_t>(sizes.size()),
+                    {names.code, names.bits, 1},
+                    header->sizes,
+                    header->strides,
+                    0};
+  void* object = nullptr;
+  block_ = nullptr;  // taken over, also when it fails
+  if (library.api()->object_from_managed(&managed, &object) != 0) {
+    throw py::error_already_set();
+  }
+  return py::reinterpret_steal<py::object>(static_cast<PyObject*>(object));
+}
+
+void check_numpy_dtype(ScalarType dtype) {
+  if (dtype != ScalarType::BFloat16) {
+    return;
+  }
+  try {
+    py::module_::import("ml_dtypes");
+  } catch (py::error_already_set&) {
+    throw CoreError(Error::NotSupported,
+                    "numpy has no bfloat16 of its own: install ml_dtypes, or pass torch tensors to get torch tensors");
+  }
+}
+
+py::object numpy_view(void* data, ScalarType dtype, Span<const int64_t> sizes, Span<const int64_t> strides,
+                      py::handle owner, bool writable) {
+  const py::ssize_t itemsize = static_cast<py::ssize_t>(element_size(dtype));
+  py::array::ShapeContainer shape(sizes.begin(), sizes.end());
+  py::array::StridesContainer byte_strides(strides.begin(), strides.end());
+  for (py::ssize_t& stride : *byte_strides) {
+    stride *= itemsize;
+  }
+  py::array array(numpy_dtype(dtype), std::move(shape), std::move(byte_strides), data, owner);
+  if (!writable) {
+    array.attr("setflags")(py::arg("write") = false);
+  }
+  return std::move(array);
+}
+
+}  // namespace et::bindings
