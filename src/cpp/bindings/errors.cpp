@@ -1,7 +1,9 @@
 #include "bindings/errors.h"
 
+#include <atomic>
 #include <deque>
 #include <mutex>
+#include <optional>
 
 #include "base/log.h"
 
@@ -34,7 +36,9 @@ LogQueue& queue() {
   return *instance;
 }
 
+std::atomic<bool> g_lines_wait{false};
 thread_local std::string t_last_message;
+thread_local std::optional<py::error_already_set> t_held_error;
 
 void on_log(LogLevel level, const char* file, int line, const char* message, size_t length) {
   if (level == LogLevel::kError) {
@@ -50,6 +54,7 @@ void on_log(LogLevel level, const char* file, int line, const char* message, siz
     lines.lines.pop_front();
   }
   lines.lines.push_back({level, file, line, std::string(message, length)});
+  g_lines_wait.store(true, std::memory_order_relaxed);
 }
 
 /// Python objects of this module. Leaked on purpose: they must not be destroyed after the interpreter.
@@ -109,6 +114,7 @@ void flush_log() {
   {
     const std::lock_guard<std::mutex> lock(queue().mutex);
     lines.swap(queue().lines);
+    g_lines_wait.store(false, std::memory_order_relaxed);
   }
   const py::object handler = hooks().log_handler;
   if (handler.is_none()) {
@@ -132,9 +138,32 @@ py::list error_codes() {
 const std::string& last_message() { return t_last_message; }
 void clear_last_message() { t_last_message.clear(); }
 
+Error hold_python_error(py::error_already_set&& error) {
+  Error code = Error::Internal;
+  if (py::hasattr(error.value(), "code")) {  // one of ours keeps its code
+    const py::object number = error.value().attr("code");
+    if (PyLong_Check(number.ptr()) != 0) {
+      code = static_cast<Error>(py::cast<int>(number));
+    }
+  }
+  t_held_error.emplace(std::move(error));
+  return code;
+}
+
+void flush_log_if_waiting() {
+  if (g_lines_wait.load(std::memory_order_relaxed)) {
+    flush_log();
+  }
+}
+
 void check(Error error, std::vector<Diagnostic> diagnostics) {
   if (error == Error::Ok) {
     return;
+  }
+  if (t_held_error.has_value()) {
+    py::error_already_set held = std::move(*t_held_error);
+    t_held_error.reset();
+    throw held;
   }
   std::string message = std::exchange(t_last_message, {});
   if (message.empty()) {

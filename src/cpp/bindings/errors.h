@@ -59,7 +59,11 @@ class CoreError : public std::exception {
 const std::string& last_message();
 void clear_last_message();
 
-/// Throws CoreError with `last_message()` (or the code's meaning) unless `error` is Ok.
+/// Keeps an exception of Python code that the core called (a backend written in Python) for this thread, and gives the
+/// Error to return to the core. The next `check` of a failed call on this thread raises the exception again.
+Error hold_python_error(pybind11::error_already_set&& error);
+
+/// Throws the held Python exception, or CoreError with `last_message()` (or the code's meaning), unless `error` is Ok.
 void check(Error error, std::vector<Diagnostic> diagnostics = {});
 
 /// The value of `result`, or CoreError.
@@ -68,6 +72,9 @@ T unwrap(Result<T>&& result) {
   check(result.error());
   return std::move(result.get());
 }
+
+/// Hands lines that wait for Python's logging over, if there are any. Needs the GIL; costs one load when there are none.
+void flush_log_if_waiting();
 
 /// Installs the log hook and the translator; defines `error_codes()`, `set_exception_factory(factory)`,
 /// `set_log_handler(handler)` and `flush_log()`.

@@ -1,0 +1,518 @@
+"""Running programs: ``Runtime``, ``Program``, ``Method`` and ``load``. Works where torch is not installed.
+
+Tensors go in as torch tensors, numpy arrays or anything with the buffer protocol or DLPack, and come out as the caller gave
+them: torch in, torch out; numpy in, numpy out. Nothing is copied where nothing needs to be; an input with strides or in
+another memory layout is converted. Outputs own their memory. The GIL is held only while converting.
+
+Example:
+    >>> program = Runtime.get().load_program("model.pte")  # doctest: +SKIP
+    >>> method = program.load_method("forward")  # doctest: +SKIP
+    >>> (y,) = method.execute([x])  # doctest: +SKIP
+
+    The model's own structure of arguments and results:
+
+    >>> module = load("model.pte")  # doctest: +SKIP
+    >>> y = module(x)  # doctest: +SKIP
+
+Threads: a Program may be used by any number of threads. A Method runs one call at a time; methods of one program run at the
+same time unless they share mutable state of one session, which is refused with InvalidStateError. Give each thread a method
+of its own, and a session of its own (:meth:`Program.new_session`) where the model has state.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO, Protocol
+
+from executorch_py import _core, _logging
+from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+
+__all__ = [
+    "Backend",
+    "BackendRegistry",
+    "Method",
+    "MethodMetadata",
+    "OperatorRegistry",
+    "Program",
+    "Runtime",
+    "ScalarType",
+    "Session",
+    "TensorInfo",
+    "Verification",
+    "set_num_threads",
+]
+
+PathLike = str | os.PathLike[str]
+
+
+class ScalarType(enum.IntEnum):
+    """Element types; the numbers are PyTorch's and the file format's."""
+
+    Byte = 0
+    Char = 1
+    Short = 2
+    Int = 3
+    Long = 4
+    Half = 5
+    Float = 6
+    Double = 7
+    ComplexFloat = 9
+    ComplexDouble = 10
+    Bool = 11
+    BFloat16 = 15
+    UInt16 = 27
+    UInt32 = 28
+    UInt64 = 29
+
+
+class Verification(enum.Enum):
+    """How much of a file is checked at load. Both mean the whole; the names are those of the published API."""
+
+    Minimal = 0
+    InternalConsistency = 1
+
+
+class TensorInfo:
+    """A tensor that a method takes or gives."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: _core.TensorInfo) -> None:
+        self._core = core
+
+    def name(self) -> str:
+        """Name in the model; empty when the file does not say."""
+        return self._core.name
+
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes; upper bounds where they are dynamic."""
+        return tuple(self._core.sizes)
+
+    def dtype(self) -> ScalarType:
+        """Element type."""
+        return ScalarType(self._core.dtype)
+
+    def nbytes(self) -> int:
+        """Bytes, at the upper bounds."""
+        return self._core.nbytes
+
+    def is_memory_planned(self) -> bool:
+        """True when the program has memory for it; otherwise the caller's memory is used directly."""
+        return self._core.is_memory_planned
+
+    def dim_order(self) -> tuple[int, ...]:
+        """Dimensions from the outermost to the innermost in memory: ``(0, 2, 3, 1)`` is channels-last."""
+        return tuple(self._core.dim_order)
+
+    def is_dynamic(self) -> bool:
+        """True when a size may change from call to call."""
+        return self._core.is_dynamic
+
+    def bounds(self) -> tuple[tuple[int, int], ...]:
+        """Smallest and largest size of each dimension."""
+        return tuple((lower, upper) for lower, upper in self._core.bounds)
+
+    def symbols(self) -> tuple[str, ...]:
+        """Name of each dynamic size as given at export; empty for a fixed one. Equal names are equal sizes."""
+        return tuple(self._core.symbols)
+
+    def __repr__(self) -> str:
+        sizes = []
+        for (lower, upper), symbol in zip(self.bounds(), self.symbols(), strict=True):
+            size = str(upper) if lower == upper else f"{lower}..{upper}"
+            sizes.append(f"{symbol}: {size}" if symbol else size)
+        name = f"{self.name()!r}, " if self.name() else ""
+        return f"TensorInfo({name}{self.dtype().name}[{', '.join(sizes)}])"
+
+
+class MethodMetadata:
+    """What a method takes, gives and needs, without loading it."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: _core.MethodMeta) -> None:
+        self._core = core
+
+    def name(self) -> str:
+        """Name of the method."""
+        return self._core.name
+
+    def num_inputs(self) -> int:
+        """Number of inputs, the leaves of the model's arguments."""
+        return self._core.num_inputs
+
+    def num_outputs(self) -> int:
+        """Number of outputs, the leaves of the model's result."""
+        return self._core.num_outputs
+
+    def input_kind(self, index: int) -> str:
+        """``"Tensor"``, ``"Int"``, ``"Double"``, ``"Bool"``, ``"String"`` or ``"None"``."""
+        return self._core.input_kind(index)
+
+    def output_kind(self, index: int) -> str:
+        """Kind of an output, as for inputs."""
+        return self._core.output_kind(index)
+
+    def input_name(self, index: int) -> str:
+        """Name of an input in the model; empty when the file does not say."""
+        return self._core.input_name(index)
+
+    def output_name(self, index: int) -> str:
+        """Name of an output in the model; empty when the file does not say."""
+        return self._core.output_name(index)
+
+    def input_tensor_meta(self, index: int) -> TensorInfo:
+        """Description of a tensor input.
+
+        Raises:
+            IndexError: There is no such input.
+            InvalidTypeError: It is no tensor.
+        """
+        return TensorInfo(self._core.input_tensor(index))
+
+    def output_tensor_meta(self, index: int) -> TensorInfo:
+        """Description of a tensor output. Raises as :meth:`input_tensor_meta`."""
+        return TensorInfo(self._core.output_tensor(index))
+
+    def planned_buffer_sizes(self) -> tuple[int, ...]:
+        """Bytes of each planned arena, those of sessions included."""
+        return tuple(self._core.planned_buffer_sizes)
+
+    def uses_state(self) -> bool:
+        """True when the method reads or writes mutable state of its session."""
+        return self._core.uses_state
+
+    def num_instructions(self) -> int:
+        """Number of instructions."""
+        return self._core.num_instructions
+
+    def operators(self) -> tuple[str, ...]:
+        """Names of the operators it calls, such as ``aten::add.out``."""
+        return tuple(self._core.operators)
+
+    def backends(self) -> tuple[str, ...]:
+        """Name of the backend of each delegate."""
+        return tuple(self._core.backends)
+
+    def input_structure(self) -> str:
+        """JSON of the pytree of the model's arguments, ``(args, kwargs)``; empty when the file has none."""
+        return self._core.input_structure
+
+    def output_structure(self) -> str:
+        """JSON of the pytree of the model's result; empty when the file has none."""
+        return self._core.output_structure
+
+    def _describe(self, kind: str, index: int) -> str:
+        inputs = kind == "input"
+        what = self.input_kind(index) if inputs else self.output_kind(index)
+        name = self.input_name(index) if inputs else self.output_name(index)
+        if what == "Tensor":
+            return repr(self.input_tensor_meta(index) if inputs else self.output_tensor_meta(index))
+        return f"{what}({name!r})" if name else what
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(self._describe("input", i) for i in range(self.num_inputs()))
+        outputs = ", ".join(self._describe("output", i) for i in range(self.num_outputs()))
+        return f"MethodMetadata({self.name()!r}: ({inputs}) -> ({outputs}))"
+
+
+class Session:
+    """Mutable state (a KV cache, running statistics) that methods of one program share.
+
+    Methods loaded with the same session see each other's writes; sessions are independent of each other.
+    """
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: _core.Session) -> None:
+        self._core = core
+
+    def reset_state(self) -> None:
+        """Puts every mutable buffer back to its initial value.
+
+        Raises:
+            InvalidStateError: A method of the session is running.
+        """
+        self._core.reset()
+
+
+class Method:
+    """A method ready to run. Made by :meth:`Program.load_method`."""
+
+    __slots__ = ("__weakref__", "_core", "_execute", "_metadata")
+
+    def __init__(self, core: _core.Method) -> None:
+        self._core = core
+        self._execute = core.execute
+        self._metadata: MethodMetadata | None = None
+
+    def execute(self, inputs: Sequence[Any], *, out: Sequence[Any] | None = None) -> list[Any]:
+        """Runs the method.
+
+        Args:
+            inputs: A list or tuple with a value for each input: tensors, numbers, strings, ``None``. Tensors are borrowed
+                for the call; one in another layout than the method's is converted.
+            out: A list or tuple with, for each output, a tensor that gets the result, or ``None`` for a new one.
+
+        Returns:
+            The outputs, which own their memory: torch tensors when an input is one (or, without tensor inputs, when torch
+            is imported), else numpy arrays. A tensor of ``out`` is returned itself.
+
+        Raises:
+            InvalidArgumentError: Number, rank, sizes or value of inputs are wrong; the method stays usable.
+            InvalidTypeError: An input is of the wrong kind or dtype.
+            InvalidStateError: The method, or another one that shares its state, is running.
+            CancelledError: Another thread called :meth:`cancel`.
+            KeyboardInterrupt: Ctrl-C, on the main thread.
+        """
+        return self._execute(inputs, out)
+
+    def cancel(self) -> None:
+        """Makes a running :meth:`execute` end soon with CancelledError. From any thread."""
+        self._core.cancel()
+
+    def reset_state(self) -> None:
+        """Puts the mutable buffers of the method's session back to their initial values.
+
+        Raises:
+            InvalidStateError: A method of the session is running.
+        """
+        self._core.reset_state()
+
+    @property
+    def metadata(self) -> MethodMetadata:
+        """What the method takes and gives."""
+        if self._metadata is None:
+            self._metadata = MethodMetadata(self._core.meta)
+        return self._metadata
+
+    @property
+    def session(self) -> Session:
+        """The state that the method works on."""
+        return Session(self._core.session)
+
+    def memory_usage(self) -> dict[str, int]:
+        """Bytes taken for this method: ``planned`` arenas, and ``other`` (tables, packed weights, scratch)."""
+        return {"planned": self._core.planned_nbytes, "other": self._core.other_nbytes}
+
+    def __repr__(self) -> str:
+        return f"Method({self.metadata.name()!r})"
+
+
+class Program:
+    """A loaded and verified program. Made by :meth:`Runtime.load_program`."""
+
+    __slots__ = ("__weakref__", "_core")
+
+    def __init__(self, core: _core.Program) -> None:
+        self._core = core
+
+    @property
+    def method_names(self) -> set[str]:
+        """Names of the methods."""
+        return set(self._core.method_names)
+
+    def metadata(self, name: str) -> MethodMetadata:
+        """What a method takes, gives and needs, without loading it.
+
+        Raises:
+            NotFoundError: There is no such method.
+        """
+        return MethodMetadata(self._core.meta(name))
+
+    def load_method(
+        self, name: str, *, session: Session | None = None, seed: int = 0, max_backward_jumps: int = 10_000_000
+    ) -> Method:
+        """Makes a method ready to run.
+
+        Args:
+            name: Which one.
+            session: The state it works on; ``None``: the program's default session, shared by all methods without one.
+            seed: Of the random operators.
+            max_backward_jumps: Most jumps back in one execution, so that a loop in a damaged file ends.
+
+        Raises:
+            NotFoundError: There is no such method, or a backend is missing.
+            OperatorMissingError: Names all operators without a kernel.
+            OutOfMemoryError: The planned memory is not to be had.
+        """
+        core = None if session is None else session._core
+        return Method(self._core.load_method(name, core, seed, max_backward_jumps))
+
+    def new_session(self) -> Session:
+        """State of its own, at initial values: one a thread or conversation."""
+        return Session(self._core.new_session())
+
+    def named_data(self) -> Mapping[str, int]:
+        """Keys of the program's named data, and their sizes in bytes."""
+        return dict(self._core.named_data)
+
+    def __repr__(self) -> str:
+        return f"Program({', '.join(sorted(self.method_names))})"
+
+
+class BackendRegistry:
+    """The backends of this process."""
+
+    @property
+    def registered_backend_names(self) -> list[str]:
+        """Names of all registered backends, sorted."""
+        return _core.backend_names()
+
+    def is_available(self, backend_name: str) -> bool:
+        """False when the backend is not registered or the device it needs is not there."""
+        return _core.is_backend_available(backend_name)
+
+
+class OperatorRegistry:
+    """The operators of this process."""
+
+    @property
+    def operator_names(self) -> set[str]:
+        """Names of all operators that have a kernel, such as ``aten::add.out``."""
+        return set(_core.operator_names())
+
+
+class Backend(Protocol):
+    """What a backend written in Python has; see :meth:`Runtime.register_backend`."""
+
+    def init(
+        self, context: _core.BackendInitContext, processed: bytes, compile_specs: list[_core.CompileSpec]
+    ) -> object:
+        """Makes a delegate from its payload; what it returns is handed to ``execute``."""
+        ...
+
+    def execute(self, context: _core.BackendExecutionContext, handle: Any, args: list[Any]) -> None:
+        """Runs a delegate: ``args`` are its inputs, then its outputs, numpy arrays over the method's own memory."""
+        ...
+
+
+class Runtime:
+    """The process's runtime. There is one: :meth:`get`."""
+
+    _instance: Runtime | None = None
+
+    @staticmethod
+    def get() -> Runtime:
+        """The runtime of this process."""
+        if Runtime._instance is None:
+            Runtime._instance = Runtime()
+        return Runtime._instance
+
+    def load_program(
+        self,
+        data: PathLike | bytes | bytearray | memoryview | BinaryIO,
+        *,
+        verification: Verification = Verification.InternalConsistency,
+        data_path: PathLike | Sequence[PathLike] | None = None,
+        mmap: bool = True,
+    ) -> Program:
+        """Loads a program and verifies all of it.
+
+        Args:
+            data: Path of a ``.pte`` file, its bytes (kept, not copied), or a file that is open for reading.
+            verification: Taken for the published API's sake; everything is verified, always.
+            data_path: ``.ptd`` file or files with external weights.
+            mmap: Map a file given by its path, so that pages are read when they are used. The file must then not be
+                changed while the program lives; ``False`` reads it into memory.
+
+        Raises:
+            InvalidProgramError: The bytes are not a well-formed program; says where.
+            AccessFailedError: The file cannot be read.
+            InvalidExternalDataError: The ``.ptd`` file does not fit.
+        """
+        if not isinstance(verification, Verification):
+            raise InvalidTypeError(f"verification is {verification!r}, must be a member of Verification")
+        if data_path is None:
+            data_files: list[str] = []
+        elif isinstance(data_path, (str, os.PathLike)):
+            data_files = [os.fspath(data_path)]
+        else:
+            data_files = [os.fspath(path) for path in data_path]
+        if isinstance(data, (str, os.PathLike)):
+            return Program(_core.Program.from_file(os.fspath(data), data_files, mmap))
+        if hasattr(data, "read"):
+            data = data.read()
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise InvalidTypeError(f"a program is a path, bytes or a binary file, not a {type(data).__name__}")
+        return Program(_core.Program.from_bytes(data, data_files))
+
+    @property
+    def backend_registry(self) -> BackendRegistry:
+        """The backends of this process."""
+        return BackendRegistry()
+
+    @property
+    def operator_registry(self) -> OperatorRegistry:
+        """The operators of this process."""
+        return OperatorRegistry()
+
+    def set_num_threads(self, count: int) -> None:
+        """Sets how many threads methods use, the calling one included; 0: all processors (at the start)."""
+        set_num_threads(count)
+
+    @property
+    def num_threads(self) -> int:
+        """How many threads methods use."""
+        return _core.num_threads()
+
+    def load_plugin(self, path: PathLike) -> str:
+        """Loads a shared library with kernels or backends (``runtime/plugin.h``), which stays until the process ends.
+
+        Returns:
+            The plug-in's name.
+
+        Raises:
+            AccessFailedError: The library cannot be opened.
+            NotSupportedError: It was built for another version; names both.
+            RegistrationError: It brings a backend whose name is taken.
+        """
+        return _core.load_plugin(os.fspath(path))
+
+    def register_backend(self, name: str, backend: type[Backend] | Backend) -> None:
+        """Registers a backend written in Python, for tests and prototypes; the same name again replaces it.
+
+        Args:
+            name: As its partitioner writes it into programs.
+            backend: A class, or an object, with ``init(context, processed, compile_specs)`` and
+                ``execute(context, handle, args)``; ``destroy(handle)`` and ``is_available()`` may be left out. An
+                exception that it raises comes out of the call that ran it.
+
+        Raises:
+            RegistrationError: A backend of that name is built in.
+        """
+        implementation = backend() if isinstance(backend, type) else backend
+        for required in ("init", "execute"):
+            if not callable(getattr(implementation, required, None)):
+                raise InvalidArgumentError(f"backend {name!r} has no method {required}()")
+        _core.register_backend(name, implementation)
+
+    def load_entry_points(self) -> list[str]:
+        """Loads the plug-ins of installed packages: entry points of the group ``executorch_py.backends``.
+
+        An entry point names a function without arguments that returns the path of a plug-in.
+
+        Returns:
+            The plug-ins' names.
+        """
+        from importlib.metadata import entry_points
+
+        return [self.load_plugin(entry.load()()) for entry in entry_points(group="executorch_py.backends")]
+
+
+def set_num_threads(count: int) -> None:
+    """Sets how many threads methods use, the calling one included; 0: all processors (at the start).
+
+    Raises:
+        InvalidArgumentError: ``count`` is negative.
+    """
+    if count < 0:
+        raise InvalidArgumentError(f"the number of threads is {count}, must be 0 (all processors) or more")
+    _core.set_num_threads(count)
+
+
+def set_log_level(level: int) -> None:
+    """Sets which messages of the C++ core reach ``logging`` (logger ``executorch_py``); at the start, warnings do."""
+    _logging.set_level(level)
