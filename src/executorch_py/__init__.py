@@ -38,6 +38,20 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "RegistrationError",
         "VerificationError",
     ),
+    "module": ("Module", "load"),
+    "runtime": (
+        "Backend",
+        "Method",
+        "MethodMetadata",
+        "Program",
+        "Runtime",
+        "ScalarType",
+        "Session",
+        "TensorInfo",
+        "Verification",
+        "set_log_level",
+        "set_num_threads",
+    ),
 }
 
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}

@@ -52,7 +52,9 @@ class BoundMethod:
             takes = f"{len(self._args.children)} positional arguments"
             takes += f" and the keywords {', '.join(map(str, names))}" if names else " and no keywords"
             given = f"{len(args)} and {', '.join(kwargs)}" if kwargs else f"{len(args)}"
-            raise InvalidArgumentError(f"method '{self.method.metadata.name()}' takes {takes}, as at export; got {given}")
+            raise InvalidArgumentError(
+                f"method '{self.method.metadata.name()}' takes {takes}, as at export; got {given}"
+            )
         leaves = self._args.flatten(args, "args")
         if self._kwargs is not None:
             leaves += self._kwargs.flatten(kwargs, "kwargs")

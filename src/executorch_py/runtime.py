@@ -1,8 +1,8 @@
 """Running programs: ``Runtime``, ``Program``, ``Method`` and ``load``. Works where torch is not installed.
 
-Tensors go in as torch tensors, numpy arrays or anything with the buffer protocol or DLPack, and come out as the caller gave
-them: torch in, torch out; numpy in, numpy out. Nothing is copied where nothing needs to be; an input with strides or in
-another memory layout is converted. Outputs own their memory. The GIL is held only while converting.
+Tensors go in as torch tensors, numpy arrays or anything with the buffer protocol or DLPack, and come out as the
+caller gave them: torch in, torch out; numpy in, numpy out. Nothing is copied where nothing needs to be; an input with
+strides or in another memory layout is converted. Outputs own their memory. The GIL is held only while converting.
 
 Example:
     >>> program = Runtime.get().load_program("model.pte")  # doctest: +SKIP
@@ -14,9 +14,9 @@ Example:
     >>> module = load("model.pte")  # doctest: +SKIP
     >>> y = module(x)  # doctest: +SKIP
 
-Threads: a Program may be used by any number of threads. A Method runs one call at a time; methods of one program run at the
-same time unless they share mutable state of one session, which is refused with InvalidStateError. Give each thread a method
-of its own, and a session of its own (:meth:`Program.new_session`) where the model has state.
+Threads: a Program may be used by any number of threads. A Method runs one call at a time; methods of one program run
+at the same time unless they share mutable state of one session, which is refused with InvalidStateError. Give each
+thread a method of its own, and a session of its own (:meth:`Program.new_session`) where the model has state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Protocol
 
 from executorch_py import _core, _logging
-from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = [
     "Backend",
@@ -252,13 +252,14 @@ class Method:
         """Runs the method.
 
         Args:
-            inputs: A list or tuple with a value for each input: tensors, numbers, strings, ``None``. Tensors are borrowed
+            inputs: A list or tuple with a value for each input: tensors, numbers, strings, ``None``. Tensors are
+            borrowed
                 for the call; one in another layout than the method's is converted.
             out: A list or tuple with, for each output, a tensor that gets the result, or ``None`` for a new one.
 
         Returns:
-            The outputs, which own their memory: torch tensors when an input is one (or, without tensor inputs, when torch
-            is imported), else numpy arrays. A tensor of ``out`` is returned itself.
+            The outputs, which own their memory: torch tensors when an input is one (or, without tensor inputs, when
+            torch is imported), else numpy arrays. A tensor of ``out`` is returned itself.
 
         Raises:
             InvalidArgumentError: Number, rank, sizes or value of inputs are wrong; the method stays usable.

@@ -1,7 +1,7 @@
 /// The DLPack ABI: how tensor libraries hand each other memory without linking each other.
 ///
-/// For: tensor_conversion.cpp, which reads and makes torch tensors with it. Only what is used is declared, in the layout
-/// of the standard, major version 1. Names of ours; the layout is the contract.
+/// For: tensor_conversion.cpp, which reads and makes torch tensors with it. Only what is used is declared, in the
+/// layout of the standard, major version 1. Names of ours; the layout is the contract.
 /// Source: DLPack 1.3, https://dmlc.github.io/dlpack/latest/c_api.html and the C exchange API in the same document.
 #pragma once
 

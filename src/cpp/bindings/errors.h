@@ -1,15 +1,15 @@
 /// The one place where an Error becomes a Python exception.
 ///
-/// For: every binding. Core code returns `Error` or `Result<T>`; a binding passes it to `check` or `unwrap`, which throw a
-/// CoreError, and pybind11 hands that to the translator in errors.cpp. The Python classes live in executorch_py/errors.py,
-/// which registers a factory when it is imported:
+/// For: every binding. Core code returns `Error` or `Result<T>`; a binding passes it to `check` or `unwrap`, which
+/// throw a CoreError, and pybind11 hands that to the translator in errors.cpp. The Python classes live in
+/// executorch_py/errors.py, which registers a factory when it is imported:
 ///
 ///     _core.set_exception_factory(make_exception)
 ///     make_exception(code: int, message: str, diagnostics: list[dict]) -> BaseException
 ///
 /// Without a factory (somebody imports _core alone) the exception is a RuntimeError with the same text.
-/// The message is what the caller gives, or else the last line that this thread sent to the log hook: the text that came
-/// with the error (base/log.h).
+/// The message is what the caller gives, or else the last line that this thread sent to the log hook: the text that
+/// came with the error (base/log.h).
 ///
 /// Place: bindings only; nothing below knows Python.
 #pragma once
@@ -73,7 +73,8 @@ T unwrap(Result<T>&& result) {
   return std::move(result.get());
 }
 
-/// Hands lines that wait for Python's logging over, if there are any. Needs the GIL; costs one load when there are none.
+/// Hands lines that wait for Python's logging over, if there are any. Needs the GIL; costs one load when there are
+/// none.
 void flush_log_if_waiting();
 
 /// Installs the log hook and the translator; defines `error_codes()`, `set_exception_factory(factory)`,

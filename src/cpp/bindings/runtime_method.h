@@ -26,8 +26,8 @@ class CallableMethod {
   /// inputs: a list or tuple with a value for each input. out: None, or a list or tuple with a tensor or None for each
   /// output; a tensor gets the result (without a copy where its layout is the method's) and is returned itself.
   /// Returns a list: torch tensors when an input is one (without tensor inputs: when torch is imported), else arrays.
-  /// Errors (CoreError): InvalidArgument and InvalidType, naming the input and both sides; InvalidState; Cancelled; those
-  /// of the method, with the instruction, module path and source line. KeyboardInterrupt after Ctrl-C.
+  /// Errors (CoreError): InvalidArgument and InvalidType, naming the input and both sides; InvalidState; Cancelled;
+  /// those of the method, with the instruction, module path and source line. KeyboardInterrupt after Ctrl-C.
   pybind11::list execute(pybind11::handle inputs, pybind11::handle out);
   void cancel() { method_->method().cancel(); }
   void reset_state();

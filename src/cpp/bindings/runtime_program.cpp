@@ -56,7 +56,8 @@ TensorDescription describe_tensor(const runtime::TensorInfo& info, std::string_v
 /// What a method is, without loading it. Keeps the program alive.
 class MethodDescription {
  public:
-  MethodDescription(std::shared_ptr<HostProgram> program, MethodMeta meta) : program_(std::move(program)), meta_(meta) {}
+  MethodDescription(std::shared_ptr<HostProgram> program, MethodMeta meta)
+      : program_(std::move(program)), meta_(meta) {}
 
   std::string name() const { return std::string(meta_.name()); }
   size_t num_inputs() const { return meta_.num_inputs(); }

@@ -127,8 +127,8 @@ std::string load_plugin(const std::string& path) {
   const Plugin* const plugin = entry(runtime::kPluginAbiVersion, &forward_log, &version);
   if (plugin == nullptr || version != runtime::kPluginAbiVersion) {
     dlclose(library);
-    throw CoreError(Error::NotSupported, "plug-in " + path + " is built for plug-in version " + std::to_string(version) +
-                                             ", this runtime has version " +
+    throw CoreError(Error::NotSupported, "plug-in " + path + " is built for plug-in version " +
+                                             std::to_string(version) + ", this runtime has version " +
                                              std::to_string(runtime::kPluginAbiVersion) +
                                              "; build it against this version's headers");
   }

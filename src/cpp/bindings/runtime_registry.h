@@ -1,5 +1,5 @@
-/// The process's runtime: the kernels and backends that programs may use, and the gate that keeps registering and loading
-/// apart.
+/// The process's runtime: the kernels and backends that programs may use, and the gate that keeps registering and
+/// loading apart.
 ///
 /// For: the bindings of programs and methods. Place: bindings only; C++ applications make registries of their own.
 #pragma once

@@ -63,7 +63,8 @@ bool find_dtype(uint8_t code, size_t bits, ScalarType* dtype) {
   return false;
 }
 
-/// A format of the buffer protocol (that of Python's `struct`) as a dtype; the size decides between platforms' integers.
+/// A format of the buffer protocol (that of Python's `struct`) as a dtype; the size decides between platforms'
+/// integers.
 bool parse_format(const char* format, size_t itemsize, ScalarType* dtype) {
   if (format == nullptr) {
     *dtype = ScalarType::Byte;

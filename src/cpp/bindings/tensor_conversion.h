@@ -1,16 +1,16 @@
 /// Tensors of Python callers, in and out, without linking libtorch.
 ///
-/// For: the bindings of Method. `BorrowedTensor` reads a caller's tensor as bytes and strides; `OutputBlock` is memory that
-/// becomes a torch tensor or a numpy array; `copy_strided` moves elements between layouts.
+/// For: the bindings of Method. `BorrowedTensor` reads a caller's tensor as bytes and strides; `OutputBlock` is
+/// memory that becomes a torch tensor or a numpy array; `copy_strided` moves elements between layouts.
 /// Not for: deciding what a method takes; runtime_method.cpp and Method::set_input do that.
 ///
 ///     BorrowedTensor input;
 ///     if (!input.borrow(object)) …                     // not a tensor of any kind
 ///     const TensorView& view = input.view();           // valid until release(); torch: 0.04 µs
 ///
-/// What is read: types with DLPack's C exchange API (torch.Tensor and nn.Parameter, also when they require gradients), the
-/// buffer protocol (numpy, memoryview, array.array), numpy arrays of ml_dtypes.bfloat16, and `__dlpack__`.
-/// All functions need the GIL, except copy_strided.
+/// What is read: types with DLPack's C exchange API (torch.Tensor and nn.Parameter, also when they require
+/// gradients), the buffer protocol (numpy, memoryview, array.array), numpy arrays of ml_dtypes.bfloat16, and
+/// `__dlpack__`. All functions need the GIL, except copy_strided.
 ///
 /// Place: Python objects → **here** → TensorImpl → Method.
 #pragma once
@@ -35,8 +35,8 @@ struct TensorView {
 
   int64_t numel() const;
   size_t nbytes() const { return static_cast<size_t>(numel()) * element_size(dtype); }
-  /// True when the elements lie without gaps in `dim_order`, at an address that their type allows. A dimension of size 1
-  /// may have any stride.
+  /// True when the elements lie without gaps in `dim_order`, at an address that their type allows. A dimension of
+  /// size 1 may have any stride.
   bool is_dense(Span<const uint8_t> dim_order) const;
   /// True when the bytes of both overlap, their whole extents taken.
   bool overlaps(const TensorView& other) const;
@@ -75,7 +75,8 @@ class BorrowedTensor {
   ~BorrowedTensor() { release(); }
 
   /// Reads `object`; false when it is not a tensor.
-  /// Errors (CoreError): NotSupported for memory not on the CPU, sparse or without data, and for dtypes that no program has.
+  /// Errors (CoreError): NotSupported for memory not on the CPU, sparse or without data, and for dtypes that no
+  /// program has.
   bool borrow(pybind11::handle object);
   void release();
 
