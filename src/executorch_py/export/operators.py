@@ -51,6 +51,31 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.median.dim,
 )
 
+#: Of these, what the official runtime has a kernel for; the rest is decomposed for files that it is to load.
+PUBLISHED_WHOLE: tuple[OpOverload, ...] = (
+    aten.linear.default,
+    aten.pixel_shuffle.default,
+    aten.pixel_unshuffle.default,
+    aten.upsample_nearest2d.vec,
+    aten.upsample_bilinear2d.vec,
+    aten.index_select.default,
+    aten.masked_fill.Scalar,
+    aten.stack.default,
+    aten.glu.default,
+    aten.roll.default,
+    aten.repeat_interleave.Tensor,
+    aten.logit.default,
+    aten.floor_divide.default,
+    aten.var_mean.correction,
+    aten.zeros.default,
+    aten.ones.default,
+    aten.split.Tensor,
+    aten.unbind.int,
+    aten.unfold.default,
+    aten.tril.default,
+    aten.rsub.Scalar,
+)
+
 #: Core ATen operators that torch's table would decompose further although kernels exist for them.
 CORE_KEPT: tuple[OpOverload, ...] = (
     aten.avg_pool1d.default,

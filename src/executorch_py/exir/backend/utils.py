@@ -1,0 +1,52 @@
+"""Helpers for partitioners, under their published names."""
+
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+_CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+def tag_constant_data(edge_program: ExportedProgram) -> None:
+    """Tags each constant all of whose users carry one tag: the backend then owns it.
+
+    Mutable buffers are left alone (``tag_mutated_buffer``).
+    """
+    written = _written_buffers(edge_program)
+    for node, spec in _state_inputs(edge_program):
+        if spec.target not in written:
+            _tag_like_users(node)
+
+
+def tag_mutated_buffer(edge_program: ExportedProgram) -> None:
+    """Tags each mutable buffer that only nodes of one tag read and write: the backend then keeps that state."""
+    written = _written_buffers(edge_program)
+    for node, spec in _state_inputs(edge_program):
+        if spec.target in written:
+            _tag_like_users(node)
+
+
+def _state_inputs(program: ExportedProgram) -> list[tuple[fx.Node, object]]:
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    return [
+        (node, spec)
+        for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True)
+        if spec.kind in _CONSTANT_KINDS
+    ]
+
+
+def _written_buffers(program: ExportedProgram) -> set[str]:
+    return {
+        spec.target for spec in program.graph_signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION
+    }
+
+
+def _tag_like_users(node: fx.Node) -> None:
+    tags = {user.meta.get("delegation_tag") for user in node.users}
+    if len(tags) == 1 and (tag := tags.pop()) is not None:
+        node.meta["delegation_tag"] = tag
+
+
+def is_param_node(exported_program: ExportedProgram, node: fx.Node) -> bool:
+    """Whether ``node`` is a parameter, buffer or constant of the module."""
+    return any(found is node for found, _ in _state_inputs(exported_program))

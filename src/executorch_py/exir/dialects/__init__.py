@@ -1,0 +1,1 @@
+"""Names of the Edge dialect's operators."""

@@ -1,0 +1,74 @@
+"""LoweredBackendModule: a part of a graph that a backend has compiled, and the operator that calls it."""
+
+from typing import Any
+
+import torch
+from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
+from torch.export import ExportedProgram
+
+from .backend.compile_spec_schema import CompileSpec
+
+
+class LoweredBackendModule(torch.nn.Module):
+    """What stands in a graph where a backend took nodes over.
+
+    Calling it in eager mode runs the original part, so a lowered program can still be checked in Python.
+
+    Attributes:
+        named_data: Data that the payload refers to by key, shared by delegates.
+        meta: ``debug_handle_map`` of the backend, if it gave one.
+    """
+
+    def __init__(
+        self,
+        edge_program: ExportedProgram,
+        backend_id: str,
+        processed_bytes: bytes,
+        compile_specs: list[CompileSpec],
+        named_data: dict[str, bytes] | None = None,
+        debug_handle_map: Any = None,
+    ) -> None:
+        super().__init__()
+        self._original_exported_program = edge_program
+        self._backend_id = backend_id
+        self._processed_bytes = processed_bytes
+        self._compile_specs = compile_specs
+        self.named_data = dict(named_data or {})
+        self.meta = {"debug_handle_map": debug_handle_map}
+
+    @property
+    def backend_id(self) -> str:
+        """Which backend runs the payload."""
+        return self._backend_id
+
+    @property
+    def processed_bytes(self) -> bytes:
+        """The payload."""
+        return self._processed_bytes
+
+    @property
+    def compile_specs(self) -> list[CompileSpec]:
+        """What the partitioner told the backend."""
+        return self._compile_specs
+
+    @property
+    def original_module(self) -> ExportedProgram:
+        """The part as the backend got it."""
+        return self._original_exported_program
+
+    def fill(self, processed_bytes: bytes, named_data: dict[str, bytes], debug_handle_map: Any) -> None:
+        """Sets what the backend's preprocess made of the part."""
+        self._processed_bytes = processed_bytes
+        self.named_data = named_data
+        self.meta["debug_handle_map"] = debug_handle_map
+
+    def forward(self, *args: Any) -> Any:
+        """Runs the original part."""
+        return executorch_call_delegate(self, *args)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LoweredBackendModule":
+        """Compiled parts are immutable; copies of a graph share them."""
+        return self
+
+
+__all__ = ["LoweredBackendModule", "executorch_call_delegate"]

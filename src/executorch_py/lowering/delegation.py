@@ -1,0 +1,169 @@
+"""Delegation: what a partitioner tagged becomes calls of compiled parts.
+
+A backend whose ``preprocess`` is Python gets its parts cut out of the fx graph here (cut.py), as programs of their own. A
+backend whose preprocess is C++ keeps its tags; the compiler cuts them out of the IR. Which of the two a backend is, its
+registration says: a BackendDetails class, or an entry in the generated table of C++ compilers.
+"""
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from executorch_py import _core
+from executorch_py.errors import InvalidArgumentError, NotFoundError, PartitionError
+from executorch_py.exir.backend.backend_details import (
+    find_python_backend,
+    named_data_of,
+    require_python_backend,
+)
+from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from executorch_py.exir.lowered_backend_module import LoweredBackendModule
+
+from .cut import convex_groups, copied, extract, replace
+
+_TAG = "delegation_tag"
+
+#: Backend id -> method -> its parts, which wait for their payloads.
+_Parts = dict[str, dict[str, list[LoweredBackendModule]]]
+
+
+@dataclass
+class Delegated:
+    """A program after partitioning.
+
+    Attributes:
+        program: Parts of Python backends are calls; nodes for C++ backends carry tags.
+        tags: Tag -> who compiles its nodes; only tags of C++ backends.
+    """
+
+    program: ExportedProgram
+    tags: dict[str, DelegationSpec] = field(default_factory=dict)
+
+
+@functools.singledispatch
+def to_backend(first: Any, *args: Any) -> Any:
+    """Lowers to a backend, under the published name.
+
+    ``to_backend(edge_program, partitioner)`` returns an ExportedProgram whose tagged parts are compiled;
+    ``to_backend(backend_id, edge_program, compile_specs)`` compiles the whole program into a LoweredBackendModule.
+
+    Raises:
+        PartitionError: Tags and specs do not fit together.
+        NotFoundError: Nobody compiles for a backend id.
+    """
+    raise InvalidArgumentError(f"to_backend takes an ExportedProgram or a backend id, not a {type(first).__name__}")
+
+
+@to_backend.register(ExportedProgram)
+def _(edge_program: ExportedProgram, partitioner: Partitioner) -> ExportedProgram:
+    return delegate({"forward": Delegated(edge_program)}, partitioner)["forward"].program
+
+
+@to_backend.register(str)
+def _(backend_id: str, edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> LoweredBackendModule:
+    result = require_python_backend(backend_id).preprocess(copied(edge_program), compile_specs)
+    return LoweredBackendModule(
+        edge_program,
+        backend_id,
+        result.processed_bytes,
+        compile_specs,
+        named_data_of(result),
+        result.debug_handle_map,
+    )
+
+
+def delegate(methods: dict[str, Delegated], partitioner: Partitioner) -> dict[str, Delegated]:
+    """Applies one partitioner to the methods of a program; the inputs are not changed."""
+    done: dict[str, Delegated] = {}
+    parts: _Parts = {}
+    for name, method in methods.items():
+        program, tags = _tagged(name, method, partitioner)
+        python_tags = {tag: spec for tag, spec in tags.items() if find_python_backend(spec.backend_id) is not None}
+        core_tags = {tag: spec for tag, spec in tags.items() if tag not in python_tags}
+        for spec in core_tags.values():
+            _require_core_backend(spec.backend_id)
+        for tag, spec in python_tags.items():
+            program = _cut_tag(program, name, tag, spec, parts)
+        done[name] = Delegated(program, {**method.tags, **core_tags})
+    _compile(parts)
+    return done
+
+
+def _tagged(name: str, method: Delegated, partitioner: Partitioner) -> tuple[ExportedProgram, dict[str, DelegationSpec]]:
+    """Runs the partitioner on a copy; returns it with tags that are unique in the program, first come first served."""
+    program = copied(method.program)
+    before = {node: node.meta[_TAG] for node in program.graph.nodes if node.meta.get(_TAG) is not None}
+    result = partitioner(program)
+    if not isinstance(result, PartitionResult):
+        raise PartitionError(f"{type(partitioner).__name__} returned a {type(result).__name__}, not a PartitionResult")
+    program = result.tagged_exported_program
+    unique: dict[str, str] = {}
+    for node in program.graph.nodes:
+        tag = node.meta.get(_TAG)
+        if node in before:
+            node.meta[_TAG] = before[node]
+        elif tag is not None:
+            if tag not in result.partition_tags:
+                raise PartitionError(
+                    f"node '{node.name}' of method '{name}' carries the tag '{tag}', which {type(partitioner).__name__} "
+                    f"does not list (it lists {', '.join(sorted(result.partition_tags)) or 'none'})"
+                )
+            spec = result.partition_tags[tag]
+            node.meta[_TAG] = unique.setdefault(tag, f"{spec.backend_id}/{name}/{len(method.tags)}/{tag}")
+    return program, {unique[tag]: spec for tag, spec in result.partition_tags.items() if tag in unique}
+
+
+def _cut_tag(
+    program: ExportedProgram,
+    method: str,
+    tag: str,
+    spec: DelegationSpec,
+    parts: _Parts,
+) -> ExportedProgram:
+    """Cuts the nodes of one tag; the calls get their payloads when all parts are known (_compile)."""
+    while True:
+        members = {n for n in program.graph.nodes if n.op == "call_function" and n.meta.get(_TAG) == tag}
+        _take_along(members)
+        if not members:
+            return program
+        group = convex_groups(program.graph, members)[0]
+        part = extract(program, group, tag)
+        lowered = LoweredBackendModule(part.program, spec.backend_id, b"", spec.compile_specs)
+        parts.setdefault(spec.backend_id, {}).setdefault(method, []).append(lowered)
+        program = replace(program, part, lowered)
+
+
+def _take_along(members: set[Any]) -> None:
+    """An element of a several-result node goes where its node goes."""
+    for node in list(members):
+        for user in node.users:
+            if getattr(user.target, "__name__", "") == "getitem":
+                members.add(user)
+    for node in list(members):
+        if getattr(node.target, "__name__", "") == "getitem" and node.args[0] not in members:
+            members.discard(node)
+
+
+def _compile(parts: _Parts) -> None:
+    """Gives each backend all its parts at once, and each part its payload."""
+    for backend_id, by_method in parts.items():
+        results = require_python_backend(backend_id).preprocess_multimethod(
+            {method: [copied(part.original_module) for part in found] for method, found in by_method.items()},
+            {method: [part.compile_specs for part in found] for method, found in by_method.items()},
+        )
+        for method, found in by_method.items():
+            for part, result in zip(found, results[method], strict=True):
+                part.fill(bytes(result.processed_bytes), named_data_of(result), result.debug_handle_map)
+
+
+def _require_core_backend(backend_id: str) -> None:
+    known = getattr(_core, "compiler_backends", lambda: [])()
+    if backend_id not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise NotFoundError(
+            f"nobody compiles for the backend '{backend_id}': no BackendDetails class has that name, and the C++ backends "
+            f"of this build are: {names}"
+        )

@@ -1,0 +1,230 @@
+"""to_edge, to_edge_transform_and_lower and EdgeProgramManager, with the published names and semantics.
+
+    >>> edge = to_edge(torch.export.export(model, inputs))  # doctest: +SKIP
+    >>> edge = edge.transform([MyPass()]).to_backend(MyPartitioner())  # doctest: +SKIP
+    >>> edge.to_executorch().save("model.pte")  # doctest: +SKIP
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+
+from executorch_py.errors import InvalidArgumentError, NotFoundError
+from executorch_py.export.decompose import decompose
+from executorch_py.export.dialect import check_edge
+from executorch_py.export.functionalize import functionalize
+from executorch_py.export.operators import KEPT_WHOLE
+from executorch_py.exir.backend.partitioner import Partitioner
+
+from .config import EdgeCompileConfig, ExecutorchBackendConfig
+from .delegation import Delegated, delegate
+from .passes import Passes, passes_for, run_passes
+from .program import ExecutorchProgramManager, compile_methods
+
+#: One program (method "forward"), or several by method name.
+Programs = ExportedProgram | Mapping[str, ExportedProgram]
+Partitioners = Partitioner | Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]]
+
+
+def to_edge(
+    programs: Programs,
+    constant_methods: Mapping[str, Any] | None = None,
+    compile_config: EdgeCompileConfig | None = None,
+) -> "EdgeProgramManager":
+    """Brings exported programs into the Edge dialect.
+
+    Args:
+        programs: One program (method ``forward``), or several by method name.
+        constant_methods: Method name -> what it returns: a number, bool, string, tensor, or list of these.
+        compile_config: Options.
+
+    Raises:
+        NotSupportedError: An operator has no form in Edge; names it, its source line and what to do.
+    """
+    return _to_edge(programs, constant_methods, compile_config or EdgeCompileConfig(), {})
+
+
+def to_edge_transform_and_lower(
+    programs: Programs,
+    transform_passes: Passes | None = None,
+    partitioner: Partitioners | None = None,
+    constant_methods: Mapping[str, Any] | None = None,
+    compile_config: EdgeCompileConfig | None = None,
+) -> "EdgeProgramManager":
+    """``to_edge``, users' passes and delegation in one step; operators that a partitioner wants whole stay whole.
+
+    Args:
+        programs: One program (method ``forward``), or several by method name.
+        transform_passes: Passes that run on the Edge programs before partitioning.
+        partitioner: One, several (first come first served), or several for each method by name.
+        constant_methods: As in ``to_edge``.
+        compile_config: Options.
+    """
+    named = _named(programs)
+    wanted = _partitioners_by_method(partitioner, named)
+    edge = _to_edge(named, constant_methods, compile_config or EdgeCompileConfig(), wanted)
+    if transform_passes is not None:
+        edge = edge.transform(transform_passes)
+    return edge.to_backend(wanted) if any(wanted.values()) else edge
+
+
+class EdgeProgramManager:
+    """Edge programs by method name, immutable: each step returns a new manager."""
+
+    def __init__(
+        self,
+        edge_programs: Programs,
+        constant_methods: Mapping[str, Any] | None = None,
+        compile_config: EdgeCompileConfig | None = None,
+    ) -> None:
+        self.compile_config = compile_config or EdgeCompileConfig()
+        self._constant_methods = dict(constant_methods or {})
+        self._delegated = {name: Delegated(program) for name, program in _named(edge_programs).items()}
+
+    @property
+    def methods(self) -> set[str]:
+        """Names of the methods."""
+        return set(self._delegated)
+
+    @property
+    def config_methods(self) -> set[str]:
+        """Names of the constant methods."""
+        return set(self._constant_methods)
+
+    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """The Edge program of one method.
+
+        Raises:
+            NotFoundError: There is no such method.
+        """
+        return self._method(method_name).program
+
+    def transform(self, passes: Passes, compile_config: EdgeCompileConfig | None = None) -> "EdgeProgramManager":
+        """Runs users' passes: one, several, or several for each method by name."""
+        changed = {
+            name: Delegated(run_passes(method.program, passes_for(passes, name)), method.tags)
+            for name, method in self._delegated.items()
+        }
+        return self._with(changed, compile_config)
+
+    def to_backend(self, partitioner: Partitioners) -> "EdgeProgramManager":
+        """Lets partitioners tag nodes and backends compile them: one, several, or several for each method by name.
+
+        Raises:
+            PartitionError: A partitioner's tags and specs do not fit together.
+            NotFoundError: Nobody compiles for a backend that a partitioner names.
+        """
+        done = dict(self._delegated)
+        for one, methods in _stages(_partitioners_by_method(partitioner, done)):
+            done.update(delegate({name: done[name] for name in methods}, one))
+        return self._with(done, None)
+
+    def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
+        """Compiles the methods into a program.
+
+        Raises:
+            NotSupportedError: A construct has no form in the file; names it and its source line.
+            OperatorMissingError: No kernel exists for an operator.
+        """
+        config = config or ExecutorchBackendConfig()
+        programs = {
+            name: Delegated(run_passes(method.program, passes_for(config.passes, name)), method.tags)
+            for name, method in self._delegated.items()
+        }
+        return compile_methods(programs, self._constant_methods, config)
+
+    def _method(self, name: str) -> Delegated:
+        method = self._delegated.get(name)
+        if method is None:
+            raise NotFoundError(f"there is no method '{name}'; there are {', '.join(sorted(self._delegated))}")
+        return method
+
+    def _with(self, methods: dict[str, Delegated], config: EdgeCompileConfig | None) -> "EdgeProgramManager":
+        other = EdgeProgramManager({}, self._constant_methods, config or self.compile_config)
+        other._delegated = methods
+        return other
+
+
+def _named(programs: Programs) -> dict[str, ExportedProgram]:
+    named = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
+    for name, program in named.items():
+        if not isinstance(program, ExportedProgram):
+            hint = "; call torch.export.export(model, inputs) first" if isinstance(program, torch.nn.Module) else ""
+            raise InvalidArgumentError(f"method '{name}' is a {type(program).__name__}, not an ExportedProgram{hint}")
+    return named
+
+
+def _to_edge(
+    programs: Programs,
+    constant_methods: Mapping[str, Any] | None,
+    config: EdgeCompileConfig,
+    partitioners: Mapping[str, Sequence[Partitioner]],
+) -> EdgeProgramManager:
+    edge: dict[str, ExportedProgram] = {}
+    for name, program in _named(programs).items():
+        functional = functionalize(program)
+        wanted, accepts = _wanted_whole(functional, partitioners.get(name, ()), config)
+        edge[name] = decompose(functional, frozenset((*KEPT_WHOLE, *wanted)), accepts)
+        if config._check_ir_validity:
+            check_edge(name, edge[name], {*wanted, *config._core_aten_ops_exception_list})
+    return EdgeProgramManager(edge, constant_methods, config)
+
+
+def _wanted_whole(
+    program: ExportedProgram, partitioners: Sequence[Partitioner], config: EdgeCompileConfig
+) -> tuple[set[OpOverload], Callable[[fx.Node], bool]]:
+    """Operators that stay whole beside Edge's own, and the filter for their nodes."""
+    always = set(config.preserve_ops)
+    filters: dict[OpOverload, list[Callable[[fx.Node], bool] | None]] = {}
+    for one in partitioners:
+        ops, accepts = one.ops_to_not_decompose(program)
+        for op in ops:
+            filters.setdefault(op, []).append(accepts)
+
+    def keep(node: fx.Node) -> bool:
+        if node.target in always:
+            return True
+        return any(accepts is None or accepts(node) for accepts in filters.get(node.target, ()))
+
+    return always | set(filters), keep
+
+
+def _partitioners_by_method(
+    partitioner: Partitioners | None, methods: Mapping[str, Any]
+) -> dict[str, list[Partitioner]]:
+    if partitioner is None:
+        return {name: [] for name in methods}
+    if isinstance(partitioner, Mapping):
+        unknown = sorted(set(partitioner) - set(methods))
+        if unknown:
+            raise NotFoundError(f"partitioners are given for the methods {', '.join(unknown)}, which do not exist")
+        return {name: _listed(partitioner.get(name)) for name in methods}
+    return {name: _listed(partitioner) for name in methods}
+
+
+def _listed(partitioner: Any) -> list[Partitioner]:
+    if partitioner is None:
+        return []
+    several = list(partitioner) if isinstance(partitioner, (list, tuple)) else [partitioner]
+    for one in several:
+        if not isinstance(one, Partitioner):
+            raise InvalidArgumentError(f"a {type(one).__name__} is no Partitioner")
+    return several
+
+
+def _stages(by_method: Mapping[str, Sequence[Partitioner]]) -> list[tuple[Partitioner, list[str]]]:
+    """Partitioners in their order, each with the methods it works on (all at once, so that it can share work)."""
+    stages: list[tuple[Partitioner, list[str]]] = []
+    for name, partitioners in by_method.items():
+        for one in partitioners:
+            for known, methods in stages:
+                if known is one:
+                    methods.append(name)
+                    break
+            else:
+                stages.append((one, [name]))
+    return stages

@@ -1,0 +1,80 @@
+"""Users' passes on fx programs: what ``transform`` and ``transform_passes`` take.
+
+A pass is a callable that takes a GraphModule and returns a PassResult (or None when it changed the module in place). The
+program around the new graph is made again, so that its signature names the nodes that exist now.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, OutputSpec
+
+from executorch_py.errors import InvalidArgumentError
+from executorch_py.export.rewriting import argument_of
+
+from .cut import copied, rebuilt
+
+#: One pass, several, or several for each method by name.
+Passes = Callable[..., Any] | Sequence[Callable[..., Any]] | Mapping[str, Sequence[Callable[..., Any]]]
+
+
+def passes_for(passes: Passes | None, method: str) -> list[Callable[..., Any]]:
+    """The passes that are to run on one method."""
+    if passes is None:
+        return []
+    if isinstance(passes, Mapping):
+        return passes_for(passes.get(method), method)
+    if callable(passes):
+        return [passes]
+    if hasattr(passes, "passes"):  # a PassManager of torch
+        return list(passes.passes)
+    return list(passes)
+
+
+def run_passes(program: ExportedProgram, passes: Sequence[Callable[..., Any]]) -> ExportedProgram:
+    """``program`` after the passes; the given one is not changed.
+
+    Raises:
+        InvalidArgumentError: A pass returned something else than a PassResult or None, or changed the interface.
+    """
+    if not passes:
+        return program
+    program = copied(program)
+    for one in passes:
+        module = _result_of(one, program.graph_module)
+        program = _around(program, module, getattr(one, "__name__", type(one).__name__))
+    return program
+
+
+def _result_of(one: Callable[..., Any], module: fx.GraphModule) -> fx.GraphModule:
+    result = one(module)
+    if result is None:
+        return module
+    changed = getattr(result, "graph_module", result)
+    if not isinstance(changed, torch.fx.GraphModule):
+        name = getattr(one, "__name__", type(one).__name__)
+        raise InvalidArgumentError(f"the pass {name} returned a {type(result).__name__}; it must return a PassResult or None")
+    return changed
+
+
+def _around(program: ExportedProgram, module: fx.GraphModule, name: str) -> ExportedProgram:
+    signature = program.graph_signature
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    outputs = next(reversed(module.graph.nodes)).args[0]
+    if len(placeholders) != len(signature.input_specs) or len(outputs) != len(signature.output_specs):
+        raise InvalidArgumentError(
+            f"the pass {name} changed the number of inputs ({len(signature.input_specs)} -> {len(placeholders)}) or outputs "
+            f"({len(signature.output_specs)} -> {len(outputs)}) of the graph; a method's interface cannot change"
+        )
+    inputs = []
+    for node, spec in zip(placeholders, signature.input_specs, strict=True):
+        argument = spec.arg if getattr(spec.arg, "name", None) == node.name else argument_of(node)
+        inputs.append(type(spec)(spec.kind, argument, spec.target, spec.persistent))
+    specs = [
+        OutputSpec(spec.kind, argument_of(value), spec.target)
+        for spec, value in zip(signature.output_specs, outputs, strict=True)
+    ]
+    return rebuilt(program, ExportGraphSignature(inputs, specs), module)

@@ -1,0 +1,212 @@
+"""ExecutorchProgramManager: a compiled program, as bytes, files and debug information."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch.export import ExportedProgram
+
+from executorch_py import _core
+from executorch_py.errors import AccessFailedError, InvalidArgumentError, InvalidStateError
+from executorch_py.export.decompose import decompose
+from executorch_py.export.importer import import_programs
+from executorch_py.export.operators import PUBLISHED_WHOLE
+
+from .config import ExecutorchBackendConfig
+from .delegation import Delegated
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """What the compiler returned.
+
+    Attributes:
+        pte: The program file.
+        ptd: External constants, by name of their file.
+        instruction_handles: Method -> debug handles of each instruction, in order.
+        text: The IR after the last pass, for reading.
+    """
+
+    pte: bytes
+    ptd: dict[str, bytes]
+    instruction_handles: dict[str, list[list[int]]]
+    text: str
+
+
+@dataclass
+class ETRecord:
+    """What developer tools need beside the file: the programs it came from, and what each instruction stands for.
+
+    Attributes:
+        edge_dialect_program: Method -> Edge program.
+        debug_handle_map: Method -> instruction index -> debug handles of fx nodes.
+        delegate_map: Method -> delegate index -> the backend's own debug handle map.
+    """
+
+    edge_dialect_program: dict[str, ExportedProgram]
+    debug_handle_map: dict[str, dict[int, list[int]]]
+    delegate_map: dict[str, dict[int, Any]] = field(default_factory=dict)
+
+
+class ExecutorchProgramManager:
+    """A compiled program. Made by ``EdgeProgramManager.to_executorch``."""
+
+    def __init__(
+        self,
+        compiled: CompiledProgram,
+        programs: Mapping[str, ExportedProgram],
+        handles: Mapping[int, tuple[str, str, int]],
+        constant_methods: Mapping[str, Any],
+        config: ExecutorchBackendConfig,
+    ) -> None:
+        self._compiled = compiled
+        self._programs = dict(programs)
+        self._handles = dict(handles)
+        self._constant_methods = dict(constant_methods)
+        self.backend_config = config
+
+    @property
+    def methods(self) -> set[str]:
+        """Names of the methods."""
+        return set(self._programs)
+
+    @property
+    def config_methods(self) -> set[str]:
+        """Names of the constant methods."""
+        return set(self._constant_methods)
+
+    @property
+    def buffer(self) -> bytes:
+        """The bytes of the ``.pte`` file."""
+        return self._compiled.pte
+
+    @property
+    def debug_handle_map(self) -> dict[str, dict[int, list[int]]]:
+        """Method -> instruction index -> debug handles of the fx nodes that the instruction stands for."""
+        return {
+            method: {
+                index: sorted({self._handles[handle][2] for handle in handles if handle in self._handles})
+                for index, handles in enumerate(instructions)
+            }
+            for method, instructions in self._compiled.instruction_handles.items()
+        }
+
+    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """The fx program that a method was compiled from."""
+        if method_name not in self._programs:
+            raise InvalidArgumentError(f"there is no method '{method_name}'; there are {', '.join(sorted(self._programs))}")
+        return self._programs[method_name]
+
+    def dump(self) -> str:
+        """The IR after the last pass, as text."""
+        return self._compiled.text
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the ``.pte`` file, whole or not at all: to a temporary name in the same folder, then renamed.
+
+        Raises:
+            AccessFailedError: The folder cannot be written.
+            InvalidArgumentError: The name does not end in ``.pte``.
+        """
+        path = Path(path)
+        if path.suffix != ".pte":
+            raise InvalidArgumentError(f"'{path}' does not end in .pte")
+        _write_whole(path, self.buffer)
+
+    def write_to_file(self, open_file: BinaryIO) -> None:
+        """Writes the ``.pte`` bytes to a file that is open for writing bytes."""
+        open_file.write(self.buffer)
+
+    def write_tensor_data_to_file(self, outdir: str | os.PathLike[str]) -> None:
+        """Writes each ``.ptd`` file of external constants into a folder.
+
+        Raises:
+            InvalidStateError: No constant is external; set ``ExecutorchBackendConfig(external_constants=True)``.
+        """
+        if not self._compiled.ptd:
+            raise InvalidStateError(
+                "the program has no external constants; lower it with ExecutorchBackendConfig(external_constants=True)"
+            )
+        for name, data in sorted(self._compiled.ptd.items()):
+            _write_whole(Path(outdir) / f"{name}.ptd", data)
+
+    def get_etrecord(self) -> ETRecord:
+        """What developer tools need beside the file."""
+        return ETRecord(dict(self._programs), self.debug_handle_map)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = file.name
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+        raise AccessFailedError(f"'{path}' cannot be written: {error.strerror or error}") from error
+
+
+def compile_methods(
+    methods: Mapping[str, Delegated], constant_methods: Mapping[str, Any], config: ExecutorchBackendConfig
+) -> ExecutorchProgramManager:
+    """Imports Edge programs into the IR and compiles them (driver::compile)."""
+    programs = {name: method.program for name, method in methods.items()}
+    if config.compatible:
+        programs = {name: decompose(program, frozenset(PUBLISHED_WHOLE)) for name, program in programs.items()}
+    imported = import_programs(programs, constant_methods, _external_rule(config))
+    compiled = _core.compile(imported.program, _options(methods, config))
+    return ExecutorchProgramManager(
+        CompiledProgram(**compiled),
+        programs,
+        imported.handles,
+        constant_methods,
+        config,
+    )
+
+
+def _external_rule(config: ExecutorchBackendConfig) -> Any:
+    """Symbol and tensor -> key of the external file; a plain True puts all of them into one file."""
+    rule = config.external_constants
+    if rule is False:
+        return None
+    if rule is True:
+        return lambda symbol, tensor: symbol if isinstance(tensor, torch.Tensor) else ""
+    return rule
+
+
+def _options(methods: Mapping[str, Delegated], config: ExecutorchBackendConfig) -> dict[str, Any]:
+    """The options of driver::compile, by name."""
+    planning = {name: config.planning_for(name) for name in methods}
+    return {
+        "compatible": config.compatible,
+        "disabled_passes": list(config.disabled_passes),
+        "segment_alignment": config.segment_alignment,
+        "inline_delegates": not config.extract_delegate_segments,
+        "debug_info": config.debug_info,
+        "planning": {
+            name: {
+                "algorithm": plan.memory_planning_algo,
+                "alloc_graph_input": plan.alloc_graph_input,
+                "alloc_graph_output": plan.alloc_graph_output,
+                "alignment": plan.alignment,
+                "capacities": dict(plan.memory_capacities),
+            }
+            for name, plan in planning.items()
+        },
+        "delegation": {
+            tag: (spec.backend_id, [(item.key, bytes(item.value)) for item in spec.compile_specs])
+            for method in methods.values()
+            for tag, spec in method.tags.items()
+        },
+    }
