@@ -16,6 +16,9 @@ __version__ = "0.1.0"
 
 # module -> its public names, as the package gives them
 _EXPORTS: dict[str, tuple[str, ...]] = {
+    "lowering.config": ("EdgeCompileConfig", "ExecutorchBackendConfig", "MemoryPlanningPass"),
+    "lowering.edge": ("EdgeProgramManager", "to_edge", "to_edge_transform_and_lower"),
+    "lowering.program": ("ETRecord", "ExecutorchProgramManager"),
     "errors": (
         "AccessFailedError",
         "CancelledError",
