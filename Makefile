@@ -48,9 +48,9 @@ quick: build
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
 	@$(TIMED) "Python tests" -- $(PYTEST) -m "not slow and not interop and not mcu" tests
 
-bench: build
-	@$(SETUP) debian bench
-	@$(PY) -m benchmarks
+bench: build interop-setup
+	@$(PY) -m benchmarks.lowering
+	@$(PY) -m benchmarks.overhead --peer .venv-interop/bin/python
 
 lint: setup
 	@$(SETUP) venv $(VENV) lint

@@ -182,12 +182,21 @@ class PrivateApt:
             run(["apt-get", *self._options, "source", "--tar-only", "--download-only", row.package], cwd=folder)
         else:
             run(["apt-get", *self._options, "download", row.package], cwd=folder)
-        files = [path for path in folder.iterdir() if path.is_file()]
-        for path in files:
-            if hashlib.sha256(path.read_bytes()).hexdigest() == row.sha256:
-                return path
-        found = ", ".join(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files) or "nothing"
-        raise ProvisionError(f"{row.package}: expected sha256 {row.sha256}, got {found}. Nothing was unpacked")
+        return checked([path for path in folder.iterdir() if path.is_file()], row)
+
+
+def checked(files: Sequence[Path], row: Row) -> Path:
+    """The one of the files that has the pinned checksum.
+
+    Raises:
+        ProvisionError: none has.
+    """
+    found = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    for path, digest in found.items():
+        if digest == row.sha256:
+            return path
+    got = ", ".join(f"{path.name} {digest}" for path, digest in found.items()) or "nothing"
+    raise ProvisionError(f"{row.package}: expected sha256 {row.sha256}, got {got}. Nothing was unpacked")
 
 
 def source_folder(name: str, arch: str) -> Path:

@@ -1,8 +1,11 @@
-"""What the structure tests share: the files of the repository as git has them."""
+"""What the structure tests share: the files of the repository as git has them, and the scripts of tools/ as modules."""
 
 import functools
+import importlib.util
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,3 +27,12 @@ def text_of(path: Path) -> str | None:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         return None
+
+
+def load_tool(name: str) -> ModuleType:
+    """A script of tools/, imported without running it."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

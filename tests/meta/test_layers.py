@@ -1,22 +1,12 @@
 """The arrows between the layers, C++ and Python, and the places that may know a name."""
 
 import ast
-import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def load_tool(name: str):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
+from repository import ROOT, load_tool
 
 layers = load_tool("check_layers")
 
