@@ -7,6 +7,7 @@
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
 #   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU
 #   make sanitize  C++ tests under sanitizers        make fuzz      libFuzzer targets
+#                  (SANITIZE=thread: the other kind)
 #   make wheel     build the wheel and try it in a clean environment
 
 PYTHON  ?= $(shell command -v python3.11 || command -v python3)
@@ -19,13 +20,15 @@ SETUP   := $(PYTHON) tools/provision_system.py
 CMAKE   := $(BIN)/cmake
 PYTEST  := $(PY) -m pytest -q
 TIMED   := $(PYTHON) tools/timed.py
+SANITIZE  ?= address,undefined
+SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: demo test quick bench lint format fuzz size mcu interop sanitize wheel setup build clean help
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^#  \{0,1\}//p' Makefile | sed '/^$$/q'
+	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
 
 # What every target stands on: a compiler, the Python environment, the C++ build with its Python tree.
 setup:
@@ -81,10 +84,10 @@ size: setup
 	@$(PY) tools/size_report.py
 
 sanitize: setup
-	@$(CMAKE) -S . -B build/asan -G Ninja -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF \
-	    -DET_SANITIZE=address,undefined -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
-	@$(BIN)/ninja -C build/asan -j$(JOBS) --quiet
-	@$(BIN)/ctest --test-dir build/asan --output-on-failure -j$(JOBS) --no-tests=error
+	@$(CMAKE) -S . -B $(SANITIZED) -G Ninja -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF \
+	    -DET_SANITIZE=$(SANITIZE) -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
+	@$(TIMED) "build" -- $(BIN)/ninja -C $(SANITIZED) -j$(JOBS) --quiet
+	@$(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error
 
 fuzz: setup
 	@$(SETUP) debian fuzz
