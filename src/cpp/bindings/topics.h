@@ -8,5 +8,7 @@
 namespace et::bindings {
 
 void init_program_builder(pybind11::module_& module);
+void init_compiled_program(pybind11::module_& module);
+void init_compiler(pybind11::module_& module);
 
 }  // namespace et::bindings

@@ -1,0 +1,83 @@
+/// `_core.CompiledProgram`: the file that came out of the compiler, not yet written.
+///
+/// It borrows the weights from torch until it is written: `save` streams them to the disk, `to_bytes` copies them once.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+
+#include "bindings/compiler.h"
+#include "bindings/errors.h"
+#include "bindings/topics.h"
+#include "driver/finish.h"
+
+namespace py = pybind11;
+
+namespace et::bindings {
+namespace {
+
+py::bytes to_bytes(const emit::File& file) {
+  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(file.nbytes));
+  if (bytes == nullptr) {
+    throw py::error_already_set();
+  }
+  auto owned = py::reinterpret_steal<py::bytes>(bytes);
+  emit::MemorySink sink(PyBytes_AS_STRING(bytes), file.nbytes);
+  Error error = Error::Ok;
+  {
+    const py::gil_scoped_release release;
+    error = file.write(sink);
+  }
+  check(error);
+  return owned;
+}
+
+void save_file(const emit::File& file, const std::string& path) {
+  Error error = Error::Ok;
+  {
+    const py::gil_scoped_release release;
+    error = emit::save(file, path);
+  }
+  check(error);
+}
+
+py::list memory_report(const driver::Finished& finished) {
+  py::list out;
+  for (const planning::MethodReport& report : finished.memory) {
+    py::dict entry;
+    entry["method"] = report.method;
+    entry["planned_nbytes"] = report.planned_nbytes;
+    entry["max_live_nbytes"] = report.max_live_nbytes;
+    entry["naive_nbytes"] = report.naive_nbytes;
+    entry["arena_sizes"] = report.arena_sizes;
+    out.append(entry);
+  }
+  return out;
+}
+
+py::dict handles(const driver::Finished& finished) {
+  py::dict out;
+  for (const emit::MethodHandles& method : finished.file.handles) {
+    out[py::str(method.method)] = py::cast(method.instructions);
+  }
+  return out;
+}
+
+}  // namespace
+
+void init_compiled_program(py::module_& module) {
+  py::class_<driver::Finished>(module, "CompiledProgram", "A compiled program; write it with save() or to_bytes().")
+      .def_property_readonly("nbytes", [](const driver::Finished& self) { return self.file.program.nbytes; })
+      .def_property_readonly("external_nbytes", [](const driver::Finished& self) { return self.file.external.nbytes; },
+                             "Bytes of the .ptd; 0 = no constant is external")
+      .def("to_bytes", [](const driver::Finished& self) { return to_bytes(self.file.program); })
+      .def("external_to_bytes", [](const driver::Finished& self) { return to_bytes(self.file.external); })
+      .def("save", [](const driver::Finished& self, const std::string& path) { save_file(self.file.program, path); },
+           py::arg("path"), "Streams the file to a temporary name and renames it")
+      .def("save_external", [](const driver::Finished& self, const std::string& path) { save_file(self.file.external, path); },
+           py::arg("path"))
+      .def_property_readonly("memory", &memory_report, "One dict a method: planned, live and naive bytes, arena sizes")
+      .def_property_readonly("debug_handles", &handles, "{method: [debug handles of each instruction]}");
+}
+
+}  // namespace et::bindings
