@@ -1,0 +1,167 @@
+#include "kernels/portable/op_grid_sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/portable/convert.h"
+#include "kernels/portable/dispatch.h"
+#include "kernels/portable/shape.h"
+
+// Sampling at positions that a grid gives, in [-1, 1] over the input. Semantics: torch.nn.functional.grid_sample.
+
+namespace et::kernels::portable {
+namespace {
+
+enum class Interpolation : int64_t { kBilinear = 0, kNearest = 1, kBicubic = 2 };
+enum class Padding : int64_t { kZeros = 0, kBorder = 1, kReflection = 2 };
+
+// From [-1, 1] to pixels: corners are pixel centres (align) or pixel edges.
+template <typename T>
+T unnormalize(T x, int64_t size, bool align_corners) {
+  return align_corners ? (x + 1) / 2 * static_cast<T>(size - 1) : ((x + 1) * static_cast<T>(size) - 1) / 2;
+}
+
+template <typename T>
+T clip(T x, int64_t size) {
+  return std::min(static_cast<T>(size - 1), std::max(x, T(0)));  // NaN gives 0
+}
+
+// Folds x into [low / 2, high / 2] by reflections at both ends.
+template <typename T>
+T reflect(T x, int64_t twice_low, int64_t twice_high) {
+  if (twice_low == twice_high) {
+    return 0;
+  }
+  const T low = static_cast<T>(twice_low) / 2;
+  const T span = static_cast<T>(twice_high - twice_low) / 2;
+  x = std::abs(x - low);
+  const T rest = std::fmod(x, span);
+  const bool is_even = static_cast<int64_t>(std::floor(x / span)) % 2 == 0;
+  return is_even ? rest + low : span - rest + low;
+}
+
+template <typename T>
+T pad_position(T x, int64_t size, Padding padding, bool align_corners) {
+  if (padding == Padding::kBorder) {
+    return clip(x, size);
+  }
+  if (padding == Padding::kReflection) {
+    return clip(align_corners ? reflect(x, 0, 2 * (size - 1)) : reflect(x, -1, 2 * size - 1), size);
+  }
+  // Positions far outside sample nothing, and must not overflow an integer.
+  return std::isfinite(x) && std::abs(x) < T(1e9) ? x : T(-100);
+}
+
+// Keys' cubic convolution kernel with A = -0.75, at the four neighbours of a position `t` past the second one.
+template <typename T>
+void cubic_weights(T t, T* w) {
+  constexpr T A = T(-0.75);
+  const auto near = [](T x) { return ((A + 2) * x - (A + 3)) * x * x + 1; };
+  const auto far = [](T x) { return ((A * x - 5 * A) * x + 8 * A) * x - 4 * A; };
+  w[0] = far(t + 1);
+  w[1] = near(t);
+  w[2] = near(1 - t);
+  w[3] = far(2 - t);
+}
+
+// One image plane [height, width] with the rule for positions outside.
+template <typename E, typename T>
+struct Plane {
+  const E* data;
+  int64_t height;
+  int64_t width;
+  Padding padding;
+  bool align_corners;
+
+  T at(int64_t y, int64_t x) const {
+    return y >= 0 && y < height && x >= 0 && x < width ? convert<T>(data[y * width + x]) : T(0);
+  }
+  // A neighbour of a bicubic sample: padded one by one.
+  T padded(T y, T x) const {
+    return at(static_cast<int64_t>(pad_position(y, height, padding, align_corners)),
+              static_cast<int64_t>(pad_position(x, width, padding, align_corners)));
+  }
+
+  T bilinear(T y, T x) const {
+    const T y0 = std::floor(y);
+    const T x0 = std::floor(x);
+    const T dy = y - y0;
+    const T dx = x - x0;
+    const int64_t r = static_cast<int64_t>(y0);
+    const int64_t c = static_cast<int64_t>(x0);
+    return at(r, c) * (1 - dy) * (1 - dx) + at(r, c + 1) * (1 - dy) * dx + at(r + 1, c) * dy * (1 - dx) +
+           at(r + 1, c + 1) * dy * dx;
+  }
+  T nearest(T y, T x) const { return at(static_cast<int64_t>(std::nearbyint(y)), static_cast<int64_t>(std::nearbyint(x))); }
+  T bicubic(T y, T x) const {
+    const T y0 = std::floor(y);
+    const T x0 = std::floor(x);
+    T wy[4];
+    T wx[4];
+    cubic_weights(y - y0, wy);
+    cubic_weights(x - x0, wx);
+    T sum = 0;
+    for (int i = 0; i < 4; ++i) {
+      T row = 0;
+      for (int j = 0; j < 4; ++j) {
+        row += padded(y0 + static_cast<T>(i - 1), x0 + static_cast<T>(j - 1)) * wx[j];
+      }
+      sum += row * wy[i];
+    }
+    return sum;
+  }
+};
+
+}  // namespace
+
+Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                          int64_t padding_mode, bool align_corners, Tensor& out) {
+  const char* op = "aten::grid_sampler_2d";
+  ET_RETURN_IF_ERROR(check_rank(op, "input", input, 4, 4));
+  ET_RETURN_IF_ERROR(check_rank(op, "grid", grid, 4, 4));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "grid", grid, input));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
+  ET_CHECK_OR_RETURN(grid.size(0) == input.size(0) && grid.size(3) == 2, InvalidArgument,
+                     "%s: grid is %s, input is %s; grid must be [N, H, W, 2] with the input's N", op,
+                     ShapeText(grid.sizes()).text, ShapeText(input.sizes()).text);
+  ET_CHECK_OR_RETURN(input.size(2) > 0 && input.size(3) > 0, InvalidArgument, "%s: input is %s, has no pixels", op,
+                     ShapeText(input.sizes()).text);
+  ET_CHECK_OR_RETURN(interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,
+                     InvalidArgument, "%s: interpolation mode %" PRId64 ", padding mode %" PRId64 "; both are 0, 1 or 2", op,
+                     interpolation_mode, padding_mode);
+  const int64_t batch = input.size(0), channels = input.size(1), height = input.size(2), width = input.size(3);
+  const int64_t rows = grid.size(1), columns = grid.size(2);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {batch, channels, rows, columns}));
+  const auto interpolation = static_cast<Interpolation>(interpolation_mode);
+  const auto padding = static_cast<Padding>(padding_mode);
+
+  return dispatch<FloatTypes>(input.scalar_type(), op, [&](auto tag) {
+    using E = typename decltype(tag)::type;
+    using T = std::conditional_t<std::is_same_v<E, double>, double, float>;
+    const E* positions = grid.const_data_ptr<E>();
+    E* to = out.mutable_data_ptr<E>();
+    for (int64_t n = 0; n < batch; ++n) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const Plane<E, T> plane{input.const_data_ptr<E>() + (n * channels + c) * height * width, height, width, padding,
+                                align_corners};
+        for (int64_t i = 0; i < rows * columns; ++i) {
+          const E* position = positions + (n * rows * columns + i) * 2;
+          T x = unnormalize(convert<T>(position[0]), width, align_corners);
+          T y = unnormalize(convert<T>(position[1]), height, align_corners);
+          T value;
+          if (interpolation == Interpolation::kBicubic) {
+            value = plane.bicubic(y, x);
+          } else {
+            x = pad_position(x, width, padding, align_corners);
+            y = pad_position(y, height, padding, align_corners);
+            value = interpolation == Interpolation::kBilinear ? plane.bilinear(y, x) : plane.nearest(y, x);
+          }
+          *to++ = convert<E>(value);
+        }
+      }
+    }
+    return Error::Ok;
+  });
+}
+
+}  // namespace et::kernels::portable

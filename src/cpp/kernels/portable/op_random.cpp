@@ -1,0 +1,123 @@
+#include "kernels/portable/op_random.h"
+
+#include "kernels/portable/convert.h"
+#include "kernels/portable/dispatch.h"
+#include "kernels/portable/random.h"
+#include "kernels/portable/shape.h"
+
+namespace et::kernels::portable {
+namespace {
+
+// Fills `out` with draw(philox, zero) in memory order; `zero` has the type to draw in.
+template <typename Draw>
+void fill_random(KernelContext& context, const Tensor& out, Draw draw) {
+  Philox philox(context.random());
+  const ScalarType dtype = out.scalar_type();
+  const int64_t numel = out.numel();
+  for (int64_t i = 0; i < numel; ++i) {
+    if (dtype == ScalarType::Double) {
+      store_one<double>(dtype, draw(philox, double{}), out.mutable_data_ptr(), i);
+    } else {
+      store_one<float>(dtype, draw(philox, float{}), out.mutable_data_ptr(), i);
+    }
+  }
+}
+
+Error check_floating(const char* op, const Tensor& out) {
+  ET_CHECK_OR_RETURN(is_floating(out.scalar_type()), InvalidType, "%s: out is %s, takes floating types", op,
+                     to_string(out.scalar_type()));
+  return Error::Ok;
+}
+
+Error uniform(KernelContext& context, const char* op, IntArrayRef sizes, const Tensor& out) {
+  ET_RETURN_IF_ERROR(check_floating(op, out));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  fill_random(context, out, [](Philox& philox, auto zero) { return philox.uniform<decltype(zero)>(); });
+  return Error::Ok;
+}
+
+Error normal(KernelContext& context, const char* op, IntArrayRef sizes, const Tensor& out) {
+  ET_RETURN_IF_ERROR(check_floating(op, out));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  fill_random(context, out, [](Philox& philox, auto zero) { return philox.normal<decltype(zero)>(); });
+  return Error::Ok;
+}
+
+Error integers(KernelContext& context, int64_t low, int64_t high, IntArrayRef sizes, const Tensor& out) {
+  ET_CHECK_OR_RETURN(low < high, InvalidArgument, "aten::randint: low %" PRId64 " is not below high %" PRId64, low, high);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  Philox philox(context.random());
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const int64_t value = static_cast<int64_t>(static_cast<uint64_t>(low) + philox.below(range));
+    store_one<int64_t>(out.scalar_type(), value, out.mutable_data_ptr(), i);
+  }
+  return Error::Ok;
+}
+
+}  // namespace
+
+Error rand_out(KernelContext& context, IntArrayRef size, Tensor& out) {
+  return uniform(context, "aten::rand", size, out);
+}
+
+Error rand_like_out(KernelContext& context, const Tensor& self, std::optional<int64_t>, Tensor& out) {
+  return uniform(context, "aten::rand_like", self.sizes(), out);
+}
+
+Error randn_out(KernelContext& context, IntArrayRef size, Tensor& out) {
+  return normal(context, "aten::randn", size, out);
+}
+
+Error randn_like_out(KernelContext& context, const Tensor& self, std::optional<int64_t>, Tensor& out) {
+  return normal(context, "aten::randn_like", self.sizes(), out);
+}
+
+Error randint_out(KernelContext& context, int64_t high, IntArrayRef size, Tensor& out) {
+  return integers(context, 0, high, size, out);
+}
+
+Error randint_low_out(KernelContext& context, int64_t low, int64_t high, IntArrayRef size, Tensor& out) {
+  return integers(context, low, high, size, out);
+}
+
+Error randperm_out(KernelContext& context, int64_t n, Tensor& out) {
+  ET_CHECK_OR_RETURN(n >= 0, InvalidArgument, "aten::randperm: n is %" PRId64 ", must not be negative", n);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {n}));
+  const ScalarType dtype = out.scalar_type();
+  void* data = out.mutable_data_ptr();
+  for (int64_t i = 0; i < n; ++i) {
+    store_one<int64_t>(dtype, i, data, i);
+  }
+  Philox philox(context.random());
+  for (int64_t i = n - 1; i > 0; --i) {  // Fisher and Yates
+    const int64_t j = static_cast<int64_t>(philox.below(static_cast<uint64_t>(i) + 1));
+    const int64_t a = load_one<int64_t>(dtype, data, i);
+    store_one<int64_t>(dtype, load_one<int64_t>(dtype, data, j), data, i);
+    store_one<int64_t>(dtype, a, data, j);
+  }
+  return Error::Ok;
+}
+
+Error native_dropout_out(KernelContext& context, const Tensor& input, double p, std::optional<bool> train, Tensor& out0,
+                         Tensor& out1) {
+  ET_CHECK_OR_RETURN(p >= 0 && p <= 1, InvalidArgument, "aten::native_dropout: p is %g, must lie in [0, 1]", p);
+  ET_RETURN_IF_ERROR(check_same_dtype("aten::native_dropout", "out0", out0, input));
+  ET_CHECK_OR_RETURN(out1.scalar_type() == ScalarType::Bool, InvalidType, "aten::native_dropout: out1 is %s, takes bool",
+                     to_string(out1.scalar_type()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out1, input.sizes()));
+  const bool drops = train.value_or(true) && p > 0;
+  const double scale = p < 1 ? 1 / (1 - p) : 0;
+  Philox philox(context.random());
+  const ScalarType dtype = input.scalar_type();
+  bool* mask = out1.mutable_data_ptr<bool>();
+  for (int64_t i = 0; i < input.numel(); ++i) {
+    mask[i] = !drops || philox.uniform<double>() >= p;
+    const double value = load_one<double>(dtype, input.const_data_ptr(), i);
+    store_one<double>(dtype, !drops ? value : mask[i] ? value * scale : 0.0, out0.mutable_data_ptr(), i);
+  }
+  return Error::Ok;
+}
+
+}  // namespace et::kernels::portable

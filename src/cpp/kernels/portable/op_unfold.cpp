@@ -1,0 +1,153 @@
+#include "kernels/portable/op_unfold.h"
+
+#include "kernels/portable/dispatch.h"
+#include "kernels/portable/strided_copy.h"
+
+namespace et::kernels::portable {
+namespace {
+
+// What im2col and col2im share: windows that slide over an image. Index 0 is the height, 1 the width.
+struct Sliding {
+  int64_t kernel[2];
+  int64_t dilation[2];
+  int64_t padding[2];
+  int64_t stride[2];
+  int64_t image[2];
+  int64_t blocks[2];
+
+  Error init(const char* op, IntArrayRef image_size, IntArrayRef kernel_size, IntArrayRef dilations, IntArrayRef paddings,
+             IntArrayRef strides) {
+    for (size_t d = 0; d < 2; ++d) {
+      image[d] = image_size[d];
+      kernel[d] = list_item(kernel_size, d, 1);
+      dilation[d] = list_item(dilations, d, 1);
+      padding[d] = list_item(paddings, d, 0);
+      stride[d] = list_item(strides, d, 1);
+      ET_CHECK_OR_RETURN(kernel[d] > 0 && dilation[d] > 0 && padding[d] >= 0 && stride[d] > 0, InvalidArgument,
+                         "%s: kernel %" PRId64 ", dilation %" PRId64 ", padding %" PRId64 ", stride %" PRId64
+                         " along dimension %zu: only padding may be 0", op, kernel[d], dilation[d], padding[d], stride[d], d);
+      const int64_t covered = image[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
+      ET_CHECK_OR_RETURN(covered >= 0, InvalidArgument, "%s: a kernel of %" PRId64 " (dilation %" PRId64
+                         ") does not fit an image of %" PRId64 " with padding %" PRId64, op, kernel[d], dilation[d], image[d],
+                         padding[d]);
+      blocks[d] = covered / stride[d] + 1;
+    }
+    return Error::Ok;
+  }
+  int64_t kernel_numel() const { return kernel[0] * kernel[1]; }
+  int64_t block_numel() const { return blocks[0] * blocks[1]; }
+  int64_t image_numel() const { return image[0] * image[1]; }
+
+  // Calls visit(row of the columns [kernel_numel], column [block_numel], pixel or -1) for one channel.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (int64_t k = 0; k < kernel_numel(); ++k) {
+      for (int64_t b = 0; b < block_numel(); ++b) {
+        const int64_t y = b / blocks[1] * stride[0] - padding[0] + k / kernel[1] * dilation[0];
+        const int64_t x = b % blocks[1] * stride[1] - padding[1] + k % kernel[1] * dilation[1];
+        visit(k, b, y >= 0 && y < image[0] && x >= 0 && x < image[1] ? y * image[1] + x : -1);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+Error unfold_copy_out(KernelContext& context, const Tensor& self, int64_t dimension, int64_t size, int64_t step,
+                      Tensor& out) {
+  const char* op = "aten::unfold_copy";
+  ET_RETURN_IF_ERROR(normalize_dim(op, dimension, self.dim(), &dimension));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
+  const int64_t length = self.dim() == 0 ? 1 : self.size(dimension);
+  ET_CHECK_OR_RETURN(size >= 0 && size <= length && step > 0, InvalidArgument,
+                     "%s: windows of %" PRId64 " every %" PRId64 " on dimension %" PRId64 " of %" PRId64 " elements", op, size,
+                     step, dimension, length);
+  ET_CHECK_OR_RETURN(static_cast<size_t>(self.dim()) < kMaxRank, NotSupported, "%s: the result would have rank %" PRId64, op,
+                     self.dim() + 1);
+  Window window = window_of(self);
+  const int64_t stride = self.dim() == 0 ? 1 : window.strides[dimension];
+  if (self.dim() > 0) {
+    window.sizes[dimension] = (length - size) / step + 1;
+    window.strides[dimension] *= step;
+  }
+  window.sizes.push_back(size);
+  window.strides.push_back(stride);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, window.sizes));
+  return copy_window(window, window_of(out));
+}
+
+Error im2col_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation,
+                 IntArrayRef padding, IntArrayRef stride, Tensor& out) {
+  const char* op = "aten::im2col";
+  ET_RETURN_IF_ERROR(check_rank(op, "self", self, 3, 4));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
+  const size_t first = static_cast<size_t>(self.dim()) - 3;
+  Sliding sliding;
+  ET_RETURN_IF_ERROR(sliding.init(op, self.sizes().subspan(first + 1, 2), kernel_size, dilation, padding, stride));
+  const int64_t channels = self.size(-3);
+  Sizes sizes(self.sizes().subspan(0, first));
+  sizes.push_back(channels * sliding.kernel_numel());
+  sizes.push_back(sliding.block_numel());
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  return dispatch_by_size(self.element_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* from = static_cast<const T*>(self.const_data_ptr());
+    T* to = static_cast<T*>(out.mutable_data_ptr());
+    const int64_t planes = product(self.sizes(), 0, first + 1);
+    for (int64_t p = 0; p < planes; ++p) {
+      sliding.for_each([&](int64_t k, int64_t b, int64_t pixel) {
+        to[k * sliding.block_numel() + b] = pixel >= 0 ? from[pixel] : T{};
+      });
+      from += sliding.image_numel();
+      to += sliding.kernel_numel() * sliding.block_numel();
+    }
+    return Error::Ok;
+  });
+}
+
+Error col2im_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size,
+                 IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride, Tensor& out) {
+  const char* op = "aten::col2im";
+  ET_RETURN_IF_ERROR(check_rank(op, "self", self, 2, 3));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
+  ET_CHECK_OR_RETURN(output_size.size() == 2, InvalidArgument, "%s: output_size has %zu numbers, takes 2", op,
+                     output_size.size());
+  Sliding sliding;
+  ET_RETURN_IF_ERROR(sliding.init(op, output_size, kernel_size, dilation, padding, stride));
+  ET_CHECK_OR_RETURN(self.size(-2) % sliding.kernel_numel() == 0 && self.size(-1) == sliding.block_numel(), InvalidArgument,
+                     "%s: self is %s; %" PRId64 " elements a kernel and %" PRId64 " blocks do not fit it", op,
+                     ShapeText(self.sizes()).text, sliding.kernel_numel(), sliding.block_numel());
+  Sizes sizes(self.sizes().subspan(0, static_cast<size_t>(self.dim()) - 2));
+  sizes.push_back(self.size(-2) / sliding.kernel_numel());
+  sizes.push_back(sliding.image[0]);
+  sizes.push_back(sliding.image[1]);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  return dispatch<FloatTypes>(self.scalar_type(), op, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = Accumulator<T>;
+    const int64_t pixels = sliding.image_numel();
+    ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(pixels) * sizeof(A)));
+    A* const sums = static_cast<A*>(memory);
+    const T* from = self.const_data_ptr<T>();
+    T* to = out.mutable_data_ptr<T>();
+    const int64_t planes = product(sizes, 0, sizes.size() - 2);
+    for (int64_t p = 0; p < planes; ++p) {
+      for (int64_t i = 0; i < pixels; ++i) {
+        sums[i] = A(0);
+      }
+      sliding.for_each([&](int64_t k, int64_t b, int64_t pixel) {
+        if (pixel >= 0) {
+          sums[pixel] += static_cast<A>(from[k * sliding.block_numel() + b]);
+        }
+      });
+      for (int64_t i = 0; i < pixels; ++i) {
+        to[i] = T(sums[i]);
+      }
+      from += sliding.kernel_numel() * sliding.block_numel();
+      to += pixels;
+    }
+    return Error::Ok;
+  });
+}
+
+}  // namespace et::kernels::portable
