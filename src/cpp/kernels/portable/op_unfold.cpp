@@ -1,7 +1,7 @@
 #include "kernels/portable/op_unfold.h"
 
 #include "kernels/portable/dispatch.h"
-#include "kernels/portable/strided_copy.h"
+#include "kernels/portable/shape.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -52,29 +52,6 @@ struct Sliding {
 };
 
 }  // namespace
-
-Error unfold_copy_out(KernelContext& context, const Tensor& self, int64_t dimension, int64_t size, int64_t step,
-                      Tensor& out) {
-  const char* op = "aten::unfold_copy";
-  ET_RETURN_IF_ERROR(normalize_dim(op, dimension, self.dim(), &dimension));
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
-  const int64_t length = self.dim() == 0 ? 1 : self.size(dimension);
-  ET_CHECK_OR_RETURN(size >= 0 && size <= length && step > 0, InvalidArgument,
-                     "%s: windows of %" PRId64 " every %" PRId64 " on dimension %" PRId64 " of %" PRId64 " elements", op, size,
-                     step, dimension, length);
-  ET_CHECK_OR_RETURN(static_cast<size_t>(self.dim()) < kMaxRank, NotSupported, "%s: the result would have rank %" PRId64, op,
-                     self.dim() + 1);
-  Window window = window_of(self);
-  const int64_t stride = self.dim() == 0 ? 1 : window.strides[dimension];
-  if (self.dim() > 0) {
-    window.sizes[dimension] = (length - size) / step + 1;
-    window.strides[dimension] *= step;
-  }
-  window.sizes.push_back(size);
-  window.strides.push_back(stride);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, window.sizes));
-  return copy_window(window, window_of(out));
-}
 
 Error im2col_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation,
                  IntArrayRef padding, IntArrayRef stride, Tensor& out) {
