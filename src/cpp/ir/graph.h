@@ -17,8 +17,8 @@
 ///  - Names of values are unique in a method, its regions included.
 ///  - kEdge: functional operators only; changes of state are in Graph::writes.
 ///  - kLowered: `op` is the name under which the runtime knows the operator ("aten::add.out", "aten::copy_",
-///    "executorch_prim::et_view"). Arguments are those of that schema *without* its out arguments, in order; the results
-///    are what the out arguments hold. An in-place operator ("aten::copy_") keeps its self argument, and its result is an
+///    "executorch_prim::et_view.default"). Arguments are those of that schema *without* its out arguments, in order; the
+///    results are what the out arguments hold. An in-place operator ("aten::copy_") keeps its self argument, and its result is an
 ///    alias of it. Static views are gone: the view is a value with `alias_of`, kept alive by an "alias" node that emits no
 ///    instruction. Writes are done by nodes; Graph::writes only remembers which value each target ends as.
 ///  - kPlanned: every tensor that the file plans has an allocation.

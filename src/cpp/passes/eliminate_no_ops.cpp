@@ -1,0 +1,151 @@
+#include "passes/eliminate_no_ops.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+
+namespace et::passes {
+namespace {
+
+/// Operators that return their first argument when the result has its type.
+constexpr std::string_view kSameWhenTypeIs[] = {
+    "aten::alias",           "aten::alias_copy",       "aten::clone",
+    "aten::contiguous",      "aten::detach",           "aten::detach_copy",
+    "aten::expand",          "aten::expand_copy",      "aten::lift_fresh",
+    "aten::lift_fresh_copy", "aten::narrow",           "aten::narrow_copy",
+    "aten::repeat",          "aten::reshape",          "aten::slice.Tensor",
+    "aten::slice_copy.Tensor", "aten::squeeze",        "aten::squeeze.dim",
+    "aten::squeeze.dims",    "aten::squeeze_copy.dim", "aten::squeeze_copy.dims",
+    "aten::_to_copy",        "aten::_unsafe_view",     "aten::view",
+    "aten::view_copy",       "dim_order_ops::_clone_dim_order", "dim_order_ops::_to_dim_order_copy",
+};
+
+bool is_same_when_type_is(std::string_view op) {
+  return std::find(std::begin(kSameWhenTypeIs), std::end(kSameWhenTypeIs), op) != std::end(kSameWhenTypeIs);
+}
+
+bool is_identity_permutation(const ir::Node& node) {
+  const auto dims = ints_of(node.args()[1]);
+  const auto rank = static_cast<int64_t>(node.result()->type.tensor.rank());
+  for (int64_t i = 0; dims && i < rank; ++i) {
+    if (((*dims)[static_cast<size_t>(i)] + rank) % rank != i) {
+      return false;
+    }
+  }
+  return dims.has_value();
+}
+
+bool pads_nothing(const ir::Node& node) {
+  const auto pads = ints_of(node.args()[1]);
+  return pads && std::all_of(pads->begin(), pads->end(), [](int64_t pad) { return pad == 0; });
+}
+
+/// The value that the node returns unchanged, or nullptr.
+ir::Value* identity_of(const ir::Node& node) {
+  if (node.args().empty() || node.results().size() != 1 || !node.result()->type.is_tensor()) {
+    return nullptr;
+  }
+  if (node.op == "aten::cat") {
+    const auto* list = node.args()[0].as<ir::Argument::List>();
+    ir::Value* only = list != nullptr && list->size() == 1 ? list->front().value() : nullptr;
+    return only != nullptr && only->type.tensor == node.result()->type.tensor ? only : nullptr;
+  }
+  ir::Value* self = node.args()[0].value();
+  if (self == nullptr || !self->type.is_tensor() || self->type.tensor != node.result()->type.tensor) {
+    return nullptr;
+  }
+  if (is_same_when_type_is(node.op)) {
+    return self;
+  }
+  if (is_one_of(node.op, {"aten::permute", "aten::permute_copy"})) {
+    return is_identity_permutation(node) ? self : nullptr;
+  }
+  if (node.op == "aten::constant_pad_nd") {
+    return pads_nothing(node) ? self : nullptr;
+  }
+  if (node.op == "aten::dropout") {
+    return int_of(node.args()[2]) == 0 ? self : nullptr;
+  }
+  return nullptr;
+}
+
+/// Removing the node does not reach over a border of tags.
+bool stays_inside(const ir::Node& node) {
+  return node.tag.empty() || (!node.graph()->is_output(node.result()) &&
+                              std::all_of(node.result()->users().begin(), node.result()->users().end(),
+                                          [&](const ir::Node* user) { return user->tag == node.tag; }));
+}
+
+bool would_return_what_is_not_its_own(const ir::Node& node, const ir::Value* source) {
+  const ir::Graph* graph = node.graph();
+  return graph->is_output(node.result()) && (is_external(source) || graph->is_output(source) || source->graph() != graph);
+}
+
+/// view(view(x)) => view(x). True when it fired.
+bool join_views(ir::Node& node) {
+  if (!is_one_of(node.op, {"aten::view", "aten::view_copy"})) {
+    return false;
+  }
+  const ir::Node* inner = producer_if(node.args()[0], {"aten::view", "aten::view_copy"});
+  if (inner == nullptr || inner->tag != node.tag || inner->graph() != node.graph()) {
+    return false;
+  }
+  node.set_arg(0, inner->args()[0]);
+  node.absorb(*inner);
+  return true;
+}
+
+/// permute(permute(x, p), q) => permute(x, p∘q). True when it fired.
+bool join_permutes(ir::Node& node) {
+  if (!is_one_of(node.op, {"aten::permute", "aten::permute_copy"})) {
+    return false;
+  }
+  const ir::Node* inner = producer_if(node.args()[0], {"aten::permute", "aten::permute_copy"});
+  if (inner == nullptr || inner->tag != node.tag || inner->graph() != node.graph()) {
+    return false;
+  }
+  const auto first = ints_of(inner->args()[1]);
+  const auto second = ints_of(node.args()[1]);
+  if (!first || !second) {
+    return false;
+  }
+  const auto rank = static_cast<int64_t>(first->size());
+  ir::Argument::List joined;
+  for (const int64_t dim : *second) {
+    const int64_t source = (*first)[static_cast<size_t>((dim + rank) % rank)];
+    joined.push_back({(source + rank) % rank});
+  }
+  node.set_args({inner->args()[0], {std::move(joined)}});
+  node.absorb(*inner);
+  return true;
+}
+
+}  // namespace
+
+PassInfo EliminateNoOps::info() const {
+  return {"eliminate-no-ops", "Removes operators that return their argument; joins views of views"};
+}
+
+Result<Changed> EliminateNoOps::run(ir::Graph& graph, PassContext&) {
+  Changed changed = Changed::kNo;
+  ir::Node* next = nullptr;
+  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
+    next = graph.next(node);
+    while (join_views(*node) || join_permutes(*node)) {
+      changed = Changed::kYes;
+    }
+    ir::Value* source = identity_of(*node);
+    if (source == nullptr || !stays_inside(*node) || would_return_what_is_not_its_own(*node, source)) {
+      continue;
+    }
+    if (ir::Node* producer = source->producer(); producer != nullptr && producer->tag == node->tag) {
+      producer->absorb(*node);
+    }
+    graph.replace_all_uses(node->result(), source);
+    graph.erase(node);
+    changed = Changed::kYes;
+  }
+  return changed;
+}
+
+}  // namespace et::passes

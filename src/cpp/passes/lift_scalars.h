@@ -1,0 +1,24 @@
+#pragma once
+
+#include "passes/pass.h"
+
+namespace et::passes {
+
+/// Puts numbers that stand for tensors into a form that kernels take.
+///
+/// In ATen `add.Tensor(x, 2.5)` is legal: the number counts as a tensor without dims that does not take part in the
+/// promotion of dtypes. A kernel `add.out` takes a tensor, so the node becomes the operator's overload for a scalar
+/// (`add.Scalar`), which needs no constant; where there is none, the number becomes a constant without dims: i64 for an
+/// integer, bool for a bool, f32 for a real number (f64 beside f64), which promotes as the number would.
+///
+/// Requires: Stage::kEdge, verified.
+/// Ensures:  no number stands where the schema has a tensor.
+/// Cost:     O(nodes).
+/// Example:  aten::mul.Tensor(%x, 0.5)   =>   aten::mul.Scalar(%x, 0.5)
+class LiftScalars final : public Pass {
+ public:
+  PassInfo info() const override;
+  Result<Changed> run(ir::Graph& graph, PassContext& context) override;
+};
+
+}  // namespace et::passes

@@ -1,0 +1,75 @@
+#include "passes/pipeline.h"
+
+#include <set>
+#include <string>
+
+namespace et::passes {
+namespace {
+
+constexpr std::string_view kBeforeCut[] = {
+    "canonicalise-dim-order",            // first: what follows compares types, and they shall not differ by order alone
+    "eliminate-no-ops",                  // copies and views hide equal and constant expressions
+    "fold-constants",                    // before CSE: folded subgraphs need no comparing
+    "eliminate-common-subexpressions",   // after folding has made constants of what fed them
+    "eliminate-dead-code",               // before the cut: a delegate shall not compute what nobody reads
+};
+
+constexpr std::string_view kAfterCut[] = {
+    "eliminate-no-ops",                  // the cut leaves copies at its borders
+    "lift-scalars",                      // before folding: a lifted constant may be all that a node waits for
+    "fold-constants",                    // what fusion prepared
+    "eliminate-common-subexpressions",   // also merges the constants that passes made
+    "eliminate-dead-code",               // last of the edge stage: lowering complains about operators without a kernel
+    "to-out-variants",                   // from here on nodes are kernel calls
+    "remove-views",                      // before write-backs: a view keeps the old content of a buffer in use
+    "insert-write-backs",                // before in-place reuse: a buffer's memory is the better place for its new content
+    "reuse-in-place",                    // last: needs the final uses of every value
+};
+
+void collect(const ir::Graph& graph, std::set<std::string>& constants, std::set<std::string>& buffers) {
+  for (const auto& node : graph.nodes()) {
+    if (node->op == "constant") {
+      constants.insert(node->symbol);
+    } else if (node->op == "buffer") {
+      buffers.insert(node->symbol);
+    }
+    for (const auto& region : node->regions) {
+      collect(*region, constants, buffers);
+    }
+  }
+}
+
+template <typename Table>
+void keep(Table& table, const std::set<std::string>& names) {
+  for (auto entry = table.begin(); entry != table.end();) {
+    entry = names.count(entry->first) == 0 ? table.erase(entry) : std::next(entry);
+  }
+}
+
+}  // namespace
+
+Span<const std::string_view> before_cut() { return kBeforeCut; }
+
+Span<const std::string_view> after_cut() { return kAfterCut; }
+
+void drop_unused_symbols(ir::Program& program) {
+  std::set<std::string> constants;
+  std::set<std::string> buffers;
+  for (const auto& method : program.methods) {
+    collect(*method, constants, buffers);
+    for (const ir::Write& write : method->writes) {
+      buffers.insert(write.buffer);
+    }
+  }
+  for (const ir::ConstantMethod& method : program.constant_methods) {
+    for (const ir::Argument& value : method.values) {
+      if (const auto* name = value.as<std::string>(); name != nullptr && !name->empty() && name->front() == '@') {
+        constants.insert(name->substr(1));
+      }
+    }
+  }
+  keep(program.constants, constants);
+  keep(program.buffers, buffers);
+}
+
+}  // namespace et::passes

@@ -1,0 +1,33 @@
+// Ids to passes, from passes.def.
+#include "passes/canonicalise_dim_order.h"
+#include "passes/eliminate_common_subexpressions.h"
+#include "passes/eliminate_dead_code.h"
+#include "passes/eliminate_no_ops.h"
+#include "passes/fold_constants.h"
+#include "passes/insert_write_backs.h"
+#include "passes/lift_scalars.h"
+#include "passes/pass_manager.h"
+#include "passes/remove_views.h"
+#include "passes/reuse_in_place.h"
+#include "passes/to_out_variants.h"
+
+namespace et::passes {
+
+std::vector<std::unique_ptr<Pass>> all_passes() {
+  std::vector<std::unique_ptr<Pass>> passes;
+#define ET_PASS(Class) passes.push_back(std::make_unique<Class>());
+#include "passes/passes.def"
+#undef ET_PASS
+  return passes;
+}
+
+std::unique_ptr<Pass> make_pass(std::string_view id) {
+  for (std::unique_ptr<Pass>& pass : all_passes()) {
+    if (pass->info().id == id) {
+      return std::move(pass);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace et::passes

@@ -1,0 +1,115 @@
+#include "passes/remove_views.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+
+namespace et::passes {
+namespace {
+
+/// The bytes of the result are always those of the argument.
+bool is_reshape(std::string_view op) {
+  return is_one_of(op, {"aten::view_copy.out", "aten::unsqueeze_copy.out", "aten::squeeze_copy.dim_out",
+                        "aten::squeeze_copy.dims_out", "aten::squeeze_copy.out", "aten::alias_copy.out",
+                        "aten::detach_copy.out", "aten::lift_fresh_copy.out"});
+}
+
+/// Dims of more than one element keep their order, so nothing moves.
+bool moves_only_ones(const ir::Node& node) {
+  const auto dims = ints_of(node.args()[1]);
+  const ir::Value* self = node.args()[0].value();
+  if (!dims || self == nullptr) {
+    return false;
+  }
+  const auto rank = static_cast<int64_t>(self->type.tensor.rank());
+  int64_t last = -1;
+  for (const int64_t dim : *dims) {
+    const int64_t source = (dim + rank) % rank;
+    const ir::Dim& size = self->type.tensor.dims[static_cast<size_t>(source)];
+    if (size.is_static() && size.min == 1) {
+      continue;
+    }
+    if (source < last) {
+      return false;
+    }
+    last = source;
+  }
+  return true;
+}
+
+/// Two dims that change places, or none: transpose_copy.int_out, t_copy.out.
+bool transposes_only_ones(const ir::Node& node) {
+  const ir::TensorType& from = node.args()[0].value()->type.tensor;
+  return std::count_if(from.dims.begin(), from.dims.end(), [](const ir::Dim& dim) { return dim != ir::Dim(1); }) <= 1;
+}
+
+bool keeps_bytes(const ir::Node& node) {
+  if (is_reshape(node.op)) {
+    return true;
+  }
+  if (node.op == "aten::permute_copy.out") {
+    return moves_only_ones(node);
+  }
+  if (is_one_of(node.op, {"aten::transpose_copy.int_out", "aten::t_copy.out"})) {
+    return transposes_only_ones(node);
+  }
+  // Nothing is repeated, or left out, when the number of elements stays.
+  return is_one_of(node.op, {"aten::expand_copy.out", "aten::slice_copy.Tensor_out", "aten::select_copy.int_out"}) &&
+         node.result()->type.tensor.is_static() &&
+         node.args()[0].value()->type.tensor.numel() == node.result()->type.tensor.numel();
+}
+
+bool returned_by_region(const ir::Value* value) { return value->graph()->owner != nullptr && value->graph()->is_output(value); }
+
+bool may_share(const ir::Value* self, const ir::Value* view, const PassOptions& options) {
+  const ir::Value* root = self->root();
+  const ir::Graph* graph = view->graph();
+  if (root->producer() != nullptr && root->producer()->op == "constant") {
+    return false;
+  }
+  if (root->producer() == nullptr && root->graph()->owner == nullptr && !options.plan_inputs) {
+    return false;
+  }
+  if (graph->is_output(view) && (!options.plan_outputs || is_external(root) || root->graph() != graph)) {
+    return false;
+  }
+  if (!options.plan_outputs && (graph->is_output(self) || graph->is_output(root))) {
+    return false;
+  }
+  return !returned_by_region(view) && !returned_by_region(root);
+}
+
+}  // namespace
+
+PassInfo RemoveViews::info() const {
+  return {"remove-views", "Views become other names for the same memory", ir::Stage::kLowered, ir::Stage::kLowered};
+}
+
+Result<Changed> RemoveViews::run(ir::Graph& graph, PassContext& context) {
+  Changed changed = Changed::kNo;
+  for (const auto& node : graph.nodes()) {
+    ir::Value* self = node->args().empty() ? nullptr : node->args()[0].value();
+    if (self == nullptr || node->results().size() != 1 || !self->type.is_tensor() || !node->result()->type.is_tensor()) {
+      continue;
+    }
+    const ir::TensorType& from = self->type.tensor;
+    const ir::TensorType& to = node->result()->type.tensor;
+    if (from.dtype != to.dtype || !from.is_row_major() || !to.is_row_major() || node->result()->alias_of != nullptr ||
+        !keeps_bytes(*node) || !may_share(self, node->result(), context.options)) {
+      continue;
+    }
+    if (from.is_static() && to.is_static()) {
+      node->op = "alias";
+      node->set_args({{self}});
+    } else if (node->op == "aten::view_copy.out" && from.is_bounded() && to.is_bounded()) {
+      node->op = "executorch_prim::et_view.default";
+    } else {
+      continue;
+    }
+    node->result()->alias_of = self;
+    changed = Changed::kYes;
+  }
+  return changed;
+}
+
+}  // namespace et::passes

@@ -1,0 +1,107 @@
+#include "passes/rewrite.h"
+
+#include <algorithm>
+
+namespace et::passes {
+
+std::optional<int64_t> int_of(const ir::Argument& argument) {
+  if (const auto* number = argument.as<int64_t>()) {
+    return *number;
+  }
+  if (const auto* flag = argument.as<bool>()) {
+    return *flag ? 1 : 0;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> number_of(const ir::Argument& argument) {
+  if (const auto* real = argument.as<double>()) {
+    return *real;
+  }
+  const std::optional<int64_t> integer = int_of(argument);
+  return integer ? std::optional<double>(static_cast<double>(*integer)) : std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> ints_of(const ir::Argument& argument) {
+  const auto* list = argument.as<ir::Argument::List>();
+  if (list == nullptr) {
+    return std::nullopt;
+  }
+  std::vector<int64_t> result;
+  for (const ir::Argument& item : *list) {
+    const std::optional<int64_t> number = int_of(item);
+    if (!number) {
+      return std::nullopt;
+    }
+    result.push_back(*number);
+  }
+  return result;
+}
+
+bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops) {
+  return std::find(ops.begin(), ops.end(), op) != ops.end();
+}
+
+const ir::Constant* constant_of(const ir::Program& program, const ir::Value* value) {
+  if (value == nullptr || value->producer() == nullptr || value->producer()->op != "constant") {
+    return nullptr;
+  }
+  const auto entry = program.constants.find(value->producer()->symbol);
+  return entry == program.constants.end() || entry->second.data == nullptr ? nullptr : &entry->second;
+}
+
+const ir::Constant* constant_of(const ir::Program& program, const ir::Argument& argument) {
+  return constant_of(program, argument.value());
+}
+
+ir::Node* producer_if(const ir::Argument& argument, std::initializer_list<std::string_view> ops) {
+  const ir::Value* value = argument.value();
+  ir::Node* producer = value == nullptr ? nullptr : value->producer();
+  return producer != nullptr && is_one_of(producer->op, ops) ? producer : nullptr;
+}
+
+bool is_only_use(const ir::Value* value, const ir::Node* user) {
+  return value->users().size() == 1 && value->users().front() == user && !value->graph()->is_output(value);
+}
+
+bool is_external(const ir::Value* value) {
+  return value->producer() == nullptr || is_one_of(value->producer()->op, {"constant", "buffer"});
+}
+
+void replace_results(ir::Node& node, std::initializer_list<ir::Value*> replacements) {
+  size_t i = 0;
+  for (ir::Value* replacement : replacements) {
+    node.graph()->replace_all_uses(node.result(i++), replacement);
+  }
+}
+
+ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir::Argument> args) {
+  ir::Node* created = node.graph()->create_node(op, std::move(args), const_cast<ir::Node*>(&node));
+  created->tag = node.tag;
+  created->source = node.source;
+  return created;
+}
+
+void replace_node(ir::Node* node, ir::Node* created) {
+  for (size_t i = 0; i < created->results().size(); ++i) {
+    node->graph()->replace_all_uses(node->result(i), created->result(i));
+  }
+  created->absorb(*node);
+  node->graph()->erase(node);
+}
+
+ir::Value* add_constant(ir::Program& program, ir::Graph& graph, std::string_view hint, ir::Constant constant,
+                        ir::Node* before) {
+  const std::string base = "_derived." + graph.method()->name + "." + std::string(hint);
+  std::string name = base;
+  for (int i = 1; program.constants.find(name) != program.constants.end(); ++i) {
+    name = base + "." + std::to_string(i);
+  }
+  ir::Node* node = graph.create_node("constant", {}, before);
+  node->symbol = name;
+  ir::Value* value = node->add_result(hint, ir::Type::of(constant.type));
+  program.constants.emplace(std::move(name), std::move(constant));
+  return value;
+}
+
+}  // namespace et::passes

@@ -1,0 +1,65 @@
+/// What rewrites share: reading arguments, asking about uses, replacing nodes, making constants.
+///
+/// For: passes. Not for: anything about one operator, which belongs to the pass that needs it.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace et::passes {
+
+/// The literal integers of a list; nothing when an element is a value or another thing.
+std::optional<std::vector<int64_t>> ints_of(const ir::Argument& argument);
+/// A literal integer, or a bool as 0 or 1.
+std::optional<int64_t> int_of(const ir::Argument& argument);
+/// A literal int, double or bool as a double.
+std::optional<double> number_of(const ir::Argument& argument);
+bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops);
+
+/// The entry that `value` stands for when a `constant` node made it and its data are there; nullptr otherwise.
+const ir::Constant* constant_of(const ir::Program& program, const ir::Value* value);
+/// The same for an argument.
+const ir::Constant* constant_of(const ir::Program& program, const ir::Argument& argument);
+
+/// The node that made the value when it has one of the names; nullptr for inputs and other nodes.
+ir::Node* producer_if(const ir::Argument& argument, std::initializer_list<std::string_view> ops);
+/// True when `user` is the only use of the value: one argument of it, no output, no write.
+bool is_only_use(const ir::Value* value, const ir::Node* user);
+/// The value exists before the method runs, or outside: an input, a constant, a buffer.
+bool is_external(const ir::Value* value);
+
+/// Makes `replacement` stand for result `i` of `node`'s results, for all i. Does not erase the node.
+void replace_results(ir::Node& node, std::initializer_list<ir::Value*> replacements);
+/// A node before `node` with its source, tag and handles, for a rewrite of `node` into something else.
+ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir::Argument> args);
+/// Replaces the node's only (or first `n`) results by those of `created`, merges the handles, erases the node. The
+/// results of both must be equal in number, or the surplus of the old ones unused.
+void replace_node(ir::Node* node, ir::Node* created);
+
+/// Adds a constant that a pass made and a node for it before `before`. The name is `hint` in the method's name space.
+ir::Value* add_constant(ir::Program& program, ir::Graph& graph, std::string_view hint, ir::Constant constant,
+                        ir::Node* before);
+
+/// Memory for a constant of `type`, zeroed. `*data` points into it until the constant is gone.
+template <typename T = unsigned char>
+ir::Constant new_constant(ir::TensorType type, T** data) {
+  const auto nbytes = static_cast<size_t>(type.max_nbytes());
+  const auto bytes = std::make_shared<std::vector<std::max_align_t>>(nbytes / sizeof(std::max_align_t) + 1);
+  ir::Constant constant;
+  constant.type = std::move(type);
+  constant.data = bytes->data();
+  constant.keep_alive = bytes;
+  constant.from_module = false;
+  *data = reinterpret_cast<T*>(bytes->data());
+  return constant;
+}
+
+}  // namespace et::passes
