@@ -7,6 +7,9 @@
 PYBIND11_MODULE(_core, module) {
   module.doc() = "C++ core of executorch_py: the compiler's back half and the runtime.";
   et::bindings::init_errors(module);
+  et::bindings::init_runtime_registry(module);
+  et::bindings::init_python_backend(module);
+  et::bindings::init_runtime_program(module);
   et::bindings::init_program_builder(module);
   et::bindings::init_compiled_program(module);
   et::bindings::init_compiler(module);

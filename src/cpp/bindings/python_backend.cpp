@@ -8,6 +8,7 @@
 
 #include "bindings/errors.h"
 #include "bindings/tensor_conversion.h"
+#include "bindings/topics.h"
 
 namespace py = pybind11;
 

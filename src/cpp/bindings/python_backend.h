@@ -49,7 +49,4 @@ class PythonBackend final : public runtime::BackendInterface {
   pybind11::object implementation_;
 };
 
-/// Defines CompileSpec, BackendInitContext and BackendExecutionContext.
-void init_python_backend(pybind11::module_& module);
-
 }  // namespace et::bindings

@@ -7,8 +7,11 @@
 
 namespace et::bindings {
 
-void init_program_builder(pybind11::module_& module);
 void init_compiled_program(pybind11::module_& module);
 void init_compiler(pybind11::module_& module);
+void init_program_builder(pybind11::module_& module);
+void init_python_backend(pybind11::module_& module);
+void init_runtime_program(pybind11::module_& module);
+void init_runtime_registry(pybind11::module_& module);
 
 }  // namespace et::bindings
