@@ -141,7 +141,7 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
     any = true;
     if (kernel.signature == nullptr) {  // may do anything with its arguments
       for (uint32_t i = 0; i < call.num_args; ++i) {
-        flags_of(call.args[i]) |= call.args[i]->is_tensor() ? kLate | kWritten : kVariable;
+        flags_of(call.args[i]) |= call.args[i]->is_tensor() ? kLate | kWritten | kRepointed : kVariable;
       }
       continue;
     }
@@ -152,7 +152,7 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
           flags |= kVariable;
           break;
         case 'p':
-          flags |= kLate;
+          flags |= kLate | kRepointed;
           break;
         default:
           flags |= signature_writes(kernel.signature, i) ? kWritten : 0;

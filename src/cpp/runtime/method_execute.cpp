@@ -96,9 +96,10 @@ Error Method::State::begin() {
   if (memory.data_allocator != nullptr) {
     memory.data_allocator->reset();
   }
-  for (const UnboundTensor& tensor : unbound) {
+  for (const RestoredTensor& tensor : restored) {
     tensor.tensor->set_data(tensor.data, tensor.capacity);
-    if (tensor.data == nullptr) {
+    tensor.tensor->set_read_only(tensor.is_read_only);
+    if (tensor.data == nullptr && tensor.tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
       static constexpr int64_t kEmpty[kMaxRank] = {};
       static_cast<void>(tensor.tensor->resize({kEmpty, tensor.tensor->dim()}));
     }

@@ -180,6 +180,7 @@ Error MethodLoader::make_inputs() {
     }
     const fb::Tensor& source = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
     slot.is_planned = source.allocation_info() != nullptr;
+    flags |= slot.is_planned ? 0 : kInput;
     slot.is_written_back = slot.is_planned && (flags & kWritten) != 0;
     if (!slot.is_planned && (flags & kWritten) != 0) {
       flags |= kLate;  // the caller's tensor may be read-only
@@ -240,29 +241,18 @@ Error MethodLoader::make_outputs() {
       continue;
     }
     slot.tensor = slot.value->to_tensor().unsafe_impl();
-    slot.is_open = slot.tensor->data() == nullptr && (state_.value_flags[index] & (kLate | kRebound)) == 0;
-    for (const InputSlot& input : state_.inputs) {
-      slot.is_open = slot.is_open && input.value != slot.value;
-    }
-    for (size_t k = 0; k < i && slot.is_open; ++k) {
-      slot.is_open = state_.outputs[k].tensor != slot.tensor;  // returned twice: the first one gets the memory
-    }
+    uint8_t& flags = state_.value_flags[index];
+    slot.is_open = slot.tensor->data() == nullptr && (flags & (kLate | kRebound | kInput | kOpenOutput)) == 0;
+    flags |= slot.is_open ? kOpenOutput : 0;  // one that is returned twice is opened once
   }
   // Every tensor that an instruction uses has memory now, or a rule by which it gets some.
   for (size_t i = 0; i < state_.values.size(); ++i) {
     const EValue& value = state_.values[i];
-    if (!value.is_tensor() || (state_.value_flags[i] & (kUsed | kLate)) != kUsed) {
+    if (!value.is_tensor() || (state_.value_flags[i] & (kUsed | kLate | kInput | kOpenOutput)) != kUsed) {
       continue;
     }
     const TensorImpl* impl = value.to_tensor().unsafe_impl();
-    bool has_memory = impl->data() != nullptr || impl->numel() == 0;
-    for (const InputSlot& slot : state_.inputs) {
-      has_memory = has_memory || slot.value == &value;
-    }
-    for (const OutputSlot& slot : state_.outputs) {
-      has_memory = has_memory || (slot.value == &value && slot.is_open) || slot.tensor == impl;
-    }
-    ET_CHECK_OR_RETURN(has_memory, InvalidProgram,
+    ET_CHECK_OR_RETURN(impl->data() != nullptr || impl->numel() == 0, InvalidProgram,
                        "method '%s': tensor value %zu is used, but nothing gives it memory (it is neither planned, nor a "
                        "constant, an input or an output)",
                        name(), i);
@@ -271,20 +261,27 @@ Error MethodLoader::make_outputs() {
 }
 
 Error MethodLoader::make_restore_lists() {
-  size_t num_unbound = 0;
+  const auto is_restored = [this](size_t i) {
+    const EValue& value = state_.values[i];
+    if (!value.is_tensor() || (state_.value_flags[i] & kInput) != 0) {
+      return false;
+    }
+    return (state_.value_flags[i] & kRepointed) != 0 ||
+           value.to_tensor().unsafe_impl()->dynamism() == TensorShapeDynamism::kDynamicUnbound;
+  };
+  size_t num_restored = 0;
   size_t num_rebound = 0;
   for (size_t i = 0; i < state_.values.size(); ++i) {
-    const EValue& value = state_.values[i];
-    num_unbound += value.is_tensor() && value.to_tensor().unsafe_impl()->dynamism() == TensorShapeDynamism::kDynamicUnbound;
-    num_rebound += (state_.value_flags[i] & kRebound) != 0;
+    num_restored += is_restored(i) ? 1 : 0;
+    num_rebound += (state_.value_flags[i] & kRebound) != 0 ? 1 : 0;
   }
-  ET_RETURN_IF_ERROR(allocate(num_unbound, &state_.unbound));
+  ET_RETURN_IF_ERROR(allocate(num_restored, &state_.restored));
   ET_RETURN_IF_ERROR(allocate(num_rebound, &state_.rebound));
   for (size_t i = 0; i < state_.values.size(); ++i) {
     EValue& value = state_.values[i];
-    if (value.is_tensor() && value.to_tensor().unsafe_impl()->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
+    if (is_restored(i)) {
       TensorImpl* impl = value.to_tensor().unsafe_impl();
-      state_.unbound[--num_unbound] = {impl, impl->data(), impl->capacity()};
+      state_.restored[--num_restored] = {impl, impl->data(), impl->capacity(), impl->read_only()};
     }
     if ((state_.value_flags[i] & kRebound) != 0) {
       state_.rebound[--num_rebound] = {&value, value};

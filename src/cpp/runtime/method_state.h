@@ -43,6 +43,9 @@ enum ValueFlag : uint8_t {
   kUsed = 4,       ///< an instruction or a list names it
   kRebound = 8,    ///< destination of a move: put back when an execution begins
   kWritten = 16,   ///< some kernel writes its tensor
+  kRepointed = 32, ///< some kernel gives its tensor other memory: put back when an execution begins
+  kInput = 64,     ///< set_input gives it its memory
+  kOpenOutput = 128,  ///< open_outputs gives it its memory
 };
 
 /// A tensor input or output.
@@ -62,11 +65,12 @@ struct OutputSlot {
   bool is_open = false;          // the program planned no memory for it: the caller's or the data allocator's is used
 };
 
-/// A DYNAMIC_UNBOUND tensor and the memory it begins each execution with (nullptr: none).
-struct UnboundTensor {
+/// A tensor that gets other memory while running (DYNAMIC_UNBOUND, views), and the memory it begins each execution with.
+struct RestoredTensor {
   TensorImpl* tensor;
   void* data;
   size_t capacity;
+  bool is_read_only;
 };
 
 /// The destination of a move and what it is when an execution begins.
@@ -95,7 +99,7 @@ struct Method::State {
   Span<FreeableBuffer> external_buffers;
   Span<InputSlot> inputs;
   Span<OutputSlot> outputs;
-  Span<UnboundTensor> unbound;
+  Span<RestoredTensor> restored;
   Span<ReboundValue> rebound;
   Span<int64_t> symbol_values;         // [symbols]; scratch of the shape guard
   size_t num_prepared = 0;             // instructions whose kernel state must be destroyed

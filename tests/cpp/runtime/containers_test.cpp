@@ -1,0 +1,195 @@
+// Tensor, EValue, allocators, registries, unboxing.
+#include "method_fixture.h"
+
+namespace et::test {
+namespace {
+
+TEST(TensorImplTest, ResizesWithinItsBound) {
+  int64_t sizes[] = {4, 3};
+  int64_t strides[2];
+  const uint8_t order[] = {0, 1};
+  TensorImpl impl(ScalarType::Float, 2, sizes, strides, order, nullptr, 48, TensorShapeDynamism::kDynamicBound);
+  EXPECT_EQ(impl.numel(), 12);
+  EXPECT_EQ(impl.strides()[0], 3);
+  EXPECT_EQ(impl.resize({2, 6}), Error::Ok);
+  EXPECT_EQ(impl.strides()[0], 6);
+  EXPECT_EQ(impl.resize({2, 7}), Error::OutOfResources);
+  EXPECT_EQ(impl.resize({-1, 2}), Error::InvalidArgument);
+  EXPECT_EQ(impl.resize({12}), Error::NotSupported);
+  EXPECT_EQ(impl.resize({INT64_MAX, 2}), Error::OutOfResources);
+  EXPECT_EQ(impl.sizes()[1], 6) << "unchanged after an error";
+  EXPECT_EQ(impl.resize({0, 5}), Error::Ok);
+  EXPECT_EQ(impl.strides()[0], 5);
+  TensorImpl fixed(ScalarType::Float, 2, sizes, strides, order, nullptr, 48);
+  EXPECT_EQ(fixed.resize({1, 1}), Error::NotSupported);
+}
+
+TEST(TensorImplTest, StridesFollowDimOrder) {
+  const int64_t sizes[] = {2, 3, 4, 5};
+  const uint8_t channels_last[] = {0, 2, 3, 1};
+  int64_t strides[4];
+  strides_from_dim_order(sizes, channels_last, strides);
+  EXPECT_EQ(strides[0], 60);
+  EXPECT_EQ(strides[1], 1);
+  EXPECT_EQ(strides[2], 15);
+  EXPECT_EQ(strides[3], 3);
+  EXPECT_TRUE(is_channels_last_dim_order(channels_last));
+  EXPECT_FALSE(is_contiguous_dim_order(channels_last));
+}
+
+TEST(EValueTest, NumbersConvertWithoutUndefinedBehaviour) {
+  EXPECT_EQ(EValue(1e300).number_as_int(), INT64_MAX);
+  EXPECT_EQ(EValue(-1e300).number_as_int(), INT64_MIN);
+  EXPECT_EQ(EValue(__builtin_nan("")).number_as_int(), 0);
+  EXPECT_EQ(EValue(-2.9).number_as_int(), -2);
+  EXPECT_EQ(EValue(true).number_as_int(), 1);
+  EXPECT_TRUE(EValue(0.5).number_as_bool());
+  EXPECT_STREQ(to_string(Tag::kTensorList), "TensorList");
+  EXPECT_STREQ(to_string(static_cast<Tag>(77)), "?");
+}
+
+TEST(EValueTest, ListsSeeComputedItems) {
+  EValue items[] = {EValue(int64_t{1}), EValue(int64_t{2})};
+  EValue* pointers[] = {&items[0], &items[1]};
+  int64_t cache[2];
+  BoxedList<int64_t> list{pointers, cache, 2, false};
+  EValue value(&list);
+  EXPECT_EQ(value.to_int_list()[1], 2);
+  items[1] = EValue(int64_t{7});
+  EXPECT_EQ(value.to_int_list()[1], 7);
+}
+
+TEST(MemoryAllocatorTest, HandsOutAlignedPieces) {
+  alignas(64) uint8_t pool[256];
+  MemoryAllocator allocator(pool + 1, 255);
+  void* a = allocator.allocate(10, 32);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(a) % 32, 0u);
+  EXPECT_NE(allocator.allocate(100, 64), nullptr);
+  EXPECT_EQ(allocator.allocate(200), nullptr);
+  EXPECT_EQ(allocator.allocate(SIZE_MAX), nullptr);
+  EXPECT_EQ(allocator.allocate_list<int64_t>(SIZE_MAX / 4).error(), Error::MemoryAllocationFailed);
+  allocator.reset();
+  EXPECT_EQ(allocator.used(), 0u);
+  EXPECT_EQ(allocator.allocate(10, 32), a);
+  MemoryAllocator empty;
+  EXPECT_EQ(empty.allocate(1), nullptr);
+}
+
+TEST(HeapAllocatorTest, GrowsAndReusesItsBlocks) {
+  HeapAllocator allocator(1024);
+  void* first = allocator.allocate(100);
+  for (int i = 0; i < 50; ++i) {
+    void* memory = allocator.allocate(700, 64);
+    ASSERT_NE(memory, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
+    std::memset(memory, 1, 700);
+  }
+  ASSERT_NE(allocator.allocate(100000), nullptr);
+  EXPECT_EQ(allocator.allocate(SIZE_MAX - 8), nullptr);
+  allocator.reset();
+  EXPECT_EQ(allocator.allocate(100), first);
+}
+
+Error seven_out(KernelContext&, const Tensor&, Tensor&) { return Error::Ok; }
+
+TEST(KernelRegistryTest, FindsByPriority) {
+  const Kernel low[] = {make_kernel<&seven_out>("a::b.out"), make_kernel<&seven_out>("a::c.out")};
+  const Kernel high[] = {make_kernel<&seven_out>("a::b.out", kPriorityLibrary)};
+  const Kernel same[] = {make_kernel<&seven_out>("a::b.out")};
+  KernelRegistry registry;
+  ASSERT_EQ(registry.add(low), Error::Ok);
+  ASSERT_EQ(registry.add(high), Error::Ok);
+  ASSERT_EQ(registry.add(same), Error::Ok);
+  const Kernel* found[4] = {};
+  EXPECT_EQ(registry.find("a::b.out", found), 3u);
+  EXPECT_EQ(found[0], &high[0]);
+  EXPECT_EQ(found[1], &same[0]) << "the later of two equals comes first";
+  EXPECT_EQ(found[2], &low[0]);
+  const Kernel* one[1] = {};
+  EXPECT_EQ(registry.find("a::b.out", one), 3u);
+  EXPECT_EQ(one[0], &high[0]);
+  EXPECT_FALSE(registry.has("a::b"));
+  EXPECT_FALSE(registry.has("a::b.out2"));
+  EXPECT_TRUE(registry.has("a::c.out"));
+  while (registry.tables().size() < KernelRegistry::kMaxTables) {
+    ASSERT_EQ(registry.add(low), Error::Ok);
+  }
+  EXPECT_EQ(registry.add(low), Error::RegistrationExceedingMaxKernels);
+}
+
+TEST(KernelTest, SignaturesComeFromTheFunction) {
+  EXPECT_STREQ(make_kernel<&seven_out>("a").signature, "To");
+  EXPECT_TRUE(signature_writes("To", 1));
+  EXPECT_FALSE(signature_writes("To", 0));
+  EXPECT_TRUE(signature_writes("Tlv", 2)) << "the outs of split";
+  EXPECT_FALSE(signature_writes("vo", 0)) << "the inputs of cat";
+  EXPECT_TRUE(signature_accepts('t', EValue()));
+  EXPECT_FALSE(signature_accepts('T', EValue()));
+  EXPECT_TRUE(signature_accepts('d', EValue(int64_t{1})));
+  EXPECT_FALSE(signature_accepts('i', EValue(1.0)));
+  EXPECT_FALSE(signature_accepts('?', EValue()));
+}
+
+TEST(BackendRegistryTest, NamesAreUnique) {
+  AddBackend backend;
+  BackendRegistry registry;
+  ASSERT_EQ(registry.add("a", &backend), Error::Ok);
+  EXPECT_EQ(registry.add("a", &backend), Error::RegistrationAlreadyRegistered);
+  EXPECT_EQ(registry.find("a"), &backend);
+  EXPECT_EQ(registry.find("b"), nullptr);
+}
+
+TEST(SharedCacheTest, MakesAnObjectOnce) {
+  static int live = 0;
+  int made = 0;
+  {
+    HeapSharedCache cache;
+    const auto create = [](void* argument) -> Result<void*> {
+      ++*static_cast<int*>(argument);
+      ++live;
+      return static_cast<void*>(new int(3));
+    };
+    const auto destroy = [](void* object) {
+      --live;
+      delete static_cast<int*>(object);
+    };
+    auto a = cache.get_or_create({&made, nullptr, nullptr, 1}, create, &made, destroy);
+    auto b = cache.get_or_create({&made, nullptr, nullptr, 1}, create, &made, destroy);
+    auto c = cache.get_or_create({&made, nullptr, nullptr, 2}, create, &made, destroy);
+    ASSERT_TRUE(a.ok() && b.ok() && c.ok());
+    EXPECT_EQ(*a, *b);
+    EXPECT_NE(*a, *c);
+    EXPECT_EQ(made, 2);
+  }
+  EXPECT_EQ(live, 0);
+}
+
+TEST(FreeableBufferTest, FreesOnce) {
+  int freed = 0;
+  {
+    FreeableBuffer a(&freed, 4, [](void* context, const void*, size_t) { ++*static_cast<int*>(context); }, &freed);
+    FreeableBuffer b = std::move(a);
+    EXPECT_EQ(a.size(), 0u);
+    b.release();
+    b.release();
+  }
+  EXPECT_EQ(freed, 1);
+}
+
+TEST(UnboundTest, ResizeTakesMemoryFromTheDataAllocator) {
+  alignas(64) uint8_t pool[256];
+  MemoryAllocator data(pool, sizeof(pool));
+  KernelContext context(nullptr, &data, nullptr, nullptr, nullptr);
+  int64_t sizes[] = {0};
+  int64_t strides[1];
+  const uint8_t order[] = {0};
+  TensorImpl impl(ScalarType::Float, 1, sizes, strides, order, nullptr, 0, TensorShapeDynamism::kDynamicUnbound);
+  EXPECT_EQ(resize_tensor(context, Tensor(&impl), {16}), Error::Ok);
+  EXPECT_NE(impl.data(), nullptr);
+  EXPECT_EQ(resize_tensor(context, Tensor(&impl), {1000}), Error::MemoryAllocationFailed);
+  EXPECT_EQ(resize_tensor(context, Tensor(&impl), {INT64_MAX}), Error::OutOfResources);
+  EXPECT_EQ(context.allocate_temp(1).error(), Error::MemoryAllocationFailed);
+}
+
+}  // namespace
+}  // namespace et::test
