@@ -77,6 +77,17 @@ inline int64_t index_at(const Tensor& tensor, int64_t i) {
 /// Writes a Scalar as one element of `dtype`.
 void store_scalar(ScalarType dtype, const Scalar& value, void* data);
 
+/// A Scalar operand as ATen computes with it: what does not fit the integer type `common` wraps first.
+template <typename C>
+inline C scalar_operand(ScalarType common, const Scalar& scalar) {
+  if (!is_integral(common, true)) {
+    return scalar_to<C>(scalar);
+  }
+  alignas(8) char element[8];
+  store_scalar(common, scalar, element);
+  return load_one<C>(common, element);
+}
+
 /// Calls `f` with a value of the type that a kernel computes in for `dtype`.
 template <typename F>
 Error dispatch_compute(ScalarType dtype, F&& f) {

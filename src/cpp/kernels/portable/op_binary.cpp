@@ -36,6 +36,21 @@ C greatest_common_divisor(C a, C b) {
   return a < 0 ? negate(a) : a;
 }
 
+// nextafter in a 16-bit type: neighbours differ by one in their bits.
+template <typename T>
+float next_narrow(float a, float b) {
+  if (is_nan(a) || is_nan(b) || a == b) {
+    return a == b ? b : a + b;
+  }
+  T x(a);
+  if (a == 0.0f) {
+    x.bits = static_cast<uint16_t>(b > 0.0f ? 0x0001 : 0x8001);
+  } else {
+    x.bits = static_cast<uint16_t>(x.bits + ((b > a) == (a > 0.0f) ? 1 : -1));
+  }
+  return x;
+}
+
 }  // namespace
 
 Error maximum_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
@@ -72,8 +87,15 @@ ET_FLOAT_BINARY(logaddexp, logaddexp_out,
 
 Error nextafter_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
   const ScalarType common = result_type({&self, &other});
-  ET_CHECK_OR_RETURN(common == ScalarType::Float || common == ScalarType::Double, InvalidType,
-                     "aten::nextafter: operands are %s, must be f32 or f64", to_string(common));
+  if (common == ScalarType::Half) {
+    return float_binary(context, "aten::nextafter", self, other, out,
+                        [](auto a, auto b) { return next_narrow<Half>(static_cast<float>(a), static_cast<float>(b)); });
+  }
+  if (common == ScalarType::BFloat16) {
+    return float_binary(context, "aten::nextafter", self, other, out, [](auto a, auto b) {
+      return next_narrow<BFloat16>(static_cast<float>(a), static_cast<float>(b));
+    });
+  }
   return float_binary(context, "aten::nextafter", self, other, out,
                       [](auto a, auto b) { return std::nextafter(a, b); });
 }

@@ -22,7 +22,7 @@ Error compare(KernelContext& context, const char* op, const Tensor& self, const 
   const ScalarType common = result_type(self, other);
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
-    const C number = scalar_to<C>(other);
+    const C number = scalar_operand<C>(common, other);
     return elementwise<C, bool>(context, op, common, out, [fn, number](C a) { return fn(a, number); }, self);
   });
 }

@@ -52,7 +52,7 @@ Error apply(KernelContext& context, const char* op, ScalarType common, const Ten
     if (divisor.tensor != nullptr) {
       return elementwise<C>(context, op, common, out, fn, self, *divisor.tensor);
     }
-    const C number = scalar_to<C>(*divisor.number);
+    const C number = scalar_operand<C>(common, *divisor.number);
     return elementwise<C>(context, op, common, out, [fn, number](C a) { return fn(a, number); }, self);
   });
 }

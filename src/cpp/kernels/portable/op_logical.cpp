@@ -37,7 +37,7 @@ Error bitwise(KernelContext& context, const char* op, const Tensor& self, const 
               const Fn& fn) {
   const ScalarType common = result_type(self, other);
   ET_RETURN_IF_ERROR(check_integers(op, common, out));
-  const int64_t number = scalar_to<int64_t>(other);
+  const int64_t number = scalar_operand<int64_t>(common, other);
   return elementwise<int64_t>(context, op, common, out, [fn, number](int64_t a) { return fn(a, number); }, self);
 }
 

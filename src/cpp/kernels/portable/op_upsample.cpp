@@ -1,0 +1,267 @@
+// Resizing by nearest neighbour and by (bi, tri)linear or cubic interpolation.
+//
+// Source: the coordinate rules of torch.nn.functional.interpolate. An output pixel o reads input coordinate
+//   align_corners:  o * (in - 1) / (out - 1)
+//   else:           (o + 0.5) * scale - 0.5   with scale = 1 / scale_factor when given, in / out otherwise.
+#include "kernels/portable/op_upsample.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/portable/convert.h"
+#include "kernels/portable/dispatch.h"
+#include "kernels/portable/strided_copy.h"
+
+namespace et::kernels::portable {
+namespace {
+
+using Factors = std::optional<Span<const double>>;
+using OptionalSizes = std::optional<IntArrayRef>;
+
+// Three spatial dimensions; fewer have leading sizes of 1.
+struct Resize {
+  int64_t batch;
+  int64_t channels;
+  int64_t in[3];
+  int64_t out[3];
+  double scale[3];  // input pixels per output pixel
+  int64_t in_strides[5];
+  int64_t out_strides[5];
+};
+
+void spread_strides(const Tensor& tensor, int64_t spatial, int64_t* strides) {
+  strides[0] = tensor.stride(0);
+  strides[1] = tensor.stride(1);
+  for (int64_t d = 0; d < 3; ++d) {
+    const int64_t source = d - (3 - spatial);
+    strides[2 + d] = source >= 0 ? tensor.stride(2 + source) : 0;
+  }
+}
+
+Error plan(KernelContext& context, const char* op, const Tensor& input, int64_t spatial, const OptionalSizes& output_size,
+           const double* factors, bool align_corners, Tensor& out, Resize* r) {
+  ET_RETURN_IF_ERROR(check_rank(op, "input", input, spatial + 2, spatial + 2));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
+  ET_CHECK_OR_RETURN(output_size.has_value() || factors != nullptr, InvalidArgument,
+                     "%s: neither output_size nor scale_factors is given", op);
+  ET_CHECK_OR_RETURN(!output_size.has_value() || static_cast<int64_t>(output_size->size()) == spatial, InvalidArgument,
+                     "%s: output_size %s has not %" PRId64 " numbers", op, ShapeText(*output_size).text, spatial);
+  Sizes sizes(input.sizes());
+  r->batch = input.size(0);
+  r->channels = input.size(1);
+  for (int64_t d = 0; d < 3; ++d) {
+    const int64_t i = d - (3 - spatial);
+    if (i < 0) {
+      r->in[d] = r->out[d] = 1;
+      r->scale[d] = 0;
+      continue;
+    }
+    r->in[d] = input.size(2 + i);
+    r->out[d] = output_size.has_value() ? (*output_size)[static_cast<size_t>(i)]
+                                        : static_cast<int64_t>(static_cast<double>(r->in[d]) * factors[i]);
+    ET_CHECK_OR_RETURN(r->in[d] > 0 && r->out[d] > 0, InvalidArgument, "%s: cannot resize %s to size %" PRId64, op,
+                       ShapeText(input.sizes()).text, r->out[d]);
+    if (align_corners) {
+      r->scale[d] = r->out[d] > 1 ? static_cast<double>(r->in[d] - 1) / static_cast<double>(r->out[d] - 1) : 0.0;
+    } else {
+      r->scale[d] = factors != nullptr && factors[i] > 0 ? 1.0 / factors[i]
+                                                         : static_cast<double>(r->in[d]) / static_cast<double>(r->out[d]);
+    }
+    sizes[2 + i] = r->out[d];
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  spread_strides(input, spatial, r->in_strides);
+  spread_strides(out, spatial, r->out_strides);
+  return Error::Ok;
+}
+
+// Calls f(address of the input plane, address in out, od, oh, ow).
+template <typename F>
+void for_each_pixel(const Resize& r, const Tensor& input, const Tensor& out, F&& f) {
+  const int64_t size = static_cast<int64_t>(input.element_size());
+  const char* in_base = static_cast<const char*>(input.const_data_ptr());
+  char* out_base = static_cast<char*>(out.mutable_data_ptr());
+  for (int64_t n = 0; n < r.batch; ++n) {
+    for (int64_t c = 0; c < r.channels; ++c) {
+      const char* plane = in_base + (n * r.in_strides[0] + c * r.in_strides[1]) * size;
+      char* target = out_base + (n * r.out_strides[0] + c * r.out_strides[1]) * size;
+      for (int64_t d = 0; d < r.out[0]; ++d) {
+        for (int64_t h = 0; h < r.out[1]; ++h) {
+          for (int64_t w = 0; w < r.out[2]; ++w) {
+            f(plane, target + (d * r.out_strides[2] + h * r.out_strides[3] + w * r.out_strides[4]) * size, d, h, w);
+          }
+        }
+      }
+    }
+  }
+}
+
+Error nearest(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
+              const OptionalSizes& output_size, const double* factors, Tensor& out) {
+  Resize r;
+  ET_RETURN_IF_ERROR(plan(context, op, input, spatial, output_size, factors, false, out, &r));
+  const size_t size = input.element_size();
+  // In float, as ATen computes positions.
+  const auto position = [&](int d, int64_t o) {
+    const auto p = static_cast<int64_t>(std::floor(static_cast<float>(o) * static_cast<float>(r.scale[d])));
+    return p < r.in[d] - 1 ? p : r.in[d] - 1;
+  };
+  return dispatch_by_size(size, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t d, int64_t h, int64_t w) {
+      const int64_t offset = position(0, d) * r.in_strides[2] + position(1, h) * r.in_strides[3] +
+                             position(2, w) * r.in_strides[4];
+      std::memcpy(target, plane + offset * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    });
+    return Error::Ok;
+  });
+}
+
+// The taps of one output coordinate along one dimension: up to four input positions and their weights.
+template <typename C>
+struct Taps {
+  int64_t position[4];
+  C weight[4];
+};
+
+template <typename C>
+Taps<C> linear_taps(const Resize& r, int d, int64_t o, bool align_corners) {
+  C x;
+  if (align_corners) {
+    x = static_cast<C>(o) * static_cast<C>(r.scale[d]);
+  } else {
+    x = (static_cast<C>(o) + C(0.5)) * static_cast<C>(r.scale[d]) - C(0.5);
+    x = x < C(0) ? C(0) : x;
+  }
+  int64_t low = static_cast<int64_t>(x);
+  low = low < r.in[d] - 1 ? low : r.in[d] - 1;
+  const int64_t high = low < r.in[d] - 1 ? low + 1 : low;
+  C fraction = x - static_cast<C>(low);
+  fraction = fraction < C(0) ? C(0) : fraction > C(1) ? C(1) : fraction;
+  return {{low, high, 0, 0}, {C(1) - fraction, fraction, C(0), C(0)}};
+}
+
+// Cubic convolution with a = -0.75. Source: Keys, "Cubic convolution interpolation", 1981.
+template <typename C>
+Taps<C> cubic_taps(const Resize& r, int d, int64_t o, bool align_corners) {
+  const C x = align_corners ? static_cast<C>(o) * static_cast<C>(r.scale[d])
+                            : (static_cast<C>(o) + C(0.5)) * static_cast<C>(r.scale[d]) - C(0.5);
+  const C low = std::floor(x);
+  const C t = x - low;
+  constexpr C a = C(-0.75);
+  const auto near = [](C v) { return ((a + C(2)) * v - (a + C(3))) * v * v + C(1); };
+  const auto far = [](C v) { return ((a * v - C(5) * a) * v + C(8) * a) * v - C(4) * a; };
+  Taps<C> taps{{}, {far(t + C(1)), near(t), near(C(1) - t), far(C(2) - t)}};
+  for (int64_t k = 0; k < 4; ++k) {
+    const int64_t p = static_cast<int64_t>(low) - 1 + k;
+    taps.position[k] = p < 0 ? 0 : p >= r.in[d] ? r.in[d] - 1 : p;
+  }
+  return taps;
+}
+
+Error interpolate(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
+                  const OptionalSizes& output_size, const double* factors, bool align_corners, bool cubic, Tensor& out) {
+  Resize r;
+  ET_RETURN_IF_ERROR(plan(context, op, input, spatial, output_size, factors, align_corners, out, &r));
+  const ScalarType dtype = input.scalar_type();
+  ET_CHECK_OR_RETURN(is_floating(dtype) || dtype == ScalarType::Byte, InvalidType, "%s: input is %s, must be floating or u8",
+                     op, to_string(dtype));
+  return dispatch_float(dtype, [&](auto zero) {
+    using C = decltype(zero);
+    const auto taps_of = [&](int d, int64_t o) {
+      return r.in[d] == 1 && r.out[d] == 1 ? Taps<C>{{0, 0, 0, 0}, {C(1), C(0), C(0), C(0)}}
+             : cubic                       ? cubic_taps<C>(r, d, o, align_corners)
+                                           : linear_taps<C>(r, d, o, align_corners);
+    };
+    const int64_t taps = cubic ? 4 : 2;
+    const int64_t size = static_cast<int64_t>(input.element_size());
+    int64_t last_d = -1;
+    int64_t last_h = -1;
+    Taps<C> along_d{};
+    Taps<C> along_h{};
+    for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t d, int64_t h, int64_t w) {
+      if (d != last_d) {
+        along_d = taps_of(0, d);
+        last_d = d;
+      }
+      if (h != last_h) {
+        along_h = taps_of(1, h);
+        last_h = h;
+      }
+      const Taps<C> along_w = taps_of(2, w);
+      C sum = 0;
+      for (int64_t a = 0; a < taps; ++a) {
+        if (along_d.weight[a] == C(0)) {
+          continue;
+        }
+        for (int64_t b = 0; b < taps; ++b) {
+          if (along_h.weight[b] == C(0)) {
+            continue;
+          }
+          const char* row = plane + (along_d.position[a] * r.in_strides[2] + along_h.position[b] * r.in_strides[3]) * size;
+          C part = 0;
+          for (int64_t c = 0; c < taps; ++c) {
+            if (along_w.weight[c] != C(0)) {
+              part += along_w.weight[c] * load_one<C>(dtype, row, along_w.position[c] * r.in_strides[4]);
+            }
+          }
+          sum += along_d.weight[a] * along_h.weight[b] * part;
+        }
+      }
+      if (dtype == ScalarType::Byte) {
+        sum = std::nearbyint(sum);
+        sum = sum < C(0) ? C(0) : sum > C(255) ? C(255) : sum;
+      }
+      store_one(dtype, sum, target);
+    });
+    return Error::Ok;
+  });
+}
+
+const double* data_of(const Factors& factors) { return factors.has_value() ? factors->data() : nullptr; }
+
+// Factors given one by one; a missing one counts as 0, which means: from the sizes.
+struct FactorList {
+  double values[3];
+  bool given;
+  FactorList(std::optional<double> a, std::optional<double> b)
+      : values{a.value_or(0.0), b.value_or(0.0), 0.0}, given(a.has_value() || b.has_value()) {}
+  const double* data() const { return given ? values : nullptr; }
+};
+
+}  // namespace
+
+#define ET_NEAREST_VEC(name, spatial)                                                                                \
+  Error name##_vec_out(KernelContext& context, const Tensor& input, OptionalSizes output_size, Factors scale_factors, \
+                       Tensor& out) {                                                                                \
+    return nearest(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), out);               \
+  }
+
+ET_NEAREST_VEC(upsample_nearest1d, 1)
+ET_NEAREST_VEC(upsample_nearest2d, 2)
+ET_NEAREST_VEC(upsample_nearest3d, 3)
+
+#define ET_INTERPOLATE_VEC(name, spatial, cubic)                                                                    \
+  Error name##_vec_out(KernelContext& context, const Tensor& input, OptionalSizes output_size, bool align_corners,   \
+                       Factors scale_factors, Tensor& out) {                                                        \
+    return interpolate(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), align_corners, \
+                       cubic, out);                                                                                 \
+  }
+
+ET_INTERPOLATE_VEC(upsample_linear1d, 1, false)
+ET_INTERPOLATE_VEC(upsample_bilinear2d, 2, false)
+ET_INTERPOLATE_VEC(upsample_trilinear3d, 3, false)
+ET_INTERPOLATE_VEC(upsample_bicubic2d, 2, true)
+
+Error upsample_nearest2d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size,
+                             std::optional<double> scales_h, std::optional<double> scales_w, Tensor& out) {
+  return nearest(context, "aten::upsample_nearest2d", self, 2, output_size, FactorList(scales_h, scales_w).data(), out);
+}
+
+Error upsample_bilinear2d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, bool align_corners,
+                              std::optional<double> scales_h, std::optional<double> scales_w, Tensor& out) {
+  return interpolate(context, "aten::upsample_bilinear2d", self, 2, output_size, FactorList(scales_h, scales_w).data(),
+                     align_corners, false, out);
+}
+
+}  // namespace et::kernels::portable
