@@ -92,7 +92,9 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
     for (size_t i = 0; i < results.size(); ++i) {
       ir::Value* old = node->result(i);
       if (!graph.is_unused(old)) {
-        graph.replace_all_uses(old, add_constant(context.program, graph, old->name, std::move(results[i]), node));
+        ir::Value* folded = add_constant(context.program, graph, old->name, std::move(results[i]), node);
+        graph.replace_all_uses(old, folded);
+        std::swap(old->name, folded->name);
       }
     }
     graph.erase(node);

@@ -10,12 +10,16 @@ constexpr std::string_view kBeforeCut[] = {
     "canonicalise-dim-order",            // first: what follows compares types, and they shall not differ by order alone
     "eliminate-no-ops",                  // copies and views hide equal and constant expressions
     "fold-constants",                    // before CSE: folded subgraphs need no comparing
+    "fold-conv-batch-norm",              // before the cut, so that a backend gets one convolution; needs folded constants
+    "fold-quantize-dequantize",          // before the cut, so that a backend sees integers pass on
     "eliminate-common-subexpressions",   // after folding has made constants of what fed them
     "eliminate-dead-code",               // before the cut: a delegate shall not compute what nobody reads
 };
 
 constexpr std::string_view kAfterCut[] = {
     "eliminate-no-ops",                  // the cut leaves copies at its borders
+    "fuse-linear",                       // before fuse-activation, which knows linear; leaves transposes to fold-constants
+    "fuse-activation",                   // before lift-scalars: bounds stay numbers
     "lift-scalars",                      // before folding: a lifted constant may be all that a node waits for
     "fold-constants",                    // what fusion prepared
     "eliminate-common-subexpressions",   // also merges the constants that passes made

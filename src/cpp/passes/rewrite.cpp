@@ -85,6 +85,7 @@ ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir:
 void replace_node(ir::Node* node, ir::Node* created) {
   for (size_t i = 0; i < created->results().size(); ++i) {
     node->graph()->replace_all_uses(node->result(i), created->result(i));
+    std::swap(node->result(i)->name, created->result(i)->name);
   }
   created->absorb(*node);
   node->graph()->erase(node);

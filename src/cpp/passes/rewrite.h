@@ -40,8 +40,8 @@ bool is_external(const ir::Value* value);
 void replace_results(ir::Node& node, std::initializer_list<ir::Value*> replacements);
 /// A node before `node` with its source, tag and handles, for a rewrite of `node` into something else.
 ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir::Argument> args);
-/// Replaces the node's only (or first `n`) results by those of `created`, merges the handles, erases the node. The
-/// results of both must be equal in number, or the surplus of the old ones unused.
+/// Replaces the node's results by those of `created`, which take their names over, merges the handles, erases the node.
+/// Results that `created` does not have must be unused.
 void replace_node(ir::Node* node, ir::Node* created);
 
 /// Adds a constant that a pass made and a node for it before `before`. The name is `hint` in the method's name space.

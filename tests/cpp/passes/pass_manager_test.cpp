@@ -54,8 +54,7 @@ TEST(PassManager, RunsBothPipelines) {
   %steps = buffer @steps : i64[]
   %n = aten::add.Scalar_out(%steps, 1, 1) : i64[] alias(%steps) handle(1)
   %w = constant @w : f32[4, 8]
-  %y = aten::linear.out(%x, %w, none) : f32[s0, 4] handle(3)
-  %r = aten::relu.out(%y) : f32[s0, 4] alias(%y) handle(4, 5)
+  %r = et::linear_clamp.out(%x, %w, none, 0, none) : f32[s0, 4] handle(3, 4, 5)
   %t = aten::add.out(%r, %r, 1) : f32[s0, 4] alias(%r) handle(6)
   return %t, writes {buffer @steps = %n}
 }

@@ -1,0 +1,171 @@
+#include "passes/fold_conv_batch_norm.h"
+
+#include <cmath>
+
+#include "passes/rewrite.h"
+
+namespace et::passes {
+namespace {
+
+// Positions of arguments.
+enum Convolution : size_t { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups };
+enum BatchNorm : size_t { kX, kGamma, kBeta, kMean, kVariance, kMomentum, kEps };
+
+/// A constant of a floating dtype as doubles; empty when it is none.
+std::vector<double> read(const ir::Constant& constant) {
+  std::vector<double> values;
+  const auto numel = static_cast<size_t>(constant.type.numel());
+  const auto copy = [&](const auto* data) {
+    values.resize(numel);
+    for (size_t i = 0; i < numel; ++i) {
+      values[i] = static_cast<double>(data[i]);
+    }
+  };
+  switch (constant.type.dtype) {
+    case ScalarType::Float: copy(static_cast<const float*>(constant.data)); break;
+    case ScalarType::Double: copy(static_cast<const double*>(constant.data)); break;
+    case ScalarType::Half: copy(static_cast<const Half*>(constant.data)); break;
+    case ScalarType::BFloat16: copy(static_cast<const BFloat16*>(constant.data)); break;
+    default: break;
+  }
+  return values;
+}
+
+template <typename T>
+ir::Constant write_as(ir::TensorType type, const std::vector<double>& values) {
+  T* data = nullptr;
+  ir::Constant constant = new_constant(std::move(type), &data);
+  for (size_t i = 0; i < values.size(); ++i) {
+    data[i] = static_cast<T>(values[i]);
+  }
+  return constant;
+}
+
+/// The dtype is one that read() takes.
+ir::Constant write(ir::TensorType type, const std::vector<double>& values) {
+  switch (type.dtype) {
+    case ScalarType::Double: return write_as<double>(std::move(type), values);
+    case ScalarType::Half: return write_as<Half>(std::move(type), values);
+    case ScalarType::BFloat16: return write_as<BFloat16>(std::move(type), values);
+    default: return write_as<float>(std::move(type), values);
+  }
+}
+
+/// What is needed of both nodes; complete when ok().
+struct Match {
+  ir::Node* convolution = nullptr;
+  const ir::Constant* weight = nullptr;
+  std::vector<double> weights;
+  size_t channels = 0;     ///< of the output
+  size_t groups = 1;
+  bool transposed = false;
+  std::vector<double> bias, gamma, beta, mean, variance;  ///< [channels] each
+  double eps = 0;
+
+  bool ok() const {
+    return channels > 0 && !weights.empty() && bias.size() == channels && gamma.size() == channels &&
+           beta.size() == channels && mean.size() == channels && variance.size() == channels;
+  }
+};
+
+/// [channels] values of an optional constant argument; `absent` for none; empty when it is no constant.
+std::vector<double> channel_values(const ir::Program& program, const ir::Argument& argument, size_t channels, double absent) {
+  if (argument.is_none()) {
+    return std::vector<double>(channels, absent);
+  }
+  const ir::Constant* constant = constant_of(program, argument);
+  return constant == nullptr ? std::vector<double>() : read(*constant);
+}
+
+Match match(const ir::Node& norm, const ir::Program& program) {
+  Match m;
+  const ir::Graph& graph = *norm.graph();
+  ir::Node* convolution = producer_if(norm.args()[kX], {"aten::convolution"});
+  if (convolution == nullptr || convolution->tag != norm.tag || !is_only_use(convolution->result(), &norm) ||
+      !graph.is_unused(norm.result(1)) || !graph.is_unused(norm.result(2)) ||
+      convolution->result()->type.tensor != norm.result()->type.tensor) {
+    return m;
+  }
+  m.weight = constant_of(program, convolution->args()[kWeight]);
+  const auto transposed = int_of(convolution->args()[kTransposed]);
+  const auto groups = int_of(convolution->args()[kGroups]);
+  const auto eps = number_of(norm.args()[kEps]);
+  if (m.weight == nullptr || !m.weight->type.is_row_major() || m.weight->type.rank() < 3 || !transposed || !groups || !eps) {
+    return m;
+  }
+  m.convolution = convolution;
+  m.transposed = *transposed != 0;
+  m.groups = static_cast<size_t>(*groups);
+  m.eps = *eps;
+  const std::vector<ir::Dim>& dims = m.weight->type.dims;
+  m.channels = static_cast<size_t>(m.transposed ? dims[1].max * *groups : dims[0].max);
+  m.weights = read(*m.weight);
+  m.bias = channel_values(program, convolution->args()[kBias], m.channels, 0);
+  m.gamma = channel_values(program, norm.args()[kGamma], m.channels, 1);
+  m.beta = channel_values(program, norm.args()[kBeta], m.channels, 0);
+  m.mean = channel_values(program, norm.args()[kMean], m.channels, 0);
+  m.variance = channel_values(program, norm.args()[kVariance], m.channels, 1);
+  return m;
+}
+
+void fold(ir::Node* norm, Match& m, PassContext& context) {
+  std::vector<double> scale(m.channels);
+  for (size_t o = 0; o < m.channels; ++o) {
+    scale[o] = m.gamma[o] / std::sqrt(m.variance[o] + m.eps);
+    m.bias[o] = (m.bias[o] - m.mean[o]) * scale[o] + m.beta[o];
+  }
+  // Weights are [out, in / groups, kernel…], of a transposed convolution [in, out / groups, kernel…].
+  const std::vector<ir::Dim>& dims = m.weight->type.dims;
+  const auto rows = static_cast<size_t>(dims[0].max);
+  const auto columns = static_cast<size_t>(dims[1].max);
+  const size_t kernel = m.weights.size() / (rows * columns);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column) {
+      const size_t group = row / (rows / m.groups);
+      const double s = scale[m.transposed ? group * columns + column : row];
+      for (size_t k = 0; k < kernel; ++k) {
+        m.weights[(row * columns + column) * kernel + k] *= s;
+      }
+    }
+  }
+  ir::Graph& graph = *norm->graph();
+  const std::string name = norm->result()->name;
+  const ir::TensorType bias_type =
+      ir::TensorType::contiguous(m.weight->type.dtype, {static_cast<int64_t>(m.channels)});
+  std::vector<ir::Argument> args = m.convolution->args();
+  ir::Value* weight = add_constant(context.program, graph, name + "_weight", write(m.weight->type, m.weights), norm);
+  ir::Value* bias = add_constant(context.program, graph, name + "_bias", write(bias_type, m.bias), norm);
+  args[kWeight].data = weight;
+  args[kBias].data = bias;
+  ir::Node* folded = create_like(*m.convolution, "aten::convolution", std::move(args));
+  graph.move_before(folded, norm);
+  folded->add_result(name, norm->result()->type);
+  folded->absorb(*m.convolution);
+  replace_node(norm, folded);
+  graph.erase(m.convolution);
+}
+
+}  // namespace
+
+PassInfo FoldConvBatchNorm::info() const {
+  return {"fold-conv-batch-norm", "Folds batch normalisation with fixed statistics into the convolution before it"};
+}
+
+Result<Changed> FoldConvBatchNorm::run(ir::Graph& graph, PassContext& context) {
+  Changed changed = Changed::kNo;
+  ir::Node* next = nullptr;
+  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
+    next = graph.next(node);
+    if (node->op != "aten::_native_batch_norm_legit_no_training" || node->results().size() != 3) {
+      continue;
+    }
+    Match m = match(*node, context.program);
+    if (m.ok()) {
+      fold(node, m, context);
+      changed = Changed::kYes;
+    }
+  }
+  return changed;
+}
+
+}  // namespace et::passes

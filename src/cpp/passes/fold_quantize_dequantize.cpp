@@ -1,0 +1,102 @@
+#include "passes/fold_quantize_dequantize.h"
+
+#include <limits>
+
+#include "passes/rewrite.h"
+
+namespace et::passes {
+namespace {
+
+/// quantize, dequantize, number of parameters after the tensor: scale, zero point, (axis,) quant_min, quant_max, dtype.
+struct Pair {
+  std::string_view quantize;
+  std::string_view dequantize;
+  size_t num_parameters;
+};
+constexpr Pair kPairs[] = {
+    {"quantized_decomposed::quantize_per_tensor", "quantized_decomposed::dequantize_per_tensor", 5},
+    {"quantized_decomposed::quantize_per_tensor.tensor", "quantized_decomposed::dequantize_per_tensor.tensor", 5},
+    {"quantized_decomposed::quantize_per_channel", "quantized_decomposed::dequantize_per_channel", 6},
+};
+
+bool same_parameters(const ir::Node& a, const ir::Node& b, size_t count) {
+  if (a.args().size() <= count || b.args().size() <= count) {
+    return false;
+  }
+  for (size_t i = 1; i <= count; ++i) {
+    if (!(a.args()[i] == b.args()[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <typename T>
+bool is_range_of(int64_t low, int64_t high) {
+  return low == std::numeric_limits<T>::min() && high == std::numeric_limits<T>::max();
+}
+
+bool is_whole_range(ScalarType dtype, const ir::Argument& quant_min, const ir::Argument& quant_max) {
+  const auto low = int_of(quant_min);
+  const auto high = int_of(quant_max);
+  if (!low || !high) {
+    return false;
+  }
+  switch (dtype) {
+    case ScalarType::Byte: return is_range_of<uint8_t>(*low, *high);
+    case ScalarType::Char: return is_range_of<int8_t>(*low, *high);
+    case ScalarType::Short: return is_range_of<int16_t>(*low, *high);
+    case ScalarType::UInt16: return is_range_of<uint16_t>(*low, *high);
+    case ScalarType::Int: return is_range_of<int32_t>(*low, *high);
+    default: return false;
+  }
+}
+
+/// The integers that `quantize` would give again; nullptr when it may give others.
+ir::Value* integers_behind(const ir::Node& quantize, const Pair& pair) {
+  const ir::Node* dequantize = producer_if(quantize.args()[0], {pair.dequantize});
+  if (dequantize == nullptr || dequantize->tag != quantize.tag || !same_parameters(quantize, *dequantize, pair.num_parameters)) {
+    return nullptr;
+  }
+  ir::Value* integers = dequantize->args()[0].value();
+  if (integers == nullptr || integers->type.tensor != quantize.result()->type.tensor) {
+    return nullptr;
+  }
+  const ir::Node* origin = producer_if(dequantize->args()[0], {pair.quantize});
+  const bool in_range = origin != nullptr && same_parameters(*origin, quantize, pair.num_parameters);
+  const size_t last = pair.num_parameters;  // dtype; before it quant_max, quant_min
+  return in_range || is_whole_range(integers->type.tensor.dtype, quantize.args()[last - 2], quantize.args()[last - 1])
+             ? integers
+             : nullptr;
+}
+
+}  // namespace
+
+PassInfo FoldQuantizeDequantize::info() const {
+  return {"fold-quantize-dequantize", "Removes what dequantizes only to quantize again"};
+}
+
+Result<Changed> FoldQuantizeDequantize::run(ir::Graph& graph, PassContext&) {
+  Changed changed = Changed::kNo;
+  ir::Node* next = nullptr;
+  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
+    next = graph.next(node);
+    for (const Pair& pair : kPairs) {
+      ir::Value* integers = node->op == pair.quantize ? integers_behind(*node, pair) : nullptr;
+      if (integers == nullptr || (graph.is_output(node->result()) && is_external(integers))) {
+        continue;
+      }
+      ir::Node* dequantize = node->args()[0].value()->producer();
+      graph.replace_all_uses(node->result(), integers);
+      graph.erase(node);
+      if (dequantize->graph()->is_unused(dequantize->result())) {
+        dequantize->graph()->erase(dequantize);
+      }
+      changed = Changed::kYes;
+      break;
+    }
+  }
+  return changed;
+}
+
+}  // namespace et::passes
