@@ -19,8 +19,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._dispatch.python import enable_python_dispatcher
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.functional_tensor import dispatch_functionalize
 from torch.export import ExportedProgram
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
@@ -189,7 +191,7 @@ class Decomposer:
 
     def _trace(self, node: fx.Node, leaves: list[Any], spec: Any) -> "_Replacement":
         target = node.target
-        values = [leaf.meta["val"] for leaf in leaves if isinstance(leaf, fx.Node)]
+        values = self._told_apart([leaf.meta["val"] for leaf in leaves if isinstance(leaf, fx.Node)])
 
         def call(*inputs: Any) -> Any:
             remaining = iter(inputs)
@@ -200,15 +202,38 @@ class Decomposer:
         def traced(function: Callable) -> fx.GraphModule:
             return make_fx(function, decomposition_table=self._table, _allow_non_fake_inputs=True)(*values)
 
-        with warnings.catch_warnings(), torch.no_grad(), _keeping(self._kept_composites), self._fake_mode:
+        # PyTorch's Python decompositions of composite operators (lstm, gru, …) and the operators kept whole are known to
+        # the Python dispatcher only.
+        with (
+            warnings.catch_warnings(),
+            torch.no_grad(),
+            enable_python_dispatcher(),
+            _keeping(self._kept_composites),
+            torch.backends.mkldnn.flags(enabled=False),  # its fused operators (mkldnn_rnn_layer) are no dialect of ours
+            self._fake_mode,
+        ):
             warnings.simplefilter("ignore")
             module = traced(call)
             if any(
                 isinstance(inner.target, OpOverload) and inner.target._schema.is_mutable for inner in module.graph.nodes
             ):
-                module = traced(torch.func.functionalize(call, remove="mutations"))
+                module = traced(dispatch_functionalize(call))
         module.graph.eliminate_dead_code(_is_impure)
         return _Replacement(module)
+
+    def _told_apart(self, values: list[Any]) -> list[Any]:
+        """Tracing knows inputs by identity, so that one fake tensor must not stand for two of them."""
+        seen: set[int] = set()
+        apart = []
+        for value in values:
+            if isinstance(value, torch.Tensor) and id(value) in seen:
+                with self._fake_mode:
+                    value = torch.empty_strided(
+                        value.shape, value.stride(), dtype=value.dtype, device=value.device
+                    )
+            seen.add(id(value))
+            apart.append(value)
+        return apart
 
     def _number_nodes(self) -> None:
         """Gives every call a debug handle; nodes that an earlier stage numbered keep theirs."""

@@ -58,7 +58,8 @@ _FRESH_COMPOSITE = frozenset(
         aten.conv_transpose2d.input,
         aten.conv_transpose3d.input,
         aten.linear.default,
-        aten.matmul.default,
+        aten.rms_norm.default,
+        aten.repeat_interleave.self_int,
         aten.batch_norm.default,
         aten.layer_norm.default,
         aten.group_norm.default,
@@ -216,6 +217,8 @@ class _Functionalizer:
 
     Tensors of the old graph are *roots* (memory of their own) or views of a parent. ``_value`` holds each one's newest node
     in the new graph; ``_version`` counts the writes to a root, ``_seen`` says at which count a view's value was taken.
+    ``_maybe`` holds, for a root that may in truth be a view (``reshape``), what it may share memory with, and the version
+    of that: reading it after a later write, or writing it, is where the analysis stops being certain.
     """
 
     def __init__(self, program: ExportedProgram) -> None:
@@ -226,22 +229,21 @@ class _Functionalizer:
         self._inverse: dict[fx.Node, _Inverse] = {}
         self._version: dict[fx.Node, int] = {}
         self._seen: dict[fx.Node, int] = {}
-        self._uncertain: dict[fx.Node, fx.Node] = {}  # may share memory with the other; union-find
+        self._maybe: dict[fx.Node, list[tuple[fx.Node, int]]] = {}
         self._written: set[fx.Node] = set()  # roots that a node wrote to
         self._elements: dict[fx.Node, list[Any]] = {}  # results of inlined regions
 
     def run(self) -> ExportedProgram:
         self._walk(self.program.graph, None)
-        if any(self._find(root) in self._uncertain_groups for root in self._written):
-            raise _NotCertain
         return self._finish()
 
     def read(self, node: Any) -> Any:
         """The newest value of an old node."""
+        root = self._root(node)
+        self._require_current(root)
         parent = self._parent.get(node)
         if parent is None:
             return self._value[node]
-        root = self._root(node)
         if self._seen[node] != self._version.get(root, 0):
             base = self.read(parent)
             if self._inverse[node] is _identity:
@@ -258,6 +260,8 @@ class _Functionalizer:
         """``node`` now holds ``value``."""
         parent = self._parent.get(node)
         if parent is None:
+            if node in self._maybe:
+                raise _NotCertain
             self._value[node] = value
             self._version[node] = self._version.get(node, 0) + 1
             self._written.add(node)
@@ -275,22 +279,19 @@ class _Functionalizer:
             node = parent
         return node
 
-    def _find(self, node: fx.Node) -> fx.Node:
-        while (other := self._uncertain.get(node)) is not None:
-            node = other
-        return node
-
-    @property
-    def _uncertain_groups(self) -> set[fx.Node]:
-        return {self._find(node) for node in self._uncertain}
+    def _require_current(self, root: fx.Node) -> None:
+        """Nothing that ``root`` may share memory with was written since."""
+        for other, version in self._maybe.get(root, ()):
+            if self._version.get(other, 0) != version:
+                raise _NotCertain
+            self._require_current(other)
 
     def _join(self, node: fx.Node) -> None:
         """``node`` may share memory with any of its tensor inputs."""
         for source in node.all_input_nodes:
             if isinstance(source.meta.get("val"), (torch.Tensor, list, tuple)):
-                a, b = self._find(self._root(node)), self._find(self._root(source))
-                if a is not b:
-                    self._uncertain[a] = b
+                root = self._root(source)
+                self._maybe.setdefault(node, []).append((root, self._version.get(root, 0)))
 
     def _view(self, node: fx.Node, parent: fx.Node, inverse: _Inverse, value: Any) -> None:
         self._parent[node] = parent

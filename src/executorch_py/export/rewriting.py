@@ -37,6 +37,17 @@ def inherited_meta(origin: fx.Node, value: Any) -> dict[str, Any]:
     return meta
 
 
+def copy_into(graph: fx.Graph, node: fx.Node, map_node: Callable[[fx.Node], Any]) -> fx.Node:
+    """Copies a node to the end of ``graph``, metadata included, with its arguments mapped."""
+    args, kwargs = fx.map_arg(node.args, map_node), fx.map_arg(node.kwargs, map_node)
+    new = graph.create_node(node.op, node.target, args, kwargs, node.name, node.type)
+    new.meta = dict(node.meta)
+    if node.op == "placeholder":
+        # fx renames what looks like a builtin ("input"); the signature knows the name as it was.
+        new.name = node.name
+    return new
+
+
 class GraphWriter:
     """A new graph on its way, for the program ``old``."""
 
@@ -51,15 +62,7 @@ class GraphWriter:
 
     def copy_node(self, node: fx.Node, map_node: Callable[[fx.Node], Any]) -> fx.Node:
         """Copies a node, metadata included, with its arguments mapped."""
-        new = self.graph.create_node(
-            node.op,
-            node.target,
-            fx.map_arg(node.args, map_node),
-            fx.map_arg(node.kwargs, map_node),
-            node.name,
-            node.type,
-        )
-        new.meta = dict(node.meta)
+        new = copy_into(self.graph, node, map_node)
         if node.op == "placeholder":
             self._placeholders.append(new)
         return new

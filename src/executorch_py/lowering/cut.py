@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.errors import PartitionError
 from executorch_py.export.dialect import EdgeVerifier
-from executorch_py.export.rewriting import argument_of
+from executorch_py.export.rewriting import argument_of, copy_into
 
 _STATE_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -283,8 +283,7 @@ def copied(program: ExportedProgram) -> ExportedProgram:
     graph._codegen = copy.copy(program.graph._codegen)
     mapping: dict[fx.Node, fx.Node] = {}
     for node in program.graph.nodes:
-        mapping[node] = graph.node_copy(node, mapping.__getitem__)
-        mapping[node].meta = dict(node.meta)
+        mapping[node] = copy_into(graph, node, mapping.__getitem__)
     root = torch.nn.Module()
     for name, held in program.graph_module.named_children():
         root.add_module(name, held)
