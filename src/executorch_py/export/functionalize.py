@@ -58,6 +58,7 @@ _FRESH_COMPOSITE = frozenset(
         aten.conv_transpose2d.input,
         aten.conv_transpose3d.input,
         aten.linear.default,
+        aten.matmul.default,
         aten.rms_norm.default,
         aten.repeat_interleave.self_int,
         aten.batch_norm.default,
