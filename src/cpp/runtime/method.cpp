@@ -201,6 +201,11 @@ Error Method::set_output_data_ptr(void* data, size_t nbytes, size_t i) {
   return Error::Ok;
 }
 
+const EValue& Method::get_input(size_t i) const {
+  ET_DCHECK(i < num_inputs());
+  return *state_->inputs[i].value;
+}
+
 const EValue& Method::get_output(size_t i) const {
   ET_DCHECK(i < num_outputs());
   return *state_->outputs[i].value;

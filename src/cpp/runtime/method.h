@@ -75,6 +75,10 @@ class Method {
   /// All inputs at once. Errors: InvalidArgument when the number differs; those of set_input.
   Error set_inputs(Span<const EValue> values);
 
+  /// What stands at input `i` now: before the first set_input, the value that was fixed at export or a tensor of the upper
+  /// bounds. i < num_inputs().
+  const EValue& get_input(size_t i) const;
+
   /// Has output `i` written to [data, data + nbytes) by every execution from now on. data = nullptr ends that.
   /// Copies nothing where the program left the memory of the output open, otherwise once at the end.
   /// Errors: InvalidArgument when there is no such tensor output; at execute() OutOfResources when it is too small.

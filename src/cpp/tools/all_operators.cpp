@@ -1,0 +1,46 @@
+#include "tools/all_operators.h"
+
+#include "kernels/portable/register.h"
+#include "kernels/prim/register.h"
+#if __has_include("kernels/optimized/register.h")
+#include "kernels/optimized/register.h"
+#endif
+#if __has_include("kernels/quantized/register.h")
+#include "kernels/quantized/register.h"
+#endif
+
+#define ET_BACKEND_RUNTIME(name)                        \
+  namespace et::backends::name {                        \
+  Error register_runtime(runtime::BackendRegistry& to); \
+  }
+#include "backends/runtime_table.inc"
+#undef ET_BACKEND_RUNTIME
+#define ET_BACKEND_KERNELS(name)                       \
+  namespace et::backends::name {                       \
+  Error register_kernels(runtime::KernelRegistry& to); \
+  }
+#include "backends/kernels_table.inc"
+#undef ET_BACKEND_KERNELS
+
+namespace et::tools {
+
+Error register_all(runtime::KernelRegistry& kernels, runtime::BackendRegistry& backends) {
+  ET_RETURN_IF_ERROR(kernels::prim::register_prim_kernels(kernels));
+  ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(kernels));
+#if __has_include("kernels/quantized/register.h")
+  ET_RETURN_IF_ERROR(kernels::quantized::register_quantized_kernels(kernels));
+#endif
+#if __has_include("kernels/optimized/register.h")
+  ET_RETURN_IF_ERROR(kernels::optimized::register_optimized_kernels(kernels));
+#endif
+#define ET_BACKEND_KERNELS(name) ET_RETURN_IF_ERROR(backends::name::register_kernels(kernels));
+#include "backends/kernels_table.inc"
+#undef ET_BACKEND_KERNELS
+#define ET_BACKEND_RUNTIME(name) ET_RETURN_IF_ERROR(backends::name::register_runtime(backends));
+#include "backends/runtime_table.inc"
+#undef ET_BACKEND_RUNTIME
+  static_cast<void>(backends);
+  return Error::Ok;
+}
+
+}  // namespace et::tools

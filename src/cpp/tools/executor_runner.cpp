@@ -1,0 +1,280 @@
+// executor_runner: runs a method of a .pte with inputs from files or generated ones, and says what it took.
+// Exit status: 0, 1 = the program or a run failed, 2 = wrong arguments.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "runtime/host/module.h"
+#include "runtime/platform.h"
+#include "threads/thread_pool.h"
+#include "tools/all_operators.h"
+#include "tools/chrome_trace.h"
+#include "tools/npy.h"
+#include "tools/runner_options.h"
+#include "tools/strided_order.h"
+
+namespace et::tools {
+namespace {
+
+using runtime::EValue;
+using runtime::HostMethod;
+using runtime::MethodMeta;
+using runtime::Tag;
+using runtime::Tensor;
+using runtime::TensorImpl;
+using runtime::TensorInfo;
+
+/// A tensor that is given to the method, with everything it stands on.
+struct InputTensor {
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  std::vector<uint8_t> data;
+  TensorImpl impl;
+
+  /// Takes row-major bytes and lays them out as the method wants them.
+  void set(const TensorInfo& info, std::vector<int64_t> new_sizes, const std::vector<uint8_t>& row_major) {
+    sizes = std::move(new_sizes);
+    strides.resize(sizes.size());
+    data.resize(row_major.size() + 1);  // never empty
+    to_dim_order(sizes, info.dim_order, element_size(info.dtype), row_major.data(), data.data());
+    impl = TensorImpl(info.dtype, sizes.size(), sizes.data(), strides.data(), info.dim_order.data(), data.data(),
+                      row_major.size());
+  }
+};
+
+bool ends_with(const std::string& text, const char* suffix) {
+  const size_t length = std::strlen(suffix);
+  return text.size() >= length && text.compare(text.size() - length, length, suffix) == 0;
+}
+
+/// Values that make sense for most models: floats in [-1, 1), small integers, which are valid as indices, too.
+std::vector<uint8_t> generate(const TensorInfo& info, uint64_t* state) {
+  std::vector<uint8_t> data(info.nbytes);
+  const size_t item = element_size(info.dtype);
+  for (size_t i = 0; i + item <= data.size(); i += item) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;  // Knuth, MMIX
+    const uint32_t random = static_cast<uint32_t>(*state >> 33);
+    const float real = static_cast<float>(random) / 1073741824.0f - 1.0f;
+    switch (info.dtype) {
+      case ScalarType::Float:
+        std::memcpy(&data[i], &real, item);
+        break;
+      case ScalarType::Double: {
+        const double value = real;
+        std::memcpy(&data[i], &value, item);
+        break;
+      }
+      case ScalarType::Half: {
+        const Half value(real);
+        std::memcpy(&data[i], &value, item);
+        break;
+      }
+      case ScalarType::BFloat16: {
+        const BFloat16 value(real);
+        std::memcpy(&data[i], &value, item);
+        break;
+      }
+      default:
+        data[i] = static_cast<uint8_t>(random % 2);
+    }
+  }
+  return data;
+}
+
+Error make_input(const MethodMeta& meta, size_t i, const std::string& path, uint64_t* random, InputTensor* out) {
+  ET_TRY(const TensorInfo info, meta.input_tensor_info(i));
+  std::vector<int64_t> sizes(info.sizes.begin(), info.sizes.end());
+  if (path.empty()) {
+    out->set(info, std::move(sizes), generate(info, random));
+  } else if (ends_with(path, ".npy")) {
+    ET_TRY(NpyArray array, read_npy(path));
+    ET_CHECK_OR_RETURN(array.dtype == info.dtype && array.sizes.size() == info.sizes.size(), InvalidArgument,
+                       "'%s' is %s of rank %zu, input %zu is %s of rank %zu", path.c_str(), to_string(array.dtype),
+                       array.sizes.size(), i, to_string(info.dtype), info.sizes.size());
+    out->set(info, std::move(array.sizes), array.data);
+  } else {
+    ET_TRY(const std::vector<uint8_t> bytes, read_file(path));
+    ET_CHECK_OR_RETURN(bytes.size() == info.nbytes, InvalidArgument, "'%s' has %zu bytes, input %zu takes %zu",
+                       path.c_str(), bytes.size(), i, info.nbytes);
+    out->set(info, std::move(sizes), bytes);
+  }
+  return Error::Ok;
+}
+
+Error set_inputs(HostMethod& method, std::vector<InputTensor>& tensors, const std::vector<EValue>& constants) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_tensor = method.meta().input_tag(i) == Tag::kTensor;
+    ET_RETURN_IF_ERROR(method.method().set_input(is_tensor ? EValue(Tensor(&tensors[i].impl)) : constants[i], i));
+  }
+  return Error::Ok;
+}
+
+void print_elements(const Tensor& tensor) {
+  constexpr int64_t kMost = 64;
+  const char* separator = "";
+  for (int64_t i = 0; i < tensor.numel() && i < kMost; ++i, separator = ", ") {
+    double value = 0;
+    switch (tensor.scalar_type()) {
+#define ET_CASE(name, c_type)                                                         \
+  case ScalarType::name:                                                              \
+    value = static_cast<double>(tensor.const_data_ptr<c_type>()[i]);                  \
+    break;
+      ET_CASE(Byte, uint8_t)
+      ET_CASE(Char, int8_t)
+      ET_CASE(Short, int16_t)
+      ET_CASE(Int, int32_t)
+      ET_CASE(Long, int64_t)
+      ET_CASE(Half, Half)
+      ET_CASE(Float, float)
+      ET_CASE(Double, double)
+      ET_CASE(Bool, bool)
+      ET_CASE(BFloat16, BFloat16)
+      ET_CASE(UInt16, uint16_t)
+      ET_CASE(UInt32, uint32_t)
+      ET_CASE(UInt64, uint64_t)
+#undef ET_CASE
+      default:
+        break;
+    }
+    std::printf("%s%.9g", separator, value);
+  }
+  std::printf("%s", tensor.numel() > kMost ? ", ..." : "");
+}
+
+void print_output(size_t i, const EValue& value) {
+  std::printf("output %zu: ", i);
+  if (value.is_tensor()) {
+    const Tensor tensor = value.to_tensor();
+    std::printf("%s [", to_string(tensor.scalar_type()));
+    for (int64_t d = 0; d < tensor.dim(); ++d) {
+      std::printf(d == 0 ? "%lld" : ", %lld", static_cast<long long>(tensor.size(d)));
+    }
+    std::printf("] = [");
+    print_elements(tensor);
+    std::printf("]\n");
+  } else if (value.is_number()) {
+    std::printf("%.17g\n", value.number_as_double());
+  } else {
+    std::printf("%s\n", to_string(value.tag()));
+  }
+}
+
+Error write_output(const std::string& folder, size_t i, const EValue& value) {
+  if (!value.is_tensor()) {
+    return Error::Ok;
+  }
+  const Tensor tensor = value.to_tensor();
+  NpyArray array;
+  array.dtype = tensor.scalar_type();
+  array.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  array.data.resize(tensor.nbytes());
+  from_dim_order(tensor.sizes(), dim_order(tensor), tensor.element_size(),
+                 static_cast<const uint8_t*>(tensor.const_data_ptr()), array.data.data());
+  return write_npy(folder + "/output_" + std::to_string(i) + ".npy", array);
+}
+
+void print_memory(const HostMethod& method) {
+  const MethodMeta meta = method.meta();
+  for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
+    std::printf("planned buffer %zu: %llu bytes%s\n", i + 1,
+                static_cast<unsigned long long>(meta.memory_planned_buffer_size(i)),
+                meta.memory_planned_buffer_is_state(i) ? " (state of the session)" : "");
+  }
+  std::printf("planned memory: %zu bytes; other memory of the method: %zu bytes\n", method.planned_nbytes(),
+              method.other_nbytes());
+}
+
+double ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+Error run(const RunnerOptions& options) {
+  runtime::KernelRegistry kernels;
+  runtime::BackendRegistry backends;
+  ET_RETURN_IF_ERROR(register_all(kernels, backends));
+  threads::set_num_threads(options.threads);
+  runtime::HostOptions host_options;
+  host_options.kernels = &kernels;
+  host_options.backends = &backends;
+  host_options.pool = threads::default_pool();
+  host_options.mode = options.read_file ? runtime::LoadMode::kFile : runtime::LoadMode::kMmap;
+  host_options.data_files = options.data_files;
+  ChromeTrace trace;
+  runtime::HostMethodOptions method_options;
+  method_options.tracer = options.trace.empty() ? nullptr : &trace;
+  if (options.max_backward_jumps > 0) {
+    method_options.max_backward_jumps = options.max_backward_jumps;
+  }
+
+  const uint64_t load_start = runtime::platform_now_ns();
+  ET_TRY(const std::shared_ptr<runtime::HostProgram> program,
+         runtime::HostProgram::from_file(options.model, host_options));
+  ET_TRY(const std::unique_ptr<HostMethod> method, program->load_method(options.method, nullptr, method_options));
+  const uint64_t load_ns = runtime::platform_now_ns() - load_start;
+
+  const MethodMeta meta = method->meta();
+  std::vector<InputTensor> tensors(meta.num_inputs());
+  std::vector<EValue> constants;
+  uint64_t random = options.seed;
+  size_t next_file = 0;
+  for (size_t i = 0; i < meta.num_inputs(); ++i) {
+    constants.push_back(method->method().get_input(i));
+    if (meta.input_tag(i) == Tag::kTensor) {
+      const std::string path = next_file < options.inputs.size() ? options.inputs[next_file++] : "";
+      ET_RETURN_IF_ERROR(make_input(meta, i, path, &random, &tensors[i]));
+    }
+  }
+  ET_CHECK_OR_RETURN(next_file == options.inputs.size(), InvalidArgument,
+                     "%zu inputs were given, method '%s' takes %zu tensors", options.inputs.size(),
+                     options.method.c_str(), next_file);
+
+  std::vector<uint64_t> times;
+  for (size_t i = 0; i < options.warmup + options.runs; ++i) {
+    ET_RETURN_IF_ERROR(set_inputs(*method, tensors, constants));
+    const uint64_t start = runtime::platform_now_ns();
+    ET_RETURN_IF_ERROR(method->method().execute());
+    times.push_back(runtime::platform_now_ns() - start);
+  }
+  if (!times.empty()) {
+    const uint64_t first = times.front();
+    times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(std::min(options.warmup, times.size() - 1)));
+    std::sort(times.begin(), times.end());
+    std::printf("load %.3f ms, first run %.3f ms; of %zu runs: median %.3f ms, fastest %.3f ms\n", ms(load_ns), ms(first),
+                times.size(), ms(times[times.size() / 2]), ms(times.front()));
+    for (size_t i = 0; i < meta.num_outputs(); ++i) {
+      if (options.print_outputs) {
+        print_output(i, method->method().get_output(i));
+      }
+      if (!options.output_dir.empty()) {
+        ET_RETURN_IF_ERROR(write_output(options.output_dir, i, method->method().get_output(i)));
+      }
+    }
+  }
+  if (options.planned_memory) {
+    print_memory(*method);
+  }
+  if (!options.trace.empty()) {
+    trace.print_summary();
+    ET_RETURN_IF_ERROR(trace.write(options.trace));
+  }
+  return Error::Ok;
+}
+
+}  // namespace
+}  // namespace et::tools
+
+int main(int argc, char** argv) {
+  et::runtime::platform_install_log();
+  et::tools::RunnerOptions options;
+  switch (et::tools::parse_arguments(argc, argv, &options)) {
+    case et::tools::ParseResult::kDone:
+      return 0;
+    case et::tools::ParseResult::kError:
+      return 2;
+    case et::tools::ParseResult::kRun:
+      break;
+  }
+  const et::Error error = et::tools::run(options);
+  if (error != et::Error::Ok) {
+    std::fprintf(stderr, "executor_runner: %s\n", et::to_string(error));
+  }
+  return error == et::Error::Ok ? 0 : 1;
+}
