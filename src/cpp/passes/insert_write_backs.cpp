@@ -42,11 +42,27 @@ ir::Value* clone(ir::Graph& method, ir::Value* value) {
   return node->add_result(value->name + "_before", value->type);
 }
 
+/// The value may lie in the memory of a target: it is an alias, or a result of control flow that had one as operand.
+bool may_be_in(const ir::Value* value, const std::vector<ir::Value*>& targets) {
+  const ir::Value* root = value->root();
+  if (std::find(targets.begin(), targets.end(), root) != targets.end()) {
+    return true;
+  }
+  bool found = false;
+  if (root->producer() != nullptr && !root->producer()->regions.empty()) {
+    root->producer()->for_each_input([&](const ir::Value* operand) { found = found || may_be_in(operand, targets); });
+    for (const auto& region : root->producer()->regions) {
+      for (const ir::Output& output : region->outputs) {
+        found = found || (output.value() != nullptr && may_be_in(output.value(), targets));
+      }
+    }
+  }
+  return found;
+}
+
 /// Old content that outlives the writes: outputs, and values written to another target.
 void keep_old_content(ir::Graph& method, const std::vector<ir::Value*>& targets) {
-  const auto is_target = [&](const ir::Value* value) {
-    return std::find(targets.begin(), targets.end(), value->root()) != targets.end();
-  };
+  const auto is_target = [&](const ir::Value* value) { return may_be_in(value, targets); };
   for (ir::Output& output : method.outputs) {
     if (ir::Value* value = output.value(); value != nullptr && is_target(value)) {
       output.data = clone(method, value);
@@ -96,7 +112,7 @@ bool can_write_directly(const ir::Value* value, const ir::Value* target, const M
   const auto returned = std::any_of(method.outputs.begin(), method.outputs.end(), [&](const ir::Output& output) {
     return output.value() != nullptr && output.value()->root() == value;
   });
-  return (!returned || options.plan_outputs) && groups.last_use(target) <= groups.position(node) &&
+  return (!returned || options.plan_outputs) && !groups.is_returned(target) && groups.last_use(target) <= groups.position(node) &&
          reads_in_place_only(*node, target, value);
 }
 

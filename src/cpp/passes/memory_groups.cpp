@@ -24,6 +24,8 @@ void MemoryGroups::add(const ir::Value* value) {
   Group& group = groups_[value->root()];
   for (const ir::Node* user : value->users()) {
     group.last_use = std::max(group.last_use, position(user));
+    // A branch may return its operand, and then the result of control flow is in this memory.
+    group.is_returned = group.is_returned || !user->regions.empty();
   }
   group.is_returned = group.is_returned || graph_.is_output(value);
 }

@@ -11,6 +11,7 @@
 #include "passes/insert_write_backs.h"
 #include "passes/lift_scalars.h"
 #include "passes/pass_manager.h"
+#include "passes/propagate_dim_order.h"
 #include "passes/remove_views.h"
 #include "passes/reuse_in_place.h"
 #include "passes/to_out_variants.h"

@@ -43,7 +43,29 @@ bool transposes_only_ones(const ir::Node& node) {
   return std::count_if(from.dims.begin(), from.dims.end(), [](const ir::Dim& dim) { return dim != ir::Dim(1); }) <= 1;
 }
 
+/// Elements lie in the same order in both: the dims of more than one element follow each other alike.
+bool same_order(const ir::TensorType& from, const ir::TensorType& to) {
+  const auto long_dims = [](const ir::TensorType& type) {
+    std::vector<uint8_t> order;
+    for (const uint8_t dim : type.dim_order) {
+      if (type.dims[dim] != ir::Dim(1)) {
+        order.push_back(dim);
+      }
+    }
+    return order;
+  };
+  return from.dims == to.dims && long_dims(from) == long_dims(to);
+}
+
 bool keeps_bytes(const ir::Node& node) {
+  const ir::TensorType& from = node.args()[0].value()->type.tensor;
+  const ir::TensorType& to = node.result()->type.tensor;
+  if (node.op == "dim_order_ops::_clone_dim_order.out") {
+    return from != to && same_order(from, to);  // a copy in the same order was kept for its own sake
+  }
+  if (!from.is_row_major() || !to.is_row_major()) {
+    return false;
+  }
   if (is_reshape(node.op)) {
     return true;
   }
@@ -55,8 +77,7 @@ bool keeps_bytes(const ir::Node& node) {
   }
   // Nothing is repeated, or left out, when the number of elements stays.
   return is_one_of(node.op, {"aten::expand_copy.out", "aten::slice_copy.Tensor_out", "aten::select_copy.int_out"}) &&
-         node.result()->type.tensor.is_static() &&
-         node.args()[0].value()->type.tensor.numel() == node.result()->type.tensor.numel();
+         to.is_static() && from.numel() == to.numel();
 }
 
 bool returned_by_region(const ir::Value* value) { return value->graph()->owner != nullptr && value->graph()->is_output(value); }
@@ -94,7 +115,7 @@ Result<Changed> RemoveViews::run(ir::Graph& graph, PassContext& context) {
     }
     const ir::TensorType& from = self->type.tensor;
     const ir::TensorType& to = node->result()->type.tensor;
-    if (from.dtype != to.dtype || !from.is_row_major() || !to.is_row_major() || node->result()->alias_of != nullptr ||
+    if (from.dtype != to.dtype || node->result()->alias_of != nullptr ||
         !keeps_bytes(*node) || !may_share(self, node->result(), context.options)) {
       continue;
     }

@@ -1,0 +1,300 @@
+#include "passes/propagate_dim_order.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "passes/rewrite.h"
+
+namespace et::passes {
+namespace {
+
+// How an operator sees the order of images.
+enum class Manner : uint8_t {
+  kRowMajor,      ///< wants what ATen says: reshapes, products, whatever is not in a list below
+  kChannelsLast,  ///< computes with channels innermost, transposes otherwise
+  kAny,           ///< takes any order, if all its images share it
+};
+
+bool wants_channels_last(std::string_view op) {
+  return is_one_of(op, {"aten::convolution", "et::convolution_clamp", "aten::max_pool2d_with_indices", "aten::avg_pool2d",
+                        "aten::_adaptive_avg_pool2d", "aten::upsample_bilinear2d.vec", "aten::upsample_nearest2d.vec"});
+}
+
+bool takes_any_order(const ir::Node& node) {
+  if (is_one_of(node.op, {"aten::cat", "aten::constant_pad_nd", "aten::_native_batch_norm_legit_no_training",
+                          "aten::slice_copy.Tensor", "aten::split_copy.Tensor", "aten::split_with_sizes_copy",
+                          "dim_order_ops::_to_dim_order_copy"})) {
+    return true;
+  }
+  if (is_one_of(node.op, {"aten::mean.dim", "aten::sum.dim_IntList", "aten::amax", "aten::amin"})) {
+    // Over all spatial dims, kept: global pooling.
+    const auto dims = ints_of(node.args()[1]);
+    const auto rank = node.result()->type.tensor.rank();
+    const auto keepdim = int_of(node.args()[2]);
+    if (!dims || keepdim != 1 || dims->size() + 2 != rank) {
+      return false;
+    }
+    const auto signed_rank = static_cast<int64_t>(rank);
+    return std::all_of(dims->begin(), dims->end(), [&](int64_t dim) { return (dim + signed_rank) % signed_rank >= 2; });
+  }
+  const ops::OpInfo* op = ops::find_op(node.op);
+  return op != nullptr && op->has_tag(ops::kPointwise) && !op->has_tag(ops::kRandom);
+}
+
+size_t image_rank(const ir::Value& value) {
+  const size_t rank = value.type.is_tensor() ? value.type.tensor.rank() : 0;
+  return rank >= 3 && rank <= 5 && value.type.tensor.is_row_major() && value.type.tensor.is_bounded() ? rank : 0;
+}
+
+bool is_one(const ir::Dim& dim) { return dim.is_static() && dim.min == 1; }
+
+/// Both orders are the same bytes: one channel, or one pixel.
+bool is_free(const ir::TensorType& type) {
+  return is_one(type.dims[1]) || std::all_of(type.dims.begin() + 2, type.dims.end(), is_one);
+}
+
+int64_t conversion_nbytes(const ir::Value& value) {
+  return is_free(value.type.tensor) ? 0 : value.type.tensor.max_nbytes();
+}
+
+/// The same type with channels innermost.
+ir::TensorType channels_last(ir::TensorType type) {
+  const auto rank = static_cast<uint8_t>(type.rank());
+  type.dim_order = {0};
+  for (uint8_t dim = 2; dim < rank; ++dim) {
+    type.dim_order.push_back(dim);
+  }
+  type.dim_order.push_back(1);
+  return type;
+}
+
+ir::Argument order_of(const ir::TensorType& type) {
+  ir::Argument::List order;
+  for (const uint8_t dim : type.dim_order) {
+    order.push_back({int64_t{dim}});
+  }
+  return {std::move(order)};
+}
+
+class Regions {
+ public:
+  explicit Regions(ir::Graph& graph) : graph_(graph) {
+    for (const auto& node : graph.nodes()) {
+      add(*node);
+    }
+    for (const auto& node : graph.nodes()) {
+      count(*node);
+    }
+  }
+
+  bool convert() {
+    bool changed = false;
+    // Nodes are visited in order and added ones are no members, so the outcome depends on the graph alone.
+    std::vector<ir::Value*> values;
+    for (const auto& input : graph_.inputs()) {
+      values.push_back(input.get());
+    }
+    for (const auto& node : graph_.nodes()) {
+      for (const auto& result : node->results()) {
+        values.push_back(result.get());
+      }
+    }
+    for (ir::Value* value : values) {
+      if (parents_.count(value) != 0 && is_worth_it(find(value))) {
+        convert(value);
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+ private:
+  struct Cost {
+    int64_t row_major = 0;      ///< bytes that kernels transpose when the region stays as it is
+    int64_t channels_last = 0;  ///< bytes that conversions at its borders transpose
+  };
+
+  /// The images of a node that takes part in a region: arguments from this graph, and results. Empty when it does not.
+  static std::vector<ir::Value*> images_of(const ir::Node& node) {
+    std::vector<ir::Value*> images;
+    const size_t rank = node.results().empty() ? 0 : image_rank(*node.result());
+    if (rank == 0 || !node.regions.empty() || (!wants_channels_last(node.op) && !takes_any_order(node))) {
+      return images;
+    }
+    const auto add = [&](ir::Value* value) {
+      if (image_rank(*value) == rank && value->graph() == node.graph() && !is_constant(*value)) {
+        images.push_back(value);
+      }
+    };
+    if (wants_channels_last(node.op)) {
+      add(node.args()[0].value());  // filters are the kernel's business
+    } else {
+      node.for_each_input(add);
+    }
+    if (images.empty()) {
+      return images;  // made of constants only
+    }
+    for (const auto& result : node.results()) {
+      add(result.get());
+    }
+    return images;
+  }
+
+  static bool is_constant(const ir::Value& value) {
+    return value.producer() != nullptr && is_one_of(value.producer()->op, {"constant", "buffer"});
+  }
+
+  void add(const ir::Node& node) {
+    std::vector<ir::Value*> images = images_of(node);
+    if (images.empty()) {
+      return;
+    }
+    for (ir::Value* image : images) {
+      parents_.emplace(image, image);
+      parents_[find(image)] = find(images.front());
+    }
+    members_.insert(&node);
+  }
+
+  ir::Value* find(ir::Value* value) {
+    while (parents_[value] != value) {
+      value = parents_[value] = parents_[parents_[value]];
+    }
+    return value;
+  }
+
+  /// True when `user` uses `value` as one of its images.
+  bool is_member_use(const ir::Node* user, const ir::Value* value) const {
+    if (user->graph() != &graph_ || members_.count(user) == 0) {
+      return false;
+    }
+    return !wants_channels_last(user->op) || user->args()[0].value() == value;
+  }
+
+  bool is_made_inside(const ir::Value* value) const {
+    return value->producer() != nullptr && members_.count(value->producer()) != 0;
+  }
+
+  bool leaves(const ir::Value* value) const {
+    return graph_.is_output(value) || std::any_of(value->users().begin(), value->users().end(), [&](const ir::Node* user) {
+             return !is_member_use(user, value);
+           });
+  }
+
+  void count(const ir::Node& node) {
+    const std::vector<ir::Value*> images = images_of(node);
+    if (images.empty()) {
+      return;
+    }
+    Cost& cost = costs_[find(images.front())];
+    if (wants_channels_last(node.op) && node.result()->type.tensor.dtype == ScalarType::Float) {
+      cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());
+    }
+    for (ir::Value* image : images) {
+      if (!seen_.insert(image).second) {
+        continue;
+      }
+      const bool crosses = is_made_inside(image) ? leaves(image) : true;
+      cost.channels_last += crosses ? conversion_nbytes(*image) : 0;
+    }
+  }
+
+  bool is_worth_it(const ir::Value* region) {
+    const Cost& cost = costs_[region];
+    return cost.channels_last < cost.row_major;
+  }
+
+  static ir::Node* conversion(ir::Graph& graph, ir::Value* from, ir::TensorType type, ir::Node* before, const char* suffix) {
+    ir::Node* node = graph.create_node("dim_order_ops::_clone_dim_order", {}, before);
+    if (from->producer() != nullptr) {
+      node->source = from->producer()->source;
+    }
+    node->add_result(from->name + suffix, ir::Type::of(std::move(type)));
+    return node;
+  }
+
+  /// Replaces `from` by `to` in the arguments of `user`.
+  static void replace_in(ir::Node* user, const ir::Value* from, ir::Value* to, bool only_first) {
+    const size_t count = only_first ? 1 : user->args().size();
+    for (size_t i = 0; i < count; ++i) {
+      ir::Argument argument = user->args()[i];
+      if (argument.value() == from) {
+        user->set_arg(i, {to});
+      } else if (auto* list = std::get_if<ir::Argument::List>(&argument.data)) {
+        for (ir::Argument& item : *list) {
+          if (item.value() == from) {
+            item.data = to;
+          }
+        }
+        user->set_arg(i, std::move(argument));
+      }
+    }
+  }
+
+  /// Brings one value of a region into its order: what is made inside is made so, and converted for uses outside; what
+  /// comes from outside is converted for uses inside.
+  void convert(ir::Value* value) {
+    const ir::TensorType row_major = value->type.tensor;
+    const bool made_inside = is_made_inside(value);
+    const std::vector<ir::Node*> users = value->users();
+    ir::Node* first = graph_.nodes().empty() ? nullptr : graph_.nodes().front().get();
+    ir::Node* after = value->producer() == nullptr ? first : graph_.next(value->producer());
+    if (!made_inside) {
+      const ir::TensorType type = channels_last(row_major);
+      ir::Node* enter = conversion(graph_, value, type, after, "_channels_last");
+      for (ir::Node* user : users) {
+        if (is_member_use(user, value)) {
+          replace_in(user, value, enter->result(), wants_channels_last(user->op));
+        }
+      }
+      enter->set_args({{value}, {false}, order_of(type)});
+      return;
+    }
+    const bool crosses = leaves(value);
+    value->type.tensor = channels_last(row_major);
+    set_order_argument(*value->producer(), value->type.tensor);
+    if (!crosses) {
+      return;
+    }
+    ir::Node* leave = conversion(graph_, value, row_major, after, "_row_major");
+    ir::Value* converted = leave->result();
+    // Everything, then the uses inside back again.
+    graph_.replace_all_uses(value, converted);
+    for (ir::Node* user : users) {
+      if (is_member_use(user, converted) || is_member_use(user, value)) {
+        replace_in(user, converted, value, wants_channels_last(user->op));
+      }
+    }
+    leave->set_args({{value}, {false}, order_of(row_major)});
+  }
+
+  /// Operators that name the order of their result.
+  static void set_order_argument(ir::Node& node, const ir::TensorType& type) {
+    if (node.op == "dim_order_ops::_to_dim_order_copy") {
+      node.set_arg(node.args().size() - 1, order_of(type));
+    }
+  }
+
+  ir::Graph& graph_;
+  // Looked up, never walked through.
+  std::unordered_map<ir::Value*, ir::Value*> parents_;
+  std::unordered_map<const ir::Value*, Cost> costs_;
+  std::unordered_set<const ir::Node*> members_;
+  std::unordered_set<const ir::Value*> seen_;
+};
+
+}  // namespace
+
+PassInfo PropagateDimOrder::info() const {
+  return {"propagate-dim-order", "Lets regions of image operators run with channels innermost"};
+}
+
+Result<Changed> PropagateDimOrder::run(ir::Graph& graph, PassContext& context) {
+  if (context.options.compatible || !context.options.channels_last) {
+    return Changed::kNo;
+  }
+  return Regions(graph).convert() ? Changed::kYes : Changed::kNo;
+}
+
+}  // namespace et::passes
