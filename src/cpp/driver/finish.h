@@ -17,7 +17,7 @@
 namespace et::driver {
 
 struct FinishOptions {
-  planning::MemoryPlan memory;
+  planning::MemoryPlans memory;
   emit::EmitOptions emit;
 };
 

@@ -167,8 +167,7 @@ class FileEmitter {
       mutables.push_back(schema::CreateSubsegmentOffsetsDirect(builder, 1, &tables_.mutables.offsets()));
     }
     const std::vector<Offset<schema::Buffer>> no_buffers;
-    const std::vector<Offset<schema::BackendDelegateInlineData>> no_inline_data;
-    const auto root = schema::CreateProgramDirect(builder, 0, &plans_, &no_buffers, &no_inline_data, &table, constants,
+    const auto root = schema::CreateProgramDirect(builder, 0, &plans_, &no_buffers, &tables_.inline_payloads, &table, constants,
                                                   mutables.empty() ? nullptr : &mutables,
                                                   named_data.empty() ? nullptr : &named_data);
     schema::FinishProgramBuffer(builder, root);

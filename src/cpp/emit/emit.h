@@ -27,6 +27,8 @@ struct EmitOptions {
   uint64_t constant_alignment = 16;  ///< bytes inside the constant segment; a power of two, at least 16
   /// Only what the published runtime knows: an operator that it has no kernel for is an error.
   bool compatible = false;
+  /// Payloads of delegates stand in the tables instead of segments of their own (extract_delegate_segments=False).
+  bool inline_payloads = false;
   /// Writes the entries "executorch_py.debug" and the names of "executorch_py.shapes".
   bool debug_info = true;
 };

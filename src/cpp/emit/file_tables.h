@@ -5,10 +5,12 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "emit/data_pool.h"
 #include "emit/emit.h"
 #include "flatbuffers/flatbuffers.h"
+#include "schema/program_generated.h"
 
 namespace et::emit {
 
@@ -26,6 +28,8 @@ struct FileTables {
   DataPool constants;    ///< becomes the constant segment
   DataPool mutables;     ///< initial states of mutable buffers; copied at load, so not padded
   SegmentPool payloads;  ///< of delegates
+  ContentIndex inline_index;
+  std::vector<flatbuffers::Offset<schema::BackendDelegateInlineData>> inline_payloads;  ///< of delegates, in the tables
   uint32_t first_payload = 1;  ///< number in the file of the first segment of `payloads`: they follow those two
   std::map<std::string, const ir::Constant*> externals;  ///< what goes to the `.ptd`, by key
 };

@@ -189,14 +189,12 @@ Error PlanEmitter::add_delegate_call(const ir::Node& node) {
   const auto [entry, is_new] = delegate_indices_.emplace(number, static_cast<int32_t>(delegates_.size()));
   if (is_new) {
     const ir::Delegate& delegate = tables_.program.delegates[number];
-    const uint32_t segment =
-        tables_.first_payload + tables_.payloads.add_shared(delegate.payload.data(), delegate.payload.size());
     std::vector<Offset<schema::CompileSpec>> specs;
     for (const ir::Delegate::CompileSpec& spec : delegate.compile_specs) {
       const std::vector<uint8_t> value(spec.value.begin(), spec.value.end());
       specs.push_back(schema::CreateCompileSpecDirect(builder_, spec.key.c_str(), &value));
     }
-    const auto processed = schema::CreateBackendDelegateDataReference(builder_, schema::DataLocation_SEGMENT, segment);
+    const auto processed = add_payload(delegate.payload);
     delegates_.push_back(schema::CreateBackendDelegateDirect(builder_, delegate.backend_id.c_str(), processed, &specs));
   }
   Args args;
@@ -215,6 +213,20 @@ Error PlanEmitter::add_delegate_call(const ir::Node& node) {
   add_instruction(schema::InstructionArguments_DelegateCall,
                   schema::CreateDelegateCallDirect(builder_, entry->second, &args).Union(), &node);
   return Error::Ok;
+}
+
+Offset<schema::BackendDelegateDataReference> PlanEmitter::add_payload(const std::string& payload) {
+  if (!tables_.options.inline_payloads) {
+    const uint32_t segment = tables_.first_payload + tables_.payloads.add_shared(payload.data(), payload.size());
+    return schema::CreateBackendDelegateDataReference(builder_, schema::DataLocation_SEGMENT, segment);
+  }
+  const auto next = static_cast<uint32_t>(tables_.inline_payloads.size());
+  const uint32_t index = tables_.inline_index.find_or_add(payload.data(), payload.size(), next);
+  if (index == next) {
+    const std::vector<uint8_t> bytes(payload.begin(), payload.end());
+    tables_.inline_payloads.push_back(schema::CreateBackendDelegateInlineDataDirect(builder_, &bytes));
+  }
+  return schema::CreateBackendDelegateDataReference(builder_, schema::DataLocation_INLINE, index);
 }
 
 void PlanEmitter::add_kernel_call(std::string_view op_name, const Args& args, const ir::Node& node) {

@@ -10,6 +10,7 @@
 ///  - delegates: inputs, then outputs.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -42,6 +43,7 @@ class PlanEmitter {
   Error add_table_call(const ir::Node& node, const ops::OpInfo& op, Args& args);
   Error add_plain_call(const ir::Node& node, Args& args);
   Error add_delegate_call(const ir::Node& node);
+  flatbuffers::Offset<schema::BackendDelegateDataReference> add_payload(const std::string& payload);
   void add_kernel_call(std::string_view op_name, const Args& args, const ir::Node& node);
   void add_instruction(schema::InstructionArguments type, flatbuffers::Offset<void> arguments, const ir::Node* origin);
   int32_t operator_index(std::string_view name);

@@ -5,8 +5,17 @@
 namespace et::ir {
 namespace {
 
-const Argument::List* list_argument(const Node& node, size_t index) {
-  return index < node.args().size() ? node.args()[index].as<Argument::List>() : nullptr;
+/// The node's arguments from the `first` on, a list as its items.
+Argument::List operands_of(const Node& node, size_t first) {
+  Argument::List operands;
+  for (size_t i = first; i < node.args().size(); ++i) {
+    if (const auto* list = node.args()[i].as<Argument::List>()) {
+      operands.insert(operands.end(), list->begin(), list->end());
+    } else {
+      operands.push_back(node.args()[i]);
+    }
+  }
+  return operands;
 }
 
 /// True when the memory of `value` is that of `target`.
@@ -61,15 +70,18 @@ Error Schedule::add_graph(const Graph& graph) {
 }
 
 Error Schedule::add_cond(const Node& node) {
-  const Argument::List* operands = list_argument(node, 1);
-  ET_CHECK_OR_RETURN(operands != nullptr && node.regions.size() == 2, InvalidProgram,
-                     "cond takes a predicate, a list of operands and two regions");
+  const Argument::List operands = operands_of(node, 1);
+  ET_CHECK_OR_RETURN(!node.args().empty() && node.regions.size() == 2, InvalidProgram,
+                     "cond takes a predicate and two regions");
   std::vector<size_t> jumps;
   for (size_t i = 0; i < 2; ++i) {
     const Graph& region = *node.regions[i];
-    ET_RETURN_IF_ERROR(bind_inputs(region, *operands, 0));
-    ET_CHECK_OR_RETURN(region.outputs.size() == node.results().size(), InvalidProgram,
-                       "cond has %zu results, a branch of it gives %zu", node.results().size(), region.outputs.size());
+    ET_CHECK_OR_RETURN(region.outputs.size() == node.results().size() && region.inputs().size() == operands.size(),
+                       InvalidProgram, "a branch of cond takes %zu operands and gives %zu results, it must be %zu and %zu",
+                       region.inputs().size(), region.outputs.size(), operands.size(), node.results().size());
+    for (size_t k = 0; k < operands.size(); ++k) {
+      bindings_.emplace(region.inputs()[k].get(), operands[k]);
+    }
     if (i == 0) {
       jumps.push_back(add_jump(node, node.args()[0]));
     } else {
@@ -88,25 +100,20 @@ Error Schedule::add_cond(const Node& node) {
 }
 
 Error Schedule::add_while(const Node& node) {
-  const Argument::List* carried = list_argument(node, 0);
-  const Argument::List* additional = list_argument(node, 1);
-  ET_CHECK_OR_RETURN(carried != nullptr && additional != nullptr && node.regions.size() == 2, InvalidProgram,
-                     "while_loop takes a list of carried values, a list of additional ones and two regions");
+  const Argument::List carried = operands_of(node, 0);
+  ET_CHECK_OR_RETURN(node.regions.size() == 2, InvalidProgram, "while_loop takes two regions");
   const Graph& condition = *node.regions[0];
   const Graph& body = *node.regions[1];
-  const size_t count = carried->size();
-  ET_CHECK_OR_RETURN(condition.inputs().size() == count + additional->size() && condition.outputs.size() == 1 &&
-                         body.inputs().size() == condition.inputs().size() && body.outputs.size() == count &&
-                         node.results().size() == count,
+  const size_t count = carried.size();
+  ET_CHECK_OR_RETURN(condition.inputs().size() == count && condition.outputs.size() == 1 && body.inputs().size() == count &&
+                         body.outputs.size() == count && node.results().size() == count,
                      InvalidProgram, "while_loop carries %zu values, its regions do not", count);
-  ET_RETURN_IF_ERROR(bind_inputs(condition, *additional, count));
-  ET_RETURN_IF_ERROR(bind_inputs(body, *additional, count));
   for (size_t i = 0; i < count; ++i) {
     Value* slot = body.inputs()[i].get();
     if (slot->type.is_tensor()) {
-      bindings_.emplace(slot, (*carried)[i]);
+      bindings_.emplace(slot, carried[i]);
     } else {
-      add_move(node, (*carried)[i], slot);
+      add_move(node, carried[i], slot);
     }
     bindings_.emplace(condition.inputs()[i].get(), Argument{slot});
     bindings_.emplace(node.result(i), Argument{slot});
@@ -129,16 +136,6 @@ Error Schedule::add_while(const Node& node) {
   steps_[add_jump(node, Argument{false})].target = begin;
   steps_[exit].target = steps_.size();
   loops_.push_back({begin, steps_.size()});
-  return Error::Ok;
-}
-
-Error Schedule::bind_inputs(const Graph& region, const Argument::List& operands, size_t first) {
-  ET_CHECK_OR_RETURN(region.inputs().size() == first + operands.size(), InvalidProgram,
-                     "region %s takes %zu inputs, it is given %zu", region.name.c_str(), region.inputs().size(),
-                     first + operands.size());
-  for (size_t i = 0; i < operands.size(); ++i) {
-    bindings_.emplace(region.inputs()[first + i].get(), operands[i]);
-  }
   return Error::Ok;
 }
 

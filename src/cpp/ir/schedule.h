@@ -8,10 +8,10 @@
 ///     while_loop {C} {B}   0 move initial scalars to the carried ones · 1 C's nodes · 2 jump to 6 unless C's output
 ///                          3 B's nodes · 4 move B's scalars to the carried ones · 5 jump to 1 (always) · 6 …
 ///
-/// Arguments: cond [predicate, [operands…]], while_loop [[carried…], [additional…]]; a region's inputs are the operands in
-/// order. An input of a region is its operand under another name: `resolve` says which. A carried scalar is its own
-/// value; a carried tensor is its initial value, in whose memory the body leaves the next one (Value::alias_of), because
-/// moves bind and copy no data. The pass `lower-loops` gives loops that form, and turns map and scan into while_loop.
+/// Arguments: cond (predicate, operands…), while_loop (carried…), where a list counts as its items; a region's inputs are the
+/// operands in order, under another name: `resolve` says which. What regions only read they capture. A carried scalar is
+/// its own value; a carried tensor is its initial value, in whose memory the body leaves the next one (Value::alias_of),
+/// because moves bind and copy no data. The pass `lower-loops` gives loops that form, and turns map and scan into them.
 #pragma once
 
 #include <unordered_map>
@@ -55,7 +55,6 @@ class Schedule {
   Error add_graph(const Graph& graph);
   Error add_cond(const Node& node);
   Error add_while(const Node& node);
-  Error bind_inputs(const Graph& region, const Argument::List& operands, size_t first);
   void add_move(const Node& node, const Argument& from, const Value* to);
   size_t add_jump(const Node& node, Argument condition);
 

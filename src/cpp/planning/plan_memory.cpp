@@ -69,8 +69,10 @@ void allocate(const Lifetime& life, ir::Allocation allocation) {
   }
 }
 
-Error plan_graph(ir::Graph& graph, const Lifetimes& lifetimes, const MemoryPlan& plan, Planner& planner,
-                 const StateLayout& state, MethodReport& report) {
+Error plan_graph(ir::Graph& graph, const Lifetimes& lifetimes, const MemoryPlan& plan, const StateLayout& state,
+                 uint32_t state_id, MethodReport& report) {
+  GreedyPlanner greedy;
+  Planner& planner = plan.planner != nullptr ? *plan.planner : greedy;
   const Problem problem = make_problem(lifetimes, plan.alignment);
   std::vector<Placement> places;
   ET_RETURN_IF_ERROR(planner.plan(problem.requests, plan.arenas, places));
@@ -79,7 +81,6 @@ Error plan_graph(ir::Graph& graph, const Lifetimes& lifetimes, const MemoryPlan&
   for (size_t i = 0; i < places.size(); ++i) {
     allocate(lifetimes.planned[problem.lifetimes[i]], {places[i].memory_id, places[i].offset});
   }
-  const uint32_t state_id = static_cast<uint32_t>(plan.arenas.size()) + 1;
   uint64_t state_nbytes = 0;
   for (const Lifetime& life : lifetimes.planned) {
     if (life.buffer != nullptr) {
@@ -93,6 +94,7 @@ Error plan_graph(ir::Graph& graph, const Lifetimes& lifetimes, const MemoryPlan&
   }
 
   graph.arena_sizes = arena_sizes(problem.requests, places, plan.arenas.size());
+  graph.arena_sizes.resize(state_id, 0);
   graph.arena_sizes.push_back(state_nbytes);
   while (graph.arena_sizes.size() > 1 && graph.arena_sizes.back() == 0) {
     graph.arena_sizes.pop_back();
@@ -120,21 +122,25 @@ Error check_options(const MemoryPlan& plan) {
 
 }  // namespace
 
-Error plan_memory(ir::Program& program, const MemoryPlan& plan, PlanReport* report) {
-  ET_RETURN_IF_ERROR(check_options(plan));
-  GreedyPlanner greedy;
-  Planner& planner = plan.planner != nullptr ? *plan.planner : greedy;
+Error plan_memory(ir::Program& program, const MemoryPlans& plans, PlanReport* report) {
   std::vector<Lifetimes> lifetimes;
+  size_t num_arenas = 1;
+  uint64_t alignment = 1;
   for (const auto& graph : program.methods) {
     ET_CHECK_OR_RETURN(graph->stage == ir::Stage::kLowered, InvalidState, "%s: memory is planned after lowering, once",
                        graph->name.c_str());
+    const MemoryPlan& plan = plans.of(graph->name);
+    ET_RETURN_IF_ERROR(check_options(plan));
+    num_arenas = std::max(num_arenas, plan.arenas.size());
+    alignment = std::max(alignment, plan.alignment);
     ET_TRY(Lifetimes lives, compute_lifetimes(*graph, plan.lifetimes));
     lifetimes.push_back(std::move(lives));
   }
-  const StateLayout state(program, lifetimes, plan.alignment);
+  const StateLayout state(program, lifetimes, alignment);
   for (size_t i = 0; i < lifetimes.size(); ++i) {
+    ir::Graph& graph = *program.methods[i];
     MethodReport entry;
-    ET_RETURN_IF_ERROR(plan_graph(*program.methods[i], lifetimes[i], plan, planner, state, entry));
+    ET_RETURN_IF_ERROR(plan_graph(graph, lifetimes[i], plans.of(graph.name), state, static_cast<uint32_t>(num_arenas) + 1, entry));
     if (report != nullptr) {
       report->push_back(std::move(entry));
     }

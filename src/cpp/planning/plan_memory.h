@@ -3,11 +3,11 @@
 /// In:  graphs at Stage::kLowered (aliases and in-place results decided, writes done by nodes).
 /// Out: the same graphs at Stage::kPlanned: Value::allocation of every tensor that the file plans, Graph::arena_sizes.
 ///
-///     MemoryPlan plan;                                      // greedy, one arena without limit, alignment 16
-///     plan.arenas = {{"SRAM", 256 * 1024}, {"DRAM", 0}};    // fast memory first
-///     ET_RETURN_IF_ERROR(plan_memory(program, plan, &report));
+///     MemoryPlans plans;                                    // greedy, one arena without limit, alignment 16
+///     plans.common.arenas = {{"SRAM", 256 * 1024}, {"DRAM", 0}};    // fast memory first
+///     ET_RETURN_IF_ERROR(plan_memory(program, plans, &report));
 ///
-/// Memory ids: 1 … n are `arenas` in order. Mutable buffers lie in id n + 1, at the same offsets in every method, so that the
+/// Memory ids: 1 … n are `arenas` in order. Mutable buffers lie in id n + 1 (n of the method with most arenas), at the same offsets in every method, so that the
 /// methods of a session can share that memory and a session's state is one block; buffers of several methods
 /// (Buffer::is_shared) come first in it. A value whose `allocation.memory_id` is set before planning stays in that arena.
 ///
@@ -15,6 +15,7 @@
 /// Background: docs/memory_planning.md.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,17 @@ struct MemoryPlan {
   std::shared_ptr<Planner> planner;  ///< nullptr: GreedyPlanner
 };
 
+/// One plan for all methods, and others for some of them by name.
+struct MemoryPlans {
+  MemoryPlan common;
+  std::map<std::string, MemoryPlan, std::less<>> by_method;
+
+  const MemoryPlan& of(std::string_view method) const {
+    const auto own = by_method.find(method);
+    return own == by_method.end() ? common : own->second;
+  }
+};
+
 /// What came out, for reports and tests; one entry a method.
 struct MethodReport {
   std::string method;
@@ -44,9 +56,9 @@ struct MethodReport {
 };
 using PlanReport = std::vector<MethodReport>;
 
-/// Errors: InvalidArgument, options that contradict each other, or a plan that check_plan refuses; OutOfResources, it
+/// Errors: InvalidArgument, options that make no sense, or a plan that check_plan refuses; OutOfResources, it
 ///         does not fit; InvalidState, a graph is not at kLowered; what compute_lifetimes returns.
-Error plan_memory(ir::Program& program, const MemoryPlan& plan, PlanReport* report = nullptr);
+Error plan_memory(ir::Program& program, const MemoryPlans& plans, PlanReport* report = nullptr);
 
 /// Recomputes lifetimes of a graph at kPlanned and checks its allocations, aliases included. For verifying after the fact.
 Error check_allocations(const ir::Graph& graph, const MemoryPlan& plan);

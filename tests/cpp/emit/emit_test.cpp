@@ -313,6 +313,16 @@ method @forward(%x: f32[2]) stage(lowered) {
   EXPECT_EQ(only.delegates()->Get(0)->processed()->index(), 1u);
   EXPECT_EQ(only.delegates()->Get(1)->processed()->index(), 1u);
   EXPECT_EQ(schema::GetProgram(bytes.data())->segments()->size(), 2u);
+
+  EmitOptions options = without_debug();
+  options.inline_payloads = true;
+  ASSERT_EQ(emit(program, options, emitted, diagnostics), Error::Ok);
+  const std::vector<uint8_t> with_inline = bytes_of(emitted.program);
+  const schema::Program* tables = schema::GetProgram(with_inline.data());
+  ASSERT_EQ(tables->backend_delegate_data()->size(), 1u);
+  const auto* data = tables->backend_delegate_data()->Get(0)->data();
+  EXPECT_EQ(std::string(data->begin(), data->end()), "same");
+  EXPECT_EQ(tables->execution_plan()->Get(0)->delegates()->Get(1)->processed()->location(), schema::DataLocation_INLINE);
 }
 
 TEST(Emit, CompatibleNamesEveryOperatorThatIsNotPublished) {

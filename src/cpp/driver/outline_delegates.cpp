@@ -1,0 +1,280 @@
+#include "driver/outline_delegates.h"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace et::driver {
+namespace {
+
+using Part = std::vector<ir::Node*>;
+
+/// A part as a graph of its own, and what it takes from and gives to the method.
+struct Outline {
+  explicit Outline(const std::string& name) : graph(name) {}
+
+  ir::Graph graph;
+  std::vector<ir::Argument> inputs;
+  std::vector<ir::Value*> outputs;
+};
+
+/// Copies the nodes of a part.
+class Outliner {
+ public:
+  Outliner(const Part& part, const std::string& name) : part_(part), members_(part.begin(), part.end()), outline_(std::make_unique<Outline>(name)) {}
+
+  std::unique_ptr<Outline> run() {
+    for (const ir::Node* node : part_) {
+      copy(*node);
+    }
+    for (const ir::Node* node : part_) {
+      for (const auto& result : node->results()) {
+        if (is_used_outside(*result)) {
+          outline_->outputs.push_back(result.get());
+          outline_->graph.outputs.push_back(argument(copies_.at(result.get())));
+        }
+      }
+    }
+    return std::move(outline_);
+  }
+
+ private:
+  static ir::Argument argument(ir::Value* value) {
+    ir::Argument out;
+    out.data = value;
+    return out;
+  }
+
+  void copy(const ir::Node& node) {
+    std::vector<ir::Argument> args;
+    for (const ir::Argument& given : node.args()) {
+      args.push_back(copied(given));
+    }
+    ir::Node* own = outline_->graph.create_node(node.op, std::move(args));
+    own->symbol = node.symbol;
+    own->source = node.source;
+    own->debug_handle = node.debug_handle;
+    own->merged_handles = node.merged_handles;
+    for (const auto& result : node.results()) {
+      copies_.emplace(result.get(), own->add_result(result->name, result->type));
+    }
+  }
+
+  ir::Argument copied(const ir::Argument& given) {
+    if (ir::Value* value = given.value()) {
+      return argument(inside(value));
+    }
+    const auto* list = given.as<ir::Argument::List>();
+    if (list == nullptr) {
+      return given;
+    }
+    ir::Argument out;
+    ir::Argument::List items;
+    for (const ir::Argument& item : *list) {
+      items.push_back(copied(item));
+    }
+    out.data = std::move(items);
+    return out;
+  }
+
+  /// The value in the part that stands for one of the method: a copy, a constant, or a new input.
+  ir::Value* inside(ir::Value* value) {
+    if (const auto found = copies_.find(value); found != copies_.end()) {
+      return found->second;
+    }
+    const ir::Node* producer = value->producer();
+    ir::Value* own = nullptr;
+    if (producer != nullptr && producer->op == "constant") {
+      ir::Node* constant = outline_->graph.create_node("constant", {});
+      constant->symbol = producer->symbol;
+      own = constant->add_result(value->name, value->type);
+    } else {
+      own = outline_->graph.add_input(value->name, value->type);
+      outline_->inputs.push_back(argument(value));
+    }
+    copies_.emplace(value, own);
+    return own;
+  }
+
+  bool is_used_outside(const ir::Value& value) const {
+    return value.graph()->is_output(&value) || std::any_of(value.users().begin(), value.users().end(), [&](const ir::Node* user) {
+             return members_.count(user) == 0;
+           });
+  }
+
+  const Part& part_;
+  std::unordered_set<const ir::Node*> members_;
+  std::unique_ptr<Outline> outline_;
+  std::unordered_map<const ir::Value*, ir::Value*> copies_;
+};
+
+/// Puts the nodes of the graph into an order in which every part stands together; equal ones keep their order.
+class Reorder {
+ public:
+  Reorder(ir::Graph& graph, const std::vector<Part>& parts) : graph_(graph), parts_(parts) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      for (const ir::Node* node : parts[i]) {
+        vertex_of_[node] = i;
+      }
+    }
+    size_t vertex = parts.size();
+    for (const auto& node : graph.nodes()) {
+      vertex_of_.emplace(node.get(), vertex);
+      vertex += vertex_of_.at(node.get()) == vertex ? 1 : 0;
+    }
+    members_.resize(vertex);
+    successors_.resize(vertex);
+    waits_for_.assign(vertex, 0);
+  }
+
+  void run() {
+    std::vector<size_t> position(members_.size(), SIZE_MAX);
+    size_t index = 0;
+    for (const auto& node : graph_.nodes()) {
+      const size_t vertex = vertex_of_.at(node.get());
+      members_[vertex].push_back(node.get());
+      position[vertex] = std::min(position[vertex], index++);
+      connect(*node, vertex);
+    }
+    using Entry = std::pair<size_t, size_t>;  // position of the first member, vertex
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    for (size_t vertex = 0; vertex < members_.size(); ++vertex) {
+      if (waits_for_[vertex] == 0) {
+        ready.emplace(position[vertex], vertex);
+      }
+    }
+    while (!ready.empty()) {
+      const size_t vertex = ready.top().second;
+      ready.pop();
+      for (ir::Node* node : members_[vertex]) {
+        graph_.move_before(node, nullptr);
+      }
+      for (const size_t next : successors_[vertex]) {
+        if (--waits_for_[next] == 0) {
+          ready.emplace(position[next], next);
+        }
+      }
+    }
+  }
+
+ private:
+  void connect(const ir::Node& node, size_t vertex) {
+    const auto add = [&](ir::Value* value) {
+      const auto producer = value->producer() == nullptr ? vertex_of_.end() : vertex_of_.find(value->producer());
+      if (producer != vertex_of_.end() && producer->second != vertex) {
+        successors_[producer->second].push_back(vertex);
+        ++waits_for_[vertex];
+      }
+    };
+    node.for_each_input(add);
+    for (const auto& region : node.regions) {
+      for (const auto& inner : region->nodes()) {
+        connect(*inner, vertex);
+      }
+      for (const ir::Output& output : region->outputs) {
+        if (ir::Value* value = output.value()) {
+          add(value);
+        }
+      }
+    }
+  }
+
+  ir::Graph& graph_;
+  const std::vector<Part>& parts_;
+  std::unordered_map<const ir::Node*, size_t> vertex_of_;
+  std::vector<std::vector<ir::Node*>> members_;
+  std::vector<std::vector<size_t>> successors_;
+  std::vector<size_t> waits_for_;
+};
+
+class DelegateCutter {
+ public:
+  DelegateCutter(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
+                 ir::Diagnostics& diagnostics)
+      : program_(program), table_(table), compilers_(compilers), diagnostics_(diagnostics) {
+    for (const auto& [key, bytes] : program.named_data) {
+      named_data_.emplace(key, bytes);
+    }
+  }
+
+  Error cut(ir::Graph& graph, const ir::Graph& method) {
+    for (const auto& node : graph.nodes()) {
+      for (const auto& region : node->regions) {
+        ET_RETURN_IF_ERROR(cut(*region, method));
+      }
+      if (!node->tag.empty() && !node->regions.empty()) {
+        return diagnose(diagnostics_, Error::NotSupported, method, node.get(), "control flow cannot be part of a delegate");
+      }
+    }
+    const std::vector<Part> parts = delegate_parts(graph);
+    if (parts.empty()) {
+      return Error::Ok;
+    }
+    Reorder(graph, parts).run();
+    for (const Part& part : parts) {
+      ET_RETURN_IF_ERROR(replace(graph, method, part));
+    }
+    return Error::Ok;
+  }
+
+ private:
+  Error replace(ir::Graph& graph, const ir::Graph& method, const Part& part) {
+    const ir::Node& first = *part.front();
+    const auto spec = table_.find(first.tag);
+    if (spec == table_.end()) {
+      return diagnose(diagnostics_, Error::NotFound, method, &first, "nobody said which backend compiles tag '" + first.tag + "'");
+    }
+    passes::BackendCompiler* compiler = compilers_.find(spec->second.backend_id);
+    if (compiler == nullptr) {
+      return diagnose(diagnostics_, Error::NotFound, method, &first,
+                      "this build has no compiler for backend '" + spec->second.backend_id + "'");
+    }
+    const std::unique_ptr<Outline> outline = Outliner(part, method.name + "." + first.tag).run();
+    passes::BackendPayload payload;
+    const passes::BackendPart given{outline->graph, program_, spec->second.compile_specs, method.name};
+    ET_RETURN_IF_ERROR(compiler->preprocess(given, payload, diagnostics_));
+    for (auto& [key, bytes] : payload.named_data) {
+      const auto [entry, is_new] = named_data_.emplace(key, bytes);
+      if (!is_new && entry->second != bytes) {
+        return diagnose(diagnostics_, Error::InvalidArgument, method, &first,
+                        "two delegates put different bytes under the key '" + key + "'");
+      }
+      if (is_new) {
+        program_.named_data.emplace_back(key, std::move(bytes));
+      }
+    }
+
+    ir::Node* call = graph.create_node("delegate", outline->inputs, part.back());
+    call->symbol = std::to_string(program_.delegates.size());
+    call->source = first.source;
+    program_.delegates.push_back({spec->second.backend_id, std::move(payload.bytes), spec->second.compile_specs});
+    for (ir::Value* output : outline->outputs) {
+      graph.replace_all_uses(output, call->add_result(output->name, output->type));
+    }
+    for (auto node = part.rbegin(); node != part.rend(); ++node) {
+      call->absorb(**node);
+      graph.erase(*node);
+    }
+    return Error::Ok;
+  }
+
+  ir::Program& program_;
+  const DelegationTable& table_;
+  const passes::BackendCompilers& compilers_;
+  ir::Diagnostics& diagnostics_;
+  std::map<std::string, std::string> named_data_;
+};
+
+}  // namespace
+
+Error outline_delegates(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
+                        ir::Diagnostics& diagnostics) {
+  DelegateCutter cutter(program, table, compilers, diagnostics);
+  for (const auto& method : program.methods) {
+    ET_RETURN_IF_ERROR(cutter.cut(*method, *method));
+  }
+  return Error::Ok;
+}
+
+}  // namespace et::driver

@@ -1,0 +1,85 @@
+/// BackendCompiler: a backend's `preprocess`, written in C++.
+///
+/// For: backends/<name>/compiler. It gets the part of a method that its partitioner took, as a graph of its own, and gives
+/// the bytes that its runtime half will read. Backends whose preprocess is Python never come here.
+///
+///     class MyCompiler final : public passes::BackendCompiler {
+///       std::string_view backend_id() const override { return "MyBackend"; }
+///       Error preprocess(const passes::BackendPart& part, passes::BackendPayload& payload,
+///                        ir::Diagnostics& diagnostics) override;
+///     };
+///     Error register_compiler(passes::BackendCompilers& compilers) {
+///       static MyCompiler compiler;
+///       return compilers.add(compiler);
+///     }
+///
+/// Place: the driver calls it when it cuts delegates out, between the two halves of the pipeline.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "ir/diagnostic.h"
+#include "ir/graph.h"
+
+namespace et::passes {
+
+/// What a backend compiles.
+struct BackendPart {
+  /// Stage::kEdge, verified. Inputs are what comes from outside, in order of first use; outputs what is used outside.
+  /// Constants that the part uses are `constant` nodes in it. Handles and sources are those of the method's nodes.
+  const ir::Graph& graph;
+  /// Holds the constants (ConstantTable) that the graph names.
+  const ir::Program& program;
+  /// From the partitioner's DelegationSpec.
+  const std::vector<ir::Delegate::CompileSpec>& compile_specs;
+  std::string_view method_name;
+};
+
+/// What it made of it.
+struct BackendPayload {
+  std::string bytes;
+  /// Weights to be shared by content with other delegates and methods: key (their hash, say) and bytes.
+  std::vector<std::pair<std::string, std::string>> named_data;
+};
+
+class BackendCompiler {
+ public:
+  virtual ~BackendCompiler() = default;
+  /// The name under which the runtime half is registered.
+  virtual std::string_view backend_id() const = 0;
+  /// Errors: whatever stops it; a diagnostic names the node and what to do. The same part gives the same bytes.
+  virtual Error preprocess(const BackendPart& part, BackendPayload& payload, ir::Diagnostics& diagnostics) = 0;
+};
+
+/// The backends of this build whose preprocess is C++, by id.
+class BackendCompilers {
+ public:
+  /// `compiler` must outlive the table. Errors: RegistrationAlreadyRegistered.
+  Error add(BackendCompiler& compiler) {
+    const bool is_new = compilers_.emplace(compiler.backend_id(), &compiler).second;
+    ET_CHECK_OR_RETURN(is_new, RegistrationAlreadyRegistered, "two compilers for backend '%s'",
+                       std::string(compiler.backend_id()).c_str());
+    return Error::Ok;
+  }
+  BackendCompiler* find(std::string_view backend_id) const {
+    const auto found = compilers_.find(backend_id);
+    return found == compilers_.end() ? nullptr : found->second;
+  }
+  std::vector<std::string> ids() const {
+    std::vector<std::string> out;
+    for (const auto& [id, compiler] : compilers_) {
+      out.emplace_back(id);
+    }
+    return out;
+  }
+
+ private:
+  std::map<std::string_view, BackendCompiler*> compilers_;
+};
+
+}  // namespace et::passes
