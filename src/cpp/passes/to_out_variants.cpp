@@ -50,22 +50,6 @@ ir::Argument parse_default(std::string_view text, char letter) {
   return {real};
 }
 
-/// The kernel's arguments, without its outs, from the functional operator's.
-std::vector<ir::Argument> kernel_arguments(const ops::OpInfo& op, const ir::Node& node) {
-  std::vector<ir::Argument> result;
-  for (const ops::Argument& parameter : op.out_arguments) {
-    if (parameter.is_out) {
-      continue;
-    }
-    size_t i = 0;
-    while (i < op.arguments.size() && op.arguments[i].name != parameter.name) {
-      ++i;
-    }
-    result.push_back(i < op.arguments.size() ? node.args()[i] : parse_default(parameter.default_text, parameter.letter));
-  }
-  return result;
-}
-
 Error missing(PassContext& context, const ir::Graph& graph, const ir::Node& node, const std::string& why) {
   return diagnose(context.diagnostics, Error::OperatorMissing, *graph.method(), &node,
                   why + ". Let the export decompose it, delegate it to a backend, or register a kernel for it.");
@@ -97,6 +81,21 @@ Error lower(ir::Node& node, PassContext& context) {
 }
 
 }  // namespace
+
+std::vector<ir::Argument> kernel_arguments(const ops::OpInfo& op, const ir::Node& node) {
+  std::vector<ir::Argument> result;
+  for (const ops::Argument& parameter : op.out_arguments) {
+    if (parameter.is_out) {
+      continue;
+    }
+    size_t i = 0;
+    while (i < op.arguments.size() && op.arguments[i].name != parameter.name) {
+      ++i;
+    }
+    result.push_back(i < op.arguments.size() ? node.args()[i] : parse_default(parameter.default_text, parameter.letter));
+  }
+  return result;
+}
 
 PassInfo ToOutVariants::info() const {
   return {"to-out-variants", "Gives nodes the names and arguments of kernels", ir::Stage::kEdge, ir::Stage::kLowered,

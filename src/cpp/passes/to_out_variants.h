@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "passes/pass.h"
 
 namespace et::passes {
@@ -22,5 +24,8 @@ class ToOutVariants final : public Pass {
   PassInfo info() const override;
   Result<Changed> run(ir::Graph& graph, PassContext& context) override;
 };
+
+/// The kernel's arguments, without its outs, from those of the functional operator. Also for those who run single kernels.
+std::vector<ir::Argument> kernel_arguments(const ops::OpInfo& op, const ir::Node& node);
 
 }  // namespace et::passes
