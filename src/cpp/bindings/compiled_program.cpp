@@ -9,7 +9,8 @@
 #include "bindings/compiler.h"
 #include "bindings/errors.h"
 #include "bindings/topics.h"
-#include "driver/finish.h"
+#include "driver/compile.h"
+#include "ir/printer.h"
 
 namespace py = pybind11;
 
@@ -41,7 +42,7 @@ void save_file(const emit::File& file, const std::string& path) {
   check(error);
 }
 
-py::list memory_report(const driver::Finished& finished) {
+py::list memory_report(const driver::Compiled& finished) {
   py::list out;
   for (const planning::MethodReport& report : finished.memory) {
     py::dict entry;
@@ -55,7 +56,24 @@ py::list memory_report(const driver::Finished& finished) {
   return out;
 }
 
-py::dict handles(const driver::Finished& finished) {
+py::list pass_timings(const driver::Compiled& compiled) {
+  py::list out;
+  for (const passes::PassTiming& timing : compiled.pass_timings) {
+    out.append(py::make_tuple(timing.id, timing.duration_ns, timing.verify_duration_ns, timing.num_changed));
+  }
+  return out;
+}
+
+/// Constants of more elements than this are printed without their data.
+constexpr size_t kMaxPrintedElements = 16;
+
+std::string text(const driver::Compiled& compiled) {
+  ir::PrintOptions options;
+  options.max_data_elements = kMaxPrintedElements;
+  return ir::to_text(*compiled.program, options);
+}
+
+py::dict handles(const driver::Compiled& finished) {
   py::dict out;
   for (const emit::MethodHandles& method : finished.file.handles) {
     out[py::str(method.method)] = py::cast(method.instructions);
@@ -66,17 +84,19 @@ py::dict handles(const driver::Finished& finished) {
 }  // namespace
 
 void init_compiled_program(py::module_& module) {
-  py::class_<driver::Finished>(module, "CompiledProgram", "A compiled program; write it with save() or to_bytes().")
-      .def_property_readonly("nbytes", [](const driver::Finished& self) { return self.file.program.nbytes; })
-      .def_property_readonly("external_nbytes", [](const driver::Finished& self) { return self.file.external.nbytes; },
+  py::class_<driver::Compiled>(module, "CompiledProgram", "A compiled program; write it with save() or to_bytes().")
+      .def_property_readonly("nbytes", [](const driver::Compiled& self) { return self.file.program.nbytes; })
+      .def_property_readonly("external_nbytes", [](const driver::Compiled& self) { return self.file.external.nbytes; },
                              "Bytes of the .ptd; 0 = no constant is external")
-      .def("to_bytes", [](const driver::Finished& self) { return to_bytes(self.file.program); })
-      .def("external_to_bytes", [](const driver::Finished& self) { return to_bytes(self.file.external); })
-      .def("save", [](const driver::Finished& self, const std::string& path) { save_file(self.file.program, path); },
+      .def("to_bytes", [](const driver::Compiled& self) { return to_bytes(self.file.program); })
+      .def("external_to_bytes", [](const driver::Compiled& self) { return to_bytes(self.file.external); })
+      .def("save", [](const driver::Compiled& self, const std::string& path) { save_file(self.file.program, path); },
            py::arg("path"), "Streams the file to a temporary name and renames it")
-      .def("save_external", [](const driver::Finished& self, const std::string& path) { save_file(self.file.external, path); },
+      .def("save_external", [](const driver::Compiled& self, const std::string& path) { save_file(self.file.external, path); },
            py::arg("path"))
       .def_property_readonly("memory", &memory_report, "One dict a method: planned, live and naive bytes, arena sizes")
+      .def_property_readonly("text", &text, "The IR after the last step; large constants without their data")
+      .def_property_readonly("pass_timings", &pass_timings, "[(id, ns, ns of the verifier, methods changed)]")
       .def_property_readonly("debug_handles", &handles, "{method: [debug handles of each instruction]}");
 }
 

@@ -2,22 +2,48 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <exception>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "bindings/compiler.h"
 #include "bindings/errors.h"
 #include "bindings/python_planner.h"
+#include "bindings/runtime_registry.h"
 #include "bindings/topics.h"
-#include "driver/finish.h"
+#include "driver/compile.h"
 #include "ir/parser.h"
+#include "ir/printer.h"
 
 namespace py = pybind11;
 
+#define ET_BACKEND_COMPILER(name)                        \
+  namespace et::backends::name {                         \
+  Error register_compiler(passes::BackendCompilers& to); \
+  }
+#include "backends/compiler_table.inc"
+#undef ET_BACKEND_COMPILER
+
 namespace et::bindings {
 namespace {
+
+constexpr uint32_t kMaxArenas = 16;
+
+/// The C++ compilers of this build's backends. Filled once, from the generated table.
+const passes::BackendCompilers& backend_compilers() {
+  static const passes::BackendCompilers* const instance = [] {
+    auto* compilers = new passes::BackendCompilers;
+#define ET_BACKEND_COMPILER(name) check(backends::name::register_compiler(*compilers));
+#include "backends/compiler_table.inc"
+#undef ET_BACKEND_COMPILER
+    return compilers;
+  }();
+  return *instance;
+}
 
 /// Options are a dict with the names of the C++ members, so that a new one needs no new signature. What is not known is an
 /// error: a misspelt option must not be ignored.
@@ -47,28 +73,77 @@ class Options {
   py::dict left_;
 };
 
-void take_options(Options& options, driver::FinishOptions& out) {
-  options.take("plan_inputs", out.memory.lifetimes.plan_inputs);
-  options.take("plan_outputs", out.memory.lifetimes.plan_outputs);
-  options.take("memory_alignment", out.memory.alignment);
-  std::vector<std::pair<std::string, uint64_t>> arenas;
-  options.take("arenas", arenas);
-  if (!arenas.empty()) {
-    out.memory.arenas.clear();
-    for (auto& [name, capacity] : arenas) {
-      out.memory.arenas.push_back({std::move(name), capacity});
+/// {"algorithm", "alloc_graph_input", "alloc_graph_output", "alignment", "capacities"}: an ExecutorchBackendConfig's
+/// MemoryPlanningPass. Arenas are numbered to the largest id that has a capacity.
+planning::MemoryPlan to_plan(const py::dict& given) {
+  Options options(given.attr("copy")());
+  planning::MemoryPlan plan;
+  plan.planner = to_planner(options.take("algorithm"));
+  options.take("alloc_graph_input", plan.lifetimes.plan_inputs);
+  options.take("alloc_graph_output", plan.lifetimes.plan_outputs);
+  options.take("alignment", plan.alignment);
+  std::map<uint32_t, uint64_t> capacities;
+  options.take("capacities", capacities);
+  options.finish();
+  for (const auto& [id, capacity] : capacities) {
+    if (id == 0 || id > kMaxArenas) {
+      throw py::value_error("memory ids are 1 to " + std::to_string(kMaxArenas) + ", not " + std::to_string(id));
     }
+    while (plan.arenas.size() < id) {
+      plan.arenas.push_back({"memory " + std::to_string(plan.arenas.size() + 1), 0});
+    }
+    plan.arenas[id - 1].capacity = capacity;
   }
-  out.memory.planner = to_planner(options.take("planner"));
+  return plan;
+}
+
+/// "planning" is {method: plan}; the method "" stands for all others.
+void take_finish_options(Options& options, driver::FinishOptions& out) {
+  std::map<std::string, py::dict> plans;
+  options.take("planning", plans);
+  for (const auto& [method, plan] : plans) {
+    (method.empty() ? out.memory.common : out.memory.by_method[method]) = to_plan(plan);
+  }
   options.take("segment_alignment", out.emit.segment_alignment);
   options.take("constant_alignment", out.emit.constant_alignment);
+  options.take("inline_delegates", out.emit.inline_payloads);
   options.take("compatible", out.emit.compatible);
   options.take("debug_info", out.emit.debug_info);
 }
 
+/// "delegation" is {tag: (backend id, [(key, bytes)])}.
+void take_compile_options(Options& options, driver::CompileOptions& out) {
+  take_finish_options(options, out);
+  std::vector<std::string> disabled;
+  options.take("disabled_passes", disabled);
+  out.disabled_passes.insert(disabled.begin(), disabled.end());
+  options.take("custom_ops", out.custom_ops);
+  options.take("channels_last", out.channels_last);
+  options.take("verify", out.verify);
+  std::map<std::string, std::pair<std::string, std::vector<std::pair<std::string, py::bytes>>>> delegation;
+  options.take("delegation", delegation);
+  for (const auto& [tag, spec] : delegation) {
+    driver::DelegationSpec& to = out.delegation[tag];
+    to.backend_id = spec.first;
+    for (const auto& [key, value] : spec.second) {
+      to.compile_specs.push_back({key, static_cast<std::string>(value)});
+    }
+  }
+  out.kernels = &process_runtime().kernels;
+  out.backends = &backend_compilers();
+}
+
+std::vector<std::shared_ptr<planning::Planner>> planners_of(const planning::MemoryPlans& plans) {
+  std::vector<std::shared_ptr<planning::Planner>> planners{plans.common.planner};
+  for (const auto& [method, plan] : plans.by_method) {
+    planners.push_back(plan.planner);
+  }
+  return planners;
+}
+
 /// Runs `step` without the GIL and raises what went wrong in it.
 template <typename Step>
-void run_step(const std::shared_ptr<planning::Planner>& planner, const Step& step) {
+void run_step(const planning::MemoryPlans& plans, const Step& step) {
   ir::Diagnostics diagnostics;
   Error error = Error::Ok;
   clear_last_message();
@@ -76,22 +151,74 @@ void run_step(const std::shared_ptr<planning::Planner>& planner, const Step& ste
     const py::gil_scoped_release release;
     error = step(diagnostics);
   }
-  if (error != Error::Ok) {
-    rethrow_planner_error(planner);
-    check(error, to_python(diagnostics));
+  if (error == Error::Ok) {
+    return;
   }
+  for (const auto& planner : planners_of(plans)) {
+    rethrow_planner_error(planner);
+  }
+  if (!diagnostics.empty()) {
+    clear_last_message();  // the diagnostics say it with its place
+  }
+  check(error, to_python(diagnostics));
 }
 
-std::unique_ptr<driver::Finished> finish(const ProgramHandle& handle, py::dict given) {
+std::unique_ptr<driver::Compiled> finish(const ProgramHandle& handle, const py::dict& given) {
   Options options(given.attr("copy")());
   driver::FinishOptions finish_options;
-  take_options(options, finish_options);
+  take_finish_options(options, finish_options);
   options.finish();
-  auto finished = std::make_unique<driver::Finished>();
-  run_step(finish_options.memory.planner, [&](ir::Diagnostics& diagnostics) {
-    return driver::finish(handle.program, finish_options, *finished, diagnostics);
+  auto compiled = std::make_unique<driver::Compiled>();
+  compiled->program = handle.program;
+  run_step(finish_options.memory, [&](ir::Diagnostics& diagnostics) {
+    return driver::finish(handle.program, finish_options, *compiled, diagnostics);
   });
-  return finished;
+  return compiled;
+}
+
+std::unique_ptr<driver::Compiled> compile(const ProgramHandle& handle, const py::dict& given) {
+  Options options(given.attr("copy")());
+  driver::CompileOptions compile_options;
+  take_compile_options(options, compile_options);
+  py::object on_pass = options.take("on_pass");
+  options.finish();
+  std::exception_ptr thrown;
+  if (!on_pass.is_none()) {
+    compile_options.on_pass = [&](std::string_view id, const ir::Graph& method, passes::Changed changed) {
+      const py::gil_scoped_acquire gil;
+      try {
+        if (thrown == nullptr) {
+          on_pass(std::string(id), method.name, changed == passes::Changed::kYes, ir::to_text(method));
+        }
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    };
+  }
+  auto compiled = std::make_unique<driver::Compiled>();
+  run_step(compile_options.memory, [&](ir::Diagnostics& diagnostics) {
+    return driver::compile(handle.program, compile_options, *compiled, diagnostics);
+  });
+  if (thrown != nullptr) {
+    std::rethrow_exception(thrown);
+  }
+  return compiled;
+}
+
+void run_passes(const ProgramHandle& handle, const std::vector<std::string>& ids, bool compatible) {
+  const std::vector<std::string_view> views(ids.begin(), ids.end());
+  run_step({}, [&](ir::Diagnostics& diagnostics) {
+    return driver::run_passes(*handle.program, views, compatible, diagnostics);
+  });
+}
+
+py::list list_passes() {
+  py::list out;
+  for (const auto& pass : passes::all_passes()) {
+    const passes::PassInfo info = pass->info();
+    out.append(py::make_tuple(info.id, info.summary));
+  }
+  return out;
 }
 
 std::unique_ptr<ProgramHandle> parse_program(const std::string& text) {
@@ -108,6 +235,13 @@ std::unique_ptr<ProgramHandle> parse_program(const std::string& text) {
 }  // namespace
 
 void init_compiler(py::module_& module) {
+  module.def("compile", &compile, py::arg("program"), py::arg("options") = py::dict(),
+             "Compiles an Edge program; the options are those of driver/compile.h by name");
+  module.def("run_passes", &run_passes, py::arg("program"), py::arg("ids"), py::arg("compatible") = false,
+             "Runs passes by their ids on a program, in place");
+  module.def("list_passes", &list_passes, "[(id, summary)] of every pass");
+  module.def("compiler_backends", [] { return backend_compilers().ids(); },
+             "Ids of the backends of this build whose preprocess is C++");
   module.def("parse_program", &parse_program, py::arg("text"), "The program that a text of the IR describes");
   module.def("finish", &finish, py::arg("program"), py::arg("options") = py::dict(),
              "Plans the memory of a lowered program and lays out its file");

@@ -70,13 +70,13 @@ std::shared_ptr<planning::Planner> to_planner(const py::object& planner) {
   }
   if (py::isinstance<py::str>(planner)) {
     const auto name = planner.cast<std::string>();
-    if (name == "greedy") {
+    if (name == "greedy" || name == "best") {
       return std::make_shared<planning::GreedyPlanner>();
     }
     if (name == "naive") {
       return std::make_shared<planning::NaivePlanner>();
     }
-    throw py::value_error("no memory planner is called '" + name + "'; there are 'greedy' and 'naive'");
+    throw py::value_error("no memory planner is called '" + name + "'; there are 'greedy', 'best' (the same) and 'naive'");
   }
   return std::make_shared<PythonPlanner>(planner);
 }

@@ -1,0 +1,77 @@
+#include "driver/compile.h"
+
+#include <algorithm>
+
+#include "driver/check_kernels.h"
+#include "driver/portable_evaluator.h"
+#include "kernels/portable/register.h"
+#include "passes/pipeline.h"
+
+namespace et::driver {
+namespace {
+
+/// Passes work on the whole program, so what one method leaves to its caller is left to all callers.
+passes::PassOptions pass_options(const ir::Program& program, const CompileOptions& options) {
+  passes::PassOptions out;
+  out.compatible = options.emit.compatible;
+  out.channels_last = options.channels_last;
+  for (const auto& method : program.methods) {
+    const planning::LifetimeOptions& lifetimes = options.memory.of(method->name).lifetimes;
+    out.plan_inputs = out.plan_inputs && lifetimes.plan_inputs;
+    out.plan_outputs = out.plan_outputs && lifetimes.plan_outputs;
+  }
+  return out;
+}
+
+std::set<std::string, std::less<>> names_of_kernels(const CompileOptions& options) {
+  std::set<std::string, std::less<>> names;
+  for (const auto& [op, kernel] : options.custom_ops) {
+    names.insert(kernel);
+  }
+  return names;
+}
+
+}  // namespace
+
+Error compile(const std::shared_ptr<ir::Program>& program, const CompileOptions& options, Compiled& out,
+              ir::Diagnostics& diagnostics) {
+  // Only the portable kernels fold: what faster ones compute may differ from machine to machine, the file must not.
+  runtime::KernelRegistry portable;
+  ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(portable));
+  PortableEvaluator evaluator(portable);
+  passes::PassContext context{*program, diagnostics};
+  context.options = pass_options(*program, options);
+  context.evaluator = &evaluator;
+  context.custom_ops = options.custom_ops;
+  passes::ManagerOptions manager_options;
+  manager_options.disabled = options.disabled_passes;
+  manager_options.verify = options.verify;
+  manager_options.on_pass = options.on_pass;
+  passes::PassManager manager(std::move(manager_options));
+
+  ET_RETURN_IF_ERROR(manager.run(passes::before_cut(), *program, context));
+  const passes::BackendCompilers no_backends;
+  ET_RETURN_IF_ERROR(outline_delegates(*program, options.delegation,
+                                       options.backends != nullptr ? *options.backends : no_backends, diagnostics));
+  ET_RETURN_IF_ERROR(manager.run(passes::after_cut(), *program, context));
+  passes::drop_unused_symbols(*program);
+  if (options.kernels != nullptr) {
+    ET_RETURN_IF_ERROR(check_kernels(*program, *options.kernels, names_of_kernels(options), diagnostics));
+  }
+  out.pass_timings = manager.timings();
+  out.program = program;
+  return finish(program, options, out, diagnostics);
+}
+
+Error run_passes(ir::Program& program, const std::vector<std::string_view>& ids, bool compatible,
+                 ir::Diagnostics& diagnostics) {
+  runtime::KernelRegistry portable;
+  ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(portable));
+  PortableEvaluator evaluator(portable);
+  passes::PassContext context{program, diagnostics};
+  context.options.compatible = compatible;
+  context.evaluator = &evaluator;
+  return passes::PassManager().run(ids, program, context);
+}
+
+}  // namespace et::driver
