@@ -63,7 +63,7 @@ class Decomposer:
         self._keep_filter = keep_filter
         self._table = decomposition_table(kept)
         self._kept_composites = [op for op in kept if is_composite(op)]
-        self._memo: dict[Any, _Replacement] = {}
+        self._memo: dict[Any, _Replacement | None] = {}
         self._keys: dict[fx.Node, Any] = {}
         self._empty: dict[Any, torch.Tensor] = {}
         self._value: dict[fx.Node, Any] = {}
@@ -169,9 +169,11 @@ class Decomposer:
     def _expand(self, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
         leaves, spec = pytree.tree_flatten((args, kwargs))
         key = (node.target, spec, tuple(self._key(leaf) for leaf in leaves))
-        replacement = self._memo.get(key)
+        if key not in self._memo:
+            self._memo[key] = self._trace(node, leaves, spec)
+        replacement = self._memo[key]
         if replacement is None:
-            replacement = self._memo[key] = self._trace(node, leaves, spec)
+            return self._copied(node, VIEW_TO_COPY.get(node.target))
         return replacement.inline(self, node, [leaf for leaf in leaves if isinstance(leaf, fx.Node)])
 
     def _key(self, leaf: Any) -> Any:
@@ -189,7 +191,7 @@ class Decomposer:
             self._keys[leaf] = known
         return known
 
-    def _trace(self, node: fx.Node, leaves: list[Any], spec: Any) -> "_Replacement":
+    def _trace(self, node: fx.Node, leaves: list[Any], spec: Any) -> "_Replacement | None":
         target = node.target
         values = self._told_apart([leaf.meta["val"] for leaf in leaves if isinstance(leaf, fx.Node)])
 
@@ -219,6 +221,8 @@ class Decomposer:
             ):
                 module = traced(dispatch_functionalize(call))
         module.graph.eliminate_dead_code(_is_impure)
+        if any(isinstance(n.target, OpOverload) and n.target.namespace == "prims" for n in module.graph.nodes):
+            return None  # torch's reference is written in its internal operators: the operator itself says more
         return _Replacement(module)
 
     def _told_apart(self, values: list[Any]) -> list[Any]:

@@ -49,6 +49,36 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.cumprod.default,
     aten.median.default,
     aten.median.dim,
+    aten.linalg_vector_norm.default,
+    aten.scaled_dot_product_attention.default,  # fused: never holds the matrix of weights
+    aten._prelu_kernel.default,
+    aten.upsample_nearest1d.vec,
+    aten.upsample_nearest3d.vec,
+    aten.upsample_linear1d.vec,
+    aten.upsample_trilinear3d.vec,
+    aten.upsample_bicubic2d.vec,
+    aten.index_add.default,
+    aten.index_copy.default,
+    aten.masked_fill.Tensor,
+    aten.addcmul.default,
+    aten.adaptive_max_pool2d.default,
+    aten.digamma.default,
+    aten.erfinv.default,
+    aten.erfc.default,
+    aten.exp2.default,
+    aten.lgamma.default,
+    aten.bitwise_left_shift.Tensor,
+    aten.bitwise_left_shift.Tensor_Scalar,
+    aten.bitwise_right_shift.Tensor,
+    aten.bitwise_right_shift.Tensor_Scalar,
+    aten.copysign.Tensor,
+    aten.gcd.default,
+    aten.hypot.default,
+    aten.nextafter.default,
+    aten.diagonal_scatter.default,
+    aten.tril_indices.default,
+    aten.triu_indices.default,
+    aten.bucketize.Tensor,
 )
 
 #: Of these, what the official runtime has a kernel for; the rest is decomposed for files that it is to load.
@@ -74,6 +104,10 @@ PUBLISHED_WHOLE: tuple[OpOverload, ...] = (
     aten.unfold.default,
     aten.tril.default,
     aten.rsub.Scalar,
+    aten.bitwise_left_shift.Tensor,
+    aten.bitwise_left_shift.Tensor_Scalar,
+    aten.bitwise_right_shift.Tensor,
+    aten.bitwise_right_shift.Tensor_Scalar,
 )
 
 #: Core ATen operators that torch's table would decompose further although kernels exist for them.
@@ -132,8 +166,15 @@ DROPPED: frozenset[OpOverload] = frozenset(
 
 @functools.lru_cache(maxsize=1)
 def _core_table() -> dict[OpOverload, Any]:
-    """torch's decompositions to Core ATen, without those that would undo what Edge keeps."""
+    """torch's decompositions to Core ATen, without those that would undo what Edge keeps.
+
+    Operators that torch's own choice leaves although they are neither core nor composite are decomposed, too, where torch
+    knows how.
+    """
     table = dict(torch._decomp.core_aten_decompositions().items())
+    for op, function in torch._decomp.decomposition_table.items():
+        if isinstance(op, OpOverload) and torch.Tag.core not in op.tags and not op._schema.is_mutable:
+            table.setdefault(op, function)
     for op in (*CORE_KEPT, *COPY_TO_VIEW):
         table.pop(op, None)
     table.pop(aten.convolution_overrideable.default, None)
