@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 # torchvision's compiled operators do not load beside the CPU wheel of torch; its models need only the names to exist.
 _TORCHVISION = torch.library.Library("torchvision", "FRAGMENT")
@@ -229,8 +229,9 @@ class Attention(nn.Module):
         self.register_buffer("keys", torch.zeros(1, kv_heads, length, self.size))
         self.register_buffer("values", torch.zeros(1, kv_heads, length, self.size))
 
-    def forward(self, x: torch.Tensor, rotation: tuple[torch.Tensor, torch.Tensor], mask: torch.Tensor,
-                positions: torch.Tensor) -> torch.Tensor:  # fmt: skip
+    def forward(
+        self, x: torch.Tensor, rotation: tuple[torch.Tensor, torch.Tensor], mask: torch.Tensor, positions: torch.Tensor
+    ) -> torch.Tensor:
         batch, tokens, width = x.shape
         q = self.query(x).view(batch, tokens, self.heads, self.size).transpose(1, 2)
         k = self.key(x).view(batch, tokens, self.kv_heads, self.size).transpose(1, 2)
@@ -253,8 +254,15 @@ def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Ten
 class Decoder(nn.Module):
     """A small Llama-style decoder: token ids and their positions -> logits of the last token. Keeps a cache."""
 
-    def __init__(self, layers: int = 2, width: int = 64, heads: int = 4, kv_heads: int = 2, vocabulary: int = 128,
-                 length: int = 32) -> None:  # fmt: skip
+    def __init__(
+        self,
+        layers: int = 2,
+        width: int = 64,
+        heads: int = 4,
+        kv_heads: int = 2,
+        vocabulary: int = 128,
+        length: int = 32,
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, width)
         self.layers = nn.ModuleList()

@@ -91,7 +91,9 @@ def _converted(importer: "MethodImporter", node: fx.Node, name: str, kind: str, 
         return _list(importer, node, name, kind, value)
     if isinstance(value, torch.dtype):
         code = dtype_code(value)
-        return code if code is not None else importer.refuse(node, f"dtype {value} (argument '{name}') is not supported")
+        return (
+            code if code is not None else importer.refuse(node, f"dtype {value} (argument '{name}') is not supported")
+        )
     if isinstance(value, torch.device):
         if value.type != "cpu":
             importer.refuse(node, f"argument '{name}' names the device {value}; programs are lowered for the CPU")

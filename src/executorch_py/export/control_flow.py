@@ -41,7 +41,12 @@ def _results(importer: "MethodImporter", node: fx.Node) -> list[Any]:
 
 
 def _region(
-    importer: "MethodImporter", owner: Any, graph: fx.Graph, name: str, inputs: list[tuple[str, Any]], captured: list[Any]
+    importer: "MethodImporter",
+    owner: Any,
+    graph: fx.Graph,
+    name: str,
+    inputs: list[tuple[str, Any]],
+    captured: list[Any],
 ) -> None:
     """Writes one region whose first placeholders are ``inputs`` and whose others are ``captured`` values."""
     values = [*importer.builder.begin_region(owner, name, inputs), *captured]
@@ -101,4 +106,3 @@ _WRITERS: dict[str, Callable[["MethodImporter", fx.Node], list[Any]]] = {
     "scan": _scan,
     "while_loop": _while_loop,
 }
-

@@ -11,10 +11,11 @@ Views become their ``*_copy`` forms, checks that torch.export left are dropped (
 row-major: layout is the compiler's business from here on.
 """
 
+import contextlib
 import copy
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -141,7 +142,7 @@ class Decomposer:
             self._value[node] = new
         elif target in VIEW_TO_COPY and target not in self._table:
             self._value[node] = self._copied(node, VIEW_TO_COPY[target])
-        elif target in self._table or is_composite(target):
+        elif target in self._table or is_composite(target) or target in decomposition_table():
             self._value[node] = self._expand(node, args, kwargs)
         else:
             self._value[node] = self._copied(node)
@@ -193,6 +194,11 @@ class Decomposer:
 
     def _trace(self, node: fx.Node, leaves: list[Any], spec: Any) -> "_Replacement | None":
         target = node.target
+        # An operator that the filter refused is decomposed here, although it is kept elsewhere.
+        table = (
+            {**self._table, target: decomposition_table()[target]} if target in decomposition_table() else self._table
+        )
+        kept = [op for op in self._kept_composites if op is not target]
         values = self._told_apart([leaf.meta["val"] for leaf in leaves if isinstance(leaf, fx.Node)])
 
         def call(*inputs: Any) -> Any:
@@ -202,7 +208,7 @@ class Decomposer:
             return target(*args, **kwargs)
 
         def traced(function: Callable) -> fx.GraphModule:
-            return make_fx(function, decomposition_table=self._table, _allow_non_fake_inputs=True)(*values)
+            return make_fx(function, decomposition_table=table, _allow_non_fake_inputs=True)(*values)
 
         # PyTorch's Python decompositions of composite operators (lstm, gru, …) and the operators kept whole are known to
         # the Python dispatcher only.
@@ -210,8 +216,8 @@ class Decomposer:
             warnings.catch_warnings(),
             torch.no_grad(),
             enable_python_dispatcher(),
-            _keeping(self._kept_composites),
-            torch.backends.mkldnn.flags(enabled=False),  # its fused operators (mkldnn_rnn_layer) are no dialect of ours
+            _keeping(kept),
+            _without_mkldnn(),
             self._fake_mode,
         ):
             warnings.simplefilter("ignore")
@@ -232,9 +238,7 @@ class Decomposer:
         for value in values:
             if isinstance(value, torch.Tensor) and id(value) in seen:
                 with self._fake_mode:
-                    value = torch.empty_strided(
-                        value.shape, value.stride(), dtype=value.dtype, device=value.device
-                    )
+                    value = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
             seen.add(id(value))
             apart.append(value)
         return apart
@@ -306,7 +310,9 @@ def _decompose_region(module: fx.GraphModule, outer: Decomposer) -> fx.GraphModu
             inner._value[node] = inner.writer.copy_node(node, inner._mapped)
         elif node.op == "get_attr":
             held = getattr(module, node.target)
-            setattr(inner._root, node.target, _decompose_region(held, inner) if isinstance(held, fx.GraphModule) else held)
+            setattr(
+                inner._root, node.target, _decompose_region(held, inner) if isinstance(held, fx.GraphModule) else held
+            )
             inner._value[node] = inner.writer.copy_node(node, inner._mapped)
         elif node.op == "call_function":
             inner._call(node)
@@ -359,6 +365,17 @@ def _fake_mode_of(program: ExportedProgram) -> Any:
     return torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
 
 
+@contextlib.contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    """OneDNN's fused operators (mkldnn_rnn_layer) are not in any dialect of ours."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
 class _keeping:
     """While active, tracing leaves the given composite operators whole."""
 
@@ -369,7 +386,7 @@ class _keeping:
     def __enter__(self) -> None:
         from torch.export.exported_program import _override_composite_implicit_decomp
 
-        self._context = _override_composite_implicit_decomp({op: _not_implemented for op in self._ops})
+        self._context = _override_composite_implicit_decomp(dict.fromkeys(self._ops, _not_implemented))
         self._context.__enter__()
 
     def __exit__(self, *exception: Any) -> None:

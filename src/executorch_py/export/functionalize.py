@@ -448,7 +448,11 @@ def _keeps_type(old: torch.Tensor, node: fx.Node) -> bool:
         return False
     for source in node.all_input_nodes:
         value = source.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.dtype != old.dtype and value.dtype not in (torch.bool, torch.int64):
+        if (
+            isinstance(value, torch.Tensor)
+            and value.dtype != old.dtype
+            and value.dtype not in (torch.bool, torch.int64)
+        ):
             return False
     if not old.dtype.is_floating_point:
         # A Python float with an integer tensor promotes; eager then refuses, except where it casts (div_, mean_).

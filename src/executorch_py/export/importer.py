@@ -176,7 +176,9 @@ class MethodImporter:
             return "double"
         if isinstance(value, str):
             return "string"
-        return self.refuse(node, f"input '{node.name}' is a {type(value).__name__}; tensors, numbers, bools and strings can be")
+        return self.refuse(
+            node, f"input '{node.name}' is a {type(value).__name__}; tensors, numbers, bools and strings can be"
+        )
 
     def _state_reader(self, state: StateTensor) -> Callable[[], Any]:
         def read() -> Any:
@@ -252,7 +254,9 @@ class MethodImporter:
         arguments = SchemaArguments.of(target).fill(self, node)
         results = node.meta.get("val")
         if isinstance(results, (list, tuple)):
-            self._value[node] = self.emit(node, operator_name(target), arguments, [self.type_of(node, r) for r in results])
+            self._value[node] = self.emit(
+                node, operator_name(target), arguments, [self.type_of(node, r) for r in results]
+            )
         else:
             self._value[node] = self.emit(node, operator_name(target), arguments, [self.type_of(node, results)])[0]
 
@@ -280,7 +284,10 @@ class MethodImporter:
     def _constant_attribute(self, node: fx.Node, tensor: torch.Tensor) -> Any:
         kept = tensor.detach().cpu().contiguous()
         return self.builder.constant(
-            f"{self.name}.{node.target}", (dtype_code(kept.dtype), list(kept.shape)), kept.data_ptr() if kept.numel() else 0, kept
+            f"{self.name}.{node.target}",
+            (dtype_code(kept.dtype), list(kept.shape)),
+            kept.data_ptr() if kept.numel() else 0,
+            kept,
         )
 
     # ------------------------------------------------------------------------------------- used by the neighbouring files
@@ -326,7 +333,9 @@ class MethodImporter:
             if value.dtype.is_complex and self._is_border(node):
                 self.refuse(node, "a complex input or output has no form in a program; use torch.view_as_real")
             if value.layout != torch.strided:
-                self.refuse(node, f"tensors of layout {value.layout} have no form in a program; convert to a dense tensor")
+                self.refuse(
+                    node, f"tensors of layout {value.layout} have no form in a program; convert to a dense tensor"
+                )
             code = dtype_code(value.dtype)
             if code is None:
                 self.refuse(node, f"dtype {value.dtype} is not supported; convert the tensor to another one")
@@ -390,4 +399,3 @@ def _attribute(node: fx.Node) -> Any:
     for part in node.target.split("."):
         held = getattr(held, part)
     return held
-

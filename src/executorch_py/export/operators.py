@@ -7,6 +7,7 @@ decomposes those of them that the official runtime lacks.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -164,27 +165,25 @@ DROPPED: frozenset[OpOverload] = frozenset(
 )
 
 
-@functools.lru_cache(maxsize=1)
-def _core_table() -> dict[OpOverload, Any]:
-    """torch's decompositions to Core ATen, without those that would undo what Edge keeps.
+@functools.lru_cache(maxsize=8)
+def decomposition_table(kept: frozenset[OpOverload] = frozenset()) -> Mapping[OpOverload, Any]:
+    """Torch's decompositions to Core ATen, without those that would undo what Edge keeps.
 
     Operators that torch's own choice leaves although they are neither core nor composite are decomposed, too, where torch
     knows how.
+
+    Args:
+        kept: operators that stay whole.
     """
     table = dict(torch._decomp.core_aten_decompositions().items())
     for op, function in torch._decomp.decomposition_table.items():
         if isinstance(op, OpOverload) and torch.Tag.core not in op.tags and not op._schema.is_mutable:
             table.setdefault(op, function)
-    for op in (*CORE_KEPT, *COPY_TO_VIEW):
+    for op in (*CORE_KEPT, *COPY_TO_VIEW, *kept):
         table.pop(op, None)
     table.pop(aten.convolution_overrideable.default, None)
     table.pop(aten._upsample_bilinear2d_aa.default, None)
     return table
-
-
-def decomposition_table(kept: frozenset[OpOverload]) -> dict[OpOverload, Any]:
-    """Decompositions to Edge, without the operators ``kept`` whole."""
-    return {op: function for op, function in _core_table().items() if op not in kept}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -26,7 +26,15 @@ from torch.export.graph_signature import (
 )
 
 #: What a new node inherits from the node it stands for.
-_INHERITED = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "custom", "debug_handle", "delegation_tag")
+_INHERITED = (
+    "stack_trace",
+    "nn_module_stack",
+    "source_fn_stack",
+    "torch_fn",
+    "custom",
+    "debug_handle",
+    "delegation_tag",
+)
 
 
 def inherited_meta(origin: fx.Node, value: Any) -> dict[str, Any]:

@@ -76,7 +76,9 @@ class ExecutorchBackendConfig:
     compatible: bool = False
     passes: Sequence[Callable[..., Any]] = ()
     disabled_passes: Sequence[str] = ()
-    memory_planning_pass: MemoryPlanningPass | Mapping[str, MemoryPlanningPass] = field(default_factory=MemoryPlanningPass)
+    memory_planning_pass: MemoryPlanningPass | Mapping[str, MemoryPlanningPass] = field(
+        default_factory=MemoryPlanningPass
+    )
     segment_alignment: int = 128
     extract_delegate_segments: bool = True
     external_constants: bool | ExternalRule = False

@@ -92,7 +92,9 @@ def delegate(methods: dict[str, Delegated], partitioner: Partitioner) -> dict[st
     return done
 
 
-def _tagged(name: str, method: Delegated, partitioner: Partitioner) -> tuple[ExportedProgram, dict[str, DelegationSpec]]:
+def _tagged(
+    name: str, method: Delegated, partitioner: Partitioner
+) -> tuple[ExportedProgram, dict[str, DelegationSpec]]:
     """Runs the partitioner on a copy; returns it with tags that are unique in the program, first come first served."""
     program = copied(method.program)
     before = {node: node.meta[_TAG] for node in program.graph.nodes if node.meta.get(_TAG) is not None}

@@ -1,8 +1,8 @@
 """to_edge, to_edge_transform_and_lower and EdgeProgramManager, with the published names and semantics.
 
-    >>> edge = to_edge(torch.export.export(model, inputs))  # doctest: +SKIP
-    >>> edge = edge.transform([MyPass()]).to_backend(MyPartitioner())  # doctest: +SKIP
-    >>> edge.to_executorch().save("model.pte")  # doctest: +SKIP
+>>> edge = to_edge(torch.export.export(model, inputs))  # doctest: +SKIP
+>>> edge = edge.transform([MyPass()]).to_backend(MyPartitioner())  # doctest: +SKIP
+>>> edge.to_executorch().save("model.pte")  # doctest: +SKIP
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +14,11 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from executorch_py.errors import InvalidArgumentError, NotFoundError
+from executorch_py.exir.backend.partitioner import Partitioner
 from executorch_py.export.decompose import decompose
 from executorch_py.export.dialect import check_edge
 from executorch_py.export.functionalize import functionalize
 from executorch_py.export.operators import KEPT_WHOLE
-from executorch_py.exir.backend.partitioner import Partitioner
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig
 from .delegation import Delegated, delegate

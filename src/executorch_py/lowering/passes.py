@@ -56,7 +56,9 @@ def _result_of(one: Callable[..., Any], module: fx.GraphModule) -> fx.GraphModul
     changed = getattr(result, "graph_module", result)
     if not isinstance(changed, torch.fx.GraphModule):
         name = getattr(one, "__name__", type(one).__name__)
-        raise InvalidArgumentError(f"the pass {name} returned a {type(result).__name__}; it must return a PassResult or None")
+        raise InvalidArgumentError(
+            f"the pass {name} returned a {type(result).__name__}; it must return a PassResult or None"
+        )
     return changed
 
 

@@ -98,7 +98,9 @@ class ExecutorchProgramManager:
     def exported_program(self, method_name: str = "forward") -> ExportedProgram:
         """The fx program that a method was compiled from."""
         if method_name not in self._programs:
-            raise InvalidArgumentError(f"there is no method '{method_name}'; there are {', '.join(sorted(self._programs))}")
+            raise InvalidArgumentError(
+                f"there is no method '{method_name}'; there are {', '.join(sorted(self._programs))}"
+            )
         return self._programs[method_name]
 
     def dump(self) -> str:

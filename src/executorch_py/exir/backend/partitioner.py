@@ -1,13 +1,13 @@
 """Partitioner: the policy of delegation. It tags nodes; it changes nothing.
 
-    class MyPartitioner(Partitioner):
-        def partition(self, exported_program):
-            tags = {}
-            for node in exported_program.graph.nodes:
-                if node.target in SUPPORTED:
-                    node.meta["delegation_tag"] = "mine"
-                    tags["mine"] = DelegationSpec("MyBackend", [])
-            return PartitionResult(exported_program, tags)
+class MyPartitioner(Partitioner):
+    def partition(self, exported_program):
+        tags = {}
+        for node in exported_program.graph.nodes:
+            if node.target in SUPPORTED:
+                node.meta["delegation_tag"] = "mine"
+                tags["mine"] = DelegationSpec("MyBackend", [])
+        return PartitionResult(exported_program, tags)
 """
 
 from abc import ABC, abstractmethod
@@ -61,8 +61,6 @@ class Partitioner(ABC):
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags nodes of ``exported_program``."""
 
-    def ops_to_not_decompose(
-        self, ep: ExportedProgram
-    ) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
+    def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
         """Operators that this backend wants whole, and a filter that says for a node whether it really does."""
         return [], None

@@ -36,9 +36,7 @@ def _state_inputs(program: ExportedProgram) -> list[tuple[fx.Node, object]]:
 
 
 def _written_buffers(program: ExportedProgram) -> set[str]:
-    return {
-        spec.target for spec in program.graph_signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION
-    }
+    return {spec.target for spec in program.graph_signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
 
 
 def _tag_like_users(node: fx.Node) -> None:
