@@ -76,8 +76,8 @@ Error run(int argc, char** argv) {
   ET_TRY(const Program program, Program::load(&loader));
 
   KernelRegistry kernels;
-  ET_RETURN_IF_ERROR(kernels::register_portable_kernels(kernels));
-  ET_RETURN_IF_ERROR(kernels::register_prim_kernels(kernels));
+  ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(kernels));
+  ET_RETURN_IF_ERROR(kernels::prim::register_prim_kernels(kernels));
 
   MemoryAllocator method_allocator(g_method_pool, sizeof(g_method_pool));
   MemoryAllocator temp_allocator(g_temp_pool, sizeof(g_temp_pool));

@@ -1,10 +1,13 @@
 // Reset of a Cortex-M55: the vector table, the coprocessors that hold floating point and MVE, then the C library's start,
 // which clears .bss, fetches the command line through semihosting and calls main.
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 
 extern "C" {
 extern uint32_t __stack;
+extern char __heap_start, __heap_limit_of_board;
 void _start();
 
 // Runs before any floating-point register may be touched, so it holds no code that the compiler could vectorise.
@@ -17,6 +20,19 @@ void _start();
   _start();
   for (;;) {
   }
+}
+
+// Heap for the C library's files; the runtime itself takes none. newlib's own version believes what the debugger says about
+// memory, which here is another region than the linker script's.
+void* _sbrk(ptrdiff_t increment) {
+  static char* end = &__heap_start;
+  if (increment > &__heap_limit_of_board - end || increment < &__heap_start - end) {
+    errno = ENOMEM;
+    return reinterpret_cast<void*>(-1);
+  }
+  char* const previous = end;
+  end += increment;
+  return previous;
 }
 
 // A fault ends the emulator with status 70 instead of hanging it: SYS_EXIT_EXTENDED with an application error.
