@@ -1,0 +1,154 @@
+// Files that are damaged in thousands of ways are refused or run; nothing crashes, hangs or leaks. Run it under sanitizers
+// (make sanitize) to see what a plain build does not. ET_MUTATIONS sets how many files, ET_SEED which ones.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "../runtime/program_builder.h"
+#include "hostile_program.h"
+#include "mutator.h"
+
+/// A file may ask for any amount of memory; being refused it is an answer.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+
+namespace et::test {
+namespace {
+
+size_t number_from(const char* variable, size_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : static_cast<size_t>(std::strtoull(text, nullptr, 10));
+}
+
+/// Files of the official exporter, kept small.
+std::vector<Bytes> official_seeds() {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(ET_SEED_DIR)) {
+    if (entry.path().filename().string().rfind("official_", 0) == 0) {
+      paths.push_back(entry.path());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<Bytes> seeds;
+  for (const auto& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return seeds;
+}
+
+/// What official files do not have: our named data, unbound tensors, several methods with state, lists of tensors.
+std::vector<Bytes> own_seeds() {
+  std::vector<Bytes> seeds;
+  {
+    ProgramBuilder b;
+    const int x = b.input(b.tensor({4, 3}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_BOUND));
+    const int y = b.output(b.tensor({4, 3}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_BOUND));
+    b.kernel("aten::relu", "out", {x, y, y});
+    fb::shapes::ShapesT shapes;
+    shapes.methods.push_back(std::make_unique<fb::shapes::MethodShapesT>());
+    shapes.methods[0]->name = "forward";
+    shapes.methods[0]->symbols.push_back(std::make_unique<fb::shapes::SymbolT>());
+    shapes.methods[0]->symbols[0]->name = "batch";
+    shapes.methods[0]->symbols[0]->upper = 4;
+    shapes.methods[0]->inputs = {fb::shapes::SizeRelation(0, 0, 0, 0, 1, 0)};
+    shapes.methods[0]->input_names = {"x"};
+    b.named_data("executorch_py.shapes",
+                 ProgramBuilder::pack<fb::shapes::Shapes>(shapes, fb::shapes::ShapesIdentifier()));
+    fb::debug::DebugInfoT debug;
+    debug.strings = {"", "aten.relu.default", "relu", "net.act", "model.py"};
+    debug.methods.push_back(std::make_unique<fb::debug::MethodInfoT>());
+    debug.methods[0]->name = "forward";
+    debug.methods[0]->instructions = {fb::debug::InstructionInfo(1, 2, 3, 4, 5, 0, 1)};
+    debug.methods[0]->debug_handles = {9};
+    b.named_data("executorch_py.debug",
+                 ProgramBuilder::pack<fb::debug::DebugInfo>(debug, fb::debug::DebugInfoIdentifier()));
+    seeds.push_back(b.build());
+  }
+  {
+    ProgramBuilder b;
+    b.program().execution_plan.clear();
+    b.add_method("bump");
+    const int x = b.input(b.tensor({2}));
+    const int s = b.state({2}, {1, 2}, "counter");
+    b.kernel("aten::add", "out", {s, x, b.integer(1), s, s});
+    b.add_method("read");
+    const int t = b.state({2}, {1, 2}, "counter");
+    const int list = b.tensor_list({t, t});
+    const int y = b.output(b.open_tensor({4}));
+    b.kernel("aten::cat", "out", {list, b.integer(0), y, y});
+    seeds.push_back(b.build());
+  }
+  {
+    ProgramBuilder b;
+    const int x = b.input(b.open_tensor({2, 8}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_BOUND));
+    const int n = b.integer(0);
+    const int view = b.open_tensor({16}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_BOUND);
+    const int y = b.output(b.open_tensor({16}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_UNBOUND));
+    const int w = b.constant<float>({16, 8}, std::vector<float>(128, 0.5f));
+    const int z = b.output(b.tensor({2, 16}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_BOUND));
+    const int wt = b.tensor({8, 16});
+    b.kernel("aten::sym_numel", "", {x, n});
+    b.kernel("executorch_prim::et_view", "default", {x, b.int_list({n}), view});
+    b.kernel("aten::relu", "out", {view, y, y});
+    b.kernel("aten::permute_copy", "out", {w, b.int_list({b.integer(1), b.integer(0)}), wt, wt});
+    b.kernel("aten::mm", "out", {x, wt, z, z});
+    b.free(y);
+    seeds.push_back(b.build());
+  }
+  return seeds;
+}
+
+class MutationTest : public ::testing::Test {
+ protected:
+  MutationTest() : seeds_(official_seeds()) {
+    for (Bytes& seed : own_seeds()) {
+      seeds_.push_back(std::move(seed));
+    }
+  }
+
+  std::vector<Bytes> seeds_;
+};
+
+TEST_F(MutationTest, SeedsRunAsTheyAre) {
+  ASSERT_GE(seeds_.size(), 8u);
+  for (const Bytes& seed : seeds_) {
+    EXPECT_EQ(run_hostile_program(seed.data(), seed.size()), Outcome::kRan);
+  }
+}
+
+/// Runs `count` files that `mutate` makes; prints what became of them.
+template <typename Mutate>
+void run_mutations(const std::vector<Bytes>& seeds, size_t count, Mutate mutate) {
+  const uint64_t first = number_from("ET_SEED", 20261121);
+  size_t outcomes[4] = {};
+  for (size_t i = 0; i < count; ++i) {
+    SCOPED_TRACE(::testing::Message() << "ET_SEED=" << first + i << " ET_MUTATIONS=1");
+    Random random(first + i);
+    const Bytes& seed = seeds[random.below(seeds.size())];
+    const Bytes bytes = mutate(seed, seeds[random.below(seeds.size())], random);
+    ++outcomes[static_cast<size_t>(run_hostile_program(bytes.data(), bytes.size()))];
+  }
+  std::printf("%zu files: %zu refused at load, %zu at load_method, %zu at the run, %zu ran\n", count, outcomes[0],
+              outcomes[1], outcomes[2], outcomes[3]);
+  if (count > 1000) {
+    EXPECT_GT(outcomes[0], 0u);
+    EXPECT_GT(outcomes[3], 0u) << "mutations that nothing survives reach only the first check";
+  }
+}
+
+TEST_F(MutationTest, DamagedBytes) {
+  run_mutations(seeds_, number_from("ET_MUTATIONS", 8000),
+                [](const Bytes& seed, const Bytes& other, Random& random) { return mutate_bytes(seed, other, random); });
+}
+
+TEST_F(MutationTest, DamagedTables) {
+  run_mutations(seeds_, number_from("ET_MUTATIONS", 8000),
+                [](const Bytes& seed, const Bytes&, Random& random) { return mutate_tables(seed, random); });
+}
+
+}  // namespace
+}  // namespace et::test
