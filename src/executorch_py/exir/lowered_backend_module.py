@@ -6,7 +6,15 @@ import torch
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 from torch.export import ExportedProgram
 
+from executorch_py.export.state import TensorVersion
+
 from .backend.compile_spec_schema import CompileSpec
+
+
+def _versions_of(program: ExportedProgram) -> list[TensorVersion]:
+    """The weights that go into a payload, as they are now."""
+    held = {**program.state_dict, **program.constants}
+    return [TensorVersion.of(name, value) for name, value in held.items() if isinstance(value, torch.Tensor)]
 
 
 class LoweredBackendModule(torch.nn.Module):
@@ -16,6 +24,7 @@ class LoweredBackendModule(torch.nn.Module):
 
     Attributes:
         named_data: Data that the payload refers to by key, shared by delegates.
+        versions: The weights that went into the payload, as they were.
         meta: ``debug_handle_map`` of the backend, if it gave one.
     """
 
@@ -35,6 +44,7 @@ class LoweredBackendModule(torch.nn.Module):
         self._compile_specs = compile_specs
         self.named_data = dict(named_data or {})
         self.meta = {"debug_handle_map": debug_handle_map}
+        self.versions = _versions_of(edge_program)
 
     @property
     def backend_id(self) -> str:

@@ -25,7 +25,7 @@ from executorch_py.errors import Diagnostic, ErrorCode, InvalidArgumentError, No
 from .arguments import SchemaArguments, dtype_code
 from .control_flow import import_control_flow
 from .sources import Source, source_of
-from .state import ProgramState, StateTensor
+from .state import ProgramState, StateTensor, TensorVersion
 from .structure import structure_text
 from .symbolic_ops import emit_symbolic, is_symbolic
 from .symbols import SymbolTable
@@ -40,10 +40,21 @@ class Imported:
     Attributes:
         program: The ``_core.ProgramBuilder`` that compile() takes.
         handles: IR debug handle -> (method, name of the fx node, the fx node's debug_handle).
+        versions: The weights that the program borrows, as they were.
     """
 
     program: Any
     handles: dict[int, tuple[str, str, int]] = field(default_factory=dict)
+    versions: list[TensorVersion] = field(default_factory=list)
+
+    def require_unchanged(self) -> None:
+        """Refuses a program whose weights were changed since the import.
+
+        Raises:
+            InvalidStateError: Names the first weight that was changed.
+        """
+        for version in self.versions:
+            version.require_unchanged("to_executorch()")
 
 
 def import_programs(
@@ -63,6 +74,7 @@ def import_programs(
     """
     imported = Imported(_core.ProgramBuilder())
     state = ProgramState(programs)
+    imported.versions.extend(state.versions())
     delegates: dict[str, bytes] = {}
     for name in sorted(programs):
         MethodImporter(name, programs[name], imported, state, external_key, delegates).run()
@@ -262,6 +274,8 @@ class MethodImporter:
 
     def _delegate(self, node: fx.Node) -> None:
         lowered = _attribute(node.args[0])
+        for version in getattr(lowered, "versions", ()):
+            version.require_unchanged("to_backend()")
         source = source_of(node)
         values = node.meta["val"]
         several = isinstance(values, (list, tuple))

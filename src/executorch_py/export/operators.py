@@ -50,8 +50,6 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.cumprod.default,
     aten.median.default,
     aten.median.dim,
-    aten.linalg_vector_norm.default,
-    aten.scaled_dot_product_attention.default,  # fused: never holds the matrix of weights
     aten._prelu_kernel.default,
     aten.upsample_nearest1d.vec,
     aten.upsample_nearest3d.vec,

@@ -36,6 +36,37 @@ class StateTensor:
     methods: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True)
+class TensorVersion:
+    """A weight as it was when something was computed from it.
+
+    Attributes:
+        name: Fully qualified name.
+        tensor: The weight.
+        version: torch's count of its changes in place.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    version: int
+
+    @classmethod
+    def of(cls, name: str, tensor: torch.Tensor) -> "TensorVersion":
+        """The present version."""
+        return cls(name, tensor, tensor._version)
+
+    def require_unchanged(self, step: str) -> None:
+        """Refuses a weight that was changed in place since.
+
+        Raises:
+            InvalidStateError: It was.
+        """
+        if self.tensor._version != self.version:
+            raise InvalidStateError(
+                f"'{self.name}' was changed after {step}, which has computed with its old value; lower the program again"
+            )
+
+
 class ProgramState:
     """All state tensors of a program, by method and by the name that the method's signature uses."""
 
@@ -50,6 +81,10 @@ class ProgramState:
     def of(self, method: str, spec: InputSpec) -> StateTensor:
         """The tensor behind an input of a method's signature."""
         return self._of[method, spec.target]
+
+    def versions(self) -> list[TensorVersion]:
+        """All tensors as they are now; buffers that the program itself changes have their content copied when written."""
+        return [TensorVersion.of(state.symbol, state.tensor) for state in self._by_key.values()]
 
     def _collect(self, method: str, program: ExportedProgram) -> None:
         written = {

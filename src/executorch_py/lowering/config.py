@@ -52,8 +52,8 @@ class MemoryPlanningPass:
     memory_capacities: Mapping[int, int] = field(default_factory=dict)
 
 
-#: A rule for external constants: (symbol, tensor) -> name of the .ptd file ("" keeps the constant in the program).
-ExternalRule = Callable[[str, torch.Tensor], str]
+#: A rule for external constants: (fully qualified name, tensor) -> whether it goes to the .ptd file.
+ExternalRule = Callable[[str, torch.Tensor], bool]
 
 
 @dataclass

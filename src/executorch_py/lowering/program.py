@@ -1,40 +1,22 @@
 """ExecutorchProgramManager: a compiled program, as bytes, files and debug information."""
 
+import functools
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import torch
 from torch.export import ExportedProgram
 
 from executorch_py import _core
-from executorch_py.errors import AccessFailedError, InvalidArgumentError, InvalidStateError
+from executorch_py.errors import InvalidArgumentError, InvalidStateError
 from executorch_py.export.decompose import decompose
-from executorch_py.export.importer import import_programs
+from executorch_py.export.importer import Imported, import_programs
 from executorch_py.export.operators import PUBLISHED_WHOLE
 
 from .config import ExecutorchBackendConfig
 from .delegation import Delegated
-
-
-@dataclass(frozen=True)
-class CompiledProgram:
-    """What the compiler returned.
-
-    Attributes:
-        pte: The program file.
-        ptd: External constants, by name of their file.
-        instruction_handles: Method -> debug handles of each instruction, in order.
-        text: The IR after the last pass, for reading.
-    """
-
-    pte: bytes
-    ptd: dict[str, bytes]
-    instruction_handles: dict[str, list[list[int]]]
-    text: str
 
 
 @dataclass
@@ -53,19 +35,23 @@ class ETRecord:
 
 
 class ExecutorchProgramManager:
-    """A compiled program. Made by ``EdgeProgramManager.to_executorch``."""
+    """A compiled program. Made by ``EdgeProgramManager.to_executorch``.
+
+    Weights are not copied: the file is written straight from torch's memory. A weight that changes in between is refused,
+    because the compiler has computed with its old value already.
+    """
 
     def __init__(
         self,
-        compiled: CompiledProgram,
+        compiled: Any,
         programs: Mapping[str, ExportedProgram],
-        handles: Mapping[int, tuple[str, str, int]],
+        imported: Imported,
         constant_methods: Mapping[str, Any],
         config: ExecutorchBackendConfig,
     ) -> None:
         self._compiled = compiled
         self._programs = dict(programs)
-        self._handles = dict(handles)
+        self._imported = imported
         self._constant_methods = dict(constant_methods)
         self.backend_config = config
 
@@ -79,20 +65,35 @@ class ExecutorchProgramManager:
         """Names of the constant methods."""
         return set(self._constant_methods)
 
-    @property
+    @functools.cached_property
     def buffer(self) -> bytes:
-        """The bytes of the ``.pte`` file."""
-        return self._compiled.pte
+        """The bytes of the ``.pte`` file.
+
+        Raises:
+            InvalidStateError: A weight was changed after ``to_executorch``.
+        """
+        return self._current().to_bytes()
+
+    @property
+    def memory_report(self) -> list[dict[str, Any]]:
+        """For each method: planned bytes, largest sum of live bytes, bytes without reuse, arena sizes."""
+        return self._compiled.memory
+
+    @property
+    def pass_timings(self) -> list[tuple[str, int, int, int]]:
+        """Compiler passes in order: id, nanoseconds, nanoseconds of the verifier after it, number of methods changed."""
+        return self._compiled.pass_timings
 
     @property
     def debug_handle_map(self) -> dict[str, dict[int, list[int]]]:
         """Method -> instruction index -> debug handles of the fx nodes that the instruction stands for."""
+        known = self._imported.handles
         return {
             method: {
-                index: sorted({self._handles[handle][2] for handle in handles if handle in self._handles})
+                index: sorted({known[handle][2] for handle in handles if handle in known})
                 for index, handles in enumerate(instructions)
             }
-            for method, instructions in self._compiled.instruction_handles.items()
+            for method, instructions in self._compiled.debug_handles.items()
         }
 
     def exported_program(self, method_name: str = "forward") -> ExportedProgram:
@@ -113,50 +114,37 @@ class ExecutorchProgramManager:
         Raises:
             AccessFailedError: The folder cannot be written.
             InvalidArgumentError: The name does not end in ``.pte``.
+            InvalidStateError: A weight was changed after ``to_executorch``.
         """
         path = Path(path)
         if path.suffix != ".pte":
             raise InvalidArgumentError(f"'{path}' does not end in .pte")
-        _write_whole(path, self.buffer)
+        self._current().save(os.fspath(path))
 
     def write_to_file(self, open_file: BinaryIO) -> None:
         """Writes the ``.pte`` bytes to a file that is open for writing bytes."""
         open_file.write(self.buffer)
 
-    def write_tensor_data_to_file(self, outdir: str | os.PathLike[str]) -> None:
-        """Writes each ``.ptd`` file of external constants into a folder.
+    def write_tensor_data_to_file(self, outdir: str | os.PathLike[str], name: str = "weights") -> None:
+        """Writes the external constants to ``<name>.ptd`` in a folder.
 
         Raises:
             InvalidStateError: No constant is external; set ``ExecutorchBackendConfig(external_constants=True)``.
         """
-        if not self._compiled.ptd:
+        if not self._compiled.external_nbytes:
             raise InvalidStateError(
                 "the program has no external constants; lower it with ExecutorchBackendConfig(external_constants=True)"
             )
-        for name, data in sorted(self._compiled.ptd.items()):
-            _write_whole(Path(outdir) / f"{name}.ptd", data)
+        self._current().save_external(os.fspath(Path(outdir) / f"{name}.ptd"))
 
     def get_etrecord(self) -> ETRecord:
         """What developer tools need beside the file."""
         return ETRecord(dict(self._programs), self.debug_handle_map)
 
-
-def _write_whole(path: Path, data: bytes) -> None:
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = file.name
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
-        raise AccessFailedError(f"'{path}' cannot be written: {error.strerror or error}") from error
+    def _current(self) -> Any:
+        """The compiled program, if the weights it borrows are those it was compiled with."""
+        self._imported.require_unchanged()
+        return self._compiled
 
 
 def compile_methods(
@@ -168,23 +156,17 @@ def compile_methods(
         programs = {name: decompose(program, frozenset(PUBLISHED_WHOLE)) for name, program in programs.items()}
     imported = import_programs(programs, constant_methods, _external_rule(config))
     compiled = _core.compile(imported.program, _options(methods, config))
-    return ExecutorchProgramManager(
-        CompiledProgram(**compiled),
-        programs,
-        imported.handles,
-        constant_methods,
-        config,
-    )
+    return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config)
 
 
 def _external_rule(config: ExecutorchBackendConfig) -> Any:
-    """Symbol and tensor -> key of the external file; a plain True puts all of them into one file."""
+    """Symbol and tensor -> key in the ``.ptd`` file; "" keeps the constant in the program."""
     rule = config.external_constants
     if rule is False:
         return None
     if rule is True:
-        return lambda symbol, tensor: symbol if isinstance(tensor, torch.Tensor) else ""
-    return rule
+        return lambda symbol, tensor: symbol
+    return lambda symbol, tensor: symbol if rule(symbol, tensor) else ""
 
 
 def _options(methods: Mapping[str, Delegated], config: ExecutorchBackendConfig) -> dict[str, Any]:
