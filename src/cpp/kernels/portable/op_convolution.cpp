@@ -4,6 +4,7 @@
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
+#include "kernels/portable/fused_clamp.h"
 #include "kernels/portable/shape.h"
 
 namespace et::kernels::portable {
@@ -228,6 +229,15 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
                        bias.has_value() ? static_cast<const T*>(bias->const_data_ptr()) : nullptr,
                        static_cast<T*>(out.mutable_data_ptr()));
   });
+}
+
+Error convolution_clamp_out(KernelContext& context, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                            IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                            IntArrayRef output_padding, int64_t groups, const std::optional<Scalar>& min,
+                            const std::optional<Scalar>& max, Tensor& out) {
+  ET_RETURN_IF_ERROR(convolution_out(context, input, weight, bias, stride, padding, dilation, transposed, output_padding,
+                                     groups, out));
+  return clamp_in_place("et::convolution_clamp", min, max, out);
 }
 
 }  // namespace et::kernels::portable

@@ -4,6 +4,7 @@
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
+#include "kernels/portable/fused_clamp.h"
 #include "kernels/portable/shape.h"
 
 namespace et::kernels::portable {
@@ -253,6 +254,18 @@ Error dot_out(KernelContext& context, const Tensor& self, const Tensor& tensor, 
                             static_cast<const T*>(tensor.const_data_ptr()), int64_t{1}, self.size(0)));
     return Error::Ok;
   });
+}
+
+Error linear_clamp_out(KernelContext& context, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                       const std::optional<Scalar>& min, const std::optional<Scalar>& max, Tensor& out) {
+  ET_RETURN_IF_ERROR(linear_out(context, input, weight, bias, out));
+  return clamp_in_place("et::linear_clamp", min, max, out);
+}
+
+Error addmm_clamp_out(KernelContext& context, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                      const Scalar& alpha, const std::optional<Scalar>& min, const std::optional<Scalar>& max, Tensor& out) {
+  ET_RETURN_IF_ERROR(addmm_out(context, self, mat1, mat2, beta, alpha, out));
+  return clamp_in_place("et::addmm_clamp", min, max, out);
 }
 
 }  // namespace et::kernels::portable

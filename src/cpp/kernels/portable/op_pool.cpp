@@ -139,18 +139,20 @@ void largest(const Planes& in, ScalarType dtype, int64_t plane, const int64_t* l
 
 Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64_t spatial, IntArrayRef kernel_size,
                IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out,
-               Tensor& indices) {
+               Tensor* indices) {  // nullptr: nobody asks where the largest elements were
   Windows p;
   Sizes sizes;
   ET_RETURN_IF_ERROR(plan(op, self, spatial, kernel_size, stride, padding, dilation, ceil_mode, &p, &sizes));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
-  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices is %s, must be i64", op,
-                     to_string(indices.scalar_type()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  ET_RETURN_IF_ERROR(resize_tensor(context, indices, sizes));
+  if (indices != nullptr) {
+    ET_CHECK_OR_RETURN(indices->scalar_type() == ScalarType::Long, InvalidType, "%s: indices is %s, must be i64", op,
+                       to_string(indices->scalar_type()));
+    ET_RETURN_IF_ERROR(resize_tensor(context, *indices, sizes));
+  }
   const Planes in(self, spatial, p.channels);
   const Planes values(out, spatial, p.channels);
-  const Planes positions(indices, spatial, p.channels);
+  const Planes positions(indices == nullptr ? out : *indices, spatial, p.channels);
   const ScalarType dtype = self.scalar_type();
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
@@ -171,7 +173,9 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
       int64_t index = (low[0] * p.in[1] + low[1]) * p.in[2] + low[2];
       largest(in, dtype, plane, low, high, p.dilation, p.in, &value, &index);
       store_one(dtype, value, values.at(plane, od, oh, ow));
-      *reinterpret_cast<int64_t*>(positions.at(plane, od, oh, ow)) = index;
+      if (indices != nullptr) {
+        *reinterpret_cast<int64_t*>(positions.at(plane, od, oh, ow)) = index;
+      }
     });
     return Error::Ok;
   });
@@ -336,13 +340,18 @@ Error adaptive_max_pool(KernelContext& context, const char* op, const Tensor& se
 Error max_pool2d_with_indices_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size,
                                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
                                   Tensor& out, Tensor& indices) {
-  return max_pool(context, "aten::max_pool2d", self, 2, kernel_size, stride, padding, dilation, ceil_mode, out, indices);
+  return max_pool(context, "aten::max_pool2d", self, 2, kernel_size, stride, padding, dilation, ceil_mode, out, &indices);
+}
+
+Error max_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                     IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out) {
+  return max_pool(context, "aten::max_pool2d", self, 2, kernel_size, stride, padding, dilation, ceil_mode, out, nullptr);
 }
 
 Error max_pool3d_with_indices_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size,
                                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
                                   Tensor& out, Tensor& indices) {
-  return max_pool(context, "aten::max_pool3d", self, 3, kernel_size, stride, padding, dilation, ceil_mode, out, indices);
+  return max_pool(context, "aten::max_pool3d", self, 3, kernel_size, stride, padding, dilation, ceil_mode, out, &indices);
 }
 
 Error avg_pool1d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,

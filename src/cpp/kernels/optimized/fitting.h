@@ -1,0 +1,50 @@
+/// Kernels that look at their arguments at load and step aside when those do not fit.
+///
+/// For: every kernel of this folder. Its table entry is made from two functions: the kernel itself, as for portable ones,
+/// and a predicate over the boxed arguments. Where the predicate is false the Method takes the next best kernel.
+///
+///     constexpr Kernel kKernels[] = {make_fitting_kernel<&relu_out, &fits_unary>("aten::relu.out")};
+///
+/// A predicate may use what never changes: dtypes, ranks, dim orders, numbers and lists of the program. Sizes of dynamic
+/// tensors are at their bounds then, so a kernel takes every size.
+#pragma once
+
+#include "runtime/kernel_types.h"
+
+namespace et::kernels::optimized {
+
+using Arguments = Span<EValue* const>;
+
+template <bool (*Fits)(Arguments)>
+Error prepare_if_fitting(runtime::PrepareContext&, Arguments args, void** state) {
+  *state = nullptr;
+  return Fits(args) ? Error::Ok : Error::NotSupported;
+}
+
+/// The table entry of `Function` (see runtime::make_kernel) for arguments that `Fits` accepts.
+template <auto Function, bool (*Fits)(Arguments)>
+constexpr Kernel make_fitting_kernel(const char* name) {
+  Kernel kernel = runtime::make_kernel<Function>(name, runtime::kPriorityOptimized);
+  kernel.prepare = &prepare_if_fitting<Fits>;
+  return kernel;
+}
+
+/// True for a float tensor.
+inline bool is_float(const EValue& value) { return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Float; }
+/// True for a float tensor or None.
+inline bool is_float_or_none(const EValue& value) { return value.is_none() || is_float(value); }
+/// True for two tensors whose elements lie in the same order.
+inline bool same_dim_order(const EValue& a, const EValue& b) {
+  return equal(runtime::dim_order(a.to_tensor()), runtime::dim_order(b.to_tensor()));
+}
+inline bool is_row_major(const EValue& value) {
+  return runtime::is_contiguous_dim_order(runtime::dim_order(value.to_tensor()));
+}
+
+/// fn(self, …, out): both float and in one dim order.
+inline bool fits_unary(Arguments args) {
+  const EValue& out = *args[args.size() - 1];
+  return is_float(*args[0]) && is_float(out) && same_dim_order(*args[0], out);
+}
+
+}  // namespace et::kernels::optimized

@@ -1,0 +1,103 @@
+// Transcendental functions on vectors of float, compiled once a target. Included inside the target's pass only.
+//
+// Errors against the exact value, measured by tests/cpp/kernels/optimized: exp 2 ulp, tanh and erf 5 ulp, sigmoid 4 ulp.
+// NaN gives NaN. Nothing depends on the number of lanes, so every target with fused multiply-add gives the same result.
+
+#if defined(ET_KERNELS_OPTIMIZED_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ET_KERNELS_OPTIMIZED_MATH_INL_H_
+#undef ET_KERNELS_OPTIMIZED_MATH_INL_H_
+#else
+#define ET_KERNELS_OPTIMIZED_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// x limited to [low, high]; NaN stays.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V limit(D d, V x, float low, float high) {
+  const V lo = hn::Set(d, low);
+  const V hi = hn::Set(d, high);
+  x = hn::IfThenElse(hn::Lt(x, lo), lo, x);
+  return hn::IfThenElse(hn::Gt(x, hi), hi, x);
+}
+
+/// The polynomial c[0] + c[1] x + …, highest coefficient last.
+template <class D, size_t N, class V = hn::Vec<D>>
+HWY_INLINE V polynomial(D d, V x, const float (&c)[N]) {
+  V sum = hn::Set(d, c[N - 1]);
+  for (size_t i = N - 1; i-- > 0;) {
+    sum = hn::MulAdd(sum, x, hn::Set(d, c[i]));
+  }
+  return sum;
+}
+
+/// e^x: x = n ln 2 + r with |r| <= ln 2 / 2, then 2^n times a polynomial of r.
+/// Source: Cephes expf (polynomial and the split of ln 2), S. Moshier.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp(D d, V x) {
+  x = limit(d, x, -104.0f, 89.0f);  // beyond: 0 and infinity, which the scaling below gives
+  const V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  constexpr float kCoefficients[] = {5.0000001201e-1f, 1.6666665459e-1f, 4.1665795894e-2f,
+                                     8.3334519073e-3f, 1.3981999507e-3f, 1.9875691500e-4f};
+  V y = polynomial(d, r, kCoefficients);
+  y = hn::Add(hn::MulAdd(y, hn::Mul(r, r), r), hn::Set(d, 1.0f));
+  // 2^n in two factors, because n reaches -150 and 128.
+  const hn::RebindToSigned<D> di;
+  const auto e = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(e);
+  const auto bias = hn::Set(di, 127);
+  const V scale1 = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const V scale2 = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(e, half), bias)));
+  return hn::Mul(hn::Mul(y, scale1), scale2);
+}
+
+/// 1 / (1 + e^-x).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V sigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, exp(d, hn::Neg(x))));
+}
+
+/// tanh as a rational function of odd over even powers.
+/// Source: Eigen, generic_fast_tanh_float (degree 13 over 6, a minimax approximation on [-7.9, 7.9]).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V tanh(D d, V x) {
+  const V y = limit(d, x, -7.90531110763549805f, 7.90531110763549805f);
+  const V y2 = hn::Mul(y, y);
+  constexpr float kOdd[] = {4.89352455891786e-03f,  6.37261928875436e-04f, 1.48572235717979e-05f, 5.12229709037114e-08f,
+                            -8.60467152213735e-11f, 2.00018790482477e-13f, -2.76076847742355e-16f};
+  constexpr float kEven[] = {4.89352518554385e-03f, 2.26843463243900e-03f, 1.18534705686654e-04f, 1.19825839466702e-06f};
+  const V quotient = hn::Div(hn::Mul(y, polynomial(d, y2, kOdd)), polynomial(d, y2, kEven));
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.0004f)), x, quotient);
+}
+
+/// The error function as a rational function of odd over even powers.
+/// Source: XLA, erf of float (a minimax approximation on [-3.74, 3.74], beyond which erf rounds to 1).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V erf(D d, V x) {
+  const V y = limit(d, x, -3.7439211627767994f, 3.7439211627767994f);
+  const V y2 = hn::Mul(y, y);
+  constexpr float kOdd[] = {1.128379143519084f, 0.18520832239976145f, 0.050955695062380861f, 0.0034082910107109506f,
+                            0.00022905065861350646f};
+  constexpr float kEven[] = {1.0f,
+                             0.49746925110067538f,
+                             0.11098505178285362f,
+                             0.014070470171167667f,
+                             0.0010179625278914885f,
+                             0.000023547966471313185f,
+                             -1.1791602954361697e-7f};
+  return hn::Div(hn::Mul(y, polynomial(d, y2, kOdd)), polynomial(d, y2, kEven));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target

@@ -1,0 +1,272 @@
+// Normalisation: native_layer_norm, native_group_norm and batch norm with given statistics.
+//
+// Rows are read two or three times while they are in the cache: mean, then squared deviations from it, then the result.
+// That is as exact as Welford's method and needs no division in the loop.
+
+#include "kernels/optimized/targets.h"
+
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/norm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/tables.h"
+#include "kernels/optimized/vectors-inl.h"
+#include "kernels/portable/shape.h"
+#include "threads/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void MeanAndRstd(const float* x, size_t n, float eps, float* mean, float* rstd) {
+  const hn::ScalableTag<float> d;
+  const float m = sum_of([](auto v) HWY_ATTR { return v; }, x, n) / static_cast<float>(n);
+  const auto vm = hn::Set(d, m);
+  const float squares = sum_of(
+      [vm](auto v) HWY_ATTR {
+        const auto deviation = hn::Sub(v, vm);
+        return hn::Mul(deviation, deviation);
+      },
+      x, n);
+  *mean = m;
+  *rstd = 1.0f / std::sqrt(squares / static_cast<float>(n) + eps);
+}
+
+/// y = (x - mean) * rstd * weight[i] + bias[i]; weight and bias may be nullptr.
+void NormalizeRow(const float* x, float* y, size_t n, float mean, float rstd, const float* weight, const float* bias) {
+  const hn::ScalableTag<float> d;
+  const auto vm = hn::Set(d, mean);
+  const auto vr = hn::Set(d, rstd);
+  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+    auto v = hn::Mul(hn::Sub(load(d, whole, x + i, left), vm), vr);
+    if (weight != nullptr) {
+      v = hn::Mul(v, load(d, whole, weight + i, left));
+    }
+    if (bias != nullptr) {
+      v = hn::Add(v, load(d, whole, bias + i, left));
+    }
+    store(d, whole, v, y + i, left);
+  });
+}
+
+/// y = x * scale + shift with one scale for the whole row.
+void ScaleRow(const float* x, float* y, size_t n, float scale, float shift) {
+  const hn::ScalableTag<float> d;
+  const auto vs = hn::Set(d, scale);
+  const auto vb = hn::Set(d, shift);
+  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+    store(d, whole, hn::MulAdd(load(d, whole, x + i, left), vs, vb), y + i, left);
+  });
+}
+
+/// y = x * scale[i] + shift[i].
+void ScaleEach(const float* x, float* y, size_t n, const float* scale, const float* shift) {
+  const hn::ScalableTag<float> d;
+  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+    const auto v = load(d, whole, x + i, left);
+    store(d, whole, hn::MulAdd(v, load(d, whole, scale + i, left), load(d, whole, shift + i, left)), y + i, left);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+HWY_EXPORT(MeanAndRstd);
+HWY_EXPORT(NormalizeRow);
+HWY_EXPORT(ScaleRow);
+HWY_EXPORT(ScaleEach);
+
+namespace {
+
+using portable::Sizes;
+
+const float* data_or_null(const OptionalTensor& tensor) { return tensor ? tensor->const_data_ptr<float>() : nullptr; }
+
+/// Errors: InvalidArgument unless an optional parameter has `count` elements.
+Error check_count(const char* op, const char* name, const OptionalTensor& tensor, int64_t count) {
+  ET_CHECK_OR_RETURN(!tensor || tensor->numel() == count, InvalidArgument, "%s: %s has %" PRId64 " elements, needs %" PRId64,
+                     op, name, tensor->numel(), count);
+  return Error::Ok;
+}
+
+Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArrayRef normalized_shape,
+                            const OptionalTensor& weight, const OptionalTensor& bias, double eps, Tensor& out0, Tensor& out1,
+                            Tensor& out2) {
+  const int64_t lead = input.dim() - static_cast<int64_t>(normalized_shape.size());
+  bool matches = lead >= 0 && !normalized_shape.empty();
+  int64_t columns = 1;
+  for (size_t i = 0; matches && i < normalized_shape.size(); ++i) {
+    matches = normalized_shape[i] == input.size(lead + static_cast<int64_t>(i));
+    columns *= normalized_shape[i];
+  }
+  ET_CHECK_OR_RETURN(matches, InvalidArgument, "aten::native_layer_norm: normalized_shape %s is not the end of the shape %s",
+                     portable::ShapeText(normalized_shape).text, portable::ShapeText(input.sizes()).text);
+  ET_RETURN_IF_ERROR(check_count("aten::native_layer_norm", "weight", weight, columns));
+  ET_RETURN_IF_ERROR(check_count("aten::native_layer_norm", "bias", bias, columns));
+  Sizes statistics(input.sizes());
+  for (int64_t d = lead; d < input.dim(); ++d) {
+    statistics[d] = 1;
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out1, statistics));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out2, statistics));
+  if (out1.numel() == 0 || columns == 0) {
+    for (int64_t i = 0; i < out1.numel(); ++i) {  // the mean of nothing
+      out1.mutable_data_ptr<float>()[i] = NAN;
+      out2.mutable_data_ptr<float>()[i] = NAN;
+    }
+    return Error::Ok;
+  }
+  const float* const x = input.const_data_ptr<float>();
+  float* const y = out0.mutable_data_ptr<float>();
+  float* const means = out1.mutable_data_ptr<float>();
+  float* const rstds = out2.mutable_data_ptr<float>();
+  const float* const w = data_or_null(weight);
+  const float* const b = data_or_null(bias);
+  const auto n = static_cast<size_t>(columns);
+  const auto statistics_of = HWY_DYNAMIC_POINTER(MeanAndRstd);
+  const auto normalize = HWY_DYNAMIC_POINTER(NormalizeRow);
+  threads::parallel_for(context.pool(), static_cast<size_t>(out1.numel()), threads::grain_for(4 * n),
+                        [&](size_t begin, size_t end) {
+                          for (size_t r = begin; r < end; ++r) {
+                            statistics_of(x + r * n, n, static_cast<float>(eps), means + r, rstds + r);
+                            normalize(x + r * n, y + r * n, n, means[r], rstds[r], w, b);
+                          }
+                        });
+  return Error::Ok;
+}
+
+Error native_group_norm_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                            const OptionalTensor& bias, int64_t batch, int64_t channels, int64_t spatial, int64_t group, double eps,
+                            Tensor& out0, Tensor& out1, Tensor& out2) {
+  ET_CHECK_OR_RETURN(batch >= 0 && channels >= 0 && spatial >= 0 && group > 0 && channels % group == 0 &&
+                         batch * channels * spatial == input.numel(),
+                     InvalidArgument,
+                     "aten::native_group_norm: N %" PRId64 ", C %" PRId64 ", HxW %" PRId64 " and group %" PRId64
+                     " do not fit shape %s",
+                     batch, channels, spatial, group, portable::ShapeText(input.sizes()).text);
+  ET_RETURN_IF_ERROR(check_count("aten::native_group_norm", "weight", weight, channels));
+  ET_RETURN_IF_ERROR(check_count("aten::native_group_norm", "bias", bias, channels));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out1, {batch, group}));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out2, {batch, group}));
+  const auto per_group = static_cast<size_t>(channels / group);
+  const auto s = static_cast<size_t>(spatial);
+  const size_t n = per_group * s;
+  if (n == 0) {
+    return Error::Ok;
+  }
+  const float* const x = input.const_data_ptr<float>();
+  float* const y = out0.mutable_data_ptr<float>();
+  float* const means = out1.mutable_data_ptr<float>();
+  float* const rstds = out2.mutable_data_ptr<float>();
+  const float* const w = data_or_null(weight);
+  const float* const b = data_or_null(bias);
+  const auto statistics_of = HWY_DYNAMIC_POINTER(MeanAndRstd);
+  const auto scale_row = HWY_DYNAMIC_POINTER(ScaleRow);
+  threads::parallel_for(
+      context.pool(), static_cast<size_t>(batch * group), threads::grain_for(4 * n), [&](size_t begin, size_t end) {
+        for (size_t g = begin; g < end; ++g) {
+          statistics_of(x + g * n, n, static_cast<float>(eps), means + g, rstds + g);
+          for (size_t c = 0; c < per_group; ++c) {
+            const size_t channel = (g % static_cast<size_t>(group)) * per_group + c;
+            const float scale = rstds[g] * (w == nullptr ? 1.0f : w[channel]);
+            const float shift = (b == nullptr ? 0.0f : b[channel]) - means[g] * scale;
+            scale_row(x + g * n + c * s, y + g * n + c * s, s, scale, shift);
+          }
+        }
+      });
+  return Error::Ok;
+}
+
+Error native_batch_norm_legit_no_training_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                                              const OptionalTensor& bias, const Tensor& running_mean, const Tensor& running_var,
+                                              double, double eps, Tensor& out0, Tensor& out1, Tensor& out2) {
+  constexpr const char* kOp = "aten::_native_batch_norm_legit_no_training";
+  const int64_t channels = input.size(1);
+  ET_RETURN_IF_ERROR(check_count(kOp, "weight", weight, channels));
+  ET_RETURN_IF_ERROR(check_count(kOp, "bias", bias, channels));
+  ET_RETURN_IF_ERROR(check_count(kOp, "running_mean", running_mean, channels));
+  ET_RETURN_IF_ERROR(check_count(kOp, "running_var", running_var, channels));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out1, {0}));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out2, {0}));
+  if (input.numel() == 0) {
+    return Error::Ok;
+  }
+  const auto c = static_cast<size_t>(channels);
+  ET_TRY(void* const memory, context.allocate_temp(2 * c * sizeof(float)));
+  auto* const scale = static_cast<float*>(memory);
+  float* const shift = scale + c;
+  const float* const w = data_or_null(weight);
+  const float* const b = data_or_null(bias);
+  for (size_t i = 0; i < c; ++i) {
+    scale[i] = (w == nullptr ? 1.0f : w[i]) / std::sqrt(running_var.const_data_ptr<float>()[i] + static_cast<float>(eps));
+    shift[i] = (b == nullptr ? 0.0f : b[i]) - running_mean.const_data_ptr<float>()[i] * scale[i];
+  }
+  const float* const x = input.const_data_ptr<float>();
+  float* const y = out0.mutable_data_ptr<float>();
+  if (runtime::is_channels_last_dim_order(runtime::dim_order(input)) || input.dim() == 2) {
+    const auto rows = static_cast<size_t>(input.numel()) / c;
+    const auto scale_each = HWY_DYNAMIC_POINTER(ScaleEach);
+    threads::parallel_for(context.pool(), rows, threads::grain_for(c), [&](size_t begin, size_t end) {
+      for (size_t r = begin; r < end; ++r) {
+        scale_each(x + r * c, y + r * c, c, scale, shift);
+      }
+    });
+    return Error::Ok;
+  }
+  const auto planes = static_cast<size_t>(input.size(0)) * c;
+  const size_t n = static_cast<size_t>(input.numel()) / planes;
+  const auto scale_row = HWY_DYNAMIC_POINTER(ScaleRow);
+  threads::parallel_for(context.pool(), planes, threads::grain_for(n), [&](size_t begin, size_t end) {
+    for (size_t p = begin; p < end; ++p) {
+      scale_row(x + p * n, y + p * n, n, scale[p % c], shift[p % c]);
+    }
+  });
+  return Error::Ok;
+}
+
+bool all_float(Arguments args, size_t outs) {
+  for (size_t i = args.size() - outs; i < args.size(); ++i) {
+    if (!is_float(*args[i])) {
+      return false;
+    }
+  }
+  return is_float(*args[0]) && same_dim_order(*args[0], *args[args.size() - outs]);
+}
+
+bool fits_layer_norm(Arguments args) {
+  return all_float(args, 3) && is_row_major(*args[0]) && is_float_or_none(*args[2]) && is_float_or_none(*args[3]);
+}
+bool fits_group_norm(Arguments args) {
+  return all_float(args, 3) && is_row_major(*args[0]) && is_float_or_none(*args[1]) && is_float_or_none(*args[2]);
+}
+bool fits_batch_norm(Arguments args) {
+  return all_float(args, 3) && is_float_or_none(*args[1]) && is_float_or_none(*args[2]) && is_float(*args[3]) &&
+         is_float(*args[4]) && args[0]->to_tensor().dim() >= 2 &&
+         (is_row_major(*args[0]) || runtime::is_channels_last_dim_order(runtime::dim_order(args[0]->to_tensor())));
+}
+
+constexpr Kernel kKernels[] = {
+    make_fitting_kernel<&native_batch_norm_legit_no_training_out, &fits_batch_norm>(
+        "aten::_native_batch_norm_legit_no_training.out"),
+    make_fitting_kernel<&native_group_norm_out, &fits_group_norm>("aten::native_group_norm.out"),
+    make_fitting_kernel<&native_layer_norm_out, &fits_layer_norm>("aten::native_layer_norm.out"),
+};
+
+}  // namespace
+
+Span<const Kernel> norm_kernels() { return kKernels; }
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE

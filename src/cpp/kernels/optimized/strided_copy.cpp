@@ -1,0 +1,221 @@
+#include "kernels/optimized/strided_copy.h"
+
+#include "kernels/optimized/targets.h"
+
+// One instruction set is enough: a transpose of 4 x 4 floats uses 16-byte registers everywhere and memory sets the pace.
+#include "kernels/optimized/transpose4-inl.h"
+
+#include <cstring>
+
+#include "threads/parallel.h"
+
+namespace et::kernels::optimized {
+namespace {
+
+using HWY_NAMESPACE::transpose4;
+
+/// One loop of a copy; strides in bytes.
+struct Loop {
+  size_t size;
+  int64_t from;
+  int64_t to;
+};
+
+/// The loops of a copy, innermost first, with neighbours merged. The innermost is the one with the smallest step in `to`.
+struct Loops {
+  Loop loop[runtime::kMaxRank];
+  size_t count = 0;
+};
+
+Loops plan(const Window& from, const Window& to) {
+  const auto bytes = static_cast<int64_t>(from.element_size());
+  Loops loops;
+  for (size_t d = 0; d < to.sizes.size(); ++d) {
+    const auto dim = static_cast<int64_t>(d);
+    if (to.sizes[dim] == 1) {
+      continue;
+    }
+    const Loop loop{static_cast<size_t>(to.sizes[dim]), from.strides[dim] * bytes, to.strides[dim] * bytes};
+    size_t place = loops.count++;
+    for (; place > 0 && loops.loop[place - 1].to > loop.to; --place) {
+      loops.loop[place] = loops.loop[place - 1];
+    }
+    loops.loop[place] = loop;
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < loops.count; ++i) {
+    const Loop& next = loops.loop[i];
+    if (kept > 0) {
+      Loop& last = loops.loop[kept - 1];
+      const auto size = static_cast<int64_t>(last.size);
+      if (next.to == last.to * size && next.from == last.from * size) {
+        last.size *= next.size;
+        continue;
+      }
+    }
+    loops.loop[kept++] = next;
+  }
+  loops.count = kept;
+  return loops;
+}
+
+template <typename T>
+void transpose_scalar(const char* from, char* to, size_t rows, size_t columns, int64_t from_stride, int64_t to_stride) {
+  for (size_t c = 0; c < columns; ++c) {
+    char* const line = to + static_cast<int64_t>(c) * to_stride;
+    for (size_t r = 0; r < rows; ++r) {
+      std::memcpy(line + r * sizeof(T), from + static_cast<int64_t>(r) * from_stride + c * sizeof(T), sizeof(T));
+    }
+  }
+}
+
+/// to[c][r] = from[r][c] for a tile; elements are contiguous along c in `from` and along r in `to`.
+void transpose_tile(const char* from, char* to, size_t rows, size_t columns, int64_t from_stride, int64_t to_stride,
+                    size_t element) {
+  if (element == 1) {
+    transpose_scalar<uint8_t>(from, to, rows, columns, from_stride, to_stride);
+  } else if (element == 2) {
+    transpose_scalar<uint16_t>(from, to, rows, columns, from_stride, to_stride);
+  } else if (element == 8) {
+    transpose_scalar<uint64_t>(from, to, rows, columns, from_stride, to_stride);
+  } else {
+    const size_t r4 = rows / 4 * 4;
+    const size_t c4 = columns / 4 * 4;
+    for (size_t r = 0; r < r4; r += 4) {
+      for (size_t c = 0; c < c4; c += 4) {
+        transpose4(from + static_cast<int64_t>(r) * from_stride + c * 4, to + static_cast<int64_t>(c) * to_stride + r * 4,
+                   from_stride, to_stride);
+      }
+    }
+    transpose_scalar<uint32_t>(from + c4 * 4, to + static_cast<int64_t>(c4) * to_stride, rows, columns - c4, from_stride, to_stride);
+    transpose_scalar<uint32_t>(from + static_cast<int64_t>(r4) * from_stride, to + r4 * 4, rows - r4, c4, from_stride, to_stride);
+  }
+}
+
+template <typename T>
+void copy_strided_line(const char* from, char* to, const Loop& loop) {
+  for (size_t i = 0; i < loop.size; ++i) {
+    std::memcpy(to + static_cast<int64_t>(i) * loop.to, from + static_cast<int64_t>(i) * loop.from, sizeof(T));
+  }
+}
+
+void copy_line(const char* from, char* to, const Loop& loop, size_t element) {
+  const auto bytes = static_cast<int64_t>(element);
+  if (loop.from == bytes && loop.to == bytes) {
+    std::memcpy(to, from, loop.size * element);
+  } else if (element == 1) {
+    copy_strided_line<uint8_t>(from, to, loop);
+  } else if (element == 2) {
+    copy_strided_line<uint16_t>(from, to, loop);
+  } else if (element == 4) {
+    copy_strided_line<uint32_t>(from, to, loop);
+  } else if (element == 8) {
+    copy_strided_line<uint64_t>(from, to, loop);
+  } else {
+    for (size_t i = 0; i < loop.size; ++i) {
+      std::memcpy(to + static_cast<int64_t>(i) * loop.to, from + static_cast<int64_t>(i) * loop.from, element);
+    }
+  }
+}
+
+/// Calls body(offset in from, offset in to, index in the first loop of `around`) for [begin, end) of all iterations.
+template <typename Body>
+void for_iterations(const Loop* around, size_t count, size_t begin, size_t end, const Body& body) {
+  size_t index[runtime::kMaxRank] = {};
+  int64_t from = 0;
+  int64_t to = 0;
+  size_t rest = begin;
+  for (size_t i = 0; i < count; ++i) {
+    index[i] = rest % around[i].size;
+    rest /= around[i].size;
+    from += static_cast<int64_t>(index[i]) * around[i].from;
+    to += static_cast<int64_t>(index[i]) * around[i].to;
+  }
+  for (size_t n = begin; n < end; ++n) {
+    body(from, to);
+    for (size_t i = 0; i < count; ++i) {
+      from += around[i].from;
+      to += around[i].to;
+      if (++index[i] < around[i].size) {
+        break;
+      }
+      from -= static_cast<int64_t>(around[i].size) * around[i].from;
+      to -= static_cast<int64_t>(around[i].size) * around[i].to;
+      index[i] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& to) {
+  size_t total = 1;
+  for (size_t d = 0; d < to.sizes.size(); ++d) {
+    total *= static_cast<size_t>(to.sizes[static_cast<int64_t>(d)]);
+  }
+  if (total == 0) {
+    return;
+  }
+  const size_t element = from.element_size();
+  Loops loops = plan(from, to);
+  if (loops.count == 0) {
+    std::memcpy(to.data, from.data, element);
+    return;
+  }
+  const auto bytes = static_cast<int64_t>(element);
+  const size_t grain_elements = threads::kGrainElements * sizeof(float) / element;
+
+  // A dimension along which the source is contiguous, where the innermost one is not: a transpose, in tiles.
+  size_t across = 0;
+  if (loops.loop[0].from != bytes && loops.loop[0].to == bytes && (element & (element - 1)) == 0 && element <= 8) {
+    for (size_t i = 1; i < loops.count && across == 0; ++i) {
+      across = loops.loop[i].from == bytes ? i : 0;
+    }
+  }
+  if (across != 0) {
+    constexpr size_t kTile = 32;  // 32 x 32 floats: 32 lines of each side stay in the first cache
+    const Loop inner = loops.loop[0];
+    const Loop cross = loops.loop[across];
+    // Tiles of the crossing dimension are the first loop around, so that threads share one large transpose too.
+    Loop around[runtime::kMaxRank];
+    size_t count = 0;
+    const size_t tiles = (cross.size + kTile - 1) / kTile;
+    around[count++] = {tiles, static_cast<int64_t>(kTile) * cross.from, static_cast<int64_t>(kTile) * cross.to};
+    size_t iterations = tiles;
+    for (size_t i = 1; i < loops.count; ++i) {
+      if (i != across) {
+        around[count++] = loops.loop[i];
+        iterations *= loops.loop[i].size;
+      }
+    }
+    const size_t per_iteration = inner.size * (cross.size < kTile ? cross.size : kTile);
+    threads::parallel_for(pool, iterations, grain_elements / per_iteration, [&](size_t begin, size_t end) {
+      size_t n = begin;
+      for_iterations(around, count, begin, end, [&](int64_t from_offset, int64_t to_offset) {
+        const size_t first = n++ % tiles * kTile;
+        const size_t columns = cross.size - first < kTile ? cross.size - first : kTile;
+        for (size_t r = 0; r < inner.size; r += kTile) {
+          const size_t rows = inner.size - r < kTile ? inner.size - r : kTile;
+          transpose_tile(from.data + from_offset + static_cast<int64_t>(r) * inner.from, to.data + to_offset + r * element, rows,
+                         columns, inner.from, cross.to, element);
+        }
+      });
+    });
+    return;
+  }
+
+  if (loops.count == 1 && loops.loop[0].from == bytes && loops.loop[0].to == bytes) {
+    threads::parallel_for(pool, total, grain_elements, [&](size_t begin, size_t end) {
+      std::memcpy(to.data + begin * element, from.data + begin * element, (end - begin) * element);
+    });
+    return;
+  }
+  const Loop line = loops.loop[0];
+  threads::parallel_for(pool, total / line.size, grain_elements / line.size, [&](size_t begin, size_t end) {
+    for_iterations(loops.loop + 1, loops.count - 1, begin, end, [&](int64_t from_offset, int64_t to_offset) {
+      copy_line(from.data + from_offset, to.data + to_offset, line, element);
+    });
+  });
+}
+
+}  // namespace et::kernels::optimized

@@ -1,0 +1,17 @@
+/// The tables of this folder, one a source file. For register.cpp only.
+#pragma once
+
+#include "runtime/kernel_types.h"
+
+namespace et::kernels::optimized {
+
+Span<const Kernel> attention_kernels();
+Span<const Kernel> binary_kernels();
+Span<const Kernel> copy_kernels();
+Span<const Kernel> embedding_kernels();
+Span<const Kernel> norm_kernels();
+Span<const Kernel> reduce_kernels();
+Span<const Kernel> softmax_kernels();
+Span<const Kernel> unary_kernels();
+
+}  // namespace et::kernels::optimized

@@ -1,0 +1,16 @@
+/// The instruction sets that the SIMD kernels are compiled for; include it before any header of Highway.
+///
+/// For: every .cpp of this folder that has vector code. Each is compiled once a target and the best one that the
+/// processor has is taken at run time: SSE4 (the baseline), AVX2 and AVX-512 on x86-64, NEON on Arm.
+/// Not for: choosing by hand; no file asks which processor it runs on.
+///
+/// Left out: targets that differ from AVX-512 in instructions which these kernels do not use, and scalable vectors, whose
+/// registers cannot be kept in arrays as the matrix kernels do.
+#pragma once
+
+// Highway counts SSE4 in only together with AES, which x86-64-v2 does not promise and nothing here needs.
+#ifndef HWY_DISABLE_PCLMUL_AES
+#define HWY_DISABLE_PCLMUL_AES
+#endif
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSE2 | HWY_SSSE3 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)

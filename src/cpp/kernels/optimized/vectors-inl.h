@@ -1,0 +1,95 @@
+// Loops over rows of floats in whole vectors and a rest, compiled once a target. Included inside the target's pass only.
+
+#if defined(ET_KERNELS_OPTIMIZED_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ET_KERNELS_OPTIMIZED_VECTORS_INL_H_
+#undef ET_KERNELS_OPTIMIZED_VECTORS_INL_H_
+#else
+#define ET_KERNELS_OPTIMIZED_VECTORS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Calls body(std::true_type, i, lanes) for whole vectors of [0, n) and body(std::false_type, i, left) for the rest.
+template <class Body>
+HWY_INLINE void over_vectors(size_t n, const Body& body) {
+  const size_t lanes = hn::Lanes(hn::ScalableTag<float>());
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    body(std::true_type(), i, lanes);
+  }
+  if (i < n) {
+    body(std::false_type(), i, n - i);
+  }
+}
+template <class D, class Whole>
+HWY_INLINE hn::Vec<D> load(D d, Whole, const float* p, size_t count) {
+  return Whole::value ? hn::LoadU(d, p) : hn::LoadN(d, p, count);
+}
+template <class D, class Whole>
+HWY_INLINE void store(D d, Whole, hn::Vec<D> v, float* p, size_t count) {
+  Whole::value ? hn::StoreU(v, d, p) : hn::StoreN(v, d, p, count);
+}
+
+/// Sum of fn(x[i]) with four independent sums, which also keeps rounding errors small.
+template <class Fn>
+HWY_INLINE float sum_of(const Fn& fn, const float* x, size_t n) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
+  size_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    s0 = hn::Add(s0, fn(hn::LoadU(d, x + i)));
+    s1 = hn::Add(s1, fn(hn::LoadU(d, x + i + lanes)));
+    s2 = hn::Add(s2, fn(hn::LoadU(d, x + i + 2 * lanes)));
+    s3 = hn::Add(s3, fn(hn::LoadU(d, x + i + 3 * lanes)));
+  }
+  for (; i + lanes <= n; i += lanes) {
+    s0 = hn::Add(s0, fn(hn::LoadU(d, x + i)));
+  }
+  if (i < n) {
+    const auto used = hn::FirstN(d, n - i);
+    s1 = hn::Add(s1, hn::IfThenElseZero(used, fn(hn::LoadN(d, x + i, n - i))));
+  }
+  return hn::ReduceSum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
+}
+
+/// The largest of x[0 … n), n >= 1; not a number when one is not.
+HWY_INLINE float max_of(const float* x, size_t n) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto larger = [](auto m, auto v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Gt(v, m), hn::IsNaN(v)), v, m); };
+  auto m0 = hn::Set(d, x[0]);
+  auto m1 = m0;
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    m0 = larger(m0, hn::LoadU(d, x + i));
+    m1 = larger(m1, hn::LoadU(d, x + i + lanes));
+  }
+  for (; i + lanes <= n; i += lanes) {
+    m0 = larger(m0, hn::LoadU(d, x + i));
+  }
+  if (i < n) {
+    m1 = larger(m1, hn::IfThenElse(hn::FirstN(d, n - i), hn::LoadN(d, x + i, n - i), m1));
+  }
+  m0 = larger(m0, m1);
+  HWY_ALIGN float each[hn::MaxLanes(d)];
+  hn::Store(m0, d, each);
+  float largest = each[0];
+  for (size_t k = 1; k < lanes; ++k) {
+    largest = each[k] > largest || each[k] != each[k] ? each[k] : largest;
+  }
+  return largest;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target

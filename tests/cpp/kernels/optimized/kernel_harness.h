@@ -1,0 +1,314 @@
+/// Runs kernels of one operator by priority on the same arguments, and compares what they give with the portable kernel.
+///
+/// For: the tests of optimized kernels and of backends' kernels. A test describes one call; the harness builds the boxed
+/// arguments, binds each kernel as the Method does (prepare, run, destroy) and compares the outputs.
+///
+///     Call call("aten::add.out");
+///     call.tensor({2, 3, 4, 5}, kChannelsLast).tensor({3, 1, 1}).number(1.0).out({2, 3, 4, 5}, kChannelsLast);
+///     call.expect_same(kPriorityOptimized, 1e-6);
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/host/heap_allocator.h"
+#include "runtime/host/heap_shared_cache.h"
+#include "runtime/kernel.h"
+#include "threads/thread_pool.h"
+
+namespace et::kernels::testing {
+
+using runtime::EValue;
+using runtime::Kernel;
+using runtime::Tensor;
+using runtime::TensorImpl;
+
+enum Order { kRowMajor, kChannelsLast, kReversed };
+
+inline std::vector<uint8_t> dim_order(size_t rank, Order order) {
+  std::vector<uint8_t> result(rank);
+  std::iota(result.begin(), result.end(), 0);
+  if (order == kChannelsLast) {
+    std::rotate(result.begin() + 1, result.begin() + 2, result.end());
+  } else if (order == kReversed) {
+    std::reverse(result.begin(), result.end());
+  }
+  return result;
+}
+
+/// A tensor that owns its memory, with guard bytes behind it.
+struct OwnedTensor {
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  std::vector<uint8_t> order;
+  std::vector<char> bytes;
+  TensorImpl impl;
+  bool constant = false;
+
+  static constexpr size_t kGuard = 64;
+  static constexpr char kGuardByte = 0x5a;
+
+  OwnedTensor(ScalarType dtype, std::vector<int64_t> sizes_, std::vector<uint8_t> order_)
+      : sizes(std::move(sizes_)), strides(sizes.size()), order(std::move(order_)) {
+    size_t count = 1;
+    for (const int64_t size : sizes) {
+      count *= static_cast<size_t>(size);
+    }
+    const size_t nbytes = count * element_size(dtype);
+    bytes.assign(nbytes + kGuard, kGuardByte);
+    impl = TensorImpl(dtype, sizes.size(), sizes.data(), strides.data(), order.data(), bytes.data(), nbytes);
+  }
+  bool guard_is_whole() const {
+    for (size_t i = bytes.size() - kGuard; i < bytes.size(); ++i) {
+      if (bytes[i] != kGuardByte) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+/// The registry with every kernel library of the test program; defined by it.
+const runtime::KernelRegistry& test_registry();
+
+class Call {
+ public:
+  explicit Call(const char* name) : name_(name) {}
+
+  /// A float tensor of random values in [low, high).
+  Call& tensor(std::vector<int64_t> sizes, Order order = kRowMajor, float low = -2.0f, float high = 2.0f) {
+    OwnedTensor& t = add(ScalarType::Float, std::move(sizes), order);
+    std::uniform_real_distribution<float> values(low, high);
+    auto* const data = reinterpret_cast<float*>(t.bytes.data());
+    for (int64_t i = 0; i < t.impl.numel(); ++i) {
+      data[i] = values(random_);
+    }
+    return *this;
+  }
+  /// The same, known to be a constant of the program.
+  Call& constant(std::vector<int64_t> sizes, Order order = kRowMajor) {
+    tensor(std::move(sizes), order);
+    tensors_.back().constant = true;
+    return *this;
+  }
+  /// Integers in [0, below).
+  Call& indices(std::vector<int64_t> sizes, int64_t below) {
+    OwnedTensor& t = add(ScalarType::Long, std::move(sizes), kRowMajor);
+    auto* const data = reinterpret_cast<int64_t*>(t.bytes.data());
+    for (int64_t i = 0; i < t.impl.numel(); ++i) {
+      data[i] = static_cast<int64_t>(random_() % static_cast<uint64_t>(below));
+    }
+    return *this;
+  }
+  Call& mask(std::vector<int64_t> sizes, Order order = kRowMajor) {
+    OwnedTensor& t = add(ScalarType::Bool, std::move(sizes), order);
+    for (int64_t i = 0; i < t.impl.numel(); ++i) {
+      t.bytes[static_cast<size_t>(i)] = random_() % 4 != 0;
+    }
+    return *this;
+  }
+  /// Bytes of any dtype, for operators that only move them.
+  Call& bytes_of(ScalarType dtype, std::vector<int64_t> sizes, Order order = kRowMajor) {
+    OwnedTensor& t = add(dtype, std::move(sizes), order);
+    for (size_t i = 0; i < t.impl.nbytes(); ++i) {
+      t.bytes[i] = static_cast<char>(random_());
+    }
+    return *this;
+  }
+  Call& out(std::vector<int64_t> sizes, Order order = kRowMajor, ScalarType dtype = ScalarType::Float) {
+    outs_.push_back(tensors_.size());
+    add(dtype, std::move(sizes), order);
+    return *this;
+  }
+  Call& number(double value) { return value_of(EValue(value)); }
+  Call& integer(int64_t value) { return value_of(EValue(value)); }
+  Call& flag(bool value) { return value_of(EValue(value)); }
+  Call& none() { return value_of(EValue()); }
+  Call& text(const char* value) {
+    texts_.emplace_back(value);
+    return value_of(EValue(&texts_.back()));
+  }
+  Call& list(std::vector<int64_t> values) {
+    std::vector<EValue*> items;
+    for (const int64_t value : values) {
+      values_.emplace_back(value);
+      items.push_back(&values_.back());
+    }
+    pointers_.push_back(std::move(items));
+    ints_.push_back(std::move(values));
+    int_lists_.push_back({pointers_.back().data(), ints_.back().data(), static_cast<uint32_t>(ints_.back().size()), false});
+    return value_of(EValue(&int_lists_.back()));
+  }
+  Call& doubles(std::vector<double> values) {
+    doubles_.push_back(std::move(values));
+    double_lists_.emplace_back(doubles_.back().data(), doubles_.back().size());
+    return value_of(EValue(&double_lists_.back()));
+  }
+  /// The last `count` tensors become one list argument.
+  Call& as_list(size_t count) {
+    std::vector<EValue*> items(arguments_.end() - static_cast<long>(count), arguments_.end());
+    arguments_.resize(arguments_.size() - count);
+    pointers_.push_back(std::move(items));
+    handles_.emplace_back(count);
+    tensor_lists_.push_back({pointers_.back().data(), handles_.back().data(), static_cast<uint32_t>(count), false});
+    return value_of(EValue(&tensor_lists_.back()));
+  }
+  /// Element `i` of the last tensor that was added.
+  Call& set(size_t i, float value) {
+    reinterpret_cast<float*>(tensors_.back().bytes.data())[i] = value;
+    return *this;
+  }
+
+  /// True when a kernel of this priority takes the arguments.
+  bool fits(uint8_t priority) {
+    return run(priority, 1, nullptr) != Error::NotSupported;
+  }
+
+  /// What the kernel of this priority gives as first output, on two threads.
+  std::vector<float> output(uint8_t priority) {
+    std::vector<std::vector<char>> outputs;
+    EXPECT_EQ(run(priority, 2, &outputs), Error::Ok) << name_;
+    std::vector<float> values(outputs.at(0).size() / sizeof(float));
+    std::memcpy(values.data(), outputs[0].data(), outputs[0].size());
+    return values;
+  }
+
+  /// Runs the portable kernel and the one of `priority` with one and two threads, twice each, and compares. `tolerance`
+  /// is relative to the largest expected magnitude of the output; bytes that are not floats must be equal.
+  void expect_same(uint8_t priority, double tolerance = 0) {
+    std::vector<std::vector<char>> expected;
+    ASSERT_EQ(run(runtime::kPriorityPortable, 0, &expected), Error::Ok) << name_;
+    for (const size_t threads : {1, 2}) {
+      SCOPED_TRACE(std::string(name_) + ", threads: " + std::to_string(threads));
+      std::vector<std::vector<char>> got;
+      ASSERT_EQ(run(priority, threads, &got), Error::Ok);
+      for (size_t k = 0; k < outs_.size(); ++k) {
+        compare(tensors_[outs_[k]], expected[k], got[k], tolerance);
+      }
+    }
+  }
+
+ private:
+  OwnedTensor& add(ScalarType dtype, std::vector<int64_t> sizes, Order order) {
+    const size_t rank = sizes.size();
+    tensors_.emplace_back(dtype, std::move(sizes), dim_order(rank, order));
+    value_of(EValue(Tensor(&tensors_.back().impl)));
+    return tensors_.back();
+  }
+  Call& value_of(EValue value) {
+    values_.push_back(value);
+    arguments_.push_back(&values_.back());
+    return *this;
+  }
+
+  static bool is_constant(const void* call, const EValue& value) {
+    for (const OwnedTensor& t : static_cast<const Call*>(call)->tensors_) {
+      if (value.is_tensor() && value.to_tensor().unsafe_impl() == &t.impl) {
+        return t.constant;
+      }
+    }
+    return false;
+  }
+
+  /// threads 0: no pool at all.
+  Error run(uint8_t priority, size_t threads, std::vector<std::vector<char>>* outputs) {
+    const Kernel* found[8];
+    const size_t count = test_registry().find(name_, found);
+    threads::ThreadPool* const pool = threads == 0 ? nullptr : threads::make_pool(threads);
+    Error result = Error::NotSupported;
+    for (size_t i = 0; i < count && i < 8 && result == Error::NotSupported; ++i) {
+      if (found[i]->priority == priority) {
+        result = run_kernel(*found[i], pool, outputs);
+      }
+    }
+    if (pool != nullptr) {
+      threads::destroy_pool(pool);
+    }
+    return result;
+  }
+
+  Error run_kernel(const Kernel& kernel, threads::ThreadPool* pool, std::vector<std::vector<char>>* outputs) {
+    runtime::HeapAllocator method_allocator, temp_allocator, data_allocator;
+    runtime::HeapSharedCache cache;
+    runtime::PrepareContext prepare(&method_allocator, &cache, pool);
+    prepare.set_constant_query(&is_constant, this);
+    void* state = nullptr;
+    const Span<EValue* const> args(arguments_.data(), arguments_.size());
+    if (kernel.prepare != nullptr) {
+      const Error error = kernel.prepare(prepare, args, &state);
+      if (error != Error::Ok) {
+        return error;
+      }
+    }
+    Error error = Error::Ok;
+    for (int round = 0; round < 2 && outputs != nullptr; ++round) {  // twice: a state must survive its first run
+      for (const size_t i : outs_) {
+        std::memset(tensors_[i].bytes.data(), 0xee, tensors_[i].impl.nbytes());
+      }
+      runtime::RandomState random;
+      runtime::KernelContext context(&temp_allocator, &data_allocator, pool, &random, nullptr);
+      error = kernel.run(context, args, state);
+      context.reset_temp();
+    }
+    if (kernel.destroy != nullptr) {
+      kernel.destroy(state);
+    }
+    for (const size_t i : outs_) {
+      EXPECT_TRUE(tensors_[i].guard_is_whole()) << "written past the end";
+      if (outputs != nullptr) {
+        outputs->emplace_back(tensors_[i].bytes.begin(), tensors_[i].bytes.end() - OwnedTensor::kGuard);
+      }
+    }
+    return error;
+  }
+
+  static void compare(const OwnedTensor& tensor, const std::vector<char>& expected, const std::vector<char>& got,
+                      double tolerance) {
+    ASSERT_EQ(expected.size(), got.size());
+    if (tensor.impl.dtype() != ScalarType::Float) {
+      EXPECT_EQ(expected, got);
+      return;
+    }
+    const auto* const want = reinterpret_cast<const float*>(expected.data());
+    const auto* const have = reinterpret_cast<const float*>(got.data());
+    const size_t count = expected.size() / sizeof(float);
+    double scale = 0;
+    for (size_t i = 0; i < count; ++i) {
+      scale = std::isfinite(want[i]) ? std::max(scale, std::abs(static_cast<double>(want[i]))) : scale;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (std::isnan(want[i]) || std::isinf(want[i])) {
+        ASSERT_EQ(std::isnan(want[i]), std::isnan(have[i])) << "element " << i << ": " << want[i] << ", got " << have[i];
+        ASSERT_TRUE(std::isnan(want[i]) || want[i] == have[i]) << "element " << i << ": " << want[i] << ", got " << have[i];
+        continue;
+      }
+      ASSERT_LE(std::abs(static_cast<double>(want[i]) - have[i]), tolerance * scale) << "element " << i << ": " << want[i] << ", got " << have[i];
+    }
+  }
+
+  const char* name_;
+  std::mt19937_64 random_{42};
+  std::deque<OwnedTensor> tensors_;
+  std::deque<EValue> values_;
+  std::vector<EValue*> arguments_;
+  std::vector<size_t> outs_;  // into tensors_
+  std::deque<std::string_view> texts_;
+  std::deque<std::vector<EValue*>> pointers_;
+  std::deque<std::vector<int64_t>> ints_;
+  std::deque<std::vector<Tensor>> handles_;
+  std::deque<runtime::BoxedList<int64_t>> int_lists_;
+  std::deque<runtime::BoxedList<Tensor>> tensor_lists_;
+  std::deque<std::vector<double>> doubles_;
+  std::deque<Span<const double>> double_lists_;
+};
+
+}  // namespace et::kernels::testing
