@@ -105,6 +105,14 @@ Graph* Node::add_region(std::string_view name) {
   return result;
 }
 
+Graph* Node::adopt_region(Node& from, size_t i) {
+  std::unique_ptr<Graph> region = std::move(from.regions[i]);
+  from.regions.erase(from.regions.begin() + static_cast<ptrdiff_t>(i));
+  region->owner = this;
+  regions.push_back(std::move(region));
+  return regions.back().get();
+}
+
 std::vector<uint32_t> Node::all_handles() const {
   std::vector<uint32_t> handles = merged_handles;
   if (debug_handle != 0) {
@@ -175,6 +183,14 @@ Value* Graph::add_input(std::string_view input_name, Type type) {
   value->index_ = inputs_.size();
   inputs_.push_back(std::move(value));
   return inputs_.back().get();
+}
+
+void Graph::erase_input(size_t i) {
+  ET_DCHECK(is_unused(inputs_[i].get()));
+  inputs_.erase(inputs_.begin() + static_cast<ptrdiff_t>(i));
+  for (size_t k = i; k < inputs_.size(); ++k) {
+    inputs_[k]->index_ = k;
+  }
 }
 
 Node* Graph::create_node(std::string_view op, std::vector<Argument> args, Node* before) {

@@ -133,6 +133,8 @@ class Node {
   Value* add_result(std::string_view name, Type type);
   /// Adds an empty region, which shares the names of this node's graph.
   Graph* add_region(std::string_view name);
+  /// Takes region `i` of `from`, a node of the same method, which is left without it.
+  Graph* adopt_region(Node& from, size_t i);
   /// This node's handle and those merged into it, without doubles, smallest first.
   std::vector<uint32_t> all_handles() const;
   /// Takes over the debug handles of `other`, which this node now computes too. Keeps this node's own source; takes the
@@ -204,6 +206,8 @@ class Graph {
   const std::list<std::unique_ptr<Node>>& nodes() const { return nodes_; }
 
   Value* add_input(std::string_view name, Type type);
+  /// Removes an input that nothing uses.
+  void erase_input(size_t i);
   /// Inserts a node before `before` (nullptr = at the end). Results are added with Node::add_result.
   Node* create_node(std::string_view op, std::vector<Argument> args, Node* before = nullptr);
   /// Makes every use of `from` (arguments here and in regions, outputs, writes) a use of `to`.

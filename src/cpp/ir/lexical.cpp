@@ -24,6 +24,15 @@ bool is_expression(std::string_view expr) {
   return depth == 0 && !number;
 }
 
+bool is_keyword(std::string_view word) {
+  for (const std::string_view keyword : {"return", "handle", "tag", "alias", "at"}) {
+    if (word == keyword) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string quote(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";

@@ -30,6 +30,9 @@ constexpr bool is_expression_character(char c) {
 /// them, no blank at either end, not a number.
 bool is_expression(std::string_view expr);
 
+/// Words that mean something where an operator may stand; an operator of that name is written in quotes.
+bool is_keyword(std::string_view word);
+
 /// `text` in double quotes; quotes, backslashes and bytes outside printable ASCII escaped (\", \\, \n, \xNN).
 std::string quote(std::string_view text);
 

@@ -186,7 +186,8 @@ class Printer {
       out_ += (i == 0 ? "%" : ", %") + node.result(i)->name;
     }
     out_ += node.results().empty() ? "" : " = ";
-    bool plain = !node.op.empty();
+    // After "=" any word is an operator.
+    bool plain = !node.op.empty() && (!node.results().empty() || !is_keyword(node.op));
     for (const char c : node.op) {
       plain = plain && is_op_character(c);
     }

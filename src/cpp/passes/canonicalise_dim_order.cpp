@@ -5,21 +5,13 @@
 namespace et::passes {
 namespace {
 
-ir::Argument order_of(const ir::TensorType& type) {
-  ir::Argument::List order;
-  for (const uint8_t dim : type.dim_order) {
-    order.push_back({int64_t{dim}});
-  }
-  return {std::move(order)};
-}
-
 ir::TensorType row_major(const ir::TensorType& type) { return ir::TensorType::contiguous(type.dtype, type.dims); }
 
 /// _to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format), clone(self, memory_format) and
 /// empty.memory_format(size, dtype, layout, device, pin_memory, memory_format): the format is last in each.
 bool rename(ir::Node& node) {
   std::vector<ir::Argument> args = node.args();
-  ir::Argument order = order_of(node.results().empty() ? ir::TensorType() : node.result()->type.tensor);
+  ir::Argument order = order_argument(node.results().empty() ? ir::TensorType() : node.result()->type.tensor);
   if (node.op == "aten::_to_copy") {
     node.op = "dim_order_ops::_to_dim_order_copy";
   } else if (node.op == "aten::clone") {
@@ -60,7 +52,7 @@ bool convert_inputs(ir::Graph& graph) {
         }
       }
     }
-    convert->set_args({{input.get()}, {false}, order_of(type)});
+    convert->set_args({{input.get()}, {false}, order_argument(type)});
     changed = true;
   }
   return changed;

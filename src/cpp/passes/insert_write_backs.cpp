@@ -31,38 +31,17 @@ ir::Value* target_of(const ir::Write& write, ir::Graph& method, const PassContex
 
 /// A copy of `value` at the end of the method.
 ir::Value* clone(ir::Graph& method, ir::Value* value) {
-  ir::Argument::List order;
-  for (const uint8_t dim : value->type.tensor.dim_order) {
-    order.push_back({int64_t{dim}});
-  }
-  ir::Node* node = method.create_node("dim_order_ops::_clone_dim_order.out", {{value}, {false}, {std::move(order)}});
+  ir::Node* node =
+      method.create_node("dim_order_ops::_clone_dim_order.out", {{value}, {false}, order_argument(value->type.tensor)});
   if (value->producer() != nullptr) {
     node->source = value->producer()->source;
   }
   return node->add_result(value->name + "_before", value->type);
 }
 
-/// The value may lie in the memory of a target: it is an alias, or a result of control flow that had one as operand.
-bool may_be_in(const ir::Value* value, const std::vector<ir::Value*>& targets) {
-  const ir::Value* root = value->root();
-  if (std::find(targets.begin(), targets.end(), root) != targets.end()) {
-    return true;
-  }
-  bool found = false;
-  if (root->producer() != nullptr && !root->producer()->regions.empty()) {
-    root->producer()->for_each_input([&](const ir::Value* operand) { found = found || may_be_in(operand, targets); });
-    for (const auto& region : root->producer()->regions) {
-      for (const ir::Output& output : region->outputs) {
-        found = found || (output.value() != nullptr && may_be_in(output.value(), targets));
-      }
-    }
-  }
-  return found;
-}
-
 /// Old content that outlives the writes: outputs, and values written to another target.
 void keep_old_content(ir::Graph& method, const std::vector<ir::Value*>& targets) {
-  const auto is_target = [&](const ir::Value* value) { return may_be_in(value, targets); };
+  const auto is_target = [&](const ir::Value* value) { return may_share_memory(value, targets); };
   for (ir::Output& output : method.outputs) {
     if (ir::Value* value = output.value(); value != nullptr && is_target(value)) {
       output.data = clone(method, value);

@@ -4,6 +4,24 @@
 
 namespace et::passes {
 
+bool may_share_memory(const ir::Value* value, const std::vector<ir::Value*>& roots) {
+  const ir::Value* root = value->root();
+  if (std::find(roots.begin(), roots.end(), root) != roots.end()) {
+    return true;
+  }
+  bool found = false;
+  if (root->producer() != nullptr && !root->producer()->regions.empty()) {
+    root->producer()->for_each_input(
+        [&](const ir::Value* operand) { found = found || may_share_memory(operand, roots); });
+    for (const auto& region : root->producer()->regions) {
+      for (const ir::Output& output : region->outputs) {
+        found = found || (output.value() != nullptr && may_share_memory(output.value(), roots));
+      }
+    }
+  }
+  return found;
+}
+
 MemoryGroups::MemoryGroups(const ir::Graph& graph) : graph_(graph) {
   size_t position = 0;
   for (const auto& node : graph.nodes()) {

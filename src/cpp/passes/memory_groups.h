@@ -8,10 +8,15 @@
 
 #include <cstddef>
 #include <unordered_map>
+#include <vector>
 
 #include "ir/graph.h"
 
 namespace et::passes {
+
+/// True when `value` may lie in the memory of one of `roots`: it is an alias, or a result of control flow whose operands
+/// or branches' outputs may.
+bool may_share_memory(const ir::Value* value, const std::vector<ir::Value*>& roots);
 
 class MemoryGroups {
  public:

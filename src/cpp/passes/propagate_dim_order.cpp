@@ -69,14 +69,6 @@ ir::TensorType channels_last(ir::TensorType type) {
   return type;
 }
 
-ir::Argument order_of(const ir::TensorType& type) {
-  ir::Argument::List order;
-  for (const uint8_t dim : type.dim_order) {
-    order.push_back({int64_t{dim}});
-  }
-  return {std::move(order)};
-}
-
 class Regions {
  public:
   explicit Regions(ir::Graph& graph) : graph_(graph) {
@@ -248,7 +240,7 @@ class Regions {
           replace_in(user, value, enter->result(), wants_channels_last(user->op));
         }
       }
-      enter->set_args({{value}, {false}, order_of(type)});
+      enter->set_args({{value}, {false}, order_argument(type)});
       return;
     }
     const bool crosses = leaves(value);
@@ -266,13 +258,13 @@ class Regions {
         replace_in(user, converted, value, wants_channels_last(user->op));
       }
     }
-    leave->set_args({{value}, {false}, order_of(row_major)});
+    leave->set_args({{value}, {false}, order_argument(row_major)});
   }
 
   /// Operators that name the order of their result.
   static void set_order_argument(ir::Node& node, const ir::TensorType& type) {
     if (node.op == "dim_order_ops::_to_dim_order_copy") {
-      node.set_arg(node.args().size() - 1, order_of(type));
+      node.set_arg(node.args().size() - 1, order_argument(type));
     }
   }
 

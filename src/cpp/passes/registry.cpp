@@ -10,6 +10,7 @@
 #include "passes/fuse_linear.h"
 #include "passes/insert_write_backs.h"
 #include "passes/lift_scalars.h"
+#include "passes/lower_loops.h"
 #include "passes/pass_manager.h"
 #include "passes/propagate_dim_order.h"
 #include "passes/remove_views.h"

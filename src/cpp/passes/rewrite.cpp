@@ -68,11 +68,12 @@ bool is_external(const ir::Value* value) {
   return value->producer() == nullptr || is_one_of(value->producer()->op, {"constant", "buffer"});
 }
 
-void replace_results(ir::Node& node, std::initializer_list<ir::Value*> replacements) {
-  size_t i = 0;
-  for (ir::Value* replacement : replacements) {
-    node.graph()->replace_all_uses(node.result(i++), replacement);
+ir::Argument order_argument(const ir::TensorType& type) {
+  ir::Argument::List order;
+  for (const uint8_t dim : type.dim_order) {
+    order.push_back({int64_t{dim}});
   }
+  return {std::move(order)};
 }
 
 ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir::Argument> args) {

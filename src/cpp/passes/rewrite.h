@@ -36,8 +36,9 @@ bool is_only_use(const ir::Value* value, const ir::Node* user);
 /// The value exists before the method runs, or outside: an input, a constant, a buffer.
 bool is_external(const ir::Value* value);
 
-/// Makes `replacement` stand for result `i` of `node`'s results, for all i. Does not erase the node.
-void replace_results(ir::Node& node, std::initializer_list<ir::Value*> replacements);
+/// The dim order of a type as an argument of dim_order_ops.
+ir::Argument order_argument(const ir::TensorType& type);
+
 /// A node before `node` with its source, tag and handles, for a rewrite of `node` into something else.
 ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir::Argument> args);
 /// Replaces the node's results by those of `created`, which take their names over, merges the handles, erases the node.

@@ -1,6 +1,7 @@
 // Random graphs: text round-trips, verification, and edits that keep the use lists right. Random bytes: the parser returns.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
 
 #include "ir/parser.h"
@@ -141,7 +142,8 @@ TEST(RandomGraphs, EditsKeepUseListsRight) {
 TEST(RandomBytes, TheParserReturns) {
   std::string text = to_text(*RandomProgram(7).make());
   std::mt19937 random(1);
-  for (int i = 0; i < 3000; ++i) {
+  const char* more = std::getenv("ET_FUZZ_ITERATIONS");
+  for (int i = 0, count = more == nullptr ? 1000 : std::atoi(more); i < count; ++i) {
     std::string mutated = text;
     for (unsigned k = random() % 4 + 1; k > 0 && !mutated.empty(); --k) {
       const size_t at = random() % mutated.size();
@@ -155,7 +157,10 @@ TEST(RandomBytes, TheParserReturns) {
     auto program = parse(mutated, &error);
     if (program.ok()) {
       ParseError second;
-      EXPECT_TRUE(parse(to_text(**program), &second).ok()) << second.to_string() << "\n" << to_text(**program);
+      const std::string printed = to_text(**program);
+      auto again = parse(printed, &second);
+      ASSERT_TRUE(again.ok()) << second.to_string() << "\n" << mutated << "\n" << printed;
+      ASSERT_EQ(to_text(**again), printed) << mutated;
       (void)problems(**program);
     } else {
       EXPECT_GT(error.line, 0u);

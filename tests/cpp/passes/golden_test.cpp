@@ -7,6 +7,7 @@
 //   method @m(…) { … }          or:  unchanged          or:  error OperatorMissing: part of a message
 //
 // Options are those of PassOptions: compatible, no-channels-last, unplanned-inputs, unplanned-outputs; no-evaluator;
+// custom-op (mylib::some is known);
 // and more pass ids, which run first (to bring a graph to the stage). Every pass must have a file named after it with at
 // least one block that says `unchanged`. ET_UPDATE_GOLDENS=1 rewrites the outcomes; read the diff.
 #include <gtest/gtest.h>
@@ -134,6 +135,7 @@ std::string outcome(const Block& block) {
     else if (option == "unplanned-inputs") context.options.plan_inputs = false;
     else if (option == "unplanned-outputs") context.options.plan_outputs = false;
     else if (option == "no-evaluator") context.evaluator = nullptr;
+    else if (option == "custom-op") context.custom_ops["mylib::some"] = "mylib::some.out";
     else ids.push_back(option);
   }
   PassManager prepare;
