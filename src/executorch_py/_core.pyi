@@ -56,10 +56,16 @@ class CompiledProgram:
     @property
     def nbytes(self) -> int: ...
 
+    @property
+    def pass_timings(self) -> list[Any]: ...
+
     def save(self, path: str) -> None:
         """Streams the file to a temporary name and renames it"""
 
     def save_external(self, path: str) -> None: ...
+
+    @property
+    def text(self) -> str: ...
 
     def to_bytes(self) -> bytes: ...
 
@@ -249,6 +255,12 @@ class Value:
 def backend_names() -> list[str]:
     """Names of all registered backends, sorted"""
 
+def compile(program: ProgramBuilder, options: dict[Any, Any] = {}) -> CompiledProgram:
+    """Compiles an Edge program; the options are those of driver/compile.h by name"""
+
+def compiler_backends() -> list[str]:
+    """Ids of the backends of this build whose preprocess is C++"""
+
 def error_codes() -> list[Any]:
     """[(name, value, python_class, meaning)] of every error code"""
 
@@ -260,6 +272,9 @@ def flush_log() -> None:
 
 def is_backend_available(name: str) -> bool:
     """False for a backend that is not registered or whose device is not there"""
+
+def list_passes() -> list[Any]:
+    """[(id, summary)] of every pass"""
 
 def load_plugin(path: str) -> str:
     """Loads a plug-in (runtime/plugin.h); gives its name"""
@@ -275,6 +290,9 @@ def parse_program(text: str) -> ProgramBuilder:
 
 def register_backend(name: str, implementation: Any) -> None:
     """Registers an object with init and execute as a backend, or replaces one written in Python"""
+
+def run_passes(program: ProgramBuilder, ids: collections.abc.Sequence[str], compatible: bool = False) -> None:
+    """Runs passes by their ids on a program, in place"""
 
 def set_exception_factory(factory: Any) -> None:
     """factory(code, message, diagnostics) makes the exceptions that this module raises; None: RuntimeError"""
