@@ -42,6 +42,22 @@ void save_file(const emit::File& file, const std::string& path) {
   check(error);
 }
 
+const emit::File& external(const driver::Compiled& compiled, const std::string& name) {
+  const auto found = compiled.file.externals.find(name);
+  if (found == compiled.file.externals.end()) {
+    throw py::key_error("there is no external file '" + name + "'");
+  }
+  return found->second;
+}
+
+py::dict external_files(const driver::Compiled& compiled) {
+  py::dict out;
+  for (const auto& [name, file] : compiled.file.externals) {
+    out[py::str(name)] = file.nbytes;
+  }
+  return out;
+}
+
 py::list memory_report(const driver::Compiled& finished) {
   py::list out;
   for (const planning::MethodReport& report : finished.memory) {
@@ -86,14 +102,18 @@ py::dict handles(const driver::Compiled& finished) {
 void init_compiled_program(py::module_& module) {
   py::class_<driver::Compiled>(module, "CompiledProgram", "A compiled program; write it with save() or to_bytes().")
       .def_property_readonly("nbytes", [](const driver::Compiled& self) { return self.file.program.nbytes; })
-      .def_property_readonly("external_nbytes", [](const driver::Compiled& self) { return self.file.external.nbytes; },
-                             "Bytes of the .ptd; 0 = no constant is external")
+      .def_property_readonly("external_files", &external_files, "{name of a .ptd, without extension: its bytes}")
       .def("to_bytes", [](const driver::Compiled& self) { return to_bytes(self.file.program); })
-      .def("external_to_bytes", [](const driver::Compiled& self) { return to_bytes(self.file.external); })
+      .def("external_to_bytes",
+           [](const driver::Compiled& self, const std::string& name) { return to_bytes(external(self, name)); },
+           py::arg("name"))
       .def("save", [](const driver::Compiled& self, const std::string& path) { save_file(self.file.program, path); },
            py::arg("path"), "Streams the file to a temporary name and renames it")
-      .def("save_external", [](const driver::Compiled& self, const std::string& path) { save_file(self.file.external, path); },
-           py::arg("path"))
+      .def("save_external",
+           [](const driver::Compiled& self, const std::string& name, const std::string& path) {
+             save_file(external(self, name), path);
+           },
+           py::arg("name"), py::arg("path"))
       .def_property_readonly("memory", &memory_report, "One dict a method: planned, live and naive bytes, arena sizes")
       .def_property_readonly("text", &text, "The IR after the last step; large constants without their data")
       .def_property_readonly("pass_timings", &pass_timings, "[(id, ns, ns of the verifier, methods changed)]")

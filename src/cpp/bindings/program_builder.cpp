@@ -162,9 +162,12 @@ class MethodBuilder {
   ir::Value* input(const std::string& name, py::handle type) { return builder_.add_input(name, to_type(type)); }
 
   ir::Value* constant(const std::string& symbol, const py::tuple& type, uintptr_t data, py::object owner,
-                      const std::string& external_key) {
+                      const std::string& external_file) {
     ir::Constant constant = to_constant(type, data, std::move(owner));
-    constant.external_key = external_key;
+    if (!external_file.empty()) {
+      constant.external_key = symbol;
+      constant.external_file = external_file;
+    }
     return builder_.add_constant(symbol, std::move(constant));
   }
 
@@ -270,7 +273,7 @@ void init_program_builder(py::module_& module) {
   py::class_<MethodBuilder>(module, "MethodBuilder", "Writes one method of a program.")
       .def("input", &MethodBuilder::input, py::arg("name"), py::arg("type"), py::return_value_policy::reference)
       .def("constant", &MethodBuilder::constant, py::arg("symbol"), py::arg("type"), py::arg("data"), py::arg("owner"),
-           py::arg("external_key") = "", py::return_value_policy::reference)
+           py::arg("external_file") = "", py::return_value_policy::reference)
       .def("buffer", &MethodBuilder::buffer, py::arg("symbol"), py::arg("type"), py::arg("data"), py::arg("owner"),
            py::arg("is_shared") = false, py::return_value_policy::reference)
       .def("node", &MethodBuilder::node, py::arg("op"), py::arg("args"), py::arg("results"), py::arg("source"),

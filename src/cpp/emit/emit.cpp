@@ -47,9 +47,10 @@ class FileEmitter {
       return diagnostics_.front().code;
     }
     ET_RETURN_IF_ERROR(finish_program());
-    if (!tables_.externals.empty()) {
-      ET_RETURN_IF_ERROR(lay_out_flat_tensor(tables_.externals, options_.segment_alignment, emitted_.external));
-      emitted_.external.keep_alive.push_back(owner_);
+    for (const auto& [name, constants] : tables_.externals) {
+      File& file = emitted_.externals[name];
+      ET_RETURN_IF_ERROR(lay_out_flat_tensor(constants, options_.segment_alignment, file));
+      file.keep_alive.push_back(owner_);
     }
     return Error::Ok;
   }

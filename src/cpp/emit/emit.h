@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,7 +42,7 @@ struct MethodHandles {
 
 struct Emitted {
   File program;                        ///< `.pte`
-  File external;                       ///< `.ptd`; nbytes is 0 when no constant is external
+  std::map<std::string, File> externals;  ///< `.ptd` files by name (Constant::external_file); none when all is inside
   std::vector<MethodHandles> handles;  ///< in order of method names
 };
 

@@ -9,6 +9,7 @@
 
 #include "emit/data_pool.h"
 #include "emit/emit.h"
+#include "emit/flat_tensor.h"
 #include "flatbuffers/flatbuffers.h"
 #include "schema/program_generated.h"
 
@@ -31,7 +32,7 @@ struct FileTables {
   ContentIndex inline_index;
   std::vector<flatbuffers::Offset<schema::BackendDelegateInlineData>> inline_payloads;  ///< of delegates, in the tables
   uint32_t first_payload = 1;  ///< number in the file of the first segment of `payloads`: they follow those two
-  std::map<std::string, const ir::Constant*> externals;  ///< what goes to the `.ptd`, by key
+  std::map<std::string, ExternalConstants> externals;  ///< what goes to each `.ptd`, by the name of the file
 };
 
 }  // namespace et::emit

@@ -7,7 +7,7 @@
 
 namespace et::emit {
 
-Error lay_out_flat_tensor(const std::map<std::string, const ir::Constant*>& constants, uint64_t alignment, File& file) {
+Error lay_out_flat_tensor(const ExternalConstants& constants, uint64_t alignment, File& file) {
   namespace ft = schema::flat_tensor;
   flatbuffers::FlatBufferBuilder builder;
   SegmentPool segments(alignment);

@@ -12,8 +12,11 @@
 
 namespace et::emit {
 
-/// Lays out `constants` (by key), each in a segment of its own. The bytes are borrowed.
+/// Constants of one file, by key.
+using ExternalConstants = std::map<std::string, const ir::Constant*>;
+
+/// Lays out `constants`, each in a segment of its own. The bytes are borrowed.
 /// Errors: OutOfResources, the tables take 2 GiB or more.
-Error lay_out_flat_tensor(const std::map<std::string, const ir::Constant*>& constants, uint64_t alignment, File& file);
+Error lay_out_flat_tensor(const ExternalConstants& constants, uint64_t alignment, File& file);
 
 }  // namespace et::emit

@@ -132,7 +132,7 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
   uint32_t data_index = 0;
   Offset<schema::ExtraTensorInfo> extra = 0;
   const auto external = [&](const ir::Constant& constant) {
-    tables_.externals.emplace(constant.external_key, &constant);
+    tables_.externals[constant.external_file].emplace(constant.external_key, &constant);
     return schema::CreateExtraTensorInfoDirect(builder_, 0, constant.external_key.c_str(),
                                                schema::TensorDataLocation_EXTERNAL);
   };

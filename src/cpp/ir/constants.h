@@ -20,6 +20,8 @@ struct Constant {
   std::shared_ptr<const void> keep_alive;  ///< owner of `data`
   /// Not empty: the bytes go to a .ptd under this fully qualified name instead of the program's segment.
   std::string external_key;
+  /// Name of that .ptd, without its extension; empty = the default one. Only with an external_key.
+  std::string external_file;
   /// True when the constant's dtype and layout make its bytes equal to torch's; set false by passes that made it.
   bool from_module = true;
 };

@@ -704,6 +704,8 @@ class Parser {
     }
     if (scan_.try_token("external") && !(scan_.expect("(", "after external") &&
                                          scan_.expect_string("the key", &constant->external_key) &&
+                                         (!scan_.try_token(",") ||
+                                          scan_.expect_string("the file", &constant->external_file)) &&
                                          scan_.expect(")", "after the key"))) {
       return false;
     }

@@ -417,7 +417,8 @@ class Printer {
 
   void print_attributes(const Constant& constant) {
     if (!constant.external_key.empty()) {
-      out_ += " external(" + quote(constant.external_key) + ')';
+      out_ += " external(" + quote(constant.external_key) +
+              (constant.external_file.empty() ? ")" : ", " + quote(constant.external_file) + ')');
     }
     if (!constant.from_module) {
       out_ += " derived";

@@ -60,14 +60,14 @@ class Imported:
 def import_programs(
     programs: Mapping[str, ExportedProgram],
     constant_methods: Mapping[str, Any] | None = None,
-    external_key: Callable[[str, torch.Tensor], str] | None = None,
+    external_file: Callable[[str, torch.Tensor], str] | None = None,
 ) -> Imported:
     """Writes Edge programs into one IR program.
 
     Args:
         programs: Method name -> Edge program.
         constant_methods: Method name -> what it returns (a number, bool, string, tensor, or list of these).
-        external_key: Asked for each constant (symbol, tensor): a key moves it to a ``.ptd`` file, "" keeps it.
+        external_file: Asked for each constant (symbol, tensor): a name moves it to the ``.ptd`` file of that name, "" keeps it.
 
     Raises:
         NotSupportedError: A construct has no form in the IR; names the node and its source line.
@@ -77,7 +77,7 @@ def import_programs(
     imported.versions.extend(state.versions())
     delegates: dict[str, bytes] = {}
     for name in sorted(programs):
-        MethodImporter(name, programs[name], imported, state, external_key, delegates).run()
+        MethodImporter(name, programs[name], imported, state, external_file, delegates).run()
     for key in sorted(delegates):
         imported.program.named_data(key, delegates[key])
     for name, value in sorted((constant_methods or {}).items()):
@@ -117,7 +117,7 @@ class MethodImporter:
         program: ExportedProgram,
         imported: Imported,
         state: ProgramState,
-        external_key: Callable[[str, torch.Tensor], str] | None,
+        external_file: Callable[[str, torch.Tensor], str] | None,
         named_data: dict[str, bytes],
     ) -> None:
         self.name = name
@@ -126,7 +126,7 @@ class MethodImporter:
         self.symbols = SymbolTable(program.range_constraints)
         self._imported = imported
         self._state = state
-        self._external_key = external_key
+        self._external_file = external_file
         self._named_data = named_data
         self._value: dict[fx.Node, Any] = {}
         self._pending: dict[fx.Node, Callable[[], Any]] = {}  # constants and buffers, until somebody reads them
@@ -199,7 +199,7 @@ class MethodImporter:
             data = tensor.data_ptr() if tensor.numel() else 0
             if state.is_mutable:
                 return self.builder.buffer(state.symbol, kind, data, tensor, len(state.methods) > 1)
-            key = self._external_key(state.symbol, tensor) if self._external_key is not None else ""
+            key = self._external_file(state.symbol, tensor) if self._external_file is not None else ""
             return self.builder.constant(state.symbol, kind, data, tensor, key)
 
         return read

@@ -19,6 +19,10 @@ from .config import ExecutorchBackendConfig
 from .delegation import Delegated
 
 
+#: Where external constants go when nobody names a file; the published name.
+_DEFAULT_EXTERNAL_FILE = "_default_external_constant"
+
+
 @dataclass
 class ETRecord:
     """What developer tools need beside the file: the programs it came from, and what each instruction stands for.
@@ -125,17 +129,19 @@ class ExecutorchProgramManager:
         """Writes the ``.pte`` bytes to a file that is open for writing bytes."""
         open_file.write(self.buffer)
 
-    def write_tensor_data_to_file(self, outdir: str | os.PathLike[str], name: str = "weights") -> None:
-        """Writes the external constants to ``<name>.ptd`` in a folder.
+    def write_tensor_data_to_file(self, outdir: str | os.PathLike[str]) -> None:
+        """Writes each ``.ptd`` file of external constants into a folder.
 
         Raises:
             InvalidStateError: No constant is external; set ``ExecutorchBackendConfig(external_constants=True)``.
         """
-        if not self._compiled.external_nbytes:
+        names = sorted(self._compiled.external_files)
+        if not names:
             raise InvalidStateError(
                 "the program has no external constants; lower it with ExecutorchBackendConfig(external_constants=True)"
             )
-        self._current().save_external(os.fspath(Path(outdir) / f"{name}.ptd"))
+        for name in names:
+            self._current().save_external(name, os.fspath(Path(outdir) / f"{name}.ptd"))
 
     def get_etrecord(self) -> ETRecord:
         """What developer tools need beside the file."""
@@ -160,13 +166,13 @@ def compile_methods(
 
 
 def _external_rule(config: ExecutorchBackendConfig) -> Any:
-    """Symbol and tensor -> key in the ``.ptd`` file; "" keeps the constant in the program."""
+    """Symbol and tensor -> name of the ``.ptd`` file; "" keeps the constant in the program."""
     rule = config.external_constants
     if rule is False:
         return None
     if rule is True:
-        return lambda symbol, tensor: symbol
-    return lambda symbol, tensor: symbol if rule(symbol, tensor) else ""
+        return lambda symbol, tensor: _DEFAULT_EXTERNAL_FILE
+    return rule
 
 
 def _options(methods: Mapping[str, Delegated], config: ExecutorchBackendConfig) -> dict[str, Any]:

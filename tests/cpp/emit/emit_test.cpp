@@ -276,6 +276,7 @@ method @forward(%x: f32[2]) stage(lowered) {
   return %y
 })");
   program->constants.at("w").external_key = "layer.weight";
+  program->constants.at("w").external_file = "weights";
   Emitted emitted;
   ir::Diagnostics diagnostics;
   ASSERT_EQ(emit(program, without_debug(), emitted, diagnostics), Error::Ok);
@@ -283,7 +284,7 @@ method @forward(%x: f32[2]) stage(lowered) {
   const schema::Tensor* weight = schema::GetProgram(bytes.data())->execution_plan()->Get(0)->values()->Get(1)->val_as_Tensor();
   EXPECT_EQ(weight->extra_tensor_info()->location(), schema::TensorDataLocation_EXTERNAL);
   EXPECT_EQ(weight->extra_tensor_info()->fully_qualified_name()->str(), "layer.weight");
-  const std::vector<uint8_t> external = bytes_of(emitted.external);
+  const std::vector<uint8_t> external = bytes_of(emitted.externals.at("weights"));
   const auto layout = schema::parse_flat_tensor_header(Span<const uint8_t>(external.data(), schema::kHeaderPrefixSize),
                                                        external.size());
   ASSERT_TRUE(layout.ok());

@@ -29,7 +29,6 @@ inline std::shared_ptr<ir::Program> planned(const std::string& text) {
 
 struct EmittedFile {
   std::vector<uint8_t> bytes;
-  std::vector<uint8_t> external;
   Error error = Error::Ok;
   ir::Diagnostics diagnostics;
 
@@ -49,7 +48,6 @@ inline EmittedFile emit_text(const std::string& text, const EmitOptions& options
   out.error = emit(planned(text), options, emitted, out.diagnostics);
   if (out.error == Error::Ok) {
     out.bytes = bytes_of(emitted.program);
-    out.external = bytes_of(emitted.external);
     flatbuffers::Verifier verifier(out.bytes.data(), out.bytes.size());
     EXPECT_TRUE(schema::VerifyProgramBuffer(verifier));
   }

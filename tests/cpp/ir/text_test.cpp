@@ -60,7 +60,7 @@ constant @i8 : i8[2] = [-128, 127]
 constant @scalar : f32[] = [1.5]
 constant @splat : f32[1000] derived = splat(2.0)
 constant @u64 : u64[1] = [18446744073709551615]
-constant @"with blank" : u8[2] external("key of \"it\"")
+constant @"with blank" : u8[2] external("key of \"it\"", "weights")
 buffer @state : f32[2] name("cache.k") shared = splat(0.0)
 )");
 }
