@@ -12,17 +12,17 @@ import statistics
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import models
 import torch
 from tqdm import tqdm
 
 import executorch_py as et
+
+import models
 
 
 @dataclass
@@ -92,7 +92,7 @@ def run(name: str, model: torch.nn.Module, calls: Sequence[tuple[torch.Tensor, .
             max_error=max(float(e.max()) for e in errors),
             mean_error=statistics.mean(float(e.mean()) for e in errors),
             file_nbytes=path.stat().st_size,
-            planned_nbytes=method.metadata.planned_nbytes,
+            planned_nbytes=sum(method.metadata.planned_buffer_sizes()),
             lowering=lowering, load=load, first=first,
             latency=median_ms(lambda: method.execute(calls[0])),
             eager=median_ms(lambda: model(*calls[0])),
@@ -114,7 +114,6 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=0, help="threads of the runtime and of eager (0 = all cores)")
     parser.add_argument("--output", type=Path, help="folder for the .pte files (default: a temporary one)")
     options = parser.parse_args()
-    warnings.filterwarnings("ignore", category=FutureWarning)
     if options.threads:
         et.set_num_threads(options.threads)
         torch.set_num_threads(options.threads)

@@ -7,6 +7,7 @@ norms are settled on the photograph, which gives activations of the size that tr
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -24,6 +25,10 @@ SENTENCES = (
     "How do I install a package from source?",
 )
 QUERY = "Dogs are enjoying cold weather."
+
+# transformers imports torchao, which warns of its own compiled kernels for other processors and of torch's newer calls.
+for _logger in ("torchao", "torch.utils._pytree"):
+    logging.getLogger(_logger).setLevel(logging.ERROR)
 
 # torchvision's compiled operators do not load beside the CPU wheel of torch 2.13. Its models are pure Python and need only
 # the names to exist; transformers imports torchvision when it is there, so this stands before both.
