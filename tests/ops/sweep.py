@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map_only
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from kernel_runner import DTYPE_CODES, Unbound, is_dense, run_kernel  # noqa: E402
+from kernel_runner import DTYPE_CODES, KernelError, Unbound, is_dense, run_kernel  # noqa: E402
 from ops_yaml import Op, read_table  # noqa: E402
 
 OPS = {op.schema.name: op for op in read_table(Path(__file__).resolve().parents[2] / "src/cpp/ops/ops.yaml")}
@@ -126,15 +126,28 @@ def outputs_of(result: Any) -> list[torch.Tensor]:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
+NOT_SUPPORTED = 0x10  # et::Error
+
+
 def run(call: Call) -> list[torch.Tensor]:
-    """Runs the kernel on the call's arguments; returns its outputs."""
+    """Runs the kernel on the call's arguments, in eager's dim orders unless it refuses those; returns its outputs."""
+    try:
+        return _run(call, _dense_strides)
+    except KernelError as error:
+        if error.code != NOT_SUPPORTED or "row-major" not in str(error):
+            raise
+    args, kwargs = tree_map_only(torch.Tensor, lambda t: t.contiguous(), (call.args, call.kwargs))
+    return _run(Call(call.op, args, kwargs, call.result), lambda t: torch.empty(t.shape).stride())
+
+
+def _run(call: Call, strides_of: Callable[[torch.Tensor], tuple[int, ...]]) -> list[torch.Tensor]:
     expected = outputs_of(call.result)
     outs: list[Any] = []
     arguments, letters = [], ""
     index = 0
     for name, letter, is_out, value in bind(call):
         if is_out and letter == "v":
-            value = [torch.empty_strided(t.shape, _dense_strides(t), dtype=t.dtype) for t in expected]
+            value = [torch.empty_strided(t.shape, strides_of(t), dtype=t.dtype) for t in expected]
             outs += value
         elif is_out:
             like = expected[index]
@@ -142,7 +155,7 @@ def run(call: Call) -> list[torch.Tensor]:
             if "data_dependent" in call.op.tags:
                 value = Unbound(like.dtype, like.dim())
             else:
-                value = torch.empty_strided(like.shape, _dense_strides(like), dtype=like.dtype)
+                value = torch.empty_strided(like.shape, strides_of(like), dtype=like.dtype)
                 _poison(value)
             outs.append(value)
         elif letter == "T" and isinstance(value, (int, float)):

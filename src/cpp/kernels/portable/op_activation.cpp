@@ -3,6 +3,8 @@
 
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/elementwise.h"
+#include "kernels/portable/loop_nest.h"
+#include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -138,6 +140,39 @@ Error logit_out(KernelContext& context, const Tensor& self, std::optional<double
       x = clamp_to(x, low, C(1) - low);
     }
     return static_cast<C>(std::log(x / (C(1) - x)));
+  });
+}
+
+Error glu_out(KernelContext& context, const Tensor& self, int64_t dim, Tensor& out) {
+  constexpr const char* kOp = "aten::glu";
+  ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 1, kMaxRank));
+  ET_RETURN_IF_ERROR(normalize_dim(kOp, dim, self.dim(), &dim));
+  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
+  const ScalarType dtype = self.scalar_type();
+  ET_CHECK_OR_RETURN(is_floating(dtype), InvalidType, "%s: self is %s, must be floating", kOp, to_string(dtype));
+  ET_CHECK_OR_RETURN(self.size(dim) % 2 == 0, InvalidArgument, "%s: size %" PRId64 " of dim %" PRId64 " is odd", kOp,
+                     self.size(dim), dim);
+  const int64_t half = self.size(dim) / 2;
+  Sizes sizes(self.sizes());
+  sizes[dim] = half;
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  const Window values = slice_of(self, dim, 0, half);
+  const Window gates = slice_of(self, dim, half, half);
+  LoopNest nest(sizes);
+  nest.add(out.const_data_ptr(), out.strides(), out.element_size());
+  nest.add(values.data, values.strides, self.element_size());
+  nest.add(gates.data, gates.strides, self.element_size());
+  nest.simplify();
+  return dispatch_float(dtype, [&](auto zero) {
+    using C = decltype(zero);
+    nest.for_each_run([&](char* const* pointers, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        const C value = load_one<C>(dtype, pointers[1] + i * nest.run_stride(1));
+        const C gate = load_one<C>(dtype, pointers[2] + i * nest.run_stride(2));
+        store_one(dtype, value * sigmoid_of(gate), pointers[0] + i * nest.run_stride(0));
+      }
+    });
+    return Error::Ok;
   });
 }
 

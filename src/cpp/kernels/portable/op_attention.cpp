@@ -1,159 +1,196 @@
-// softmax(query · keyᵀ · scale + mask) · value, one row of scores at a time.
 #include "kernels/portable/op_attention.h"
 
 #include <cmath>
-#include <limits>
 
+#include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
-#include "kernels/portable/dispatch.h"
 #include "kernels/portable/strided_copy.h"
+
+// Scaled dot product attention: out = softmax(query keyᵀ scale + mask) value, row by row.
+// Source: A. Vaswani et al., "Attention is all you need", 2017; the semantics of torch's scaled_dot_product_attention.
 
 namespace et::kernels::portable {
 namespace {
 
 constexpr const char* kOp = "aten::scaled_dot_product_attention";
 
-// A tensor as [batch, heads, rows, columns]; leading dimensions it does not have count as 1. Batches of any rank are
-// one number, split along the tensor's own dimensions.
-class Heads {
- public:
-  explicit Heads(const Tensor& tensor) : window_(window_of(tensor)), rank_(tensor.dim()) {}
+// A [batch…, heads…, rows, columns] operand whose leading dimensions broadcast to those of the output.
+struct Operand {
+  const char* data;
+  ScalarType dtype;
+  Sizes lead;  // strides of the leading dimensions of the output, 0 where this operand broadcasts
+  int64_t row_stride;
+  int64_t column_stride;
 
-  int64_t size(int64_t from_end) const { return from_end < rank_ ? window_.sizes[rank_ - 1 - from_end] : 1; }
-  /// Product of the dimensions in front of the last three.
-  int64_t batches() const {
-    int64_t count = 1;
-    for (int64_t d = 0; d + 3 < rank_; ++d) {
-      count *= window_.sizes[d];
-    }
-    return count;
-  }
-  /// Address of an element, broadcasting dimensions of size 1. `sizes`: the batch dimensions that `batch` counts through.
-  const char* at(int64_t batch, const Heads& like, int64_t head, int64_t row, int64_t column) const {
-    int64_t offset = step(2, head) + step(1, row) + step(0, column);
-    for (int64_t i = 3; i < like.rank_; ++i) {
-      offset += step(i, batch % like.size(i));
-      batch /= like.size(i);
-    }
-    return window_.data + offset * static_cast<int64_t>(window_.element_size());
-  }
-  char* at(int64_t batch, int64_t head, int64_t row, int64_t column) const {
-    return const_cast<char*>(at(batch, *this, head, row, column));
-  }
-  ScalarType dtype() const { return window_.dtype; }
-  int64_t rank() const { return rank_; }
-
- private:
-  int64_t step(int64_t from_end, int64_t index) const {
-    return from_end < rank_ && size(from_end) != 1 ? index * window_.strides[rank_ - 1 - from_end] : 0;
-  }
-
-  Window window_;
-  int64_t rank_;
+  const char* at(int64_t offset) const { return data + offset * static_cast<int64_t>(element_size(dtype)); }
 };
 
-bool broadcasts_to(const Heads& mask, const Heads& query, int64_t keys) {
-  if (mask.rank() > (query.rank() < 2 ? 2 : query.rank())) {
-    return false;
+// `group`: how many heads of the output share one of this operand (grouped queries); applies to the last leading dim.
+Error operand_of(const Tensor& tensor, IntArrayRef lead_sizes, int64_t group, Operand* out) {
+  const int64_t lead = tensor.dim() - 2;
+  const int64_t rank = static_cast<int64_t>(lead_sizes.size());
+  ET_CHECK_OR_RETURN(lead >= 0 && lead <= rank, InvalidArgument, "%s: an operand has shape %s", kOp,
+                     ShapeText(tensor.sizes()).text);
+  out->data = static_cast<const char*>(tensor.const_data_ptr());
+  out->dtype = tensor.scalar_type();
+  out->lead.resize(lead_sizes.size(), 0);
+  for (int64_t d = 0; d < lead; ++d) {
+    const int64_t target = rank - lead + d;
+    const int64_t size = tensor.size(d);
+    const int64_t wanted = lead_sizes[static_cast<size_t>(target)] / (target == rank - 1 ? group : 1);
+    ET_CHECK_OR_RETURN(size == wanted || size == 1, InvalidArgument, "%s: shape %s does not go with the batch %s", kOp,
+                       ShapeText(tensor.sizes()).text, ShapeText(lead_sizes).text);
+    out->lead[target] = size == 1 ? 0 : tensor.stride(d);
   }
-  for (int64_t i = 0; i < mask.rank(); ++i) {
-    const int64_t want = i == 0 ? keys : query.size(i);
-    if (mask.size(i) != 1 && mask.size(i) != want) {
-      return false;
-    }
-  }
-  return true;
+  const bool row_broadcasts = tensor.size(-2) == 1;
+  out->row_stride = row_broadcasts ? 0 : tensor.stride(-2);
+  out->column_stride = tensor.size(-1) == 1 ? 0 : tensor.stride(-1);
+  return Error::Ok;
 }
 
-struct Attention {
-  Heads query, key, value, out;
-  std::optional<Heads> mask;
-  bool causal;
+struct Shape {
+  int64_t queries;
+  int64_t keys;
+  int64_t width;
+  int64_t value_width;
   double scale;
+  bool is_causal;
 };
 
-// One row of the output. scores: [keys] scratch.
 template <typename C>
-void attend_row(const Attention& a, int64_t batch, int64_t head, int64_t row, C* scores) {
-  const int64_t keys = a.key.size(1);
-  const int64_t depth = a.query.size(0);
-  const int64_t key_head = a.key.size(2) == 0 ? 0 : head / (a.query.size(2) / a.key.size(2));
-  const C lowest = -std::numeric_limits<C>::infinity();
-  C largest = lowest;
-  for (int64_t j = 0; j < keys; ++j) {
+void attend_row(const Shape& s, const C* query, const Operand& key, int64_t key_offset, const Operand& value,
+                int64_t value_offset, C* scores, C* row, C* out) {
+  C largest = -INFINITY;
+  for (int64_t k = 0; k < s.keys; ++k) {
+    if (scores[k] == -INFINITY) {  // masked
+      continue;
+    }
+    load(key.dtype, key.at(key_offset + k * key.row_stride), key.column_stride, s.width, row);
     C sum = 0;
-    for (int64_t e = 0; e < depth; ++e) {
-      sum += load_one<C>(a.query.dtype(), a.query.at(batch, a.query, head, row, e)) *
-             load_one<C>(a.key.dtype(), a.key.at(batch, a.query, key_head, j, e));
+    for (int64_t i = 0; i < s.width; ++i) {
+      sum += query[i] * row[i];
     }
-    sum *= static_cast<C>(a.scale);
-    if (a.mask.has_value()) {
-      const char* const address = a.mask->at(batch, a.query, head, row, j);
-      if (a.mask->dtype() == ScalarType::Bool) {
-        sum = *reinterpret_cast<const bool*>(address) ? sum : lowest;
-      } else {
-        sum += load_one<C>(a.mask->dtype(), address);
-      }
-    }
-    scores[j] = a.causal && j > row ? lowest : sum;
-    largest = scores[j] > largest || scores[j] != scores[j] ? scores[j] : largest;
+    scores[k] += sum * static_cast<C>(s.scale);
+    largest = maximum(largest, scores[k]);
   }
   C total = 0;
-  for (int64_t j = 0; j < keys; ++j) {
-    scores[j] = largest == lowest ? C(0) : std::exp(scores[j] - largest);
-    total += scores[j];
+  for (int64_t i = 0; i < s.value_width; ++i) {
+    out[i] = 0;
   }
-  for (int64_t c = 0; c < a.value.size(0); ++c) {
-    C sum = 0;
-    for (int64_t j = 0; j < keys; ++j) {
-      sum += scores[j] * load_one<C>(a.value.dtype(), a.value.at(batch, a.query, key_head, j, c));
+  if (largest == -INFINITY) {  // nothing to attend to: zeros, as in torch
+    return;
+  }
+  for (int64_t k = 0; k < s.keys; ++k) {
+    const C weight = std::exp(scores[k] - largest);
+    total += weight;
+    if (weight == C(0)) {
+      continue;
     }
-    store_one(a.out.dtype(), total == 0 ? C(0) : sum / total, a.out.at(batch, head, row, c));
+    load(value.dtype, value.at(value_offset + k * value.row_stride), value.column_stride, s.value_width, row);
+    for (int64_t i = 0; i < s.value_width; ++i) {
+      out[i] += weight * row[i];
+    }
+  }
+  for (int64_t i = 0; i < s.value_width; ++i) {
+    out[i] /= total;
   }
 }
 
 }  // namespace
 
-Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& query, const Tensor& key, const Tensor& value,
-                                       const OptionalTensor& attn_mask, double dropout_p, bool is_causal,
-                                       std::optional<double> scale, bool enable_gqa, Tensor& out) {
-  ET_CHECK_OR_RETURN(dropout_p == 0.0, NotSupported, "%s: dropout is for training; export the model in eval mode", kOp);
-  ET_RETURN_IF_ERROR(check_rank(kOp, "query", query, 2, kMaxRank));
-  ET_RETURN_IF_ERROR(check_rank(kOp, "key", key, query.dim(), query.dim()));
-  ET_RETURN_IF_ERROR(check_rank(kOp, "value", value, query.dim(), query.dim()));
-  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "key", key, query));
-  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "value", value, query));
+Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& query, const Tensor& key,
+                                       const Tensor& value, const OptionalTensor& attn_mask, double dropout_p,
+                                       bool is_causal, std::optional<double> scale, bool enable_gqa, Tensor& out) {
+  for (const Tensor* tensor : {&query, &key, &value}) {
+    ET_RETURN_IF_ERROR(check_rank(kOp, "an operand", *tensor, 2, kMaxRank));
+    ET_RETURN_IF_ERROR(check_same_dtype(kOp, "an operand", *tensor, query));
+  }
+  ET_CHECK_OR_RETURN(is_floating(query.scalar_type()), InvalidType, "%s: query is %s, must be floating", kOp,
+                     to_string(query.scalar_type()));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, query));
-  Sizes sizes(query.sizes());
-  sizes[query.dim() - 1] = value.size(-1);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  Attention a{Heads(query), Heads(key), Heads(value), Heads(out), std::nullopt, is_causal, 0};
-  bool fits = a.key.size(0) == a.query.size(0) && a.value.size(1) == a.key.size(1) && a.value.size(2) == a.key.size(2) &&
-              (a.key.size(2) == a.query.size(2) || (enable_gqa && a.key.size(2) > 0 && a.query.size(2) % a.key.size(2) == 0));
-  for (int64_t i = 3; i < query.dim(); ++i) {
-    fits = fits && a.key.size(i) == a.query.size(i) && a.value.size(i) == a.query.size(i);
+  ET_CHECK_OR_RETURN(dropout_p == 0, NotSupported, "%s: dropout_p is %g; only inference (0) is supported", kOp, dropout_p);
+  ET_CHECK_OR_RETURN(!is_causal || !attn_mask.has_value(), InvalidArgument, "%s: both is_causal and attn_mask are given",
+                     kOp);
+  const Shape s{query.size(-2), key.size(-2), query.size(-1), value.size(-1),
+                scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1)))), is_causal};
+  ET_CHECK_OR_RETURN(key.size(-1) == s.width && value.size(-2) == s.keys, InvalidArgument,
+                     "%s: shapes %s, %s and %s do not go together", kOp, ShapeText(query.sizes()).text,
+                     ShapeText(key.sizes()).text, ShapeText(value.sizes()).text);
+  int64_t group = 1;
+  if (enable_gqa && query.dim() >= 3 && key.dim() >= 3) {
+    ET_CHECK_OR_RETURN(key.size(-3) > 0 && query.size(-3) % key.size(-3) == 0 && value.size(-3) == key.size(-3),
+                       InvalidArgument, "%s: %" PRId64 " query heads, %" PRId64 " key heads", kOp, query.size(-3),
+                       key.size(-3));
+    group = query.size(-3) / key.size(-3);
   }
-  ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: query %s, key %s and value %s do not fit together", kOp,
-                     ShapeText(query.sizes()).text, ShapeText(key.sizes()).text, ShapeText(value.sizes()).text);
+  Sizes lead(query.sizes());
+  lead.resize(lead.size() - 2);
+  if (group == 1) {
+    Sizes other(key.sizes());
+    other.resize(other.size() - 2);
+    ET_RETURN_IF_ERROR(broadcast_sizes(kOp, lead, other, &lead));
+  }
+  Operand q;
+  Operand k;
+  Operand v;
+  Operand m{};
+  ET_RETURN_IF_ERROR(operand_of(query, lead, 1, &q));
+  ET_RETURN_IF_ERROR(operand_of(key, lead, group, &k));
+  ET_RETURN_IF_ERROR(operand_of(value, lead, group, &v));
   if (attn_mask.has_value()) {
-    a.mask.emplace(*attn_mask);
-    ET_CHECK_OR_RETURN(broadcasts_to(*a.mask, a.query, a.key.size(1)), InvalidArgument,
-                       "%s: attn_mask %s does not broadcast to the scores of query %s and key %s", kOp,
-                       ShapeText(attn_mask->sizes()).text, ShapeText(query.sizes()).text, ShapeText(key.sizes()).text);
+    ET_RETURN_IF_ERROR(check_rank(kOp, "attn_mask", *attn_mask, 2, kMaxRank));
+    ET_CHECK_OR_RETURN((attn_mask->size(-1) == s.keys || attn_mask->size(-1) == 1) &&
+                           (attn_mask->size(-2) == s.queries || attn_mask->size(-2) == 1),
+                       InvalidArgument, "%s: mask %s for %" PRId64 " queries and %" PRId64 " keys", kOp,
+                       ShapeText(attn_mask->sizes()).text, s.queries, s.keys);
+    ET_RETURN_IF_ERROR(operand_of(*attn_mask, lead, 1, &m));
   }
-  a.scale = scale.has_value() ? *scale : 1.0 / std::sqrt(static_cast<double>(a.query.size(0)));
-  return dispatch<FloatTypes>(query.scalar_type(), kOp, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    auto scratch = context.allocate_temp(static_cast<size_t>(a.key.size(1)) * sizeof(C));
-    if (!scratch.ok()) {
-      return scratch.error();
-    }
-    for (int64_t batch = 0; batch < a.query.batches(); ++batch) {
-      for (int64_t head = 0; head < a.query.size(2); ++head) {
-        for (int64_t row = 0; row < a.query.size(1); ++row) {
-          attend_row(a, batch, head, row, static_cast<C*>(scratch.get()));
+  Sizes sizes = lead;
+  sizes.push_back(s.queries);
+  sizes.push_back(s.value_width);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  const int64_t batches = lead.numel();
+  const int64_t rank = static_cast<int64_t>(lead.size());
+  return dispatch_float(query.scalar_type(), [&](auto zero) {
+    using C = decltype(zero);
+    const int64_t widest = s.width > s.value_width ? s.width : s.value_width;
+    ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(s.keys + 2 * widest + s.value_width) * sizeof(C)));
+    C* scores = static_cast<C*>(memory);
+    C* query_row = scores + s.keys;
+    C* row = query_row + widest;
+    C* out_row = row + widest;
+    for (int64_t b = 0; b < batches; ++b) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
+      int64_t q_offset = 0;
+      int64_t k_offset = 0;
+      int64_t v_offset = 0;
+      int64_t m_offset = 0;
+      int64_t out_offset = 0;
+      int64_t rest = b;
+      for (int64_t d = rank - 1; d >= 0; --d) {
+        const int64_t at = rest % lead[d];
+        const int64_t shared = d == rank - 1 ? at / group : at;
+        rest /= lead[d];
+        q_offset += at * q.lead[d];
+        k_offset += shared * k.lead[d];
+        v_offset += shared * v.lead[d];
+        m_offset += attn_mask.has_value() ? at * m.lead[d] : 0;
+        out_offset += at * out.stride(d);
+      }
+      for (int64_t i = 0; i < s.queries; ++i) {
+        for (int64_t j = 0; j < s.keys; ++j) {
+          scores[j] = is_causal && j > i ? -INFINITY : C(0);
+          if (!attn_mask.has_value()) {
+            continue;
+          }
+          const char* mask = m.at(m_offset + i * m.row_stride + j * m.column_stride);
+          scores[j] = m.dtype == ScalarType::Bool ? (*mask != 0 ? C(0) : -INFINITY) : load_one<C>(m.dtype, mask);
         }
+        load(q.dtype, q.at(q_offset + i * q.row_stride), q.column_stride, s.width, query_row);
+        attend_row(s, query_row, k, k_offset, v, v_offset, scores, row, out_row);
+        char* target = static_cast<char*>(out.mutable_data_ptr()) +
+                       (out_offset + i * out.stride(-2)) * static_cast<int64_t>(out.element_size());
+        store(out.scalar_type(), out_row, s.value_width, target, out.stride(-1));
       }
     }
     return Error::Ok;

@@ -164,6 +164,7 @@ Error fft_r2c_out(KernelContext& context, const Tensor& self, IntArrayRef dim, i
   Sizes out_sizes = sizes;
   out_sizes[last] = kept;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, out_sizes));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
   ET_TRY(Complex * data, allocate(context, self.numel()));
   for (int64_t i = 0; i < self.numel(); ++i) {
     data[i] = {load_one<double>(self.scalar_type(), self.const_data_ptr(), i), 0};
@@ -193,6 +194,7 @@ Error fft_c2c_out(KernelContext& context, const Tensor& self, IntArrayRef dim, i
   ET_RETURN_IF_ERROR(check_arguments(op, self, dim, normalization, true));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
   ET_TRY(Complex * data, allocate(context, self.numel()));
   for (int64_t i = 0; i < self.numel(); ++i) {
     data[i] = load_complex(self, i);
@@ -225,6 +227,7 @@ Error fft_c2r_out(KernelContext& context, const Tensor& self, IntArrayRef dim, i
   Sizes sizes(self.sizes());
   sizes[last] = last_dim_size;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
 
   // All other dimensions first, on the half that is given; then the other half follows from the symmetry.
   ET_TRY(Complex * given, allocate(context, self.numel()));

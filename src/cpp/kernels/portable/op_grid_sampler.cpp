@@ -132,6 +132,7 @@ Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Ten
   const int64_t batch = input.size(0), channels = input.size(1), height = input.size(2), width = input.size(3);
   const int64_t rows = grid.size(1), columns = grid.size(2);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {batch, channels, rows, columns}));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&input, &grid, &out}));
   const auto interpolation = static_cast<Interpolation>(interpolation_mode);
   const auto padding = static_cast<Padding>(padding_mode);
 

@@ -42,7 +42,7 @@ Error expand_mask(KernelContext& context, const char* op, const Tensor& self, co
   }
   ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: mask %s does not fit self %s at dim %" PRId64, op,
                      ShapeText(mask.sizes()).text, ShapeText(self.sizes()).text, dim);
-  ET_CHECK_OR_RETURN(is_contiguous(mask), NotSupported, "%s: a mask must be row-major", op);
+  ET_RETURN_IF_ERROR(check_row_major(op, {&mask}));
   const auto* bytes = static_cast<const uint8_t*>(mask.const_data_ptr());
   int64_t count = 0;
   for (int64_t i = 0; i < mask.numel(); ++i) {
@@ -234,7 +234,7 @@ Error index_tensor_out(KernelContext& context, const Tensor& self, OptionalTenso
   ET_RETURN_IF_ERROR(plan_indices(context, kOp, self, indices, &plan));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, plan.sizes));
-  ET_CHECK_OR_RETURN(is_contiguous(out), NotSupported, "%s: out must be row-major", kOp);
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&out}));
   const char* base = static_cast<const char*>(self.const_data_ptr());
   char* target = static_cast<char*>(out.mutable_data_ptr());
   return dispatch_by_size(self.element_size(), [&](auto tag) {
@@ -345,8 +345,7 @@ Error embedding_out(KernelContext& context, const Tensor& weight, const Tensor& 
   Sizes sizes(indices.sizes());
   sizes.push_back(weight.size(1));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  ET_CHECK_OR_RETURN(is_contiguous(weight) && is_contiguous(indices) && is_contiguous(out), NotSupported,
-                     "%s: tensors must be row-major", kOp);
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&weight, &indices, &out}));
   const size_t row = static_cast<size_t>(weight.size(1)) * weight.element_size();
   const char* table = static_cast<const char*>(weight.const_data_ptr());
   char* target = static_cast<char*>(out.mutable_data_ptr());

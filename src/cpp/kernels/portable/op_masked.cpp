@@ -41,6 +41,7 @@ Error masked_scatter_out(KernelContext& context, const Tensor& self, const Tenso
   Sizes sizes;
   ET_RETURN_IF_ERROR(broadcast_sizes(op, self.sizes(), mask.sizes(), &sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&source}));
   int64_t wanted = 0;
   for_each_masked(sizes, self, mask, out, [&](const char*, bool is_set, char*) { wanted += is_set ? 1 : 0; });
   ET_CHECK_OR_RETURN(wanted <= source.numel(), InvalidArgument,

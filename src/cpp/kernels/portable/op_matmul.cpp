@@ -198,7 +198,7 @@ Error linear_out(KernelContext& context, const Tensor& input, const Tensor& weig
     sizes.resize(sizes.size() - 1);
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  ET_CHECK_OR_RETURN(is_contiguous(input) && is_contiguous(out), NotSupported, "%s: input and out must be row-major", kOp);
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out}));
   const int64_t inner = weight.size(-1);
   const int64_t rows = product(input.sizes(), 0, static_cast<size_t>(input.dim()) - 1);
   return dispatch<RealTypes>(input.scalar_type(), kOp, [&](auto tag) {

@@ -265,7 +265,7 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, statistic_sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, out2, statistic_sizes));
-  ET_CHECK_OR_RETURN(is_contiguous(input) && is_contiguous(out0), NotSupported, "%s: input and out must be row-major", kOp);
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out0}));
   const int64_t rows = product(input.sizes(), 0, static_cast<size_t>(lead));
   const ScalarType dtype = input.scalar_type();
   return dispatch_float(dtype, [&](auto zero) {
@@ -304,7 +304,7 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, {N, group}));
   ET_RETURN_IF_ERROR(resize_tensor(context, out2, {N, group}));
-  ET_CHECK_OR_RETURN(is_contiguous(input) && is_contiguous(out0), NotSupported, "%s: input and out must be row-major", kOp);
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out0}));
   const int64_t per_group = C_ / group;
   const ScalarType dtype = input.scalar_type();
   const int64_t size = static_cast<int64_t>(input.element_size());

@@ -107,6 +107,7 @@ Error native_dropout_out(KernelContext& context, const Tensor& input, double p, 
                      to_string(out1.scalar_type()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, input.sizes()));
+  ET_RETURN_IF_ERROR(check_row_major("aten::native_dropout", {&input, &out0, &out1}));
   const bool drops = train.value_or(true) && p > 0;
   const double scale = p < 1 ? 1 / (1 - p) : 0;
   Philox philox(context.random());

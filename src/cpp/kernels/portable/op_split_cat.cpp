@@ -183,8 +183,7 @@ Error roll_out(KernelContext& context, const Tensor& self, IntArrayRef shifts, I
   }
   const auto wrap = [](int64_t shift, int64_t size) { return ((shift % size) + size) % size; };
   if (dims.empty()) {  // as one row
-    ET_CHECK_OR_RETURN(is_contiguous(self) && is_contiguous(out), NotSupported,
-                       "%s: without dims only row-major tensors are supported", kOp);
+    ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &out}));
     const int64_t n = self.numel();
     const int64_t shift = wrap(shifts[0], n);
     Window from = window_of(self);

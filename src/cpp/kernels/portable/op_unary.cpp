@@ -17,6 +17,68 @@ C on_floats(C a, Fn fn) {
   }
 }
 
+template <typename C>
+constexpr C kPi = C(3.14159265358979323846);
+
+// A rational start value, then two steps of Newton's method on erf.
+// Source: M. Giles, "Approximating the erfinv function", 2010 (the single-precision polynomials).
+double inverse_erf(double y) {
+  if (!(y > -1.0 && y < 1.0)) {
+    return y == 1.0 || y == -1.0 ? y * HUGE_VAL : NAN;
+  }
+  double w = -std::log((1.0 - y) * (1.0 + y));
+  double p;
+  if (w < 5.0) {
+    w -= 2.5;
+    constexpr double c[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+                            -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
+    p = c[0];
+    for (int i = 1; i < 9; ++i) {
+      p = p * w + c[i];
+    }
+  } else {
+    w = std::sqrt(w) - 3.0;
+    constexpr double c[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                            -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
+    p = c[0];
+    for (int i = 1; i < 9; ++i) {
+      p = p * w + c[i];
+    }
+  }
+  double x = p * y;
+  for (int step = 0; step < 2; ++step) {
+    // In the tails erf(x) - y would cancel; erfc keeps the digits.
+    const double error = y > 0.5    ? (1.0 - y) - std::erfc(x)
+                         : y < -0.5 ? std::erfc(-x) - (1.0 + y)
+                                    : std::erf(x) - y;
+    x -= error / (1.12837916709551257390 * std::exp(-x * x));
+  }
+  return x;
+}
+
+// Source: M. Abramowitz, I. Stegun, "Handbook of mathematical functions", 6.3.5, 6.3.7 and 6.3.18.
+double digamma_of(double x) {
+  if (x == 0.0) {
+    return std::copysign(HUGE_VAL, -x);
+  }
+  double reflection = 0.0;
+  if (x < 0.0) {
+    if (x == std::trunc(x)) {
+      return NAN;
+    }
+    reflection = -kPi<double> / std::tan(kPi<double> * (x - std::trunc(x)));
+    x = 1.0 - x;
+  }
+  double sum = 0.0;
+  for (; x < 10.0; x += 1.0) {
+    sum -= 1.0 / x;
+  }
+  const double z = 1.0 / (x * x);
+  const double series =
+      z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
+  return reflection + sum + std::log(x) - 0.5 / x - series;
+}
+
 template <typename Fn>
 Error predicate(KernelContext& context, const char* op, const Tensor& self, Tensor& out, const Fn& fn) {
   return dispatch_compute(self.scalar_type(), [&](auto zero) {
@@ -45,8 +107,10 @@ ET_FLOAT_UNARY(atan, std::atan(x))
 ET_FLOAT_UNARY(atanh, std::atanh(x))
 ET_FLOAT_UNARY(cos, std::cos(x))
 ET_FLOAT_UNARY(cosh, std::cosh(x))
+ET_FLOAT_UNARY(digamma, digamma_of(static_cast<double>(x)))
 ET_FLOAT_UNARY(erf, std::erf(x))
 ET_FLOAT_UNARY(erfc, std::erfc(x))
+ET_FLOAT_UNARY(erfinv, inverse_erf(static_cast<double>(x)))
 ET_FLOAT_UNARY(exp, std::exp(x))
 ET_FLOAT_UNARY(exp2, std::exp2(x))
 ET_FLOAT_UNARY(expm1, std::expm1(x))
@@ -59,6 +123,7 @@ ET_FLOAT_UNARY(reciprocal, C(1) / x)
 ET_FLOAT_UNARY(rsqrt, C(1) / std::sqrt(x))
 ET_FLOAT_UNARY(sigmoid, C(1) / (C(1) + std::exp(-x)))
 ET_FLOAT_UNARY(sin, std::sin(x))
+ET_FLOAT_UNARY(sinc, x == C(0) ? C(1) : std::sin(x * kPi<C>) / (x * kPi<C>))
 ET_FLOAT_UNARY(sinh, std::sinh(x))
 ET_FLOAT_UNARY(sqrt, std::sqrt(x))
 ET_FLOAT_UNARY(tan, std::tan(x))
@@ -78,6 +143,7 @@ ET_SAME_TYPE_UNARY(neg, negate(x))
 ET_SAME_TYPE_UNARY(relu, x <= 0 ? decltype(x)(0) : x)
 ET_SAME_TYPE_UNARY(round, on_floats(x, [](auto v) { return std::nearbyint(v); }))
 ET_SAME_TYPE_UNARY(sign, sign_of(x))
+ET_SAME_TYPE_UNARY(square, wrapping_mul(x, x))
 ET_SAME_TYPE_UNARY(trunc, on_floats(x, [](auto v) { return std::trunc(v); }))
 
 #define ET_PREDICATE(name, expression)                                                                \

@@ -66,6 +66,7 @@ Error im2col_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_
   sizes.push_back(channels * sliding.kernel_numel());
   sizes.push_back(sliding.block_numel());
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
   return dispatch_by_size(self.element_size(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* from = static_cast<const T*>(self.const_data_ptr());
@@ -99,6 +100,7 @@ Error col2im_out(KernelContext& context, const Tensor& self, IntArrayRef output_
   sizes.push_back(sliding.image[0]);
   sizes.push_back(sliding.image[1]);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
   return dispatch<FloatTypes>(self.scalar_type(), op, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Accumulator<T>;

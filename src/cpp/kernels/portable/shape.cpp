@@ -78,6 +78,15 @@ Error check_rank(const char* op, const char* name, const Tensor& tensor, int64_t
   return Error::Ok;
 }
 
+Error check_row_major(const char* op, std::initializer_list<const Tensor*> tensors) {
+  for (const Tensor* tensor : tensors) {
+    ET_CHECK_OR_RETURN(is_contiguous(*tensor), NotSupported,
+                       "%s: a tensor of shape %s is not row-major; convert its dim order first", op,
+                       ShapeText(tensor->sizes()).text);
+  }
+  return Error::Ok;
+}
+
 bool is_contiguous(const Tensor& tensor) {
   int64_t stride = 1;
   for (int64_t i = tensor.dim() - 1; i >= 0; --i) {

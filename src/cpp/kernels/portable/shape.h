@@ -8,6 +8,8 @@
 ///     ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
 #pragma once
 
+#include <initializer_list>
+
 #include "runtime/kernel_types.h"
 
 namespace et::kernels::portable {
@@ -88,6 +90,9 @@ Error check_same_dtype(const char* op, const char* name, const Tensor& tensor, c
 
 /// Errors: InvalidArgument unless rank is in [low, high].
 Error check_rank(const char* op, const char* name, const Tensor& tensor, int64_t low, int64_t high);
+
+/// Errors: NotSupported unless every tensor is row-major: for kernels that do not walk by strides.
+Error check_row_major(const char* op, std::initializer_list<const Tensor*> tensors);
 
 /// True when the strides are those of a row-major tensor (size-1 dimensions do not matter).
 bool is_contiguous(const Tensor& tensor);

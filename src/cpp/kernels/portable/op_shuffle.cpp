@@ -1,0 +1,102 @@
+// Operators that move elements between channels and space. Each splits dimensions of a window, permutes and copies.
+#include "kernels/portable/op_shuffle.h"
+
+#include "kernels/portable/strided_copy.h"
+
+namespace et::kernels::portable {
+namespace {
+
+// Splits dimension `dim` into (size / inner, inner).
+void split_dim(Window& window, int64_t dim, int64_t inner) {
+  window.sizes.insert(static_cast<size_t>(dim) + 1, inner);
+  window.strides.insert(static_cast<size_t>(dim) + 1, window.strides[dim]);
+  window.sizes[dim] /= inner;
+  window.strides[dim] *= inner;
+}
+
+void move_dim(Window& window, int64_t from, int64_t to) {
+  const int64_t size = window.sizes[from];
+  const int64_t stride = window.strides[from];
+  window.sizes.erase(static_cast<size_t>(from));
+  window.strides.erase(static_cast<size_t>(from));
+  window.sizes.insert(static_cast<size_t>(to), size);
+  window.strides.insert(static_cast<size_t>(to), stride);
+}
+
+Error check_factor(const char* op, const Tensor& self, int64_t factor) {
+  ET_RETURN_IF_ERROR(check_rank(op, "self", self, 3, kMaxRank - 2));
+  ET_CHECK_OR_RETURN(factor > 0, InvalidArgument, "%s: factor %" PRId64 " must be positive", op, factor);
+  return Error::Ok;
+}
+
+}  // namespace
+
+// [..., C * r * r, H, W] → [..., C, H * r, W * r]: the output, split, is [..., C, H, r, W, r].
+Error pixel_shuffle_out(KernelContext& context, const Tensor& self, int64_t upscale_factor, Tensor& out) {
+  constexpr const char* kOp = "aten::pixel_shuffle";
+  const int64_t r = upscale_factor;
+  ET_RETURN_IF_ERROR(check_factor(kOp, self, r));
+  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
+  const int64_t c = self.dim() - 3;
+  ET_CHECK_OR_RETURN(self.size(c) % (r * r) == 0, InvalidArgument,
+                     "%s: %" PRId64 " channels are no multiple of %" PRId64 " squared", kOp, self.size(c), r);
+  Sizes sizes(self.sizes());
+  sizes[c] /= r * r;
+  sizes[c + 1] *= r;
+  sizes[c + 2] *= r;
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  Window from = window_of(self);  // [C * r * r, H, W] → [C, r, r, H, W] → [C, H, r, W, r]
+  split_dim(from, c, r * r);
+  split_dim(from, c + 1, r);
+  move_dim(from, c + 1, c + 3);
+  move_dim(from, c + 1, c + 4);
+  Window to = window_of(out);
+  split_dim(to, c + 2, r);
+  split_dim(to, c + 1, r);
+  return copy_window(from, to);
+}
+
+// The inverse.
+Error pixel_unshuffle_out(KernelContext& context, const Tensor& self, int64_t downscale_factor, Tensor& out) {
+  constexpr const char* kOp = "aten::pixel_unshuffle";
+  const int64_t r = downscale_factor;
+  ET_RETURN_IF_ERROR(check_factor(kOp, self, r));
+  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
+  const int64_t c = self.dim() - 3;
+  ET_CHECK_OR_RETURN(self.size(c + 1) % r == 0 && self.size(c + 2) % r == 0, InvalidArgument,
+                     "%s: height and width of %s are no multiples of %" PRId64, kOp, ShapeText(self.sizes()).text, r);
+  Sizes sizes(self.sizes());
+  sizes[c] *= r * r;
+  sizes[c + 1] /= r;
+  sizes[c + 2] /= r;
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  Window to = window_of(out);
+  split_dim(to, c, r * r);
+  split_dim(to, c + 1, r);
+  move_dim(to, c + 1, c + 3);
+  move_dim(to, c + 1, c + 4);
+  Window from = window_of(self);
+  split_dim(from, c + 2, r);
+  split_dim(from, c + 1, r);
+  return copy_window(from, to);
+}
+
+Error channel_shuffle_out(KernelContext& context, const Tensor& self, int64_t groups, Tensor& out) {
+  constexpr const char* kOp = "aten::channel_shuffle";
+  ET_RETURN_IF_ERROR(check_factor(kOp, self, groups));
+  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
+  ET_CHECK_OR_RETURN(self.size(1) % groups == 0, InvalidArgument,
+                     "%s: %" PRId64 " channels are no multiple of %" PRId64 " groups", kOp, self.size(1), groups);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  Window from = window_of(self);
+  Window to = window_of(out);
+  if (self.numel() == 0) {
+    return Error::Ok;
+  }
+  split_dim(from, 1, self.size(1) / groups);
+  move_dim(from, 1, 2);
+  split_dim(to, 1, groups);
+  return copy_window(from, to);
+}
+
+}  // namespace et::kernels::portable

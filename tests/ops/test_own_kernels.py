@@ -1,0 +1,187 @@
+"""Kernels that the sweep of the operator database does not reach: fused operators, operators that PyTorch decomposes
+before its dispatcher sees them, random operators, dim orders, errors."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from kernel_runner import KernelError, Unbound, run_kernel  # noqa: E402
+
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10, torch.float16: 5e-3, torch.bfloat16: 4e-2}
+
+
+def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    tolerance = TOLERANCE.get(expected.dtype, 0)
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("lead", [(), (4,), (2, 3)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear(dtype: torch.dtype, lead: tuple, bias: bool) -> None:
+    x, w = torch.randn(*lead, 19, dtype=dtype), torch.randn(7, 19, dtype=dtype)
+    b = torch.randn(7, dtype=dtype) if bias else None
+    expected = F.linear(x, w, b)
+    out = torch.empty_like(expected)
+    run_kernel("aten::linear.out", [x, w, b, out])
+    close(out, expected)
+    run_kernel("et::linear_clamp.out", [x, w, b, 0, 1.5, out])
+    close(out, expected.clamp(0, 1.5))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("case", ["plain", "causal", "bool mask", "float mask", "scale", "grouped", "fully masked", "cross"])
+def test_scaled_dot_product_attention(dtype: torch.dtype, case: str) -> None:
+    torch.manual_seed(0)
+    heads = 2 if case == "grouped" else 4
+    keys = 9 if case in ("cross", "bool mask", "float mask") else 6
+    q = torch.randn(2, 4, 6, 8, dtype=dtype)
+    k, v = torch.randn(2, heads, keys, 8, dtype=dtype), torch.randn(2, heads, keys, 8, dtype=dtype)
+    mask, causal, scale, grouped = None, case == "causal", 0.3 if case == "scale" else None, case == "grouped"
+    if case == "bool mask":
+        mask = torch.rand(6, keys) > 0.4
+        mask[:, 0] = True
+    elif case == "float mask":
+        mask = torch.randn(2, 1, 6, keys, dtype=dtype)
+    elif case == "fully masked":
+        mask = torch.zeros(6, keys, dtype=torch.bool)
+        mask[2:] = True
+    expected = F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=grouped)
+    out = torch.empty(expected.shape, dtype=dtype)
+    run_kernel("et::scaled_dot_product_attention.out", [q, k, v, mask, 0.0, causal, scale, grouped, out])
+    close(out, expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_fused_clamps(dtype: torch.dtype) -> None:
+    x, w, b = torch.randn(1, 4, 8, 8, dtype=dtype), torch.randn(6, 4, 3, 3, dtype=dtype), torch.randn(6, dtype=dtype)
+    expected = F.conv2d(x, w, b, padding=1)
+    out = torch.empty_like(expected)
+    conv = [x, w, b, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
+    run_kernel("et::convolution_clamp.out", [*conv, 0, 6, out])
+    close(out, expected.clamp(0, 6))
+    run_kernel("et::convolution_clamp.out", [*conv, 0, None, out])
+    close(out, expected.relu())
+    run_kernel("et::convolution_clamp.out", [*conv, None, None, out])
+    close(out, expected)
+    s, m1, m2 = torch.randn(5, dtype=dtype), torch.randn(3, 4, dtype=dtype), torch.randn(4, 5, dtype=dtype)
+    out = torch.empty(3, 5, dtype=dtype)
+    run_kernel("et::addmm_clamp.out", [s, m1, m2, 1, 1, None, 0.5, out])
+    close(out, torch.addmm(s, m1, m2).clamp(max=0.5))
+    out = torch.empty(1, 4, 4, 4, dtype=dtype)
+    run_kernel("et::max_pool2d.out", [x, [2, 2], [], [0, 0], [1, 1], False, out], "TllllbT")
+    close(out, F.max_pool2d(x, 2))
+
+
+def channels_last(t: torch.Tensor) -> torch.Tensor:
+    return t.contiguous(memory_format=torch.channels_last)
+
+
+def test_dim_orders_are_respected() -> None:
+    x = torch.randn(2, 3, 5, 7)
+    out = channels_last(torch.empty(2, 3, 5, 7))
+    for name, expected, arguments in [
+        ("aten::add.out", x + 2 * x, [channels_last(x), x, 2]),
+        ("aten::relu.out", x.relu(), [channels_last(x)]),
+        ("aten::clone.out", x, [x, None]),
+        ("aten::_softmax.out", x.softmax(1), [channels_last(x), 1, False]),
+        ("aten::flip.out", x.flip(2), [channels_last(x), [2]]),
+        ("aten::cumsum.out", x.cumsum(3), [channels_last(x), 3, None]),
+    ]:
+        out.fill_(77)
+        run_kernel(name, [*arguments, out])
+        torch.testing.assert_close(out, expected, msg=name)
+    row_major = torch.empty(2, 105)
+    run_kernel("aten::view_copy.out", [channels_last(x), [2, 105], row_major])
+    assert torch.equal(row_major, x.reshape(2, 105))
+    w = torch.randn(4, 3, 3, 3)
+    expected = F.conv2d(x, w)
+    out = channels_last(torch.empty_like(expected))
+    run_kernel("aten::convolution.out",
+               [channels_last(x), channels_last(w), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, out])  # fmt: skip
+    torch.testing.assert_close(out, expected)
+    pooled = channels_last(torch.empty(2, 3, 2, 3))
+    run_kernel("aten::avg_pool2d.out", [channels_last(x), [2, 2], [], [0, 0], False, True, None, pooled], "TlllbbIT")
+    torch.testing.assert_close(pooled, F.avg_pool2d(x, 2))
+
+
+def test_outputs_may_share_memory_with_inputs() -> None:
+    x, y = torch.randn(300), torch.randn(300)
+    expected = x * 3 + y
+    run_kernel("aten::mul.Scalar_out", [x, 3, x])
+    run_kernel("aten::add.out", [x, y, 1, x])
+    torch.testing.assert_close(x, expected)
+    cache, expected = torch.zeros(2, 8, 4), torch.zeros(2, 8, 4)
+    new = torch.randn(2, 1, 4)
+    expected[:, 3:4] = new
+    run_kernel("aten::index_put.out", [cache, [None, torch.tensor([3])], new, False, cache], "TwTbT")
+    assert torch.equal(cache, expected)
+    run_kernel("aten::slice_scatter.out", [cache, new, 1, 5, 6, 1, cache])
+    assert torch.equal(cache[:, 5:6], new)
+
+
+def test_random_operators() -> None:
+    a, b, c = torch.empty(20000), torch.empty(20000), torch.empty(20000)
+    run_kernel("aten::rand.out", [[20000], a], seed=1)
+    run_kernel("aten::rand.out", [[20000], b], seed=1)
+    run_kernel("aten::rand.out", [[20000], c], seed=2)
+    assert torch.equal(a, b) and not torch.equal(a, c)
+    assert a.min() >= 0 and a.max() < 1 and abs(a.mean() - 0.5) < 0.01
+    run_kernel("aten::randn.out", [[20000], a], seed=3)
+    assert abs(a.mean()) < 0.03 and abs(a.std() - 1) < 0.03
+    p = torch.empty(100, dtype=torch.int64)
+    run_kernel("aten::randperm.out", [100, p])
+    assert torch.equal(p.sort().values, torch.arange(100))
+    x, mask = torch.ones(10000), torch.empty(10000, dtype=torch.bool)
+    run_kernel("aten::native_dropout.out", [x, 0.25, True, a[:10000], mask])
+    assert abs(mask.float().mean() - 0.75) < 0.02
+    assert torch.equal(a[:10000] != 0, mask)
+
+
+def test_data_dependent_outputs() -> None:
+    x = torch.tensor([[0, 3], [4, 0]])
+    out = Unbound(torch.int64, 2)
+    run_kernel("aten::nonzero.out", [x, out])
+    assert torch.equal(out.value, x.nonzero())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("aten::embedding.out", lambda: [torch.randn(10, 4), torch.tensor([1, 12]), -1, False, False, torch.empty(2, 4)],
+         ["embedding", "index 12", "position 1", "[0, 10)"]),
+        ("aten::index.Tensor_out", lambda: [torch.randn(3), [torch.tensor([0, -4])], torch.empty(2)],
+         ["index -4", "[-3, 3)"]),
+        ("aten::add.out", lambda: [torch.ones(2, 3), torch.ones(4), 1, torch.empty(2, 3)], ["[2, 3]", "[4]", "broadcast"]),
+        ("aten::div.out_mode", lambda: [torch.ones(2, dtype=torch.int64), torch.zeros(2, dtype=torch.int64), "floor",
+                                        torch.empty(2, dtype=torch.int64)], ["division by zero"]),
+        ("aten::mm.out", lambda: [torch.ones(2, 3), torch.ones(2, 3), torch.empty(2, 3)], ["do not multiply"]),
+        ("aten::cat.out", lambda: [[torch.ones(2, 3), torch.ones(3, 3)], 1, torch.empty(2, 6)], ["[3, 3]", "dim 1"]),
+        ("aten::add.out", lambda: [torch.ones(2), torch.ones(2), 1, torch.empty(2, dtype=torch.int32)], ["f32", "i32"]),
+        ("aten::select_copy.int_out", lambda: [torch.ones(2, 3), 1, 3, torch.empty(2)], ["index 3", "size 3"]),
+        ("aten::view_copy.out", lambda: [torch.ones(2, 3), [4, 2], torch.empty(4, 2)], ["[2, 3]", "[4, 2]"]),
+        ("aten::gather.out", lambda: [torch.ones(3), 0, torch.tensor([0, 3]), False, torch.empty(2)], ["index 3", "[0, 3)"]),
+        ("aten::convolution.out", lambda: [torch.ones(1, 3, 4, 4), torch.ones(2, 4, 3, 3), None, [1], [0], [1], False, [0], 1,
+                                           torch.empty(1, 2, 2, 2)], ["3 channels", "4"]),
+        ("aten::topk.values", lambda: [torch.ones(3), 4, 0, True, True, torch.empty(4), torch.empty(4, dtype=torch.int64)],
+         ["k is 4", "3 elements"]),
+    ],
+)  # fmt: skip
+def test_bad_arguments_get_a_clear_error_before_the_first_write(name: str, arguments, words: list[str]) -> None:
+    values = arguments()
+    outs = [v for v in values[-2:] if isinstance(v, torch.Tensor)][-1:]
+    for out in outs:
+        out.fill_(55)
+    with pytest.raises(KernelError) as caught:
+        run_kernel(name, values, "Tw" if "index.Tensor" in name else "")
+    for word in words:
+        assert word in str(caught.value)
+    for out in outs:
+        assert (out == 55).all()
