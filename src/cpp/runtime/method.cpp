@@ -150,16 +150,16 @@ Error Method::set_input(const EValue& value, size_t i) {
   InputSlot& slot = state.inputs[i];
   EValue& own = *slot.value;
   if (own.is_tensor()) {
-    ET_CHECK_OR_RETURN(value.is_tensor(), InvalidType, "input %s: a %s was given, the method takes a Tensor",
+    ET_CHECK_OR_RETURN(value.is_tensor(), InvalidType, "input %s: %s was given, the method takes Tensor",
                        InputText(state.meta, i).text, to_string(value.tag()));
     return set_tensor_input(state.meta, slot, value.to_tensor(), i);
   }
   ET_CHECK_OR_RETURN((value.is_number() && own.is_number()) || value.tag() == own.tag(), InvalidType,
-                     "input %s: a %s was given, the method takes a %s", InputText(state.meta, i).text,
+                     "input %s: %s was given, the method takes %s", InputText(state.meta, i).text,
                      to_string(value.tag()), to_string(own.tag()));
   const bool is_used = (state.value_flags[static_cast<size_t>(&own - state.values.data())] & kUsed) != 0;
   if (own.is_int() && is_used) {
-    ET_CHECK_OR_RETURN(!value.is_double(), InvalidType, "input %s: a Double was given, the method takes an Int",
+    ET_CHECK_OR_RETURN(!value.is_double(), InvalidType, "input %s: Double was given, the method takes Int",
                        InputText(state.meta, i).text);
     own = EValue(value.number_as_int());
   } else if (own.is_double() && is_used) {

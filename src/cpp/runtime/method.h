@@ -102,7 +102,8 @@ class Method {
   /// Errors: InvalidState while a method of the session runs.
   Error reset_state();
 
-  /// Makes a running execution end with Cancelled soon. Threads: any, also from a signal handler.
+  /// Makes a running execution end with Cancelled soon; does nothing when none runs. Threads: any, also from a signal
+  /// handler.
   void cancel();
 
   /// Where the last execution failed.

@@ -70,6 +70,7 @@ Error Method::State::begin() {
   ET_CHECK_OR_RETURN(!is_running.exchange(true, std::memory_order_acquire), InvalidState,
                      "method '%s' is running already; load it once for each thread", plan->name()->c_str());
   failure = FailureLocation{};
+  is_cancelled.store(false, std::memory_order_relaxed);
   Error error = Error::Ok;
   for (size_t i = 0; i < inputs.size() && error == Error::Ok; ++i) {
     if (inputs[i].value->is_tensor() && !inputs[i].is_set) {
@@ -180,7 +181,6 @@ void Method::State::end() {
   if (uses_session_state) {
     options.session->release();
   }
-  is_cancelled.store(false, std::memory_order_relaxed);
   is_running.store(false, std::memory_order_release);
 }
 

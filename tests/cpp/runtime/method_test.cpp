@@ -42,7 +42,7 @@ TEST_F(MethodTest, WrongInputsAreNamedAndLeaveTheMethodUsable) {
   EXPECT_EQ(m->method().set_input(wrong_size.value(), 0), Error::InvalidArgument);
   said("input 0: size 3 of dimension 1 was given, the method takes 2");
   EXPECT_EQ(m->method().set_input(EValue(int64_t{1}), 0), Error::InvalidType);
-  said("input 0: a Int was given, the method takes a Tensor");
+  said("input 0: Int was given, the method takes Tensor");
   EXPECT_EQ(m->method().set_input(good.value(), 1), Error::InvalidArgument);
   said("takes 1 inputs");
   EXPECT_EQ(m->method().set_inputs({}), Error::InvalidArgument);
