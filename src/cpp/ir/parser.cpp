@@ -1,31 +1,20 @@
 #include "ir/parser.h"
 
 #include <charconv>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/checked_math.h"
+#include "ir/element_text.h"
 #include "ir/scanner.h"
+#include "ir/source_comment.h"
+#include "ir/type_parser.h"
 
 namespace et::ir {
 namespace {
 
-constexpr int kMaxDepth = 64;      ///< of lists and of regions in each other
-constexpr size_t kMaxRank = 16;    ///< of the file format
-
-bool find_dtype(std::string_view name, ScalarType* dtype) {
-#define ET_DTYPE(dtype_name, value, c_type, text, nbytes) \
-  if (name == #text) {                                    \
-    *dtype = ScalarType::dtype_name;                      \
-    return true;                                          \
-  }
-#include "base/dtype.def"
-#undef ET_DTYPE
-  return false;
-}
+constexpr int kMaxDepth = 64;  ///< of lists and of regions in each other
 
 bool to_double(std::string_view text, double* value) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), *value);
@@ -34,7 +23,7 @@ bool to_double(std::string_view text, double* value) {
 
 class Parser {
  public:
-  Parser(std::string_view text, const ParseOptions& options) : scan_(text), data_left_(options.max_data_nbytes) {}
+  Parser(std::string_view text, const ParseOptions& options) : scan_(text), types_(scan_), data_left_(options.max_data_nbytes) {}
 
   std::unique_ptr<Program> parse() {
     program_ = std::make_unique<Program>();
@@ -89,114 +78,7 @@ class Parser {
     return scan_.fail("expected method, constant, buffer, delegate, constant_method, named_data or next_debug_handle");
   }
 
-  // --- types ---------------------------------------------------------------------------------------------------
-
-  bool parse_dim(Dim* dim) {
-    const char first = scan_.peek();
-    const size_t start = scan_.position();
-    if ((first >= '0' && first <= '9') || first == '-') {
-      Scanner saved = scan_;
-      std::string_view digits;
-      int64_t size = 0;
-      if (scan_.try_number(&digits)) {
-        const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
-        const char next = scan_.peek();
-        if (code == std::errc() && end == digits.data() + digits.size() && (next == ',' || next == ']' || next == ')')) {
-          *dim = Dim(size);
-          return size >= 0 || scan_.fail_at(start, "a size must not be negative");
-        }
-      }
-      scan_ = saved;  // 2*s0: an expression may begin with a number
-    }
-    std::string expr;
-    if (first == '"' ? !scan_.expect_string("an expression", &expr) : !scan_.expect_expression(&expr)) {
-      return false;
-    }
-    if (expr.empty()) {
-      return scan_.fail_at(start, "a symbolic size must not be empty");
-    }
-    if (scan_.try_token(":")) {
-      *dim = Dim(expr, 0, kUnbounded);
-      if (!scan_.expect("{", "before the bounds") || !scan_.expect_int("the lower bound", &dim->min) ||
-          !scan_.expect("..", "between the bounds")) {
-        return false;
-      }
-      if (scan_.peek() != '}' && !scan_.expect_int("the upper bound or '}'", &dim->max)) {
-        return false;
-      }
-      bounds_.emplace(expr, *dim);
-      return scan_.expect("}", "after the bounds");
-    }
-    const auto known = bounds_.find(expr);
-    if (known == bounds_.end()) {
-      return scan_.fail_at(start, "'" + expr + "' stands here first in this method, so its bounds are needed: " + expr +
-                                      ":{1..64}, or {1..} when there is no upper bound");
-    }
-    *dim = known->second;
-    return true;
-  }
-
-  bool parse_tensor_type(ScalarType dtype, TensorType* type) {
-    std::vector<Dim> dims;
-    if (!scan_.expect("[", "after the dtype")) {
-      return false;
-    }
-    while (!scan_.try_token("]")) {
-      if (dims.size() == kMaxRank) {
-        return scan_.fail("a tensor has at most 16 dims");
-      }
-      Dim dim;
-      if ((!dims.empty() && !scan_.expect(",", "or ']' after a size")) || !parse_dim(&dim)) {
-        return false;
-      }
-      dims.push_back(std::move(dim));
-    }
-    *type = TensorType::contiguous(dtype, std::move(dims));
-    if (scan_.try_token("<")) {
-      type->dim_order.clear();
-      do {
-        uint64_t dim = 0;
-        if (!scan_.expect_unsigned("a dim of the dim_order", &dim)) {
-          return false;
-        }
-        if (dim >= kMaxRank || type->dim_order.size() == kMaxRank) {
-          return scan_.fail("the dim_order must be a permutation of the dims");
-        }
-        type->dim_order.push_back(static_cast<uint8_t>(dim));
-      } while (scan_.try_token(","));
-      return scan_.expect(">", "after the dim_order");
-    }
-    return true;
-  }
-
-  bool parse_type(Type* type) {
-    const size_t start = scan_.position();
-    std::string_view name;
-    if (!scan_.expect_name("a type", &name)) {
-      return false;
-    }
-    ScalarType dtype;
-    if (find_dtype(name, &dtype) && scan_.peek() == '[') {
-      type->kind = Kind::kTensor;
-      return parse_tensor_type(dtype, &type->tensor);
-    }
-    if (name == "int") {
-      *type = Type::of(Kind::kInt);
-      if (scan_.peek() == '(') {
-        return scan_.expect("(", "") && parse_dim(&type->dim) && scan_.expect(")", "after the expression");
-      }
-      return true;
-    }
-    for (const auto& [text, kind] : {std::pair<std::string_view, Kind>{"double", Kind::kDouble},
-                                     {"bool", Kind::kBool}, {"string", Kind::kString}, {"none", Kind::kNone}}) {
-      if (name == text) {
-        *type = Type::of(kind);
-        return true;
-      }
-    }
-    return scan_.fail_at(start, "'" + std::string(name) +
-                                    "' is no type; types are f32[2, 3] and the like, int, double, bool, string, none");
-  }
+  // --- values and arguments ------------------------------------------------------------------------------------
 
   /// What may follow a value's type: alias(%x) at(1, 128).
   bool parse_placement(Value* value) {
@@ -221,8 +103,6 @@ class Parser {
     }
     return true;
   }
-
-  // --- arguments -----------------------------------------------------------------------------------------------
 
   bool parse_value(Value** value) {
     const size_t start = scan_.position();
@@ -371,7 +251,7 @@ class Parser {
       std::string_view name;
       Type type;
       if (!scan_.expect("%", "before an input") || !scan_.expect_name("the name of an input", &name) ||
-          !claim_name(name, start) || !scan_.expect(":", "after the input") || !parse_type(&type)) {
+          !claim_name(name, start) || !scan_.expect(":", "after the input") || !types_.parse(&type)) {
         return false;
       }
       Value* value = graph->add_input(name, std::move(type));
@@ -386,7 +266,7 @@ class Parser {
   bool parse_method() {
     taken_.clear();
     visible_.clear();
-    bounds_.clear();
+    types_.clear();
     const size_t start = scan_.position();
     std::string name;
     if (!scan_.expect_symbol(&name)) {
@@ -524,7 +404,7 @@ class Parser {
     for (size_t i = 0; i < names.size(); ++i) {
       Type type;
       if (!scan_.expect(i == 0 ? ":" : ",", i == 0 ? "before the types of the results" : "before the next type") ||
-          !parse_type(&type)) {
+          !types_.parse(&type)) {
         return false;
       }
       if (!parse_placement(node->add_result(names[i], std::move(type)))) {
@@ -600,41 +480,12 @@ class Parser {
     return true;
   }
 
-  /// `// fx: name[, in module.path][, file.py:12[ function]]`. A comment that is not in this form is left out.
+  /// A comment on this line that says where the node comes from.
   void parse_source(Node* node) {
     std::string_view comment;
-    if (!scan_.try_source_comment(&comment)) {
-      return;
+    if (scan_.try_source_comment(&comment)) {
+      (void)parse_source_comment(comment, &node->source);
     }
-    Scanner scan(comment);
-    Source source;
-    if (!parse_field(scan, &source.fx_name)) {
-      return;
-    }
-    while (scan.try_token(",")) {
-      if (scan.try_token("in")) {
-        if (!parse_field(scan, &source.module_path)) {
-          return;
-        }
-        continue;
-      }
-      int64_t line = 0;
-      if (!parse_field(scan, &source.file) || !scan.expect(":", "") || !scan.expect_int("", &line) ||
-          narrow_overflow(line, &source.line)) {
-        return;
-      }
-      if (!scan.at_end() && scan.peek() != ',' && !parse_field(scan, &source.function)) {
-        return;
-      }
-    }
-    node->source = std::move(source);
-  }
-
-  static bool parse_field(Scanner& scan, std::string* field) {
-    if (scan.try_string(field)) {
-      return true;
-    }
-    return scan.try_field(field);
   }
 
   /// A constant or buffer that no line declared exists with the type of its first node, without data.
@@ -685,9 +536,9 @@ class Parser {
   }
 
   bool parse_constant(Constant* constant, Buffer* buffer) {
-    bounds_.clear();
+    types_.clear();
     Type type;
-    if (!scan_.expect(":", "before the type") || !parse_type(&type)) {
+    if (!scan_.expect(":", "before the type") || !types_.parse(&type)) {
       return false;
     }
     if (!type.is_tensor() || !type.tensor.is_static()) {
@@ -710,114 +561,15 @@ class Parser {
       return false;
     }
     constant->from_module = !scan_.try_token("derived");
-    return !scan_.try_token("=") || parse_data(constant);
-  }
-
-  bool parse_data(Constant* constant) {
-    const int64_t nbytes = constant->type.max_nbytes();
-    if (static_cast<uint64_t>(nbytes) > data_left_) {
-      return scan_.fail("the constants of this text are too large");
-    }
-    data_left_ -= static_cast<size_t>(nbytes);
-    const bool splat = scan_.try_token("splat");
-    if (!scan_.expect(splat ? "(" : "[", splat ? "after splat" : "or splat before the data")) {
-      return false;
-    }
-    const size_t size = element_size(constant->type.dtype);
-    const size_t numel = static_cast<size_t>(constant->type.numel());
-    const auto data = std::make_shared<std::vector<unsigned char>>(static_cast<size_t>(nbytes) + 1);
-    for (size_t i = 0; i < (splat ? std::min<size_t>(numel, 1) : numel); ++i) {
-      if ((i != 0 && !scan_.expect(",", "between elements")) ||
-          !parse_element(constant->type.dtype, data->data() + i * size)) {
-        return false;
-      }
-    }
-    for (size_t i = 1; splat && i < numel; ++i) {
-      std::memcpy(data->data() + i * size, data->data(), size);
-    }
-    constant->data = data->data();
-    constant->keep_alive = data;
-    return scan_.expect(splat ? ")" : "]", "after " + std::to_string(numel) + " elements");
-  }
-
-  bool parse_element(ScalarType dtype, unsigned char* out) {
-    const size_t start = scan_.position();
-    if (is_complex(dtype)) {
-      const ScalarType part = dtype == ScalarType::ComplexFloat ? ScalarType::Float : ScalarType::Double;
-      return parse_element(part, out) && scan_.expect(",", "before the imaginary part") &&
-             parse_element(part, out + element_size(part));
-    }
-    if (dtype == ScalarType::Bool && (scan_.peek() == 't' || scan_.peek() == 'f')) {
-      bool value = false;
-      const bool ok = parse_bool(&value);
-      *out = value ? 1 : 0;
-      return ok;
-    }
-    std::string_view text;
-    if (!scan_.try_number(&text)) {
-      return scan_.fail("expected an element");
-    }
-    if (text.substr(0, 2) == "0x") {  // the bits of a NaN
-      uint64_t bits = 0;
-      const auto [end, code] = std::from_chars(text.data() + 2, text.data() + text.size(), bits, 16);
-      if (code != std::errc() || end != text.data() + text.size()) {
-        return scan_.fail_at(start, "expected the bits of an element");
-      }
-      std::memcpy(out, &bits, element_size(dtype));  // little-endian hosts only, like the file format
-      return true;
-    }
-    if (is_floating(dtype)) {
-      return store_real(dtype, text, out) || scan_.fail_at(start, "'" + std::string(text) + "' is no number");
-    }
-    return store_integer(dtype, text, out) ||
-           scan_.fail_at(start, "'" + std::string(text) + "' is no " + to_string(dtype));
-  }
-
-  template <typename T>
-  static bool store(std::string_view text, unsigned char* out) {
-    T value{};
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    std::memcpy(out, &value, sizeof(value));
-    return code == std::errc() && end == text.data() + text.size();
-  }
-
-  template <typename T>
-  static bool store_short(std::string_view text, unsigned char* out) {
-    float value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const T narrow(value);
-    std::memcpy(out, &narrow, sizeof(narrow));
-    return code == std::errc() && end == text.data() + text.size();
-  }
-
-  static bool store_real(ScalarType dtype, std::string_view text, unsigned char* out) {
-    switch (dtype) {
-      case ScalarType::Half: return store_short<Half>(text, out);
-      case ScalarType::BFloat16: return store_short<BFloat16>(text, out);
-      case ScalarType::Float: return store<float>(text, out);
-      default: return store<double>(text, out);
-    }
-  }
-
-  static bool store_integer(ScalarType dtype, std::string_view text, unsigned char* out) {
-    switch (dtype) {
-      case ScalarType::Char: return store<int8_t>(text, out);
-      case ScalarType::Short: return store<int16_t>(text, out);
-      case ScalarType::Int: return store<int32_t>(text, out);
-      case ScalarType::Long: return store<int64_t>(text, out);
-      case ScalarType::UInt16: return store<uint16_t>(text, out);
-      case ScalarType::UInt32: return store<uint32_t>(text, out);
-      case ScalarType::UInt64: return store<uint64_t>(text, out);
-      default: return store<uint8_t>(text, out);  // Byte, and a Bool that is neither 0 nor 1
-    }
+    return !scan_.try_token("=") || parse_data(scan_, constant, &data_left_);
   }
 
   Scanner scan_;
+  TypeParser types_;
   size_t data_left_;
   std::unique_ptr<Program> program_;
   std::unordered_set<std::string> taken_;                ///< names of the method
   std::unordered_map<std::string, Value*> visible_;      ///< values that may be used here
-  std::unordered_map<std::string, Dim> bounds_;          ///< symbolic sizes of the method, as they stood first
   uint32_t next_debug_handle_ = 0;
   uint32_t largest_handle_ = 0;
 };

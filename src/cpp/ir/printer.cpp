@@ -1,77 +1,15 @@
 #include "ir/printer.h"
 
-#include <charconv>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
 
+#include "ir/element_text.h"
 #include "ir/lexical.h"
+#include "ir/source_comment.h"
 
 namespace et::ir {
 namespace {
-
-template <typename T>
-std::string shortest(T value) {
-  if (std::isnan(value)) {
-    return "nan";
-  }
-  if (std::isinf(value)) {
-    return value < 0 ? "-inf" : "inf";
-  }
-  char buffer[40];
-  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
-  std::string text(buffer, end);
-  if (text.find_first_of(".e") == std::string::npos) {
-    text += ".0";
-  }
-  return text;
-}
-
-/// One element of a constant's data. A NaN is written as its bits.
-template <typename T, typename Bits, typename Printed = T>
-std::string float_element(const unsigned char* data) {
-  T value;
-  Bits bits;
-  std::memcpy(&value, data, sizeof(value));
-  std::memcpy(&bits, data, sizeof(bits));
-  const auto printed = static_cast<Printed>(value);
-  if (std::isnan(printed)) {
-    char buffer[2 * sizeof(Bits)];
-    return "0x" + std::string(buffer, std::to_chars(buffer, buffer + sizeof(buffer), bits, 16).ptr);
-  }
-  return shortest(printed);
-}
-
-template <typename T>
-std::string int_element(const unsigned char* data) {
-  T value;
-  std::memcpy(&value, data, sizeof(value));
-  return std::to_string(value);
-}
-
-std::string element(ScalarType dtype, const unsigned char* data) {
-  switch (dtype) {
-    case ScalarType::Byte: return int_element<uint8_t>(data);
-    case ScalarType::Char: return int_element<int8_t>(data);
-    case ScalarType::Short: return int_element<int16_t>(data);
-    case ScalarType::Int: return int_element<int32_t>(data);
-    case ScalarType::Long: return int_element<int64_t>(data);
-    case ScalarType::UInt16: return int_element<uint16_t>(data);
-    case ScalarType::UInt32: return int_element<uint32_t>(data);
-    case ScalarType::UInt64: return int_element<uint64_t>(data);
-    case ScalarType::Bool: return *data == 0 ? "false" : *data == 1 ? "true" : int_element<uint8_t>(data);
-    case ScalarType::Half: return float_element<Half, uint16_t, float>(data);
-    case ScalarType::BFloat16: return float_element<BFloat16, uint16_t, float>(data);
-    case ScalarType::Float: return float_element<float, uint32_t>(data);
-    case ScalarType::Double: return float_element<double, uint64_t>(data);
-    case ScalarType::ComplexFloat:
-      return float_element<float, uint32_t>(data) + ", " + float_element<float, uint32_t>(data + 4);
-    case ScalarType::ComplexDouble:
-      return float_element<double, uint64_t>(data) + ", " + float_element<double, uint64_t>(data + 8);
-  }
-  return "?";
-}
 
 void collect_symbols(const Graph& graph, std::set<std::string, std::less<>>& symbols) {
   for (const auto& node : graph.nodes()) {
@@ -169,8 +107,8 @@ class Printer {
     if (!node.regions.empty()) {
       out_ += " {";
     }
-    if (options_.sources) {
-      print_source(node.source);
+    if (const std::string source = options_.sources ? source_comment(node.source) : ""; !source.empty()) {
+      out_ += "  " + source;
     }
     out_ += '\n';
     if (!node.regions.empty()) {
@@ -288,7 +226,7 @@ class Printer {
     } else if (const auto* number = argument.as<int64_t>()) {
       out_ += std::to_string(*number);
     } else if (const auto* real = argument.as<double>()) {
-      out_ += shortest(*real);
+      out_ += real_text(*real);
     } else if (const auto* flag = argument.as<bool>()) {
       out_ += *flag ? "true" : "false";
     } else if (const auto* text = argument.as<std::string>()) {
@@ -296,7 +234,7 @@ class Printer {
     } else if (const auto* list = argument.as<Argument::List>()) {
       print_sequence("[", *list, [this](const Argument& item) { print(item); });
     } else if (const auto* doubles = argument.as<Argument::Doubles>()) {
-      print_sequence("double[", *doubles, [this](double item) { out_ += shortest(item); });
+      print_sequence("double[", *doubles, [this](double item) { out_ += real_text(item); });
     } else if (const auto* bools = argument.as<Argument::Bools>()) {
       print_sequence("bool[", *bools, [this](bool item) { out_ += item ? "true" : "false"; });
     }
@@ -362,32 +300,6 @@ class Printer {
     out_ += '}';
   }
 
-  /// A field of a source comment, quoted when it could be read as something else.
-  static std::string field(const std::string& text) {
-    for (const char c : text) {
-      if (!is_field_character(c)) {
-        return quote(text);
-      }
-    }
-    return text.empty() || text == "in" || text.find("//") != std::string::npos ? quote(text) : text;
-  }
-
-  void print_source(const Source& source) {
-    if (source.fx_name.empty() && source.module_path.empty() && source.file.empty()) {
-      return;
-    }
-    out_ += "  // fx: " + field(source.fx_name);
-    if (!source.module_path.empty()) {
-      out_ += ", in " + field(source.module_path);
-    }
-    if (!source.file.empty()) {
-      out_ += ", " + field(source.file) + ':' + std::to_string(source.line);
-      if (!source.function.empty()) {
-        out_ += ' ' + field(source.function);
-      }
-    }
-  }
-
   void print_data(const Constant& constant) {
     const int64_t numel = constant.type.numel();
     const size_t size = element_size(constant.type.dtype);
@@ -400,12 +312,12 @@ class Printer {
       equal = std::memcmp(bytes, bytes + i * size, size) == 0;
     }
     if (equal) {
-      out_ += " = splat(" + element(constant.type.dtype, bytes) + ')';
+      out_ += " = splat(" + element_text(constant.type.dtype, bytes) + ')';
       return;
     }
     out_ += " = [";
     for (int64_t i = 0; i < numel; ++i) {
-      out_ += (i == 0 ? "" : ", ") + element(constant.type.dtype, bytes + i * size);
+      out_ += (i == 0 ? "" : ", ") + element_text(constant.type.dtype, bytes + i * size);
     }
     out_ += ']';
   }
