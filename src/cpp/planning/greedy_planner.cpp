@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/log.h"
 #include "planning/planner.h"
@@ -47,6 +48,16 @@ class Placer {
   const std::vector<Placement>& placements() const { return placements_; }
   /// Bytes of all arenas together.
   uint64_t total() const { return std::accumulate(sizes_.begin(), sizes_.end(), uint64_t{0}); }
+  /// Bytes of requests that stick out above the bound: tells plans of equal total apart, so that the search can take one
+  /// request after another down from the top.
+  uint64_t excess() const {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < placements_.size(); ++i) {
+      const uint64_t top = placements_[i].offset + requests_[i].nbytes;
+      sum += top > bound_ ? top - bound_ : 0;
+    }
+    return sum;
+  }
   uint64_t work() const { return work_; }
 
  private:
@@ -196,11 +207,13 @@ Order by_breadth(Span<const Request> requests) {
 /// The best plan so far.
 class Search {
  public:
+  using Cost = std::pair<uint64_t, uint64_t>;  ///< total, excess
+
   Search(Span<const Request> requests, Span<const Arena> arenas, uint64_t bound)
       : requests_(requests), placer_(requests, arenas, bound), bound_(bound) {}
 
   bool done() const {
-    return found_ && (static_cast<double>(best_) <= kGoodEnough * static_cast<double>(bound_) ||
+    return found_ && (static_cast<double>(best_.first) <= kGoodEnough * static_cast<double>(bound_) ||
                       placer_.work() > kSearchBudget);
   }
   bool found() const { return found_; }
@@ -210,9 +223,10 @@ class Search {
     if (done() || !placer_.run(order, fit)) {
       return;
     }
-    if (!found_ || placer_.total() < best_) {
+    const Cost cost{placer_.total(), placer_.excess()};
+    if (!found_ || cost < best_) {
       found_ = true;
-      best_ = placer_.total();
+      best_ = cost;
       placements_ = placer_.placements();
       order_ = std::move(order);
       fit_ = fit;
@@ -223,7 +237,7 @@ class Search {
   void improve() {
     for (bool better = true; better && found_ && !done();) {
       better = false;
-      const uint64_t before = best_;
+      const Cost before = best_;
       std::vector<uint32_t> highest(requests_.size());
       std::iota(highest.begin(), highest.end(), 0u);
       const auto top = [&](uint32_t i) { return placements_[i].offset + requests_[i].nbytes; };
@@ -249,7 +263,7 @@ class Search {
   Placer placer_;
   uint64_t bound_;
   bool found_ = false;
-  uint64_t best_ = 0;
+  Cost best_;
   Order order_;
   Fit fit_ = Fit::kBest;
   std::vector<Placement> placements_;
