@@ -24,7 +24,7 @@ SANITIZE  ?= address,undefined
 SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test quick bench lint format fuzz size mcu interop sanitize wheel setup build clean help
+.PHONY: demo test quick bench lint format fuzz size mcu interop sanitize wheel setup build sanitized-build interop-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -43,8 +43,9 @@ build: setup
 demo: build
 	@$(PY) examples/demo.py
 
-test: build mcu-setup interop-setup
+test: build sanitized-build mcu-setup interop-setup
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
+	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error
 	@$(TIMED) "Python tests" -- $(PYTEST) tests
 
 quick: build
@@ -83,10 +84,12 @@ mcu: build mcu-setup
 size: setup
 	@$(PY) tools/size_report.py
 
-sanitize: setup
-	@$(CMAKE) -S . -B $(SANITIZED) -G Ninja -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF \
+sanitized-build: setup
+	@$(CMAKE) -S . -B $(SANITIZED) -G Ninja -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF -DET_BUILD_TOOLS=OFF \
 	    -DET_SANITIZE=$(SANITIZE) -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
-	@$(TIMED) "build" -- $(BIN)/ninja -C $(SANITIZED) -j$(JOBS) --quiet
+	@$(TIMED) "build with sanitizers" -- $(BIN)/ninja -C $(SANITIZED) -j$(JOBS) --quiet
+
+sanitize: sanitized-build
 	@$(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error
 
 fuzz: setup

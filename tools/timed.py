@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Run a command and say how long it took, if it took long enough to be worth saying: timed.py "what" -- command ..."""
 
+import resource
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ def main() -> int:
     status = subprocess.run(command).returncode
     elapsed = time.monotonic() - started
     if elapsed >= 2 or status != 0:
-        print(f"[make] {title}: {elapsed:.0f} s{'' if status == 0 else f', failed ({status})'}", flush=True)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        outcome = "" if status == 0 else f", failed ({status})"
+        print(f"[make] {title}: {elapsed:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor{outcome}", flush=True)
     return status
 
 
