@@ -96,7 +96,12 @@ Error plan_graph(ir::Graph& graph, const Lifetimes& lifetimes, const MemoryPlan&
   graph.arena_sizes = arena_sizes(problem.requests, places, plan.arenas.size());
   graph.arena_sizes.resize(state_id, 0);
   graph.arena_sizes.push_back(state_nbytes);
-  while (graph.arena_sizes.size() > 1 && graph.arena_sizes.back() == 0) {
+  // An arena without bytes stays when something without bytes (an empty tensor) lies in it.
+  uint32_t last_used = 0;
+  for (const Placement& place : places) {
+    last_used = std::max(last_used, place.memory_id);
+  }
+  while (graph.arena_sizes.size() > 1 + size_t{last_used} && graph.arena_sizes.back() == 0) {
     graph.arena_sizes.pop_back();
   }
   graph.stage = ir::Stage::kPlanned;

@@ -18,7 +18,6 @@ from executorch_py.export.operators import PUBLISHED_WHOLE
 from .config import ExecutorchBackendConfig
 from .delegation import Delegated
 
-
 #: Where external constants go when nobody names a file; the published name.
 _DEFAULT_EXTERNAL_FILE = "_default_external_constant"
 

@@ -45,6 +45,12 @@ def _tag_like_users(node: fx.Node) -> None:
         node.meta["delegation_tag"] = tag
 
 
+def constant_names(exported_program: ExportedProgram) -> frozenset[str]:
+    """Names of the placeholders that are constants: parameters and buffers that nobody writes, lifted constants."""
+    written = _written_buffers(exported_program)
+    return frozenset(node.name for node, spec in _state_inputs(exported_program) if spec.target not in written)
+
+
 def is_param_node(exported_program: ExportedProgram, node: fx.Node) -> bool:
     """Whether ``node`` is a parameter, buffer or constant of the module."""
     return any(found is node for found, _ in _state_inputs(exported_program))

@@ -1,0 +1,56 @@
+"""What a backend's ``conformance.py`` says: the cases that the suite in tests/conformance runs over every backend.
+
+A *case* must be taken, in as many parts as it says, and give eager's numbers. A *refused* case must not be taken at all (the
+device cannot do it, for ever) and still run, on the runtime's own kernels. What should work and does not yet is an expected
+failure with a reason; it fails the suite when it begins to work.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from executorch_py.exir.backend.partitioner import Partitioner
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model for a backend.
+
+    Attributes:
+        name: Unique in its suite.
+        make: Makes the module.
+        inputs: Example inputs, which are also run.
+        num_delegates: How many calls of the backend the program has.
+        dynamic_shapes: As in torch.export.
+        more_inputs: Other inputs to run, of other sizes.
+        expected_failure: Why it does not work yet; empty = it must.
+    """
+
+    name: str
+    make: Callable[[], nn.Module]
+    inputs: tuple[Any, ...]
+    num_delegates: int
+    dynamic_shapes: Any = None
+    more_inputs: tuple[tuple[Any, ...], ...] = ()
+    expected_failure: str = ""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """All cases of a backend.
+
+    Attributes:
+        backend: Name of its folder.
+        partitioner: Makes its partitioner.
+        tolerance: max |ours - eager| / max |eager|.
+        cases: What it must take.
+        refused: What it must leave alone.
+    """
+
+    backend: str
+    partitioner: Callable[[], Partitioner]
+    tolerance: float
+    cases: tuple[Case, ...]
+    refused: tuple[Case, ...] = field(default=())
