@@ -53,6 +53,7 @@ quick: build
 	@$(TIMED) "Python tests" -- $(PYTEST) -m "not slow and not interop and not mcu" tests
 
 bench: build interop-setup
+	@$(PY) -m benchmarks.models
 	@$(PY) -m benchmarks.lowering
 	@$(PY) -m benchmarks.overhead --peer .venv-interop/bin/python
 
