@@ -18,6 +18,8 @@ aten = torch.ops.aten
 #: Not Core ATen, kept whole by default.
 KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.linear.default,  # one product with packed weights; as addmm the transpose of the weight would stand in the way
+    aten.scaled_dot_product_attention.default,  # one pass, without the matrix of scores
+    aten.max_pool2d.default,  # without the indices, which inference never reads
     aten.hardswish.default,  # one pass over the data instead of four
     aten.hardsigmoid.default,
     aten.silu.default,
