@@ -107,7 +107,7 @@ def _tagged(
         tag = node.meta.get(_TAG)
         if node in before:
             node.meta[_TAG] = before[node]
-        elif tag is not None:
+        elif tag is not None and tag not in method.tags:
             if tag not in result.partition_tags:
                 raise PartitionError(
                     f"node '{node.name}' of method '{name}' carries the tag '{tag}', which {type(partitioner).__name__} "
