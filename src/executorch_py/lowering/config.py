@@ -52,8 +52,8 @@ class MemoryPlanningPass:
     memory_capacities: Mapping[int, int] = field(default_factory=dict)
 
 
-#: A rule for external constants: (fully qualified name, tensor) -> whether it goes to the .ptd file.
-ExternalRule = Callable[[str, torch.Tensor], bool]
+#: A rule for external constants: (fully qualified name, tensor) -> name of its .ptd file; "" keeps it in the program.
+ExternalRule = Callable[[str, torch.Tensor], str]
 
 
 @dataclass

@@ -150,7 +150,7 @@ class EdgeProgramManager:
 
 
 def _named(programs: Programs) -> dict[str, ExportedProgram]:
-    named = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
+    named = dict(programs) if isinstance(programs, Mapping) else {"forward": programs}
     for name, program in named.items():
         if not isinstance(program, ExportedProgram):
             hint = "; call torch.export.export(model, inputs) first" if isinstance(program, torch.nn.Module) else ""

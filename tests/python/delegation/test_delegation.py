@@ -318,7 +318,7 @@ def test_weights_changed_after_delegation_are_refused():
 
 def test_unknown_backend_and_unlisted_tag():
     edge = et.to_edge(torch.export.export(Model(), INPUTS))
-    with pytest.raises(NotFoundError, match="'Nobody'.*C\\+\\+ backends"):
+    with pytest.raises(NotFoundError, match=r"'Nobody'.*C\+\+ backends"):
         edge.to_backend(TagTargets(*ELEMENTWISE, backend="Nobody"))
 
     class Forgets(TagTargets):
