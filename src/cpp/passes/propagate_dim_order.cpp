@@ -18,7 +18,6 @@ enum class Manner : uint8_t {
 
 bool wants_channels_last(std::string_view op) {
   return is_one_of(op, {"aten::convolution", "et::convolution_clamp", "aten::max_pool2d", "aten::max_pool2d_with_indices",
-  return is_one_of(op, {"aten::convolution", "et::convolution_clamp", "aten::max_pool2d", "aten::max_pool2d_with_indices",
                         "aten::avg_pool2d", "aten::_adaptive_avg_pool2d", "aten::upsample_bilinear2d.vec",
                         "aten::upsample_nearest2d.vec"});
 }
