@@ -117,14 +117,9 @@ def environment(folder: Path, names: list[str]) -> None:
 
 
 def development_install(folder: Path, tree: Path) -> None:
-    """Makes an environment see the package of a build tree, with its command `etpy`, as an editable install does."""
+    """Makes an environment see the package of a build tree, as an editable install does."""
     site = Path(next((folder / "lib").glob("python3*/site-packages")))
     (site / "executorch_py_dev.pth").write_text(f"{tree.resolve()}\n")
-    script = folder / "bin" / "etpy"
-    script.write_text(
-        f"#!{(folder / 'bin' / 'python').absolute()}\nfrom executorch_py.cli import main\n\nraise SystemExit(main())\n"
-    )
-    script.chmod(0o755)
 
 
 def main() -> None:
