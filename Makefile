@@ -73,6 +73,9 @@ format: setup
 interop-setup:
 	@$(TIMED) "interop environment" -- $(SETUP) venv .venv-interop interop interop-no-deps
 
+# A missing peer is a failure here, not a skipped test.
+test interop: export ET_REQUIRE_PEER = 1
+
 interop: build interop-setup
 	@$(PYTEST) tests/interop
 
