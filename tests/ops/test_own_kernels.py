@@ -12,6 +12,9 @@ torch = pytest.importorskip("torch")
 F = torch.nn.functional
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kernel_runner import KernelError, Unbound, run_kernel  # noqa: E402
+from sweep import check, record  # noqa: E402
+
+torch.set_num_threads(1)
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10, torch.float16: 5e-3, torch.bfloat16: 4e-2}
@@ -78,6 +81,52 @@ def test_fused_clamps(dtype: torch.dtype) -> None:
     out = torch.empty(1, 4, 4, 4, dtype=dtype)
     run_kernel("et::max_pool2d.out", [x, [2, 2], [], [0, 0], [1, 1], False, out], "TllllbT")
     close(out, F.max_pool2d(x, 2))
+
+
+def _layers() -> list:
+    x4, x3 = torch.randn(2, 4, 9, 8), torch.randn(2, 6, 10)
+    w, b = torch.randn(4), torch.randn(4)
+    ids = torch.tensor([[1, 3, 1], [0, 2, 5]])
+
+    def conv(*args, dims: int = 2, transposed: bool = False, groups: int = 1):
+        shape = (2, 4, 9, 8, 7)[: dims + 2]
+        weight = torch.randn(4, 6 // groups if transposed else 4 // groups, *[3] * dims)
+        op = getattr(F, f"conv_transpose{dims}d" if transposed else f"conv{dims}d")
+        return lambda x, wt, bias: op(x, wt, bias, *args, groups=groups), [torch.randn(shape), weight, torch.randn(6 if transposed else 4)]
+
+    return [
+        ("layer_norm", lambda x, w_, b_: F.layer_norm(x, (8,), w_, b_), [x4, torch.randn(8), torch.randn(8)]),
+        ("layer_norm plain", lambda x: F.layer_norm(x, (9, 8)), [x4]),
+        ("group_norm", lambda x, w_, b_: F.group_norm(x, 2, w_, b_), [x4, w, b]),
+        ("embedding", lambda t: F.embedding(ids, t, padding_idx=2), [torch.randn(6, 5)]),
+        ("embedding by frequency", lambda t: F.embedding(ids, t, scale_grad_by_freq=True), [torch.randn(6, 5)]),
+        ("max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1), [x4]),
+        ("avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), [x4]),
+        ("avg_pool2d divisor", lambda x: F.avg_pool2d(x, (2, 3), divisor_override=5), [x4]),
+        ("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (3, 5)), [x4]),
+        ("conv1d", *conv(2, 1, dims=1)),
+        ("conv2d", *conv(2, 1, 2)),
+        ("conv2d groups", *conv(1, 0, groups=2)),
+        ("conv3d", *conv((1, 2, 1), 1, dims=3)),
+        ("conv_transpose2d", *conv(2, 1, 1, transposed=True)),
+        ("conv_transpose1d groups", *conv(2, 0, dims=1, transposed=True, groups=2)),
+        ("linear chain", lambda x: (x.sigmoid() * x.tanh()).softmax(-1), [x3]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "function", "tensors"), _layers(), ids=[layer[0] for layer in _layers()])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients(name: str, function, tensors: list, dtype: torch.dtype) -> None:
+    leaves = [t.to(dtype).requires_grad_() for t in tensors]
+
+    def step() -> None:
+        y = function(*leaves)
+        (y * torch.linspace(-1, 2, y.numel(), dtype=dtype).reshape(y.shape)).sum().backward()
+
+    calls = record(step, grad=True)
+    assert any("backward" in c.op.schema.name for c in calls) or name == "linear chain"
+    for call in calls:
+        check(call)
 
 
 def channels_last(t: torch.Tensor) -> torch.Tensor:
