@@ -53,9 +53,10 @@ Result<FlatTensorDataMap> FlatTensorDataMap::load(DataLoader* loader) {
                        "segment %u of the .ptd: %" PRIu64 " bytes at %" PRIu64 ", there are %" PRIu64 "; it is cut off", i,
                        s->size(), s->offset(), layout.segment_data_size);
   }
+  WorkBudget budget(layout.flatbuffer_size);
   for (uint32_t i = 0; i < count(tables.named_data()); ++i) {
     const fb::NamedData* data = tables.named_data()->Get(i);
-    ET_CHECK_OR_RETURN(data->key() != nullptr && is_utf8(view(data->key())) &&
+    ET_CHECK_OR_RETURN(budget.is_name(data->key()) &&
                            data->segment_index() < count(tables.segments()),
                        InvalidExternalData, "entry %u of the .ptd has no name, or a segment that does not exist", i);
     ET_CHECK_OR_RETURN(

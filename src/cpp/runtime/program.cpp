@@ -75,10 +75,10 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
   ET_RETURN_IF_ERROR(load_annotation(program.named_data_, "executorch_py.shapes", fb::shapes::ShapesIdentifier(),
                                      &program.shapes_bytes_, &program.shapes_));
   if (program.debug_ != nullptr) {
-    ET_RETURN_IF_ERROR(verify_debug_info(*program.debug_, *program.tables_));
+    ET_RETURN_IF_ERROR(verify_debug_info(*program.debug_, program.debug_bytes_.size(), *program.tables_));
   }
   if (program.shapes_ != nullptr) {
-    ET_RETURN_IF_ERROR(verify_shapes(*program.shapes_, *program.tables_));
+    ET_RETURN_IF_ERROR(verify_shapes(*program.shapes_, program.shapes_bytes_.size(), *program.tables_));
   }
   program.state_memory_ = find_state_memory(*program.tables_);
   return program;

@@ -40,10 +40,10 @@ Error verify_relations(const char* method, const fb::ExecutionPlan& plan, Span<c
 }
 
 Error verify_names(const char* method, const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* names,
-                   size_t expected, const char* what) {
+                   size_t expected, const char* what, WorkBudget* budget) {
   bool good = names == nullptr || names->size() == expected;
   for (uint32_t i = 0; good && i < count(names); ++i) {
-    good = is_utf8(view(names->Get(i)));
+    good = budget->is_text(names->Get(i));
   }
   ET_CHECK_OR_RETURN(good, InvalidProgram, "executorch_py.shapes: names of the %s of '%s' are not UTF-8 or not %zu", what,
                      method, expected);
@@ -107,18 +107,23 @@ Use use_of_memory(const fb::ExecutionPlan& plan, uint32_t id, uint64_t* budget) 
 
 }  // namespace
 
-Error verify_debug_info(const fb::debug::DebugInfo& debug, const fb::Program& program) {
+Error verify_debug_info(const fb::debug::DebugInfo& debug, size_t nbytes, const fb::Program& program) {
+  WorkBudget budget(nbytes);
   ET_CHECK_OR_RETURN(debug.version() == 0, InvalidProgram, "executorch_py.debug has version %u, this runtime reads 0",
                      debug.version());
   const uint32_t num_strings = count(debug.strings());
   for (uint32_t i = 0; i < num_strings; ++i) {
-    ET_CHECK_OR_RETURN(is_utf8(view(debug.strings()->Get(i))), InvalidProgram,
+    ET_CHECK_OR_RETURN(budget.is_text(debug.strings()->Get(i)), InvalidProgram,
                        "executorch_py.debug: string %u is not UTF-8", i);
   }
+  ET_CHECK_OR_RETURN(count(debug.methods()) <= count(program.execution_plan()), InvalidProgram,
+                     "executorch_py.debug describes %u methods, the program has %u", count(debug.methods()),
+                     count(program.execution_plan()));
   for (uint32_t m = 0; m < count(debug.methods()); ++m) {
     const fb::debug::MethodInfo* method = debug.methods()->Get(m);
     const fb::ExecutionPlan* plan = find_plan(program, view(method->name()));
     const Span<const fb::debug::InstructionInfo> infos = span(method->instructions());
+    ET_RETURN_IF_ERROR(budget.spend(infos.size()));
     ET_CHECK_OR_RETURN(plan != nullptr && infos.size() == num_instructions(*plan) && is_aligned(infos), InvalidProgram,
                        "executorch_py.debug: method %u does not exist or has another number of instructions", m);
     const uint32_t num_handles = count(method->debug_handles());
@@ -133,26 +138,31 @@ Error verify_debug_info(const fb::debug::DebugInfo& debug, const fb::Program& pr
   return Error::Ok;
 }
 
-Error verify_shapes(const fb::shapes::Shapes& shapes, const fb::Program& program) {
+Error verify_shapes(const fb::shapes::Shapes& shapes, size_t nbytes, const fb::Program& program) {
+  WorkBudget budget(nbytes);
   ET_CHECK_OR_RETURN(shapes.version() == 0, InvalidProgram, "executorch_py.shapes has version %u, this runtime reads 0",
                      shapes.version());
+  ET_CHECK_OR_RETURN(count(shapes.methods()) <= count(program.execution_plan()), InvalidProgram,
+                     "executorch_py.shapes describes %u methods, the program has %u", count(shapes.methods()),
+                     count(program.execution_plan()));
   for (uint32_t m = 0; m < count(shapes.methods()); ++m) {
     const fb::shapes::MethodShapes* method = shapes.methods()->Get(m);
     const fb::ExecutionPlan* plan = find_plan(program, view(method->name()));
     ET_CHECK_OR_RETURN(plan != nullptr, InvalidProgram, "executorch_py.shapes: method %u does not exist", m);
     const char* name = method->name()->c_str();
     const uint32_t num_symbols = count(method->symbols());
+    ET_RETURN_IF_ERROR(budget.spend(uint64_t{count(method->inputs())} + count(method->outputs())));
     for (uint32_t i = 0; i < num_symbols; ++i) {
       const fb::shapes::Symbol* symbol = method->symbols()->Get(i);
-      ET_CHECK_OR_RETURN(is_utf8(view(symbol->name())) && symbol->lower() >= 0 && symbol->lower() <= symbol->upper(),
+      ET_CHECK_OR_RETURN(budget.is_text(symbol->name()) && symbol->lower() >= 0 && symbol->lower() <= symbol->upper(),
                          InvalidProgram, "executorch_py.shapes: symbol %u of '%s' has a bad name or bounds", i, name);
     }
     const Span<const int32_t> inputs = span(plan->inputs());
     const Span<const int32_t> outputs = span(plan->outputs());
     ET_RETURN_IF_ERROR(verify_relations(name, *plan, span(method->inputs()), inputs, num_symbols, "inputs"));
     ET_RETURN_IF_ERROR(verify_relations(name, *plan, span(method->outputs()), outputs, num_symbols, "outputs"));
-    ET_RETURN_IF_ERROR(verify_names(name, method->input_names(), inputs.size(), "inputs"));
-    ET_RETURN_IF_ERROR(verify_names(name, method->output_names(), outputs.size(), "outputs"));
+    ET_RETURN_IF_ERROR(verify_names(name, method->input_names(), inputs.size(), "inputs", &budget));
+    ET_RETURN_IF_ERROR(verify_names(name, method->output_names(), outputs.size(), "outputs", &budget));
   }
   return Error::Ok;
 }

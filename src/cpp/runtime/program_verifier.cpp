@@ -14,16 +14,16 @@ namespace fb = schema;
 #define ET_VERIFY_PLAN(condition, format, ...) \
   ET_CHECK_OR_RETURN(condition, InvalidProgram, "method '%s': " format, name_, ##__VA_ARGS__)
 
-bool is_name(const flatbuffers::String* text) { return text != nullptr && text->size() > 0 && is_utf8(view(text)); }
-
 /// Longest operator name with its overload; MethodLoader joins them in a buffer of this size.
 constexpr size_t kMaxOperatorName = 200;
+/// Longest method name. Names are compared with each other.
+constexpr size_t kMaxMethodName = 255;
 constexpr size_t kMaxBuffers = 256;
 
 class Verifier {
  public:
   Verifier(const fb::Program& program, const schema::FileLayout& layout)
-      : program_(program), layout_(layout), budget_((uint64_t{1} << 16) + 4 * layout.flatbuffer_size) {}
+      : program_(program), layout_(layout), budget_(layout.flatbuffer_size) {}
 
   Error run() {
     ET_VERIFY(program_.version() == 0, "the program has version %u, this runtime reads version 0; update the runtime",
@@ -35,7 +35,8 @@ class Verifier {
     ET_VERIFY(num_plans > 0 && num_plans <= 4096, "the program has %u methods, must be 1 to 4096", num_plans);
     for (uint32_t i = 0; i < num_plans; ++i) {
       plan_ = program_.execution_plan()->Get(i);
-      ET_VERIFY(is_name(plan_->name()), "method %u has no name or one that is not UTF-8", i);
+      ET_VERIFY(count(plan_->name()) <= kMaxMethodName && budget_.is_name(plan_->name()),
+                "method %u has no name, one of over %zu bytes, or one that is not UTF-8", i, kMaxMethodName);
       name_ = plan_->name()->c_str();
       for (uint32_t other = 0; other < i; ++other) {
         ET_VERIFY_PLAN(view(program_.execution_plan()->Get(other)->name()) != view(plan_->name()),
@@ -49,12 +50,6 @@ class Verifier {
  private:
   const fb::DataSegment* segment(uint64_t index) const {
     return index < count(program_.segments()) ? program_.segments()->Get(static_cast<uint32_t>(index)) : nullptr;
-  }
-
-  Error spend(uint64_t items) {
-    ET_VERIFY(items <= budget_, "tables refer to the same lists again and again; the file is damaged or hostile");
-    budget_ -= items;
-    return Error::Ok;
   }
 
   Error verify_segments() {
@@ -72,7 +67,7 @@ class Verifier {
     }
     for (uint32_t i = 0; i < count(program_.named_data()); ++i) {
       const fb::NamedData* entry = program_.named_data()->Get(i);
-      ET_VERIFY(is_name(entry->key()), "named data %u has no key or one that is not UTF-8", i);
+      ET_VERIFY(budget_.is_name(entry->key()), "named data %u has no key or one that is not UTF-8", i);
       ET_VERIFY(segment(entry->segment_index()) != nullptr, "named data '%s': segment %u, there are %u",
                 entry->key()->c_str(), entry->segment_index(), count(program_.segments()));
     }
@@ -92,7 +87,7 @@ class Verifier {
     const fb::DataSegment* s = segment(table.segment_index());
     ET_VERIFY(s != nullptr && is_aligned(offsets), "%s: segment %u, there are %u", what, table.segment_index(),
               count(program_.segments()));
-    ET_RETURN_IF_ERROR(spend(offsets.size()));
+    ET_RETURN_IF_ERROR(budget_.spend(offsets.size()));
     for (size_t i = 0; i < offsets.size(); ++i) {
       ET_VERIFY(offsets[i] <= s->size(), "%s: entry %zu is at %" PRIu64 ", the segment has %" PRIu64 " bytes", what, i,
                 offsets[i], s->size());
@@ -124,14 +119,14 @@ class Verifier {
     }
     for (uint32_t i = 0; i < count(plan_->operators()); ++i) {
       const fb::Operator* op = plan_->operators()->Get(i);
-      ET_VERIFY_PLAN(is_name(op->name()) && is_utf8(view(op->overload())) &&
-                         view(op->name()).size() + view(op->overload()).size() + 1 < kMaxOperatorName,
+      ET_VERIFY_PLAN(view(op->name()).size() + view(op->overload()).size() + 1 < kMaxOperatorName &&
+                         budget_.is_name(op->name()) && budget_.is_text(op->overload()),
                      "operator %u has no name, one that is not UTF-8, or one of over %zu bytes", i, kMaxOperatorName);
     }
     ET_RETURN_IF_ERROR(verify_delegates());
     if (plan_->container_meta_type() != nullptr) {
-      ET_VERIFY_PLAN(is_utf8(view(plan_->container_meta_type()->encoded_inp_str())) &&
-                         is_utf8(view(plan_->container_meta_type()->encoded_out_str())),
+      ET_VERIFY_PLAN(budget_.is_text(plan_->container_meta_type()->encoded_inp_str()) &&
+                         budget_.is_text(plan_->container_meta_type()->encoded_out_str()),
                      "the structure of inputs or outputs is not UTF-8");
     }
     ET_VERIFY_PLAN(count(plan_->chains()) <= 1, "%u chains of instructions, the format has one", count(plan_->chains()));
@@ -142,7 +137,7 @@ class Verifier {
   bool is_value(int64_t index) const { return index >= 0 && index < static_cast<int64_t>(num_values_); }
 
   Error verify_indices(Span<const int32_t> indices, const char* what) {
-    ET_RETURN_IF_ERROR(spend(indices.size()));
+    ET_RETURN_IF_ERROR(budget_.spend(indices.size()));
     for (size_t i = 0; i < indices.size(); ++i) {
       ET_VERIFY_PLAN(is_value(indices[i]), "%s[%zu] is value %d, there are %u values", what, i, indices[i], num_values_);
     }
@@ -153,7 +148,7 @@ class Verifier {
   template <typename T>
   Error verify_list(uint32_t index, Span<const T> items, fb::KernelTypes wanted, fb::KernelTypes also, bool optional) {
     ET_VERIFY_PLAN(is_aligned(items), "value %u: list is not aligned", index);
-    ET_RETURN_IF_ERROR(spend(items.size()));
+    ET_RETURN_IF_ERROR(budget_.spend(items.size()));
     for (size_t i = 0; i < items.size(); ++i) {
       if (optional && items[i] == -1) {
         continue;
@@ -179,7 +174,7 @@ class Verifier {
       case fb::KernelTypes_Tensor:
         return verify_tensor(index, *v.val_as_Tensor());
       case fb::KernelTypes_String:
-        ET_VERIFY_PLAN(v.val_as_String()->string_val() != nullptr && is_utf8(view(v.val_as_String()->string_val())),
+        ET_VERIFY_PLAN(v.val_as_String()->string_val() != nullptr && budget_.is_text(v.val_as_String()->string_val()),
                        "value %u: the string is missing or not UTF-8", index);
         return Error::Ok;
       case fb::KernelTypes_IntList:
@@ -189,7 +184,7 @@ class Verifier {
         return Error::Ok;
       case fb::KernelTypes_BoolList: {
         const Span<const uint8_t> items = span(v.val_as_BoolList()->items());
-        ET_RETURN_IF_ERROR(spend(items.size()));
+        ET_RETURN_IF_ERROR(budget_.spend(items.size()));
         for (const uint8_t item : items) {
           ET_VERIFY_PLAN(item <= 1, "value %u: a bool is %d", index, item);
         }
@@ -254,9 +249,9 @@ class Verifier {
     }
     const fb::ExtraTensorInfo* extra = t.extra_tensor_info();
     if (extra != nullptr) {
-      ET_VERIFY_PLAN(is_utf8(view(extra->fully_qualified_name())), "tensor value %u: its name is not UTF-8", index);
+      ET_VERIFY_PLAN(budget_.is_text(extra->fully_qualified_name()), "tensor value %u: its name is not UTF-8", index);
       ET_VERIFY_PLAN(extra->location() == fb::TensorDataLocation_SEGMENT ||
-                         (extra->location() == fb::TensorDataLocation_EXTERNAL && is_name(extra->fully_qualified_name())),
+                         (extra->location() == fb::TensorDataLocation_EXTERNAL && budget_.is_name(extra->fully_qualified_name())),
                      "tensor value %u: location %d without a name, or not known", index,
                      static_cast<int>(extra->location()));
       ET_VERIFY_PLAN(extra->device_type() == fb::DeviceType_CPU, "tensor value %u: is on another device than the CPU",
@@ -290,7 +285,7 @@ class Verifier {
   Error verify_delegates() {
     for (uint32_t i = 0; i < count(plan_->delegates()); ++i) {
       const fb::BackendDelegate* delegate = plan_->delegates()->Get(i);
-      ET_VERIFY_PLAN(is_name(delegate->id()), "delegate %u has no backend name or one that is not UTF-8", i);
+      ET_VERIFY_PLAN(budget_.is_name(delegate->id()), "delegate %u has no backend name or one that is not UTF-8", i);
       const fb::BackendDelegateDataReference* data = delegate->processed();
       ET_VERIFY_PLAN(data != nullptr, "delegate %u has no payload", i);
       const bool is_inline = data->location() == fb::DataLocation_INLINE;
@@ -299,7 +294,7 @@ class Verifier {
       const uint32_t limit = is_inline ? count(program_.backend_delegate_data()) : count(program_.segments());
       ET_VERIFY_PLAN(data->index() < limit, "delegate %u: payload %u, there are %u", i, data->index(), limit);
       for (uint32_t k = 0; k < count(delegate->compile_specs()); ++k) {
-        ET_VERIFY_PLAN(is_name(delegate->compile_specs()->Get(k)->key()),
+        ET_VERIFY_PLAN(budget_.is_name(delegate->compile_specs()->Get(k)->key()),
                        "delegate %u: compile spec %u has no key or one that is not UTF-8", i, k);
       }
     }
@@ -393,13 +388,23 @@ class Verifier {
 
   const fb::Program& program_;
   const schema::FileLayout& layout_;
-  uint64_t budget_;  // items of lists that may still be looked at
+  WorkBudget budget_;
   const fb::ExecutionPlan* plan_ = nullptr;
   const char* name_ = "";
   uint32_t num_values_ = 0;
 };
 
 }  // namespace
+
+Error WorkBudget::spend(uint64_t items) {
+  ET_VERIFY(items <= left_, "tables refer to the same lists or strings again and again; the file is damaged or hostile");
+  left_ -= items;
+  return Error::Ok;
+}
+
+bool WorkBudget::is_text(const flatbuffers::String* text) {
+  return text == nullptr || (spend(text->size() / 4 + 1) == Error::Ok && is_utf8(view(text)));
+}
 
 Error verify_program(const fb::Program& program, const schema::FileLayout& layout) {
   return Verifier(program, layout).run();

@@ -24,12 +24,29 @@
 
 namespace et::runtime {
 
+/// How much of a file may still be looked at. Tables may refer to the same list or string again and again, so that a small
+/// file means endless work; a verifier that spends from a budget stays linear in the size of the file.
+class WorkBudget {
+ public:
+  /// For a flatbuffer of `nbytes` bytes.
+  explicit WorkBudget(uint64_t nbytes) : left_((uint64_t{1} << 16) + 4 * nbytes) {}
+  /// Errors: InvalidProgram when the budget is used up.
+  Error spend(uint64_t items);
+  /// True when a string is UTF-8 (an absent one is) and the budget suffices to look at it.
+  bool is_text(const flatbuffers::String* text);
+  /// The same for a string that must be there and not be empty.
+  bool is_name(const flatbuffers::String* text) { return text != nullptr && text->size() > 0 && is_text(text); }
+
+ private:
+  uint64_t left_;
+};
+
 /// Verifies `program`, the tables of a file with this layout. Errors: InvalidProgram, saying where.
 Error verify_program(const schema::Program& program, const schema::FileLayout& layout);
 
-/// Verifies named data entries of ours against the program they came with. Errors: InvalidProgram.
-Error verify_debug_info(const schema::debug::DebugInfo& debug, const schema::Program& program);
-Error verify_shapes(const schema::shapes::Shapes& shapes, const schema::Program& program);
+/// Verifies named data entries of ours (of `nbytes` bytes) against the program they came with. Errors: InvalidProgram.
+Error verify_debug_info(const schema::debug::DebugInfo& debug, size_t nbytes, const schema::Program& program);
+Error verify_shapes(const schema::shapes::Shapes& shapes, size_t nbytes, const schema::Program& program);
 
 /// Which memory ids hold nothing but mutable buffers (bit i: memory id i). The program has been verified.
 /// Rule: docs/format.md, "Mutable state".

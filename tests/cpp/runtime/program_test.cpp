@@ -284,5 +284,21 @@ TEST_F(ProgramTest, ListsThatAreSharedTooOftenAreRefused) {
   said("again and again");
 }
 
+TEST_F(ProgramTest, StringsThatAreSharedTooOftenAreRefused) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto text = builder.CreateString(std::string(200000, 'x'));
+  std::vector<flatbuffers::Offset<fb::EValue>> values;
+  for (int i = 0; i < 10000; ++i) {
+    values.push_back(fb::CreateEValue(builder, fb::KernelTypes_String, fb::CreateString(builder, text).Union()));
+  }
+  const auto plan =
+      fb::CreateExecutionPlan(builder, builder.CreateString("forward"), 0, builder.CreateVector(values));
+  builder.Finish(fb::CreateProgram(builder, 0, builder.CreateVector({plan})), fb::ProgramIdentifier());
+  std::vector<uint8_t> file(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+  BufferLoader loader(file.data(), file.size());
+  EXPECT_EQ(Program::load(&loader).error(), Error::InvalidProgram);
+  said("again and again");
+}
+
 }  // namespace
 }  // namespace et::test
