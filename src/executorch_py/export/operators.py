@@ -17,6 +17,7 @@ aten = torch.ops.aten
 
 #: Not Core ATen, kept whole by default.
 KEPT_WHOLE: tuple[OpOverload, ...] = (
+    aten.scaled_dot_product_attention.default,  # fused: the matrix of weights never exists as a whole
     aten.linear.default,  # one product with packed weights; as addmm the transpose of the weight would stand in the way
     aten.scaled_dot_product_attention.default,  # one pass, without the matrix of scores
     aten.max_pool2d.default,  # without the indices, which inference never reads
@@ -48,7 +49,6 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.tril.default,
     aten.triu.default,
     aten.rsub.Scalar,
-    aten.logsumexp.default,
     aten.cumprod.default,
     aten.median.default,
     aten.median.dim,
