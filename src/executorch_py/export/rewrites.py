@@ -225,6 +225,29 @@ def _matmul(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, An
     return None
 
 
+@_rule(aten.empty_permuted.default, aten.new_empty_strided.default)
+def _empty(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Strides are of no account: Edge tensors are row-major."""
+    value = node.meta["val"]
+    if not _is_static(value):
+        return None
+    options = {"dtype": value.dtype, "device": value.device}
+    return self.emit(node, aten.empty.memory_format, (list(value.shape),), value, options)
+
+
+@_rule(aten.round.decimals)
+def _round_decimals(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """As PyTorch does it: times a power of ten, rounded, divided by it (the other way round for negative decimals)."""
+    value = node.meta["val"]
+    decimals = kwargs.get("decimals", args[1] if len(args) > 1 else 0)
+    if decimals == 0 or not value.dtype.is_floating_point:
+        return self.emit(node, aten.round.default, (args[0],), value)
+    before, after = (aten.mul.Scalar, aten.div.Scalar) if decimals > 0 else (aten.div.Scalar, aten.mul.Scalar)
+    factor = float(10 ** abs(decimals))
+    scaled = self.emit(node, before, (args[0], factor), value)
+    return self.emit(node, after, (self.emit(node, aten.round.default, (scaled,), value), factor), value)
+
+
 @_rule(aten.relu6.default)
 def _relu6(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     return self.emit(node, aten.hardtanh.default, (args[0], 0, 6), node.meta["val"])

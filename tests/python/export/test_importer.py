@@ -143,6 +143,11 @@ def test_structures_and_plain_inputs():
     assert re.search(r'return %\w+, %\w+, 7, none, "text", %args_0', text)
 
 
+def test_torchs_own_result_types_become_tuples():
+    text = _text(Call(lambda self, x: {"best": x.max(0), "sorted": x.sort()}), (torch.randn(3, 2),))
+    assert "builtins.tuple" in text and "return_types" not in text
+
+
 def test_outputs_that_are_inputs_constants_or_twice_the_same():
     def forward(self, x):
         y = x + 1
