@@ -19,6 +19,7 @@ constexpr std::string_view kBeforeCut[] = {
 constexpr std::string_view kAfterCut[] = {
     "eliminate-no-ops",                  // the cut leaves copies at its borders
     "drop-unused-results",               // before fusion, so that it finds the operators that we have fast kernels for
+    "fuse-attention",                    // before anything rewrites the products that it is made of
     "fuse-linear",                       // before fuse-activation, which knows linear; leaves transposes to fold-constants
     "fuse-activation",                   // before lift-scalars: bounds stay numbers
     "lift-scalars",                      // before folding: a lifted constant may be all that a node waits for

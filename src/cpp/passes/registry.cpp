@@ -8,6 +8,7 @@
 #include "passes/fold_conv_batch_norm.h"
 #include "passes/fold_quantize_dequantize.h"
 #include "passes/fuse_activation.h"
+#include "passes/fuse_attention.h"
 #include "passes/fuse_linear.h"
 #include "passes/insert_write_backs.h"
 #include "passes/lift_scalars.h"

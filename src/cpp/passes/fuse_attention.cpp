@@ -1,0 +1,307 @@
+#include "passes/fuse_attention.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+
+namespace et::passes {
+namespace {
+
+constexpr char kAttention[] = "aten::scaled_dot_product_attention";
+enum Attention : size_t { kQuery, kKey, kValue, kMask, kDropout, kCausal, kScale, kEnableGqa };
+
+bool is_view(std::string_view op) { return op == "aten::view_copy" || op == "aten::view"; }
+
+const ir::TensorType& type_of(const ir::Argument& argument) { return argument.value()->type.tensor; }
+
+/// The value before views that nobody else uses; the views are added to `chain`.
+ir::Value* skip_views(ir::Value* value, const ir::Node* user, std::vector<ir::Node*>& chain) {
+  while (value->producer() != nullptr && is_view(value->producer()->op) && is_only_use(value, user)) {
+    chain.push_back(value->producer());
+    user = value->producer();
+    value = value->producer()->args()[0].value();
+  }
+  return value;
+}
+
+/// What attention is made of, in the shapes of the products: q [n, rows, depth], k.T [n, depth, keys], v [n, keys, width].
+struct Match {
+  ir::Node* scores = nullptr;      ///< bmm of q and k.T
+  ir::Node* transpose = nullptr;   ///< permute that makes k.T, maybe behind a view
+  ir::Node* softmax = nullptr;
+  ir::Node* out = nullptr;         ///< bmm with v
+  ir::Value* mask = nullptr;
+  double scale = 1;
+  std::vector<ir::Node*> chain;    ///< everything from scores to out, each with one use
+};
+
+/// The factor of a multiplication or division by a number; 0 when the node is none.
+double factor_of(const ir::Node& node) {
+  const bool divides = is_one_of(node.op, {"aten::div.Scalar", "aten::div.Tensor"});
+  if (!divides && !is_one_of(node.op, {"aten::mul.Scalar", "aten::mul.Tensor"})) {
+    return 0;
+  }
+  const std::optional<double> number = number_of(node.args()[1]);
+  return !number || *number == 0 ? 0 : divides ? 1 / *number : *number;
+}
+
+bool broadcasts_to(const ir::TensorType& from, const ir::TensorType& to) {
+  if (from.rank() > to.rank() || from.dtype != to.dtype) {
+    return false;
+  }
+  for (size_t i = 0; i < from.rank(); ++i) {
+    const ir::Dim& dim = from.dims[from.rank() - 1 - i];
+    if (dim != to.dims[to.rank() - 1 - i] && dim != ir::Dim(1)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Steps from the softmax back to the scores: views, factors, and before them in the same direction one mask.
+bool walk_to_scores(Match& m) {
+  ir::Node* user = m.softmax;
+  ir::Value* value = m.softmax->args()[0].value();
+  const ir::TensorType shape = value->type.tensor;
+  for (;;) {
+    ir::Node* node = value->producer();
+    if (node == nullptr || !is_only_use(value, user) || !node->tag.empty() || node->graph() != m.out->graph()) {
+      return false;
+    }
+    m.chain.push_back(node);
+    if (node->op == "aten::bmm") {
+      m.scores = node;
+      return true;
+    }
+    if (is_view(node->op)) {
+      value = node->args()[0].value();
+    } else if (const double factor = factor_of(*node); factor != 0) {
+      m.scale *= factor;
+      value = node->args()[0].value();
+    } else if (node->op == "aten::add.Tensor" && m.mask == nullptr && m.scale == 1 && number_of(node->args()[2]) == 1.0 &&
+               node->args()[0].value() != nullptr && node->args()[1].value() != nullptr) {
+      // The mask is the one that is not the larger, or the second.
+      const bool second = broadcasts_to(type_of(node->args()[1]), shape) && type_of(node->args()[0]) == shape;
+      if (!second || node->result()->type.tensor != shape) {
+        return false;
+      }
+      m.mask = node->args()[1].value();
+      value = node->args()[0].value();
+    } else {
+      return false;
+    }
+    user = node;
+  }
+}
+
+/// The permute that swaps the last two dims of keys, behind views or not.
+ir::Node* transpose_of(ir::Value* keys) {
+  for (ir::Node* node = keys->producer(); node != nullptr; node = node->args()[0].value()->producer()) {
+    if (is_one_of(node->op, {"aten::permute_copy", "aten::permute"})) {
+      return node;
+    }
+    if (!is_view(node->op)) {
+      return nullptr;
+    }
+  }
+  return nullptr;
+}
+
+/// Sizes in front of the last two dims, multiplied.
+int64_t batch_of(const ir::TensorType& type) {
+  int64_t batch = 1;
+  for (size_t i = 0; i + 2 < type.rank(); ++i) {
+    batch *= type.dims[i].min;
+  }
+  return batch;
+}
+
+std::optional<Match> match(ir::Node* out) {
+  Match m;
+  m.out = out;
+  if (out->op != "aten::bmm" || !out->tag.empty()) {
+    return std::nullopt;
+  }
+  ir::Value* weights = skip_views(out->args()[0].value(), out, m.chain);
+  m.softmax = weights->producer();
+  const ir::Node* user = m.chain.empty() ? out : m.chain.back();
+  if (m.softmax == nullptr || m.softmax->op != "aten::_softmax" || !m.softmax->tag.empty() || !is_only_use(weights, user)) {
+    return std::nullopt;
+  }
+  m.chain.push_back(m.softmax);
+  const ir::TensorType& shape = weights->type.tensor;
+  const auto dim = int_of(m.softmax->args()[1]);
+  const auto rank = static_cast<int64_t>(shape.rank());
+  if (!dim || (*dim + rank) % rank != rank - 1 || int_of(m.softmax->args()[2]) != 0 || rank > 4 || !shape.is_static() ||
+      !is_floating(shape.dtype) || !walk_to_scores(m)) {
+    return std::nullopt;
+  }
+  // Views between the products must only split or join the batch, so that rows stay rows.
+  const ir::TensorType& scores = m.scores->result()->type.tensor;
+  const ir::TensorType& left = type_of(out->args()[0]);
+  const auto same_matrix = [&](const ir::TensorType& a, const ir::TensorType& b) {
+    return a.is_static() && b.is_static() && a.dims[a.rank() - 1] == b.dims[b.rank() - 1] &&
+           a.dims[a.rank() - 2] == b.dims[b.rank() - 2] && batch_of(a) == batch_of(b);
+  };
+  for (const ir::Node* node : m.chain) {
+    if (node->result()->type.tensor.rank() < 3 || !same_matrix(node->result()->type.tensor, scores)) {
+      return std::nullopt;
+    }
+  }
+  m.transpose = transpose_of(m.scores->args()[1].value());
+  if (!same_matrix(left, scores) || m.transpose == nullptr) {
+    return std::nullopt;
+  }
+  const auto dims = ints_of(m.transpose->args()[1]);
+  const ir::TensorType& keys = m.transpose->result()->type.tensor;
+  if (!dims || dims->size() < 3 || !same_matrix(keys, type_of(m.scores->args()[1]))) {
+    return std::nullopt;
+  }
+  return m;
+}
+
+ir::Argument sizes_argument(const ir::TensorType& type) {
+  ir::Argument::List sizes;
+  for (const ir::Dim& dim : type.dims) {
+    sizes.push_back({dim.min});
+  }
+  return {std::move(sizes)};
+}
+
+/// `value` with the batch dims of `like`, its own last two; a view unless it has them.
+ir::Value* with_batch_of(const ir::TensorType& like, ir::Value* value, ir::Node& before) {
+  const ir::TensorType& from = value->type.tensor;
+  std::vector<ir::Dim> dims(like.dims.begin(), like.dims.end() - 2);
+  dims.push_back(from.dims[from.rank() - 2]);
+  dims.push_back(from.dims[from.rank() - 1]);
+  const ir::TensorType type = ir::TensorType::contiguous(from.dtype, std::move(dims));
+  if (type == from) {
+    return value;
+  }
+  ir::Node* view = before.graph()->create_node("aten::view_copy", {{value}, sizes_argument(type)}, &before);
+  view->source = before.source;
+  return view->add_result(value->name + "_heads", ir::Type::of(type));
+}
+
+/// Keys as they were before they were transposed: the same permutation with the last two dims in their places.
+ir::Value* untransposed(const Match& m) {
+  const auto rank = static_cast<int64_t>(m.transpose->args()[1].as<ir::Argument::List>()->size());
+  std::vector<int64_t> dims = *ints_of(m.transpose->args()[1]);
+  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+  ir::Value* source = m.transpose->args()[0].value();
+  bool identity = true;
+  ir::Argument::List order;
+  std::vector<ir::Dim> sizes;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t dim = (dims[i] + rank) % rank;
+    identity = identity && dim == static_cast<int64_t>(i);
+    order.push_back({dim});
+    sizes.push_back(source->type.tensor.dims[static_cast<size_t>(dim)]);
+  }
+  if (identity) {
+    return source;
+  }
+  ir::Node* permute = m.transpose->graph()->create_node("aten::permute_copy", {{source}, {std::move(order)}}, m.out);
+  permute->source = m.transpose->source;
+  return permute->add_result(source->name + "_keys",
+                             ir::Type::of(ir::TensorType::contiguous(source->type.tensor.dtype, std::move(sizes))));
+}
+
+void fuse(const Match& m) {
+  ir::Graph& graph = *m.out->graph();
+  const ir::TensorType& shape = m.softmax->result()->type.tensor;
+  ir::Value* query = with_batch_of(shape, m.scores->args()[0].value(), *m.out);
+  ir::Value* key = with_batch_of(shape, untransposed(m), *m.out);
+  ir::Value* value = with_batch_of(shape, m.out->args()[1].value(), *m.out);
+  ir::Argument mask;
+  if (m.mask != nullptr) {
+    mask.data = m.mask;
+  }
+  ir::Node* attention = create_like(*m.out, kAttention, {{query}, {key}, {value}, mask, {0.0}, {false}, {m.scale}, {false}});
+  std::vector<ir::Dim> dims = query->type.tensor.dims;
+  dims.back() = value->type.tensor.dims.back();
+  const ir::TensorType type = ir::TensorType::contiguous(shape.dtype, std::move(dims));
+  ir::Value* result = attention->add_result("attention", ir::Type::of(type));
+  for (const ir::Node* node : m.chain) {
+    attention->absorb(*node);
+  }
+  const ir::TensorType& wanted = m.out->result()->type.tensor;
+  ir::Node* last = attention;
+  if (type != wanted) {
+    last = create_like(*m.out, "aten::view_copy", {{result}, sizes_argument(wanted)});
+    last->add_result(m.out->result()->name, m.out->result()->type);
+    attention->absorb(*m.out);
+    m.out->debug_handle = 0;
+    m.out->merged_handles.clear();
+  }
+  replace_node(m.out, last);
+  for (ir::Node* node : m.chain) {
+    graph.erase(node);
+  }
+}
+
+/// k of view(expand(unsqueeze(k, -3))): [batch, heads, keys, depth] repeated for groups of heads; nullptr otherwise.
+ir::Value* before_repetition(const ir::Argument& argument) {
+  const ir::Node* view = producer_if(argument, {"aten::view_copy", "aten::view"});
+  const ir::Node* expand = view == nullptr ? nullptr : producer_if(view->args()[0], {"aten::expand_copy", "aten::expand"});
+  const ir::Node* unsqueeze =
+      expand == nullptr ? nullptr : producer_if(expand->args()[0], {"aten::unsqueeze_copy", "aten::unsqueeze"});
+  if (unsqueeze == nullptr || !unsqueeze->tag.empty() || !expand->tag.empty() || !view->tag.empty()) {
+    return nullptr;
+  }
+  ir::Value* source = unsqueeze->args()[0].value();
+  const std::vector<ir::Dim>& dims = source->type.tensor.dims;
+  const std::vector<ir::Dim>& single = unsqueeze->result()->type.tensor.dims;
+  const std::vector<ir::Dim>& repeated = expand->result()->type.tensor.dims;
+  const std::vector<ir::Dim>& joined = view->result()->type.tensor.dims;
+  if (dims.size() != 4 || joined.size() != 4 || repeated.size() != 5 || single.size() != 5 || single[2] != ir::Dim(1) ||
+      int_of(unsqueeze->args()[1]) != 2 || !repeated[2].is_static() || !dims[1].is_static() || !joined[1].is_static()) {
+    return nullptr;
+  }
+  const bool fits = repeated[0] == dims[0] && repeated[1] == dims[1] && repeated[3] == dims[2] && repeated[4] == dims[3] &&
+                    joined[0] == dims[0] && joined[1].min == dims[1].min * repeated[2].min && joined[2] == dims[2] &&
+                    joined[3] == dims[3];
+  return fits ? source : nullptr;
+}
+
+/// Gives attention the keys and values of its groups once; true when it did.
+bool share_heads(ir::Node& attention) {
+  if (!attention.tag.empty() || int_of(attention.args()[kEnableGqa]) != 0) {
+    return false;
+  }
+  ir::Value* key = before_repetition(attention.args()[kKey]);
+  ir::Value* value = before_repetition(attention.args()[kValue]);
+  if (key == nullptr || value == nullptr || key->type.tensor.dims[1] != value->type.tensor.dims[1]) {
+    return false;
+  }
+  attention.set_arg(kKey, {key});
+  attention.set_arg(kValue, {value});
+  attention.set_arg(kEnableGqa, {true});
+  return true;
+}
+
+}  // namespace
+
+PassInfo FuseAttention::info() const {
+  return {"fuse-attention", "Finds attention that is written out; keys and values of head groups are shared"};
+}
+
+Result<Changed> FuseAttention::run(ir::Graph& graph, PassContext& context) {
+  Changed changed = Changed::kNo;
+  if (context.options.compatible) {
+    return changed;
+  }
+  ir::Node* next = nullptr;
+  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
+    next = graph.next(node);
+    if (node->op == kAttention) {
+      changed = share_heads(*node) ? Changed::kYes : changed;
+    } else if (const std::optional<Match> m = match(node)) {
+      fuse(*m);
+      changed = Changed::kYes;
+    }
+  }
+  return changed;
+}
+
+}  // namespace et::passes
