@@ -37,6 +37,7 @@ Error PlanEmitter::fail(Error code, const ir::Node* node, std::string message) {
 
 Result<Offset<schema::ExecutionPlan>> PlanEmitter::run() {
   ET_TRY(schedule_, ir::Schedule::of(graph_));
+  find_growing();
   ET_RETURN_IF_ERROR(add_inputs());
   std::vector<int32_t> inputs;
   for (const auto& input : graph_.inputs()) {

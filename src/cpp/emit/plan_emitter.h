@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,7 @@ class PlanEmitter {
   using Args = std::vector<int32_t>;
 
   Error add_inputs();
+  void find_growing();
   Error add_step(const ir::Step& step);
   Error add_call(const ir::Node& node);
   Error add_table_call(const ir::Node& node, const ops::OpInfo& op, Args& args);
@@ -66,6 +68,9 @@ class PlanEmitter {
   ir::Diagnostics& diagnostics_;
   ir::Schedule schedule_;
   ValueTable values_;
+  /// Tensors that executorch_prim::et_copy_index fills item by item. The published runtime lets them grow with the items,
+  /// so a compatible file must not call their sizes static.
+  std::unordered_set<const ir::Value*> growing_;
   std::unordered_map<const ir::Value*, int32_t> indices_;
   std::vector<flatbuffers::Offset<schema::Instruction>> instructions_;
   std::vector<const ir::Node*> origins_;

@@ -11,11 +11,11 @@ namespace {
 
 using flatbuffers::Offset;
 
-schema::TensorShapeDynamism dynamism_of(const ir::TensorType& type) {
+schema::TensorShapeDynamism dynamism_of(const ir::TensorType& type, bool is_growing) {
   if (!type.is_bounded()) {
     return schema::TensorShapeDynamism_DYNAMIC_UNBOUND;
   }
-  return type.is_static() ? schema::TensorShapeDynamism_STATIC : schema::TensorShapeDynamism_DYNAMIC_BOUND;
+  return type.is_static() && !is_growing ? schema::TensorShapeDynamism_STATIC : schema::TensorShapeDynamism_DYNAMIC_BOUND;
 }
 
 /// Sizes as the file has them: the upper bound; 0 where only the data decides, so that nothing is planned for it.
@@ -49,6 +49,17 @@ Error PlanEmitter::add_inputs() {
     static_cast<void>(index);
   }
   return Error::Ok;
+}
+
+void PlanEmitter::find_growing() {
+  for (const ir::Step& step : schedule_.steps()) {
+    if (tables_.options.compatible && step.kind == ir::Step::Kind::kNode &&
+        step.node->op == "executorch_prim::et_copy_index.tensor") {
+      if (ir::Value* value = schedule_.resolve(step.node->args()[0]).value()) {
+        growing_.insert(same_value(value));
+      }
+    }
+  }
 }
 
 ir::Value* PlanEmitter::root_of(ir::Value* value) const {
@@ -177,7 +188,7 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
                                                  static_cast<uint32_t>(value->allocation.offset >> 32));
   }
   const auto tensor = schema::CreateTensorDirect(builder_, static_cast<schema::ScalarType>(type.dtype), 0, &sizes,
-                                                 &type.dim_order, false, data_index, allocation, 0, dynamism_of(type), extra);
+                                                 &type.dim_order, false, data_index, allocation, 0, dynamism_of(type, growing_.count(value) != 0), extra);
   return values_.add(schema::KernelTypes_Tensor, tensor.Union());
 }
 

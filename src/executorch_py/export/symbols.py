@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 #: (expression, min, max); a max of None means that there is no bound. A constant is a plain int.
@@ -109,7 +110,7 @@ class SymbolTable:
 
 def _integer(bound: Any) -> int | None:
     """A bound as an int; None for infinity."""
-    if bound is None or bound in (sympy.oo, -sympy.oo) or not getattr(bound, "is_finite", True):
+    if bound is None or bound in (sympy.oo, -sympy.oo, int_oo, -int_oo) or not getattr(bound, "is_finite", True):
         return None
     try:
         value = int(bound)
