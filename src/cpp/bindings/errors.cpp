@@ -38,10 +38,12 @@ LogQueue& queue() {
 
 std::atomic<bool> g_lines_wait{false};
 thread_local std::string t_last_message;
+thread_local std::string t_previous_message;
 thread_local std::optional<py::error_already_set> t_held_error;
 
 void on_log(LogLevel level, const char* file, int line, const char* message, size_t length) {
   if (level == LogLevel::kError) {
+    t_previous_message.swap(t_last_message);
     t_last_message.assign(message, length);
     return;  // it travels in the exception; logging it as well would say everything twice
   }
@@ -136,14 +138,18 @@ py::list error_codes() {
 }  // namespace
 
 const std::string& last_message() { return t_last_message; }
-void clear_last_message() { t_last_message.clear(); }
+const std::string& previous_message() { return t_previous_message; }
+void clear_last_message() {
+  t_last_message.clear();
+  t_previous_message.clear();
+}
 
 Error hold_python_error(py::error_already_set&& error) {
   Error code = Error::Internal;
   if (py::hasattr(error.value(), "code")) {  // one of ours keeps its code
     const py::object number = error.value().attr("code");
-    if (PyLong_Check(number.ptr()) != 0) {
-      code = static_cast<Error>(py::cast<int>(number));
+    if (PyLong_Check(number.ptr()) != 0 && PyObject_IsTrue(number.ptr()) == 1) {
+      code = static_cast<Error>(PyLong_AsLong(number.ptr()));
     }
   }
   t_held_error.emplace(std::move(error));
@@ -156,20 +162,26 @@ void flush_log_if_waiting() {
   }
 }
 
-void check(Error error, std::vector<Diagnostic> diagnostics) {
-  if (error == Error::Ok) {
-    return;
-  }
+void raise(Error error, std::string message, std::vector<Diagnostic> diagnostics) {
   if (t_held_error.has_value()) {
-    py::error_already_set held = std::move(*t_held_error);
+    const py::error_already_set held = std::move(*t_held_error);
     t_held_error.reset();
     throw held;
   }
-  std::string message = std::exchange(t_last_message, {});
+  if (message.empty()) {
+    message = t_last_message;
+  }
   if (message.empty()) {
     message = diagnostics.empty() ? meaning(error) : diagnostics.front().message;
   }
+  clear_last_message();
   throw CoreError(error, std::move(message), std::move(diagnostics));
+}
+
+void check(Error error, std::vector<Diagnostic> diagnostics) {
+  if (error != Error::Ok) {
+    raise(error, {}, std::move(diagnostics));
+  }
 }
 
 void init_errors(py::module_& module) {

@@ -55,15 +55,20 @@ class CoreError : public std::exception {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// The last error line that this thread sent to the log hook since `clear_last_message`; empty when there is none.
+/// The last error line that this thread sent to the log hook since `clear_last_message`, and the one before; empty when there
+/// is none. Where an instruction fails, the runtime's own line comes last and says where; the one before says what.
 const std::string& last_message();
+const std::string& previous_message();
 void clear_last_message();
 
 /// Keeps an exception of Python code that the core called (a backend written in Python) for this thread, and gives the
 /// Error to return to the core. The next `check` of a failed call on this thread raises the exception again.
 Error hold_python_error(pybind11::error_already_set&& error);
 
-/// Throws the held Python exception, or CoreError with `last_message()` (or the code's meaning), unless `error` is Ok.
+/// Throws the held Python exception, or CoreError. An empty message is the last one, or else the code's meaning.
+[[noreturn]] void raise(Error error, std::string message = {}, std::vector<Diagnostic> diagnostics = {});
+
+/// raise(error, {}, diagnostics) unless `error` is Ok.
 void check(Error error, std::vector<Diagnostic> diagnostics = {});
 
 /// The value of `result`, or CoreError.

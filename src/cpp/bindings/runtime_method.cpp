@@ -201,7 +201,8 @@ void CallableMethod::set_tensor(Input& input, size_t i, py::handle value) {
     dim_order = identity;
   }
   void* data = view->data;
-  if (!view->is_dense({dim_order, view->rank})) {
+  input.is_copied = !view->is_dense({dim_order, view->rank});
+  if (input.is_copied) {
     input.tensor.resolve_lazy_bits();
     const size_t nbytes = view->nbytes();
     if (input.scratch_nbytes < nbytes || input.scratch_nbytes == 0) {
@@ -213,7 +214,17 @@ void CallableMethod::set_tensor(Input& input, size_t i, py::handle value) {
   }
   std::copy(view->sizes, view->sizes + view->rank, input.sizes);
   input.impl = TensorImpl(view->dtype, view->rank, input.sizes, input.strides, dim_order, data, view->nbytes());
+  input.impl.set_read_only(view->read_only);
   check(method().set_input(EValue(Tensor(&input.impl)), i));
+}
+
+void CallableMethod::write_back(size_t i) {
+  const Input& input = inputs_[i];
+  if (input.is_copied && method().writes_input(i)) {
+    const TensorView& view = input.tensor.view();
+    copy_strided(dense_view(input.scratch.data(), view.dtype, {view.sizes, view.rank}, {input.dim_order, input.rank}),
+                 view);
+  }
 }
 
 TensorLibrary CallableMethod::library() const {
@@ -356,18 +367,21 @@ void CallableMethod::fail(Error error) {
   diagnostic.message = last_message();
   diagnostic.method = name_;
   if (where.in_instruction) {
+    // The runtime's own line, the last one, says where, which the diagnostic does; the one before says what.
+    diagnostic.message = previous_message();
     diagnostic.op = where.operator_name;
     diagnostic.module_path = where.module_path;
     diagnostic.file = where.source_file;
     diagnostic.line = static_cast<int32_t>(where.source_line);
     diagnostic.instruction = where.instruction;
   }
-  check(error, {std::move(diagnostic)});
-  throw CoreError(Error::Internal, "a call failed without an error");
+  std::string message = diagnostic.message;
+  raise(error, std::move(message), {std::move(diagnostic)});
 }
 
 py::list CallableMethod::execute(py::handle inputs, py::handle out) {
   const Call call(*this);
+  clear_last_message();
   const Span<PyObject*> values = items_of(inputs, "inputs");
   if (values.size() != inputs_.size()) {
     throw CoreError(Error::InvalidArgument, "method '" + name_ + "' takes " + std::to_string(inputs_.size()) +
@@ -392,6 +406,9 @@ py::list CallableMethod::execute(py::handle inputs, py::handle out) {
   flush_log_if_waiting();
   if (error != Error::Ok) {
     fail(error);
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    write_back(i);
   }
   py::list results(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {

@@ -49,6 +49,7 @@ class CallableMethod {
     BorrowedTensor tensor;
     OutputBlock scratch;  // dense copy of a strided input; kept from call to call
     size_t scratch_nbytes = 0;
+    bool is_copied = false;  // this call uses it
     runtime::TensorImpl impl;
     int64_t sizes[runtime::kMaxRank] = {};
     int64_t strides[runtime::kMaxRank] = {};
@@ -68,6 +69,7 @@ class CallableMethod {
   void set_input(size_t i, pybind11::handle value);
   void set_tensor(Input& input, size_t i, pybind11::handle value);
   runtime::EValue number(const Input& input, size_t i, pybind11::handle value);
+  void write_back(size_t i);
   TensorLibrary library() const;
   void take_out(pybind11::handle out);
   void prepare_output(size_t i, TensorLibrary library);

@@ -158,6 +158,9 @@ auto load_without_gil(Load&& load) {
     return load();
   }();
   flush_log_if_waiting();
+  if (!result.ok() && last_message().find("', instruction ") != std::string::npos && !previous_message().empty()) {
+    raise(result.error(), previous_message() + "\n  at " + last_message());
+  }
   return unwrap(std::move(result));
 }
 

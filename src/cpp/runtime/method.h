@@ -79,6 +79,9 @@ class Method {
   /// bounds. i < num_inputs().
   const EValue& get_input(size_t i) const;
 
+  /// True when an execution changes the bytes of tensor input `i`, as the model it was exported from changes its argument.
+  bool writes_input(size_t i) const;
+
   /// Has output `i` written to [data, data + nbytes) by every execution from now on. data = nullptr ends that.
   /// Copies nothing where the program left the memory of the output open, otherwise once at the end.
   /// Errors: InvalidArgument when there is no such tensor output; at execute() OutOfResources when it is too small.

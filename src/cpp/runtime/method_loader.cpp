@@ -181,8 +181,9 @@ Error MethodLoader::make_inputs() {
     const fb::Tensor& source = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
     slot.is_planned = source.allocation_info() != nullptr;
     flags |= slot.is_planned ? 0 : kInput;
-    slot.is_written_back = slot.is_planned && (flags & kWritten) != 0;
-    if (!slot.is_planned && (flags & kWritten) != 0) {
+    slot.is_written = (flags & kWritten) != 0;
+    slot.is_written_back = slot.is_planned && slot.is_written;
+    if (!slot.is_planned && slot.is_written) {
       flags |= kLate;  // the caller's tensor may be read-only
     }
     if (source.shape_dynamism() != fb::TensorShapeDynamism_STATIC && state_.shapes == nullptr) {

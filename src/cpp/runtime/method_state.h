@@ -54,6 +54,7 @@ struct InputSlot {
   uint16_t dynamic_dims = 0;     // bit d: dimension d may differ from the program's size
   bool is_planned = false;       // bytes are copied into the arena
   bool is_set = false;           // since the last execution
+  bool is_written = false;       // modified by the method
   bool is_written_back = false;  // planned, and modified by the method: copied back to the caller
   void* caller_data = nullptr;   // where to
 };
