@@ -26,6 +26,7 @@ import collections
 import collections.abc
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -268,12 +269,17 @@ def _write_torch(spec: Any) -> dict[str, Any]:
     if spec.is_leaf():
         return {"type": None, "context": None, "children_spec": []}
     children = [_write_torch(child) for child in spec.children()]
+    if spec.type.__module__ == "torch.return_types":
+        # What max, sort, topk, ... return has no serialised name, and a program is to run where torch is not installed.
+        return {"type": "builtins.tuple", "context": "null", "children_spec": children}
     if spec.type is collections.namedtuple:  # torch uses the factory as the marker
         cls = spec.context
         context: Any = json.dumps({"name": f"{cls.__module__}.{cls.__qualname__}", "fields": list(cls._fields)})
         return {"type": _NAMED_TUPLE, "context": context, "children_spec": children}
     try:
-        text = _pytree.treespec_dumps(_without_children(spec))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the protocol's future, which is the format's present
+            text = _pytree.treespec_dumps(_without_children(spec))
     except Exception as error:
         name = f"{spec.type.__module__}.{spec.type.__qualname__}"
         raise InvalidTypeError(

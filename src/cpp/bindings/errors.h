@@ -55,8 +55,9 @@ class CoreError : public std::exception {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// The last error line that this thread sent to the log hook since `clear_last_message`, and the one before; empty when there
-/// is none. Where an instruction fails, the runtime's own line comes last and says where; the one before says what.
+/// The last error line that this thread sent to the log hook since `clear_last_message`, and the one before; empty
+/// when there is none. Where an instruction fails, the runtime's own line comes last and says where; the one before
+/// says what.
 const std::string& last_message();
 const std::string& previous_message();
 void clear_last_message();

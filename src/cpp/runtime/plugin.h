@@ -1,7 +1,7 @@
 /// Plug-ins: kernels and backends in a shared library that is loaded at run time.
 ///
-/// For: vendors and users who add operators or a backend without rebuilding anything. Not for: what is built with us; that
-/// is registered by the generated tables.
+/// For: vendors and users who add operators or a backend without rebuilding anything. Not for: what is built with us;
+/// that is registered by the generated tables.
 ///
 ///     namespace {
 ///     const et::runtime::Kernel kKernels[] = {
@@ -11,9 +11,9 @@
 ///     }  // namespace
 ///     ET_EXPORT_PLUGIN(kPlugin)
 ///
-/// The library links et_base and et_runtime statically; nothing of the host is resolved by name. The one exported function
-/// is called first with the host's version, before anything else of the library is touched, so a library that was built
-/// against other headers is refused with both versions in the message and never misread.
+/// The library links et_base and et_runtime statically; nothing of the host is resolved by name. The one exported
+/// function is called first with the host's version, before anything else of the library is touched, so a library
+/// that was built against other headers is refused with both versions in the message and never misread.
 ///
 /// A loaded plug-in stays until the process ends: methods hold pointers into it.
 #pragma once
@@ -45,8 +45,8 @@ struct Plugin {
   size_t num_backends;
 };
 
-/// The exported function. Writes the version that the plug-in was built for to `version`, and returns nullptr when it is
-/// not the host's; otherwise takes the host's log hook for its own messages and returns its table.
+/// The exported function. Writes the version that the plug-in was built for to `version`, and returns nullptr when it
+/// is not the host's; otherwise takes the host's log hook for its own messages and returns its table.
 using PluginEntry = const Plugin* (*)(uint32_t host_version, LogHook host_log, uint32_t* version);
 inline constexpr char kPluginEntryName[] = "et_plugin_entry";
 

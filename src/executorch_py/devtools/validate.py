@@ -109,8 +109,8 @@ def validate(
 ) -> ValidationReport:
     """Runs a program and its model on the same inputs and compares output by output.
 
-    A program with delegates is also compared as it would be without them: the model is exported and lowered again with no
-    partitioner, which tells a fault of a backend from one of the rest.
+    A program with delegates is also compared as it would be without them: the model is exported and lowered again
+    with no partitioner, which tells a fault of a backend from one of the rest.
 
     Args:
         program: What ``to_executorch()`` gave, the bytes or path of a ``.pte``, a Program or a Module.
@@ -119,7 +119,8 @@ def validate(
         example_kwargs: Keyword arguments, the same for every set.
         method: Name of the method.
         tolerance: What passes; the default depends on the dtype (1e-4 of the largest value for float32).
-        portable: The program without delegates; ``None`` lowers it here when ``program`` has delegates and ``model`` can be
+        portable: The program without delegates; ``None`` lowers it here when ``program`` has delegates and ``model``
+        can be
             exported; ``False`` leaves it out.
         verbose: Print the table.
 

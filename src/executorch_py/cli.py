@@ -1,0 +1,291 @@
+"""``etpy``: exports, runs, inspects and validates programs from a shell.
+
+etpy export my.models:make -o model.pte         make() returns (model, example_inputs)
+etpy run model.pte --input x.npy --runs 100     prints outputs and the latency
+etpy inspect model.pte                          methods, tensors, operators, delegates, memory
+etpy validate model.pte my.models:make          the program against its model
+etpy ops --program model.pte                    which operators it calls, and which of them have a kernel here
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from executorch_py.errors import ExecutorchError, InvalidArgumentError
+from executorch_py.runtime import MethodMetadata, Program, Runtime, ScalarType, TensorInfo
+
+__all__ = ["main"]
+
+
+def _resolve(name: str) -> Any:
+    """The object that ``package.module:attribute`` names; the current folder counts."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise InvalidArgumentError(f"{name!r} names no object, write package.module:name")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    found: Any = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _model(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """What a factory makes: a model, positional and keyword arguments."""
+    made = _resolve(name)()
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], tuple):
+        raise InvalidArgumentError(f"{name} must return (model, example_inputs) or (model, example_inputs, kwargs)")
+    model = made[0].eval() if hasattr(made[0], "eval") else made[0]
+    return model, made[1], dict(made[2]) if len(made) == 3 else {}
+
+
+def _numpy_dtype(dtype: ScalarType) -> np.dtype[Any]:
+    if dtype is ScalarType.BFloat16:
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    names = {
+        ScalarType.Byte: "uint8",
+        ScalarType.Char: "int8",
+        ScalarType.Short: "int16",
+        ScalarType.Int: "int32",
+        ScalarType.Long: "int64",
+        ScalarType.Half: "float16",
+        ScalarType.Float: "float32",
+        ScalarType.Double: "float64",
+        ScalarType.Bool: "bool",
+    }
+    return np.dtype(names.get(dtype, dtype.name.lower()))
+
+
+def _random_input(info: TensorInfo, random: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Values that any model takes: standard normal numbers, zeros for integers (an index is always in range)."""
+    dtype = _numpy_dtype(info.dtype())
+    if dtype.kind in "iub":
+        return np.zeros(info.sizes(), dtype)
+    return random.standard_normal(info.sizes()).astype(dtype)
+
+
+def _inputs(metadata: MethodMetadata, paths: Sequence[str]) -> list[Any]:
+    """The inputs of a run: from files, in order; what is left is generated."""
+    random = np.random.default_rng(0)
+    inputs: list[Any] = []
+    for index in range(metadata.num_inputs()):
+        kind = metadata.input_kind(index)
+        if index < len(paths):
+            inputs.append(np.load(paths[index]) if kind == "Tensor" else json.loads(paths[index]))
+        elif kind == "Tensor":
+            inputs.append(_random_input(metadata.input_tensor_meta(index), random))
+        else:
+            inputs.append({"Int": 0, "Double": 0.0, "Bool": False, "String": ""}.get(kind))
+    return inputs
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    runtime = Runtime.get()
+    if arguments.threads is not None:
+        runtime.set_num_threads(arguments.threads)
+    started = time.perf_counter()
+    program = runtime.load_program(arguments.program, data_path=arguments.data)
+    method = program.load_method(arguments.method)
+    loaded = time.perf_counter()
+    inputs = _inputs(method.metadata, arguments.input)
+    outputs = method.execute(inputs)
+    first = time.perf_counter()
+    times = []
+    for _ in range(arguments.runs - 1):
+        before = time.perf_counter()
+        outputs = method.execute(inputs)
+        times.append(time.perf_counter() - before)
+    for index, output in enumerate(outputs):
+        if not isinstance(output, np.ndarray):
+            print(f"output {index}: {output!r}")
+            continue
+        print(f"output {index}: {output.dtype} {list(output.shape)}")
+        if arguments.print:
+            print(np.array2string(output, threshold=arguments.print))
+        if arguments.output:
+            path = os.path.join(arguments.output, f"output_{index}.npy")
+            os.makedirs(arguments.output, exist_ok=True)
+            np.save(path, output)
+            print(f"  written to {path}")
+    print(f"load {1e3 * (loaded - started):.3f} ms, first run {1e3 * (first - loaded):.3f} ms")
+    if times:
+        print(
+            f"median of {len(times)} further runs {1e3 * float(np.median(times)):.4f} ms, best {1e3 * min(times):.4f} ms"
+        )
+    return 0
+
+
+def _describe(metadata: MethodMetadata) -> dict[str, Any]:
+    """A method as plain data."""
+
+    def values(kind: str, count: int) -> list[dict[str, Any]]:
+        found = []
+        for index in range(count):
+            inputs = kind == "input"
+            what = metadata.input_kind(index) if inputs else metadata.output_kind(index)
+            entry: dict[str, Any] = {
+                "kind": what,
+                "name": metadata.input_name(index) if inputs else metadata.output_name(index),
+            }
+            if what == "Tensor":
+                info = metadata.input_tensor_meta(index) if inputs else metadata.output_tensor_meta(index)
+                entry |= {"dtype": info.dtype().name, "sizes": list(info.sizes()), "dim_order": list(info.dim_order())}
+                entry |= {"bounds": [list(bound) for bound in info.bounds()], "planned": info.is_memory_planned()}
+            found.append(entry)
+        return found
+
+    return {
+        "inputs": values("input", metadata.num_inputs()),
+        "outputs": values("output", metadata.num_outputs()),
+        "instructions": metadata.num_instructions(),
+        "operators": sorted(metadata.operators()),
+        "delegates": list(metadata.backends()),
+        "planned_bytes": list(metadata.planned_buffer_sizes()),
+        "uses_state": metadata.uses_state(),
+    }
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    program = Runtime.get().load_program(arguments.program)
+    methods = {name: _describe(program.metadata(name)) for name in sorted(program.method_names)}
+    named = dict(program.named_data())
+    if arguments.json:
+        print(json.dumps({"methods": methods, "named_data": named}, indent=2))
+        return 0
+    print(f"{arguments.program}: {os.path.getsize(arguments.program):,} bytes")
+    for name, method in methods.items():
+        print(
+            f"\nmethod {name}: {method['instructions']} instructions" + (", has state" if method["uses_state"] else "")
+        )
+        metadata = program.metadata(name)
+        for kind in ("input", "output"):
+            for index in range(len(method[f"{kind}s"])):
+                print(f"  {kind} {index}: {metadata._describe(kind, index)}")
+        if sum(method["planned_bytes"]):
+            print(f"  planned memory: {' + '.join(f'{size:,}' for size in method['planned_bytes'])} bytes")
+        for delegate in method["delegates"]:
+            print(f"  delegate: {delegate}")
+        for operator in method["operators"]:
+            print(f"  operator: {operator}")
+    if named:
+        print("\nnamed data")
+    for key, nbytes in named.items():
+        print(f"  {key}: {nbytes:,} bytes")
+    return 0
+
+
+def _ops(arguments: argparse.Namespace) -> int:
+    known = Runtime.get().operator_registry.operator_names
+    if arguments.program is None:
+        print("\n".join(sorted(known)))
+        return 0
+    program: Program = Runtime.get().load_program(arguments.program)
+    called = sorted({name for method in program.method_names for name in program.metadata(method).operators()})
+    missing = [name for name in called if name not in known]
+    for name in called:
+        print(f"{name}  no kernel" if name in missing else name)
+    return 1 if missing else 0
+
+
+def _lowered(arguments: argparse.Namespace) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
+    import torch
+
+    from executorch_py.lowering.edge import to_edge_transform_and_lower
+
+    model, inputs, kwargs = _model(arguments.model)
+    partitioners = [_resolve(name)() for name in arguments.partitioner]
+    exported = torch.export.export(model, inputs, kwargs or None)
+    program = to_edge_transform_and_lower(exported, partitioner=partitioners or None).to_executorch()
+    return program, model, inputs, kwargs
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    program = _lowered(arguments)[0]
+    program.save(arguments.output)
+    print(f"{arguments.output}: {os.path.getsize(arguments.output):,} bytes")
+    return 0
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from executorch_py.devtools.validate import Tolerance, validate
+
+    model, inputs, kwargs = _model(arguments.model)
+    tolerance = None
+    if arguments.tolerance is not None or arguments.min_sqnr is not None:
+        tolerance = Tolerance(relative_to_max=arguments.tolerance, min_sqnr_db=arguments.min_sqnr)
+    report = validate(
+        arguments.program, model, inputs, example_kwargs=kwargs, method=arguments.method, tolerance=tolerance
+    )
+    return 0 if report.passed else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="etpy", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    export = commands.add_parser("export", help="export and lower a model")
+    export.add_argument("model", help="package.module:function, which returns (model, example_inputs[, kwargs])")
+    export.add_argument("-o", "--output", required=True, help="the .pte to write")
+    export.add_argument("--partitioner", action="append", default=[], help="package.module:Class; may be repeated")
+    export.set_defaults(run=_export)
+
+    run = commands.add_parser("run", help="run a method")
+    run.add_argument("program", help="a .pte file")
+    run.add_argument("--method", default="forward")
+    run.add_argument(
+        "--input", action="append", default=[], help=".npy file (a number: JSON); in order, rest generated"
+    )
+    run.add_argument("--output", help="folder for the outputs as .npy files")
+    run.add_argument("--data", help=".ptd file with external weights")
+    run.add_argument("--runs", type=int, default=1)
+    run.add_argument("--threads", type=int, help="0: all processors")
+    run.add_argument(
+        "--print", type=int, nargs="?", const=16, default=0, help="print values, at most so many an output"
+    )
+    run.set_defaults(run=_run)
+
+    inspect = commands.add_parser("inspect", help="what stands in a program")
+    inspect.add_argument("program")
+    inspect.add_argument("--json", action="store_true")
+    inspect.set_defaults(run=_inspect)
+
+    validate = commands.add_parser("validate", help="compare a program with its model")
+    validate.add_argument("program")
+    validate.add_argument("model", help="package.module:function, which returns (model, example_inputs[, kwargs])")
+    validate.add_argument("--method", default="forward")
+    validate.add_argument("--tolerance", type=float, help="largest max error / max value")
+    validate.add_argument("--min-sqnr", type=float, help="smallest signal-to-noise ratio in dB, instead of a tolerance")
+    validate.set_defaults(run=_validate)
+
+    ops = commands.add_parser("ops", help="the operators that have a kernel, or those of a program")
+    ops.add_argument("--program", help="a .pte file; the exit status is 1 when one of its operators has no kernel")
+    ops.set_defaults(run=_ops)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit status is 0, 1 for a check that fails, 2 for an error."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        status: int = parsed.run(parsed)
+        return status
+    except (ExecutorchError, FileNotFoundError, ModuleNotFoundError, AttributeError) as error:
+        print(f"etpy: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
