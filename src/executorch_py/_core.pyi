@@ -79,6 +79,9 @@ class Method:
     def execute(self, inputs: Any, out: Any = None) -> list[Any]:
         """Runs the method; a list with its outputs"""
 
+    def input_value(self, index: int) -> Any:
+        """Value of an input that is no tensor, as fixed at export or as last given; None for tensors"""
+
     @property
     def meta(self) -> MethodMeta: ...
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from executorch_py.errors import ExecutorchError, InvalidArgumentError
-from executorch_py.runtime import MethodMetadata, Program, Runtime, ScalarType, TensorInfo
+from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, ScalarType, TensorInfo
 
 __all__ = ["main"]
 
@@ -75,8 +75,9 @@ def _random_input(info: TensorInfo, random: np.random.Generator) -> np.ndarray[A
     return random.standard_normal(info.sizes()).astype(dtype)
 
 
-def _inputs(metadata: MethodMetadata, paths: Sequence[str]) -> list[Any]:
-    """The inputs of a run: from files, in order; what is left is generated."""
+def _inputs(method: Method, paths: Sequence[str]) -> list[Any]:
+    """The inputs of a run: from files, in order; what is left is generated, or as it was at export."""
+    metadata = method.metadata
     random = np.random.default_rng(0)
     inputs: list[Any] = []
     for index in range(metadata.num_inputs()):
@@ -86,7 +87,7 @@ def _inputs(metadata: MethodMetadata, paths: Sequence[str]) -> list[Any]:
         elif kind == "Tensor":
             inputs.append(_random_input(metadata.input_tensor_meta(index), random))
         else:
-            inputs.append({"Int": 0, "Double": 0.0, "Bool": False, "String": ""}.get(kind))
+            inputs.append(method._core.input_value(index))
     return inputs
 
 
@@ -98,7 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
     program = runtime.load_program(arguments.program, data_path=arguments.data)
     method = program.load_method(arguments.method)
     loaded = time.perf_counter()
-    inputs = _inputs(method.metadata, arguments.input)
+    inputs = _inputs(method, arguments.input)
     outputs = method.execute(inputs)
     first = time.perf_counter()
     times = []

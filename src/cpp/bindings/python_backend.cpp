@@ -65,24 +65,13 @@ class ViewScope {
 };
 
 py::object to_python(const EValue& value) {
-  switch (value.tag()) {
-    case runtime::Tag::kInt:
-      return py::int_(value.to_int());
-    case runtime::Tag::kDouble:
-      return py::float_(value.to_double());
-    case runtime::Tag::kBool:
-      return py::bool_(value.to_bool());
-    case runtime::Tag::kString:
-      return py::str(std::string(value.to_string_view()));
-    case runtime::Tag::kTensor: {
-      const Tensor tensor = value.to_tensor();
-      // The owner is None: the memory is the method's.
-      return numpy_view(tensor.mutable_data_ptr(), tensor.scalar_type(), tensor.sizes(), tensor.strides(), py::none(),
-                        true);
-    }
-    default:
-      return py::none();
+  if (!value.is_tensor()) {
+    return plain_to_python(value);
   }
+  const Tensor tensor = value.to_tensor();
+  // The owner is None: the memory is the method's.
+  return numpy_view(tensor.mutable_data_ptr(), tensor.scalar_type(), tensor.sizes(), tensor.strides(), py::none(),
+                    true);
 }
 
 py::object resize(const ExecutionView& view, size_t index, const std::vector<int64_t>& sizes) {

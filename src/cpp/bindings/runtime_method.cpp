@@ -156,29 +156,43 @@ void CallableMethod::set_input(size_t i, py::handle value) {
     case Tag::kInt:
     case Tag::kBool:
     case Tag::kDouble:
-      check(method().set_input(number(input, i, value), i));
+      set_plain(input, i, value, number(input, i, value));
       return;
-    case Tag::kString: {
+    case Tag::kString:
       if (PyUnicode_Check(value.ptr()) == 0) {
-        throw CoreError(Error::InvalidType, title("input", input, i) + " is a " + type_name(value) +
-                                                ", the method takes a string");
+        throw CoreError(Error::InvalidType,
+                        title("input", input, i) + " is a " + type_name(value) + ", the method takes a string");
       }
       input.text = py::cast<std::string>(value);
       input.text_view = input.text;
-      check(method().set_input(EValue(&input.text_view), i));
+      set_plain(input, i, value, EValue(&input.text_view));
       return;
-    }
     case Tag::kNone:
       if (!value.is_none()) {
         throw CoreError(Error::InvalidType, title("input", input, i) + " is a " + type_name(value) +
                                                 ", it was None when the model was exported and must be None again");
       }
-      check(method().set_input(EValue(), i));
+      set_plain(input, i, value, EValue());
       return;
     default:
       throw CoreError(Error::NotSupported, title("input", input, i) + " is a " + runtime::to_string(input.tag) +
                                                ", which cannot be passed from Python");
   }
+}
+
+void CallableMethod::set_plain(const Input& input, size_t i, py::handle given, const EValue& value) {
+  const Error error = method().set_input(value, i);
+  if (error == Error::InvalidArgument) {
+    throw CoreError(error, title("input", input, i) + " is " + std::string(py::repr(given)) + ", it was " +
+                               std::string(py::repr(input_value(i))) +
+                               " when the model was exported and became part of the program; pass that, or export with "
+                               "the other value");
+  }
+  check(error);
+}
+
+py::object CallableMethod::input_value(size_t i) {
+  return i < inputs_.size() && inputs_[i].tag != Tag::kTensor ? plain_to_python(method().get_input(i)) : py::none();
 }
 
 void CallableMethod::set_tensor(Input& input, size_t i, py::handle value) {
@@ -331,23 +345,7 @@ py::object CallableMethod::finish_tensor(Output& output, size_t i, const Tensor&
 
 py::object CallableMethod::take_output(size_t i, TensorLibrary library) {
   const EValue& value = method().get_output(i);
-  switch (value.tag()) {
-    case Tag::kTensor:
-      return finish_tensor(outputs_[i], i, value.to_tensor(), library);
-    case Tag::kInt:
-      return py::int_(value.to_int());
-    case Tag::kDouble:
-      return py::float_(value.to_double());
-    case Tag::kBool:
-      return py::bool_(value.to_bool());
-    case Tag::kString:
-      return py::str(std::string(value.to_string_view()));
-    case Tag::kNone:
-      return py::none();
-    default:
-      throw CoreError(Error::NotSupported, title("output", outputs_[i], i) + " is a " +
-                                               runtime::to_string(value.tag()) + ", which Python cannot be given");
-  }
+  return value.is_tensor() ? finish_tensor(outputs_[i], i, value.to_tensor(), library) : plain_to_python(value);
 }
 
 // The call

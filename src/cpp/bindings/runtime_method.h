@@ -29,6 +29,8 @@ class CallableMethod {
   /// Errors (CoreError): InvalidArgument and InvalidType, naming the input and both sides; InvalidState; Cancelled;
   /// those of the method, with the instruction, module path and source line. KeyboardInterrupt after Ctrl-C.
   pybind11::list execute(pybind11::handle inputs, pybind11::handle out);
+  /// The value of an input that is no tensor, as fixed at export or as last given; None for tensors.
+  pybind11::object input_value(size_t i);
   void cancel() { method_->method().cancel(); }
   void reset_state();
   runtime::HostMethod& host() { return *method_; }
@@ -67,6 +69,7 @@ class CallableMethod {
 
   runtime::Method& method() { return method_->method(); }
   void set_input(size_t i, pybind11::handle value);
+  void set_plain(const Input& input, size_t i, pybind11::handle given, const runtime::EValue& value);
   void set_tensor(Input& input, size_t i, pybind11::handle value);
   runtime::EValue number(const Input& input, size_t i, pybind11::handle value);
   void write_back(size_t i);

@@ -261,6 +261,8 @@ void init_runtime_program(py::module_& module) {
       .def("execute", &CallableMethod::execute, py::arg("inputs"), py::arg("out") = py::none(),
            "Runs the method; a list with its outputs")
       .def("cancel", &CallableMethod::cancel, "Makes a running execution end soon; from any thread")
+      .def("input_value", &CallableMethod::input_value, py::arg("index"),
+           "Value of an input that is no tensor, as fixed at export or as last given; None for tensors")
       .def("reset_state", &CallableMethod::reset_state, "Puts the session's mutable buffers to their initial values")
       .def_property_readonly(
           "meta", [](CallableMethod& method) { return MethodDescription(method.host().program(), method.host().meta()); })

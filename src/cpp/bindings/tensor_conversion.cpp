@@ -547,6 +547,24 @@ void check_numpy_dtype(ScalarType dtype) {
   }
 }
 
+py::object plain_to_python(const runtime::EValue& value) {
+  switch (value.tag()) {
+    case runtime::Tag::kInt:
+      return py::int_(value.to_int());
+    case runtime::Tag::kDouble:
+      return py::float_(value.to_double());
+    case runtime::Tag::kBool:
+      return py::bool_(value.to_bool());
+    case runtime::Tag::kString:
+      return py::str(std::string(value.to_string_view()));
+    case runtime::Tag::kNone:
+      return py::none();
+    default:
+      throw CoreError(Error::NotSupported,
+                      std::string("a ") + runtime::to_string(value.tag()) + " cannot be given to Python");
+  }
+}
+
 py::object numpy_view(void* data, ScalarType dtype, Span<const int64_t> sizes, Span<const int64_t> strides,
                       py::handle owner, bool writable) {
   const py::ssize_t itemsize = static_cast<py::ssize_t>(element_size(dtype));

@@ -20,7 +20,7 @@
 #include "base/dtype.h"
 #include "base/span.h"
 #include "bindings/dlpack.h"
-#include "runtime/tensor.h"
+#include "runtime/evalue.h"
 
 namespace et::bindings {
 
@@ -129,6 +129,9 @@ class OutputBlock {
 /// An array over memory that somebody else owns and `owner` keeps alive: what a backend written in Python gets.
 pybind11::object numpy_view(void* data, ScalarType dtype, Span<const int64_t> sizes, Span<const int64_t> strides,
                             pybind11::handle owner, bool writable);
+
+/// A value that is no tensor, as int, float, bool, str or None. Errors (CoreError): NotSupported for tensors and lists.
+pybind11::object plain_to_python(const runtime::EValue& value);
 
 /// Says now, before anything runs, that numpy cannot hold `dtype` here. Errors (CoreError): NotSupported.
 void check_numpy_dtype(ScalarType dtype);

@@ -72,7 +72,8 @@ def to_numpy(value: Any) -> np.ndarray[Any, Any]:
 
 
 def _dtype_name(value: Any) -> str:
-    return str(getattr(value, "dtype", np.asarray(value).dtype)).removeprefix("torch.")
+    dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    return str(dtype).removeprefix("torch.")
 
 
 def _failed(note: str) -> Comparison:

@@ -284,6 +284,23 @@ def test_numbers(load_method):
         method.execute([10, x])
 
 
+def test_values_that_became_part_of_the_program(load_method):
+    text = """
+method @forward(%k: int, %f: double, %b: bool, %x: f32[2]) stage(lowered) {
+  %y = aten::neg.out(%x) : f32[2]
+  return %y
+}"""
+    method = load_method(text)
+    x = np.ones(2, np.float32)
+    fixed = [method._core.input_value(i) for i in range(4)]
+    assert [type(value) for value in fixed[:3]] == [int, float, bool] and fixed[3] is None
+    assert method.execute([*fixed[:3], x])[0].tolist() == [-1, -1]
+    with pytest.raises(
+        et.InvalidArgumentError, match=r"input 0 \('k'\) .* is 41, it was 0 when the model was exported"
+    ):
+        method.execute([41, *fixed[1:3], x])
+
+
 def test_kind_of_outputs_without_tensor_inputs():
     text = "method @forward() stage(lowered) {\\n  %y = aten::full.out([2], 1.5) : f32[2]\\n  return %y\\n}"
     code = f"""

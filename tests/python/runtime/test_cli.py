@@ -1,0 +1,76 @@
+"""The command line: each command once as it should be, and its errors."""
+
+import json
+
+import numpy as np
+import pytest
+
+from executorch_py.cli import main
+from tests.python.runtime.programs import ADD, DYNAMIC, compile_text
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "model.pte"
+    path.write_bytes(compile_text(ADD))
+    return str(path)
+
+
+def test_run(program, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.full((2, 3), 2, np.float32))
+    np.save(tmp_path / "y.npy", np.full((2, 3), 5, np.float32))
+    command = ["run", program, "--input", str(tmp_path / "x.npy"), "--input", str(tmp_path / "y.npy")]
+    assert main([*command, "--output", str(tmp_path / "out"), "--runs", "3", "--print"]) == 0
+    assert (np.load(tmp_path / "out/output_0.npy") == 7).all() and (np.load(tmp_path / "out/output_1.npy") == 10).all()
+    text = capsys.readouterr().out
+    assert "output 0: float32 [2, 3]" in text and "median of 2 further runs" in text
+    assert main(["run", program]) == 0, "inputs are generated"
+
+
+def test_inspect(program, tmp_path, capsys):
+    assert main(["inspect", program, "--json"]) == 0
+    method = json.loads(capsys.readouterr().out)["methods"]["forward"]
+    assert method["operators"] == ["aten::add.out", "aten::mul.out"] and method["instructions"] == 2
+    assert method["inputs"][0] | {"kind": "Tensor", "dtype": "Float", "sizes": [2, 3]} == method["inputs"][0]
+    dynamic = tmp_path / "dynamic.pte"
+    dynamic.write_bytes(compile_text(DYNAMIC))
+    assert main(["inspect", str(dynamic)]) == 0
+    assert "TensorInfo('x', Float[s0: 2..1000, 3])" in capsys.readouterr().out
+
+
+def test_ops(program, tmp_path, capsys):
+    assert main(["ops"]) == 0
+    assert "aten::add.out" in capsys.readouterr().out.splitlines()
+    assert main(["ops", "--program", program]) == 0
+    missing = tmp_path / "missing.pte"
+    missing.write_bytes(
+        compile_text("method @forward(%x: f32[2]) stage(lowered) {\n  %y = my::op.out(%x) : f32[2]\n  return %y\n}")
+    )
+    capsys.readouterr()
+    assert main(["ops", "--program", str(missing)]) == 1
+    assert capsys.readouterr().out == "my::op.out  no kernel\n"
+
+
+def test_export_and_validate(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cli_models.py").write_text(
+        "import torch\n\ndef make():\n    return torch.nn.Linear(4, 2), (torch.ones(3, 4),)\n\n"
+        "def other():\n    return torch.nn.Linear(4, 2), (torch.ones(3, 4),)\n\n"
+        "torch.manual_seed(0)\nmodel = torch.nn.Linear(4, 2)\n\ndef same():\n    return model, (torch.ones(3, 4),)\n"
+    )
+    assert main(["export", "cli_models:same", "-o", "linear.pte"]) == 0
+    assert main(["validate", "linear.pte", "cli_models:same"]) == 0
+    assert "pass" in capsys.readouterr().out
+    assert main(["validate", "linear.pte", "cli_models:other"]) == 1
+    assert "FAIL" in capsys.readouterr().out
+    assert main(["validate", "linear.pte", "cli_models"]) == 2
+    assert "write package.module:name" in capsys.readouterr().err
+
+
+def test_errors(tmp_path, capsys):
+    (tmp_path / "bad.pte").write_bytes(b"nothing")
+    assert main(["run", str(tmp_path / "bad.pte")]) == 2
+    assert "InvalidProgramError" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([])
