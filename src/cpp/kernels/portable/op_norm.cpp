@@ -244,6 +244,20 @@ Error native_batch_norm_legit_no_stats_out(KernelContext& context, const Tensor&
                           out, save_mean, save_invstd);
 }
 
+Error native_batch_norm_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                            const OptionalTensor& bias, const OptionalTensor& running_mean,
+                            const OptionalTensor& running_var, bool training, double momentum, double eps, Tensor& out,
+                            Tensor& save_mean, Tensor& save_invstd) {
+  constexpr const char* kOp = "aten::native_batch_norm";
+  const bool has_running = running_mean.has_value() && running_var.has_value();
+  if (training) {
+    return train_batch_norm(context, kOp, input, weight, bias, has_running ? &*running_mean : nullptr,
+                            has_running ? &*running_var : nullptr, momentum, eps, out, save_mean, save_invstd);
+  }
+  ET_CHECK_OR_RETURN(has_running, InvalidArgument, "%s: inference needs running_mean and running_var", kOp);
+  return infer_batch_norm(context, kOp, input, weight, bias, *running_mean, *running_var, eps, out, save_mean, save_invstd);
+}
+
 Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArrayRef normalized_shape,
                             const OptionalTensor& weight, const OptionalTensor& bias, double eps, Tensor& out0,
                             Tensor& out1, Tensor& out2) {

@@ -99,6 +99,84 @@ Error randperm_out(KernelContext& context, int64_t n, Tensor& out) {
   return Error::Ok;
 }
 
+Error bernoulli_float_out(KernelContext& context, const Tensor& self, double p, std::optional<int64_t>, Tensor& out) {
+  ET_CHECK_OR_RETURN(p >= 0 && p <= 1, InvalidArgument, "aten::bernoulli: p is %g, must lie in [0, 1]", p);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  fill_random(context, out, [p](Philox& philox, auto zero) {
+    using T = decltype(zero);
+    return static_cast<T>(philox.uniform<T>() < static_cast<T>(p) ? 1 : 0);
+  });
+  return Error::Ok;
+}
+
+Error bernoulli_out(KernelContext& context, const Tensor& self, std::optional<int64_t>, Tensor& out) {
+  constexpr const char* kOp = "aten::bernoulli";
+  const ScalarType dtype = self.scalar_type();
+  ET_CHECK_OR_RETURN(is_floating(dtype), InvalidType, "%s: self is %s, must be floating", kOp, to_string(dtype));
+  for (int64_t i = 0; i < self.numel(); ++i) {
+    const double p = load_one<double>(dtype, self.const_data_ptr(), i);
+    ET_CHECK_OR_RETURN(p >= 0 && p <= 1, InvalidArgument, "%s: element %" PRId64 " is %g, must lie in [0, 1]", kOp, i, p);
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &out}));
+  Philox philox(context.random());
+  for (int64_t i = 0; i < self.numel(); ++i) {
+    const double p = load_one<double>(dtype, self.const_data_ptr(), i);
+    store_one<int64_t>(out.scalar_type(), philox.uniform<double>() < p ? 1 : 0, out.mutable_data_ptr(), i);
+  }
+  return Error::Ok;
+}
+
+Error multinomial_out(KernelContext& context, const Tensor& self, int64_t num_samples, bool replacement,
+                      std::optional<int64_t>, Tensor& out) {
+  constexpr const char* kOp = "aten::multinomial";
+  const ScalarType dtype = self.scalar_type();
+  ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 1, 2));
+  ET_CHECK_OR_RETURN(is_floating(dtype) && out.scalar_type() == ScalarType::Long, InvalidType, "%s: self is %s, out is %s",
+                     kOp, to_string(dtype), to_string(out.scalar_type()));
+  const int64_t n = self.size(-1);
+  const int64_t rows = self.dim() == 2 ? self.size(0) : 1;
+  ET_CHECK_OR_RETURN(num_samples > 0 && (replacement || num_samples <= n), InvalidArgument,
+                     "%s: %" PRId64 " samples of %" PRId64 " categories", kOp, num_samples, n);
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&self}));
+  for (int64_t i = 0; i < self.numel(); ++i) {
+    const double p = load_one<double>(dtype, self.const_data_ptr(), i);
+    ET_CHECK_OR_RETURN(p >= 0 && std::isfinite(p), InvalidArgument, "%s: weight %" PRId64 " is %g", kOp, i, p);
+  }
+  Sizes sizes(self.sizes());
+  sizes[self.dim() - 1] = num_samples;
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&out}));
+  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(n) * sizeof(double)));
+  double* weights = static_cast<double*>(memory);
+  auto* samples = static_cast<int64_t*>(out.mutable_data_ptr());
+  Philox philox(context.random());
+  for (int64_t r = 0; r < rows; ++r) {
+    double total = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      weights[i] = load_one<double>(dtype, self.const_data_ptr(), r * n + i);
+      total += weights[i];
+    }
+    for (int64_t s = 0; s < num_samples; ++s) {
+      const double target = philox.uniform<double>() * total;
+      double sum = 0;
+      int64_t choice = -1;
+      for (int64_t i = 0; i < n && (choice < 0 || sum <= target); ++i) {  // the last category with weight at the latest
+        sum += weights[i];
+        choice = weights[i] > 0 ? i : choice;
+      }
+      ET_CHECK_OR_RETURN(choice >= 0, InvalidArgument, "%s: row %" PRId64 " has fewer than %" PRId64 " categories of weight",
+                         kOp, r, num_samples);
+      samples[r * num_samples + s] = choice;
+      if (!replacement) {
+        total -= weights[choice];
+        weights[choice] = 0;
+      }
+    }
+  }
+  return Error::Ok;
+}
+
 Error native_dropout_out(KernelContext& context, const Tensor& input, double p, std::optional<bool> train, Tensor& out0,
                          Tensor& out1) {
   ET_CHECK_OR_RETURN(p >= 0 && p <= 1, InvalidArgument, "aten::native_dropout: p is %g, must lie in [0, 1]", p);

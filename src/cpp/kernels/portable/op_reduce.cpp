@@ -149,6 +149,12 @@ Error variance(KernelContext& context, const char* op, const Tensor& self, IntAr
   });
 }
 
+// Running maximum and sum of exp(x - maximum), so that one pass serves.
+struct ExpSum {
+  double largest = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+};
+
 double correction_or_one(const std::optional<Scalar>& correction) {
   return correction.has_value() ? correction->to<double>() : 1.0;
 }
@@ -247,6 +253,62 @@ Error var_mean_correction_out(KernelContext& context, const Tensor& self, Option
                               const std::optional<Scalar>& correction, bool keepdim, Tensor& out0, Tensor& out1) {
   return variance(context, "aten::var_mean", self, dims_or_all(dim), correction_or_one(correction), keepdim, false, out0,
                   &out1);
+}
+
+Error logsumexp_out(KernelContext& context, const Tensor& self, IntArrayRef dim, bool keepdim, Tensor& out) {
+  constexpr const char* kOp = "aten::logsumexp";
+  ET_RETURN_IF_ERROR(check_can_cast(kOp, to_floating(self.scalar_type()), out.scalar_type()));
+  Reduction reduction;
+  ET_RETURN_IF_ERROR(reduction.plan(context, kOp, self, dim, keepdim, {&out}));
+  reduction.run<double>(
+      ExpSum{},
+      [](ExpSum& s, const double* values, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          if (values[i] > s.largest || is_nan(values[i])) {
+            s.sum = s.sum * std::exp(s.largest - values[i]) + 1;
+            s.largest = values[i];
+          } else if (std::isfinite(s.largest) || values[i] != s.largest) {
+            s.sum += std::exp(values[i] - s.largest);
+          }
+        }
+      },
+      [&](const ExpSum& s, char* const* outs) {
+        const double value = std::isinf(s.largest) ? s.largest : s.largest + std::log(s.sum);
+        store_one(out.scalar_type(), value, outs[0]);
+      });
+  return Error::Ok;
+}
+
+Error linalg_vector_norm_out(KernelContext& context, const Tensor& self, const Scalar& ord, OptionalDims dim,
+                             bool keepdim, std::optional<ScalarType>, Tensor& out) {
+  constexpr const char* kOp = "aten::linalg_vector_norm";
+  ET_CHECK_OR_RETURN(is_floating(self.scalar_type()) && is_floating(out.scalar_type()), InvalidType,
+                     "%s: self is %s, out is %s, must be floating", kOp, to_string(self.scalar_type()),
+                     to_string(out.scalar_type()));
+  Reduction reduction;
+  ET_RETURN_IF_ERROR(reduction.plan(context, kOp, self, dims_or_all(dim), keepdim, {&out}));
+  const double p = ord.to<double>();
+  const double infinity = std::numeric_limits<double>::infinity();
+  ET_CHECK_OR_RETURN(reduction.count() > 0 || (p >= 0 && p != infinity), InvalidArgument,
+                     "%s: order %g of no elements is not defined", kOp, p);
+  reduction.run<double>(
+      p == -infinity ? infinity : 0.0,
+      [p, infinity](double& total, const double* values, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          const double x = std::fabs(values[i]);
+          total = p == infinity    ? maximum(total, x)
+                  : p == -infinity ? minimum(total, x)
+                  : p == 0         ? total + (x != 0 ? 1 : 0)
+                  : p == 1         ? total + x
+                  : p == 2         ? total + x * x
+                                   : total + std::pow(x, p);
+        }
+      },
+      [&](double total, char* const* outs) {
+        const bool as_is = std::isinf(p) || p == 0 || p == 1;
+        store_one(out.scalar_type(), as_is ? total : p == 2 ? std::sqrt(total) : std::pow(total, 1 / p), outs[0]);
+      });
+  return Error::Ok;
 }
 
 }  // namespace et::kernels::portable

@@ -83,4 +83,25 @@ Error log_softmax_out(KernelContext& context, const Tensor& self, int64_t dim, b
   return softmax(context, "aten::_log_softmax", self, dim, half_to_float, true, out);
 }
 
+namespace {
+
+// The composite forms take a dtype: the input is seen in it.
+Error softmax_as(KernelContext& context, const char* op, const Tensor& self, int64_t dim, bool log, Tensor& out) {
+  ET_CHECK_OR_RETURN(self.scalar_type() == out.scalar_type(), NotSupported,
+                     "%s: self is %s, out is %s; cast before the operator", op, to_string(self.scalar_type()),
+                     to_string(out.scalar_type()));
+  return softmax(context, op, self, dim, false, log, out);
+}
+
+}  // namespace
+
+Error softmax_int_out(KernelContext& context, const Tensor& self, int64_t dim, std::optional<ScalarType>, Tensor& out) {
+  return softmax_as(context, "aten::softmax", self, dim, false, out);
+}
+
+Error log_softmax_int_out(KernelContext& context, const Tensor& self, int64_t dim, std::optional<ScalarType>,
+                          Tensor& out) {
+  return softmax_as(context, "aten::log_softmax", self, dim, true, out);
+}
+
 }  // namespace et::kernels::portable
