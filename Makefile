@@ -54,6 +54,7 @@ quick: build
 
 bench: build interop-setup
 	@$(PY) -m benchmarks.models
+	@$(PY) -m benchmarks.kernels
 	@$(PY) -m benchmarks.lowering
 	@$(PY) -m benchmarks.overhead --peer .venv-interop/bin/python
 

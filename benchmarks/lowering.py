@@ -20,7 +20,7 @@ import torch
 import executorch_py as et
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
-import models  # noqa: E402  (the demo's models)
+import models
 
 
 def zoo() -> dict[str, Callable[[], tuple[torch.nn.Module, tuple[torch.Tensor, ...]]]]:

@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 import executorch_py as et
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.models.zoo import ZOO, Method  # noqa: E402
+from tests.models.zoo import ZOO, Method
 
 LEVEL = 1.03
 
@@ -70,7 +70,9 @@ def _spread(values: list[float]) -> float:
     return (quartiles[2] - quartiles[0]) / 2
 
 
-def measure(name: str, ours: Callable[[], object], eager: Callable[[], object], threads: int, rounds: int, block_ms: float) -> Row:
+def measure(
+    name: str, ours: Callable[[], object], eager: Callable[[], object], threads: int, rounds: int, block_ms: float
+) -> Row:
     """Runs both in turn, the first place alternating."""
     sides = ((ours, _repeats(ours, block_ms), []), (eager, _repeats(eager, block_ms), []))
     gc.disable()

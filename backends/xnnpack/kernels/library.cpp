@@ -2,7 +2,10 @@
 
 #include <pthreadpool.h>
 
-#include <cmath>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <cstdlib>
 #include <mutex>
 
@@ -46,6 +49,87 @@ Result<void*> Operator::workspace(KernelContext& context) const {
   return context.allocate_temp(workspace_size + XNN_EXTRA_BYTES, workspace_alignment < 64 ? 64 : workspace_alignment);
 }
 
+namespace {
+
+// What packed weights name as alignment; the library's kernels load whole lines.
+constexpr size_t kPackedAlignment = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+/// Memory that is given back as a whole. Slabs double in size up to four huge pages: packed weights are written once from
+/// front to back, and with huge pages the system maps them in a few steps instead of one for every 4 KiB, which is half
+/// of the time that loading a network takes.
+class SlabAllocator {
+ public:
+  SlabAllocator() = default;
+  SlabAllocator(const SlabAllocator&) = delete;
+  SlabAllocator& operator=(const SlabAllocator&) = delete;
+  ~SlabAllocator() {
+    while (slabs_ != nullptr) {
+      Slab* const next = slabs_->next;
+      std::free(slabs_->base);
+      std::free(slabs_);
+      slabs_ = next;
+    }
+  }
+
+  /// `size` bytes at a multiple of kPackedAlignment, nullptr when there is no memory.
+  void* allocate(size_t size) {
+    size = (size + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
+    if (slabs_ == nullptr || slabs_->size - slabs_->used < size) {
+      if (!add_slab(size)) {
+        return nullptr;
+      }
+    }
+    void* const memory = slabs_->base + slabs_->used;
+    slabs_->used += size;
+    total_ += size;
+    return memory;
+  }
+
+  /// Gives back the last allocation if `memory` is it; otherwise it stays until the end.
+  void undo(void* memory) {
+    const auto* const at = static_cast<char*>(memory);
+    if (slabs_ != nullptr && at >= slabs_->base && at < slabs_->base + slabs_->used) {
+      slabs_->used = static_cast<size_t>(at - slabs_->base);
+    }
+  }
+
+ private:
+  struct Slab {
+    Slab* next;
+    char* base;
+    size_t size, used;
+  };
+
+  bool add_slab(size_t least) {
+    constexpr size_t kSmallest = size_t{256} << 10;
+    size_t size = total_ < kSmallest ? kSmallest : total_ > 4 * kHugePage ? 4 * kHugePage : total_;
+    size = size < least ? least : size;
+    const bool huge = size >= kHugePage;
+    const size_t alignment = huge ? kHugePage : size_t{4096};
+    size = (size + 4095) / 4096 * 4096;
+    void* base = nullptr;
+    auto* const slab = static_cast<Slab*>(std::malloc(sizeof(Slab)));
+    if (slab == nullptr || posix_memalign(&base, alignment, size) != 0) {
+      std::free(slab);
+      return false;
+    }
+#if defined(__linux__)
+    if (huge) {
+      madvise(base, size, MADV_HUGEPAGE);  // a wish: where it is not granted nothing changes
+    }
+#endif
+    *slab = {slabs_, static_cast<char*>(base), size, 0};
+    slabs_ = slab;
+    return true;
+  }
+
+  Slab* slabs_ = nullptr;  // the one in use first
+  size_t total_ = 0;       // bytes handed out
+};
+
+}  // namespace
+
 // One block of packed weights. The library wants an "offset" for each: the address itself serves.
 struct PackedEntry {
   PackedEntry* next;
@@ -54,11 +138,11 @@ struct PackedEntry {
   uint64_t variant;
   uint32_t seed;
   void* packed;
-  size_t size;
 };
 
 struct PackedWeights {
   std::mutex mutex;
+  SlabAllocator memory;
   PackedEntry* entries = nullptr;
   // What the scope that holds the mutex is packing.
   const void* weight = nullptr;
@@ -69,7 +153,6 @@ struct PackedWeights {
   ~PackedWeights() {
     while (entries != nullptr) {
       PackedEntry* const next = entries->next;
-      std::free(entries->packed);
       std::free(entries);
       entries = next;
     }
@@ -88,32 +171,29 @@ struct PackedWeights {
 namespace {
 
 constexpr size_t kNotFound = SIZE_MAX;  // the library's word for it
-constexpr size_t kPackedAlignment = 64;
-
 size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
   const PackedEntry* const entry = static_cast<PackedWeights*>(context)->find(key->seed);
   return entry == nullptr ? kNotFound : reinterpret_cast<size_t>(entry->packed);
 }
 
-void* reserve_space(void*, size_t size) {
-  const size_t rounded = (size + XNN_EXTRA_BYTES + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
-  return std::aligned_alloc(kPackedAlignment, rounded);
+void* reserve_space(void* context, size_t size) {
+  return static_cast<PackedWeights*>(context)->memory.allocate(size + XNN_EXTRA_BYTES);
 }
 
-size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
+size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key, void* packed, size_t) {
   auto* const weights = static_cast<PackedWeights*>(context);
   if (const PackedEntry* const entry = weights->find(key->seed)) {
     if (packed != entry->packed) {
-      std::free(packed);  // packed a second time by an operator that does not look first
+      weights->memory.undo(packed);  // packed a second time by an operator that does not look first
     }
     return reinterpret_cast<size_t>(entry->packed);
   }
   auto* const entry = static_cast<PackedEntry*>(std::malloc(sizeof(PackedEntry)));
   if (entry == nullptr) {
-    std::free(packed);
+    weights->memory.undo(packed);
     return kNotFound;
   }
-  *entry = {weights->entries, weights->weight, weights->bias, weights->variant, key->seed, packed, size};
+  *entry = {weights->entries, weights->weight, weights->bias, weights->variant, key->seed, packed};
   weights->entries = entry;
   return reinterpret_cast<size_t>(packed);
 }

@@ -160,6 +160,33 @@ Error split_with_sizes_copy_out(KernelContext& context, const Tensor& self, IntA
   return Error::Ok;
 }
 
+Error split_copy_tensor_out(KernelContext& context, const Tensor& self, int64_t split_size, int64_t dim, TensorList out) {
+  ET_RETURN_IF_ERROR(portable::check_rank("aten::split", "self", self, 1, runtime::kMaxRank));
+  ET_RETURN_IF_ERROR(portable::normalize_dim("aten::split", dim, self.dim(), &dim));
+  const int64_t size = self.size(dim);
+  const int64_t parts = size == 0 ? 1 : split_size > 0 ? (size - 1) / split_size + 1 : 0;
+  ET_CHECK_OR_RETURN(parts == static_cast<int64_t>(out.size()) && split_size >= 0, InvalidArgument,
+                     "aten::split: split_size %" PRId64 " does not cut dim %" PRId64 " of size %" PRId64 " into %zu outputs",
+                     split_size, dim, size, out.size());
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t start = i * split_size;
+    const int64_t length = size - start < split_size ? size - start : split_size;
+    ET_RETURN_IF_ERROR(emit(context, slice_of(self, dim, start, length), out[static_cast<size_t>(i)]));
+  }
+  return Error::Ok;
+}
+
+Error unbind_copy_int_out(KernelContext& context, const Tensor& self, int64_t dim, TensorList out) {
+  ET_RETURN_IF_ERROR(portable::check_rank("aten::unbind", "self", self, 1, runtime::kMaxRank));
+  ET_RETURN_IF_ERROR(portable::normalize_dim("aten::unbind", dim, self.dim(), &dim));
+  ET_CHECK_OR_RETURN(static_cast<int64_t>(out.size()) == self.size(dim), InvalidArgument,
+                     "aten::unbind: %zu outputs for dim %" PRId64 " of size %" PRId64, out.size(), dim, self.size(dim));
+  for (size_t i = 0; i < out.size(); ++i) {
+    ET_RETURN_IF_ERROR(emit(context, portable::select_of(self, dim, static_cast<int64_t>(i)), out[i]));
+  }
+  return Error::Ok;
+}
+
 bool same_dtype(const EValue& a, const EValue& b) { return a.to_tensor().scalar_type() == b.to_tensor().scalar_type(); }
 
 /// fn(self, …, out) with one dtype.
@@ -180,7 +207,7 @@ bool fits_cat(Arguments args) {
   return true;
 }
 
-/// split(self, sizes, dim, outs)
+/// split(self, …, outs)
 bool fits_split(Arguments args) {
   for (const Tensor& part : args[args.size() - 1]->to_tensor_list()) {
     if (part.scalar_type() != args[0]->to_tensor().scalar_type()) {
@@ -198,10 +225,12 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&permute_copy_out, &fits_copy>("aten::permute_copy.out"),
     make_fitting_kernel<&select_copy_int_out, &fits_copy>("aten::select_copy.int_out"),
     make_fitting_kernel<&slice_copy_tensor_out, &fits_copy>("aten::slice_copy.Tensor_out"),
+    make_fitting_kernel<&split_copy_tensor_out, &fits_split>("aten::split_copy.Tensor_out"),
     make_fitting_kernel<&split_with_sizes_copy_out, &fits_split>("aten::split_with_sizes_copy.out"),
     make_fitting_kernel<&t_copy_out, &fits_copy>("aten::t_copy.out"),
     make_fitting_kernel<&to_dim_order_copy_out, &fits_copy>("dim_order_ops::_to_dim_order_copy.out"),
     make_fitting_kernel<&transpose_copy_int_out, &fits_copy>("aten::transpose_copy.int_out"),
+    make_fitting_kernel<&unbind_copy_int_out, &fits_split>("aten::unbind_copy.int_out"),
 };
 
 }  // namespace

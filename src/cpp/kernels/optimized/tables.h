@@ -11,6 +11,7 @@ Span<const Kernel> copy_kernels();
 Span<const Kernel> embedding_kernels();
 Span<const Kernel> norm_kernels();
 Span<const Kernel> reduce_kernels();
+Span<const Kernel> resize_kernels();
 Span<const Kernel> softmax_kernels();
 Span<const Kernel> unary_kernels();
 

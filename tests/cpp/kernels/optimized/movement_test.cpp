@@ -48,6 +48,19 @@ TEST(Slices, MatchPortable) {
   Call("aten::split_with_sizes_copy.out").tensor({6, 40}).list({10, 30}).integer(1).out({6, 10}).out({6, 30}).as_list(2).expect_same(kPriorityOptimized);
 }
 
+TEST(Slices, SplitAndUnbind) {
+  Call("aten::split_copy.Tensor_out").tensor({6, 40}).integer(15).integer(-1).out({6, 15}).out({6, 15}).out({6, 10}).as_list(3).expect_same(kPriorityOptimized);
+  Call("aten::unbind_copy.int_out").tensor({3, 40, 5}).integer(0).out({40, 5}).out({40, 5}).out({40, 5}).as_list(3).expect_same(kPriorityOptimized);
+}
+
+TEST(Nearest, MatchesPortable) {
+  for (const Order order : {kRowMajor, kChannelsLast}) {
+    Call("aten::upsample_nearest2d.vec_out").tensor({2, 5, 7, 9}, order).none().doubles({2.0, 2.0}).out({2, 5, 14, 18}, order).expect_same(kPriorityOptimized);
+    Call("aten::upsample_nearest2d.vec_out").tensor({2, 5, 7, 9}, order).none().doubles({1.7, 0.6}).out({2, 5, 11, 5}, order).expect_same(kPriorityOptimized);
+    Call("aten::upsample_nearest2d.vec_out").tensor({2, 64, 20, 20}, order).list({40, 33}).none().out({2, 64, 40, 33}, order).expect_same(kPriorityOptimized);
+  }
+}
+
 TEST(Cat, MatchesPortable) {
   Call("aten::cat.out").tensor({2, 3, 4}).tensor({2, 5, 4}).as_list(2).integer(1).out({2, 8, 4}).expect_same(kPriorityOptimized);
   Call("aten::cat.out").tensor({2, 3}).tensor({2, 3}).tensor({2, 3}).as_list(3).integer(-1).out({2, 9}).expect_same(kPriorityOptimized);

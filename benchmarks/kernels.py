@@ -1,0 +1,137 @@
+"""Single operators without a delegate, beside PyTorch eager in the same run: which kernel holds a model back.
+
+    python -m benchmarks.kernels [--threads 1 2] [--only SUBSTRING] [--rounds N] [--json FILE]
+
+Each case is a model of one operator with shapes from the zoo, so a figure contains one call from Python (about a microsecond on
+either side) and, for images, the transposes that a network needs at its borders only. Method and columns as in
+benchmarks.models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import executorch_py as et
+
+from .models import calls, compile_methods, measure, table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.models.zoo import Method
+
+
+class _Function(nn.Module):
+    """A function of tensors as a module."""
+
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.function(*inputs)
+
+
+def _image(channels: int, size: int) -> torch.Tensor:
+    return torch.randn(1, channels, size, size)
+
+
+def _tokens(rows: int = 128, width: int = 384) -> torch.Tensor:
+    return torch.randn(1, rows, width)
+
+
+def _heads(rows: int, keys: int, heads: int = 12, depth: int = 32) -> tuple[torch.Tensor, ...]:
+    return torch.randn(1, heads, rows, depth), torch.randn(1, heads, keys, depth), torch.randn(1, heads, keys, depth)
+
+
+def _pairs() -> dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]]:
+    """Name -> (function or module, inputs)."""
+    torch.manual_seed(0)
+    cases: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]] = {}
+    unary = {
+        "relu": F.relu, "hardtanh": F.relu6, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+        "exp": torch.exp, "erf": torch.erf, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "pow2": lambda x: x**2,
+        "neg": torch.neg, "abs": torch.abs,
+    }  # fmt: skip
+    for name, function in unary.items():
+        cases[name] = (function, (torch.rand(1, 128, 1536) + 0.1,))
+    cases |= {
+        "add": (torch.add, (_tokens(), _tokens())),
+        "add_row": (torch.add, (_tokens(), torch.randn(384))),
+        "mul_channel": (torch.mul, (_image(64, 56), _image(64, 1))),
+        "div_scalar": (lambda x: x / 3.0, (_tokens(),)),
+        "maximum": (torch.maximum, (_tokens(), _tokens())),
+        "where": (lambda m, x, y: torch.where(m > 0, x, y), (_tokens(), _tokens(), _tokens())),
+        "conv3x3": (nn.Conv2d(64, 64, 3, padding=1), (_image(64, 56),)),
+        "conv1x1": (nn.Conv2d(96, 24, 1), (_image(96, 56),)),
+        "conv_depthwise": (nn.Conv2d(144, 144, 3, padding=1, groups=144), (_image(144, 56),)),
+        "conv_stem": (nn.Conv2d(3, 32, 3, stride=2, padding=1), (_image(3, 224),)),
+        "conv1d": (nn.Conv1d(64, 64, 5, padding=2), (torch.randn(1, 64, 400),)),
+        "conv_transpose": (nn.ConvTranspose2d(64, 32, 2, stride=2), (_image(64, 32),)),
+        "linear": (nn.Linear(384, 1536), (_tokens(),)),
+        "linear_one_row": (nn.Linear(768, 768), (torch.randn(1, 768),)),
+        "bmm": (torch.bmm, (torch.randn(12, 128, 32), torch.randn(12, 32, 128))),
+        "softmax": (lambda x: x.softmax(-1), (torch.randn(12, 128, 128),)),
+        "softmax_dim1": (lambda x: x.softmax(1), (torch.randn(1, 21, 64, 64),)),
+        "log_softmax": (lambda x: x.log_softmax(-1), (torch.randn(64, 1000),)),
+        "layer_norm": (nn.LayerNorm(384), (_tokens(),)),
+        "group_norm": (nn.GroupNorm(8, 64), (_image(64, 56),)),
+        "batch_norm": (nn.BatchNorm2d(64).eval(), (_image(64, 56),)),
+        "mean_image": (lambda x: x.mean((2, 3)), (_image(576, 7),)),
+        "mean_rows": (lambda x: x.mean(-1), (_tokens(),)),
+        "sum_dim1": (lambda x: x.sum(1), (_tokens(),)),
+        "amax": (lambda x: x.amax(-1), (_tokens(),)),
+        "max_pool": (lambda x: F.max_pool2d(x, 3, 2, 1), (_image(64, 112),)),
+        "avg_pool": (lambda x: F.avg_pool2d(x, 2), (_image(64, 56),)),
+        "upsample_nearest": (lambda x: F.interpolate(x, scale_factor=2), (_image(64, 28),)),
+        "upsample_bilinear": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (_image(64, 28),)),
+        "transpose": (lambda x: x.transpose(1, 2).contiguous(), (_tokens(384, 384),)),
+        "heads_permute": (lambda x: x.view(1, 128, 12, 32).permute(0, 2, 1, 3).contiguous(), (_tokens(),)),
+        "cat": (lambda x, y: torch.cat((x, y), 1), (_image(64, 56), _image(32, 56))),
+        "slice": (lambda x: x[:, 3:100].contiguous(), (_tokens(),)),
+        "embedding": (nn.Embedding(30000, 384), (torch.randint(0, 30000, (1, 128)),)),
+        "attention": (F.scaled_dot_product_attention, _heads(128, 128)),
+        "attention_causal": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), _heads(512, 512)),
+        "attention_decode": (F.scaled_dot_product_attention, _heads(1, 1024, 16, 64)),
+    }
+    return cases
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--block", type=float, default=10.0, help="milliseconds of a block")
+    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    options = parser.parse_args(arguments)
+
+    rows = []
+    for name, (function, inputs) in _pairs().items():
+        if options.only not in name:
+            continue
+        module = function if isinstance(function, nn.Module) else _Function(function)
+        method = Method(module.eval(), inputs)
+        ours, eager = calls(compile_methods({"forward": method}), method, "forward")
+        for threads in options.threads:
+            torch.set_num_threads(threads)
+            et.set_num_threads(threads)
+            print(f"\r{name}, {threads} thread(s) …".ljust(60), end="", file=sys.stderr, flush=True)
+            rows.append(measure(name, ours, eager, threads, options.rounds, options.block))
+    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+    print(table(rows))
+    if options.json:
+        options.json.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
