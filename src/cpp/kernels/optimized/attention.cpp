@@ -425,7 +425,8 @@ bool fits_attention(Arguments args) {
   }
   const EValue& mask = *args[3];
   const bool mask_fits = mask.is_none() || (is_row_major(mask) && (is_float(mask) || mask.to_tensor().scalar_type() == ScalarType::Bool));
-  return mask_fits && args[4]->number_as_double() == 0.0;
+  // A mask and is_causal together are an error, which the portable kernel words.
+  return mask_fits && (mask.is_none() || !args[5]->number_as_bool()) && args[4]->number_as_double() == 0.0;
 }
 
 constexpr Kernel kKernels[] = {

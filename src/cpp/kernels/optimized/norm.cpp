@@ -236,23 +236,27 @@ Error native_batch_norm_legit_no_training_out(KernelContext& context, const Tens
   return Error::Ok;
 }
 
-bool all_float(Arguments args, size_t outs) {
-  for (size_t i = args.size() - outs; i < args.size(); ++i) {
+/// The input and the three outputs, the first of which is args[first_out]: floats, the first two in one dim order.
+bool fits_outputs(Arguments args, size_t first_out) {
+  for (const size_t i : {size_t{0}, first_out, first_out + 1, first_out + 2}) {
     if (!is_float(*args[i])) {
       return false;
     }
   }
-  return is_float(*args[0]) && same_dim_order(*args[0], *args[args.size() - outs]);
+  return same_dim_order(*args[0], *args[first_out]);
 }
 
+// native_layer_norm(input, normalized_shape, weight, bias, eps, out0, out1, out2)
 bool fits_layer_norm(Arguments args) {
-  return all_float(args, 3) && is_row_major(*args[0]) && is_float_or_none(*args[2]) && is_float_or_none(*args[3]);
+  return fits_outputs(args, 5) && is_row_major(*args[0]) && is_float_or_none(*args[2]) && is_float_or_none(*args[3]);
 }
+// native_group_norm(input, weight, bias, N, C, HxW, group, eps, out0, out1, out2)
 bool fits_group_norm(Arguments args) {
-  return all_float(args, 3) && is_row_major(*args[0]) && is_float_or_none(*args[1]) && is_float_or_none(*args[2]);
+  return fits_outputs(args, 8) && is_row_major(*args[0]) && is_float_or_none(*args[1]) && is_float_or_none(*args[2]);
 }
+// _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2)
 bool fits_batch_norm(Arguments args) {
-  return all_float(args, 3) && is_float_or_none(*args[1]) && is_float_or_none(*args[2]) && is_float(*args[3]) &&
+  return fits_outputs(args, 7) && is_float_or_none(*args[1]) && is_float_or_none(*args[2]) && is_float(*args[3]) &&
          is_float(*args[4]) && args[0]->to_tensor().dim() >= 2 &&
          (is_row_major(*args[0]) || runtime::is_channels_last_dim_order(runtime::dim_order(args[0]->to_tensor())));
 }

@@ -42,6 +42,9 @@ TEST(Attention, SizesAroundTheTiles) {
 TEST(Attention, Masks) {
   for (const Mask mask : {kNone, kFloat, kBool, kRowVector, kColumn}) {
     for (const bool causal : {false, true}) {
+      if (causal && mask != kNone) {
+        continue;  // an error, as in PyTorch
+      }
       expect_same(2, 3, 3, 40, 40, 16, 16, mask, causal);
       expect_same(1, 2, 2, 300, 300, 16, 16, mask, causal);
       expect_same(1, 2, 2, 1, 90, 16, 16, mask, causal);

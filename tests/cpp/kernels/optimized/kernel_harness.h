@@ -219,8 +219,26 @@ class Call {
     return false;
   }
 
+  /// As the compiler writes a call: the outputs follow once more, as the value that the operator returns.
+  void add_returned() {
+    if (has_returned_ || outs_.empty()) {
+      return;
+    }
+    has_returned_ = true;
+    if (arguments_.back()->is_tensor_list()) {
+      return;  // outputs in a list: nothing is returned
+    }
+    for (const size_t i : outs_) {
+      value_of(EValue(Tensor(&tensors_[i].impl)));
+    }
+    if (outs_.size() > 1) {
+      as_list(outs_.size());
+    }
+  }
+
   /// threads 0: no pool at all.
   Error run(uint8_t priority, size_t threads, std::vector<std::vector<char>>* outputs) {
+    add_returned();
     const Kernel* found[8];
     const size_t count = test_registry().find(name_, found);
     threads::ThreadPool* const pool = threads == 0 ? nullptr : threads::make_pool(threads);
@@ -301,6 +319,7 @@ class Call {
   std::deque<EValue> values_;
   std::vector<EValue*> arguments_;
   std::vector<size_t> outs_;  // into tensors_
+  bool has_returned_ = false;
   std::deque<std::string_view> texts_;
   std::deque<std::vector<EValue*>> pointers_;
   std::deque<std::vector<int64_t>> ints_;
