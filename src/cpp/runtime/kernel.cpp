@@ -68,7 +68,7 @@ size_t KernelRegistry::find(std::string_view name, Span<const Kernel*> out) cons
   size_t found = 0;
   for (size_t t = 0; t < count_; ++t) {
     for (const Kernel& kernel : tables_[t]) {
-      if (std::strncmp(kernel.name, name.data(), name.size()) != 0 || kernel.name[name.size()] != '\0') {
+      if (name != kernel.name) {
         continue;
       }
       // Insertion by priority; a later one goes before an earlier one of equal priority.

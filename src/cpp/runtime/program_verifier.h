@@ -34,8 +34,10 @@ class WorkBudget {
   Error spend(uint64_t items);
   /// True when a string is UTF-8 (an absent one is) and the budget suffices to look at it.
   bool is_text(const flatbuffers::String* text);
-  /// The same for a string that must be there and not be empty.
-  bool is_name(const flatbuffers::String* text) { return text != nullptr && text->size() > 0 && is_text(text); }
+  /// The same for a string that must be there, not be empty, and hold no NUL, at which C would see its end.
+  bool is_name(const flatbuffers::String* text) {
+    return text != nullptr && text->size() > 0 && is_text(text) && view(text).find('\0') == std::string_view::npos;
+  }
 
  private:
   uint64_t left_;

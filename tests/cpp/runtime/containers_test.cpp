@@ -110,6 +110,7 @@ TEST(KernelRegistryTest, FindsByPriority) {
   EXPECT_EQ(one[0], &high[0]);
   EXPECT_FALSE(registry.has("a::b"));
   EXPECT_FALSE(registry.has("a::b.out2"));
+  EXPECT_FALSE(registry.has(std::string_view("a::b.out\0\0\0", 11))) << "a NUL inside";
   EXPECT_TRUE(registry.has("a::c.out"));
   while (registry.tables().size() < KernelRegistry::kMaxTables) {
     ASSERT_EQ(registry.add(low), Error::Ok);

@@ -101,6 +101,7 @@ ET_TRAP(Device,
          tensor(x_).extra_tensor_info->device_type = fb::DeviceType_CUDA),
         "another device")
 ET_TRAP(OperatorName, b_.plan().operators[0]->name.clear(), "operator 0 has no name")
+ET_TRAP(OperatorNameWithNul, b_.plan().operators[0]->name.push_back('\0'), "operator 0 has no name")
 ET_TRAP(OperatorNameLong, b_.plan().operators[0]->name.assign(500, 'x'), "over 200 bytes")
 ET_TRAP(StringNotUtf8, b_.string("\xc0\x80"), "not UTF-8")
 ET_TRAP(Chains, b_.plan().chains.push_back(std::make_unique<fb::ChainT>()), "2 chains")
