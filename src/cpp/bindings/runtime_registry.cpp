@@ -15,16 +15,9 @@
 #include "bindings/interrupt.h"
 #include "bindings/python_backend.h"
 #include "bindings/topics.h"
-#if __has_include("kernels/optimized/register.h")
 #include "kernels/optimized/register.h"
-#endif
 #include "kernels/portable/register.h"
-#if __has_include("kernels/prim/register.h")
 #include "kernels/prim/register.h"
-#endif
-#if __has_include("kernels/quantized/register.h")
-#include "kernels/quantized/register.h"
-#endif
 #include "runtime/plugin.h"
 #include "threads/thread_pool.h"
 
@@ -53,16 +46,9 @@ using runtime::Plugin;
 thread_local int t_load_depth = 0;
 
 Error register_all(ProcessRuntime& process) {
-#if __has_include("kernels/prim/register.h")
   ET_RETURN_IF_ERROR(kernels::prim::register_prim_kernels(process.kernels));
-#endif
   ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(process.kernels));
-#if __has_include("kernels/quantized/register.h")
-  ET_RETURN_IF_ERROR(kernels::quantized::register_quantized_kernels(process.kernels));
-#endif
-#if __has_include("kernels/optimized/register.h")
   ET_RETURN_IF_ERROR(kernels::optimized::register_optimized_kernels(process.kernels));
-#endif
 #define ET_BACKEND_KERNELS(name) ET_RETURN_IF_ERROR(backends::name::register_kernels(process.kernels));
 #include "backends/kernels_table.inc"
 #undef ET_BACKEND_KERNELS
