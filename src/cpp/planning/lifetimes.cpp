@@ -108,6 +108,7 @@ class Analysis {
       visit_step(schedule_.steps()[i], static_cast<uint32_t>(i) + 1);
     }
     visit_outputs();
+    bind_names(graph_);
     merge_branches();
     extend();
     return collect();
@@ -209,6 +210,25 @@ class Analysis {
     }
     for (const ir::Write& write : graph_.writes) {
       touch(ir::Argument{write.value}, end_);
+    }
+  }
+
+  /// Inputs of regions and results of loops are other names of values: they lie where those do.
+  void bind_names(const ir::Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      for (const auto& region : node->regions) {
+        for (const auto& input : region->inputs()) {
+          if (input->type.is_tensor()) {
+            define(input.get());
+          }
+        }
+        bind_names(*region);
+      }
+      for (const auto& result : node->results()) {
+        if (!node->regions.empty() && result->type.is_tensor()) {
+          define(result.get());
+        }
+      }
     }
   }
 
