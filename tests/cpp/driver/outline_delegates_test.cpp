@@ -1,0 +1,174 @@
+// Which nodes become one part, and that the program computes the same with them cut out.
+#include "driver/outline_delegates.h"
+
+#include <random>
+
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "runner.h"
+
+namespace et::driver {
+namespace {
+
+/// The fx names of the nodes of each part: "a b | d".
+std::string parts_of(const std::string& body) {
+  const std::shared_ptr<ir::Program> program = parsed("method @m(%x: f32[2]) {\n" + body + "\n}");
+  std::string out;
+  for (const auto& part : delegate_parts(*program->methods.at(0))) {
+    out += out.empty() ? "" : " |";
+    for (const ir::Node* node : part) {
+      out += " " + node->result()->name;
+    }
+  }
+  return out;
+}
+
+TEST(DelegateParts, NeighboursAreOnePart) {
+  EXPECT_EQ(parts_of(R"(
+  %a = aten::neg(%x) : f32[2] tag("t")
+  %b = aten::neg(%a) : f32[2] tag("t")
+  %c = aten::neg(%b) : f32[2]
+  return %c)"), " a b");
+}
+
+/// b -> c -> d, and c is outside: {b, d} would wait for itself. a runs beside it.
+TEST(DelegateParts, AreConvex) {
+  EXPECT_EQ(parts_of(R"(
+  %a = aten::neg(%x) : f32[2] tag("t")
+  %b = aten::neg(%a) : f32[2] tag("t")
+  %c = aten::neg(%b) : f32[2]
+  %d = aten::add.Tensor(%c, %a, 1) : f32[2] tag("t")
+  return %d)"), " a b | d");
+}
+
+TEST(DelegateParts, IndependentNodesJoin) {
+  EXPECT_EQ(parts_of(R"(
+  %a = aten::neg(%x) : f32[2] tag("t")
+  %u = aten::relu(%x) : f32[2]
+  %b = aten::neg(%u) : f32[2] tag("t")
+  %c = aten::add.Tensor(%a, %b, 1) : f32[2]
+  return %c)"), " a b");
+}
+
+/// Each pair is convex, but {a, d} and {b, c} would wait for each other.
+TEST(DelegateParts, AreAcyclicTogether) {
+  EXPECT_EQ(parts_of(R"(
+  %a = aten::neg(%x) : f32[2] tag("s")
+  %b = aten::relu(%x) : f32[2] tag("t")
+  %c = aten::neg(%a) : f32[2] tag("t")
+  %d = aten::relu(%b) : f32[2] tag("s")
+  %e = aten::add.Tensor(%c, %d, 1) : f32[2]
+  return %e)"), " a | b c | d");
+}
+
+TEST(DelegateParts, ARegionIsUsedByItsNode) {
+  EXPECT_EQ(parts_of(R"(
+  %a = aten::neg(%x) : f32[2] tag("t")
+  %r = cond(true) : f32[2] {
+    region @true() {
+      return %a
+    }
+    region @false() {
+      return %x
+    }
+  }
+  %b = aten::neg(%r) : f32[2] tag("t")
+  return %b)"), " a | b");
+}
+
+/// Compiles any part into its own text.
+class TextCompiler final : public passes::BackendCompiler {
+ public:
+  std::string_view backend_id() const override { return "Text"; }
+  Error preprocess(const passes::BackendPart& part, passes::BackendPayload& payload, ir::Diagnostics&) override {
+    payload.bytes = ir::to_text(part.graph);
+    payload.named_data.emplace_back("weights", "shared");
+    return Error::Ok;
+  }
+};
+
+struct Cut {
+  std::shared_ptr<ir::Program> program;
+  Error error = Error::Ok;
+  ir::Diagnostics diagnostics;
+};
+
+Cut cut(const std::string& text, const std::string& tag = "t") {
+  Cut out;
+  out.program = parsed(text);
+  static TextCompiler compiler;
+  passes::BackendCompilers compilers;
+  EXPECT_EQ(compilers.add(compiler), Error::Ok);
+  DelegationTable table;
+  table[tag] = {"Text", {{"key", "value"}}};
+  out.error = outline_delegates(*out.program, table, compilers, out.diagnostics);
+  if (out.error == Error::Ok) {
+    EXPECT_EQ(ir::verify(*out.program, &out.diagnostics), Error::Ok)
+        << (out.diagnostics.empty() ? "" : out.diagnostics[0].message) << "\n" << ir::to_text(*out.program);
+  }
+  return out;
+}
+
+TEST(OutlineDelegates, PutsACallInThePlaceOfThePart) {
+  const Cut result = cut(R"(
+constant @w : f32[2] = [1.0, 2.0]
+method @m(%x: f32[2]) {
+  %w = constant @w : f32[2]
+  %a = aten::add.Tensor(%x, %w, 1) : f32[2] handle(1) tag("t")
+  %b = aten::relu(%a) : f32[2] handle(2) tag("t")
+  %c = aten::neg(%b) : f32[2] handle(3)
+  return %c, %a
+})");
+  ASSERT_EQ(result.error, Error::Ok);
+  ASSERT_EQ(result.program->delegates.size(), 1u);
+  EXPECT_NE(result.program->delegates[0].payload.find("constant @w"), std::string::npos) << "constants go along";
+  EXPECT_EQ(result.program->delegates[0].compile_specs[0].value, "value");
+  EXPECT_EQ(result.program->named_data.size(), 1u);
+  const ir::Node* call = nullptr;
+  for (const auto& node : result.program->methods[0]->nodes()) {
+    EXPECT_TRUE(node->tag.empty());
+    call = node->op == "delegate" ? node.get() : call;
+  }
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(call->results().size(), 2u) << "%b is used by %c, %a is returned";
+  EXPECT_EQ(call->all_handles(), (std::vector<uint32_t>{1, 2}));
+}
+
+TEST(OutlineDelegates, SaysWhatIsMissing) {
+  const std::string text = "method @m(%x: f32[2]) {\n  %a = aten::neg(%x) : f32[2] tag(\"t\")\n  return %a\n}";
+  EXPECT_EQ(cut(text, "other").error, Error::NotFound);
+  const auto program = parsed(text);
+  ir::Diagnostics diagnostics;
+  DelegationTable table;
+  table["t"] = {"Nobody", {}};
+  EXPECT_EQ(outline_delegates(*program, table, {}, diagnostics), Error::NotFound);
+  EXPECT_EQ(diagnostics.at(0).op, "aten::neg");
+}
+
+/// Any tags on any graph leave a valid program in which every delegate can run at one moment.
+TEST(OutlineDelegates, RandomTagsLeaveValidPrograms) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    std::string text = "method @m(%v0: f32[2]) {\n";
+    const uint32_t count = 5 + random() % 20;
+    for (uint32_t i = 1; i <= count; ++i) {
+      const auto value = [&] { return "%v" + std::to_string(random() % i); };
+      const std::string tag = random() % 3 == 0 ? "" : random() % 2 == 0 ? " tag(\"t\")" : " tag(\"s\")";
+      text += "  %v" + std::to_string(i) + " = aten::add.Tensor(" + value() + ", " + value() + ", 1) : f32[2]" + tag + "\n";
+    }
+    text += "  return %v" + std::to_string(count) + "\n}";
+    const std::shared_ptr<ir::Program> program = parsed(text);
+    static TextCompiler compiler;
+    passes::BackendCompilers compilers;
+    ASSERT_EQ(compilers.add(compiler), Error::Ok);
+    DelegationTable table;
+    table["t"] = table["s"] = {"Text", {}};
+    ir::Diagnostics diagnostics;
+    ASSERT_EQ(outline_delegates(*program, table, compilers, diagnostics), Error::Ok);
+    ASSERT_EQ(ir::verify(*program, &diagnostics), Error::Ok) << text << ir::to_text(*program);
+  }
+}
+
+}  // namespace
+}  // namespace et::driver
