@@ -25,6 +25,13 @@ using runtime::Scalar;
 using runtime::SharedCache;
 using runtime::Tensor;
 
+/// The pool for a product of so many multiplications: nullptr, the calling thread alone, where waking the workers takes
+/// longer than the work (some 5 us at the rate of one core).
+inline threads::ThreadPool* pool_for(const KernelContext& context, int64_t num_multiplications) {
+  constexpr int64_t kWorthWaking = int64_t{1} << 18;
+  return num_multiplications < kWorthWaking ? nullptr : context.pool();
+}
+
 /// Ok, or the error for `status`, logged with the name of the call.
 Error check(xnn_status status, const char* call);
 

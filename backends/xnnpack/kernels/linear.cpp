@@ -95,7 +95,7 @@ Error run(KernelContext& context, const Tensor& input, const Tensor& out, void* 
   if (rows == 0) {
     return Error::Ok;
   }
-  const threads::NativePool pool(context.pool());
+  const threads::NativePool pool(pool_for(context, rows * state->in_features * state->out_features));
   if (state->op.needs_reshape(pool.get(), {rows})) {
     const Error error =
         check(xnn_reshape_fully_connected_nc_f32(state->op.get(), static_cast<size_t>(rows), pool.get()),

@@ -63,7 +63,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
     std::memset(out.mutable_data_ptr(), 0, out.nbytes());
     return Error::Ok;
   }
-  const threads::NativePool pool(context.pool());
+  const threads::NativePool pool(pool_for(context, batch * m * k * n));
   if (state->op.needs_reshape(pool.get(), {batch, m, k, n})) {
     const size_t batches[1] = {static_cast<size_t>(batch)};
     const Error error = check(xnn_reshape_batch_matrix_multiply_nc_f32(
