@@ -21,8 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
-from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
-from torch._ops import HigherOrderOperator, OpOverload
+from torch._ops import OpOverload
 from torch._subclasses.functional_tensor import dispatch_functionalize
 from torch.export import ExportedProgram
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -161,7 +160,7 @@ class Decomposer:
         return new
 
     def _row_major(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and not _is_row_major(value):
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided and not _is_row_major(value):
             return self.empty_like(value, value.shape)
         return value
 
@@ -395,8 +394,3 @@ class _keeping:
 
 def _not_implemented(*args: Any, **kwargs: Any) -> Any:
     return NotImplemented
-
-
-def is_control_flow(target: Any) -> bool:
-    """Whether a node's target is a control-flow operator."""
-    return isinstance(target, HigherOrderOperator) and target is not executorch_call_delegate

@@ -167,11 +167,6 @@ def _transpose(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str,
 )
 def _same(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Values, not memory, count in Edge: tensors are row-major and nothing is written in place."""
-    if node.target is aten.contiguous.default and kwargs.get("memory_format", torch.contiguous_format) not in (
-        torch.contiguous_format,
-        torch.preserve_format,
-    ):
-        return args[0]
     return args[0]
 
 

@@ -133,13 +133,13 @@ def test_structures_and_plain_inputs():
         right: torch.Tensor
 
     def forward(self, x, options, flag=None, *, scale=2.0):
-        return {"sum": x + options["a"][0], "rest": (x * scale, 7, None, "text", x)}
+        return {"sum": x + options["a"][0], "rest": Pair(x * scale, (7, None, "text", x))}
 
     inputs = (torch.randn(2), {"a": [torch.randn(2), 3]}, None)
     text = _text(Call(forward), inputs, {"scale": 3.0})
     head = _body(text).splitlines()[0]
     assert ": int" in head and ": none" in head and ": double" in head
-    assert '\\"builtins.dict\\"' in text
+    assert '\\"builtins.dict\\"' in text and "Pair" in text
     assert re.search(r'return %\w+, %\w+, 7, none, "text", %args_0', text)
 
 

@@ -1,7 +1,5 @@
 """Partitions from a rule per node: torch's CapabilityBasedPartitioner under the published function names."""
 
-from collections.abc import Callable
-
 import torch
 from torch import fx
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
@@ -24,11 +22,3 @@ def generate_partitions_from_list_of_nodes(
         graph_module, _Support(), allows_single_node_partition=True, skip_horizontal_fusion=True
     )
     return partitioner.propose_partitions()
-
-
-def generate_grouped_partitions_from_list_of_nodes(
-    groups: list[Callable[[fx.Node], bool]], graph_module: torch.fx.GraphModule
-) -> list[Partition]:
-    """Partitions of the nodes that any of the rules accepts."""
-    nodes = [node for node in graph_module.graph.nodes if any(rule(node) for rule in groups)]
-    return generate_partitions_from_list_of_nodes(graph_module, [nodes])
