@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from torch.utils import _pytree
-
 from executorch_py import pytree
 from executorch_py.errors import InvalidTypeError, NotSupportedError
 
 
-def structure_text(spec: _pytree.TreeSpec | None, what: str) -> str:
-    """JSON of ``spec``; empty when there is none.
+def structure_text(spec: Any, what: str) -> str:
+    """JSON of ``spec``, a TreeSpec of torch; empty when it is ``None``.
 
     Raises:
         NotSupportedError: A container has no serialised name; says how to register one.
@@ -17,19 +15,6 @@ def structure_text(spec: _pytree.TreeSpec | None, what: str) -> str:
     if spec is None:
         return ""
     try:
-        return pytree.dumps(_plain(spec))
+        return pytree.dumps(spec)
     except InvalidTypeError as error:
-        raise NotSupportedError(f"{what}: {error}") from error
-
-
-def _plain(spec: Any) -> Any:
-    """``spec`` with torch's own result types (of ``max``, ``sort``, ``topk``, …) as plain tuples.
-
-    They have no serialised name, and a program is to run where torch is not installed.
-    """
-    if spec.is_leaf():
-        return spec
-    children = [_plain(child) for child in spec.children()]
-    if spec.type.__module__ == "torch.return_types":
-        return _pytree.TreeSpec(tuple, None, children)
-    return _pytree.TreeSpec(spec.type, spec.context, children)
+        raise NotSupportedError(f"{what} hold a container that cannot be written down: {error}") from error
