@@ -165,8 +165,8 @@ print(np.array_equal(module(x), x))
 )
 def test_ctrl_c_ends_a_long_call(handler, name):
     # One call lasts minutes: what ends it is the signal, not its end.
-    text = LONG.replace("return %y400", "return %y400").split("  return")[0]
-    for i in range(400, 8000):
+    text = LONG.split("  return")[0]
+    for i in range(50, 8000):
         text += f"  %y{i + 1} = aten::mm.out(%y{i}, %x) : f32[256, 256]\n"
     text += "  return %y8000\n}"
     process = run_script(
