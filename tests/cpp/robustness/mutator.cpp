@@ -88,6 +88,7 @@ void damage_value(fb::EValueT* value, const fb::ExecutionPlanT& plan, Random& ra
     const auto& from = *plan.values[random.below(plan.values.size())];
     flatbuffers::FlatBufferBuilder builder;
     builder.Finish(fb::EValue::Pack(builder, &from));
+    value->val.Reset();
     flatbuffers::GetRoot<fb::EValue>(builder.GetBufferPointer())->UnPackTo(value);
     return;
   }
@@ -236,7 +237,7 @@ int64_t Random::awkward(int64_t around) {
     case 0:
       return kValues[below(sizeof(kValues) / sizeof(kValues[0]))];
     case 1:
-      return around + static_cast<int64_t>(below(9)) - 4;
+      return static_cast<int64_t>(static_cast<uint64_t>(around) + below(9) - 4);
     default:
       return static_cast<int64_t>(below(20));
   }

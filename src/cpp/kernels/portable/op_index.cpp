@@ -350,7 +350,7 @@ Error embedding_out(KernelContext& context, const Tensor& weight, const Tensor& 
   const char* table = static_cast<const char*>(weight.const_data_ptr());
   char* target = static_cast<char*>(out.mutable_data_ptr());
   for (int64_t i = 0; row > 0 && i < indices.numel(); ++i) {
-    std::memcpy(target + static_cast<size_t>(i) * row, table + static_cast<size_t>(index_at(indices, i)) * row, row);
+    std::memmove(target + static_cast<size_t>(i) * row, table + static_cast<size_t>(index_at(indices, i)) * row, row);
   }
   return Error::Ok;
 }

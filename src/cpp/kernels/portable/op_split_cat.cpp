@@ -33,7 +33,9 @@ Error split_with_sizes_copy_out(KernelContext& context, const Tensor& self, IntA
   ET_RETURN_IF_ERROR(check_outputs(kOp, out, split_sizes.size(), self));
   int64_t total = 0;
   for (const int64_t size : split_sizes) {
-    ET_CHECK_OR_RETURN(size >= 0, InvalidArgument, "%s: negative size in %s", kOp, ShapeText(split_sizes).text);
+    ET_CHECK_OR_RETURN(size >= 0 && size <= self.size(dim) - total, InvalidArgument,
+                       "%s: %s has a negative size, or exceeds %" PRId64 ", the size of dim %" PRId64, kOp,
+                       ShapeText(split_sizes).text, self.size(dim), dim);
     total += size;
   }
   ET_CHECK_OR_RETURN(total == self.size(dim), InvalidArgument, "%s: %s does not add up to %" PRId64 ", the size of dim %" PRId64,

@@ -14,7 +14,7 @@ template <typename T>
 void copy_run(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t n) {
   constexpr int64_t size = sizeof(T);
   if (to_stride == size && from_stride == size) {
-    std::memcpy(to, from, static_cast<size_t>(n * size));
+    std::memmove(to, from, static_cast<size_t>(n * size));  // tensors of a program may overlap
     return;
   }
   for (int64_t i = 0; i < n; ++i) {
@@ -183,7 +183,7 @@ void copy_reshaped(const Tensor& from, const Tensor& to) {
     return;
   }
   if (is_contiguous(from) && is_contiguous(to)) {
-    std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+    std::memmove(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
     return;
   }
   // Two odometers over the same count of elements; the inner runs have different lengths.
