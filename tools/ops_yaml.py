@@ -49,7 +49,8 @@ TAGS = [
 # a Generator, Layout or Device.
 _LETTERS = {
     "Tensor": "Tt", "int": "iI", "SymInt": "iI", "float": "dD", "bool": "bB", "Scalar": "nN", "str": "sS",
-    "ScalarType": "yY", "Generator": "iI", "Layout": "iI", "MemoryFormat": "iI", "Device": "iI", "SymBool": "bB", "SymFloat": "dD",
+    "ScalarType": "yY", "Generator": "iI", "Layout": "iI", "MemoryFormat": "iI", "Device": "iI", "SymBool": "bB",
+    "SymFloat": "dD",
     "int[]": "lL", "SymInt[]": "lL", "float[]": "fF", "bool[]": "m?", "Tensor[]": "v?", "Tensor?[]": "w?",
 }  # fmt: skip
 

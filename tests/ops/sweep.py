@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_map_only
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from kernel_runner import DTYPE_CODES, KernelError, Unbound, is_dense, run_kernel  # noqa: E402
-from ops_yaml import Op, read_table  # noqa: E402
+from kernel_runner import DTYPE_CODES, KernelError, Unbound, is_dense, run_kernel
+from ops_yaml import Op, read_table
 
 OPS = {op.schema.name: op for op in read_table(Path(__file__).resolve().parents[2] / "src/cpp/ops/ops.yaml")}
 WITH_KERNEL = {op.kernel_schema.name for op in OPS.values() if op.kernel}
@@ -59,7 +59,8 @@ class Call:
                 return "[" + ", ".join(map(text, a)) + "]"
             return repr(a)
 
-        return f"{self.op.schema.name}({', '.join([*map(text, self.args), *(f'{k}={text(v)}' for k, v in self.kwargs.items())])})"
+        parts = [*map(text, self.args), *(f"{k}={text(v)}" for k, v in self.kwargs.items())]
+        return f"{self.op.schema.name}({', '.join(parts)})"
 
     def key(self) -> str:
         """Equal for calls that differ only in the values of their tensors."""
@@ -154,7 +155,7 @@ def _run(call: Call, strides_of: Callable[[torch.Tensor], tuple[int, ...]]) -> l
     outs: list[Any] = []
     arguments, letters = [], ""
     index = 0
-    for name, letter, is_out, value in bind(call):
+    for _name, letter, is_out, value in bind(call):
         if is_out and letter == "v":
             value = [torch.empty_strided(t.shape, strides_of(t), dtype=t.dtype) for t in expected]
             outs += value
@@ -168,7 +169,8 @@ def _run(call: Call, strides_of: Callable[[torch.Tensor], tuple[int, ...]]) -> l
                 _poison(value)
             outs.append(value)
         elif letter == "T" and isinstance(value, (int, float)):
-            value = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)  # a number in a tensor's place; the importer makes a 0-dim tensor of it
+            # A number in a tensor's place: the importer makes a 0-dim tensor of it.
+            value = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
         elif letter in "lL" and isinstance(value, int) and not isinstance(value, bool):
             value = [value]
         elif letter in "nN" and isinstance(value, torch.Tensor):

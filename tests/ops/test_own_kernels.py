@@ -92,7 +92,8 @@ def _layers() -> list:
         shape = (2, 4, 9, 8, 7)[: dims + 2]
         weight = torch.randn(4, 6 // groups if transposed else 4 // groups, *[3] * dims)
         op = getattr(F, f"conv_transpose{dims}d" if transposed else f"conv{dims}d")
-        return lambda x, wt, bias: op(x, wt, bias, *args, groups=groups), [torch.randn(shape), weight, torch.randn(6 if transposed else 4)]
+        bias = torch.randn(6 if transposed else 4)
+        return lambda x, wt, b_: op(x, wt, b_, *args, groups=groups), [torch.randn(shape), weight, bias]
 
     return [
         ("layer_norm", lambda x, w_, b_: F.layer_norm(x, (8,), w_, b_), [x4, torch.randn(8), torch.randn(8)]),

@@ -96,7 +96,9 @@ class Arguments {
   // Gives sizes and data that the kernel set back to the caller.
   void write_back() {
     for (auto& [value, impl] : written_) {
-      std::memcpy(value->sizes, impl->sizes().data(), impl->dim() * sizeof(int64_t));
+      for (size_t d = 0; d < impl->dim(); ++d) {
+        value->sizes[d] = impl->sizes()[d];
+      }
       value->data = impl->data();
     }
   }
