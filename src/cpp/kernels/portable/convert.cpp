@@ -1,5 +1,7 @@
 #include "kernels/portable/convert.h"
 
+#include <type_traits>
+
 #include "kernels/portable/dispatch.h"
 
 namespace et::kernels::portable {
@@ -10,15 +12,25 @@ using StoredTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short
                            ScalarType::Half, ScalarType::Float, ScalarType::Double, ScalarType::Bool,
                            ScalarType::BFloat16, ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64>;
 
+/// An element. A bool is read as the byte it is, since memory that a program shares between tensors may hold any byte.
+template <typename T>
+T element(const T* data, int64_t i) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return reinterpret_cast<const uint8_t*>(data)[i] != 0;
+  } else {
+    return data[i];
+  }
+}
+
 template <typename T, typename C>
 void load_run(const T* data, int64_t stride, int64_t n, C* out) {
   if (stride == 1) {
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = convert<C>(data[i]);
+      out[i] = convert<C>(element(data, i));
     }
   } else {
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = convert<C>(data[i * stride]);
+      out[i] = convert<C>(element(data, i * stride));
     }
   }
 }
