@@ -33,7 +33,7 @@ Value* GraphBuilder::symbol_value(const char* op, std::string_view symbol, const
     return found->second;
   }
   // They stand at the start of the method, so that regions and all nodes see them.
-  Node* first = last_symbol_ != nullptr  ? graph_->next(last_symbol_)
+  Node* first = last_symbol_ != nullptr   ? graph_->next(last_symbol_)
                 : graph_->nodes().empty() ? nullptr
                                           : graph_->nodes().front().get();
   Node* node = graph_->create_node(op, {}, first);
@@ -121,7 +121,8 @@ Result<Graph*> GraphBuilder::finish(Diagnostics* diagnostics) {
     return diagnose(*diagnostics, Error::InvalidState, *graph_, nullptr, "a region of the method was not closed");
   }
   if (program_.find_method(graph_->name) != graph_) {
-    return diagnose(*diagnostics, Error::InvalidArgument, *graph_, nullptr, "the program has a method of this name already");
+    return diagnose(*diagnostics, Error::InvalidArgument, *graph_, nullptr,
+                    "the program has a method of this name already");
   }
   ET_RETURN_IF_ERROR(verify(*graph_, program_, diagnostics));
   return graph_;

@@ -1,8 +1,8 @@
 /// GraphBuilder: makes one method of a Program, node after node, in execution order.
 ///
-/// For: export/importer.py (through the bindings) and tests. It fills the constant and buffer tables, gives debug handles,
-/// and refuses what the verifier would refuse only when finish() is called, with all diagnostics at once.
-/// Not for: changing a graph; passes use Graph and Node.
+/// For: export/importer.py (through the bindings) and tests. It fills the constant and buffer tables, gives debug
+/// handles, and refuses what the verifier would refuse only when finish() is called, with all diagnostics at once. Not
+/// for: changing a graph; passes use Graph and Node.
 ///
 ///     GraphBuilder builder(program, "forward");
 ///     Value* x = builder.add_input("x", Type::of(TensorType::contiguous(ScalarType::Float, {2, 8})));
@@ -27,7 +27,8 @@ namespace et::ir {
 
 class GraphBuilder {
  public:
-  /// Adds an empty method to `program`, which must outlive the builder. A second method of that name is refused by finish().
+  /// Adds an empty method to `program`, which must outlive the builder. A second method of that name is refused by
+  /// finish().
   GraphBuilder(Program& program, std::string_view method_name);
 
   Value* add_input(std::string_view name, Type type);
@@ -75,9 +76,9 @@ class GraphBuilder {
 
   Program& program_;
   Graph* graph_;
-  std::vector<Graph*> open_;                             ///< the method, then open regions
-  Node* last_symbol_ = nullptr;                          ///< constants and buffers stand first, in order of their request
-  std::map<std::string, Value*, std::less<>> symbols_;   ///< "constant weight" -> value
+  std::vector<Graph*> open_;     ///< the method, then open regions
+  Node* last_symbol_ = nullptr;  ///< constants and buffers stand first, in order of their request
+  std::map<std::string, Value*, std::less<>> symbols_;  ///< "constant weight" -> value
 };
 
 }  // namespace et::ir

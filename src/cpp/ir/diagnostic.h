@@ -31,7 +31,8 @@ struct Diagnostic {
     };
     add("", method.empty() ? method : "method " + method);
     add(", ", op);
-    add(" at ", source.file.empty() || source.line <= 0 ? source.file : source.file + ":" + std::to_string(source.line));
+    add(" at ",
+        source.file.empty() || source.line <= 0 ? source.file : source.file + ":" + std::to_string(source.line));
     add(" in ", source.module_path);
     add(": ", message);
     return text;
@@ -41,7 +42,8 @@ struct Diagnostic {
 using Diagnostics = std::vector<Diagnostic>;
 
 /// Adds a diagnostic about `node` and returns `code`.
-inline Error diagnose(Diagnostics& diagnostics, Error code, const Graph& method, const Node* node, std::string message) {
+inline Error diagnose(Diagnostics& diagnostics, Error code, const Graph& method, const Node* node,
+                      std::string message) {
   Diagnostic diagnostic;
   diagnostic.code = code;
   diagnostic.message = std::move(message);

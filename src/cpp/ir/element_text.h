@@ -15,14 +15,15 @@ namespace et::ir {
 std::string real_text(double value);
 std::string real_text(float value);
 
-/// One element at `data`. A NaN is written as its bits (0x7fc00000), since there are many; a complex number as two numbers.
+/// One element at `data`. A NaN is written as its bits (0x7fc00000), since there are many; a complex number as two
+/// numbers.
 std::string element_text(ScalarType dtype, const unsigned char* data);
 
 /// Reads one element to `out`; false after recording the error.
 bool parse_element(Scanner& scan, ScalarType dtype, unsigned char* out);
 
-/// Reads the data of a constant whose type is known: `[1.0, 2.0]`, or `splat(0.0)` for equal elements. Takes what it needs
-/// off `*nbytes_left`; false after recording the error.
+/// Reads the data of a constant whose type is known: `[1.0, 2.0]`, or `splat(0.0)` for equal elements. Takes what it
+/// needs off `*nbytes_left`; false after recording the error.
 bool parse_data(Scanner& scan, Constant* constant, size_t* nbytes_left);
 
 }  // namespace et::ir

@@ -10,9 +10,9 @@ namespace et::ir {
 
 /// What a method and its regions share.
 struct Graph::Shared {
-  std::unordered_set<std::string> taken;                ///< names of values
+  std::unordered_set<std::string> taken;                  ///< names of values
   std::unordered_map<std::string, uint32_t> next_suffix;  ///< "add" -> 3 when add, add_1 and add_2 were given
-  std::vector<Graph*> regions;                          ///< all regions of the method
+  std::vector<Graph*> regions;                            ///< all regions of the method
 };
 
 namespace {
@@ -46,7 +46,8 @@ void replace_in(Argument& argument, Value* from, Value* to) {
 bool returns(const Graph& graph, const Value* value) {
   return std::any_of(graph.outputs.begin(), graph.outputs.end(),
                      [&](const Output& output) { return argument_uses(output, value); }) ||
-         std::any_of(graph.writes.begin(), graph.writes.end(), [&](const Write& write) { return write.value == value; });
+         std::any_of(graph.writes.begin(), graph.writes.end(),
+                     [&](const Write& write) { return write.value == value; });
 }
 
 void replace_returns(Graph& graph, Value* from, Value* to) {
@@ -59,7 +60,6 @@ void replace_returns(Graph& graph, Value* from, Value* to) {
     }
   }
 }
-
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 /// Program, Graph, Node, Value: the intermediate representation between torch.export and the file.
 ///
-/// For: passes, planning, emission. Built once by export/importer.py through builder.h (or parsed from text), changed by
-/// passes in place, emitted. It holds no torch object and knows no backend.
+/// For: passes, planning, emission. Built once by export/importer.py through builder.h (or parsed from text), changed
+/// by passes in place, emitted. It holds no torch object and knows no backend.
 ///
 ///     method @forward(%x: f32[2, s0:{1..64}, 8]) {
 ///       %w = constant @linear.weight : f32[4, 8]
@@ -12,15 +12,17 @@
 ///
 /// Rules (the verifier's, verifier.h):
 ///  - SSA: a value has one definition, before its uses. Nodes stand in execution order.
-///  - Arguments are positional in the order of the operator's schema, defaults materialised; nothing is optional by absence.
+///  - Arguments are positional in the order of the operator's schema, defaults materialised; nothing is optional by
+///    absence.
 ///  - A node's results have types. An operator that returns Tensor[] has one result an element.
 ///  - Names of values are unique in a method, its regions included.
 ///  - kEdge: functional operators only; changes of state are in Graph::writes.
 ///  - kLowered: `op` is the name under which the runtime knows the operator ("aten::add.out", "aten::copy_",
-///    "executorch_prim::et_view.default"). Arguments are those of that schema *without* its out arguments, in order; the
-///    results are what the out arguments hold. An in-place operator ("aten::copy_") keeps its self argument, and its result is an
-///    alias of it. Static views are gone: the view is a value with `alias_of`, kept alive by an "alias" node that emits no
-///    instruction. Writes are done by nodes; Graph::writes only remembers which value each target ends as.
+///    "executorch_prim::et_view.default"). Arguments are those of that schema *without* its out arguments, in order;
+///    the results are what the out arguments hold. An in-place operator ("aten::copy_") keeps its self argument, and
+///    its result is an alias of it. Static views are gone: the view is a value with `alias_of`, kept alive by an
+///    "alias" node that emits no instruction. Writes are done by nodes; Graph::writes only remembers which value each
+///    target ends as.
 ///  - kPlanned: every tensor that the file plans has an allocation.
 #pragma once
 
@@ -41,7 +43,8 @@ namespace et::ir {
 class Graph;
 class Node;
 
-/// Where a node comes from in the user's program. File names are relative to the working directory at export, or base names.
+/// Where a node comes from in the user's program. File names are relative to the working directory at export, or base
+/// names.
 struct Source {
   std::string fx_name;      ///< name of the fx node
   std::string module_path;  ///< "layers.0.attention.query"; the module call that made it
@@ -62,8 +65,8 @@ class Value {
   std::string name;  ///< unique in its graph, without '%'
   Type type;
 
-  Node* producer() const { return producer_; }   ///< nullptr for a graph (or region) input
-  size_t result_index() const { return index_; } ///< among the producer's results, or the graph's inputs
+  Node* producer() const { return producer_; }    ///< nullptr for a graph (or region) input
+  size_t result_index() const { return index_; }  ///< among the producer's results, or the graph's inputs
   Graph* graph() const { return graph_; }
   /// Nodes that use the value, in no particular order, one entry a use. Region and graph returns are not in it: see
   /// Graph::is_output.
@@ -113,11 +116,11 @@ class Node {
   /// "aten::add.Tensor". The IR's own: "constant", "buffer" and "delegate" (symbol names what they refer to), "alias"
   /// (kLowered: a static view, no instruction) and, with regions, "cond", "map", "scan" and "while_loop".
   std::string op;
-  std::string symbol;            ///< of constant and buffer: name in Program::constants / buffers; of delegate: index text
+  std::string symbol;  ///< of constant and buffer: name in Program::constants / buffers; of delegate: index text
   Source source;
-  uint32_t debug_handle = 0;     ///< 0 = none; unique in the Program, kept by passes, merged by handles below
+  uint32_t debug_handle = 0;             ///< 0 = none; unique in the Program, kept by passes, merged by handles below
   std::vector<uint32_t> merged_handles;  ///< handles of the nodes that were merged into this one
-  std::string tag;               ///< delegation tag; empty = not delegated. Nodes merge only when their tags are equal
+  std::string tag;  ///< delegation tag; empty = not delegated. Nodes merge only when their tags are equal
   /// Sub-graphs of control flow: cond {true, false}, map/scan {body}, while_loop {condition, body}. See add_region.
   std::vector<std::unique_ptr<Graph>> regions;
 
@@ -171,8 +174,8 @@ class Node {
 struct Write {
   enum class Target : uint8_t { kBuffer, kInput };
   Target target = Target::kBuffer;
-  std::string buffer;     ///< name in Program::buffers
-  size_t input_index = 0; ///< of Graph::inputs
+  std::string buffer;      ///< name in Program::buffers
+  size_t input_index = 0;  ///< of Graph::inputs
   Value* value = nullptr;
 };
 
@@ -262,8 +265,8 @@ class Program {
  public:
   std::vector<std::unique_ptr<Graph>> methods;  ///< emitted in sorted order of names
   std::vector<ConstantMethod> constant_methods;
-  ConstantTable constants;                      ///< read-only tensors, by name
-  BufferTable buffers;                          ///< mutable state, by name, with initial values
+  ConstantTable constants;  ///< read-only tensors, by name
+  BufferTable buffers;      ///< mutable state, by name, with initial values
   std::vector<Delegate> delegates;
   /// Entries for Program.named_data: key → bytes (shared weights of delegates, our debug and shape tables).
   std::vector<std::pair<std::string, std::string>> named_data;

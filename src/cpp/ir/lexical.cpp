@@ -9,7 +9,7 @@ bool is_expression(std::string_view expr) {
     return false;
   }
   int depth = 0;
-  char before = '\0';       // the last character
+  char before = '\0';        // the last character
   char before_blank = '\0';  // the last one that is no blank
   for (const char c : expr) {
     depth += c == '(' ? 1 : c == ')' ? -1 : 0;

@@ -23,7 +23,8 @@ bool to_double(std::string_view text, double* value) {
 
 class Parser {
  public:
-  Parser(std::string_view text, const ParseOptions& options) : scan_(text), types_(scan_), data_left_(options.max_data_nbytes) {}
+  Parser(std::string_view text, const ParseOptions& options)
+      : scan_(text), types_(scan_), data_left_(options.max_data_nbytes) {}
 
   std::unique_ptr<Program> parse() {
     program_ = std::make_unique<Program>();
@@ -83,7 +84,8 @@ class Parser {
   /// What may follow a value's type: alias(%x) at(1, 128).
   bool parse_placement(Value* value) {
     if (scan_.try_token("alias")) {
-      if (!scan_.expect("(", "after alias") || !parse_value(&value->alias_of) || !scan_.expect(")", "after the value")) {
+      if (!scan_.expect("(", "after alias") || !parse_value(&value->alias_of) ||
+          !scan_.expect(")", "after the value")) {
         return false;
       }
       if (value->alias_of == value) {
@@ -148,7 +150,8 @@ class Parser {
     const size_t start = scan_.position();
     std::string_view text;
     if (!scan_.try_number(&text)) {
-      return scan_.fail("expected an argument: %value, none, a number, true, false, \"text\", [list], double[…] or bool[…]");
+      return scan_.fail(
+          "expected an argument: %value, none, a number, true, false, \"text\", [list], double[…] or bool[…]");
     }
     int64_t integer = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), integer);
@@ -158,7 +161,8 @@ class Parser {
     }
     double real = 0;
     if (text.find_first_of(".en") == std::string_view::npos || !to_double(text, &real)) {
-      return scan_.fail_at(start, "'" + std::string(text) + "' is neither an integer of 64 bits nor a number with a point");
+      return scan_.fail_at(start,
+                           "'" + std::string(text) + "' is neither an integer of 64 bits nor a number with a point");
     }
     argument->data = real;
     return true;
@@ -247,20 +251,20 @@ class Parser {
 
   bool parse_inputs(Graph* graph, std::vector<std::string>* scope) {
     return scan_.expect("(", "before the inputs") && parse_sequence(")", [&] {
-      const size_t start = scan_.position();
-      std::string_view name;
-      Type type;
-      if (!scan_.expect("%", "before an input") || !scan_.expect_name("the name of an input", &name) ||
-          !claim_name(name, start) || !scan_.expect(":", "after the input") || !types_.parse(&type)) {
-        return false;
-      }
-      Value* value = graph->add_input(name, std::move(type));
-      if (!parse_placement(value)) {
-        return false;
-      }
-      show(value, scope);
-      return true;
-    });
+             const size_t start = scan_.position();
+             std::string_view name;
+             Type type;
+             if (!scan_.expect("%", "before an input") || !scan_.expect_name("the name of an input", &name) ||
+                 !claim_name(name, start) || !scan_.expect(":", "after the input") || !types_.parse(&type)) {
+               return false;
+             }
+             Value* value = graph->add_input(name, std::move(type));
+             if (!parse_placement(value)) {
+               return false;
+             }
+             show(value, scope);
+             return true;
+           });
   }
 
   bool parse_method() {
@@ -298,7 +302,9 @@ class Parser {
       }
     }
     if (scan_.try_token("arenas")) {
-      const auto parse_size = [&] { return scan_.expect_unsigned("a size in bytes", &graph->arena_sizes.emplace_back()); };
+      const auto parse_size = [&] {
+        return scan_.expect_unsigned("a size in bytes", &graph->arena_sizes.emplace_back());
+      };
       if (!scan_.expect("(", "after arenas") || !parse_sequence(")", parse_size)) {
         return false;
       }
@@ -307,8 +313,9 @@ class Parser {
   }
 
   bool parse_spec(std::string_view keyword, std::string* spec) {
-    return !scan_.try_token(keyword) || (scan_.expect("(", "after the keyword") &&
-                                         scan_.expect_string("a pytree spec", spec) && scan_.expect(")", "after the spec"));
+    return !scan_.try_token(keyword) ||
+           (scan_.expect("(", "after the keyword") && scan_.expect_string("a pytree spec", spec) &&
+            scan_.expect(")", "after the spec"));
   }
 
   bool parse_body(Graph* graph, std::vector<std::string>* scope, int depth) {
@@ -348,28 +355,28 @@ class Parser {
 
   bool parse_writes(Graph* graph) {
     return scan_.expect("{", "after writes") && parse_sequence("}", [&] {
-      Write write;
-      if (scan_.try_token("buffer")) {
-        if (!scan_.expect_symbol(&write.buffer)) {
-          return false;
-        }
-      } else {
-        uint64_t index = 0;
-        if (!scan_.expect("input", "or 'buffer'") || !scan_.expect_unsigned("the index of an input", &index)) {
-          return false;
-        }
-        if (index >= graph->inputs().size()) {
-          return scan_.fail("the method has no input " + std::to_string(index) + ", before this");
-        }
-        write.target = Write::Target::kInput;
-        write.input_index = index;
-      }
-      if (!scan_.expect("=", "after the target of a write") || !parse_value(&write.value)) {
-        return false;
-      }
-      graph->writes.push_back(std::move(write));
-      return true;
-    });
+             Write write;
+             if (scan_.try_token("buffer")) {
+               if (!scan_.expect_symbol(&write.buffer)) {
+                 return false;
+               }
+             } else {
+               uint64_t index = 0;
+               if (!scan_.expect("input", "or 'buffer'") || !scan_.expect_unsigned("the index of an input", &index)) {
+                 return false;
+               }
+               if (index >= graph->inputs().size()) {
+                 return scan_.fail("the method has no input " + std::to_string(index) + ", before this");
+               }
+               write.target = Write::Target::kInput;
+               write.input_index = index;
+             }
+             if (!scan_.expect("=", "after the target of a write") || !parse_value(&write.value)) {
+               return false;
+             }
+             graph->writes.push_back(std::move(write));
+             return true;
+           });
   }
 
   bool parse_node(Graph* graph, std::vector<std::string>* scope, int depth) {
@@ -453,7 +460,8 @@ class Parser {
       }
     }
     if (scan_.try_token("tag")) {
-      return scan_.expect("(", "after tag") && scan_.expect_string("a tag", &node->tag) && scan_.expect(")", "after the tag");
+      return scan_.expect("(", "after tag") && scan_.expect_string("a tag", &node->tag) &&
+             scan_.expect(")", "after the tag");
     }
     return true;
   }
@@ -553,11 +561,10 @@ class Parser {
       }
       buffer->is_shared = scan_.try_token("shared");
     }
-    if (scan_.try_token("external") && !(scan_.expect("(", "after external") &&
-                                         scan_.expect_string("the key", &constant->external_key) &&
-                                         (!scan_.try_token(",") ||
-                                          scan_.expect_string("the file", &constant->external_file)) &&
-                                         scan_.expect(")", "after the key"))) {
+    if (scan_.try_token("external") &&
+        !(scan_.expect("(", "after external") && scan_.expect_string("the key", &constant->external_key) &&
+          (!scan_.try_token(",") || scan_.expect_string("the file", &constant->external_file)) &&
+          scan_.expect(")", "after the key"))) {
       return false;
     }
     constant->from_module = !scan_.try_token("derived");
@@ -568,8 +575,8 @@ class Parser {
   TypeParser types_;
   size_t data_left_;
   std::unique_ptr<Program> program_;
-  std::unordered_set<std::string> taken_;                ///< names of the method
-  std::unordered_map<std::string, Value*> visible_;      ///< values that may be used here
+  std::unordered_set<std::string> taken_;            ///< names of the method
+  std::unordered_map<std::string, Value*> visible_;  ///< values that may be used here
   uint32_t next_debug_handle_ = 0;
   uint32_t largest_handle_ = 0;
 };

@@ -1,11 +1,12 @@
 /// Reads the text form of the IR (printer.h, docs/ir.md).
 ///
-/// For: golden tests, et_opt, the fuzzer. Any bytes are safe: the outcome is a Program or an error with line and column.
-/// Not for: checking what the program means; that is verifier.h.
+/// For: golden tests, et_opt, the fuzzer. Any bytes are safe: the outcome is a Program or an error with line and
+/// column. Not for: checking what the program means; that is verifier.h.
 ///
 ///     ParseError error;
 ///     Result<std::unique_ptr<Program>> program = parse(text, &error);
-///     if (!program.ok()) printf("%s\n", error.to_string().c_str());   // 3:14: expected ')' after the arguments, found '%b'
+///     if (!program.ok()) printf("%s\n", error.to_string().c_str());   // 3:14: expected ')' after the arguments, found
+///     '%b'
 #pragma once
 
 #include <cstddef>
@@ -24,9 +25,7 @@ struct ParseError {
   size_t column = 0;  ///< from 1, in bytes
   std::string message;
 
-  std::string to_string() const {
-    return std::to_string(line) + ":" + std::to_string(column) + ": " + message;
-  }
+  std::string to_string() const { return std::to_string(line) + ":" + std::to_string(column) + ": " + message; }
 };
 
 struct ParseOptions {

@@ -214,7 +214,8 @@ class Printer {
       out_ += " alias(%" + value.alias_of->name + ')';
     }
     if (value.allocation.memory_id != 0) {
-      out_ += " at(" + std::to_string(value.allocation.memory_id) + ", " + std::to_string(value.allocation.offset) + ')';
+      out_ +=
+          " at(" + std::to_string(value.allocation.memory_id) + ", " + std::to_string(value.allocation.offset) + ')';
     }
   }
 

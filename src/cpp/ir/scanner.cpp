@@ -157,9 +157,8 @@ bool Scanner::try_number(std::string_view* text) {
     return false;
   }
   size_t end = digits;
-  while (end < text_.size() &&
-         (is_name_character(text_[end]) || (text_[end] == '.' && text_.substr(end, 2) != "..") ||
-          ((text_[end] == '-' || text_[end] == '+') && text_[end - 1] == 'e'))) {
+  while (end < text_.size() && (is_name_character(text_[end]) || (text_[end] == '.' && text_.substr(end, 2) != "..") ||
+                                ((text_[end] == '-' || text_[end] == '+') && text_[end - 1] == 'e'))) {
     ++end;
   }
   *text = text_.substr(position_, end - position_);

@@ -13,7 +13,8 @@ namespace et::ir {
 /// The comment from "// fx: " on; empty when nothing is known.
 std::string source_comment(const Source& source);
 
-/// Reads what follows "// fx:". False, and `*source` as it was, when it is not in that form: it is a comment, after all.
+/// Reads what follows "// fx:". False, and `*source` as it was, when it is not in that form: it is a comment, after
+/// all.
 bool parse_source_comment(std::string_view comment, Source* source);
 
 }  // namespace et::ir

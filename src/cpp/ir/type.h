@@ -1,8 +1,7 @@
 /// Types of the IR: what is known about a value before it exists.
 ///
-/// For: every pass, the planner and the emitter. A tensor's type has its dtype, its dims (constants or bounded symbols) and
-/// its dim_order; a scalar's type is its kind.
-/// Not for: data (constants.h).
+/// For: every pass, the planner and the emitter. A tensor's type has its dtype, its dims (constants or bounded symbols)
+/// and its dim_order; a scalar's type is its kind. Not for: data (constants.h).
 #pragma once
 
 #include <cstdint>
@@ -53,9 +52,7 @@ struct TensorType {
   int64_t max_nbytes() const;
   /// Elements when all dims are constant.
   int64_t numel() const;
-  bool operator==(const TensorType& o) const {
-    return dtype == o.dtype && dims == o.dims && dim_order == o.dim_order;
-  }
+  bool operator==(const TensorType& o) const { return dtype == o.dtype && dims == o.dims && dim_order == o.dim_order; }
   bool operator!=(const TensorType& o) const { return !(*this == o); }
 };
 

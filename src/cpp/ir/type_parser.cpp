@@ -117,7 +117,9 @@ bool TypeParser::parse(Type* type) {
     return true;
   }
   for (const auto& [text, kind] : {std::pair<std::string_view, Kind>{"double", Kind::kDouble},
-                                   {"bool", Kind::kBool}, {"string", Kind::kString}, {"none", Kind::kNone}}) {
+                                   {"bool", Kind::kBool},
+                                   {"string", Kind::kString},
+                                   {"none", Kind::kNone}}) {
     if (name == text) {
       *type = Type::of(kind);
       return true;

@@ -244,8 +244,8 @@ class Verifier {
     }
     const Graph& last = *node.regions.back();
     if (last.outputs.size() != node.results().size()) {
-      fail(node, "the node has " + std::to_string(node.results().size()) + " results, its region @" + last.name + " returns " +
-                     std::to_string(last.outputs.size()));
+      fail(node, "the node has " + std::to_string(node.results().size()) + " results, its region @" + last.name +
+                     " returns " + std::to_string(last.outputs.size()));
     }
     if (node.op == "cond" && node.regions[0]->outputs.size() != last.outputs.size()) {
       fail(node, "the two branches return different numbers of values");
@@ -272,7 +272,8 @@ class Verifier {
       --count;
     }
     if (node.args().size() != count) {
-      fail(node, "the schema has " + std::to_string(count) + " arguments, the node " + std::to_string(node.args().size()));
+      fail(node,
+           "the schema has " + std::to_string(count) + " arguments, the node " + std::to_string(node.args().size()));
       return;
     }
     for (size_t i = 0; i < count; ++i) {
@@ -294,25 +295,43 @@ class Verifier {
     const bool is_number = is_int || argument.as<double>() != nullptr;
     const auto* list = argument.as<Argument::List>();
     switch (letter) {
-      case 't': if (argument.is_none()) return true; [[fallthrough]];
+      case 't':
+        if (argument.is_none()) return true;
+        [[fallthrough]];
       case 'T': return is_kind(argument, {Kind::kTensor}) || (is_number && !lowered);
-      case 'I': case 'Y': if (argument.is_none()) return true; [[fallthrough]];
-      case 'i': case 'y': return is_int || is_kind(argument, {Kind::kInt, Kind::kBool});
-      case 'D': case 'N': if (argument.is_none()) return true; [[fallthrough]];
-      case 'd': case 'n': return is_number || is_kind(argument, {Kind::kInt, Kind::kDouble, Kind::kBool});
-      case 'B': if (argument.is_none()) return true; [[fallthrough]];
+      case 'I':
+      case 'Y':
+        if (argument.is_none()) return true;
+        [[fallthrough]];
+      case 'i':
+      case 'y': return is_int || is_kind(argument, {Kind::kInt, Kind::kBool});
+      case 'D':
+      case 'N':
+        if (argument.is_none()) return true;
+        [[fallthrough]];
+      case 'd':
+      case 'n': return is_number || is_kind(argument, {Kind::kInt, Kind::kDouble, Kind::kBool});
+      case 'B':
+        if (argument.is_none()) return true;
+        [[fallthrough]];
       case 'b': return is_int || is_kind(argument, {Kind::kBool, Kind::kInt});
-      case 'S': if (argument.is_none()) return true; [[fallthrough]];
+      case 'S':
+        if (argument.is_none()) return true;
+        [[fallthrough]];
       case 's': return argument.as<std::string>() != nullptr;
-      case 'L': if (argument.is_none()) return true; [[fallthrough]];
+      case 'L':
+        if (argument.is_none()) return true;
+        [[fallthrough]];
       case 'l':
-        return list != nullptr && std::all_of(list->begin(), list->end(), [&](const Argument& item) {
-                 return accepts('i', item, lowered);
-               });
-      case 'F': if (argument.is_none()) return true; [[fallthrough]];
+        return list != nullptr && std::all_of(list->begin(), list->end(),
+                                              [&](const Argument& item) { return accepts('i', item, lowered); });
+      case 'F':
+        if (argument.is_none()) return true;
+        [[fallthrough]];
       case 'f': return argument.as<Argument::Doubles>() != nullptr || (list != nullptr && list->empty());
       case 'm': return argument.as<Argument::Bools>() != nullptr || (list != nullptr && list->empty());
-      case 'v': case 'w':
+      case 'v':
+      case 'w':
         return list != nullptr && std::all_of(list->begin(), list->end(), [&](const Argument& item) {
                  return is_kind(item, {Kind::kTensor}) || (letter == 'w' && item.is_none());
                });
@@ -344,7 +363,8 @@ class Verifier {
       if (type == nullptr) {
         fail(method_, name + " is written, but there is no such tensor");
       } else if (!write.value->type.is_tensor() || !same_shape(*type, write.value->type.tensor)) {
-        fail(method_, "what is written to " + name + " is " + to_text(write.value->type) + ", it holds " + to_text(*type));
+        fail(method_,
+             "what is written to " + name + " is " + to_text(write.value->type) + ", it holds " + to_text(*type));
       }
     }
   }
@@ -393,9 +413,9 @@ class Verifier {
   const Graph& method_;
   const Program& program_;
   Diagnostics& diagnostics_;
-  const size_t first_;                             ///< diagnostics that were there before
+  const size_t first_;  ///< diagnostics that were there before
   std::unordered_set<std::string_view> names_;
-  std::unordered_set<const Value*> visible_;       ///< asked only, never walked through
+  std::unordered_set<const Value*> visible_;  ///< asked only, never walked through
   std::unordered_set<uint32_t> handles_;
 };
 

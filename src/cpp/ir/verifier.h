@@ -4,8 +4,8 @@
 /// Not for: bytes from a file (runtime/semantic_verifier), nor for whether a kernel exists (lowering asks that).
 ///
 /// Rules of every stage
-///  - names are unique in the method; a value is defined once, before its uses, in this graph or in one around it; use lists
-///    agree with arguments; producers and indices agree
+///  - names are unique in the method; a value is defined once, before its uses, in this graph or in one around it; use
+///    lists agree with arguments; producers and indices agree
 ///  - types are whole: 0 <= min <= max, rank <= 16, dim_order a permutation, expressions well-formed
 ///  - "constant" and "buffer" name an entry of the program's table with the same type; "delegate" an entry of its list
 ///  - an operator of the table has as many arguments as its schema, each of the right kind

@@ -1,7 +1,7 @@
 /// BackendCompiler: a backend's `preprocess`, written in C++.
 ///
-/// For: backends/<name>/compiler. It gets the part of a method that its partitioner took, as a graph of its own, and gives
-/// the bytes that its runtime half will read. Backends whose preprocess is Python never come here.
+/// For: backends/<name>/compiler. It gets the part of a method that its partitioner took, as a graph of its own, and
+/// gives the bytes that its runtime half will read. Backends whose preprocess is Python never come here.
 ///
 ///     class MyCompiler final : public passes::BackendCompiler {
 ///       std::string_view backend_id() const override { return "MyBackend"; }

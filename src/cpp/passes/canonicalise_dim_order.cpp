@@ -61,8 +61,12 @@ bool convert_inputs(ir::Graph& graph) {
 }  // namespace
 
 PassInfo CanonicaliseDimOrder::info() const {
-  return {"canonicalise-dim-order", "Brings every value to row-major order; memory formats become dim orders",
-          ir::Stage::kEdge, ir::Stage::kEdge, Scope::kGraph, /*is_required=*/true};
+  return {"canonicalise-dim-order",
+          "Brings every value to row-major order; memory formats become dim orders",
+          ir::Stage::kEdge,
+          ir::Stage::kEdge,
+          Scope::kGraph,
+          /*is_required=*/true};
 }
 
 Result<Changed> CanonicaliseDimOrder::run(ir::Graph& graph, PassContext&) {

@@ -10,9 +10,9 @@ namespace et::passes {
 /// choice of ours (propagate-dim-order makes it).
 ///
 /// Requires: Stage::kEdge, verified.
-/// Ensures:  every result is row-major; an input in another order is converted once, at the start. `_to_copy`, `clone` and
-///           `empty.memory_format` are dim_order_ops::{_to_dim_order_copy, _clone_dim_order, _empty_dim_order}, whose last
-///           argument is the order of the result.
+/// Ensures:  every result is row-major; an input in another order is converted once, at the start. `_to_copy`, `clone`
+///           and `empty.memory_format` are dim_order_ops::{_to_dim_order_copy, _clone_dim_order, _empty_dim_order},
+///           whose last argument is the order of the result.
 /// Cost:     O(nodes).
 /// Example:  aten::_to_copy(%x, 6, none, none, none, false, none) : f32[2, 3]
 ///           =>   dim_order_ops::_to_dim_order_copy(%x, 6, none, none, none, false, [0, 1]) : f32[2, 3]

@@ -20,10 +20,10 @@ bool may_merge(const ir::Node& node) {
 }
 
 bool same_types(const ir::Node& a, const ir::Node& b) {
-  return std::equal(a.results().begin(), a.results().end(), b.results().begin(), b.results().end(),
-                    [](const auto& x, const auto& y) {
-                      return x->type.kind == y->type.kind && x->type.tensor == y->type.tensor && x->type.dim == y->type.dim;
-                    });
+  return std::equal(
+      a.results().begin(), a.results().end(), b.results().begin(), b.results().end(), [](const auto& x, const auto& y) {
+        return x->type.kind == y->type.kind && x->type.tensor == y->type.tensor && x->type.dim == y->type.dim;
+      });
 }
 
 /// Literals of different kinds compare unequal (1 is not 1.0), as they must.

@@ -24,14 +24,13 @@ bool only_computes(const ir::Node& node) {
 
 }  // namespace
 
-PassInfo EliminateDeadCode::info() const {
-  return {"eliminate-dead-code", "Removes nodes whose results nobody uses"};
-}
+PassInfo EliminateDeadCode::info() const { return {"eliminate-dead-code", "Removes nodes whose results nobody uses"}; }
 
 Result<Changed> EliminateDeadCode::run(ir::Graph& graph, PassContext&) {
   Changed changed = Changed::kNo;
   ir::Node* previous = nullptr;
-  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().back().get(); node != nullptr; node = previous) {
+  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().back().get(); node != nullptr;
+       node = previous) {
     previous = graph.previous(node);
     const bool unused = std::all_of(node->results().begin(), node->results().end(),
                                     [&](const auto& result) { return graph.is_unused(result.get()); });

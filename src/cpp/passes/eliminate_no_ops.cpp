@@ -9,15 +9,33 @@ namespace {
 
 /// Operators that return their first argument when the result has its type.
 constexpr std::string_view kSameWhenTypeIs[] = {
-    "aten::alias",           "aten::alias_copy",       "aten::clone",
-    "aten::contiguous",      "aten::detach",           "aten::detach_copy",
-    "aten::expand",          "aten::expand_copy",      "aten::lift_fresh",
-    "aten::lift_fresh_copy", "aten::narrow",           "aten::narrow_copy",
-    "aten::repeat",          "aten::reshape",          "aten::slice.Tensor",
-    "aten::slice_copy.Tensor", "aten::squeeze",        "aten::squeeze.dim",
-    "aten::squeeze.dims",    "aten::squeeze_copy.dim", "aten::squeeze_copy.dims",
-    "aten::_to_copy",        "aten::_unsafe_view",     "aten::view",
-    "aten::view_copy",       "dim_order_ops::_clone_dim_order", "dim_order_ops::_to_dim_order_copy",
+    "aten::alias",
+    "aten::alias_copy",
+    "aten::clone",
+    "aten::contiguous",
+    "aten::detach",
+    "aten::detach_copy",
+    "aten::expand",
+    "aten::expand_copy",
+    "aten::lift_fresh",
+    "aten::lift_fresh_copy",
+    "aten::narrow",
+    "aten::narrow_copy",
+    "aten::repeat",
+    "aten::reshape",
+    "aten::slice.Tensor",
+    "aten::slice_copy.Tensor",
+    "aten::squeeze",
+    "aten::squeeze.dim",
+    "aten::squeeze.dims",
+    "aten::squeeze_copy.dim",
+    "aten::squeeze_copy.dims",
+    "aten::_to_copy",
+    "aten::_unsafe_view",
+    "aten::view",
+    "aten::view_copy",
+    "dim_order_ops::_clone_dim_order",
+    "dim_order_ops::_to_dim_order_copy",
 };
 
 bool is_same_when_type_is(std::string_view op) {
@@ -78,7 +96,8 @@ bool stays_inside(const ir::Node& node) {
 
 bool would_return_what_is_not_its_own(const ir::Node& node, const ir::Value* source) {
   const ir::Graph* graph = node.graph();
-  return graph->is_output(node.result()) && (is_external(source) || graph->is_output(source) || source->graph() != graph);
+  return graph->is_output(node.result()) &&
+         (is_external(source) || graph->is_output(source) || source->graph() != graph);
 }
 
 /// view(view(x)) => view(x). True when it fired.

@@ -7,9 +7,10 @@ namespace et::passes {
 /// Removes operators that return their first argument, and joins chains of views.
 ///
 /// Requires: Stage::kEdge, verified.
-/// Ensures:  no view, copy, expand, slice or conversion whose result has its argument's type (values and order equal), no
-///           dropout outside training, no padding by nothing, no cat of one tensor; view of view and permute of permute are
-///           one. What a method returns stays a tensor of its own when it would become an input, constant or buffer.
+/// Ensures:  no view, copy, expand, slice or conversion whose result has its argument's type (values and order equal),
+///           no dropout outside training, no padding by nothing, no cat of one tensor; view of view and permute of
+///           permute are one. What a method returns stays a tensor of its own when it would become an input, constant
+///           or buffer.
 /// Cost:     O(nodes).
 /// Example:  %a = aten::clone(%x, none); relu(%a)   =>   relu(%x)
 class EliminateNoOps final : public Pass {

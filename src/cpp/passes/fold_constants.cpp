@@ -12,15 +12,17 @@ constexpr int64_t kGrowthNbytes = 256 * 1024;
 
 /// Operators whose result has the bytes of the first argument, when both are row-major.
 bool keeps_bytes(std::string_view op) {
-  return is_one_of(op, {"aten::view", "aten::view_copy", "aten::reshape", "aten::_unsafe_view", "aten::unsqueeze",
-                        "aten::unsqueeze_copy", "aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims",
-                        "aten::squeeze_copy.dim", "aten::squeeze_copy.dims", "aten::alias", "aten::alias_copy", "aten::detach",
-                        "aten::detach_copy", "aten::clone", "aten::lift_fresh", "aten::lift_fresh_copy"});
+  return is_one_of(
+      op, {"aten::view", "aten::view_copy", "aten::reshape", "aten::_unsafe_view", "aten::unsqueeze",
+           "aten::unsqueeze_copy", "aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dim",
+           "aten::squeeze_copy.dims", "aten::alias", "aten::alias_copy", "aten::detach", "aten::detach_copy",
+           "aten::clone", "aten::lift_fresh", "aten::lift_fresh_copy"});
 }
 
 bool is_deterministic(const ir::Node& node) {
   const ops::OpInfo* op = ops::find_op(node.op);
-  return op != nullptr && !op->has_tag(ops::kRandom) && !op->has_tag(ops::kMutates) && !op->has_tag(ops::kDataDependent);
+  return op != nullptr && !op->has_tag(ops::kRandom) && !op->has_tag(ops::kMutates) &&
+         !op->has_tag(ops::kDataDependent);
 }
 
 /// Allocates without saying what is in it, so there is nothing to compute.
@@ -71,9 +73,9 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
     int64_t input_nbytes = 0;
     const bool returned = std::any_of(node->results().begin(), node->results().end(),
                                       [&](const auto& result) { return graph.is_output(result.get()); });
-    if (returned || node->results().empty() || !node->regions.empty() || !is_deterministic(*node) || is_uninitialised(node->op) ||
-        node->op.find("dequantize") != std::string::npos || !has_constant_inputs(*node, context.program, &input_nbytes) ||
-        !worth_folding(*node, input_nbytes)) {
+    if (returned || node->results().empty() || !node->regions.empty() || !is_deterministic(*node) ||
+        is_uninitialised(node->op) || node->op.find("dequantize") != std::string::npos ||
+        !has_constant_inputs(*node, context.program, &input_nbytes) || !worth_folding(*node, input_nbytes)) {
       continue;
     }
     std::vector<ir::Constant> results;

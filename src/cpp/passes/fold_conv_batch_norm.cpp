@@ -8,7 +8,17 @@ namespace et::passes {
 namespace {
 
 // Positions of arguments.
-enum Convolution : size_t { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups };
+enum Convolution : size_t {
+  kInput,
+  kWeight,
+  kBias,
+  kStride,
+  kPadding,
+  kDilation,
+  kTransposed,
+  kOutputPadding,
+  kGroups
+};
 enum BatchNorm : size_t { kX, kGamma, kBeta, kMean, kVariance, kMomentum, kEps };
 
 /// A constant of a floating dtype as doubles; empty when it is none.
@@ -56,7 +66,7 @@ struct Match {
   ir::Node* convolution = nullptr;
   const ir::Constant* weight = nullptr;
   std::vector<double> weights;
-  size_t channels = 0;     ///< of the output
+  size_t channels = 0;  ///< of the output
   size_t groups = 1;
   bool transposed = false;
   std::vector<double> bias, gamma, beta, mean, variance;  ///< [channels] each
@@ -69,7 +79,8 @@ struct Match {
 };
 
 /// [channels] values of an optional constant argument; `absent` for none; empty when it is no constant.
-std::vector<double> channel_values(const ir::Program& program, const ir::Argument& argument, size_t channels, double absent) {
+std::vector<double> channel_values(const ir::Program& program, const ir::Argument& argument, size_t channels,
+                                   double absent) {
   if (argument.is_none()) {
     return std::vector<double>(channels, absent);
   }
@@ -90,7 +101,8 @@ Match match(const ir::Node& norm, const ir::Program& program) {
   const auto transposed = int_of(convolution->args()[kTransposed]);
   const auto groups = int_of(convolution->args()[kGroups]);
   const auto eps = number_of(norm.args()[kEps]);
-  if (m.weight == nullptr || !m.weight->type.is_row_major() || m.weight->type.rank() < 3 || !transposed || !groups || !eps) {
+  if (m.weight == nullptr || !m.weight->type.is_row_major() || m.weight->type.rank() < 3 || !transposed || !groups ||
+      !eps) {
     return m;
   }
   m.convolution = convolution;
@@ -130,8 +142,7 @@ void fold(ir::Node* norm, Match& m, PassContext& context) {
   }
   ir::Graph& graph = *norm->graph();
   const std::string name = norm->result()->name;
-  const ir::TensorType bias_type =
-      ir::TensorType::contiguous(m.weight->type.dtype, {static_cast<int64_t>(m.channels)});
+  const ir::TensorType bias_type = ir::TensorType::contiguous(m.weight->type.dtype, {static_cast<int64_t>(m.channels)});
   std::vector<ir::Argument> args = m.convolution->args();
   ir::Value* weight = add_constant(context.program, graph, name + "_weight", write(m.weight->type, m.weights), norm);
   ir::Value* bias = add_constant(context.program, graph, name + "_bias", write(bias_type, m.bias), norm);

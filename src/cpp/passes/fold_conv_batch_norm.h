@@ -10,8 +10,8 @@ namespace et::passes {
 ///     =  conv(x, w * s, (b - mean) * s + beta)
 ///
 /// Requires: Stage::kEdge, verified.
-/// Ensures:  no _native_batch_norm_legit_no_training is the only use of a convolution (also a transposed one) with the same
-///           tag, when weights and statistics are constants with data and the saved statistics are unused.
+/// Ensures:  no _native_batch_norm_legit_no_training is the only use of a convolution (also a transposed one) with the
+///           same tag, when weights and statistics are constants with data and the saved statistics are unused.
 /// Cost:     O(nodes), and one pass over each weight. Computed in double precision, rounded once to the weight's dtype.
 /// Example:  %c = aten::convolution(%x, @w, none, …); %y, %m, %r = aten::_native_batch_norm_legit_no_training(%c, …)
 ///           =>   %y = aten::convolution(%x, @w', @b', …)

@@ -55,7 +55,8 @@ bool is_whole_range(ScalarType dtype, const ir::Argument& quant_min, const ir::A
 /// The integers that `quantize` would give again; nullptr when it may give others.
 ir::Value* integers_behind(const ir::Node& quantize, const Pair& pair) {
   const ir::Node* dequantize = producer_if(quantize.args()[0], {pair.dequantize});
-  if (dequantize == nullptr || dequantize->tag != quantize.tag || !same_parameters(quantize, *dequantize, pair.num_parameters)) {
+  if (dequantize == nullptr || dequantize->tag != quantize.tag ||
+      !same_parameters(quantize, *dequantize, pair.num_parameters)) {
     return nullptr;
   }
   ir::Value* integers = dequantize->args()[0].value();

@@ -24,15 +24,16 @@ ir::Value* skip_views(ir::Value* value, const ir::Node* user, std::vector<ir::No
   return value;
 }
 
-/// What attention is made of, in the shapes of the products: q [n, rows, depth], k.T [n, depth, keys], v [n, keys, width].
+/// What attention is made of, in the shapes of the products: q [n, rows, depth], k.T [n, depth, keys], v [n, keys,
+/// width].
 struct Match {
-  ir::Node* scores = nullptr;      ///< bmm of q and k.T
-  ir::Node* transpose = nullptr;   ///< permute that makes k.T, maybe behind a view
+  ir::Node* scores = nullptr;     ///< bmm of q and k.T
+  ir::Node* transpose = nullptr;  ///< permute that makes k.T, maybe behind a view
   ir::Node* softmax = nullptr;
-  ir::Node* out = nullptr;         ///< bmm with v
+  ir::Node* out = nullptr;  ///< bmm with v
   ir::Value* mask = nullptr;
   double scale = 1;
-  std::vector<ir::Node*> chain;    ///< everything from scores to out, each with one use
+  std::vector<ir::Node*> chain;  ///< everything from scores to out, each with one use
 };
 
 /// The factor of a multiplication or division by a number; 0 when the node is none.
@@ -78,8 +79,9 @@ bool walk_to_scores(Match& m) {
     } else if (const double factor = factor_of(*node); factor != 0) {
       m.scale *= factor;
       value = node->args()[0].value();
-    } else if (node->op == "aten::add.Tensor" && m.mask == nullptr && m.scale == 1 && number_of(node->args()[2]) == 1.0 &&
-               node->args()[0].value() != nullptr && node->args()[1].value() != nullptr) {
+    } else if (node->op == "aten::add.Tensor" && m.mask == nullptr && m.scale == 1 &&
+               number_of(node->args()[2]) == 1.0 && node->args()[0].value() != nullptr &&
+               node->args()[1].value() != nullptr) {
       // The mask is the one that is not the larger, or the second.
       const bool second = broadcasts_to(type_of(node->args()[1]), shape) && type_of(node->args()[0]) == shape;
       if (!second || node->result()->type.tensor != shape) {
@@ -125,7 +127,8 @@ std::optional<Match> match(ir::Node* out) {
   ir::Value* weights = skip_views(out->args()[0].value(), out, m.chain);
   m.softmax = weights->producer();
   const ir::Node* user = m.chain.empty() ? out : m.chain.back();
-  if (m.softmax == nullptr || m.softmax->op != "aten::_softmax" || !m.softmax->tag.empty() || !is_only_use(weights, user)) {
+  if (m.softmax == nullptr || m.softmax->op != "aten::_softmax" || !m.softmax->tag.empty() ||
+      !is_only_use(weights, user)) {
     return std::nullopt;
   }
   m.chain.push_back(m.softmax);
@@ -217,7 +220,8 @@ void fuse(const Match& m) {
   if (m.mask != nullptr) {
     mask.data = m.mask;
   }
-  ir::Node* attention = create_like(*m.out, kAttention, {{query}, {key}, {value}, mask, {0.0}, {false}, {m.scale}, {false}});
+  ir::Node* attention =
+      create_like(*m.out, kAttention, {{query}, {key}, {value}, mask, {0.0}, {false}, {m.scale}, {false}});
   std::vector<ir::Dim> dims = query->type.tensor.dims;
   dims.back() = value->type.tensor.dims.back();
   const ir::TensorType type = ir::TensorType::contiguous(shape.dtype, std::move(dims));
@@ -243,7 +247,8 @@ void fuse(const Match& m) {
 /// k of view(expand(unsqueeze(k, -3))): [batch, heads, keys, depth] repeated for groups of heads; nullptr otherwise.
 ir::Value* before_repetition(const ir::Argument& argument) {
   const ir::Node* view = producer_if(argument, {"aten::view_copy", "aten::view"});
-  const ir::Node* expand = view == nullptr ? nullptr : producer_if(view->args()[0], {"aten::expand_copy", "aten::expand"});
+  const ir::Node* expand =
+      view == nullptr ? nullptr : producer_if(view->args()[0], {"aten::expand_copy", "aten::expand"});
   const ir::Node* unsqueeze =
       expand == nullptr ? nullptr : producer_if(expand->args()[0], {"aten::unsqueeze_copy", "aten::unsqueeze"});
   if (unsqueeze == nullptr || !unsqueeze->tag.empty() || !expand->tag.empty() || !view->tag.empty()) {
@@ -258,9 +263,9 @@ ir::Value* before_repetition(const ir::Argument& argument) {
       int_of(unsqueeze->args()[1]) != 2 || !repeated[2].is_static() || !dims[1].is_static() || !joined[1].is_static()) {
     return nullptr;
   }
-  const bool fits = repeated[0] == dims[0] && repeated[1] == dims[1] && repeated[3] == dims[2] && repeated[4] == dims[3] &&
-                    joined[0] == dims[0] && joined[1].min == dims[1].min * repeated[2].min && joined[2] == dims[2] &&
-                    joined[3] == dims[3];
+  const bool fits = repeated[0] == dims[0] && repeated[1] == dims[1] && repeated[3] == dims[2] &&
+                    repeated[4] == dims[3] && joined[0] == dims[0] && joined[1].min == dims[1].min * repeated[2].min &&
+                    joined[2] == dims[2] && joined[3] == dims[3];
   return fits ? source : nullptr;
 }
 

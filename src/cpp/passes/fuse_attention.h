@@ -12,9 +12,10 @@ namespace et::passes {
 ///
 /// Requires: Stage::kEdge, verified. Does nothing when the file is to be compatible: the kernel is ours.
 /// Ensures:  no bmm of a softmax over the last dim of a bmm with a transpose, when everything between them has constant
-///           sizes and one use, and is a view, a factor (a number) or one floating-point mask that is added and broadcasts to the
-///           scores. Keys and values that were repeated for groups of heads (unsqueeze, expand, view) are given once, with
-///           enable_gqa. A row whose mask is -inf throughout has no defined result (NaN before, not necessarily after).
+///           sizes and one use, and is a view, a factor (a number) or one floating-point mask that is added and
+///           broadcasts to the scores. Keys and values that were repeated for groups of heads (unsqueeze, expand, view)
+///           are given once, with enable_gqa. A row whose mask is -inf throughout has no defined result (NaN before,
+///           not necessarily after).
 /// Cost:     O(nodes).
 /// Example:  see golden/fuse_attention.ir
 /// Source:   Vaswani et al., "Attention Is All You Need", 2017; groups of heads: Ainslie et al., "GQA", 2023.

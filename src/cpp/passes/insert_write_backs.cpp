@@ -91,13 +91,14 @@ bool can_write_directly(const ir::Value* value, const ir::Value* target, const M
   const auto returned = std::any_of(method.outputs.begin(), method.outputs.end(), [&](const ir::Output& output) {
     return output.value() != nullptr && output.value()->root() == value;
   });
-  return (!returned || options.plan_outputs) && !groups.is_returned(target) && groups.last_use(target) <= groups.position(node) &&
-         reads_in_place_only(*node, target, value);
+  return (!returned || options.plan_outputs) && !groups.is_returned(target) &&
+         groups.last_use(target) <= groups.position(node) && reads_in_place_only(*node, target, value);
 }
 
 void use_in_place_form(ir::Node& node) {
   for (const auto& [out, in_place] : kInPlaceForms) {
-    if (node.op == out && ops::find_op(in_place) != nullptr && node.args()[0].value()->root() == node.result()->root()) {
+    if (node.op == out && ops::find_op(in_place) != nullptr &&
+        node.args()[0].value()->root() == node.result()->root()) {
       node.op = in_place;
     }
   }
@@ -106,8 +107,9 @@ void use_in_place_form(ir::Node& node) {
 }  // namespace
 
 PassInfo InsertWriteBacks::info() const {
-  return {"insert-write-backs", "Makes nodes change buffers and inputs, in place where that is safe", ir::Stage::kLowered,
-          ir::Stage::kLowered, Scope::kMethod, /*is_required=*/true};
+  return {"insert-write-backs", "Makes nodes change buffers and inputs, in place where that is safe",
+          ir::Stage::kLowered,  ir::Stage::kLowered,
+          Scope::kMethod,       /*is_required=*/true};
 }
 
 Result<Changed> InsertWriteBacks::run(ir::Graph& method, PassContext& context) {

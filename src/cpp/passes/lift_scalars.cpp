@@ -62,8 +62,9 @@ bool is_number(const ir::Argument& argument) {
 }  // namespace
 
 PassInfo LiftScalars::info() const {
-  return {"lift-scalars", "Turns numbers that stand for tensors into scalar overloads or constants", ir::Stage::kEdge,
-          ir::Stage::kEdge, Scope::kGraph, /*is_required=*/true};
+  return {"lift-scalars",   "Turns numbers that stand for tensors into scalar overloads or constants",
+          ir::Stage::kEdge, ir::Stage::kEdge,
+          Scope::kGraph,    /*is_required=*/true};
 }
 
 Result<Changed> LiftScalars::run(ir::Graph& graph, PassContext& context) {

@@ -21,8 +21,8 @@ ir::Value* clone(ir::Graph& graph, ir::Value* value, ir::Node* before, const ir:
 
 ir::Node* first_node(const ir::Graph& graph) { return graph.nodes().empty() ? nullptr : graph.nodes().front().get(); }
 
-/// The number that a size is at run time: a literal, or a node that asks one of `sources` for it. None when no source has
-/// a dim of that size.
+/// The number that a size is at run time: a literal, or a node that asks one of `sources` for it. None when no source
+/// has a dim of that size.
 ir::Argument size_argument(const ir::Dim& dim, const std::vector<ir::Value*>& sources, ir::Node& before) {
   if (dim.is_static()) {
     return {dim.min};
@@ -69,7 +69,8 @@ ItemLoop item_loop(const ir::Node& node) {
 }
 
 /// Memory for a stacked result, before the loop.
-Result<ir::Value*> stacked_result(const ir::Value& result, const ItemLoop& loop, ir::Node& before, PassContext& context) {
+Result<ir::Value*> stacked_result(const ir::Value& result, const ItemLoop& loop, ir::Node& before,
+                                  PassContext& context) {
   ir::Argument::List sizes;
   for (const ir::Dim& dim : result.type.tensor.dims) {
     sizes.push_back(size_argument(dim, loop.scanned, before));
@@ -122,8 +123,8 @@ Result<ir::Node*> to_while_loop(ir::Node* node, PassContext& context) {
   compare->source = node->source;
   condition->outputs = {{compare->add_result("more", ir::Type::of(ir::Kind::kBool))}};
 
-  // The body takes carried values and items; it is to take a counter, carried values and stacked results. Inputs are only
-  // appended, so the carried ones are made anew behind the counter.
+  // The body takes carried values and items; it is to take a counter, carried values and stacked results. Inputs are
+  // only appended, so the carried ones are made anew behind the counter.
   ir::Graph* body = result->adopt_region(*node, 0);
   ir::Value* counter = body->add_input("i", int_type());
   take_items(*body, carried, loop.scanned, counter, *node);
@@ -227,8 +228,9 @@ void own_memory(ir::Node* node, const PassOptions& options) {
 }  // namespace
 
 PassInfo LowerLoops::info() const {
-  return {"lower-loops", "Brings map, scan and while_loop into the form that instructions can say", ir::Stage::kLowered,
-          ir::Stage::kLowered, Scope::kGraph, /*is_required=*/true};
+  return {"lower-loops",       "Brings map, scan and while_loop into the form that instructions can say",
+          ir::Stage::kLowered, ir::Stage::kLowered,
+          Scope::kGraph,       /*is_required=*/true};
 }
 
 Result<Changed> LowerLoops::run(ir::Graph& graph, PassContext& context) {

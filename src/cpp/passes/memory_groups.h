@@ -14,8 +14,8 @@
 
 namespace et::passes {
 
-/// True when `value` may lie in the memory of one of `roots`: it is an alias, or a result of control flow whose operands
-/// or branches' outputs may.
+/// True when `value` may lie in the memory of one of `roots`: it is an alias, or a result of control flow whose
+/// operands or branches' outputs may.
 bool may_share_memory(const ir::Value* value, const std::vector<ir::Value*>& roots);
 
 class MemoryGroups {
@@ -26,8 +26,8 @@ class MemoryGroups {
   size_t position(const ir::Node* node) const;
   /// Position of the last node that reads a value of the group; 0 when there is none (positions count from 1).
   size_t last_use(const ir::Value* value) const;
-  /// The graph, or a region in it, returns a value of the group or writes it back, or control flow takes it as an operand
-  /// (and may return it): its memory is read after its last use.
+  /// The graph, or a region in it, returns a value of the group or writes it back, or control flow takes it as an
+  /// operand (and may return it): its memory is read after its last use.
   bool is_returned(const ir::Value* value) const;
   /// Makes `value` an alias of `target` and joins the groups.
   void make_alias(ir::Value* value, ir::Value* target);

@@ -52,7 +52,8 @@ struct PassOptions {
   bool compatible = false;
   /// Let image models run in channels-last order where that saves time.
   bool channels_last = true;
-  /// The memory plan gives memory to inputs and to outputs; without, the caller does, and they share memory with nothing.
+  /// The memory plan gives memory to inputs and to outputs; without, the caller does, and they share memory with
+  /// nothing.
   bool plan_inputs = true;
   bool plan_outputs = true;
 };

@@ -9,7 +9,8 @@ namespace {
 
 uint64_t now_ns() {
   return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 Error complain(PassContext& context, Error code, std::string message) {
@@ -49,8 +50,9 @@ Result<Changed> run_on(Pass& pass, Scope scope, ir::Graph& graph, PassContext& c
 Error PassManager::run_pass(Pass& pass, ir::Graph& method, PassContext& context, PassTiming& timing) {
   const PassInfo info = pass.info();
   if (method.stage != info.before) {
-    return complain(context, Error::InvalidState,
-                    "pass " + std::string(info.id) + " was given method " + method.name + " at a stage that it does not take");
+    return complain(
+        context, Error::InvalidState,
+        "pass " + std::string(info.id) + " was given method " + method.name + " at a stage that it does not take");
   }
   const uint64_t start = now_ns();
   Result<Changed> changed = run_on(pass, info.scope, method, context);
@@ -65,9 +67,10 @@ Error PassManager::run_pass(Pass& pass, ir::Graph& method, PassContext& context,
   timing.num_changed += *changed == Changed::kYes ? 1 : 0;
   if (options_.verify && (*changed == Changed::kYes || info.after != info.before)) {
     if (verify(method, context.program, &context.diagnostics) != Error::Ok) {
-      return complain(context, Error::Internal, "pass " + std::string(info.id) + " left method " + method.name +
-                                                    " broken (see the diagnostics before this one); please report it, and "
-                                                    "disable the pass in the meantime");
+      return complain(context, Error::Internal,
+                      "pass " + std::string(info.id) + " left method " + method.name +
+                          " broken (see the diagnostics before this one); please report it, and "
+                          "disable the pass in the meantime");
     }
     timing.verify_duration_ns += now_ns() - end;
   }

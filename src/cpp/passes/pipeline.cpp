@@ -7,31 +7,31 @@ namespace et::passes {
 namespace {
 
 constexpr std::string_view kBeforeCut[] = {
-    "canonicalise-dim-order",            // first: what follows compares types, and they shall not differ by order alone
-    "eliminate-no-ops",                  // copies and views hide equal and constant expressions
-    "fold-constants",                    // before CSE: folded subgraphs need no comparing
-    "fold-conv-batch-norm",              // before the cut, so that a backend gets one convolution; needs folded constants
-    "fold-quantize-dequantize",          // before the cut, so that a backend sees integers pass on
-    "eliminate-common-subexpressions",   // after folding has made constants of what fed them
-    "eliminate-dead-code",               // before the cut: a delegate shall not compute what nobody reads
+    "canonicalise-dim-order",    // first: what follows compares types, and they shall not differ by order alone
+    "eliminate-no-ops",          // copies and views hide equal and constant expressions
+    "fold-constants",            // before CSE: folded subgraphs need no comparing
+    "fold-conv-batch-norm",      // before the cut, so that a backend gets one convolution; needs folded constants
+    "fold-quantize-dequantize",  // before the cut, so that a backend sees integers pass on
+    "eliminate-common-subexpressions",  // after folding has made constants of what fed them
+    "eliminate-dead-code",              // before the cut: a delegate shall not compute what nobody reads
 };
 
 constexpr std::string_view kAfterCut[] = {
-    "eliminate-no-ops",                  // the cut leaves copies at its borders
-    "drop-unused-results",               // before fusion, so that it finds the operators that we have fast kernels for
-    "fuse-attention",                    // before anything rewrites the products that it is made of
-    "fuse-linear",                       // before fuse-activation, which knows linear; leaves transposes to fold-constants
-    "fuse-activation",                   // before lift-scalars: bounds stay numbers
-    "lift-scalars",                      // before folding: a lifted constant may be all that a node waits for
-    "fold-constants",                    // what fusion prepared
-    "eliminate-common-subexpressions",   // also merges the constants that passes made
-    "eliminate-dead-code",               // last of the edge stage: lowering complains about operators without a kernel
-    "propagate-dim-order",               // after all fusion: it looks at what kernels will run; types change from here on
-    "to-out-variants",                   // from here on nodes are kernel calls
-    "lower-loops",                       // before remove-views: the copies that loops need must not look like views
-    "remove-views",                      // before write-backs: a view keeps the old content of a buffer in use
-    "insert-write-backs",                // before in-place reuse: a buffer's memory is the better place for its new content
-    "reuse-in-place",                    // last: needs the final uses of every value
+    "eliminate-no-ops",     // the cut leaves copies at its borders
+    "drop-unused-results",  // before fusion, so that it finds the operators that we have fast kernels for
+    "fuse-attention",       // before anything rewrites the products that it is made of
+    "fuse-linear",          // before fuse-activation, which knows linear; leaves transposes to fold-constants
+    "fuse-activation",      // before lift-scalars: bounds stay numbers
+    "lift-scalars",         // before folding: a lifted constant may be all that a node waits for
+    "fold-constants",       // what fusion prepared
+    "eliminate-common-subexpressions",  // also merges the constants that passes made
+    "eliminate-dead-code",              // last of the edge stage: lowering complains about operators without a kernel
+    "propagate-dim-order",  // after all fusion: it looks at what kernels will run; types change from here on
+    "to-out-variants",      // from here on nodes are kernel calls
+    "lower-loops",          // before remove-views: the copies that loops need must not look like views
+    "remove-views",         // before write-backs: a view keeps the old content of a buffer in use
+    "insert-write-backs",   // before in-place reuse: a buffer's memory is the better place for its new content
+    "reuse-in-place",       // last: needs the final uses of every value
 };
 
 void collect(const ir::Graph& graph, std::set<std::string>& constants, std::set<std::string>& buffers) {

@@ -17,9 +17,9 @@ enum class Manner : uint8_t {
 };
 
 bool wants_channels_last(std::string_view op) {
-  return is_one_of(op, {"aten::convolution", "et::convolution_clamp", "aten::max_pool2d", "aten::max_pool2d_with_indices",
-                        "aten::avg_pool2d", "aten::_adaptive_avg_pool2d", "aten::upsample_bilinear2d.vec",
-                        "aten::upsample_nearest2d.vec"});
+  return is_one_of(op, {"aten::convolution", "et::convolution_clamp", "aten::max_pool2d",
+                        "aten::max_pool2d_with_indices", "aten::avg_pool2d", "aten::_adaptive_avg_pool2d",
+                        "aten::upsample_bilinear2d.vec", "aten::upsample_nearest2d.vec"});
 }
 
 bool takes_any_order(const ir::Node& node) {
@@ -170,9 +170,8 @@ class Regions {
   }
 
   bool leaves(const ir::Value* value) const {
-    return graph_.is_output(value) || std::any_of(value->users().begin(), value->users().end(), [&](const ir::Node* user) {
-             return !is_member_use(user, value);
-           });
+    return graph_.is_output(value) || std::any_of(value->users().begin(), value->users().end(),
+                                                  [&](const ir::Node* user) { return !is_member_use(user, value); });
   }
 
   void count(const ir::Node& node) {
@@ -198,7 +197,8 @@ class Regions {
     return cost.channels_last < cost.row_major;
   }
 
-  static ir::Node* conversion(ir::Graph& graph, ir::Value* from, ir::TensorType type, ir::Node* before, const char* suffix) {
+  static ir::Node* conversion(ir::Graph& graph, ir::Value* from, ir::TensorType type, ir::Node* before,
+                              const char* suffix) {
     ir::Node* node = graph.create_node("dim_order_ops::_clone_dim_order", {}, before);
     if (from->producer() != nullptr) {
       node->source = from->producer()->source;

@@ -7,15 +7,15 @@ namespace et::passes {
 /// Lets image operators run with channels innermost, and converts at the borders of such regions only.
 ///
 /// Kernels take images in either order: fast convolution, pooling and resizing compute with channels innermost, and
-/// transpose a row-major image before and after. Operators that treat all elements alike (pointwise, cat, padding, …) do not
-/// mind. So values that such operators connect form a region. A region turns channels-last when the bytes that are
-/// transposed at its borders are fewer than those that its convolutions and poolings would transpose.
+/// transpose a row-major image before and after. Operators that treat all elements alike (pointwise, cat, padding, …)
+/// do not mind. So values that such operators connect form a region. A region turns channels-last when the bytes that
+/// are transposed at its borders are fewer than those that its convolutions and poolings would transpose.
 ///
 /// Requires: Stage::kEdge, verified, row-major. Does nothing when the file is to be compatible, or without
 ///           PassOptions::channels_last.
-/// Ensures:  within a region, images (ranks 3 to 5, [batch, channels, spatial…]) have dim_order 0, 2, …, 1. A value that
-///           enters or leaves is converted once, by dim_order_ops::_clone_dim_order. Inputs, outputs, constants (filters are
-///           the kernels' business), state and what regions of control flow share stay row-major.
+/// Ensures:  within a region, images (ranks 3 to 5, [batch, channels, spatial…]) have dim_order 0, 2, …, 1. A value
+///           that enters or leaves is converted once, by dim_order_ops::_clone_dim_order. Inputs, outputs, constants
+///           (filters are the kernels' business), state and what regions of control flow share stay row-major.
 /// Cost:     O(nodes + uses).
 /// Example:  conv, relu, conv, add between an input and a view: one conversion after the input, one before the view.
 class PropagateDimOrder final : public Pass {

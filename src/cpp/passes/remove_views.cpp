@@ -80,7 +80,9 @@ bool keeps_bytes(const ir::Node& node) {
          to.is_static() && from.numel() == to.numel();
 }
 
-bool returned_by_region(const ir::Value* value) { return value->graph()->owner != nullptr && value->graph()->is_output(value); }
+bool returned_by_region(const ir::Value* value) {
+  return value->graph()->owner != nullptr && value->graph()->is_output(value);
+}
 
 bool may_share(const ir::Value* self, const ir::Value* view, const PassOptions& options) {
   const ir::Value* root = self->root();
@@ -110,13 +112,14 @@ Result<Changed> RemoveViews::run(ir::Graph& graph, PassContext& context) {
   Changed changed = Changed::kNo;
   for (const auto& node : graph.nodes()) {
     ir::Value* self = node->args().empty() ? nullptr : node->args()[0].value();
-    if (self == nullptr || node->results().size() != 1 || !self->type.is_tensor() || !node->result()->type.is_tensor()) {
+    if (self == nullptr || node->results().size() != 1 || !self->type.is_tensor() ||
+        !node->result()->type.is_tensor()) {
       continue;
     }
     const ir::TensorType& from = self->type.tensor;
     const ir::TensorType& to = node->result()->type.tensor;
-    if (from.dtype != to.dtype || node->result()->alias_of != nullptr ||
-        !keeps_bytes(*node) || !may_share(self, node->result(), context.options)) {
+    if (from.dtype != to.dtype || node->result()->alias_of != nullptr || !keeps_bytes(*node) ||
+        !may_share(self, node->result(), context.options)) {
       continue;
     }
     if (from.is_static() && to.is_static()) {

@@ -45,7 +45,8 @@ Result<Changed> ReuseInPlace::run(ir::Graph& graph, PassContext& context) {
       continue;
     }
     ir::Value* result = node->result();
-    const bool caller_gives_memory = graph.is_output(result) && (!context.options.plan_outputs || graph.owner != nullptr);
+    const bool caller_gives_memory =
+        graph.is_output(result) && (!context.options.plan_outputs || graph.owner != nullptr);
     if (result->alias_of != nullptr || !result->type.is_tensor() || caller_gives_memory) {
       continue;
     }

@@ -70,8 +70,9 @@ Error lower(ir::Node& node, PassContext& context) {
     return Error::Ok;
   }
   if (context.options.compatible && !op->is_published) {
-    return missing(context, graph, node, "the official runtime has no " + std::string(op->out_name) +
-                                             ", and compatible=True asks for a file that it loads");
+    return missing(context, graph, node,
+                   "the official runtime has no " + std::string(op->out_name) +
+                       ", and compatible=True asks for a file that it loads");
   }
   if (op->has_out_variant()) {
     node.set_args(kernel_arguments(*op, node));
@@ -92,14 +93,16 @@ std::vector<ir::Argument> kernel_arguments(const ops::OpInfo& op, const ir::Node
     while (i < op.arguments.size() && op.arguments[i].name != parameter.name) {
       ++i;
     }
-    result.push_back(i < op.arguments.size() ? node.args()[i] : parse_default(parameter.default_text, parameter.letter));
+    result.push_back(i < op.arguments.size() ? node.args()[i]
+                                             : parse_default(parameter.default_text, parameter.letter));
   }
   return result;
 }
 
 PassInfo ToOutVariants::info() const {
-  return {"to-out-variants", "Gives nodes the names and arguments of kernels", ir::Stage::kEdge, ir::Stage::kLowered,
-          Scope::kGraph, /*is_required=*/true};
+  return {"to-out-variants", "Gives nodes the names and arguments of kernels",
+          ir::Stage::kEdge,  ir::Stage::kLowered,
+          Scope::kGraph,     /*is_required=*/true};
 }
 
 Result<Changed> ToOutVariants::run(ir::Graph& graph, PassContext& context) {

@@ -1,8 +1,10 @@
-// et_opt: text IR in, passes, text IR out. For working on passes, for bug reports, and for looking at what a model becomes.
+// et_opt: text IR in, passes, text IR out. For working on passes, for bug reports, and for looking at what a model
+// becomes.
 //
 //   et_opt model.ir                                  both pipelines, from Edge to kernel calls
 //   et_opt --pass=fuse-linear,fold-constants model.ir
-//   et_opt --dump-each --disable=fuse-activation -   reads standard input, prints the method after each pass that changed it
+//   et_opt --dump-each --disable=fuse-activation -   reads standard input, prints the method after each pass that
+//   changed it
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -134,7 +136,8 @@ void list_passes() {
   }
 }
 
-Error run_passes(const Options& options, ir::Program& program, passes::PassContext& context, passes::PassManager& manager) {
+Error run_passes(const Options& options, ir::Program& program, passes::PassContext& context,
+                 passes::PassManager& manager) {
   if (!options.passes.empty()) {
     const std::vector<std::string_view> ids(options.passes.begin(), options.passes.end());
     return manager.run(ids, program, context);
@@ -185,8 +188,8 @@ int run(Options& options) {
   if (options.timings) {
     for (const passes::PassTiming& timing : manager.timings()) {
       std::fprintf(stderr, "%-34s%10.3f ms  verify %10.3f ms  changed %" PRIu32 "\n", timing.id.c_str(),
-                   static_cast<double>(timing.duration_ns) * 1e-6, static_cast<double>(timing.verify_duration_ns) * 1e-6,
-                   timing.num_changed);
+                   static_cast<double>(timing.duration_ns) * 1e-6,
+                   static_cast<double>(timing.verify_duration_ns) * 1e-6, timing.num_changed);
     }
   }
   if (error != Error::Ok) {

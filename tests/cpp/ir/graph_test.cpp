@@ -115,7 +115,8 @@ TEST(GraphBuilder, BuildsAMethodWithStateAndControlFlow) {
   state.initial.type = TensorType::contiguous(ScalarType::Float, {2});
   Value* s = builder.add_buffer("state", state);
   EXPECT_EQ(builder.add_buffer("state", state), s);
-  Node* branch = builder.add_node("cond", {{p}, {Argument::List{{x}}}}, {f32({2})}, {"y"}, {"cond_0", "", "model.py", 3, ""});
+  Node* branch =
+      builder.add_node("cond", {{p}, {Argument::List{{x}}}}, {f32({2})}, {"y"}, {"cond_0", "", "model.py", 3, ""});
   Graph* yes = builder.begin_region(branch, "true");
   Value* a = builder.add_input("a", f32({2}));
   Node* sum = builder.add_node("aten::add.Tensor", {{a}, {s}, {int64_t{1}}}, {f32({2})});

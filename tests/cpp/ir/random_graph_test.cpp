@@ -1,4 +1,5 @@
-// Random graphs: text round-trips, verification, and edits that keep the use lists right. Random bytes: the parser returns.
+// Random graphs: text round-trips, verification, and edits that keep the use lists right. Random bytes: the parser
+// returns.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -40,7 +41,8 @@ class RandomProgram {
       const Dim choices[] = {Dim(pick(5)), Dim("s0", 1, 8), Dim("2*s0", 2, 16), Dim("u1", 0, kUnbounded)};
       dims.push_back(choices[pick(4)]);
     }
-    static constexpr ScalarType kTypes[] = {ScalarType::Float, ScalarType::Long, ScalarType::Bool, ScalarType::BFloat16};
+    static constexpr ScalarType kTypes[] = {ScalarType::Float, ScalarType::Long, ScalarType::Bool,
+                                            ScalarType::BFloat16};
     TensorType tensor = TensorType::contiguous(kTypes[pick(4)], std::move(dims));
     std::shuffle(tensor.dim_order.begin(), tensor.dim_order.end(), random_);
     return Type::of(std::move(tensor));

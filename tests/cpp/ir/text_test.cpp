@@ -34,7 +34,8 @@ TEST(Text, TheExampleOfTheHeader) {
 }
 
 TEST(Text, EveryKindOfArgumentAndType) {
-  EXPECT_ROUND_TRIP(R"(method @m(%a: int, %b: int(s0 + 1:{2..65}), %c: double, %d: bool, %e: string, %f: none, %g: u8[0]) {
+  EXPECT_ROUND_TRIP(
+      R"(method @m(%a: int, %b: int(s0 + 1:{2..65}), %c: double, %d: bool, %e: string, %f: none, %g: u8[0]) {
   my::op.Overload(%a, -3, 1.0, -2.5e-07, inf, -inf, nan, true, false, "a \"b\" \\ \n \x00\xff", none)
   %r, %s = op([1, %a, [none, %g]], [], double[0.1, 1e+100], bool[true, false], double[], bool[]) : c64[1], bool[2, 2]<1, 0>
   %t = "odd op"(%r) : f32[2*s0:{2..128}, s0 + 1, min(s0, 7):{0..7}, u0:{0..}, (s0 - 1)//2:{0..31}, u0:{0..9}]
@@ -126,13 +127,15 @@ TEST(Text, SourcesWithOddCharacters) {
 }
 
 TEST(Text, CommentsAndBlanksDoNotMatter) {
-  EXPECT_EQ(reprint("// a comment\nmethod @m(%x:f32[1,2]){%y=op(%x,1):f32[ 2 ]// fx: y\n// fx: not this\nreturn %y}// end"),
-            "method @m(%x: f32[1, 2]) {\n  %y = op(%x, 1) : f32[2]  // fx: y\n  return %y\n}\n");
+  EXPECT_EQ(
+      reprint("// a comment\nmethod @m(%x:f32[1,2]){%y=op(%x,1):f32[ 2 ]// fx: y\n// fx: not this\nreturn %y}// end"),
+      "method @m(%x: f32[1, 2]) {\n  %y = op(%x, 1) : f32[2]  // fx: y\n  return %y\n}\n");
 }
 
 TEST(Text, LargeConstantsCanBeLeftOut) {
   ParseError error;
-  auto program = parse("constant @w : f32[3] = [1.0, 2.0, 3.0]\nmethod @m() {\n %w = constant @w : f32[3]\n return %w\n}", &error);
+  auto program =
+      parse("constant @w : f32[3] = [1.0, 2.0, 3.0]\nmethod @m() {\n %w = constant @w : f32[3]\n return %w\n}", &error);
   ASSERT_TRUE(program.ok());
   PrintOptions options;
   options.max_data_elements = 2;
@@ -141,26 +144,37 @@ TEST(Text, LargeConstantsCanBeLeftOut) {
 
 TEST(ParseErrors, NamePlaceAndExpectation) {
   const std::pair<const char*, const char*> cases[] = {
-      {"methods", "1:1: expected method, constant, buffer, delegate, constant_method, named_data or next_debug_handle, found \"methods\""},
+      {"methods",
+       "1:1: expected method, constant, buffer, delegate, constant_method, named_data or next_debug_handle, found "
+       "\"methods\""},
       {"method forward", "1:8: expected '@' before a symbol, found \"forward\""},
       {"method @m(%x)", "1:13: expected ':' after the input, found \")\""},
-      {"method @m(%x: f33[1])", "1:15: 'f33' is no type; types are f32[2, 3] and the like, int, double, bool, string, none"},
-      {"method @m(%x: f32[1 2])", "1:19: expected a size: a number, or an expression of symbols with + - * // % and parentheses, found \"1\""},
+      {"method @m(%x: f33[1])",
+       "1:15: 'f33' is no type; types are f32[2, 3] and the like, int, double, bool, string, none"},
+      {"method @m(%x: f32[1 2])",
+       "1:19: expected a size: a number, or an expression of symbols with + - * // % and parentheses, found \"1\""},
       {"method @m(%x: f32[-1])", "1:19: a size must not be negative"},
-      {"method @m(%x: f32[s0])", "1:19: 's0' stands here first in this method, so its bounds are needed: s0:{1..64}, or {1..} when there is no upper bound"},
+      {"method @m(%x: f32[s0])",
+       "1:19: 's0' stands here first in this method, so its bounds are needed: s0:{1..64}, or {1..} when there is no "
+       "upper bound"},
       {"method @m(%x: f32[1]) {\n  return %y\n}", "2:10: %y is not defined before this use"},
       {"method @m(%x: f32[1]) {\n  %x = op() : f32[1]\n  return\n}", "2:3: %x is defined twice in this method"},
       {"method @m() {\n  %a = op(%a) : f32[1]\n return\n}", "2:11: %a is not defined before this use"},
-      {"method @m() {\n  %a, %b = op() : f32[1]\n return\n}", "3:2: expected ',' before the next type, found \"return\""},
-      {"method @m() {\n  op(99999999999999999999)\n return\n}", "2:6: '99999999999999999999' is neither an integer of 64 bits nor a number with a point"},
-      {"method @m() {\n  op(\"abc)\n return\n}", "2:6: the string that begins here does not end on its line, found \"\\\"abc\""},
+      {"method @m() {\n  %a, %b = op() : f32[1]\n return\n}",
+       "3:2: expected ',' before the next type, found \"return\""},
+      {"method @m() {\n  op(99999999999999999999)\n return\n}",
+       "2:6: '99999999999999999999' is neither an integer of 64 bits nor a number with a point"},
+      {"method @m() {\n  op(\"abc)\n return\n}",
+       "2:6: the string that begins here does not end on its line, found \"\\\"abc\""},
       {"method @m() {\n  op(1", "2:7: expected ',' or ')', found the end of the text"},
       {"method @m() {\n  return writes {input 0 = %x}", "2:26: the method has no input 0, before this, found \"=\""},
       {"method @m() {\n return\n}\nmethod @m() {\n return\n}", "4:8: method @m is defined twice"},
       {"constant @w : f32[2] = [1.0]", "1:28: expected ',' between elements, found \"]\""},
       {"constant @w : i8[1] = [128]", "1:24: '128' is no i8"},
       {"constant @w : f32[9999999999] = splat(0.0)", "1:33: the constants of this text are too large, found \"splat\""},
-      {"constant @w : int", "1:18: a constant or buffer must be a tensor with constant sizes; this is not one, before this, found the end of the text"},
+      {"constant @w : int",
+       "1:18: a constant or buffer must be a tensor with constant sizes; this is not one, before this, found the end "
+       "of the text"},
   };
   for (const auto& [text, expected] : cases) {
     EXPECT_EQ(error_of(text), expected) << text;

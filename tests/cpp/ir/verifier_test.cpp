@@ -30,10 +30,10 @@ std::string method(const std::string& body, const std::string& attributes = "") 
   return "method @m(%x: f32[2, 3], %p: bool, %n: int)" + attributes + " {\n" + body + "\n}";
 }
 
-#define EXPECT_BREACH(text, part)                                      \
-  do {                                                                 \
-    const std::unique_ptr<Program> program = parsed(text);             \
-    ASSERT_NE(program, nullptr);                                       \
+#define EXPECT_BREACH(text, part)                                                    \
+  do {                                                                               \
+    const std::unique_ptr<Program> program = parsed(text);                           \
+    ASSERT_NE(program, nullptr);                                                     \
     EXPECT_NE(verdict(*program).find(part), std::string::npos) << verdict(*program); \
   } while (false)
 
@@ -61,12 +61,14 @@ TEST(Verifier, Types) {
   EXPECT_BREACH("method @m(%x: f32[s0:{5..3}]) { return }", "wrong bounds 5 and 3");
   EXPECT_BREACH("method @m(%x: f32[\"s0; rm\":{1..3}]) { return }", "no expression");
   const auto program = parsed("method @m(%x: f32[2]) { return }");
-  program->methods[0]->inputs()[0]->type.tensor = TensorType::contiguous(ScalarType::Float, std::vector<Dim>(17, Dim(1)));
+  program->methods[0]->inputs()[0]->type.tensor =
+      TensorType::contiguous(ScalarType::Float, std::vector<Dim>(17, Dim(1)));
   EXPECT_NE(verdict(*program).find("more than 16 dims"), std::string::npos);
 }
 
 TEST(Verifier, SymbolsAndDelegates) {
-  EXPECT_BREACH("constant @w : f32[2]\n" + method("%w = constant @w : f32[3] return"), "the table says that @w is f32[2]");
+  EXPECT_BREACH("constant @w : f32[2]\n" + method("%w = constant @w : f32[3] return"),
+                "the table says that @w is f32[2]");
   EXPECT_BREACH(method("%w = constant @w(1) : f32[3] return"), "has no argument");
   EXPECT_BREACH(method("%w = delegate @0(%x) : f32[3] return"), "has no delegate \"0\"");
   EXPECT_BREACH(method("%w = delegate @x(%x) : f32[3] return"), "has no delegate \"x\"");
@@ -82,7 +84,8 @@ TEST(Verifier, SchemasAtEachStage) {
   EXPECT_BREACH(method("%y = aten::permute_copy(%x, 1) : f32[2, 3] return"), "argument 'dims' must be");
   EXPECT_BREACH(method("%y = aten::cat([%x, none], 0) : f32[4, 3] return"), "argument 'tensors' must be");
   EXPECT_BREACH(method("%y = aten::copy_(%x, %x, false) : f32[2, 3] return"), "functional");
-  EXPECT_BREACH(method("%y = aten::add.out(%x, 2, 1) : f32[2, 3] return", " stage(lowered)"), "argument 'other' must be Tensor");
+  EXPECT_BREACH(method("%y = aten::add.out(%x, 2, 1) : f32[2, 3] return", " stage(lowered)"),
+                "argument 'other' must be Tensor");
   EXPECT_EQ(verdict(*parsed(method("%y = aten::add.out(%x, %x, 1) : f32[2, 3] return", " stage(lowered)"))), "");
 }
 
@@ -110,12 +113,14 @@ TEST(Verifier, AliasesAndAllocations) {
   EXPECT_BREACH(method("%y = op(%x) : f32[2] at(1, 4) return", " stage(planned) arenas(0, 8)"), "outside its arena");
   EXPECT_BREACH(method("%y = op(%x) : f32[2] at(2, 0) return", " stage(planned) arenas(0, 8)"), "outside its arena");
   EXPECT_BREACH(method("%y = op(%x) : f32[2] at(1, 0) %z = op(%y) : f32[2] alias(%y) at(1, 8) return",
-                       " stage(planned) arenas(0, 80)"), "does not lie where");
+                       " stage(planned) arenas(0, 80)"),
+                "does not lie where");
   EXPECT_BREACH(method("return", " arenas(0, 8)"), "a graph of the edge stage has no arenas");
 }
 
 TEST(Verifier, HandlesAndMethods) {
-  EXPECT_BREACH(method("%y = op(%x) : f32[2] handle(1) %z = op(%x) : f32[2] handle(1) return"), "stands at another node");
+  EXPECT_BREACH(method("%y = op(%x) : f32[2] handle(1) %z = op(%x) : f32[2] handle(1) return"),
+                "stands at another node");
   EXPECT_BREACH("constant_method @m = (1)\n" + method("return"), "two methods are called \"m\"");
   EXPECT_BREACH("delegate \"\" = \"\"", "no backend id");
 }
@@ -125,8 +130,9 @@ TEST(Verifier, OrderAndUseLists) {
   Graph& graph = *program->methods[0];
   graph.move_before(graph.nodes().back().get(), graph.nodes().front().get());
   EXPECT_NE(verdict(*program).find("%y is used where it is not defined"), std::string::npos);
-  program = parsed(method("%y = cond(%p, []) : f32[2] { region @t() { %i = op(%x) : f32[2] return %i } "
-                          "region @f() { return %x } } return %y"));
+  program =
+      parsed(method("%y = cond(%p, []) : f32[2] { region @t() { %i = op(%x) : f32[2] return %i } "
+                    "region @f() { return %x } } return %y"));
   Graph* region = program->methods[0]->nodes().front()->regions[0].get();
   program->methods[0]->outputs = {{region->nodes().front()->result()}};
   EXPECT_NE(verdict(*program).find("%i is used where it is not defined"), std::string::npos);

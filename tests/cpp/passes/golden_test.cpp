@@ -8,8 +8,8 @@
 //
 // Options are those of PassOptions: compatible, no-channels-last, unplanned-inputs, unplanned-outputs; no-evaluator;
 // custom-op (mylib::some is known);
-// and more pass ids, which run first (to bring a graph to the stage). Every pass must have a file named after it with at
-// least one block that says `unchanged`. ET_UPDATE_GOLDENS=1 rewrites the outcomes; read the diff.
+// and more pass ids, which run first (to bring a graph to the stage). Every pass must have a file named after it with
+// at least one block that says `unchanged`. ET_UPDATE_GOLDENS=1 rewrites the outcomes; read the diff.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -130,13 +130,20 @@ std::string outcome(const Block& block) {
   context.evaluator = &evaluator;
   std::vector<std::string_view> ids;
   for (const std::string& option : block.options) {
-    if (option == "compatible") context.options.compatible = true;
-    else if (option == "no-channels-last") context.options.channels_last = false;
-    else if (option == "unplanned-inputs") context.options.plan_inputs = false;
-    else if (option == "unplanned-outputs") context.options.plan_outputs = false;
-    else if (option == "no-evaluator") context.evaluator = nullptr;
-    else if (option == "custom-op") context.custom_ops["mylib::some"] = "mylib::some.out";
-    else ids.push_back(option);
+    if (option == "compatible")
+      context.options.compatible = true;
+    else if (option == "no-channels-last")
+      context.options.channels_last = false;
+    else if (option == "unplanned-inputs")
+      context.options.plan_inputs = false;
+    else if (option == "unplanned-outputs")
+      context.options.plan_outputs = false;
+    else if (option == "no-evaluator")
+      context.evaluator = nullptr;
+    else if (option == "custom-op")
+      context.custom_ops["mylib::some"] = "mylib::some.out";
+    else
+      ids.push_back(option);
   }
   PassManager prepare;
   if (prepare.run(ids, **program, context) != Error::Ok) {
@@ -200,8 +207,8 @@ TEST(Goldens, EveryPassHasAFileWithACaseWhereItMustNotFire) {
     for (const Block& block : read_blocks(std::string(ET_TEST_DIR) + "/golden/" + file + ".ir")) {
       EXPECT_EQ(block.pass, info.id) << block.file << ":" << block.line;
       stays = stays || strip(block.expected) == "unchanged" || strip(block.expected).rfind("error", 0) == 0;
-      fires = fires || strip(block.expected).rfind("method", 0) == 0 || strip(block.expected).rfind("constant", 0) == 0 ||
-              strip(block.expected).rfind("buffer", 0) == 0;
+      fires = fires || strip(block.expected).rfind("method", 0) == 0 ||
+              strip(block.expected).rfind("constant", 0) == 0 || strip(block.expected).rfind("buffer", 0) == 0;
     }
     EXPECT_TRUE(fires) << info.id << " has no block in golden/" << file << ".ir in which it fires";
     EXPECT_TRUE(stays) << info.id << " has no block in golden/" << file << ".ir in which it must not fire";
