@@ -62,8 +62,8 @@ class _Tensors:
                 numel *= size
             self.nbytes[index] = numel * _ELEMENT_SIZE[_scalar_type(tensor["scalar_type"])]
             self.parent[index] = index
-            if tensor.get("data_buffer_idx", 0) > 0:
-                self.is_state.add(index)
+            if tensor.get("data_buffer_idx", 0) > 0 or (tensor.get("extra_tensor_info") or {}).get("fully_qualified_name"):
+                self.is_state.add(index)  # holds a value before the first instruction, and after the last
 
     def tensors_in(self, index: int) -> list[int]:
         """The planned tensors that value `index` is or lists."""
@@ -110,7 +110,7 @@ def method_plan(plan: dict) -> Plan:
             assert tensors.place[index] in holder, f"value {index} is read before anything is written at its place"
             tensors.join(index, holder[tensors.place[index]])
             begin[index] = time
-        end[index] = time
+        end[index] = max(end.get(index, time), time)
 
     def write(index: int, time: int) -> None:
         begin.setdefault(index, time)
