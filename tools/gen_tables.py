@@ -204,14 +204,15 @@ def main() -> int:
         published = set(arguments.published.read_text(encoding="utf-8").split())
         selection = read_selection(arguments.select)
         files = kernels_by_file(ops, selection)
+        declared = kernels_by_file(ops, read_selection(None))  # a file defines all of its kernels, selected or not
     except (TableError, OSError) as error:
         print(f"gen_tables.py: {error}", file=sys.stderr)
         return 1
     if arguments.out:
         portable = arguments.out / "kernels/portable"
         write_if_changed(arguments.out / "ops/op_table.inc", op_table(ops, published, selection))
-        for file, entries in files.items():
-            write_if_changed(portable / f"{Path(file).stem}.h", kernel_header(file, entries))
+        for file in files:
+            write_if_changed(portable / f"{Path(file).stem}.h", kernel_header(file, declared[file]))
         write_if_changed(portable / "register_headers.inc", register_headers(files))
         write_if_changed(portable / "register_table.inc", register_table(files))
         write_if_changed(portable / "sources.cmake", sources_cmake(files, selection))

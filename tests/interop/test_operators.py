@@ -34,7 +34,6 @@ PEER_CANNOT_LOWER = {
 PEER_IS_WRONG = {
     "remainder": "integer remainder has the sign of the dividend",
     "remainder.Scalar": "integer remainder has the sign of the dividend",
-    "nonzero": "writes the indices transposed",
 }
 
 
