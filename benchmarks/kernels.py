@@ -10,22 +10,16 @@ benchmarks.models.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-import executorch_py as et
-
-from .models import calls, compile_methods, measure, table
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.models.zoo import Method
+
+from .models import add_options, calls, compile_methods, run
 
 
 class _Function(nn.Module):
@@ -105,32 +99,20 @@ def _pairs() -> dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor,
     return cases
 
 
+def _cases(only: str) -> Iterable[tuple[str, Callable[[], object], Callable[[], object]]]:
+    for name, (function, inputs) in _pairs().items():
+        if only in name:
+            module = function if isinstance(function, nn.Module) else _Function(function)
+            method = Method(module.eval(), inputs)
+            yield (name, *calls(compile_methods({"forward": method}), method, "forward"))
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--block", type=float, default=10.0, help="milliseconds of a block")
-    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    add_options(parser, block_ms=10.0)
     options = parser.parse_args(arguments)
-
-    rows = []
-    for name, (function, inputs) in _pairs().items():
-        if options.only not in name:
-            continue
-        module = function if isinstance(function, nn.Module) else _Function(function)
-        method = Method(module.eval(), inputs)
-        ours, eager = calls(compile_methods({"forward": method}), method, "forward")
-        for threads in options.threads:
-            torch.set_num_threads(threads)
-            et.set_num_threads(threads)
-            print(f"\r{name}, {threads} thread(s) …".ljust(60), end="", file=sys.stderr, flush=True)
-            rows.append(measure(name, ours, eager, threads, options.rounds, options.block))
-    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
-    print(table(rows))
-    if options.json:
-        options.json.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1) + "\n")
-    return 0
+    return run(_cases(options.only), options)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -121,32 +121,44 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", nargs="+", choices=list(ZOO), default=list(ZOO))
+def add_options(parser: argparse.ArgumentParser, block_ms: float) -> None:
+    """Adds the options that run() reads."""
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--block", type=float, default=60.0, help="milliseconds of a block")
+    parser.add_argument("--block", type=float, default=block_ms, help="milliseconds of a block")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
-    options = parser.parse_args(arguments)
 
+
+def run(cases: Iterable[tuple[str, Callable[[], object], Callable[[], object]]], options: argparse.Namespace) -> int:
+    """Measures each (name, our call, eager's call) with every number of threads; prints the table, writes the JSON."""
     rows = []
-    for name in options.models:
-        methods = ZOO[name]()
-        program = compile_methods(methods)
-        for method_name, method in methods.items():
-            label = name if len(methods) == 1 else f"{name}.{method_name}"
-            ours, eager = calls(program, method, method_name)
-            for threads in options.threads:
-                torch.set_num_threads(threads)
-                et.set_num_threads(threads)
-                print(f"\r{label}, {threads} thread(s) …".ljust(60), end="", file=sys.stderr, flush=True)
-                rows.append(measure(label, ours, eager, threads, options.rounds, options.block))
+    for name, ours, eager in cases:
+        for threads in options.threads:
+            torch.set_num_threads(threads)
+            et.set_num_threads(threads)
+            print(f"\r{name}, {threads} thread(s) …".ljust(60), end="", file=sys.stderr, flush=True)
+            rows.append(measure(name, ours, eager, threads, options.rounds, options.block))
     print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
     print(table(rows))
     if options.json:
         options.json.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1) + "\n")
     return 0
+
+
+def _cases(names: Iterable[str]) -> Iterable[tuple[str, Callable[[], object], Callable[[], object]]]:
+    for name in names:
+        methods = ZOO[name]()
+        program = compile_methods(methods)
+        for method_name, method in methods.items():
+            yield (name if len(methods) == 1 else f"{name}.{method_name}", *calls(program, method, method_name))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", choices=list(ZOO), default=list(ZOO))
+    add_options(parser, block_ms=60.0)
+    options = parser.parse_args(arguments)
+    return run(_cases(options.models), options)
 
 
 if __name__ == "__main__":
