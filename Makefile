@@ -68,6 +68,7 @@ lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@git ls-files '*.h' '*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	@$(PY) tools/check_layers.py
 
 format: setup

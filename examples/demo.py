@@ -17,12 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import models
 import torch
 from tqdm import tqdm
 
 import executorch_py as et
-
-import models
 
 
 @dataclass
@@ -61,8 +60,13 @@ def median_ms(call: Callable[[], object], repeats: int = 20) -> float:
     return statistics.median(times)
 
 
-def run(name: str, model: torch.nn.Module, calls: Sequence[tuple[torch.Tensor, ...]], folder: Path,
-        dynamic_shapes: object = None) -> tuple[Row, list[torch.Tensor]]:
+def run(
+    name: str,
+    model: torch.nn.Module,
+    calls: Sequence[tuple[torch.Tensor, ...]],
+    folder: Path,
+    dynamic_shapes: object = None,
+) -> tuple[Row, list[torch.Tensor]]:
     """Takes `model` the whole way and runs every call of `calls`; the first is the example that is exported."""
     print(name)
     with stage("torch.export"):
@@ -93,7 +97,9 @@ def run(name: str, model: torch.nn.Module, calls: Sequence[tuple[torch.Tensor, .
             mean_error=statistics.mean(float(e.mean()) for e in errors),
             file_nbytes=path.stat().st_size,
             planned_nbytes=sum(method.metadata.planned_buffer_sizes()),
-            lowering=lowering, load=load, first=first,
+            lowering=lowering,
+            load=load,
+            first=first,
             latency=median_ms(lambda: method.execute(calls[0])),
             eager=median_ms(lambda: model(*calls[0])),
         )
@@ -101,12 +107,16 @@ def run(name: str, model: torch.nn.Module, calls: Sequence[tuple[torch.Tensor, .
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    print(f"\n{'model':<18}{'max error':>11}{'mean error':>12}{'.pte':>10}{'planned':>10}"
-          f"{'lower':>10}{'load':>9}{'first':>9}{'latency':>10}{'eager':>9}")
+    print(
+        f"\n{'model':<18}{'max error':>11}{'mean error':>12}{'.pte':>10}{'planned':>10}"
+        f"{'lower':>10}{'load':>9}{'first':>9}{'latency':>10}{'eager':>9}"
+    )
     for r in rows:
-        print(f"{r.name:<18}{r.max_error:>11.1e}{r.mean_error:>12.1e}{r.file_nbytes / 2**20:>6.1f} MiB"
-              f"{r.planned_nbytes / 2**20:>6.2f} MiB{r.lowering:>7.0f} ms{r.load:>6.1f} ms{r.first:>6.1f} ms"
-              f"{r.latency:>7.2f} ms{r.eager:>6.1f} ms")
+        print(
+            f"{r.name:<18}{r.max_error:>11.1e}{r.mean_error:>12.1e}{r.file_nbytes / 2**20:>6.1f} MiB"
+            f"{r.planned_nbytes / 2**20:>6.2f} MiB{r.lowering:>7.0f} ms{r.load:>6.1f} ms{r.first:>6.1f} ms"
+            f"{r.latency:>7.2f} ms{r.eager:>6.1f} ms"
+        )
 
 
 def main() -> int:

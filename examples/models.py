@@ -83,7 +83,9 @@ def photograph(size: int = 224) -> torch.Tensor:
     pixels = sklearn.datasets.load_sample_image("flower.jpg")  # uint8 [427, 640, 3]
     side = min(pixels.shape[:2])
     top, left = (pixels.shape[0] - side) // 2, (pixels.shape[1] - side) // 2
-    image = Image.fromarray(pixels[top : top + side, left : left + side]).resize((size, size), Image.Resampling.BILINEAR)
+    image = Image.fromarray(pixels[top : top + side, left : left + side]).resize(
+        (size, size), Image.Resampling.BILINEAR
+    )
     scaled = (np.asarray(image, np.float32) / 255.0 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
     return torch.from_numpy(scaled.astype(np.float32)).permute(2, 0, 1).unsqueeze(0).contiguous()
 

@@ -194,7 +194,9 @@ def operators_md(ops: list[Op], published: set[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ops", type=Path, required=True, help="the operator table")
-    parser.add_argument("--published", type=Path, required=True, help="kernel names of the official runtime, one a line")
+    parser.add_argument(
+        "--published", type=Path, required=True, help="kernel names of the official runtime, one a line"
+    )
     parser.add_argument("--select", type=Path, help="keep only the kernels this list, yaml or .pte file names")
     parser.add_argument("--out", type=Path, help="root of the generated files")
     parser.add_argument("--docs", type=Path, help="write the page of operators here")

@@ -15,7 +15,9 @@ def main() -> int:
     if elapsed >= 2 or status != 0:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         outcome = "" if status == 0 else f", failed ({status})"
-        print(f"[make] {title}: {elapsed:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor{outcome}", flush=True)
+        print(
+            f"[make] {title}: {elapsed:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor{outcome}", flush=True
+        )
     return status
 
 

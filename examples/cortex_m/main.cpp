@@ -83,8 +83,10 @@ Error run(int argc, char** argv) {
   MemoryAllocator temp_allocator(g_temp_pool, sizeof(g_temp_pool));
   ET_TRY(const MethodMeta meta, program.method_meta("forward"));
   ET_CHECK_OR_RETURN(meta.num_memory_planned_buffers() <= 1, NotSupported, "this program has one arena");
-  const size_t arena = meta.num_memory_planned_buffers() == 0 ? 0 : static_cast<size_t>(meta.memory_planned_buffer_size(0));
-  ET_CHECK_OR_RETURN(arena <= sizeof(g_arena), MemoryAllocationFailed, "the model plans %u bytes", static_cast<unsigned>(arena));
+  const size_t arena =
+      meta.num_memory_planned_buffers() == 0 ? 0 : static_cast<size_t>(meta.memory_planned_buffer_size(0));
+  ET_CHECK_OR_RETURN(arena <= sizeof(g_arena), MemoryAllocationFailed, "the model plans %u bytes",
+                     static_cast<unsigned>(arena));
   const Span<uint8_t> planned[] = {{g_arena, arena}};
   const MemoryManager memory{&method_allocator, {planned, meta.num_memory_planned_buffers()}, &temp_allocator, nullptr};
   MethodOptions options;

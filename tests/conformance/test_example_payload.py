@@ -4,10 +4,10 @@ import random
 
 import pytest
 import torch
-
-import executorch_py as et
 from executorch_py.backends.example import ExamplePartitioner
 from executorch_py.backends.example.conformance import Residual
+
+import executorch_py as et
 from executorch_py.errors import ExecutorchError, InvalidProgramError
 
 INPUTS = (torch.randn(1, 4, 8, 8),)

@@ -25,7 +25,9 @@ def assert_close(actual: Sequence[object], expected: Sequence[object], relative:
         assert ours.dtype == eager.dtype, f"output {i}: {ours.dtype}, expected {eager.dtype}"
         assert ours.shape == eager.shape, f"output {i}: {tuple(ours.shape)}, expected {tuple(eager.shape)}"
         if not eager.dtype.is_floating_point:
-            assert torch.equal(ours, eager), f"output {i} differs in {(ours != eager).sum()} of {eager.numel()} elements"
+            assert torch.equal(ours, eager), (
+                f"output {i} differs in {(ours != eager).sum()} of {eager.numel()} elements"
+            )
             continue
         a, b = ours.double(), eager.double()
         special = ~torch.isfinite(b)

@@ -183,17 +183,24 @@ def cases() -> list[OpCase]:
         "native_layer_norm": (lambda s, w, c: F.layer_norm(s, (6,), w, c), (volume, _floats(6), _floats(6, low=-1))),
         "native_group_norm": (lambda s: F.group_norm(s, 2), (volume,)),
         "_native_batch_norm_legit_no_training": (
-            lambda s, mean, var: F.batch_norm(s, mean, var), (image, _floats(3), _floats(3, low=0.5))),
+            lambda s, mean, var: F.batch_norm(s, mean, var),
+            (image, _floats(3), _floats(3, low=0.5)),
+        ),
         # matrix products and convolution
         "addmm": (lambda c, s, t: torch.addmm(c, s, t, beta=0.5, alpha=2), (_floats(3, 5), x, _floats(4, 5))),
         "bmm": (torch.bmm, (volume, _floats(2, 6, 3))),
         "mm": (torch.mm, (x, _floats(4, 5))),
         "linear": (F.linear, (x, _floats(5, 4), _floats(5))),
-        "convolution": (lambda s, w, c: F.conv2d(s, w, c, stride=2, padding=1), (image, _floats(4, 3, 3, 3), _floats(4))),
+        "convolution": (
+            lambda s, w, c: F.conv2d(s, w, c, stride=2, padding=1),
+            (image, _floats(4, 3, 3, 3), _floats(4)),
+        ),
         "convolution.grouped": (lambda s, w: F.conv2d(s, w, groups=3, dilation=2), (image, _floats(6, 1, 3, 3))),
         "convolution.1d": (lambda s, w: F.conv1d(s, w, padding=1), (volume, _floats(5, 4, 3))),
         "convolution.transposed": (
-            lambda s, w: F.conv_transpose2d(s, w, stride=2, padding=1, output_padding=1), (image, _floats(3, 4, 3, 3))),
+            lambda s, w: F.conv_transpose2d(s, w, stride=2, padding=1, output_padding=1),
+            (image, _floats(3, 4, 3, 3)),
+        ),
         # pooling, resampling, padding
         "_adaptive_avg_pool2d": (lambda s: F.adaptive_avg_pool2d(s, (2, 3)), (image,)),
         "avg_pool2d": (lambda s: F.avg_pool2d(s, 3, 2, 1, ceil_mode=True), (image,)),
@@ -201,7 +208,9 @@ def cases() -> list[OpCase]:
         "upsample_nearest2d": (lambda s: F.interpolate(s, scale_factor=2.0), (image,)),
         "upsample_bilinear2d": (lambda s: F.interpolate(s, size=(5, 11), mode="bilinear"), (image,)),
         "grid_sampler_2d": (
-            lambda s, g: F.grid_sample(s, g, align_corners=False), (image, _floats(2, 5, 5, 2, low=-1.2, high=1.2))),
+            lambda s, g: F.grid_sample(s, g, align_corners=False),
+            (image, _floats(2, 5, 5, 2, low=-1.2, high=1.2)),
+        ),
         "pixel_shuffle": (lambda s: F.pixel_shuffle(s, 2), (_floats(1, 8, 3, 3),)),
         "pixel_unshuffle": (lambda s: F.pixel_unshuffle(s, 2), (_floats(1, 2, 4, 6),)),
         "constant_pad_nd": (lambda s: F.pad(s, (1, 2, 0, 1), value=0.5), (image,)),
@@ -242,8 +251,13 @@ def cases() -> list[OpCase]:
         "masked_scatter": (lambda s, k, v: torch.masked_scatter(s, k, v), (x, a, y)),
         "masked_select": (lambda s, k: torch.masked_select(s, k), (x, a)),
         "repeat_interleave": (
-            lambda s: torch.repeat_interleave(s, repeats=torch.tensor([1, 2, 3]), dim=0, output_size=6), (x,)),
-        "scatter.src": (lambda s, i, v: torch.scatter(s, 1, i, v), (x, torch.tensor([[0, 2], [1, 3], [2, 0]]), _floats(3, 2))),
+            lambda s: torch.repeat_interleave(s, repeats=torch.tensor([1, 2, 3]), dim=0, output_size=6),
+            (x,),
+        ),
+        "scatter.src": (
+            lambda s, i, v: torch.scatter(s, 1, i, v),
+            (x, torch.tensor([[0, 2], [1, 3], [2, 0]]), _floats(3, 2)),
+        ),
         "scatter.value": (lambda s, i: torch.scatter(s, 1, i, 9.0), (x, index)),
         "scatter_add": (lambda s, i, v: torch.scatter_add(s, 1, i, v), (x, index, _floats(3, 2))),
         "select_scatter": (lambda s, v: torch.select_scatter(s, v, 0, 1), (x, _floats(4))),

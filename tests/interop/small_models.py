@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -118,7 +116,6 @@ class Counter(nn.Module):
         return self.mean * self.calls
 
 
-
 def cases() -> dict[str, Case]:
     """Name -> (module in eval mode, inputs)."""
     torch.manual_seed(3)
@@ -132,11 +129,13 @@ def cases() -> dict[str, Case]:
         "mixture_of_experts": (MixtureOfExperts(), (torch.randn(6, 8),)),
         "counter": (Counter(), (torch.randn(3),)),
         "classifier": (
-            nn.Sequential(nn.Conv2d(3, 6, 3, 2), nn.BatchNorm2d(6), nn.ReLU6(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(54, 5), nn.LogSoftmax(1)),
+            nn.Sequential(nn.Conv2d(3, 6, 3, 2), nn.BatchNorm2d(6), nn.ReLU6(), nn.AvgPool2d(2),
+                          nn.Flatten(), nn.Linear(54, 5), nn.LogSoftmax(1)),
             (torch.randn(2, 3, 14, 14),),
         ),
         "decoder": (
-            nn.Sequential(nn.ConvTranspose2d(4, 8, 2, 2), nn.LeakyReLU(0.1), nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(8, 1, 1), nn.Sigmoid()),
+            nn.Sequential(nn.ConvTranspose2d(4, 8, 2, 2), nn.LeakyReLU(0.1), nn.Upsample(scale_factor=2, mode="bilinear"),
+                          nn.Conv2d(8, 1, 1), nn.Sigmoid()),
             (torch.randn(1, 4, 6, 6),),
         ),
     }  # fmt: skip

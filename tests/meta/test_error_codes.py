@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = re.compile(r'^ET_ERROR\((\w+), (0x\w+), ([\w-]+), "(.*)"\)$', re.MULTILINE)
+NO_CLASS = "\N{EN DASH}"  # how the table shows a code that has no Python class
 CODES = ENTRY.findall((ROOT / "src/cpp/base/error_codes.def").read_text())
 
 # Codes that only others can produce, with the reason.
@@ -25,7 +26,7 @@ UNPRODUCED = {
 def test_codes_are_documented() -> None:
     table = (ROOT / "docs/error_handling.md").read_text()
     for name, value, python_class, meaning in CODES:
-        row = f"| {name} | {value} | {'–' if python_class == '-' else python_class} | {meaning} |"
+        row = f"| {name} | {value} | {NO_CLASS if python_class == '-' else python_class} | {meaning} |"
         assert row in table, f"docs/error_handling.md lacks: {row}"
 
 
@@ -36,5 +37,5 @@ def test_values_are_unique() -> None:
 
 @pytest.mark.parametrize("name", [name for name, *_ in CODES if name not in UNPRODUCED])
 def test_code_is_produced_by_a_test(name: str) -> None:
-    sources = [path for path in (ROOT / "tests/cpp").rglob("*.cpp")]
+    sources = list((ROOT / "tests/cpp").rglob("*.cpp"))
     assert any(f"Error::{name}" in path.read_text() for path in sources), f"no C++ test expects Error::{name}"

@@ -62,7 +62,9 @@ class _Tensors:
                 numel *= size
             self.nbytes[index] = numel * _ELEMENT_SIZE[_scalar_type(tensor["scalar_type"])]
             self.parent[index] = index
-            if tensor.get("data_buffer_idx", 0) > 0 or (tensor.get("extra_tensor_info") or {}).get("fully_qualified_name"):
+            if tensor.get("data_buffer_idx", 0) > 0 or (tensor.get("extra_tensor_info") or {}).get(
+                "fully_qualified_name"
+            ):
                 self.is_state.add(index)  # holds a value before the first instruction, and after the last
 
     def tensors_in(self, index: int) -> list[int]:
@@ -82,7 +84,18 @@ class _Tensors:
 
 
 def _scalar_type(value: int | str) -> int:
-    names = {"BYTE": 0, "CHAR": 1, "SHORT": 2, "INT": 3, "LONG": 4, "HALF": 5, "FLOAT": 6, "DOUBLE": 7, "BOOL": 11, "BFLOAT16": 15}
+    names = {
+        "BYTE": 0,
+        "CHAR": 1,
+        "SHORT": 2,
+        "INT": 3,
+        "LONG": 4,
+        "HALF": 5,
+        "FLOAT": 6,
+        "DOUBLE": 7,
+        "BOOL": 11,
+        "BFLOAT16": 15,
+    }
     return value if isinstance(value, int) else names[value.upper()]
 
 

@@ -3,6 +3,7 @@
 Each entry makes its methods anew: name -> (module, example inputs). A model with state has several methods that share it.
 """
 
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -148,7 +149,7 @@ def autoencoder() -> dict[str, Method]:
     torch.manual_seed(0)
     widths = [640, 128, 128, 128, 128, 8, 128, 128, 128, 128, 640]
     layers: list[nn.Module] = []
-    for index, (before, after) in enumerate(zip(widths, widths[1:], strict=False)):
+    for index, (before, after) in enumerate(itertools.pairwise(widths)):
         layers.append(nn.Linear(before, after))
         if index < len(widths) - 2:
             layers.append(nn.ReLU())

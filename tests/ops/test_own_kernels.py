@@ -40,7 +40,9 @@ def test_linear(dtype: torch.dtype, lead: tuple, bias: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("case", ["plain", "causal", "bool mask", "float mask", "scale", "grouped", "fully masked", "cross"])
+@pytest.mark.parametrize(
+    "case", ["plain", "causal", "bool mask", "float mask", "scale", "grouped", "fully masked", "cross"]
+)
 def test_scaled_dot_product_attention(dtype: torch.dtype, case: str) -> None:
     torch.manual_seed(0)
     heads = 2 if case == "grouped" else 4

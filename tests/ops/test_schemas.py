@@ -81,12 +81,12 @@ def test_published_kernels_are_listed() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- schema: \"aten::f(Tensor a) -> Tensor\"\n  colour: red", "unknown key colour"),
-        ("- schema: \"aten::f(Tensor a) -> Tensor\"\n  dtypes: [f33]", "unknown dtype f33"),
-        ("- schema: \"aten::f(Tensor a) -> Tensor\"\n  tags: [nice]", "unknown tag nice"),
-        ("- schema: \"aten::f(Quaternion a) -> Tensor\"", "no signature letter for the type 'Quaternion'"),
-        ("- schema: \"aten::f(Tensor a)\"", "not an operator schema"),
-        ("- schema: \"aten::f(Tensor a) -> Tensor\"\n  schema: again", "'schema' twice"),
+        ('- schema: "aten::f(Tensor a) -> Tensor"\n  colour: red', "unknown key colour"),
+        ('- schema: "aten::f(Tensor a) -> Tensor"\n  dtypes: [f33]', "unknown dtype f33"),
+        ('- schema: "aten::f(Tensor a) -> Tensor"\n  tags: [nice]', "unknown tag nice"),
+        ('- schema: "aten::f(Quaternion a) -> Tensor"', "no signature letter for the type 'Quaternion'"),
+        ('- schema: "aten::f(Tensor a)"', "not an operator schema"),
+        ('- schema: "aten::f(Tensor a) -> Tensor"\n  schema: again', "'schema' twice"),
         ("  schema: x", "an entry begins with"),
     ],
 )

@@ -35,11 +35,15 @@ def test_a_list(tmp_path: Path) -> None:
 
 
 def test_a_yaml(tmp_path: Path) -> None:
-    selection = read_selection(write(tmp_path / "ops.yaml", '- op: "aten::add.out"\n  dtypes: [f32]\n- op: "aten::mm.out"\n'))
+    selection = read_selection(
+        write(tmp_path / "ops.yaml", '- op: "aten::add.out"\n  dtypes: [f32]\n- op: "aten::mm.out"\n')
+    )
     assert selection.dtypes("aten::add.out") == {"f32"} and selection.dtypes("aten::mm.out") is None
 
 
-@pytest.mark.parametrize(("name", "text"), [("a.txt", "aten::add.out f33"), ("a.yaml", '- name: "x"'), ("a.pte", "nothing")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.txt", "aten::add.out f33"), ("a.yaml", '- name: "x"'), ("a.pte", "nothing")]
+)
 def test_a_bad_selection_is_refused(name: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(TableError, match=name):
         read_selection(write(tmp_path / name, text))
@@ -69,7 +73,9 @@ def program(tmp_path: Path) -> Path:
         ]}],
     }  # fmt: skip
     source = write(tmp_path / "model.json", json.dumps({"execution_plan": [plan]}))
-    subprocess.run([flatc, "-b", "-o", str(tmp_path), str(ROOT / "src/cpp/schema/program.fbs"), str(source)], check=True)
+    subprocess.run(
+        [flatc, "-b", "-o", str(tmp_path), str(ROOT / "src/cpp/schema/program.fbs"), str(source)], check=True
+    )
     return tmp_path / "model.pte"
 
 

@@ -17,7 +17,18 @@ pytestmark = pytest.mark.mcu
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "mcu"
-QEMU = ["qemu-system-arm", "-M", "mps3-an547", "-cpu", "cortex-m55", "-nographic", "-monitor", "none", "-serial", "stdio"]
+QEMU = [
+    "qemu-system-arm",
+    "-M",
+    "mps3-an547",
+    "-cpu",
+    "cortex-m55",
+    "-nographic",
+    "-monitor",
+    "none",
+    "-serial",
+    "stdio",
+]
 
 
 class KeywordSpotter(torch.nn.Module):
@@ -64,7 +75,8 @@ def firmware(model: tuple[Path, torch.Tensor, torch.Tensor]) -> Path:
     for tool in ("arm-none-eabi-g++", "qemu-system-arm"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed (make mcu installs it)")
-    configure = ["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}",
+    configure = ["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja",
+                 f"-DPython_EXECUTABLE={sys.executable}",
                  f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/toolchains/cortex-m55.cmake'}", f"-DET_SELECT_OPS={model[0]}"]  # fmt: skip
     run(configure, "cmake")
     run(["cmake", "--build", BUILD, "--target", "cortex_m_runner"], "the build")

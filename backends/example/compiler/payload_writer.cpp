@@ -12,11 +12,22 @@ namespace {
 constexpr uint32_t kVersion = 1;
 
 /// Positions in aten::convolution's arguments.
-enum ConvArgument : size_t { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups };
+enum ConvArgument : size_t {
+  kInput,
+  kWeight,
+  kBias,
+  kStride,
+  kPadding,
+  kDilation,
+  kTransposed,
+  kOutputPadding,
+  kGroups
+};
 
 class PayloadWriter {
  public:
-  PayloadWriter(const passes::BackendPart& part, ir::Diagnostics& diagnostics) : part_(part), diagnostics_(diagnostics) {}
+  PayloadWriter(const passes::BackendPart& part, ir::Diagnostics& diagnostics)
+      : part_(part), diagnostics_(diagnostics) {}
 
   Error run(passes::BackendPayload& out) {
     std::vector<uint32_t> inputs;
@@ -30,8 +41,8 @@ class PayloadWriter {
     for (const ir::Output& output : part_.graph.outputs) {
       outputs.push_back(id_of(output.value()));
     }
-    const auto root = payload::CreateGraphDirect(builder_, kVersion, static_cast<uint32_t>(ids_.size()), &inputs, &outputs,
-                                                 &nodes_, &constants_);
+    const auto root = payload::CreateGraphDirect(builder_, kVersion, static_cast<uint32_t>(ids_.size()), &inputs,
+                                                 &outputs, &nodes_, &constants_);
     payload::FinishGraphBuffer(builder_, root);
     out.bytes.assign(reinterpret_cast<const char*>(builder_.GetBufferPointer()), builder_.GetSize());
     return Error::Ok;
@@ -91,9 +102,9 @@ class PayloadWriter {
       last = relu;
     }
     const uint32_t input = id_of(args[kInput].value());
-    const auto conv = payload::CreateConv2dDirect(builder_, input, static_cast<uint32_t>(weight), bias,
-                                                  id_of(last->result()), &stride, &padding, &dilation,
-                                                  static_cast<int32_t>(*groups), last != &node);
+    const auto conv =
+        payload::CreateConv2dDirect(builder_, input, static_cast<uint32_t>(weight), bias, id_of(last->result()),
+                                    &stride, &padding, &dilation, static_cast<int32_t>(*groups), last != &node);
     push(payload::Kind_Conv2d, conv.Union(), *last);
     return Error::Ok;
   }

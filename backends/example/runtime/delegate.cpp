@@ -89,8 +89,7 @@ class Call {
 
   Error run_node(const payload::Node& node) {
     switch (node.kind_type()) {
-      case payload::Kind_Conv2d:
-        return run_convolution(*node.kind_as_Conv2d());
+      case payload::Kind_Conv2d: return run_convolution(*node.kind_as_Conv2d());
       case payload::Kind_Relu: {
         const Buffer& input = buffers_[node.kind_as_Relu()->input()];
         Buffer& output = buffers_[node.kind_as_Relu()->output()];
@@ -99,8 +98,7 @@ class Call {
         relu(input.data, input.numel, output.data);
         return Error::Ok;
       }
-      default:
-        return run_add(*node.kind_as_Add());
+      default: return run_add(*node.kind_as_Add());
     }
   }
 
@@ -121,7 +119,8 @@ class Call {
     const payload::Constant& filter = *graph_.constants()->Get(node.weight());
     const auto& f = *filter.sizes();
     ET_CHECK_OR_RETURN(input.rank == 4 && input.sizes[1] == f.Get(1) * node.groups(), InvalidArgument,
-                       "example backend: an input of rank %" PRId64 " with %" PRId64 " channels, the filter takes %" PRId64,
+                       "example backend: an input of rank %" PRId64 " with %" PRId64
+                       " channels, the filter takes %" PRId64,
                        input.rank, input.sizes[1], f.Get(1) * node.groups());
     ConvShape shape;
     shape.batch = input.sizes[0];
@@ -137,8 +136,10 @@ class Call {
       shape.padding[i] = node.padding()->Get(i);
       shape.dilation[i] = node.dilation()->Get(i);
     }
-    shape.out_height = conv_extent(shape.in_height, shape.kernel_height, shape.stride[0], shape.padding[0], shape.dilation[0]);
-    shape.out_width = conv_extent(shape.in_width, shape.kernel_width, shape.stride[1], shape.padding[1], shape.dilation[1]);
+    shape.out_height =
+        conv_extent(shape.in_height, shape.kernel_height, shape.stride[0], shape.padding[0], shape.dilation[0]);
+    shape.out_width =
+        conv_extent(shape.in_width, shape.kernel_width, shape.stride[1], shape.padding[1], shape.dilation[1]);
     ET_CHECK_OR_RETURN(shape.out_height >= 0 && shape.out_width >= 0, InvalidArgument,
                        "example backend: the filter is larger than the padded input of %" PRId64 " x %" PRId64,
                        shape.in_height, shape.in_width);
@@ -154,7 +155,7 @@ class Call {
 
   const payload::Graph& graph_;
   KernelContext& context_;
-  Span<EValue* const> args_;  // inputs, then outputs
+  Span<EValue* const> args_;   // inputs, then outputs
   Buffer* buffers_ = nullptr;  // [num_values]
 };
 
@@ -170,13 +171,16 @@ Error Delegate::check_arguments(Span<EValue* const> args) const {
     const Tensor tensor = args[i]->to_tensor();
     ET_CHECK_OR_RETURN(tensor.scalar_type() == ScalarType::Float && tensor.dim() <= 4 &&
                            runtime::is_contiguous_dim_order(runtime::dim_order(tensor)),
-                       InvalidProgram, "example backend: argument %zu is no row-major float32 tensor of rank up to 4", i);
+                       InvalidProgram, "example backend: argument %zu is no row-major float32 tensor of rank up to 4",
+                       i);
     ET_CHECK_OR_RETURN(i < num_inputs || !tensor.unsafe_impl()->read_only(), InvalidProgram,
                        "example backend: output %zu is a constant", i - num_inputs);
   }
   return Error::Ok;
 }
 
-Error Delegate::execute(KernelContext& context, Span<EValue* const> args) const { return Call(graph_, context, args).run(); }
+Error Delegate::execute(KernelContext& context, Span<EValue* const> args) const {
+  return Call(graph_, context, args).run();
+}
 
 }  // namespace et::backends::example

@@ -22,7 +22,8 @@ struct ConvShape {
 ///
 /// Shapes: input [batch, in_channels, in_height, in_width], weight [out_channels, in_channels / groups, kernel_height,
 ///         kernel_width], bias [out_channels] or nullptr, output [batch, out_channels, out_height, out_width].
-void conv2d(const ConvShape& shape, const float* input, const float* weight, const float* bias, bool relu, float* output);
+void conv2d(const ConvShape& shape, const float* input, const float* weight, const float* bias, bool relu,
+            float* output);
 
 /// output[i] = max(input[i], 0); NaN stays NaN.
 void relu(const float* input, int64_t count, float* output);

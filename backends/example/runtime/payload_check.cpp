@@ -50,14 +50,10 @@ class Definitions {
 
   static uint32_t output_of(const payload::Node& node) {
     switch (node.kind_type()) {
-      case payload::Kind_Conv2d:
-        return node.kind_as_Conv2d()->output();
-      case payload::Kind_Relu:
-        return node.kind_as_Relu()->output();
-      case payload::Kind_Add:
-        return node.kind_as_Add()->output();
-      default:
-        return UINT32_MAX;
+      case payload::Kind_Conv2d: return node.kind_as_Conv2d()->output();
+      case payload::Kind_Relu: return node.kind_as_Relu()->output();
+      case payload::Kind_Add: return node.kind_as_Add()->output();
+      default: return UINT32_MAX;
     }
   }
 
@@ -67,8 +63,8 @@ class Definitions {
 
 Error check_convolution(const payload::Graph& graph, const payload::Conv2d& conv) {
   const uint32_t count = graph.constants()->size();
-  ET_CHECK_OR_RETURN(conv.weight() < count && conv.bias() >= -1 && conv.bias() < static_cast<int64_t>(count), InvalidProgram,
-                     "example payload: a convolution names a constant that is not there");
+  ET_CHECK_OR_RETURN(conv.weight() < count && conv.bias() >= -1 && conv.bias() < static_cast<int64_t>(count),
+                     InvalidProgram, "example payload: a convolution names a constant that is not there");
   const auto& filter = *graph.constants()->Get(conv.weight())->sizes();
   ET_CHECK_OR_RETURN(filter.size() == 4 && conv.groups() > 0 && filter.Get(0) % conv.groups() == 0, InvalidProgram,
                      "example payload: a filter of rank %u in %d groups", filter.size(), conv.groups());
@@ -77,8 +73,8 @@ Error check_convolution(const payload::Graph& graph, const payload::Conv2d& conv
     ET_CHECK_OR_RETURN(bias.size() == 1 && bias.Get(0) == filter.Get(0), InvalidProgram,
                        "example payload: a bias does not fit its filter");
   }
-  ET_CHECK_OR_RETURN(is_pair(conv.stride(), 1) && is_pair(conv.padding(), 0) && is_pair(conv.dilation(), 1), InvalidProgram,
-                     "example payload: strides, paddings or dilations out of range");
+  ET_CHECK_OR_RETURN(is_pair(conv.stride(), 1) && is_pair(conv.padding(), 0) && is_pair(conv.dilation(), 1),
+                     InvalidProgram, "example payload: strides, paddings or dilations out of range");
   return Error::Ok;
 }
 
@@ -92,15 +88,12 @@ Error check_node(const payload::Graph& graph, uint32_t index) {
       ET_RETURN_IF_ERROR(check_convolution(graph, *node.kind_as_Conv2d()));
       inputs[count++] = node.kind_as_Conv2d()->input();
       break;
-    case payload::Kind_Relu:
-      inputs[count++] = node.kind_as_Relu()->input();
-      break;
+    case payload::Kind_Relu: inputs[count++] = node.kind_as_Relu()->input(); break;
     case payload::Kind_Add:
       inputs[count++] = node.kind_as_Add()->a();
       inputs[count++] = node.kind_as_Add()->b();
       break;
-    default:
-      ET_CHECK_OR_RETURN(false, InvalidProgram, "example payload: node %u is of no known kind", index);
+    default: ET_CHECK_OR_RETURN(false, InvalidProgram, "example payload: node %u is of no known kind", index);
   }
   for (uint32_t i = 0; i < count; ++i) {
     ET_CHECK_OR_RETURN(definitions.is_defined_before(inputs[i], index), InvalidProgram,
@@ -108,7 +101,8 @@ Error check_node(const payload::Graph& graph, uint32_t index) {
   }
   const uint32_t output = Definitions::output_of(node);
   ET_CHECK_OR_RETURN(output < graph.num_values() && !definitions.is_defined_before(output, index), InvalidProgram,
-                     "example payload: node %u defines value %u, which is out of range or defined already", index, output);
+                     "example payload: node %u defines value %u, which is out of range or defined already", index,
+                     output);
   return Error::Ok;
 }
 
@@ -120,8 +114,8 @@ Result<const payload::Graph*> checked_graph(const runtime::FreeableBuffer& bytes
                      "example payload: %zu bytes are no payload of this backend", bytes.size());
   const payload::Graph& graph = *payload::GetGraph(bytes.data());
   ET_CHECK_OR_RETURN(graph.version() == kPayloadVersion, DelegateInvalidCompatibility,
-                     "example payload: version %u, this runtime reads version %u; lower the model again", graph.version(),
-                     kPayloadVersion);
+                     "example payload: version %u, this runtime reads version %u; lower the model again",
+                     graph.version(), kPayloadVersion);
   ET_CHECK_OR_RETURN(graph.input_ids() != nullptr && graph.output_ids() != nullptr && graph.nodes() != nullptr &&
                          graph.constants() != nullptr && graph.num_values() <= kMaxValues &&
                          graph.nodes()->size() <= graph.num_values(),

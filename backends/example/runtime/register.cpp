@@ -15,7 +15,7 @@ class ExampleBackend final : public runtime::BackendInterface {
   Result<runtime::DelegateHandle*> init(runtime::BackendInitContext& context, runtime::FreeableBuffer* processed,
                                         Span<const runtime::CompileSpec>) const override {
     ET_TRY(const payload::Graph* graph, checked_graph(*processed));
-    ET_TRY(Delegate* memory, context.allocator->allocate_list<Delegate>(1));
+    ET_TRY(Delegate * memory, context.allocator->allocate_list<Delegate>(1));
     auto* delegate = new (memory) Delegate(*graph);
     if (!context.args.empty()) {
       ET_RETURN_IF_ERROR(delegate->check_arguments(context.args));

@@ -52,7 +52,8 @@ Result<Geometry> read_geometry(Span<EValue* const> args) {
     return Error::NotSupported;
   }
   Geometry g{};
-  if (!read_pair(*args[kStride], spatial_dims, 1, 1, &g.stride) || !read_pair(*args[kPadding], spatial_dims, 0, 0, &g.padding) ||
+  if (!read_pair(*args[kStride], spatial_dims, 1, 1, &g.stride) ||
+      !read_pair(*args[kPadding], spatial_dims, 0, 0, &g.padding) ||
       !read_pair(*args[kDilation], spatial_dims, 1, 1, &g.dilation)) {
     return Error::NotSupported;
   }
@@ -85,8 +86,10 @@ class LibraryWeight {
     const size_t taps = static_cast<size_t>(g.kernel.h) * g.kernel.w;
     const bool taps_before_second = is_channels_innermost(weight);  // [d0, taps, d1] rather than [d0, d1, taps]
     if (!g.transposed) {
-      return taps_before_second ? Error::Ok : permute(weight, {static_cast<size_t>(weight.size(0)),
-                                                               static_cast<size_t>(weight.size(1)), taps}, {0, 2, 1});
+      return taps_before_second
+                 ? Error::Ok
+                 : permute(weight, {static_cast<size_t>(weight.size(0)), static_cast<size_t>(weight.size(1)), taps},
+                           {0, 2, 1});
     }
     const size_t in = g.in_channels / g.groups;
     const size_t out = g.out_channels / g.groups;
@@ -101,10 +104,11 @@ class LibraryWeight {
  private:
   Error permute(const Tensor& weight, Span<const size_t> shape, Span<const size_t> permutation) {
     copy_ = new (std::nothrow) float[static_cast<size_t>(weight.numel()) + XNN_EXTRA_BYTES / sizeof(float)];
-    ET_CHECK_OR_RETURN(copy_ != nullptr, MemoryAllocationFailed, "no memory to reorder a weight of %zu bytes", weight.nbytes());
-    ET_RETURN_IF_ERROR(check(
-        xnn_run_transpose_nd_x32(data_, copy_, shape.size(), shape.data(), permutation.data(), 0, nullptr),
-        "xnn_run_transpose_nd_x32"));
+    ET_CHECK_OR_RETURN(copy_ != nullptr, MemoryAllocationFailed, "no memory to reorder a weight of %zu bytes",
+                       weight.nbytes());
+    ET_RETURN_IF_ERROR(
+        check(xnn_run_transpose_nd_x32(data_, copy_, shape.size(), shape.data(), permutation.data(), 0, nullptr),
+              "xnn_run_transpose_nd_x32"));
     data_ = copy_;
     return Error::Ok;
   }
@@ -113,20 +117,20 @@ class LibraryWeight {
   float* copy_ = nullptr;
 };
 
-xnn_status create(const Geometry& g, const float* weight, const float* bias, ClampRange range, xnn_weights_cache_t cache,
-                  xnn_operator_t* op) {
+xnn_status create(const Geometry& g, const float* weight, const float* bias, ClampRange range,
+                  xnn_weights_cache_t cache, xnn_operator_t* op) {
   const size_t group_in = g.in_channels / g.groups;
   const size_t group_out = g.out_channels / g.groups;
   if (g.transposed) {
-    return xnn_create_deconvolution2d_nhwc_f32(
-        g.padding.h, g.padding.w, g.padding.h, g.padding.w, g.kernel.h, g.kernel.w, g.stride.h, g.stride.w, g.dilation.h,
-        g.dilation.w, g.groups, group_in, group_out, g.in_channels, g.out_channels, weight, bias, range.min, range.max, 0,
-        nullptr, cache, op);
+    return xnn_create_deconvolution2d_nhwc_f32(g.padding.h, g.padding.w, g.padding.h, g.padding.w, g.kernel.h,
+                                               g.kernel.w, g.stride.h, g.stride.w, g.dilation.h, g.dilation.w, g.groups,
+                                               group_in, group_out, g.in_channels, g.out_channels, weight, bias,
+                                               range.min, range.max, 0, nullptr, cache, op);
   }
-  return xnn_create_convolution2d_nhwc_f32(
-      g.padding.h, g.padding.w, g.padding.h, g.padding.w, g.kernel.h, g.kernel.w, g.stride.h, g.stride.w, g.dilation.h,
-      g.dilation.w, g.groups, group_in, group_out, g.in_channels, g.out_channels, weight, bias, range.min, range.max, 0,
-      nullptr, cache, op);
+  return xnn_create_convolution2d_nhwc_f32(g.padding.h, g.padding.w, g.padding.h, g.padding.w, g.kernel.h, g.kernel.w,
+                                           g.stride.h, g.stride.w, g.dilation.h, g.dilation.w, g.groups, group_in,
+                                           group_out, g.in_channels, g.out_channels, weight, bias, range.min, range.max,
+                                           0, nullptr, cache, op);
 }
 
 Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange range, void** state) {
@@ -134,7 +138,8 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange rang
   const Tensor out = args[args.size() - 1]->to_tensor();
   if (!is_float_tensor(*args[kInput]) || !is_constant_float(context, *args[kWeight]) ||
       !(bias.is_none() || is_constant_float(context, bias)) || !has_image_layout(args[kInput]->to_tensor()) ||
-      !has_image_layout(args[kWeight]->to_tensor()) || !has_image_layout(out) || out.scalar_type() != ScalarType::Float) {
+      !has_image_layout(args[kWeight]->to_tensor()) || !has_image_layout(out) ||
+      out.scalar_type() != ScalarType::Float) {
     return Error::NotSupported;
   }
   ET_TRY(const Geometry geometry, read_geometry(args));
@@ -199,8 +204,10 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   const bool rows = input.dim() == 4;
   const int64_t in_h = rows ? input.size(2) : 1;
   const int64_t in_w = input.size(-1);
-  const int64_t out_h = output_extent(in_h, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h, g.output_padding.h, g.transposed);
-  const int64_t out_w = output_extent(in_w, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w, g.output_padding.w, g.transposed);
+  const int64_t out_h =
+      output_extent(in_h, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h, g.output_padding.h, g.transposed);
+  const int64_t out_w =
+      output_extent(in_w, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w, g.output_padding.w, g.transposed);
   ET_CHECK_OR_RETURN(out_h > 0 && out_w > 0, InvalidArgument,
                      "convolution: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", in_h, in_w);
   int64_t sizes[4] = {input.size(0), static_cast<int64_t>(g.out_channels), out_h, out_w};

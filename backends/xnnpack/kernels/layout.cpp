@@ -20,7 +20,8 @@ bool has_image_layout(const Tensor& tensor) {
 }
 
 bool is_channels_innermost(const Tensor& tensor) {
-  return runtime::is_channels_last_dim_order(runtime::dim_order(tensor)) || tensor.size(1) == 1 || spatial_size(tensor) == 1;
+  return runtime::is_channels_last_dim_order(runtime::dim_order(tensor)) || tensor.size(1) == 1 ||
+         spatial_size(tensor) == 1;
 }
 
 Error transpose(const float* from, float* to, size_t batch, size_t rows, size_t columns, pthreadpool* pool) {
@@ -58,7 +59,8 @@ Error ImageOutput::finish(pthreadpool* pool) const {
   if (data_ == to || out_.numel() == 0) {
     return Error::Ok;
   }
-  return transpose(data_, to, static_cast<size_t>(out_.size(0)), spatial_size(out_), static_cast<size_t>(out_.size(1)), pool);
+  return transpose(data_, to, static_cast<size_t>(out_.size(0)), spatial_size(out_), static_cast<size_t>(out_.size(1)),
+                   pool);
 }
 
 }  // namespace et::backends::xnnpack

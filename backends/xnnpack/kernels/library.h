@@ -63,7 +63,7 @@ class Operator {
 
   /// Scratch memory of one run, from what the last reshape said.
   Result<void*> workspace(KernelContext& context) const;
-  size_t workspace_size = 0;       // bytes
+  size_t workspace_size = 0;  // bytes
   size_t workspace_alignment = 1;
 
  private:

@@ -15,8 +15,8 @@ struct LinearState {
 
 /// Where the operands of one product stand among its arguments.
 struct Operands {
-  size_t input;    // [..., K]
-  size_t weight;   // [N, K], or [K, N] when k_first
+  size_t input;        // [..., K]
+  size_t weight;       // [N, K], or [K, N] when k_first
   const EValue* bias;  // [N]; nullptr = none
   bool k_first;
 };
@@ -35,7 +35,8 @@ bool is_packable_bias(const PrepareContext& context, const EValue* bias, int64_t
   return tensor.numel() == out_features && tensor.dim() >= 1 && tensor.size(-1) == out_features;
 }
 
-Error prepare(PrepareContext& context, Span<EValue* const> args, const Operands& operands, ClampRange range, void** state) {
+Error prepare(PrepareContext& context, Span<EValue* const> args, const Operands& operands, ClampRange range,
+              void** state) {
   const EValue& input = *args[operands.input];
   const EValue& weight_value = *args[operands.weight];
   const EValue& out = *args[args.size() - 1];
@@ -157,7 +158,8 @@ const runtime::Kernel kLinearKernels[5] = {
     {"aten::linear.out", "TTto", &run_first, &prepare_linear, &destroy_state<LinearState>, runtime::kPriorityLibrary},
     {"et::linear_clamp.out", "TTtNNo", &run_first, &prepare_linear_clamp, &destroy_state<LinearState>,
      runtime::kPriorityLibrary},
-    {"aten::addmm.out", "TTTnno", &run_second, &prepare_plain_addmm, &destroy_state<LinearState>, runtime::kPriorityLibrary},
+    {"aten::addmm.out", "TTTnno", &run_second, &prepare_plain_addmm, &destroy_state<LinearState>,
+     runtime::kPriorityLibrary},
     {"et::addmm_clamp.out", "TTTnnNNo", &run_second, &prepare_addmm_clamp, &destroy_state<LinearState>,
      runtime::kPriorityLibrary},
     {"aten::mm.out", "TTo", &run_first, &prepare_mm, &destroy_state<LinearState>, runtime::kPriorityLibrary},

@@ -37,8 +37,12 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, int64_t rank, v
   return Error::Ok;
 }
 
-Error prepare_bmm(PrepareContext& context, Span<EValue* const> args, void** state) { return prepare(context, args, 3, state); }
-Error prepare_mm(PrepareContext& context, Span<EValue* const> args, void** state) { return prepare(context, args, 2, state); }
+Error prepare_bmm(PrepareContext& context, Span<EValue* const> args, void** state) {
+  return prepare(context, args, 3, state);
+}
+Error prepare_mm(PrepareContext& context, Span<EValue* const> args, void** state) {
+  return prepare(context, args, 2, state);
+}
 
 Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   auto* const state = static_cast<MatmulState*>(opaque);
@@ -66,19 +70,21 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   const threads::NativePool pool(pool_for(context, batch * m * k * n));
   if (state->op.needs_reshape(pool.get(), {batch, m, k, n})) {
     const size_t batches[1] = {static_cast<size_t>(batch)};
-    const Error error = check(xnn_reshape_batch_matrix_multiply_nc_f32(
-                                  state->op.get(), 1, batches, batches, static_cast<size_t>(m), static_cast<size_t>(k),
-                                  static_cast<size_t>(n), &state->op.workspace_size, &state->op.workspace_alignment, pool.get()),
-                              "xnn_reshape_batch_matrix_multiply_nc_f32");
+    const Error error =
+        check(xnn_reshape_batch_matrix_multiply_nc_f32(
+                  state->op.get(), 1, batches, batches, static_cast<size_t>(m), static_cast<size_t>(k),
+                  static_cast<size_t>(n), &state->op.workspace_size, &state->op.workspace_alignment, pool.get()),
+              "xnn_reshape_batch_matrix_multiply_nc_f32");
     if (error != Error::Ok) {
       state->op.forget_shape();
       return error;
     }
   }
   ET_TRY(void* const workspace, state->op.workspace(context));
-  ET_RETURN_IF_ERROR(check(xnn_setup_batch_matrix_multiply_nc_f32(state->op.get(), workspace, a.const_data_ptr<float>(),
-                                                                  b.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
-                           "xnn_setup_batch_matrix_multiply_nc_f32"));
+  ET_RETURN_IF_ERROR(
+      check(xnn_setup_batch_matrix_multiply_nc_f32(state->op.get(), workspace, a.const_data_ptr<float>(),
+                                                   b.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
+            "xnn_setup_batch_matrix_multiply_nc_f32"));
   return check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator");
 }
 

@@ -45,7 +45,8 @@ Error check_images(const EValue& self, const EValue& out) {
 
 Error keep(PrepareContext& context, const Window& window, bool average, void** state) {
   for (const int d : {0, 1}) {
-    if (window.kernel[d] == 0 || window.stride[d] == 0 || window.dilation[d] == 0 || 2 * window.padding[d] > window.kernel[d]) {
+    if (window.kernel[d] == 0 || window.stride[d] == 0 || window.dilation[d] == 0 ||
+        2 * window.padding[d] > window.kernel[d]) {
       return Error::NotSupported;
     }
   }
@@ -58,8 +59,8 @@ Error keep(PrepareContext& context, const Window& window, bool average, void** s
   const auto* const p = window.padding;
   const auto* const d = window.dilation;
   const xnn_status status =
-      average ? xnn_create_average_pooling2d_nhwc_f32(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], all.min, all.max, 0,
-                                                      made->op.receive())
+      average ? xnn_create_average_pooling2d_nhwc_f32(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], all.min, all.max,
+                                                      0, made->op.receive())
               : xnn_create_max_pooling2d_nhwc_f32(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], d[0], d[1], all.min,
                                                   all.max, 0, made->op.receive());
   if (status != xnn_status_success) {
@@ -74,8 +75,9 @@ Error keep(PrepareContext& context, const Window& window, bool average, void** s
 Error prepare_max(PrepareContext& context, Span<EValue* const> args, void** state) {
   ET_RETURN_IF_ERROR(check_images(*args[0], *args[6]));
   Window window;
-  if (args[5]->to_bool() || !read_pair(*args[1], nullptr, window.kernel) || !read_pair(*args[2], window.kernel, window.stride) ||
-      !read_pair(*args[3], nullptr, window.padding) || !read_pair(*args[4], nullptr, window.dilation)) {
+  if (args[5]->to_bool() || !read_pair(*args[1], nullptr, window.kernel) ||
+      !read_pair(*args[2], window.kernel, window.stride) || !read_pair(*args[3], nullptr, window.padding) ||
+      !read_pair(*args[4], nullptr, window.dilation)) {
     return Error::NotSupported;
   }
   return keep(context, window, false, state);
@@ -105,8 +107,9 @@ Error run(KernelContext& context, Span<EValue* const> args, PoolingState* state,
   for (const int d : {0, 1}) {
     const int64_t reach = int64_t{window.dilation[d]} * (window.kernel[d] - 1) + 1;
     const int64_t room = self.size(2 + d) + 2 * int64_t{window.padding[d]} - reach;
-    ET_CHECK_OR_RETURN(room >= 0, InvalidArgument, "pooling: a window of %" PRId64 " does not fit into %" PRId64 " elements",
-                       reach, self.size(2 + d));
+    ET_CHECK_OR_RETURN(room >= 0, InvalidArgument,
+                       "pooling: a window of %" PRId64 " does not fit into %" PRId64 " elements", reach,
+                       self.size(2 + d));
     sizes[2 + d] = room / window.stride[d] + 1;
   }
   ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, sizes));
@@ -132,9 +135,8 @@ Error run(KernelContext& context, Span<EValue* const> args, PoolingState* state,
   ET_TRY(const float* const x, channels_innermost(context, self, pool.get()));
   ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
   ET_TRY(void* const workspace, state->op.workspace(context));
-  const xnn_status status = average
-                                ? xnn_setup_average_pooling2d_nhwc_f32(state->op.get(), workspace, x, y.data())
-                                : xnn_setup_max_pooling2d_nhwc_f32(state->op.get(), x, y.data());
+  const xnn_status status = average ? xnn_setup_average_pooling2d_nhwc_f32(state->op.get(), workspace, x, y.data())
+                                    : xnn_setup_max_pooling2d_nhwc_f32(state->op.get(), x, y.data());
   ET_RETURN_IF_ERROR(check(status, "setup of a pooling operator"));
   ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));
   return y.finish(pool.get());

@@ -15,14 +15,16 @@ struct ResizeState {
 
 /// True when scaling by `factor` maps `in` elements onto exactly `out`: then the ratio of sizes, which the library uses,
 /// and the factor, which PyTorch uses, are the same.
-bool is_exact(double factor, int64_t in, int64_t out) { return factor * static_cast<double>(in) == static_cast<double>(out); }
+bool is_exact(double factor, int64_t in, int64_t out) {
+  return factor * static_cast<double>(in) == static_cast<double>(out);
+}
 
 Error keep(PrepareContext& context, const Tensor& self, const Tensor& out, bool align_corners, void** state) {
-  const bool fits = self.scalar_type() == ScalarType::Float && out.scalar_type() == ScalarType::Float && self.dim() == 4 &&
-                    has_image_layout(self) && has_image_layout(out) && out.numel() > 0 &&
+  const bool fits = self.scalar_type() == ScalarType::Float && out.scalar_type() == ScalarType::Float &&
+                    self.dim() == 4 && has_image_layout(self) && has_image_layout(out) && out.numel() > 0 &&
                     // Where sizes change, PyTorch's and the library's rules for one row or column must not meet.
-                    self.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic && self.size(2) > 1 && self.size(3) > 1 &&
-                    out.size(2) > 1 && out.size(3) > 1;
+                    self.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic && self.size(2) > 1 &&
+                    self.size(3) > 1 && out.size(2) > 1 && out.size(3) > 1;
   if (!fits) {
     return Error::NotSupported;
   }
@@ -31,7 +33,8 @@ Error keep(PrepareContext& context, const Tensor& self, const Tensor& out, bool 
   made->height = out.size(2);
   made->width = out.size(3);
   if (xnn_create_resize_bilinear2d_nhwc_f32(static_cast<size_t>(made->height), static_cast<size_t>(made->width),
-                                            align_corners ? XNN_FLAG_ALIGN_CORNERS : 0, made->op.receive()) != xnn_status_success) {
+                                            align_corners ? XNN_FLAG_ALIGN_CORNERS : 0,
+                                            made->op.receive()) != xnn_status_success) {
     made->~ResizeState();
     return Error::NotSupported;
   }
@@ -65,7 +68,8 @@ Error prepare_vec(PrepareContext& context, Span<EValue* const> args, void** stat
   }
   if (!args[3]->is_none()) {
     const Span<const double> factors = args[3]->to_double_list();
-    if (factors.size() != 2 || !is_exact(factors[0], self.size(2), out.size(2)) || !is_exact(factors[1], self.size(3), out.size(3))) {
+    if (factors.size() != 2 || !is_exact(factors[0], self.size(2), out.size(2)) ||
+        !is_exact(factors[1], self.size(3), out.size(3))) {
       return Error::NotSupported;
     }
   }
@@ -83,11 +87,11 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   const threads::NativePool pool(context.pool());
   if (state->op.needs_reshape(pool.get(), self.sizes())) {
     const auto c = static_cast<size_t>(self.size(1));
-    const Error error = check(
-        xnn_reshape_resize_bilinear2d_nhwc_f32(state->op.get(), static_cast<size_t>(self.size(0)),
-                                               static_cast<size_t>(self.size(2)), static_cast<size_t>(self.size(3)), c, c, c,
-                                               &state->op.workspace_size, &state->op.workspace_alignment, pool.get()),
-        "xnn_reshape_resize_bilinear2d_nhwc_f32");
+    const Error error = check(xnn_reshape_resize_bilinear2d_nhwc_f32(
+                                  state->op.get(), static_cast<size_t>(self.size(0)), static_cast<size_t>(self.size(2)),
+                                  static_cast<size_t>(self.size(3)), c, c, c, &state->op.workspace_size,
+                                  &state->op.workspace_alignment, pool.get()),
+                              "xnn_reshape_resize_bilinear2d_nhwc_f32");
     if (error != Error::Ok) {
       state->op.forget_shape();
       return error;
@@ -106,7 +110,8 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 
 const runtime::Kernel kResizeKernels[2] = {
     {"aten::upsample_bilinear2d.out", "TlbDDo", &run, &prepare, &destroy_state<ResizeState>, runtime::kPriorityLibrary},
-    {"aten::upsample_bilinear2d.vec_out", "TLbFo", &run, &prepare_vec, &destroy_state<ResizeState>, runtime::kPriorityLibrary},
+    {"aten::upsample_bilinear2d.vec_out", "TLbFo", &run, &prepare_vec, &destroy_state<ResizeState>,
+     runtime::kPriorityLibrary},
 };
 
 }  // namespace et::backends::xnnpack

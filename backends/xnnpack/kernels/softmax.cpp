@@ -45,8 +45,9 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   const threads::NativePool pool(context.pool());
   if (state->op.needs_reshape(pool.get(), {rows, channels})) {
     const auto c = static_cast<size_t>(channels);
-    const Error error = check(xnn_reshape_softmax_nc_f32(state->op.get(), c, c, c, static_cast<size_t>(rows), pool.get()),
-                              "xnn_reshape_softmax_nc_f32");
+    const Error error =
+        check(xnn_reshape_softmax_nc_f32(state->op.get(), c, c, c, static_cast<size_t>(rows), pool.get()),
+              "xnn_reshape_softmax_nc_f32");
     if (error != Error::Ok) {
       state->op.forget_shape();
       return error;

@@ -25,8 +25,7 @@ constexpr bool is_valid_dtype(int64_t value) {
 #include "base/dtype.def"
 #undef ET_DTYPE
     return true;
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -34,8 +33,7 @@ constexpr bool is_valid_dtype(int64_t value) {
 constexpr size_t element_size(ScalarType dtype) {
   switch (dtype) {
 #define ET_DTYPE(name, value, c_type, text, nbytes) \
-  case ScalarType::name:                            \
-    return nbytes;
+  case ScalarType::name: return nbytes;
 #include "base/dtype.def"
 #undef ET_DTYPE
   }
@@ -46,8 +44,7 @@ constexpr size_t element_size(ScalarType dtype) {
 constexpr const char* to_string(ScalarType dtype) {
   switch (dtype) {
 #define ET_DTYPE(name, value, c_type, text, nbytes) \
-  case ScalarType::name:                            \
-    return #text;
+  case ScalarType::name: return #text;
 #include "base/dtype.def"
 #undef ET_DTYPE
   }
@@ -60,15 +57,15 @@ struct DTypeOf;
 /// `CTypeOf<ScalarType::Float>::type` is float.
 template <ScalarType>
 struct CTypeOf;
-#define ET_DTYPE(name, value, c_type, text, nbytes)         \
-  template <>                                               \
-  struct DTypeOf<c_type> {                                  \
+#define ET_DTYPE(name, value, c_type, text, nbytes)          \
+  template <>                                                \
+  struct DTypeOf<c_type> {                                   \
     static constexpr ScalarType value_of = ScalarType::name; \
-  };                                                        \
-  template <>                                               \
-  struct CTypeOf<ScalarType::name> {                        \
-    using type = c_type;                                    \
-  };                                                        \
+  };                                                         \
+  template <>                                                \
+  struct CTypeOf<ScalarType::name> {                         \
+    using type = c_type;                                     \
+  };                                                         \
   static_assert(sizeof(c_type) == nbytes, #name);
 #include "base/dtype.def"
 #undef ET_DTYPE

@@ -30,8 +30,7 @@ enum class [[nodiscard]] Error : uint8_t {
 constexpr const char* to_string(Error error) {
   switch (error) {
 #define ET_ERROR(name, value, python_class, meaning) \
-  case Error::name:                                  \
-    return #name;
+  case Error::name: return #name;
 #include "base/error_codes.def"
 #undef ET_ERROR
   }
@@ -51,12 +50,12 @@ constexpr const char* to_string(Error error) {
   } while (false)
 
 /// Returns the error of `expression` (an Error) from the enclosing function unless it is Ok.
-#define ET_RETURN_IF_ERROR(expression)                          \
-  do {                                                          \
-    const ::et::Error et_error_ = (expression);                 \
-    if (__builtin_expect(et_error_ != ::et::Error::Ok, 0)) {    \
-      return et_error_;                                         \
-    }                                                           \
+#define ET_RETURN_IF_ERROR(expression)                       \
+  do {                                                       \
+    const ::et::Error et_error_ = (expression);              \
+    if (__builtin_expect(et_error_ != ::et::Error::Ok, 0)) { \
+      return et_error_;                                      \
+    }                                                        \
   } while (false)
 
 /// Asserts an invariant of ours in debug builds; costs nothing in release builds.

@@ -72,8 +72,8 @@ struct Half {
   uint16_t bits = 0;
 
   Half() = default;
-  Half(float value) : bits(detail::float_to_half(value)) {}                 // NOLINT(google-explicit-constructor)
-  operator float() const { return detail::half_to_float(bits); }           // NOLINT(google-explicit-constructor)
+  Half(float value) : bits(detail::float_to_half(value)) {}       // NOLINT(google-explicit-constructor)
+  operator float() const { return detail::half_to_float(bits); }  // NOLINT(google-explicit-constructor)
 };
 
 /// The upper 16 bits of an IEEE binary32.
@@ -81,7 +81,7 @@ struct BFloat16 {
   uint16_t bits = 0;
 
   BFloat16() = default;
-  BFloat16(float value) : bits(detail::float_to_bfloat16(value)) {}        // NOLINT(google-explicit-constructor)
+  BFloat16(float value) : bits(detail::float_to_bfloat16(value)) {}  // NOLINT(google-explicit-constructor)
   operator float() const { return detail::bits_to_float(static_cast<uint32_t>(bits) << 16); }  // NOLINT
 };
 

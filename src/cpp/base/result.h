@@ -71,9 +71,9 @@ class [[nodiscard]] Result {
 
 /// Declares or assigns `target` from a Result expression, or returns its error from the enclosing function.
 #define ET_TRY(target, expression) ET_TRY_IMPL_(ET_CONCAT_(et_result_, __LINE__), target, expression)
-#define ET_TRY_IMPL_(name, target, expression)    \
-  auto name = (expression);                       \
-  if (__builtin_expect(!name.ok(), 0)) {          \
-    return name.error();                          \
-  }                                               \
+#define ET_TRY_IMPL_(name, target, expression) \
+  auto name = (expression);                    \
+  if (__builtin_expect(!name.ok(), 0)) {       \
+    return name.error();                       \
+  }                                            \
   target = std::move(name.get())

@@ -22,12 +22,12 @@ class Span {
   template <size_t N>
   constexpr Span(T (&array)[N]) : data_(array), size_(N) {}  // NOLINT(google-explicit-constructor)
   /// Any container of T with data() and size(): std::vector, std::array, another Span.
-  template <typename Container, typename = std::enable_if_t<std::is_convertible_v<
-                                    decltype(std::declval<Container&>().data()), T*>>>
+  template <typename Container,
+            typename = std::enable_if_t<std::is_convertible_v<decltype(std::declval<Container&>().data()), T*>>>
   constexpr Span(Container& container)  // NOLINT(google-explicit-constructor)
       : data_(container.data()), size_(container.size()) {}
-  template <typename Container, typename = std::enable_if_t<std::is_convertible_v<
-                                    decltype(std::declval<const Container&>().data()), T*>>>
+  template <typename Container,
+            typename = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const Container&>().data()), T*>>>
   constexpr Span(const Container& container)  // NOLINT(google-explicit-constructor)
       : data_(container.data()), size_(container.size()) {}
   // GCC warns of what the comment below says; the other compilers do not know the warning.

@@ -104,16 +104,19 @@ void init_compiled_program(py::module_& module) {
       .def_property_readonly("nbytes", [](const driver::Compiled& self) { return self.file.program.nbytes; })
       .def_property_readonly("external_files", &external_files, "{name of a .ptd, without extension: its bytes}")
       .def("to_bytes", [](const driver::Compiled& self) { return to_bytes(self.file.program); })
-      .def("external_to_bytes",
-           [](const driver::Compiled& self, const std::string& name) { return to_bytes(external(self, name)); },
-           py::arg("name"))
-      .def("save", [](const driver::Compiled& self, const std::string& path) { save_file(self.file.program, path); },
-           py::arg("path"), "Streams the file to a temporary name and renames it")
-      .def("save_external",
-           [](const driver::Compiled& self, const std::string& name, const std::string& path) {
-             save_file(external(self, name), path);
-           },
-           py::arg("name"), py::arg("path"))
+      .def(
+          "external_to_bytes",
+          [](const driver::Compiled& self, const std::string& name) { return to_bytes(external(self, name)); },
+          py::arg("name"))
+      .def(
+          "save", [](const driver::Compiled& self, const std::string& path) { save_file(self.file.program, path); },
+          py::arg("path"), "Streams the file to a temporary name and renames it")
+      .def(
+          "save_external",
+          [](const driver::Compiled& self, const std::string& name, const std::string& path) {
+            save_file(external(self, name), path);
+          },
+          py::arg("name"), py::arg("path"))
       .def_property_readonly("memory", &memory_report, "One dict a method: planned, live and naive bytes, arena sizes")
       .def_property_readonly("text", &text, "The IR after the last step; large constants without their data")
       .def_property_readonly("pass_timings", &pass_timings, "[(id, ns, ns of the verifier, methods changed)]")

@@ -240,8 +240,9 @@ void init_compiler(py::module_& module) {
   module.def("run_passes", &run_passes, py::arg("program"), py::arg("ids"), py::arg("compatible") = false,
              "Runs passes by their ids on a program, in place");
   module.def("list_passes", &list_passes, "[(id, summary)] of every pass");
-  module.def("compiler_backends", [] { return backend_compilers().ids(); },
-             "Ids of the backends of this build whose preprocess is C++");
+  module.def(
+      "compiler_backends", [] { return backend_compilers().ids(); },
+      "Ids of the backends of this build whose preprocess is C++");
   module.def("parse_program", &parse_program, py::arg("text"), "The program that a text of the IR describes");
   module.def("finish", &finish, py::arg("program"), py::arg("options") = py::dict(),
              "Plans the memory of a lowered program and lays out its file");

@@ -72,8 +72,7 @@ PythonHooks& hooks() {
 const char* meaning(Error error) {
   switch (error) {
 #define ET_ERROR(name, value, python_class, text) \
-  case Error::name:                               \
-    return text;
+  case Error::name: return text;
 #include "base/error_codes.def"
 #undef ET_ERROR
   }
@@ -92,7 +91,8 @@ py::dict to_python(const Diagnostic& diagnostic) {
     out[key] = text->empty() ? py::object(py::none()) : py::object(py::str(*text));
   }
   out["line"] = diagnostic.line > 0 ? py::object(py::int_(diagnostic.line)) : py::object(py::none());
-  out["instruction"] = diagnostic.instruction >= 0 ? py::object(py::int_(diagnostic.instruction)) : py::object(py::none());
+  out["instruction"] =
+      diagnostic.instruction >= 0 ? py::object(py::int_(diagnostic.instruction)) : py::object(py::none());
   return out;
 }
 

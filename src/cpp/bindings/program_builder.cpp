@@ -55,8 +55,10 @@ ir::TensorType to_tensor_type(const py::tuple& parts) {
 ir::Type to_type(py::handle description) {
   if (py::isinstance<py::str>(description)) {
     const auto name = description.cast<std::string>();
-    const std::pair<const char*, ir::Kind> kinds[] = {{"int", ir::Kind::kInt},       {"double", ir::Kind::kDouble},
-                                                      {"bool", ir::Kind::kBool},     {"string", ir::Kind::kString},
+    const std::pair<const char*, ir::Kind> kinds[] = {{"int", ir::Kind::kInt},
+                                                      {"double", ir::Kind::kDouble},
+                                                      {"bool", ir::Kind::kBool},
+                                                      {"string", ir::Kind::kString},
                                                       {"none", ir::Kind::kNone}};
     for (const auto& [text, kind] : kinds) {
       if (name == text) {
@@ -122,7 +124,8 @@ ir::Argument to_argument(py::handle item) {
   if (py::isinstance<py::sequence>(item)) {
     return to_list(item.cast<py::sequence>());
   }
-  throw py::type_error("an argument of type " + py::str(py::type::of(item)).cast<std::string>() + " has no form in the IR");
+  throw py::type_error("an argument of type " + py::str(py::type::of(item)).cast<std::string>() +
+                       " has no form in the IR");
 }
 
 std::vector<ir::Argument> to_arguments(const py::sequence& items) {
@@ -171,7 +174,8 @@ class MethodBuilder {
     return builder_.add_constant(symbol, std::move(constant));
   }
 
-  ir::Value* buffer(const std::string& symbol, const py::tuple& type, uintptr_t data, py::object owner, bool is_shared) {
+  ir::Value* buffer(const std::string& symbol, const py::tuple& type, uintptr_t data, py::object owner,
+                    bool is_shared) {
     return builder_.add_buffer(symbol, {to_constant(type, data, std::move(owner)), symbol, is_shared});
   }
 
@@ -222,7 +226,8 @@ class MethodBuilder {
   }
 
  private:
-  static void split_results(const py::sequence& results, std::vector<std::string>& names, std::vector<ir::Type>& types) {
+  static void split_results(const py::sequence& results, std::vector<std::string>& names,
+                            std::vector<ir::Type>& types) {
     for (py::handle item : results) {
       const auto parts = item.cast<py::tuple>();
       names.push_back(parts[0].cast<std::string>());
@@ -267,7 +272,8 @@ std::vector<Diagnostic> to_python(const ir::Diagnostics& diagnostics) {
 }
 
 void init_program_builder(py::module_& module) {
-  py::class_<ir::Value, std::unique_ptr<ir::Value, py::nodelete>>(module, "Value", "A value of the IR; lives as long as its program.")
+  py::class_<ir::Value, std::unique_ptr<ir::Value, py::nodelete>>(module, "Value",
+                                                                  "A value of the IR; lives as long as its program.")
       .def_property_readonly("name", [](const ir::Value& value) { return value.name; });
 
   py::class_<MethodBuilder>(module, "MethodBuilder", "Writes one method of a program.")
@@ -291,22 +297,26 @@ void init_program_builder(py::module_& module) {
 
   py::class_<ProgramHandle>(module, "ProgramBuilder", "An ir::Program; compile() consumes it.")
       .def(py::init<>())
-      .def("method",
-           [](ProgramHandle& handle, const std::string& name) {
-             return std::make_unique<MethodBuilder>(handle.program, name);
-           },
-           py::arg("name"))
-      .def("constant_tensor",
-           [](ProgramHandle& handle, const std::string& symbol, const py::tuple& type, uintptr_t data, py::object owner) {
-             handle.program->constants.emplace(symbol, to_constant(type, data, std::move(owner)));
-           },
-           py::arg("symbol"), py::arg("type"), py::arg("data"), py::arg("owner"))
+      .def(
+          "method",
+          [](ProgramHandle& handle, const std::string& name) {
+            return std::make_unique<MethodBuilder>(handle.program, name);
+          },
+          py::arg("name"))
+      .def(
+          "constant_tensor",
+          [](ProgramHandle& handle, const std::string& symbol, const py::tuple& type, uintptr_t data,
+             py::object owner) {
+            handle.program->constants.emplace(symbol, to_constant(type, data, std::move(owner)));
+          },
+          py::arg("symbol"), py::arg("type"), py::arg("data"), py::arg("owner"))
       .def("constant_method", &add_constant_method, py::arg("name"), py::arg("values"))
-      .def("named_data",
-           [](ProgramHandle& handle, const std::string& key, const py::bytes& data) {
-             handle.program->named_data.emplace_back(key, static_cast<std::string>(data));
-           },
-           py::arg("key"), py::arg("data"))
+      .def(
+          "named_data",
+          [](ProgramHandle& handle, const std::string& key, const py::bytes& data) {
+            handle.program->named_data.emplace_back(key, static_cast<std::string>(data));
+          },
+          py::arg("key"), py::arg("data"))
       .def("text", [](const ProgramHandle& handle) { return ir::to_text(*handle.program); });
 }
 

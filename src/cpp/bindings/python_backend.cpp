@@ -139,8 +139,8 @@ Result<runtime::DelegateHandle*> PythonBackend::init(runtime::BackendInitContext
     const ViewScope<InitView> scope(view);
     std::vector<Spec> given;
     for (const runtime::CompileSpec& spec : specs) {
-      given.push_back({std::string(spec.key),
-                       py::bytes(reinterpret_cast<const char*>(spec.value.data()), spec.value.size())});
+      given.push_back(
+          {std::string(spec.key), py::bytes(reinterpret_cast<const char*>(spec.value.data()), spec.value.size())});
     }
     const py::bytes payload(reinterpret_cast<const char*>(processed->data()), processed->size());
     py::object handle = implementation_.attr("init")(view, payload, given);
@@ -186,7 +186,8 @@ void init_python_backend(py::module_& module) {
       .def("named_data", &named_data, py::arg("key"), "Bytes of an entry of the program's named data");
   py::class_<ExecutionView, std::shared_ptr<ExecutionView>>(module, "BackendExecutionContext",
                                                             "What execute of a backend may use")
-      .def_property_readonly("method_name", [](const ExecutionView& view) { return std::string(view.get().method_name); })
+      .def_property_readonly("method_name",
+                             [](const ExecutionView& view) { return std::string(view.get().method_name); })
       .def_property_readonly("instruction", [](const ExecutionView& view) { return view.get().instruction; })
       .def("resize", &resize, py::arg("index"), py::arg("sizes"),
            "Gives output `index` of the call its sizes; the array over its memory");

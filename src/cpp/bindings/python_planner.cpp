@@ -40,7 +40,8 @@ class PythonPlanner final : public planning::Planner {
         places.append(py::make_tuple(arena.name, arena.capacity));
       }
       placements.clear();
-      for (const auto& [memory_id, offset] : (*function_)(wanted, places).cast<std::vector<std::pair<uint32_t, uint64_t>>>()) {
+      for (const auto& [memory_id, offset] :
+           (*function_)(wanted, places).cast<std::vector<std::pair<uint32_t, uint64_t>>>()) {
         placements.push_back({memory_id, offset});
       }
       return Error::Ok;
@@ -76,7 +77,8 @@ std::shared_ptr<planning::Planner> to_planner(const py::object& planner) {
     if (name == "naive") {
       return std::make_shared<planning::NaivePlanner>();
     }
-    throw py::value_error("no memory planner is called '" + name + "'; there are 'greedy', 'best' (the same) and 'naive'");
+    throw py::value_error("no memory planner is called '" + name +
+                          "'; there are 'greedy', 'best' (the same) and 'naive'");
   }
   return std::make_shared<PythonPlanner>(planner);
 }

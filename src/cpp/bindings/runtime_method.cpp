@@ -27,8 +27,8 @@ const char* type_name(py::handle value) { return Py_TYPE(value.ptr())->tp_name; 
 /// Items of a list or tuple. Other sequences are refused: a tensor is one, and its rows are never what is meant.
 Span<PyObject*> items_of(py::handle sequence, const char* what) {
   if (PyList_Check(sequence.ptr()) == 0 && PyTuple_Check(sequence.ptr()) == 0) {
-    throw CoreError(Error::InvalidType, std::string(what) + " must be a list or tuple with one value each, not a " +
-                                            type_name(sequence));
+    throw CoreError(Error::InvalidType,
+                    std::string(what) + " must be a list or tuple with one value each, not a " + type_name(sequence));
   }
   return {PySequence_Fast_ITEMS(sequence.ptr()), static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()))};
 }
@@ -142,7 +142,9 @@ EValue CallableMethod::number(const Input& input, size_t i, py::handle value) {
     }
     PyErr_Clear();
   }
-  const char* const wanted = input.tag == Tag::kBool ? "a bool" : input.tag == Tag::kInt ? "an int of 64 bits" : "a float";
+  const char* const wanted = input.tag == Tag::kBool  ? "a bool"
+                             : input.tag == Tag::kInt ? "an int of 64 bits"
+                                                      : "a float";
   throw CoreError(Error::InvalidType,
                   title("input", input, i) + " is " + std::string(py::repr(value)) + ", the method takes " + wanted);
 }
@@ -150,14 +152,10 @@ EValue CallableMethod::number(const Input& input, size_t i, py::handle value) {
 void CallableMethod::set_input(size_t i, py::handle value) {
   Input& input = inputs_[i];
   switch (input.tag) {
-    case Tag::kTensor:
-      set_tensor(input, i, value);
-      return;
+    case Tag::kTensor: set_tensor(input, i, value); return;
     case Tag::kInt:
     case Tag::kBool:
-    case Tag::kDouble:
-      set_plain(input, i, value, number(input, i, value));
-      return;
+    case Tag::kDouble: set_plain(input, i, value, number(input, i, value)); return;
     case Tag::kString:
       if (PyUnicode_Check(value.ptr()) == 0) {
         throw CoreError(Error::InvalidType,
@@ -324,8 +322,8 @@ py::object CallableMethod::finish_tensor(Output& output, size_t i, const Tensor&
                                                   describe(tensor.scalar_type(), sizes));
     }
     if (!output.is_direct) {
-      void* const data = output.dynamism == TensorShapeDynamism::kDynamicUnbound ? tensor.mutable_data_ptr()
-                                                                                 : output.block.data();
+      void* const data =
+          output.dynamism == TensorShapeDynamism::kDynamicUnbound ? tensor.mutable_data_ptr() : output.block.data();
       copy_strided(dense_view(data, tensor.scalar_type(), sizes, dim_order), view);
     }
     return py::reinterpret_borrow<py::object>(output.given.object());

@@ -42,7 +42,7 @@ class CallableMethod {
     ScalarType dtype = ScalarType::Byte;
     runtime::TensorShapeDynamism dynamism = runtime::TensorShapeDynamism::kStatic;
     size_t rank = 0;
-    uint8_t dim_order[runtime::kMaxRank] = {};  // [rank]
+    uint8_t dim_order[runtime::kMaxRank] = {};    // [rank]
     int64_t bound_sizes[runtime::kMaxRank] = {};  // [rank], upper bounds
     size_t bound_nbytes = 0;
     std::string name;
@@ -59,8 +59,8 @@ class CallableMethod {
     std::string_view text_view;
   };
   struct Output : Slot {
-    OutputBlock block;      // memory of ours that becomes the result
-    BorrowedTensor given;   // the caller's
+    OutputBlock block;     // memory of ours that becomes the result
+    BorrowedTensor given;  // the caller's
     bool is_given = false;
     bool is_direct = false;  // the method writes to the caller's memory itself
   };

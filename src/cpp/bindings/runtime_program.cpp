@@ -27,9 +27,9 @@ using runtime::Tag;
 struct TensorDescription {
   std::string name;
   ScalarType dtype = ScalarType::Byte;
-  std::vector<int64_t> sizes;                         // upper bounds
-  std::vector<std::pair<int64_t, int64_t>> bounds;    // [rank], lower and upper
-  std::vector<std::string> symbols;                   // [rank], "" where a size has no name
+  std::vector<int64_t> sizes;                       // upper bounds
+  std::vector<std::pair<int64_t, int64_t>> bounds;  // [rank], lower and upper
+  std::vector<std::string> symbols;                 // [rank], "" where a size has no name
   std::vector<int> dim_order;
   bool is_dynamic = false;
   bool is_memory_planned = false;
@@ -265,7 +265,8 @@ void init_runtime_program(py::module_& module) {
            "Value of an input that is no tensor, as fixed at export or as last given; None for tensors")
       .def("reset_state", &CallableMethod::reset_state, "Puts the session's mutable buffers to their initial values")
       .def_property_readonly(
-          "meta", [](CallableMethod& method) { return MethodDescription(method.host().program(), method.host().meta()); })
+          "meta",
+          [](CallableMethod& method) { return MethodDescription(method.host().program(), method.host().meta()); })
       .def_property_readonly("session", [](CallableMethod& method) { return method.host().session(); })
       .def_property_readonly("planned_nbytes", [](CallableMethod& method) { return method.host().planned_nbytes(); })
       .def_property_readonly("other_nbytes", [](CallableMethod& method) { return method.host().other_nbytes(); });
@@ -275,11 +276,12 @@ void init_runtime_program(py::module_& module) {
       .def_static("from_bytes", &load_bytes, py::arg("bytes"), py::arg("data_files") = std::vector<std::string>())
       .def_property_readonly("method_names", &method_names)
       .def_property_readonly("named_data", &named_data)
-      .def("meta",
-           [](HostProgram& program, const std::string& name) {
-             return MethodDescription(program.shared_from_this(), unwrap(program.program().method_meta(name)));
-           },
-           py::arg("name"))
+      .def(
+          "meta",
+          [](HostProgram& program, const std::string& name) {
+            return MethodDescription(program.shared_from_this(), unwrap(program.program().method_meta(name)));
+          },
+          py::arg("name"))
       .def("load_method", &load_method, py::arg("name"), py::arg("session") = nullptr, py::arg("seed") = 0,
            py::arg("max_backward_jumps") = runtime::MethodOptions{}.max_backward_jumps)
       .def("new_session", [](HostProgram& program) { return load_without_gil([&] { return program.new_session(); }); });

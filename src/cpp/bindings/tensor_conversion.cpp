@@ -82,28 +82,19 @@ bool parse_format(const char* format, size_t itemsize, ScalarType* dtype) {
   switch (*format) {
     case 'e':
     case 'f':
-    case 'd':
-      code = complex ? dlpack::kComplex : dlpack::kFloat;
-      break;
-    case '?':
-      code = dlpack::kBool;
-      break;
+    case 'd': code = complex ? dlpack::kComplex : dlpack::kFloat; break;
+    case '?': code = dlpack::kBool; break;
     case 'b':
     case 'h':
     case 'i':
     case 'l':
-    case 'q':
-      code = dlpack::kInt;
-      break;
+    case 'q': code = dlpack::kInt; break;
     case 'B':
     case 'H':
     case 'I':
     case 'L':
-    case 'Q':
-      code = dlpack::kUInt;
-      break;
-    default:
-      return false;
+    case 'Q': code = dlpack::kUInt; break;
+    default: return false;
   }
   return find_dtype(code, itemsize * 8, dtype);
 }
@@ -255,20 +246,11 @@ void copy_strided(const TensorView& from, const TensorView& to) {
       std::memcpy(target, source, static_cast<size_t>(count) * itemsize);
     } else {
       switch (itemsize) {
-        case 1:
-          copy_row<1>(source, source_stride, target, target_stride, count);
-          break;
-        case 2:
-          copy_row<2>(source, source_stride, target, target_stride, count);
-          break;
-        case 4:
-          copy_row<4>(source, source_stride, target, target_stride, count);
-          break;
-        case 8:
-          copy_row<8>(source, source_stride, target, target_stride, count);
-          break;
-        default:
-          copy_row<16>(source, source_stride, target, target_stride, count);
+        case 1: copy_row<1>(source, source_stride, target, target_stride, count); break;
+        case 2: copy_row<2>(source, source_stride, target, target_stride, count); break;
+        case 4: copy_row<4>(source, source_stride, target, target_stride, count); break;
+        case 8: copy_row<8>(source, source_stride, target, target_stride, count); break;
+        default: copy_row<16>(source, source_stride, target, target_stride, count);
       }
     }
     size_t i = rank - 1;
@@ -332,8 +314,8 @@ bool BorrowedTensor::borrow(py::handle object) {
 bool BorrowedTensor::borrow_exchange(py::handle object, const dlpack::ExchangeApi* api) {
   dlpack::Tensor tensor;
   if (api->view_of_object(object.ptr(), &tensor) != 0) {
-    throw CoreError(Error::NotSupported, "the tensor cannot be read (" + take_python_error() +
-                                             "); pass a dense tensor on the CPU");
+    throw CoreError(Error::NotSupported,
+                    "the tensor cannot be read (" + take_python_error() + "); pass a dense tensor on the CPU");
   }
   fill(tensor);
   api_ = api;
@@ -421,8 +403,7 @@ bool BorrowedTensor::borrow_capsule(py::handle object) {
   try {
     const py::object method = object.attr("__dlpack__");
     try {
-      capsule_ = method(py::arg("max_version") =
-                            py::make_tuple(dlpack::kMajorVersion, dlpack::kMinorVersion));
+      capsule_ = method(py::arg("max_version") = py::make_tuple(dlpack::kMajorVersion, dlpack::kMinorVersion));
     } catch (py::error_already_set& error) {
       if (!error.matches(PyExc_TypeError)) {  // written before version 1, or something is really wrong
         throw;
@@ -549,16 +530,11 @@ void check_numpy_dtype(ScalarType dtype) {
 
 py::object plain_to_python(const runtime::EValue& value) {
   switch (value.tag()) {
-    case runtime::Tag::kInt:
-      return py::int_(value.to_int());
-    case runtime::Tag::kDouble:
-      return py::float_(value.to_double());
-    case runtime::Tag::kBool:
-      return py::bool_(value.to_bool());
-    case runtime::Tag::kString:
-      return py::str(std::string(value.to_string_view()));
-    case runtime::Tag::kNone:
-      return py::none();
+    case runtime::Tag::kInt: return py::int_(value.to_int());
+    case runtime::Tag::kDouble: return py::float_(value.to_double());
+    case runtime::Tag::kBool: return py::bool_(value.to_bool());
+    case runtime::Tag::kString: return py::str(std::string(value.to_string_view()));
+    case runtime::Tag::kNone: return py::none();
     default:
       throw CoreError(Error::NotSupported,
                       std::string("a ") + runtime::to_string(value.tag()) + " cannot be given to Python");

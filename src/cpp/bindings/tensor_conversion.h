@@ -96,8 +96,8 @@ class BorrowedTensor {
   TensorView view_;
   pybind11::object object_;
   const dlpack::ExchangeApi* api_ = nullptr;
-  Py_buffer buffer_{};                               // buffer_.obj == nullptr: not used
-  pybind11::object capsule_;                         // of __dlpack__
+  Py_buffer buffer_{};        // buffer_.obj == nullptr: not used
+  pybind11::object capsule_;  // of __dlpack__
 };
 
 /// Memory of one output on its way to the caller, 64-byte aligned.

@@ -5,7 +5,8 @@
 namespace et::driver {
 namespace {
 
-constexpr const char* kChoices = ". Let the export decompose it, delegate it to a backend, or register a kernel for it.";
+constexpr const char* kChoices =
+    ". Let the export decompose it, delegate it to a backend, or register a kernel for it.";
 
 /// The tensor whose element type chooses the kernel: the first argument that is one, else the first result.
 const ir::TensorType* main_tensor(const ir::Node& node) {
@@ -51,7 +52,7 @@ class KernelCheck {
     const ir::TensorType* tensor = main_tensor(node);
     if (op != nullptr && op->dtypes != 0 && tensor != nullptr && !op->supports(tensor->dtype)) {
       report(Error::NotSupported, method, node,
-             name + " has no kernel for " + to_string(tensor->dtype) + " tensors; convert to another dtype before it" );
+             name + " has no kernel for " + to_string(tensor->dtype) + " tensors; convert to another dtype before it");
     }
   }
 

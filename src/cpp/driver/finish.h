@@ -22,8 +22,8 @@ struct FinishOptions {
 };
 
 struct Finished {
-  emit::Emitted file;            ///< borrows the program's constants and payloads, and keeps it alive
-  planning::PlanReport memory;   ///< one entry a method
+  emit::Emitted file;           ///< borrows the program's constants and payloads, and keeps it alive
+  planning::PlanReport memory;  ///< one entry a method
 };
 
 /// Plans, checks the plan and emits. Errors: those of planning and emission; diagnostics may be empty, then the line that

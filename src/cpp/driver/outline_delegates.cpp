@@ -22,7 +22,8 @@ struct Outline {
 /// Copies the nodes of a part.
 class Outliner {
  public:
-  Outliner(const Part& part, const std::string& name) : part_(part), members_(part.begin(), part.end()), outline_(std::make_unique<Outline>(name)) {}
+  Outliner(const Part& part, const std::string& name)
+      : part_(part), members_(part.begin(), part.end()), outline_(std::make_unique<Outline>(name)) {}
 
   std::unique_ptr<Outline> run() {
     for (const ir::Node* node : part_) {
@@ -98,9 +99,9 @@ class Outliner {
   }
 
   bool is_used_outside(const ir::Value& value) const {
-    return value.graph()->is_output(&value) || std::any_of(value.users().begin(), value.users().end(), [&](const ir::Node* user) {
-             return members_.count(user) == 0;
-           });
+    return value.graph()->is_output(&value) ||
+           std::any_of(value.users().begin(), value.users().end(),
+                       [&](const ir::Node* user) { return members_.count(user) == 0; });
   }
 
   const Part& part_;
@@ -204,7 +205,8 @@ class DelegateCutter {
         ET_RETURN_IF_ERROR(cut(*region, method));
       }
       if (!node->tag.empty() && !node->regions.empty()) {
-        return diagnose(diagnostics_, Error::NotSupported, method, node.get(), "control flow cannot be part of a delegate");
+        return diagnose(diagnostics_, Error::NotSupported, method, node.get(),
+                        "control flow cannot be part of a delegate");
       }
     }
     const std::vector<Part> parts = delegate_parts(graph);
@@ -223,7 +225,8 @@ class DelegateCutter {
     const ir::Node& first = *part.front();
     const auto spec = table_.find(first.tag);
     if (spec == table_.end()) {
-      return diagnose(diagnostics_, Error::NotFound, method, &first, "nobody said which backend compiles tag '" + first.tag + "'");
+      return diagnose(diagnostics_, Error::NotFound, method, &first,
+                      "nobody said which backend compiles tag '" + first.tag + "'");
     }
     passes::BackendCompiler* compiler = compilers_.find(spec->second.backend_id);
     if (compiler == nullptr) {

@@ -145,16 +145,14 @@ class CallArguments {
       items.push_back(value);
     }
     const auto all = [&items](auto test) {
-      return std::all_of(items.begin(), items.end(), [&](const EValue* item) { return item != nullptr && test(*item); });
+      return std::all_of(items.begin(), items.end(),
+                         [&](const EValue* item) { return item != nullptr && test(*item); });
     };
     switch (letter) {
       case 'l':
-      case 'L':
-        return all([](const EValue& v) { return v.is_int(); }) ? add_list<int64_t>(items) : nullptr;
-      case 'v':
-        return all([](const EValue& v) { return v.is_tensor(); }) ? add_list<Tensor>(items) : nullptr;
-      case 'w':
-        return add_list<std::optional<Tensor>>(items);
+      case 'L': return all([](const EValue& v) { return v.is_int(); }) ? add_list<int64_t>(items) : nullptr;
+      case 'v': return all([](const EValue& v) { return v.is_tensor(); }) ? add_list<Tensor>(items) : nullptr;
+      case 'w': return add_list<std::optional<Tensor>>(items);
       case 'f':
       case 'F': {
         auto& doubles = doubles_.emplace_back();
@@ -166,8 +164,7 @@ class CallArguments {
         }
         return add(&double_lists_.emplace_back(doubles.data(), doubles.size()));
       }
-      default:
-        return nullptr;
+      default: return nullptr;
     }
   }
 
@@ -178,7 +175,8 @@ class CallArguments {
   std::deque<TensorImpl> tensors_;
   std::deque<Shape> shapes_;
   std::deque<std::vector<EValue*>> pointers_;
-  std::tuple<std::deque<std::vector<int64_t>>, std::deque<std::vector<Tensor>>, std::deque<std::vector<std::optional<Tensor>>>>
+  std::tuple<std::deque<std::vector<int64_t>>, std::deque<std::vector<Tensor>>,
+             std::deque<std::vector<std::optional<Tensor>>>>
       caches_;
   std::tuple<std::deque<runtime::BoxedList<int64_t>>, std::deque<runtime::BoxedList<Tensor>>,
              std::deque<runtime::BoxedList<std::optional<Tensor>>>>

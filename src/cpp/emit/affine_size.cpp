@@ -89,7 +89,8 @@ class AffineParser {
     if (std::isdigit(static_cast<unsigned char>(first)) != 0) {
       int64_t value = 0;
       while (position_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[position_])) != 0) {
-        if (mul_overflow<int64_t>(value, 10, &value) || add_overflow<int64_t>(value, text_[position_++] - '0', &value)) {
+        if (mul_overflow<int64_t>(value, 10, &value) ||
+            add_overflow<int64_t>(value, text_[position_++] - '0', &value)) {
           return false;
         }
       }
@@ -97,7 +98,8 @@ class AffineParser {
       return true;
     }
     const size_t begin = position_;
-    while (position_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[position_])) != 0 || text_[position_] == '_')) {
+    while (position_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[position_])) != 0 || text_[position_] == '_')) {
       ++position_;
     }
     out.symbol = text_.substr(begin, position_ - begin);

@@ -72,7 +72,8 @@ uint32_t SegmentPool::add(const std::vector<Piece>& pieces, uint64_t nbytes) {
 uint32_t SegmentPool::add_shared(const void* data, uint64_t nbytes) {
   const uint32_t next = static_cast<uint32_t>(segments_.size());
   const uint32_t index = index_.find_or_add(data, nbytes, next);
-  return index != next ? index : add(nbytes == 0 ? std::vector<Piece>{} : std::vector<Piece>{{data, nbytes, 0}}, nbytes);
+  return index != next ? index
+                       : add(nbytes == 0 ? std::vector<Piece>{} : std::vector<Piece>{{data, nbytes, 0}}, nbytes);
 }
 
 }  // namespace et::emit

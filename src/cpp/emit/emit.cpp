@@ -33,7 +33,11 @@ class FileEmitter {
  public:
   FileEmitter(const std::shared_ptr<const ir::Program>& program, const EmitOptions& options, Emitted& emitted,
               ir::Diagnostics& diagnostics)
-      : owner_(program), program_(*program), options_(options), emitted_(emitted), diagnostics_(diagnostics),
+      : owner_(program),
+        program_(*program),
+        options_(options),
+        emitted_(emitted),
+        diagnostics_(diagnostics),
         tables_(*program, options) {}
 
   Error run() {
@@ -136,7 +140,8 @@ class FileEmitter {
       }
       const auto constant = program_.constants.find(text->substr(1));
       if (constant == program_.constants.end()) {
-        return fail(Error::InvalidArgument, "constant method '" + method.name + "' returns the unknown constant " + *text);
+        return fail(Error::InvalidArgument,
+                    "constant method '" + method.name + "' returns the unknown constant " + *text);
       }
       ir::Node* node = graph.create_node("constant", {});
       node->symbol = constant->first;
@@ -168,9 +173,9 @@ class FileEmitter {
       mutables.push_back(schema::CreateSubsegmentOffsetsDirect(builder, 1, &tables_.mutables.offsets()));
     }
     const std::vector<Offset<schema::Buffer>> no_buffers;
-    const auto root = schema::CreateProgramDirect(builder, 0, &plans_, &no_buffers, &tables_.inline_payloads, &table, constants,
-                                                  mutables.empty() ? nullptr : &mutables,
-                                                  named_data.empty() ? nullptr : &named_data);
+    const auto root =
+        schema::CreateProgramDirect(builder, 0, &plans_, &no_buffers, &tables_.inline_payloads, &table, constants,
+                                    mutables.empty() ? nullptr : &mutables, named_data.empty() ? nullptr : &named_data);
     schema::FinishProgramBuffer(builder, root);
     return lay_out(segments);
   }
@@ -208,7 +213,8 @@ class FileEmitter {
     std::vector<Offset<schema::NamedData>> table;
     for (const auto& [key, bytes] : entries) {
       const uint32_t segment = segments.add_shared(bytes->data(), bytes->size());
-      table.push_back(schema::CreateNamedData(tables_.builder, tables_.builder.CreateString(key.data(), key.size()), segment));
+      table.push_back(
+          schema::CreateNamedData(tables_.builder, tables_.builder.CreateString(key.data(), key.size()), segment));
     }
     return table;
   }

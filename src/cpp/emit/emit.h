@@ -41,9 +41,9 @@ struct MethodHandles {
 };
 
 struct Emitted {
-  File program;                        ///< `.pte`
+  File program;                           ///< `.pte`
   std::map<std::string, File> externals;  ///< `.ptd` files by name (Constant::external_file); none when all is inside
-  std::vector<MethodHandles> handles;  ///< in order of method names
+  std::vector<MethodHandles> handles;     ///< in order of method names
 };
 
 /// Lays out the file. `program` stays alive as long as `emitted`, which borrows its constants and payloads.

@@ -23,8 +23,8 @@ inline Error insert_header(const flatbuffers::FlatBufferBuilder& builder, size_t
   head.assign(size + length, 0);
   std::memcpy(head.data(), body, schema::kHeaderOffset);
   std::memcpy(head.data() + schema::kHeaderOffset + length, body + schema::kHeaderOffset, size - schema::kHeaderOffset);
-  flatbuffers::WriteScalar(head.data(),
-                           flatbuffers::ReadScalar<flatbuffers::uoffset_t>(body) + static_cast<flatbuffers::uoffset_t>(length));
+  flatbuffers::WriteScalar(
+      head.data(), flatbuffers::ReadScalar<flatbuffers::uoffset_t>(body) + static_cast<flatbuffers::uoffset_t>(length));
   return Error::Ok;
 }
 

@@ -18,8 +18,8 @@ Error lay_out_flat_tensor(const ExternalConstants& constants, uint64_t alignment
     for (const ir::Dim& dim : constant->type.dims) {
       sizes.push_back(static_cast<int32_t>(dim.max));
     }
-    const auto layout = ft::CreateTensorLayoutDirect(builder, static_cast<schema::ScalarType>(constant->type.dtype), &sizes,
-                                                     &constant->type.dim_order);
+    const auto layout = ft::CreateTensorLayoutDirect(builder, static_cast<schema::ScalarType>(constant->type.dtype),
+                                                     &sizes, &constant->type.dim_order);
     entries.push_back(ft::CreateNamedDataDirect(builder, key.c_str(), segment, layout));
     file.keep_alive.push_back(constant->keep_alive);
   }

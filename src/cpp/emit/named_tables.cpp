@@ -131,7 +131,8 @@ std::string debug_table(const ir::Program& program, const std::vector<MethodOrig
                                 static_cast<uint32_t>(std::max(node->source.line, 0)), begin,
                                 static_cast<uint32_t>(own.size()));
     }
-    infos.push_back(schema::debug::CreateMethodInfoDirect(builder, method.graph->name.c_str(), &instructions, &handles));
+    infos.push_back(
+        schema::debug::CreateMethodInfoDirect(builder, method.graph->name.c_str(), &instructions, &handles));
   }
   const auto table = schema::debug::CreateDebugInfo(builder, 0, builder.CreateVectorOfStrings(strings.strings()),
                                                     builder.CreateVector(infos));

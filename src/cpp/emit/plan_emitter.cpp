@@ -82,15 +82,16 @@ Result<Offset<schema::ExecutionPlan>> PlanEmitter::run() {
   const std::vector<int32_t> none;
   const std::vector<Offset<schema::Chain>> chains{
       schema::CreateChainDirect(builder_, &none, &none, &instructions_, nullptr)};
-  return schema::CreateExecutionPlanDirect(builder_, graph_.name.c_str(), container, &values_.values(), &inputs, &outputs,
-                                           &chains, &operators_, &delegates_, &arena_sizes, nullptr);
+  return schema::CreateExecutionPlanDirect(builder_, graph_.name.c_str(), container, &values_.values(), &inputs,
+                                           &outputs, &chains, &operators_, &delegates_, &arena_sizes, nullptr);
 }
 
 Error PlanEmitter::add_step(const ir::Step& step) {
   if (step.kind == ir::Step::Kind::kMove) {
     ET_TRY(const int32_t from, index_of(step.from, step.node));
     ET_TRY(const int32_t to, value_index(const_cast<ir::Value*>(step.to), step.node));
-    add_instruction(schema::InstructionArguments_MoveCall, schema::CreateMoveCall(builder_, from, to).Union(), step.node);
+    add_instruction(schema::InstructionArguments_MoveCall, schema::CreateMoveCall(builder_, from, to).Union(),
+                    step.node);
     return Error::Ok;
   }
   const ir::Node& node = *step.node;
@@ -102,11 +103,12 @@ Error PlanEmitter::add_step(const ir::Step& step) {
 
 Error PlanEmitter::add_call(const ir::Node& node) {
   const ops::OpInfo* op = ops::find_out(node.op);
-  if (tables_.options.compatible && !starts_with(node.op, "executorch_prim::") && (op == nullptr || !op->is_published)) {
+  if (tables_.options.compatible && !starts_with(node.op, "executorch_prim::") &&
+      (op == nullptr || !op->is_published)) {
     // Reported, and the walk goes on: the user learns of all such operators at once.
-    static_cast<void>(
-        fail(Error::NotSupported, &node,
-             node.op + " is not among the published operators: delegate or decompose it, or leave compatible=True out"));
+    static_cast<void>(fail(
+        Error::NotSupported, &node,
+        node.op + " is not among the published operators: delegate or decompose it, or leave compatible=True out"));
     return Error::Ok;
   }
   Args args;
@@ -123,7 +125,8 @@ Error PlanEmitter::add_table_call(const ir::Node& node, const ops::OpInfo& op, A
   for (const ops::Argument& parameter : op.out_arguments) {
     if (!parameter.is_out) {
       if (next_arg == node.args().size()) {
-        return fail(Error::InvalidArgument, &node, node.op + ": argument '" + std::string(parameter.name) + "' is missing");
+        return fail(Error::InvalidArgument, &node,
+                    node.op + ": argument '" + std::string(parameter.name) + "' is missing");
       }
       ET_TRY(const int32_t index, index_of(node.args()[next_arg++], parameter, node));
       args.push_back(index);
@@ -134,7 +137,8 @@ Error PlanEmitter::add_table_call(const ir::Node& node, const ops::OpInfo& op, A
     Args items;
     for (size_t i = 0; i < count; ++i, ++next_result) {
       if (next_result >= node.results().size()) {
-        return fail(Error::InvalidArgument, &node, node.op + ": a result for '" + std::string(parameter.name) + "' is missing");
+        return fail(Error::InvalidArgument, &node,
+                    node.op + ": a result for '" + std::string(parameter.name) + "' is missing");
       }
       ET_TRY(const int32_t index, value_index(node.result(next_result), &node));
       items.push_back(index);
@@ -144,8 +148,9 @@ Error PlanEmitter::add_table_call(const ir::Node& node, const ops::OpInfo& op, A
     outs.push_back(out);
   }
   if (next_arg != node.args().size()) {
-    return fail(Error::InvalidArgument, &node,
-                node.op + " takes " + std::to_string(next_arg) + " arguments, it has " + std::to_string(node.args().size()));
+    return fail(
+        Error::InvalidArgument, &node,
+        node.op + " takes " + std::to_string(next_arg) + " arguments, it has " + std::to_string(node.args().size()));
   }
   if (outs.empty()) {  // in place or symbolic: the result once
     for (const auto& result : node.results()) {

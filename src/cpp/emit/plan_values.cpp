@@ -15,7 +15,8 @@ schema::TensorShapeDynamism dynamism_of(const ir::TensorType& type, bool is_grow
   if (!type.is_bounded()) {
     return schema::TensorShapeDynamism_DYNAMIC_UNBOUND;
   }
-  return type.is_static() && !is_growing ? schema::TensorShapeDynamism_STATIC : schema::TensorShapeDynamism_DYNAMIC_BOUND;
+  return type.is_static() && !is_growing ? schema::TensorShapeDynamism_STATIC
+                                         : schema::TensorShapeDynamism_DYNAMIC_BOUND;
 }
 
 /// Sizes as the file has them: the upper bound; 0 where only the data decides, so that nothing is planned for it.
@@ -108,21 +109,13 @@ Result<int32_t> PlanEmitter::value_index(ir::Value* value, const ir::Node* node)
       ET_TRY(index, tensor_index(own));
       break;
     }
-    case ir::Kind::kInt:
-      index = values_.add_integer(own->type.dim.is_static() ? own->type.dim.min : 0);
-      break;
-    case ir::Kind::kDouble:
-      index = values_.add_floating(0);
-      break;
-    case ir::Kind::kBool:
-      index = values_.add_boolean(false);
-      break;
+    case ir::Kind::kInt: index = values_.add_integer(own->type.dim.is_static() ? own->type.dim.min : 0); break;
+    case ir::Kind::kDouble: index = values_.add_floating(0); break;
+    case ir::Kind::kBool: index = values_.add_boolean(false); break;
     case ir::Kind::kString:
       index = values_.add(schema::KernelTypes_String, schema::CreateStringDirect(builder_, "").Union());
       break;
-    case ir::Kind::kNone:
-      index = values_.null();
-      break;
+    case ir::Kind::kNone: index = values_.null(); break;
   }
   indices_.emplace(own, index);
   return index;
@@ -132,7 +125,8 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
   const ir::TensorType& type = value->type.tensor;
   std::vector<int32_t> sizes;
   if (!file_sizes(type, sizes)) {
-    return fail(Error::NotSupported, value->producer(), "%" + value->name + " has a dimension of 2^31 elements or more");
+    return fail(Error::NotSupported, value->producer(),
+                "%" + value->name + " has a dimension of 2^31 elements or more");
   }
   if (is_complex(type.dtype)) {
     return fail(Error::NotSupported, value->producer(),
@@ -168,8 +162,7 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
       return fail(Error::InvalidArgument, origin, "there is no buffer '" + origin->symbol + "'");
     }
     const ir::Buffer& buffer = entry->second;
-    const std::string& name =
-        buffer.fully_qualified_name.empty() ? origin->symbol : buffer.fully_qualified_name;
+    const std::string& name = buffer.fully_qualified_name.empty() ? origin->symbol : buffer.fully_qualified_name;
     if (!buffer.initial.external_key.empty()) {
       extra = external(buffer.initial);
     } else {
@@ -188,7 +181,8 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
                                                  static_cast<uint32_t>(value->allocation.offset >> 32));
   }
   const auto tensor = schema::CreateTensorDirect(builder_, static_cast<schema::ScalarType>(type.dtype), 0, &sizes,
-                                                 &type.dim_order, false, data_index, allocation, 0, dynamism_of(type, growing_.count(value) != 0), extra);
+                                                 &type.dim_order, false, data_index, allocation, 0,
+                                                 dynamism_of(type, growing_.count(value) != 0), extra);
   return values_.add(schema::KernelTypes_Tensor, tensor.Union());
 }
 
@@ -280,8 +274,7 @@ Result<int32_t> PlanEmitter::index_of(const ir::Argument& given, const ops::Argu
         return values_.bool_list({});
       }
       break;
-    default:
-      break;
+    default: break;
   }
   return index_of(argument, &node);
 }
@@ -296,8 +289,9 @@ Result<int32_t> PlanEmitter::list_index(const ir::Argument::List& list, char let
       tensors.push_back(-1);
       continue;
     }
-    const bool fits = is_ints ? item.as<int64_t>() != nullptr || (item.is_value() && item.value()->type.kind == ir::Kind::kInt)
-                              : is_tensor(item);
+    const bool fits =
+        is_ints ? item.as<int64_t>() != nullptr || (item.is_value() && item.value()->type.kind == ir::Kind::kInt)
+                : is_tensor(item);
     if (!fits) {
       return fail(Error::InvalidArgument, node,
                   is_ints ? "a list of integers holds something else" : "a list of tensors holds something else");

@@ -68,9 +68,9 @@ struct Piece {
 
 /// A file that has been laid out and not yet written.
 struct File {
-  std::vector<uint8_t> head;   ///< headers and flatbuffer, from byte 0
-  std::vector<Piece> pieces;   ///< by rising offset; what lies between them is zero
-  uint64_t nbytes = 0;         ///< of the whole file; 0 = there is no such file
+  std::vector<uint8_t> head;                            ///< headers and flatbuffer, from byte 0
+  std::vector<Piece> pieces;                            ///< by rising offset; what lies between them is zero
+  uint64_t nbytes = 0;                                  ///< of the whole file; 0 = there is no such file
   std::vector<std::shared_ptr<const void>> keep_alive;  ///< owners of the pieces
 
   Error write(Sink& sink) const;

@@ -26,7 +26,8 @@ int32_t ValueTable::integer(int64_t value) {
 }
 
 int32_t ValueTable::floating(double value) {
-  return shared(schema::KernelTypes_Double, &value, sizeof(value), [&] { return schema::CreateDouble(builder_, value); });
+  return shared(schema::KernelTypes_Double, &value, sizeof(value),
+                [&] { return schema::CreateDouble(builder_, value); });
 }
 
 int32_t ValueTable::boolean(bool value) {
@@ -34,9 +35,8 @@ int32_t ValueTable::boolean(bool value) {
 }
 
 int32_t ValueTable::string(std::string_view value) {
-  return shared(schema::KernelTypes_String, value.data(), value.size(), [&] {
-    return schema::CreateString(builder_, builder_.CreateString(value.data(), value.size()));
-  });
+  return shared(schema::KernelTypes_String, value.data(), value.size(),
+                [&] { return schema::CreateString(builder_, builder_.CreateString(value.data(), value.size())); });
 }
 
 int32_t ValueTable::int_list(const std::vector<int64_t>& items) {

@@ -35,7 +35,9 @@ class ValueTable {
 
   /// A value of its own.
   int32_t add(schema::KernelTypes type, flatbuffers::Offset<void> value);
-  int32_t add_integer(int64_t value) { return add(schema::KernelTypes_Int, schema::CreateInt(builder_, value).Union()); }
+  int32_t add_integer(int64_t value) {
+    return add(schema::KernelTypes_Int, schema::CreateInt(builder_, value).Union());
+  }
   int32_t add_floating(double value) {
     return add(schema::KernelTypes_Double, schema::CreateDouble(builder_, value).Union());
   }

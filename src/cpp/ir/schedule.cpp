@@ -77,7 +77,8 @@ Error Schedule::add_cond(const Node& node) {
   for (size_t i = 0; i < 2; ++i) {
     const Graph& region = *node.regions[i];
     ET_CHECK_OR_RETURN(region.outputs.size() == node.results().size() && region.inputs().size() == operands.size(),
-                       InvalidProgram, "a branch of cond takes %zu operands and gives %zu results, it must be %zu and %zu",
+                       InvalidProgram,
+                       "a branch of cond takes %zu operands and gives %zu results, it must be %zu and %zu",
                        region.inputs().size(), region.outputs.size(), operands.size(), node.results().size());
     for (size_t k = 0; k < operands.size(); ++k) {
       bindings_.emplace(region.inputs()[k].get(), operands[k]);
@@ -105,8 +106,9 @@ Error Schedule::add_while(const Node& node) {
   const Graph& condition = *node.regions[0];
   const Graph& body = *node.regions[1];
   const size_t count = carried.size();
-  ET_CHECK_OR_RETURN(condition.inputs().size() == count && condition.outputs.size() == 1 && body.inputs().size() == count &&
-                         body.outputs.size() == count && node.results().size() == count,
+  ET_CHECK_OR_RETURN(condition.inputs().size() == count && condition.outputs.size() == 1 &&
+                         body.inputs().size() == count && body.outputs.size() == count &&
+                         node.results().size() == count,
                      InvalidProgram, "while_loop carries %zu values, its regions do not", count);
   for (size_t i = 0; i < count; ++i) {
     Value* slot = body.inputs()[i].get();

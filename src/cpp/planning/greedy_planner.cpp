@@ -277,8 +277,8 @@ Error GreedyPlanner::plan(Span<const Request> requests, Span<const Arena> arenas
     return Error::Ok;
   }
   for (const Request& request : requests) {
-    ET_CHECK_OR_RETURN(request.memory_id <= arenas.size(), InvalidArgument, "memory id %" PRIu32 ", there are %zu arenas",
-                       request.memory_id, arenas.size());
+    ET_CHECK_OR_RETURN(request.memory_id <= arenas.size(), InvalidArgument,
+                       "memory id %" PRIu32 ", there are %zu arenas", request.memory_id, arenas.size());
   }
   const std::vector<uint64_t> live = live_bytes(requests);
   Search search(requests, arenas, *std::max_element(live.begin(), live.end()));
@@ -301,8 +301,10 @@ Error GreedyPlanner::plan(Span<const Request> requests, Span<const Arena> arenas
       nbytes = std::max(nbytes, request.nbytes);
     }
     ET_CHECK_OR_RETURN(false, OutOfResources,
-                       "%zu tensors (the largest has %" PRIu64 " bytes) do not fit the arenas: give the last one more "
-                       "bytes, or no limit", requests.size(), nbytes);
+                       "%zu tensors (the largest has %" PRIu64
+                       " bytes) do not fit the arenas: give the last one more "
+                       "bytes, or no limit",
+                       requests.size(), nbytes);
   }
   placements = search.placements();
   return Error::Ok;

@@ -100,7 +100,10 @@ struct Move {
 class Analysis {
  public:
   Analysis(const ir::Graph& graph, const LifetimeOptions& options, const ir::Schedule& schedule)
-      : graph_(graph), options_(options), schedule_(schedule), end_(static_cast<uint32_t>(schedule.steps().size()) + 1) {}
+      : graph_(graph),
+        options_(options),
+        schedule_(schedule),
+        end_(static_cast<uint32_t>(schedule.steps().size()) + 1) {}
 
   Result<Lifetimes> run() {
     visit_inputs();
@@ -169,12 +172,8 @@ class Analysis {
         }
         return;
       }
-      case ir::Step::Kind::kJumpFalse:
-        touch(step.from, time);
-        return;
-      case ir::Step::Kind::kNode:
-        visit_node(*step.node, time);
-        return;
+      case ir::Step::Kind::kJumpFalse: touch(step.from, time); return;
+      case ir::Step::Kind::kNode: visit_node(*step.node, time); return;
     }
   }
 
@@ -402,9 +401,8 @@ uint64_t max_live_nbytes(const std::vector<Lifetime>& lifetimes) {
     events.push_back({life.first, false, life.nbytes});
     events.push_back({life.last + 1, true, life.nbytes});
   }
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return a.time != b.time ? a.time < b.time : a.is_end && !b.is_end;
-  });
+  std::sort(events.begin(), events.end(),
+            [](const Event& a, const Event& b) { return a.time != b.time ? a.time < b.time : a.is_end && !b.is_end; });
   uint64_t live = 0;
   uint64_t most = 0;
   for (const Event& event : events) {

@@ -10,11 +10,12 @@ Error NaivePlanner::plan(Span<const Request> requests, Span<const Arena> arenas,
   placements.reserve(requests.size());
   std::vector<uint64_t> used(arenas.size(), 0);
   for (const Request& request : requests) {
-    ET_CHECK_OR_RETURN(request.memory_id <= arenas.size(), InvalidArgument, "memory id %" PRIu32 ", there are %zu arenas",
-                       request.memory_id, arenas.size());
+    ET_CHECK_OR_RETURN(request.memory_id <= arenas.size(), InvalidArgument,
+                       "memory id %" PRIu32 ", there are %zu arenas", request.memory_id, arenas.size());
     size_t i = request.memory_id == 0 ? 0 : request.memory_id - 1;
     const size_t end = request.memory_id == 0 ? arenas.size() : request.memory_id;
-    while (i < end && arenas[i].capacity != 0 && request.nbytes > arenas[i].capacity - std::min(arenas[i].capacity, used[i])) {
+    while (i < end && arenas[i].capacity != 0 &&
+           request.nbytes > arenas[i].capacity - std::min(arenas[i].capacity, used[i])) {
       ++i;
     }
     ET_CHECK_OR_RETURN(i < end, OutOfResources, "no arena has room for %" PRIu64 " more bytes", request.nbytes);

@@ -44,8 +44,9 @@ Error check_plan(Span<const Request> requests, Span<const Arena> arenas, Span<co
   std::vector<uint32_t> alive;
   for (const uint32_t i : order) {
     const Request& request = requests[i];
-    alive.erase(std::remove_if(alive.begin(), alive.end(), [&](uint32_t j) { return requests[j].last < request.first; }),
-                alive.end());
+    alive.erase(
+        std::remove_if(alive.begin(), alive.end(), [&](uint32_t j) { return requests[j].last < request.first; }),
+        alive.end());
     for (const uint32_t j : alive) {
       const bool apart = placements[i].memory_id != placements[j].memory_id ||
                          placements[i].offset + request.nbytes <= placements[j].offset ||

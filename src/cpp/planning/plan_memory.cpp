@@ -57,8 +57,8 @@ Problem make_problem(const Lifetimes& lifetimes, uint64_t alignment) {
       continue;
     }
     problem.lifetimes.push_back(i);
-    problem.requests.push_back({life.first, life.last, align_up(life.nbytes, alignment), life.accesses,
-                                life.memory_id, life.values.front()->name});
+    problem.requests.push_back({life.first, life.last, align_up(life.nbytes, alignment), life.accesses, life.memory_id,
+                                life.values.front()->name});
   }
   return problem;
 }
@@ -145,7 +145,8 @@ Error plan_memory(ir::Program& program, const MemoryPlans& plans, PlanReport* re
   for (size_t i = 0; i < lifetimes.size(); ++i) {
     ir::Graph& graph = *program.methods[i];
     MethodReport entry;
-    ET_RETURN_IF_ERROR(plan_graph(graph, lifetimes[i], plans.of(graph.name), state, static_cast<uint32_t>(num_arenas) + 1, entry));
+    ET_RETURN_IF_ERROR(
+        plan_graph(graph, lifetimes[i], plans.of(graph.name), state, static_cast<uint32_t>(num_arenas) + 1, entry));
     if (report != nullptr) {
       report->push_back(std::move(entry));
     }

@@ -3,7 +3,8 @@
 namespace et::runtime {
 
 Error BackendRegistry::add(const char* name, const BackendInterface* backend) {
-  ET_CHECK_OR_RETURN(find(name) == nullptr, RegistrationAlreadyRegistered, "a backend '%s' is registered already", name);
+  ET_CHECK_OR_RETURN(find(name) == nullptr, RegistrationAlreadyRegistered, "a backend '%s' is registered already",
+                     name);
   ET_CHECK_OR_RETURN(count_ < kMaxBackends, RegistrationExceedingMaxKernels, "%zu backends are registered already",
                      count_);
   entries_[count_++] = {name, backend};

@@ -44,7 +44,7 @@ struct BackendInitContext {
   threads::ThreadPool* pool = nullptr;       ///< may be nullptr: one thread
   EventTracer* tracer = nullptr;             ///< may be nullptr
   std::string_view method_name;
-  uint32_t delegate_index = 0;               ///< position in the plan's list of delegates
+  uint32_t delegate_index = 0;  ///< position in the plan's list of delegates
   /// The values of the delegate's first call in the method, inputs then outputs, at their upper bounds; empty when no
   /// instruction calls it. For checking dtypes, ranks and sizes once.
   Span<EValue* const> args;
@@ -52,8 +52,8 @@ struct BackendInitContext {
 
 /// What execute may use.
 struct BackendExecutionContext {
-  KernelContext& kernel;                ///< temporary memory, pool, cancel flag; what resize_tensor wants
-  EventTracer* tracer = nullptr;        ///< may be nullptr
+  KernelContext& kernel;          ///< temporary memory, pool, cancel flag; what resize_tensor wants
+  EventTracer* tracer = nullptr;  ///< may be nullptr
   std::string_view method_name;
   int32_t chain = 0;
   int32_t instruction = 0;

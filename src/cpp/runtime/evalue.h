@@ -91,7 +91,8 @@ class EValue {
   bool is_number() const { return is_int() || is_bool() || is_double(); }
   int64_t number_as_int() const;
   double number_as_double() const {
-    return is_double() ? payload_.double_value : static_cast<double>(is_bool() ? payload_.bool_value : payload_.int_value);
+    return is_double() ? payload_.double_value
+                       : static_cast<double>(is_bool() ? payload_.bool_value : payload_.int_value);
   }
   bool number_as_bool() const {
     return is_bool() ? payload_.bool_value : is_double() ? payload_.double_value != 0 : payload_.int_value != 0;

@@ -13,20 +13,20 @@ namespace et::runtime {
 
 /// What an event is about.
 enum class EventKind : uint8_t {
-  kLoad,           ///< Program::load_method
-  kExecute,        ///< one Method::execute
-  kKernel,         ///< one call of an operator
-  kDelegate,       ///< one call of a delegate
-  kDelegateStep,   ///< something inside a delegate, reported by its backend
-  kControl,        ///< a move, jump or free
+  kLoad,          ///< Program::load_method
+  kExecute,       ///< one Method::execute
+  kKernel,        ///< one call of an operator
+  kDelegate,      ///< one call of a delegate
+  kDelegateStep,  ///< something inside a delegate, reported by its backend
+  kControl,       ///< a move, jump or free
 };
 
 /// A span of time. Times are platform_now_ns().
 struct TraceEvent {
   EventKind kind = EventKind::kKernel;
-  std::string_view name;         ///< operator, backend or method; valid during the call
+  std::string_view name;  ///< operator, backend or method; valid during the call
   int32_t chain = 0;
-  int32_t instruction = -1;      ///< -1: not about one instruction
+  int32_t instruction = -1;        ///< -1: not about one instruction
   int32_t delegate_debug_id = -1;  ///< kDelegateStep: the backend's number for the step
   uint64_t start_ns = 0;
   uint64_t end_ns = 0;

@@ -11,13 +11,14 @@ Result<FreeableBuffer> load_external_tensor(const NamedDataMap* map, const schem
   ET_CHECK_OR_RETURN(map != nullptr && map->find(name, &entry), InvalidExternalData,
                      "the program takes tensor '%.*s' from a .ptd file; none that was given has it",
                      static_cast<int>(name.size()), name.data());
-  ET_CHECK_OR_RETURN(!entry.is_tensor || (entry.layout.dtype == dtype && equal(entry.layout.sizes, span(tensor.sizes())) &&
-                                          equal(entry.layout.dim_order, span(tensor.dim_order()))),
-                     InvalidExternalData,
-                     "external tensor '%.*s' is %s of rank %zu in the .ptd and %s of rank %u in the program, or differs "
-                     "in sizes or dim_order; the two files do not belong together",
-                     static_cast<int>(name.size()), name.data(), to_string(entry.layout.dtype),
-                     entry.layout.sizes.size(), to_string(dtype), count(tensor.sizes()));
+  ET_CHECK_OR_RETURN(
+      !entry.is_tensor || (entry.layout.dtype == dtype && equal(entry.layout.sizes, span(tensor.sizes())) &&
+                           equal(entry.layout.dim_order, span(tensor.dim_order()))),
+      InvalidExternalData,
+      "external tensor '%.*s' is %s of rank %zu in the .ptd and %s of rank %u in the program, or differs "
+      "in sizes or dim_order; the two files do not belong together",
+      static_cast<int>(name.size()), name.data(), to_string(entry.layout.dtype), entry.layout.sizes.size(),
+      to_string(dtype), count(tensor.sizes()));
   ET_TRY(FreeableBuffer bytes, map->get(name));
   const uint64_t nbytes = tensor_nbytes(tensor);
   ET_CHECK_OR_RETURN(bytes.size() >= nbytes && reinterpret_cast<uintptr_t>(bytes.data()) % element_size(dtype) == 0,

@@ -44,20 +44,19 @@ Result<FlatTensorDataMap> FlatTensorDataMap::load(DataLoader* loader) {
                      InvalidExternalData, "the tables of the .ptd are damaged, or its bytes are not aligned to 16");
   map.tables_ = fb::GetFlatTensor(map.bytes_.data());
   const fb::FlatTensor& tables = *map.tables_;
-  ET_CHECK_OR_RETURN(tables.version() == 0, InvalidExternalData, "the .ptd has version %u, this runtime reads version 0",
-                     tables.version());
+  ET_CHECK_OR_RETURN(tables.version() == 0, InvalidExternalData,
+                     "the .ptd has version %u, this runtime reads version 0", tables.version());
   for (uint32_t i = 0; i < count(tables.segments()); ++i) {
     const fb::DataSegment* s = tables.segments()->Get(i);
     ET_CHECK_OR_RETURN(s->offset() <= layout.segment_data_size && s->size() <= layout.segment_data_size - s->offset(),
                        InvalidExternalData,
-                       "segment %u of the .ptd: %" PRIu64 " bytes at %" PRIu64 ", there are %" PRIu64 "; it is cut off", i,
-                       s->size(), s->offset(), layout.segment_data_size);
+                       "segment %u of the .ptd: %" PRIu64 " bytes at %" PRIu64 ", there are %" PRIu64 "; it is cut off",
+                       i, s->size(), s->offset(), layout.segment_data_size);
   }
   WorkBudget budget(layout.flatbuffer_size);
   for (uint32_t i = 0; i < count(tables.named_data()); ++i) {
     const fb::NamedData* data = tables.named_data()->Get(i);
-    ET_CHECK_OR_RETURN(budget.is_name(data->key()) &&
-                           data->segment_index() < count(tables.segments()),
+    ET_CHECK_OR_RETURN(budget.is_name(data->key()) && data->segment_index() < count(tables.segments()),
                        InvalidExternalData, "entry %u of the .ptd has no name, or a segment that does not exist", i);
     ET_CHECK_OR_RETURN(
         data->tensor_layout() == nullptr ||
@@ -92,9 +91,9 @@ Result<FreeableBuffer> FlatTensorDataMap::get(std::string_view key) const {
       tables_->segments()->Get(tables_->named_data()->Get(static_cast<uint32_t>(index))->segment_index());
   size_t offset;
   size_t nbytes;
-  ET_CHECK_OR_RETURN(
-      !narrow_overflow(segment_base_ + s->offset(), &offset) && !narrow_overflow(s->size(), &nbytes), NotSupported,
-      "entry '%.*s' does not fit this machine's address space", static_cast<int>(key.size()), key.data());
+  ET_CHECK_OR_RETURN(!narrow_overflow(segment_base_ + s->offset(), &offset) && !narrow_overflow(s->size(), &nbytes),
+                     NotSupported, "entry '%.*s' does not fit this machine's address space",
+                     static_cast<int>(key.size()), key.data());
   return loader_->load(offset, nbytes);
 }
 

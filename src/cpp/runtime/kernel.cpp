@@ -58,8 +58,8 @@ Result<void*> PrepareContext::allocate(size_t nbytes, size_t alignment) {
 bool PrepareContext::is_constant(const EValue& value) const { return query_ != nullptr && query_(method_, value); }
 
 Error KernelRegistry::add(Span<const Kernel> kernels) {
-  ET_CHECK_OR_RETURN(count_ < kMaxTables, RegistrationExceedingMaxKernels, "%zu tables of kernels are registered already",
-                     count_);
+  ET_CHECK_OR_RETURN(count_ < kMaxTables, RegistrationExceedingMaxKernels,
+                     "%zu tables of kernels are registered already", count_);
   tables_[count_++] = kernels;
   return Error::Ok;
 }
@@ -95,45 +95,29 @@ bool signature_accepts(char letter, const EValue& value) {
   switch (letter) {
     case 'T':
     case 'o':
-    case 'p':
-      return value.is_tensor();
-    case 't':
-      return value.is_tensor() || value.is_none();
+    case 'p': return value.is_tensor();
+    case 't': return value.is_tensor() || value.is_none();
     case 'I':
     case 'B':
-    case 'Y':
-      return value.is_int() || value.is_bool() || value.is_none();
+    case 'Y': return value.is_int() || value.is_bool() || value.is_none();
     case 'i':
     case 'b':
-    case 'y':
-      return value.is_int() || value.is_bool();
+    case 'y': return value.is_int() || value.is_bool();
     case 'D':
-    case 'N':
-      return value.is_number() || value.is_none();
+    case 'N': return value.is_number() || value.is_none();
     case 'd':
     case 'n':
-    case 'r':
-      return value.is_number();
-    case 'S':
-      return value.is_string() || value.is_none();
-    case 's':
-      return value.is_string();
-    case 'L':
-      return value.is_int_list() || value.is_none();
-    case 'l':
-      return value.is_int_list();
-    case 'F':
-      return value.is_double_list() || value.is_none();
-    case 'f':
-      return value.is_double_list();
-    case 'm':
-      return value.is_bool_list();
-    case 'v':
-      return value.is_tensor_list();
-    case 'w':
-      return value.is_optional_tensor_list();
-    default:
-      return false;
+    case 'r': return value.is_number();
+    case 'S': return value.is_string() || value.is_none();
+    case 's': return value.is_string();
+    case 'L': return value.is_int_list() || value.is_none();
+    case 'l': return value.is_int_list();
+    case 'F': return value.is_double_list() || value.is_none();
+    case 'f': return value.is_double_list();
+    case 'm': return value.is_bool_list();
+    case 'v': return value.is_tensor_list();
+    case 'w': return value.is_optional_tensor_list();
+    default: return false;
   }
 }
 
@@ -141,7 +125,8 @@ bool signature_writes(const char* signature, size_t i) {
   if (signature[i] == 'o') {
     return true;
   }
-  return signature[i] == 'v' && std::strchr(signature, 'o') == nullptr && std::strchr(signature + i + 1, 'v') == nullptr;
+  return signature[i] == 'v' && std::strchr(signature, 'o') == nullptr &&
+         std::strchr(signature + i + 1, 'v') == nullptr;
 }
 
 Error resize_tensor(KernelContext& context, const Tensor& out, IntArrayRef sizes) {

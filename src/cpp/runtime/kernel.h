@@ -124,8 +124,8 @@ using KernelDestroy = void (*)(void* state);
 
 /// One kernel of a library's table. Plain data; names and signatures are string literals.
 struct Kernel {
-  const char* name;            ///< "aten::add.out": operator, and overload after a dot when it has one.
-  const char* signature;       ///< One letter an argument (see unboxing.h); nullptr = run checks its arguments.
+  const char* name;       ///< "aten::add.out": operator, and overload after a dot when it has one.
+  const char* signature;  ///< One letter an argument (see unboxing.h); nullptr = run checks its arguments.
   KernelRun run;
   KernelPrepare prepare = nullptr;
   KernelDestroy destroy = nullptr;

@@ -14,12 +14,12 @@ using runtime::EValue;
 using runtime::IntArrayRef;
 using runtime::Kernel;
 using runtime::KernelContext;
+using runtime::resize_tensor;
 using runtime::Scalar;
 using runtime::Tensor;
-using runtime::resize_tensor;
 using OptionalTensor = std::optional<Tensor>;
 using TensorList = Span<const Tensor>;
-using OptionalTensorList = Span<const std::optional<Tensor>>;
+using OptionalTensorList = Span<const std::optional<Tensor> >;
 
 }  // namespace et::kernels
 #endif

@@ -122,8 +122,8 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
                      "input %s: its dimensions lie in another order in memory than the method was exported for; make "
                      "it contiguous (or channels-last) first",
                      InputText(meta, i).text);
-  ET_CHECK_OR_RETURN(impl->data() != nullptr || impl->numel() == 0, InvalidArgument, "input %s: the tensor has no memory",
-                     InputText(meta, i).text);
+  ET_CHECK_OR_RETURN(impl->data() != nullptr || impl->numel() == 0, InvalidArgument,
+                     "input %s: the tensor has no memory", InputText(meta, i).text);
   ET_CHECK_OR_RETURN(!slot.is_written_back || !impl->read_only(), InvalidArgument,
                      "input %s: the method writes to it, but the tensor is read-only", InputText(meta, i).text);
   ET_RETURN_IF_ERROR(own->resize(impl->sizes()));
@@ -168,10 +168,11 @@ Error Method::set_input(const EValue& value, size_t i) {
   } else if (own.is_bool() && is_used) {
     own = EValue(value.number_as_bool());
   } else {
-    ET_CHECK_OR_RETURN(same_constant(own, value), InvalidArgument,
-                       "input %s: the value differs from the one the method was exported with, which became part of it; "
-                       "pass the same value or export again",
-                       InputText(state.meta, i).text);
+    ET_CHECK_OR_RETURN(
+        same_constant(own, value), InvalidArgument,
+        "input %s: the value differs from the one the method was exported with, which became part of it; "
+        "pass the same value or export again",
+        InputText(state.meta, i).text);
   }
   slot.is_set = true;
   return Error::Ok;

@@ -29,21 +29,21 @@ namespace et::runtime {
 
 /// What a method works with. Everything pointed at must outlive the Method.
 struct MethodOptions {
-  const KernelRegistry* kernels = nullptr;    ///< nullptr: a method that calls operators is refused
-  const BackendRegistry* backends = nullptr;  ///< nullptr: a method that has delegates is refused
+  const KernelRegistry* kernels = nullptr;      ///< nullptr: a method that calls operators is refused
+  const BackendRegistry* backends = nullptr;    ///< nullptr: a method that has delegates is refused
   const NamedDataMap* external_data = nullptr;  ///< `.ptd` files; nullptr: none
-  Session* session = nullptr;                 ///< nullptr: state lies in the MemoryManager's planned buffers
-  threads::ThreadPool* pool = nullptr;        ///< nullptr: everything runs on the calling thread
-  SharedCache* shared_cache = nullptr;        ///< nullptr: every method packs its own weights
-  EventTracer* tracer = nullptr;              ///< nullptr: nothing is recorded
-  uint64_t seed = 0;                          ///< of random operators
+  Session* session = nullptr;                   ///< nullptr: state lies in the MemoryManager's planned buffers
+  threads::ThreadPool* pool = nullptr;          ///< nullptr: everything runs on the calling thread
+  SharedCache* shared_cache = nullptr;          ///< nullptr: every method packs its own weights
+  EventTracer* tracer = nullptr;                ///< nullptr: nothing is recorded
+  uint64_t seed = 0;                            ///< of random operators
   /// Most jumps back in one execution, so that a loop in a damaged file ends. Errors: OutOfResources beyond.
   uint64_t max_backward_jumps = 10'000'000;
 };
 
 /// Where the last failed execution stopped. Strings point into the Program; empty or 0 when it is not known.
 struct FailureLocation {
-  bool in_instruction = false;    ///< false: it failed before the first instruction, say at an input
+  bool in_instruction = false;  ///< false: it failed before the first instruction, say at an input
   uint32_t chain = 0;
   uint32_t instruction = 0;
   std::string_view operator_name;  ///< "aten::embedding.out", or a backend's name

@@ -148,14 +148,9 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
     for (size_t i = 0; kernel.signature[i] != '\0'; ++i) {
       uint8_t& flags = flags_of(call.args[i]);
       switch (kernel.signature[i]) {
-        case 'r':
-          flags |= kVariable;
-          break;
-        case 'p':
-          flags |= kLate | kRepointed;
-          break;
-        default:
-          flags |= signature_writes(kernel.signature, i) ? kWritten : 0;
+        case 'r': flags |= kVariable; break;
+        case 'p': flags |= kLate | kRepointed; break;
+        default: flags |= signature_writes(kernel.signature, i) ? kWritten : 0;
       }
     }
   }
@@ -170,11 +165,12 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
            signature_accepts(kernel.signature[bad], *call.args[bad])) {
       ++bad;
     }
-    ET_CHECK_OR_RETURN(false, InvalidProgram,
-                       "method '%s': instruction %zu: %.*s has %u arguments, of which argument %zu (%s) does not fit its "
-                       "signature '%s' (letters: runtime/unboxing.h)",
-                       name(), index, static_cast<int>(op.size()), op.data(), call.num_args, bad,
-                       bad < call.num_args ? to_string(call.args[bad]->tag()) : "missing", kernel.signature);
+    ET_CHECK_OR_RETURN(
+        false, InvalidProgram,
+        "method '%s': instruction %zu: %.*s has %u arguments, of which argument %zu (%s) does not fit its "
+        "signature '%s' (letters: runtime/unboxing.h)",
+        name(), index, static_cast<int>(op.size()), op.data(), call.num_args, bad,
+        bad < call.num_args ? to_string(call.args[bad]->tag()) : "missing", kernel.signature);
   }
   return Error::Ok;
 }

@@ -82,9 +82,10 @@ Error Method::State::begin() {
     error = check_shapes();
   }
   if (error == Error::Ok && uses_session_state && !options.session->try_acquire()) {
-    ET_LOG_ERROR("another method of this session is running and shares state with '%s'; run them one after the other, or "
-                 "use a session for each thread",
-                 plan->name()->c_str());
+    ET_LOG_ERROR(
+        "another method of this session is running and shares state with '%s'; run them one after the other, or "
+        "use a session for each thread",
+        plan->name()->c_str());
     error = Error::InvalidState;
   }
   if (error != Error::Ok) {
@@ -212,12 +213,8 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
       context.reset_temp();
       break;
     }
-    case Instruction::Kind::kMove:
-      *instruction.args[0] = *instruction.from;
-      break;
-    case Instruction::Kind::kJumpFalse:
-      error = jump_if_false(instruction, index, next);
-      break;
+    case Instruction::Kind::kMove: *instruction.args[0] = *instruction.from; break;
+    case Instruction::Kind::kJumpFalse: error = jump_if_false(instruction, index, next); break;
     case Instruction::Kind::kFree: {
       TensorImpl* tensor = instruction.from->to_tensor().unsafe_impl();
       if (tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound && tensor->dim() > 0) {
@@ -239,7 +236,8 @@ Error Method::State::jump_if_false(const Instruction& instruction, size_t index,
   if (condition.is_tensor()) {
     const Tensor tensor = condition.to_tensor();
     ET_CHECK_OR_RETURN(tensor.numel() == 1 && tensor.const_data_ptr() != nullptr, InvalidState,
-                       "the condition of a branch is a tensor of %" PRId64 " elements, must be one bool", tensor.numel());
+                       "the condition of a branch is a tensor of %" PRId64 " elements, must be one bool",
+                       tensor.numel());
     is_true = *static_cast<const uint8_t*>(tensor.const_data_ptr()) != 0;
   } else {
     is_true = condition.number_as_bool();
@@ -250,7 +248,8 @@ Error Method::State::jump_if_false(const Instruction& instruction, size_t index,
   *next = instruction.target;
   if (instruction.target <= index) {
     ET_CHECK_OR_RETURN(++backward_jumps <= options.max_backward_jumps, OutOfResources,
-                       "a loop went back %" PRIu64 " times; raise max_backward_jumps if that is meant", backward_jumps - 1);
+                       "a loop went back %" PRIu64 " times; raise max_backward_jumps if that is meant",
+                       backward_jumps - 1);
   }
   return Error::Ok;
 }
@@ -296,14 +295,10 @@ std::string_view instruction_name(const Instruction& instruction) {
   switch (instruction.kind) {
     case Instruction::Kind::kKernel:
       return instruction.kernel == nullptr ? std::string_view() : instruction.kernel->name;
-    case Instruction::Kind::kDelegate:
-      return instruction.delegate->name;
-    case Instruction::Kind::kMove:
-      return "move";
-    case Instruction::Kind::kJumpFalse:
-      return "jump_false";
-    case Instruction::Kind::kFree:
-      break;
+    case Instruction::Kind::kDelegate: return instruction.delegate->name;
+    case Instruction::Kind::kMove: return "move";
+    case Instruction::Kind::kJumpFalse: return "jump_false";
+    case Instruction::Kind::kFree: break;
   }
   return "free";
 }

@@ -78,17 +78,10 @@ Error MethodLoader::make_values() {
 
 Error MethodLoader::make_value(const fb::EValue& source, EValue* value) {
   switch (source.val_type()) {
-    case fb::KernelTypes_Int:
-      *value = EValue(int64_t{source.val_as_Int()->int_val()});
-      return Error::Ok;
-    case fb::KernelTypes_Bool:
-      *value = EValue(source.val_as_Bool()->bool_val());
-      return Error::Ok;
-    case fb::KernelTypes_Double:
-      *value = EValue(source.val_as_Double()->double_val());
-      return Error::Ok;
-    case fb::KernelTypes_Tensor:
-      return make_tensor(*source.val_as_Tensor(), value);
+    case fb::KernelTypes_Int: *value = EValue(int64_t{source.val_as_Int()->int_val()}); return Error::Ok;
+    case fb::KernelTypes_Bool: *value = EValue(source.val_as_Bool()->bool_val()); return Error::Ok;
+    case fb::KernelTypes_Double: *value = EValue(source.val_as_Double()->double_val()); return Error::Ok;
+    case fb::KernelTypes_Tensor: return make_tensor(*source.val_as_Tensor(), value);
     case fb::KernelTypes_String: {
       std::string_view* text;
       ET_RETURN_IF_ERROR(allocate_one(&text));
@@ -96,8 +89,7 @@ Error MethodLoader::make_value(const fb::EValue& source, EValue* value) {
       *value = EValue(text);
       return Error::Ok;
     }
-    case fb::KernelTypes_IntList:
-      return make_list<int64_t>(span(source.val_as_IntList()->items()), value);
+    case fb::KernelTypes_IntList: return make_list<int64_t>(span(source.val_as_IntList()->items()), value);
     case fb::KernelTypes_DoubleList: {
       Span<const double>* list;
       ET_RETURN_IF_ERROR(allocate_one(&list));
@@ -113,12 +105,10 @@ Error MethodLoader::make_value(const fb::EValue& source, EValue* value) {
       *value = EValue(list);
       return Error::Ok;
     }
-    case fb::KernelTypes_TensorList:
-      return make_list<Tensor>(span(source.val_as_TensorList()->items()), value);
+    case fb::KernelTypes_TensorList: return make_list<Tensor>(span(source.val_as_TensorList()->items()), value);
     case fb::KernelTypes_OptionalTensorList:
       return make_list<std::optional<Tensor>>(span(source.val_as_OptionalTensorList()->items()), value);
-    default:
-      return Error::Ok;  // Null: a value is None when it is made
+    default: return Error::Ok;  // Null: a value is None when it is made
   }
 }
 
@@ -253,10 +243,11 @@ Error MethodLoader::make_outputs() {
       continue;
     }
     const TensorImpl* impl = value.to_tensor().unsafe_impl();
-    ET_CHECK_OR_RETURN(impl->data() != nullptr || impl->numel() == 0, InvalidProgram,
-                       "method '%s': tensor value %zu is used, but nothing gives it memory (it is neither planned, nor a "
-                       "constant, an input or an output)",
-                       name(), i);
+    ET_CHECK_OR_RETURN(
+        impl->data() != nullptr || impl->numel() == 0, InvalidProgram,
+        "method '%s': tensor value %zu is used, but nothing gives it memory (it is neither planned, nor a "
+        "constant, an input or an output)",
+        name(), i);
   }
   return Error::Ok;
 }
@@ -298,15 +289,11 @@ bool MethodLoader::is_constant(const void* opaque, const EValue& value) {
   }
   const uint8_t flags = state.value_flags[static_cast<size_t>(&value - state.values.begin())];
   switch (value.tag()) {
-    case Tag::kTensor:
-      return (flags & (kVariable | kLate)) == 0 && value.to_tensor().unsafe_impl()->read_only();
-    case Tag::kIntList:
-      return value.int_list_items().is_constant;
+    case Tag::kTensor: return (flags & (kVariable | kLate)) == 0 && value.to_tensor().unsafe_impl()->read_only();
+    case Tag::kIntList: return value.int_list_items().is_constant;
     case Tag::kTensorList:
-    case Tag::kOptionalTensorList:
-      return false;  // the tensors in it answer for themselves
-    default:
-      return (flags & kVariable) == 0;
+    case Tag::kOptionalTensorList: return false;  // the tensors in it answer for themselves
+    default: return (flags & kVariable) == 0;
   }
 }
 

@@ -117,8 +117,8 @@ class MethodLoader {
 
   const Program& program_;
   Method::State& state_;
-  Span<Candidates> candidates_;         // [operators]
-  Span<const Instruction*> first_call_; // [delegates]; nullptr: never called
+  Span<Candidates> candidates_;          // [operators]
+  Span<const Instruction*> first_call_;  // [delegates]; nullptr: never called
   size_t num_external_ = 0;
 };
 

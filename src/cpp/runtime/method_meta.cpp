@@ -58,8 +58,7 @@ SizeBounds MethodMeta::input_bounds(size_t i, size_t dim) const {
   if (input_tag(i) != Tag::kTensor) {
     return bounds;
   }
-  const fb::Tensor* tensor =
-      plan_->values()->Get(static_cast<uint32_t>(span(plan_->inputs())[i]))->val_as_Tensor();
+  const fb::Tensor* tensor = plan_->values()->Get(static_cast<uint32_t>(span(plan_->inputs())[i]))->val_as_Tensor();
   if (dim >= count(tensor->sizes())) {
     return bounds;
   }

@@ -26,11 +26,11 @@ struct Instruction {
     DelegateState* delegate;  // kDelegate
     EValue* from;             // kMove: source; kJumpFalse: condition; kFree: tensor
   };
-  void* state;                // kKernel: what prepare made
-  EValue** args;              // kKernel, kDelegate: [num_args]; kMove: the destination in place of the array
-  const Kernel* kernel;       // kKernel
+  void* state;           // kKernel: what prepare made
+  EValue** args;         // kKernel, kDelegate: [num_args]; kMove: the destination in place of the array
+  const Kernel* kernel;  // kKernel
   uint32_t num_args;
-  uint32_t target;            // kJumpFalse: index of the next instruction
+  uint32_t target;  // kJumpFalse: index of the next instruction
   Kind kind;
   /// Some argument is bound late: its memory may be missing or read-only, which is looked at before each run.
   bool is_checked;
@@ -38,13 +38,13 @@ struct Instruction {
 
 /// What the loader found out about a value.
 enum ValueFlag : uint8_t {
-  kVariable = 1,   ///< the value itself is replaced at run time (computed numbers, destinations of moves)
-  kLate = 2,       ///< its tensor gets its memory, or the right to be written, at run time
-  kUsed = 4,       ///< an instruction or a list names it
-  kRebound = 8,    ///< destination of a move: put back when an execution begins
-  kWritten = 16,   ///< some kernel writes its tensor
-  kRepointed = 32, ///< some kernel gives its tensor other memory: put back when an execution begins
-  kInput = 64,     ///< set_input gives it its memory
+  kVariable = 1,      ///< the value itself is replaced at run time (computed numbers, destinations of moves)
+  kLate = 2,          ///< its tensor gets its memory, or the right to be written, at run time
+  kUsed = 4,          ///< an instruction or a list names it
+  kRebound = 8,       ///< destination of a move: put back when an execution begins
+  kWritten = 16,      ///< some kernel writes its tensor
+  kRepointed = 32,    ///< some kernel gives its tensor other memory: put back when an execution begins
+  kInput = 64,        ///< set_input gives it its memory
   kOpenOutput = 128,  ///< open_outputs gives it its memory
 };
 
@@ -63,7 +63,7 @@ struct OutputSlot {
   TensorImpl* tensor = nullptr;  // the tensor the program names; a move may show another one
   void* caller_data = nullptr;   // given by set_output_data_ptr
   size_t caller_nbytes = 0;
-  bool is_open = false;          // the program planned no memory for it: the caller's or the data allocator's is used
+  bool is_open = false;  // the program planned no memory for it: the caller's or the data allocator's is used
 };
 
 /// A tensor that gets other memory while running (DYNAMIC_UNBOUND, views), and the memory it begins each execution with.
@@ -94,7 +94,7 @@ struct Method::State {
   size_t plan_index = 0;
 
   Span<EValue> values;
-  Span<uint8_t> value_flags;           // [values]
+  Span<uint8_t> value_flags;  // [values]
   Span<Instruction> instructions;
   Span<DelegateState> delegates;
   Span<FreeableBuffer> external_buffers;
@@ -102,14 +102,14 @@ struct Method::State {
   Span<OutputSlot> outputs;
   Span<RestoredTensor> restored;
   Span<ReboundValue> rebound;
-  Span<int64_t> symbol_values;         // [symbols]; scratch of the shape guard
-  size_t num_prepared = 0;             // instructions whose kernel state must be destroyed
+  Span<int64_t> symbol_values;  // [symbols]; scratch of the shape guard
+  size_t num_prepared = 0;      // instructions whose kernel state must be destroyed
   bool uses_session_state = false;
 
   RandomState random;
   std::atomic<bool> is_running{false};
   std::atomic<bool> is_cancelled{false};
-  size_t next_instruction = 0;         // of step()
+  size_t next_instruction = 0;  // of step()
   uint64_t backward_jumps = 0;
   bool is_stepping = false;
   FailureLocation failure;

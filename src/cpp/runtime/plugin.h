@@ -32,16 +32,16 @@ namespace et::runtime {
 inline constexpr uint32_t kPluginAbiVersion = 1;
 
 struct PluginBackend {
-  const char* name;                   ///< as partitioners write it into programs
+  const char* name;  ///< as partitioners write it into programs
   const BackendInterface* backend;
 };
 
 /// What a plug-in brings. Plain data that lives as long as the library.
 struct Plugin {
-  const char* name;                   ///< for messages
-  const Kernel* kernels;              ///< [num_kernels]
+  const char* name;       ///< for messages
+  const Kernel* kernels;  ///< [num_kernels]
   size_t num_kernels;
-  const PluginBackend* backends;      ///< [num_backends]
+  const PluginBackend* backends;  ///< [num_backends]
   size_t num_backends;
 };
 
@@ -53,13 +53,13 @@ inline constexpr char kPluginEntryName[] = "et_plugin_entry";
 }  // namespace et::runtime
 
 /// Defines the exported function of a plug-in whose table is `plugin`.
-#define ET_EXPORT_PLUGIN(plugin)                                                                           \
-  extern "C" __attribute__((visibility("default"))) const ::et::runtime::Plugin* et_plugin_entry(          \
-      uint32_t host_version, ::et::LogHook host_log, uint32_t* version) {                                  \
-    *version = ::et::runtime::kPluginAbiVersion;                                                           \
-    if (host_version != ::et::runtime::kPluginAbiVersion) {                                                \
-      return nullptr;                                                                                      \
-    }                                                                                                      \
-    ::et::set_log_hook(host_log);                                                                          \
-    return &(plugin);                                                                                      \
+#define ET_EXPORT_PLUGIN(plugin)                                                                  \
+  extern "C" __attribute__((visibility("default"))) const ::et::runtime::Plugin* et_plugin_entry( \
+      uint32_t host_version, ::et::LogHook host_log, uint32_t* version) {                         \
+    *version = ::et::runtime::kPluginAbiVersion;                                                  \
+    if (host_version != ::et::runtime::kPluginAbiVersion) {                                       \
+      return nullptr;                                                                             \
+    }                                                                                             \
+    ::et::set_log_hook(host_log);                                                                 \
+    return &(plugin);                                                                             \
   }

@@ -34,9 +34,9 @@ Error load_annotation(const NamedDataMap& map, const char* key, const char* iden
     return Error::Ok;
   }
   ET_TRY(FreeableBuffer loaded, map.get(key));
-  ET_CHECK_OR_RETURN(is_file_aligned(loaded) && loaded.size() < schema::kMaxFlatbufferSize &&
-                         verify_tables<T>(loaded, identifier),
-                     InvalidProgram, "named data '%s' is not a well-formed table of its kind", key);
+  ET_CHECK_OR_RETURN(
+      is_file_aligned(loaded) && loaded.size() < schema::kMaxFlatbufferSize && verify_tables<T>(loaded, identifier),
+      InvalidProgram, "named data '%s' is not a well-formed table of its kind", key);
   *bytes = std::move(loaded);
   *tables = flatbuffers::GetRoot<T>(bytes->data());
   return Error::Ok;

@@ -65,9 +65,7 @@ class Program {
   const NamedDataMap& named_data() const { return named_data_; }
 
   /// True when memory id `memory_id` (from 1) holds nothing but mutable buffers, so that methods of a session share it.
-  bool is_state_memory(uint32_t memory_id) const {
-    return memory_id < 64 && (state_memory_ >> memory_id & 1) != 0;
-  }
+  bool is_state_memory(uint32_t memory_id) const { return memory_id < 64 && (state_memory_ >> memory_id & 1) != 0; }
   /// Bytes a session needs for that memory id.
   uint64_t state_memory_size(uint32_t memory_id) const;
 
@@ -98,20 +96,21 @@ class Program {
   /// The bytes of segment `index`, which has been verified to be in the file.
   Result<FreeableBuffer> load_segment(uint32_t index) const;
   /// Copies the initial value of a mutable buffer to `destination`; does nothing when it has none.
-  Error write_initial_value(const schema::Tensor& tensor, const NamedDataMap* external_data, uint8_t* destination) const;
+  Error write_initial_value(const schema::Tensor& tensor, const NamedDataMap* external_data,
+                            uint8_t* destination) const;
   /// Bytes of constant `index` of the constant segment.
   const uint8_t* constant_data(uint32_t index) const;
 
   DataLoader* loader_ = nullptr;
-  FreeableBuffer bytes_;          // headers and flatbuffer
-  FreeableBuffer constants_;      // the constant segment
-  FreeableBuffer debug_bytes_;    // named data "executorch_py.debug"
-  FreeableBuffer shapes_bytes_;   // named data "executorch_py.shapes"
+  FreeableBuffer bytes_;         // headers and flatbuffer
+  FreeableBuffer constants_;     // the constant segment
+  FreeableBuffer debug_bytes_;   // named data "executorch_py.debug"
+  FreeableBuffer shapes_bytes_;  // named data "executorch_py.shapes"
   const schema::Program* tables_ = nullptr;
-  const schema::debug::DebugInfo* debug_ = nullptr;     // nullptr: not in the file
-  const schema::shapes::Shapes* shapes_ = nullptr;      // nullptr: not in the file
+  const schema::debug::DebugInfo* debug_ = nullptr;  // nullptr: not in the file
+  const schema::shapes::Shapes* shapes_ = nullptr;   // nullptr: not in the file
   SegmentMap named_data_;
-  uint64_t state_memory_ = 0;     // bit i: memory id i is state memory
+  uint64_t state_memory_ = 0;  // bit i: memory id i is state memory
 };
 
 }  // namespace et::runtime

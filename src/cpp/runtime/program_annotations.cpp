@@ -19,8 +19,9 @@ uint32_t num_instructions(const fb::ExecutionPlan& plan) {
   return count(plan.chains()) == 0 ? 0 : count(plan.chains()->Get(0)->instructions());
 }
 
-Error verify_relations(const char* method, const fb::ExecutionPlan& plan, Span<const fb::shapes::SizeRelation> relations,
-                       Span<const int32_t> values, size_t num_symbols, const char* what) {
+Error verify_relations(const char* method, const fb::ExecutionPlan& plan,
+                       Span<const fb::shapes::SizeRelation> relations, Span<const int32_t> values, size_t num_symbols,
+                       const char* what) {
   ET_CHECK_OR_RETURN(is_aligned(relations), InvalidProgram, "executorch_py.shapes: %s of '%s' are not aligned", what,
                      method);
   for (size_t i = 0; i < relations.size(); ++i) {
@@ -33,8 +34,8 @@ Error verify_relations(const char* method, const fb::ExecutionPlan& plan, Span<c
                                : r.dim() == -1 && value->val_type() == fb::KernelTypes_Int;
     }
     ET_CHECK_OR_RETURN(fits, InvalidProgram,
-                       "executorch_py.shapes: relation %zu of the %s of '%s' names no value, dimension or symbol", i, what,
-                       method);
+                       "executorch_py.shapes: relation %zu of the %s of '%s' names no value, dimension or symbol", i,
+                       what, method);
   }
   return Error::Ok;
 }
@@ -45,8 +46,8 @@ Error verify_names(const char* method, const flatbuffers::Vector<flatbuffers::Of
   for (uint32_t i = 0; good && i < count(names); ++i) {
     good = budget->is_text(names->Get(i));
   }
-  ET_CHECK_OR_RETURN(good, InvalidProgram, "executorch_py.shapes: names of the %s of '%s' are not UTF-8 or not %zu", what,
-                     method, expected);
+  ET_CHECK_OR_RETURN(good, InvalidProgram, "executorch_py.shapes: names of the %s of '%s' are not UTF-8 or not %zu",
+                     what, method, expected);
   return Error::Ok;
 }
 

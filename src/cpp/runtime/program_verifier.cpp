@@ -129,7 +129,8 @@ class Verifier {
                          budget_.is_text(plan_->container_meta_type()->encoded_out_str()),
                      "the structure of inputs or outputs is not UTF-8");
     }
-    ET_VERIFY_PLAN(count(plan_->chains()) <= 1, "%u chains of instructions, the format has one", count(plan_->chains()));
+    ET_VERIFY_PLAN(count(plan_->chains()) <= 1, "%u chains of instructions, the format has one",
+                   count(plan_->chains()));
     return count(plan_->chains()) == 0 ? Error::Ok : verify_chain(*plan_->chains()->Get(0));
   }
 
@@ -139,7 +140,8 @@ class Verifier {
   Error verify_indices(Span<const int32_t> indices, const char* what) {
     ET_RETURN_IF_ERROR(budget_.spend(indices.size()));
     for (size_t i = 0; i < indices.size(); ++i) {
-      ET_VERIFY_PLAN(is_value(indices[i]), "%s[%zu] is value %d, there are %u values", what, i, indices[i], num_values_);
+      ET_VERIFY_PLAN(is_value(indices[i]), "%s[%zu] is value %d, there are %u values", what, i, indices[i],
+                     num_values_);
     }
     return Error::Ok;
   }
@@ -156,8 +158,8 @@ class Verifier {
       ET_VERIFY_PLAN(is_value(items[i]), "value %u: item %zu of the list is value %" PRId64 ", there are %u values",
                      index, i, static_cast<int64_t>(items[i]), num_values_);
       const fb::KernelTypes type = value(items[i])->val_type();
-      ET_VERIFY_PLAN(type == wanted || type == also, "value %u: item %zu of the list is of kind %d, must be %d", index, i,
-                     static_cast<int>(type), static_cast<int>(wanted));
+      ET_VERIFY_PLAN(type == wanted || type == also, "value %u: item %zu of the list is of kind %d, must be %d", index,
+                     i, static_cast<int>(type), static_cast<int>(wanted));
     }
     return Error::Ok;
   }
@@ -169,10 +171,8 @@ class Verifier {
       case fb::KernelTypes_Null:
       case fb::KernelTypes_Int:
       case fb::KernelTypes_Bool:
-      case fb::KernelTypes_Double:
-        return Error::Ok;
-      case fb::KernelTypes_Tensor:
-        return verify_tensor(index, *v.val_as_Tensor());
+      case fb::KernelTypes_Double: return Error::Ok;
+      case fb::KernelTypes_Tensor: return verify_tensor(index, *v.val_as_Tensor());
       case fb::KernelTypes_String:
         ET_VERIFY_PLAN(v.val_as_String()->string_val() != nullptr && budget_.is_text(v.val_as_String()->string_val()),
                        "value %u: the string is missing or not UTF-8", index);
@@ -196,8 +196,7 @@ class Verifier {
       case fb::KernelTypes_OptionalTensorList:
         return verify_list(index, span(v.val_as_OptionalTensorList()->items()), fb::KernelTypes_Tensor,
                            fb::KernelTypes_Null, true);
-      default:
-        break;
+      default: break;
     }
     ET_VERIFY_PLAN(false, "value %u is of unknown kind %d; the file is of a newer version", index,
                    static_cast<int>(v.val_type()));
@@ -207,8 +206,9 @@ class Verifier {
   Error verify_tensor(uint32_t index, const fb::Tensor& t) {
     const int dtype = t.scalar_type();
     ET_VERIFY_PLAN(is_valid_dtype(dtype), "tensor value %u: dtype %d is not supported by this runtime", index, dtype);
-    ET_VERIFY_PLAN(t.storage_offset() == 0 && t.layout() == 0, "tensor value %u: storage_offset %d and layout %d, must be 0",
-                   index, t.storage_offset(), t.layout());
+    ET_VERIFY_PLAN(t.storage_offset() == 0 && t.layout() == 0,
+                   "tensor value %u: storage_offset %d and layout %d, must be 0", index, t.storage_offset(),
+                   t.layout());
     const Span<const int32_t> sizes = span(t.sizes());
     const Span<const uint8_t> dim_order = span(t.dim_order());
     ET_VERIFY_PLAN(sizes.size() <= kMaxRank && dim_order.size() == sizes.size(),
@@ -224,8 +224,8 @@ class Verifier {
                      "tensor value %u: its number of bytes does not fit the address space", index);
       seen |= dim_order[d] < kMaxRank ? 1u << dim_order[d] : 0;
     }
-    ET_VERIFY_PLAN(seen == (1u << sizes.size()) - 1, "tensor value %u: dim_order is not a permutation of its dimensions",
-                   index);
+    ET_VERIFY_PLAN(seen == (1u << sizes.size()) - 1,
+                   "tensor value %u: dim_order is not a permutation of its dimensions", index);
     const int dynamism = t.shape_dynamism();
     ET_VERIFY_PLAN(dynamism >= 0 && dynamism <= 2, "tensor value %u: shape_dynamism %d is not known", index, dynamism);
     return verify_placement(index, t, alignment);
@@ -243,17 +243,17 @@ class Verifier {
                      static_cast<ptrdiff_t>(buffers.size()) - 1);
       const uint64_t capacity = static_cast<uint64_t>(buffers[id]);
       ET_VERIFY_PLAN(offset <= capacity && nbytes <= capacity - offset && offset % alignment == 0,
-                     "tensor value %u: %" PRIu64 " bytes at offset %" PRIu64 " are not inside (or not aligned in) planned buffer %u of %" PRIu64
-                     " bytes",
+                     "tensor value %u: %" PRIu64 " bytes at offset %" PRIu64
+                     " are not inside (or not aligned in) planned buffer %u of %" PRIu64 " bytes",
                      index, nbytes, offset, id, capacity);
     }
     const fb::ExtraTensorInfo* extra = t.extra_tensor_info();
     if (extra != nullptr) {
       ET_VERIFY_PLAN(budget_.is_text(extra->fully_qualified_name()), "tensor value %u: its name is not UTF-8", index);
-      ET_VERIFY_PLAN(extra->location() == fb::TensorDataLocation_SEGMENT ||
-                         (extra->location() == fb::TensorDataLocation_EXTERNAL && budget_.is_name(extra->fully_qualified_name())),
-                     "tensor value %u: location %d without a name, or not known", index,
-                     static_cast<int>(extra->location()));
+      ET_VERIFY_PLAN(
+          extra->location() == fb::TensorDataLocation_SEGMENT ||
+              (extra->location() == fb::TensorDataLocation_EXTERNAL && budget_.is_name(extra->fully_qualified_name())),
+          "tensor value %u: location %d without a name, or not known", index, static_cast<int>(extra->location()));
       ET_VERIFY_PLAN(extra->device_type() == fb::DeviceType_CPU, "tensor value %u: is on another device than the CPU",
                      index);
     }
@@ -289,8 +289,8 @@ class Verifier {
       const fb::BackendDelegateDataReference* data = delegate->processed();
       ET_VERIFY_PLAN(data != nullptr, "delegate %u has no payload", i);
       const bool is_inline = data->location() == fb::DataLocation_INLINE;
-      ET_VERIFY_PLAN(is_inline || data->location() == fb::DataLocation_SEGMENT, "delegate %u: location %d is not known", i,
-                     static_cast<int>(data->location()));
+      ET_VERIFY_PLAN(is_inline || data->location() == fb::DataLocation_SEGMENT, "delegate %u: location %d is not known",
+                     i, static_cast<int>(data->location()));
       const uint32_t limit = is_inline ? count(program_.backend_delegate_data()) : count(program_.segments());
       ET_VERIFY_PLAN(data->index() < limit, "delegate %u: payload %u, there are %u", i, data->index(), limit);
       for (uint32_t k = 0; k < count(delegate->compile_specs()); ++k) {
@@ -330,12 +330,12 @@ class Verifier {
           break;
         case fb::InstructionArguments_JumpFalseCall: {
           const fb::JumpFalseCall& jump = *instruction.instr_args_as_JumpFalseCall();
-          ET_VERIFY_PLAN(jump.destination_instruction() >= 0 &&
-                             static_cast<uint32_t>(jump.destination_instruction()) <= length,
-                         "instruction %u: jump to %d, there are %u instructions", i, jump.destination_instruction(),
-                         length);
-          ET_VERIFY_PLAN(is_value(jump.cond_value_index()), "instruction %u: condition is value %d, there are %u values",
-                         i, jump.cond_value_index(), num_values_);
+          ET_VERIFY_PLAN(
+              jump.destination_instruction() >= 0 && static_cast<uint32_t>(jump.destination_instruction()) <= length,
+              "instruction %u: jump to %d, there are %u instructions", i, jump.destination_instruction(), length);
+          ET_VERIFY_PLAN(is_value(jump.cond_value_index()),
+                         "instruction %u: condition is value %d, there are %u values", i, jump.cond_value_index(),
+                         num_values_);
           const fb::EValue* condition = value(jump.cond_value_index());
           const fb::Tensor* tensor = condition->val_as_Tensor();
           ET_VERIFY_PLAN(condition->val_type() == fb::KernelTypes_Bool ||
@@ -366,7 +366,8 @@ class Verifier {
     const fb::EValue& to = *value(move.move_to());
     ET_VERIFY_PLAN(from.val_type() == to.val_type() && from.val_type() <= fb::KernelTypes_Tensor,
                    "instruction %u: moves value %d of kind %d to value %d of kind %d, must be equal and no list", i,
-                   move.move_from(), static_cast<int>(from.val_type()), move.move_to(), static_cast<int>(to.val_type()));
+                   move.move_from(), static_cast<int>(from.val_type()), move.move_to(),
+                   static_cast<int>(to.val_type()));
     const fb::Tensor* a = from.val_as_Tensor();
     const fb::Tensor* b = to.val_as_Tensor();
     if (a != nullptr) {
@@ -376,12 +377,13 @@ class Verifier {
       for (size_t d = 0; fits && d < count(a->sizes()); ++d) {
         const int32_t have = span(a->sizes())[d];
         const int32_t want = span(b->sizes())[d];
-        fits = b->shape_dynamism() == fb::TensorShapeDynamism_STATIC ? have == want
+        fits = b->shape_dynamism() == fb::TensorShapeDynamism_STATIC          ? have == want
                : b->shape_dynamism() == fb::TensorShapeDynamism_DYNAMIC_BOUND ? have <= want
                                                                               : true;
       }
-      ET_VERIFY_PLAN(fits, "instruction %u: moves tensor %d to tensor %d of another dtype, rank, dim_order or larger size",
-                     i, move.move_from(), move.move_to());
+      ET_VERIFY_PLAN(fits,
+                     "instruction %u: moves tensor %d to tensor %d of another dtype, rank, dim_order or larger size", i,
+                     move.move_from(), move.move_to());
     }
     return Error::Ok;
   }
@@ -397,7 +399,8 @@ class Verifier {
 }  // namespace
 
 Error WorkBudget::spend(uint64_t items) {
-  ET_VERIFY(items <= left_, "tables refer to the same lists or strings again and again; the file is damaged or hostile");
+  ET_VERIFY(items <= left_,
+            "tables refer to the same lists or strings again and again; the file is damaged or hostile");
   left_ -= items;
   return Error::Ok;
 }

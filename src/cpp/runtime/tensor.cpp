@@ -33,8 +33,8 @@ Error TensorImpl::resize(IntArrayRef sizes) {
   int64_t numel = 1;
   int64_t extent = static_cast<int64_t>(element_size(dtype_));  // bytes, dimensions of size 0 counted as 1
   for (size_t d = 0; d < dim_; ++d) {
-    ET_CHECK_OR_RETURN(sizes[d] >= 0, InvalidArgument, "resize: size %" PRId64 " of dimension %zu is negative", sizes[d],
-                       d);
+    ET_CHECK_OR_RETURN(sizes[d] >= 0, InvalidArgument, "resize: size %" PRId64 " of dimension %zu is negative",
+                       sizes[d], d);
     const bool overflows = mul_overflow(extent, sizes[d] > 0 ? sizes[d] : 1, &extent);
     ET_CHECK_OR_RETURN(!overflows, OutOfResources, "resize: the number of bytes does not fit 63 bits");
     numel *= sizes[d];

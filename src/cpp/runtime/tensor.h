@@ -26,8 +26,8 @@ inline constexpr size_t kMaxRank = 16;
 
 /// How the sizes of a tensor may change. Numbers are the file format's.
 enum class TensorShapeDynamism : uint8_t {
-  kStatic = 0,        ///< Never.
-  kDynamicBound = 1,  ///< Up to the sizes planned for (memory is set aside for the bound).
+  kStatic = 0,          ///< Never.
+  kDynamicBound = 1,    ///< Up to the sizes planned for (memory is set aside for the bound).
   kDynamicUnbound = 2,  ///< Data-dependent; memory comes from the method's allocator when it is known.
 };
 
@@ -69,8 +69,8 @@ class TensorImpl {
 
  private:
   void* data_ = nullptr;
-  int64_t* sizes_ = nullptr;          // [dim]
-  int64_t* strides_ = nullptr;        // [dim], in elements
+  int64_t* sizes_ = nullptr;            // [dim]
+  int64_t* strides_ = nullptr;          // [dim], in elements
   const uint8_t* dim_order_ = nullptr;  // [dim], outermost first
   int64_t numel_ = 0;
   size_t capacity_ = 0;  // bytes

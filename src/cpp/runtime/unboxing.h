@@ -28,11 +28,11 @@ namespace detail {
 template <typename T>
 struct Unbox;  // no such parameter type: see the list at the top of this file
 
-#define ET_UNBOX(type, letter_value, expression)                             \
-  template <>                                                                \
-  struct Unbox<type> {                                                       \
-    static constexpr char letter = letter_value;                             \
-    static type get(const EValue& v) { return expression; }                  \
+#define ET_UNBOX(type, letter_value, expression)            \
+  template <>                                               \
+  struct Unbox<type> {                                      \
+    static constexpr char letter = letter_value;            \
+    static type get(const EValue& v) { return expression; } \
   };
 
 inline Scalar unbox_scalar(const EValue& v) {

@@ -56,11 +56,10 @@ Result<FileLayout> parse_pte_header(Span<const uint8_t> prefix, uint64_t file_si
                        "extended header at byte 8: length %" PRIu64 " is too short or the file ends inside it", length);
     layout.flatbuffer_size = read_le(bytes + 16, 8);
     layout.segment_base_offset = read_le(bytes + 24, 8);
-    ET_CHECK_OR_RETURN(layout.flatbuffer_size >= kHeaderOffset + length && layout.flatbuffer_size <= file_size,
-                       InvalidProgram,
-                       "extended header: program_size is %" PRIu64 ", the file has %" PRIu64
-                       " bytes; it is cut off or damaged",
-                       layout.flatbuffer_size, file_size);
+    ET_CHECK_OR_RETURN(
+        layout.flatbuffer_size >= kHeaderOffset + length && layout.flatbuffer_size <= file_size, InvalidProgram,
+        "extended header: program_size is %" PRIu64 ", the file has %" PRIu64 " bytes; it is cut off or damaged",
+        layout.flatbuffer_size, file_size);
     if (layout.segment_base_offset != 0) {
       ET_CHECK_OR_RETURN(
           layout.segment_base_offset >= layout.flatbuffer_size && layout.segment_base_offset <= file_size,
@@ -70,8 +69,8 @@ Result<FileLayout> parse_pte_header(Span<const uint8_t> prefix, uint64_t file_si
           layout.segment_base_offset, layout.flatbuffer_size, file_size);
       layout.segment_data_size = length >= 32 ? read_le(bytes + 32, 8) : file_size - layout.segment_base_offset;
       ET_CHECK_OR_RETURN(in_file(layout.segment_base_offset, layout.segment_data_size, file_size), InvalidProgram,
-                         "extended header: %" PRIu64 " bytes of segments at byte %" PRIu64 ", the file has only %" PRIu64
-                         " bytes; it is cut off",
+                         "extended header: %" PRIu64 " bytes of segments at byte %" PRIu64
+                         ", the file has only %" PRIu64 " bytes; it is cut off",
                          layout.segment_data_size, layout.segment_base_offset, file_size);
     }
   }

@@ -22,7 +22,9 @@ namespace et::threads {
 inline constexpr size_t kGrainElements = 16384;
 
 /// How many iterations make a chunk worth handing over when each one treats `elements` elements.
-inline size_t grain_for(size_t elements) { return elements >= kGrainElements ? 1 : kGrainElements / (elements == 0 ? 1 : elements); }
+inline size_t grain_for(size_t elements) {
+  return elements >= kGrainElements ? 1 : kGrainElements / (elements == 0 ? 1 : elements);
+}
 
 /// Calls body(i) for each i in [0, count); the pool's threads take the next index when they are done with one.
 /// `pool` may be nullptr: then all run here.

@@ -119,11 +119,11 @@ class PthreadPool final : public ThreadPool {
     return native;
   }
 
-  mutable std::atomic<size_t> wanted_;          // threads asked for; 0 = not looked up yet
-  std::atomic<uint32_t> holder_{0};             // 0 = free, else the generation in which it was taken
-  std::atomic<pthreadpool*> native_{nullptr};   // written by the holder only
-  uint32_t made_in_ = 0;                        // generation of native_
-  size_t made_with_ = 0;                        // threads of native_
+  mutable std::atomic<size_t> wanted_;         // threads asked for; 0 = not looked up yet
+  std::atomic<uint32_t> holder_{0};            // 0 = free, else the generation in which it was taken
+  std::atomic<pthreadpool*> native_{nullptr};  // written by the holder only
+  uint32_t made_in_ = 0;                       // generation of native_
+  size_t made_with_ = 0;                       // threads of native_
 };
 
 namespace {

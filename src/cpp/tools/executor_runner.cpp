@@ -56,9 +56,7 @@ std::vector<uint8_t> generate(const TensorInfo& info, uint64_t* state) {
     const uint32_t random = static_cast<uint32_t>(*state >> 33);
     const float real = static_cast<float>(random) / 1073741824.0f - 1.0f;
     switch (info.dtype) {
-      case ScalarType::Float:
-        std::memcpy(&data[i], &real, item);
-        break;
+      case ScalarType::Float: std::memcpy(&data[i], &real, item); break;
       case ScalarType::Double: {
         const double value = real;
         std::memcpy(&data[i], &value, item);
@@ -74,8 +72,7 @@ std::vector<uint8_t> generate(const TensorInfo& info, uint64_t* state) {
         std::memcpy(&data[i], &value, item);
         break;
       }
-      default:
-        data[i] = static_cast<uint8_t>(random % 2);
+      default: data[i] = static_cast<uint8_t>(random % 2);
     }
   }
   return data;
@@ -115,10 +112,8 @@ void print_elements(const Tensor& tensor) {
   for (int64_t i = 0; i < tensor.numel() && i < kMost; ++i, separator = ", ") {
     double value = 0;
     switch (tensor.scalar_type()) {
-#define ET_CASE(name, c_type)                                                         \
-  case ScalarType::name:                                                              \
-    value = static_cast<double>(tensor.const_data_ptr<c_type>()[i]);                  \
-    break;
+#define ET_CASE(name, c_type) \
+  case ScalarType::name: value = static_cast<double>(tensor.const_data_ptr<c_type>()[i]); break;
       ET_CASE(Byte, uint8_t)
       ET_CASE(Char, int8_t)
       ET_CASE(Short, int16_t)
@@ -133,8 +128,7 @@ void print_elements(const Tensor& tensor) {
       ET_CASE(UInt32, uint32_t)
       ET_CASE(UInt64, uint64_t)
 #undef ET_CASE
-      default:
-        break;
+      default: break;
     }
     std::printf("%s%.9g", separator, value);
   }
@@ -237,8 +231,8 @@ Error run(const RunnerOptions& options) {
     const uint64_t first = times.front();
     times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(std::min(options.warmup, times.size() - 1)));
     std::sort(times.begin(), times.end());
-    std::printf("load %.3f ms, first run %.3f ms; of %zu runs: median %.3f ms, fastest %.3f ms\n", ms(load_ns), ms(first),
-                times.size(), ms(times[times.size() / 2]), ms(times.front()));
+    std::printf("load %.3f ms, first run %.3f ms; of %zu runs: median %.3f ms, fastest %.3f ms\n", ms(load_ns),
+                ms(first), times.size(), ms(times[times.size() / 2]), ms(times.front()));
     for (size_t i = 0; i < meta.num_outputs(); ++i) {
       if (options.print_outputs) {
         print_output(i, method->method().get_output(i));
@@ -265,12 +259,9 @@ int main(int argc, char** argv) {
   et::runtime::platform_install_log();
   et::tools::RunnerOptions options;
   switch (et::tools::parse_arguments(argc, argv, &options)) {
-    case et::tools::ParseResult::kDone:
-      return 0;
-    case et::tools::ParseResult::kError:
-      return 2;
-    case et::tools::ParseResult::kRun:
-      break;
+    case et::tools::ParseResult::kDone: return 0;
+    case et::tools::ParseResult::kError: return 2;
+    case et::tools::ParseResult::kRun: break;
   }
   const et::Error error = et::tools::run(options);
   if (error != et::Error::Ok) {

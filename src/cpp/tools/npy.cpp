@@ -16,11 +16,11 @@ struct DtypeCode {
   const char* code;  // kind and size
 };
 constexpr DtypeCode kCodes[] = {
-    {ScalarType::Byte, "u1"},   {ScalarType::Char, "i1"},         {ScalarType::Short, "i2"},
-    {ScalarType::Int, "i4"},    {ScalarType::Long, "i8"},         {ScalarType::Half, "f2"},
-    {ScalarType::Float, "f4"},  {ScalarType::Double, "f8"},       {ScalarType::ComplexFloat, "c8"},
+    {ScalarType::Byte, "u1"},   {ScalarType::Char, "i1"},           {ScalarType::Short, "i2"},
+    {ScalarType::Int, "i4"},    {ScalarType::Long, "i8"},           {ScalarType::Half, "f2"},
+    {ScalarType::Float, "f4"},  {ScalarType::Double, "f8"},         {ScalarType::ComplexFloat, "c8"},
     {ScalarType::Bool, "b1"},   {ScalarType::ComplexDouble, "c16"}, {ScalarType::BFloat16, "V2"},
-    {ScalarType::UInt16, "u2"}, {ScalarType::UInt32, "u4"},       {ScalarType::UInt64, "u8"},
+    {ScalarType::UInt16, "u2"}, {ScalarType::UInt32, "u4"},         {ScalarType::UInt64, "u8"},
 };
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -68,7 +68,8 @@ Result<NpyArray> read_npy(const std::string& path) {
   NpyArray array;
   const std::string text(descr);
   const size_t quote = text.find('\'');
-  const std::string code = quote == std::string::npos ? "" : text.substr(quote + 1, text.find('\'', quote + 1) - quote - 1);
+  const std::string code =
+      quote == std::string::npos ? "" : text.substr(quote + 1, text.find('\'', quote + 1) - quote - 1);
   bool known = false;
   for (const DtypeCode& entry : kCodes) {
     if (code.size() > 1 && code[0] != '>' && code.substr(1) == entry.code) {
@@ -80,8 +81,8 @@ Result<NpyArray> read_npy(const std::string& path) {
   while (*order == ' ') {
     ++order;
   }
-  ET_CHECK_OR_RETURN(std::strncmp(order, "False", 5) == 0, InvalidArgument, "'%s' is in Fortran order; save a C-ordered array",
-                     path.c_str());
+  ET_CHECK_OR_RETURN(std::strncmp(order, "False", 5) == 0, InvalidArgument,
+                     "'%s' is in Fortran order; save a C-ordered array", path.c_str());
   const char* open = std::strchr(shape, '(');
   const char* close = std::strchr(shape, ')');
   ET_CHECK_OR_RETURN(open != nullptr && close != nullptr, InvalidArgument, "'%s': bad shape", path.c_str());
@@ -99,8 +100,8 @@ Result<NpyArray> read_npy(const std::string& path) {
     }
   }
   ET_CHECK_OR_RETURN(nbytes == bytes.size() - start - length, InvalidArgument,
-                     "'%s' has %zu bytes of elements, its shape needs %llu", path.c_str(), bytes.size() - start - length,
-                     static_cast<unsigned long long>(nbytes));
+                     "'%s' has %zu bytes of elements, its shape needs %llu", path.c_str(),
+                     bytes.size() - start - length, static_cast<unsigned long long>(nbytes));
   array.data.assign(bytes.begin() + static_cast<std::ptrdiff_t>(start + length), bytes.end());
   return array;
 }
@@ -115,12 +116,21 @@ Error write_npy(const std::string& path, const NpyArray& array) {
     shape += std::to_string(size) + (array.sizes.size() == 1 || &size != &array.sizes.back() ? ", " : "");
   }
   const char* prefix = element_size(array.dtype) == 1 ? "|" : "<";
-  std::string header = "{'descr': '" + std::string(prefix) + code + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  std::string header =
+      "{'descr': '" + std::string(prefix) + code + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   header.append(63 - (10 + header.size()) % 64, ' ');  // the elements start at a multiple of 64
   header += '\n';
   const File file(std::fopen(path.c_str(), "wb"), &std::fclose);
   ET_CHECK_OR_RETURN(file != nullptr, AccessFailed, "cannot write '%s': %s", path.c_str(), std::strerror(errno));
-  const uint8_t start[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<uint8_t>(header.size() & 0xff),
+  const uint8_t start[] = {0x93,
+                           'N',
+                           'U',
+                           'M',
+                           'P',
+                           'Y',
+                           1,
+                           0,
+                           static_cast<uint8_t>(header.size() & 0xff),
                            static_cast<uint8_t>(header.size() >> 8)};
   const bool written = std::fwrite(start, 1, sizeof(start), file.get()) == sizeof(start) &&
                        std::fwrite(header.data(), 1, header.size(), file.get()) == header.size() &&

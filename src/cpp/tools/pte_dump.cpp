@@ -52,28 +52,18 @@ std::string describe(const fb::Tensor& tensor) {
 
 std::string describe(const fb::EValue& value) {
   switch (value.val_type()) {
-    case fb::KernelTypes_Int:
-      return "int " + std::to_string(value.val_as_Int()->int_val());
-    case fb::KernelTypes_Bool:
-      return value.val_as_Bool()->bool_val() ? "bool true" : "bool false";
-    case fb::KernelTypes_Double:
-      return "double " + std::to_string(value.val_as_Double()->double_val());
-    case fb::KernelTypes_Tensor:
-      return "tensor " + describe(*value.val_as_Tensor());
-    case fb::KernelTypes_String:
-      return "string '" + text(value.val_as_String()->string_val()) + "'";
-    case fb::KernelTypes_IntList:
-      return "ints of values " + list(span(value.val_as_IntList()->items()));
-    case fb::KernelTypes_DoubleList:
-      return "doubles " + list(span(value.val_as_DoubleList()->items()));
-    case fb::KernelTypes_BoolList:
-      return "bools " + list(span(value.val_as_BoolList()->items()));
-    case fb::KernelTypes_TensorList:
-      return "tensors " + list(span(value.val_as_TensorList()->items()));
+    case fb::KernelTypes_Int: return "int " + std::to_string(value.val_as_Int()->int_val());
+    case fb::KernelTypes_Bool: return value.val_as_Bool()->bool_val() ? "bool true" : "bool false";
+    case fb::KernelTypes_Double: return "double " + std::to_string(value.val_as_Double()->double_val());
+    case fb::KernelTypes_Tensor: return "tensor " + describe(*value.val_as_Tensor());
+    case fb::KernelTypes_String: return "string '" + text(value.val_as_String()->string_val()) + "'";
+    case fb::KernelTypes_IntList: return "ints of values " + list(span(value.val_as_IntList()->items()));
+    case fb::KernelTypes_DoubleList: return "doubles " + list(span(value.val_as_DoubleList()->items()));
+    case fb::KernelTypes_BoolList: return "bools " + list(span(value.val_as_BoolList()->items()));
+    case fb::KernelTypes_TensorList: return "tensors " + list(span(value.val_as_TensorList()->items()));
     case fb::KernelTypes_OptionalTensorList:
       return "optional tensors " + list(span(value.val_as_OptionalTensorList()->items()));
-    default:
-      return "none";
+    default: return "none";
   }
 }
 
@@ -132,7 +122,8 @@ void print_plan(const fb::ExecutionPlan& plan, const fb::debug::DebugInfo* debug
   }
   const fb::Chain* chain = count(plan.chains()) == 0 ? nullptr : plan.chains()->Get(0);
   for (uint32_t i = 0; chain != nullptr && i < count(chain->instructions()); ++i) {
-    std::printf("  %4u: %s%s\n", i, describe(*chain->instructions()->Get(i), plan).c_str(), where(debug, info, i).c_str());
+    std::printf("  %4u: %s%s\n", i, describe(*chain->instructions()->Get(i), plan).c_str(),
+                where(debug, info, i).c_str());
   }
 }
 
@@ -142,8 +133,8 @@ Error dump(const char* path) {
   ET_TRY(const runtime::FreeableBuffer bytes, loader->load(0, loader->size()));
   ET_TRY(const fb::FileLayout layout, fb::parse_pte_header({bytes.data(), bytes.size()}, bytes.size()));
   const fb::Program& tables = *fb::GetProgram(bytes.data());
-  std::printf("%s: %zu bytes; tables %" PRIu64 ", segments %" PRIu64 " at %" PRIu64 "; %u methods\n", path, bytes.size(),
-              layout.flatbuffer_size, layout.segment_data_size, layout.segment_base_offset,
+  std::printf("%s: %zu bytes; tables %" PRIu64 ", segments %" PRIu64 " at %" PRIu64 "; %u methods\n", path,
+              bytes.size(), layout.flatbuffer_size, layout.segment_data_size, layout.segment_base_offset,
               count(tables.execution_plan()));
   for (uint32_t i = 0; i < count(tables.segments()); ++i) {
     std::printf("segment %u: %" PRIu64 " bytes at %" PRIu64 "\n", i, tables.segments()->Get(i)->size(),

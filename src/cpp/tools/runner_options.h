@@ -15,7 +15,7 @@ struct RunnerOptions {
   uint64_t seed = 0;                // of generated inputs
   size_t runs = 1;
   size_t warmup = 0;
-  size_t threads = 0;               // 0: all processors
+  size_t threads = 0;  // 0: all processors
   bool print_outputs = false;
   std::string output_dir;
   bool planned_memory = false;

@@ -143,13 +143,14 @@ Error fails() {
 }
 
 TEST(LogTest, MessagesReachTheHook) {
-  const LogHook before = set_log_hook([](LogLevel level, const char* file, int line, const char* message, size_t length) {
-    EXPECT_EQ(level, LogLevel::kError);
-    EXPECT_STREQ(file, "base_test.cpp");
-    EXPECT_GT(line, 0);
-    EXPECT_EQ(message[length], '\0');
-    g_last.assign(message, length);
-  });
+  const LogHook before =
+      set_log_hook([](LogLevel level, const char* file, int line, const char* message, size_t length) {
+        EXPECT_EQ(level, LogLevel::kError);
+        EXPECT_STREQ(file, "base_test.cpp");
+        EXPECT_GT(line, 0);
+        EXPECT_EQ(message[length], '\0');
+        g_last.assign(message, length);
+      });
   EXPECT_EQ(fails(), Error::OutOfResources);
   EXPECT_EQ(g_last, "3 of four");
   ET_LOG_ERROR("%s", std::string(2000, 'x').c_str());

@@ -118,7 +118,9 @@ TEST(Compile, TakesTheUsersWordForTheirKernels) {
 method @forward(%x: f32[2]) {
   %y = my::op(%x) : f32[2]
   return %y
-})"), options, compiled, diagnostics), Error::Ok);
+})"),
+                    options, compiled, diagnostics),
+            Error::Ok);
 }
 
 TEST(Compile, PassesCanBeLeftOutByName) {
@@ -148,7 +150,8 @@ method @forward(%x: f32[4]) {
   %a = aten::neg(%x) : f32[4]
   %v = aten::view_copy(%a, [2, 2]) : f32[2, 2]
   return %v
-})", options);
+})",
+                options);
   ASSERT_EQ(runner.error(), Error::Ok);
   const ir::Value* output = runner.compiled().program->methods[0]->outputs[0].value();
   EXPECT_EQ(output->allocation.memory_id, 0u);

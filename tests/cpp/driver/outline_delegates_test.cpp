@@ -28,7 +28,8 @@ TEST(DelegateParts, NeighboursAreOnePart) {
   %a = aten::neg(%x) : f32[2] tag("t")
   %b = aten::neg(%a) : f32[2] tag("t")
   %c = aten::neg(%b) : f32[2]
-  return %c)"), " a b");
+  return %c)"),
+            " a b");
 }
 
 /// b -> c -> d, and c is outside: {b, d} would wait for itself. a runs beside it.
@@ -38,7 +39,8 @@ TEST(DelegateParts, AreConvex) {
   %b = aten::neg(%a) : f32[2] tag("t")
   %c = aten::neg(%b) : f32[2]
   %d = aten::add.Tensor(%c, %a, 1) : f32[2] tag("t")
-  return %d)"), " a b | d");
+  return %d)"),
+            " a b | d");
 }
 
 TEST(DelegateParts, IndependentNodesJoin) {
@@ -47,7 +49,8 @@ TEST(DelegateParts, IndependentNodesJoin) {
   %u = aten::relu(%x) : f32[2]
   %b = aten::neg(%u) : f32[2] tag("t")
   %c = aten::add.Tensor(%a, %b, 1) : f32[2]
-  return %c)"), " a b");
+  return %c)"),
+            " a b");
 }
 
 /// Each pair is convex, but {a, d} and {b, c} would wait for each other.
@@ -58,7 +61,8 @@ TEST(DelegateParts, AreAcyclicTogether) {
   %c = aten::neg(%a) : f32[2] tag("t")
   %d = aten::relu(%b) : f32[2] tag("s")
   %e = aten::add.Tensor(%c, %d, 1) : f32[2]
-  return %e)"), " a | b c | d");
+  return %e)"),
+            " a | b c | d");
 }
 
 TEST(DelegateParts, ARegionIsUsedByItsNode) {
@@ -73,7 +77,8 @@ TEST(DelegateParts, ARegionIsUsedByItsNode) {
     }
   }
   %b = aten::neg(%r) : f32[2] tag("t")
-  return %b)"), " a | b");
+  return %b)"),
+            " a | b");
 }
 
 /// Compiles any part into its own text.
@@ -104,7 +109,8 @@ Cut cut(const std::string& text, const std::string& tag = "t") {
   out.error = outline_delegates(*out.program, table, compilers, out.diagnostics);
   if (out.error == Error::Ok) {
     EXPECT_EQ(ir::verify(*out.program, &out.diagnostics), Error::Ok)
-        << (out.diagnostics.empty() ? "" : out.diagnostics[0].message) << "\n" << ir::to_text(*out.program);
+        << (out.diagnostics.empty() ? "" : out.diagnostics[0].message) << "\n"
+        << ir::to_text(*out.program);
   }
   return out;
 }
@@ -155,7 +161,8 @@ TEST(OutlineDelegates, RandomTagsLeaveValidPrograms) {
     for (uint32_t i = 1; i <= count; ++i) {
       const auto value = [&] { return "%v" + std::to_string(random() % i); };
       const std::string tag = random() % 3 == 0 ? "" : random() % 2 == 0 ? " tag(\"t\")" : " tag(\"s\")";
-      text += "  %v" + std::to_string(i) + " = aten::add.Tensor(" + value() + ", " + value() + ", 1) : f32[2]" + tag + "\n";
+      text +=
+          "  %v" + std::to_string(i) + " = aten::add.Tensor(" + value() + ", " + value() + ", 1) : f32[2]" + tag + "\n";
     }
     text += "  return %v" + std::to_string(count) + "\n}";
     const std::shared_ptr<ir::Program> program = parsed(text);

@@ -35,7 +35,8 @@ method @m() {
 })");
   ASSERT_EQ(sum.size(), 1u);
   EXPECT_EQ(elements<float>(sum[0]), (std::vector<float>{3, 7}));
-  const auto range = evaluate("method @m() {\n  %r = aten::arange.start_step(0, 3, 1, none, none, none, none) : i64[3]\n  return %r\n}");
+  const auto range = evaluate(
+      "method @m() {\n  %r = aten::arange.start_step(0, 3, 1, none, none, none, none) : i64[3]\n  return %r\n}");
   ASSERT_EQ(range.size(), 1u);
   EXPECT_EQ(elements<int64_t>(range[0]), (std::vector<int64_t>{0, 1, 2}));
   const auto joined = evaluate(R"(
@@ -62,13 +63,15 @@ method @m() {
 }
 
 TEST(PortableEvaluator, LeavesAloneWhatItCannotCompute) {
-  evaluate("method @m() {\n  %r = aten::rand([2], none, none, none, none) : f32[2]\n  return %r\n}", Error::NotSupported);
+  evaluate("method @m() {\n  %r = aten::rand([2], none, none, none, none) : f32[2]\n  return %r\n}",
+           Error::NotSupported);
   evaluate("method @m() {\n  %r = my::op(1) : f32[2]\n  return %r\n}", Error::NotSupported);
   evaluate(R"(
 method @m(%x: f32[2]) {
   %r = aten::neg(%x) : f32[2]
   return %r
-})", Error::NotSupported);
+})",
+           Error::NotSupported);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ inline const runtime::KernelRegistry& kernels() {
 /// A compiled and loaded program.
 class Runner {
  public:
-  explicit Runner(const std::string& text, CompileOptions options = {}, const runtime::BackendRegistry* backends = nullptr) {
+  explicit Runner(const std::string& text, CompileOptions options = {},
+                  const runtime::BackendRegistry* backends = nullptr) {
     options.kernels = &kernels();
     error_ = compile(parsed(text), options, compiled_, diagnostics_);
     if (error_ != Error::Ok) {

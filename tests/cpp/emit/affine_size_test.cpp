@@ -26,8 +26,9 @@ TEST(ParseAffine, ReadsScaleAndOffset) {
 }
 
 TEST(ParseAffine, RefusesTheRest) {
-  for (const char* text : {"", "7", "s0*s0", "s0 + s1", "s0 // 2", "s0 % 2", "min(s0, 4)", "max(2, s0)", "-s0", "3 - s0",
-                           "s0 - s0", "(s0", "s0)", "s0 s0", "2*", "99999999999999999999*s0", "9223372036854775807*s0*2"}) {
+  for (const char* text :
+       {"", "7", "s0*s0", "s0 + s1", "s0 // 2", "s0 % 2", "min(s0, 4)", "max(2, s0)", "-s0", "3 - s0", "s0 - s0", "(s0",
+        "s0)", "s0 s0", "2*", "99999999999999999999*s0", "9223372036854775807*s0*2"}) {
     EXPECT_FALSE(parse_affine(text).has_value()) << text;
   }
   EXPECT_FALSE(parse_affine(std::string(100000, '(')).has_value()) << "deep nesting ends in an answer, not a crash";

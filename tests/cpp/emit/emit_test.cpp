@@ -33,7 +33,8 @@ method @forward(%x: f32[2, 3]) stage(lowered) {
   %y = aten::add.out(%x, %x, 1) : f32[2, 3]
   %z = aten::add.out(%y, %x, 1) : f32[2, 3]
   return %z, %y, 7
-})", without_debug());
+})",
+                                     without_debug());
   ASSERT_EQ(file.error, Error::Ok);
   EXPECT_EQ(instructions(plan(file)), (Lines{"aten::add.out 0 0 1 2 2", "aten::add.out 2 0 1 3 3"}))
       << "the literal 1 is one value, the operator one entry";
@@ -48,7 +49,8 @@ TEST(Emit, WithoutDataThereIsNoHeader) {
 method @forward(%x: f32[2]) stage(lowered) {
   %y = aten::relu.out(%x) : f32[2]
   return %y
-})", without_debug());
+})",
+                                     without_debug());
   ASSERT_EQ(file.error, Error::Ok);
   EXPECT_NE(std::string(file.bytes.begin() + 8, file.bytes.begin() + 12), "eh00");
   EXPECT_EQ(file.program()->segments()->size(), 1u);
@@ -61,9 +63,11 @@ method @forward(%x: f32[2, 3]) stage(lowered) {
   %v, %i = aten::max.dim_max(%x, 1, false) : f32[2], i64[2]
   %a, %b = aten::split_copy.Tensor_out(%x, 1, 0) : f32[1, 3], f32[1, 3]
   return %v, %i, %a, %b
-})", without_debug());
+})",
+                                     without_debug());
   ASSERT_EQ(file.error, Error::Ok);
-  EXPECT_EQ(instructions(plan(file)), (Lines{"aten::max.dim_max 0 1 2 3 4 5", "aten::split_copy.Tensor_out 0 1 6 9 9"}));
+  EXPECT_EQ(instructions(plan(file)),
+            (Lines{"aten::max.dim_max 0 1 2 3 4 5", "aten::split_copy.Tensor_out 0 1 6 9 9"}));
   EXPECT_EQ(plan(file).values()->Get(5)->val_as_TensorList()->items()->Get(1), 4);
   EXPECT_EQ(plan(file).values()->Get(9)->val_as_TensorList()->items()->Get(0), 7);
 }
@@ -76,7 +80,8 @@ method @forward(%x: f32[4]) stage(lowered) {
   %y = aten::add.out(%b, %x, 1) : f32[4]
   %c = aten::copy_(%b, %y, false) : f32[4] alias(%b)
   return %c, writes {buffer @counter = %c}
-})", without_debug());
+})",
+                                     without_debug());
   ASSERT_EQ(file.error, Error::Ok);
   EXPECT_EQ(instructions(plan(file)), (Lines{"aten::add.out 1 0 2 3 3", "aten::copy_ 1 3 4 1"}));
   EXPECT_EQ(plan(file).outputs()->Get(0), 1);
@@ -88,11 +93,14 @@ method @forward(%x: f32[4]) stage(lowered) {
   const schema::SubsegmentOffsets* mutables = file.program()->mutable_data_segments()->Get(0);
   EXPECT_EQ(mutables->segment_index(), 1u);
   const auto layout = schema::parse_pte_header(
-      Span<const uint8_t>(file.bytes.data(), std::min<size_t>(file.bytes.size(), schema::kHeaderPrefixSize)), file.bytes.size());
+      Span<const uint8_t>(file.bytes.data(), std::min<size_t>(file.bytes.size(), schema::kHeaderPrefixSize)),
+      file.bytes.size());
   ASSERT_TRUE(layout.ok());
   float values[4];
-  std::memcpy(values, file.bytes.data() + layout.get().segment_base_offset + file.program()->segments()->Get(1)->offset() +
-              mutables->offsets()->Get(1), sizeof(values));
+  std::memcpy(values,
+              file.bytes.data() + layout.get().segment_base_offset + file.program()->segments()->Get(1)->offset() +
+                  mutables->offsets()->Get(1),
+              sizeof(values));
   EXPECT_EQ(values[3], 4.0f);
 }
 
@@ -124,7 +132,8 @@ method @forward(%x: f32[2]) stage(lowered) {
   %z = aten::mul.out(%y, %c) : f32[2]
   %w = aten::mul.out(%z, %v) : f32[1, 2]
   return %w
-})", without_debug());
+})",
+                                     without_debug());
   ASSERT_EQ(file.error, Error::Ok);
   const auto* offsets = file.program()->constant_segment()->offsets();
   ASSERT_EQ(offsets->size(), 3u);
@@ -148,10 +157,12 @@ method @forward(%x: f32[2, 3]) stage(lowered) {
   %v = alias(%y) : f32[6] alias(%y)
   %z = aten::neg.out(%v) : f32[6]
   return %z
-})", without_debug());
+})",
+                                     without_debug());
   ASSERT_EQ(file.error, Error::Ok);
   EXPECT_EQ(instructions(plan(file)), (Lines{"aten::relu.out 0 1 1", "aten::neg.out 2 3 3"}));
-  EXPECT_EQ(tensor(file, 1).allocation_info()->memory_offset_low(), tensor(file, 2).allocation_info()->memory_offset_low());
+  EXPECT_EQ(tensor(file, 1).allocation_info()->memory_offset_low(),
+            tensor(file, 2).allocation_info()->memory_offset_low());
   EXPECT_EQ(tensor(file, 2).sizes()->size(), 1u);
 }
 
@@ -163,7 +174,8 @@ method @forward(%x: f32[s0:{2..16}, 4]) stage(lowered) {
   %v = aten::expand_copy.out(%x, [2, %n, 4], false) : f32[2, s0:{2..16}, 4]
   %w = executorch_prim::et_view(%v, [2, %m]) : f32[2, 4*s0:{8..64}] alias(%v)
   return %w
-})", without_debug());
+})",
+                                     without_debug());
   ASSERT_EQ(file.error, Error::Ok);
   EXPECT_EQ(tensor(file, 0).shape_dynamism(), schema::TensorShapeDynamism_DYNAMIC_BOUND);
   EXPECT_EQ(tensor(file, 0).sizes()->Get(0), 16);
@@ -189,10 +201,11 @@ method @forward(%p: bool, %x: f32[4]) stage(lowered) {
   }
   %z = aten::neg.out(%r) : f32[4]
   return %z
-})", without_debug());
+})",
+                                     without_debug());
   ASSERT_EQ(file.error, Error::Ok);
   EXPECT_EQ(instructions(plan(file)), (Lines{"jump 4 unless 0", "aten::relu.out 1 2 2", "move 2 3", "jump 6 unless 6",
-                                              "aten::neg.out 1 4 4", "move 4 3", "aten::neg.out 3 5 5"}));
+                                             "aten::neg.out 1 4 4", "move 4 3", "aten::neg.out 3 5 5"}));
 }
 
 const uint8_t* named_data(const EmittedFile& file, const char* key) {
@@ -243,7 +256,8 @@ method @zeta(%x: f32[1]) stage(lowered) {
 }
 method @alpha(%x: f32[1]) stage(lowered) {
   return %x
-})", without_debug());
+})",
+                                     without_debug());
   ASSERT_EQ(file.error, Error::Ok);
   EXPECT_EQ(plan(file, 0).name()->str(), "alpha");
   EXPECT_EQ(plan(file, 1).name()->str(), "zeta");
@@ -281,7 +295,8 @@ method @forward(%x: f32[2]) stage(lowered) {
   ir::Diagnostics diagnostics;
   ASSERT_EQ(emit(program, without_debug(), emitted, diagnostics), Error::Ok);
   const std::vector<uint8_t> bytes = bytes_of(emitted.program);
-  const schema::Tensor* weight = schema::GetProgram(bytes.data())->execution_plan()->Get(0)->values()->Get(1)->val_as_Tensor();
+  const schema::Tensor* weight =
+      schema::GetProgram(bytes.data())->execution_plan()->Get(0)->values()->Get(1)->val_as_Tensor();
   EXPECT_EQ(weight->extra_tensor_info()->location(), schema::TensorDataLocation_EXTERNAL);
   EXPECT_EQ(weight->extra_tensor_info()->fully_qualified_name()->str(), "layer.weight");
   const std::vector<uint8_t> external = bytes_of(emitted.externals.at("weights"));
@@ -323,7 +338,8 @@ method @forward(%x: f32[2]) stage(lowered) {
   ASSERT_EQ(tables->backend_delegate_data()->size(), 1u);
   const auto* data = tables->backend_delegate_data()->Get(0)->data();
   EXPECT_EQ(std::string(data->begin(), data->end()), "same");
-  EXPECT_EQ(tables->execution_plan()->Get(0)->delegates()->Get(1)->processed()->location(), schema::DataLocation_INLINE);
+  EXPECT_EQ(tables->execution_plan()->Get(0)->delegates()->Get(1)->processed()->location(),
+            schema::DataLocation_INLINE);
 }
 
 TEST(Emit, CompatibleNamesEveryOperatorThatIsNotPublished) {
@@ -335,7 +351,8 @@ method @forward(%x: f32[2]) stage(lowered) {
   %z = my::other.out(%y) : f32[2]  // fx: other, model.py:4 forward
   %w = aten::relu.out(%z) : f32[2]
   return %w
-})", options);
+})",
+                                     options);
   EXPECT_EQ(file.error, Error::NotSupported);
   ASSERT_EQ(file.diagnostics.size(), 2u);
   EXPECT_EQ(file.diagnostics[0].op, "my::op.out");
@@ -346,12 +363,14 @@ TEST(Emit, RefusesWhatItCannotSay) {
   Emitted emitted;
   ir::Diagnostics diagnostics;
   ir::ParseError error;
-  Result<std::unique_ptr<ir::Program>> lowered = ir::parse("method @forward(%x: f32[2]) stage(lowered) {\n  return %x\n}", &error);
+  Result<std::unique_ptr<ir::Program>> lowered =
+      ir::parse("method @forward(%x: f32[2]) stage(lowered) {\n  return %x\n}", &error);
   ASSERT_TRUE(lowered.ok());
   EXPECT_EQ(emit(std::shared_ptr<ir::Program>(std::move(*lowered)), {}, emitted, diagnostics), Error::InvalidState);
   EmitOptions options;
   options.segment_alignment = 100;
-  EXPECT_EQ(emit(planned("method @forward() stage(lowered) {\n  return\n}"), options, emitted, diagnostics), Error::InvalidArgument);
+  EXPECT_EQ(emit(planned("method @forward() stage(lowered) {\n  return\n}"), options, emitted, diagnostics),
+            Error::InvalidArgument);
 }
 
 TEST(Emit, TheSameProgramGivesTheSameBytes) {

@@ -73,7 +73,8 @@ inline std::string instruction(const schema::ExecutionPlan& plan, uint32_t index
   } else if (const auto* move = item->instr_args_as_MoveCall()) {
     text = "move " + std::to_string(move->move_from()) + " " + std::to_string(move->move_to());
   } else if (const auto* jump = item->instr_args_as_JumpFalseCall()) {
-    text = "jump " + std::to_string(jump->destination_instruction()) + " unless " + std::to_string(jump->cond_value_index());
+    text = "jump " + std::to_string(jump->destination_instruction()) + " unless " +
+           std::to_string(jump->cond_value_index());
   }
   return text;
 }

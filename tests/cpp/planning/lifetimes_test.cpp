@@ -36,7 +36,8 @@ std::string lifetimes_of(const std::string& text, const LifetimeOptions& options
     for (const ir::Value* value : life.values) {
       out += (value == life.values.front() ? "" : ",") + value->name;
     }
-    out += " " + std::to_string(life.first) + "-" + std::to_string(life.last) + " " + std::to_string(life.nbytes) + "\n";
+    out +=
+        " " + std::to_string(life.first) + "-" + std::to_string(life.last) + " " + std::to_string(life.nbytes) + "\n";
   }
   return out;
 }
@@ -104,7 +105,9 @@ TEST(Lifetimes, AnUnplannedOutputSharesWithNothing) {
     %a = aten::neg.out(%x) : f32[4]
     %v = alias(%a) : f32[2, 2] alias(%a)
     return %v
-  })", options), "InvalidArgument");
+  })",
+                         options),
+            "InvalidArgument");
 }
 
 /// Only one branch runs: both results share memory, which lives until the last use of the node's result.
@@ -197,7 +200,8 @@ TEST(PlanMemory, PlacesEverythingAndChecksIt) {
   }
   EXPECT_EQ(plan_memory(*program, plans), Error::InvalidState) << "planned already";
   // The checker sees a plan that was changed behind its back.
-  program->methods[0]->inputs()[0]->allocation.offset = program->methods[0]->nodes().front()->result()->allocation.offset;
+  program->methods[0]->inputs()[0]->allocation.offset =
+      program->methods[0]->nodes().front()->result()->allocation.offset;
   EXPECT_EQ(check_allocations(*program->methods[0], plans.common), Error::InvalidArgument);
 }
 

@@ -57,9 +57,9 @@ inline Error set_inputs(runtime::Method& method, Inputs& storage) {
     storage.arrays.emplace_back(sizes.size());
     storage.data.emplace_back(info.nbytes, uint8_t{1});
     std::vector<int64_t>& the_sizes = storage.arrays[storage.arrays.size() - 2];
-    storage.impls.push_back(std::make_unique<runtime::TensorImpl>(
-        info.dtype, the_sizes.size(), the_sizes.data(), storage.arrays.back().data(), info.dim_order.data(),
-        storage.data.back().data(), info.nbytes));
+    storage.impls.push_back(std::make_unique<runtime::TensorImpl>(info.dtype, the_sizes.size(), the_sizes.data(),
+                                                                  storage.arrays.back().data(), info.dim_order.data(),
+                                                                  storage.data.back().data(), info.nbytes));
     ET_RETURN_IF_ERROR(method.set_input(EValue(runtime::Tensor(storage.impls.back().get())), i));
   }
   return Error::Ok;

@@ -141,8 +141,9 @@ void run_mutations(const std::vector<Bytes>& seeds, size_t count, Mutate mutate)
 }
 
 TEST_F(MutationTest, DamagedBytes) {
-  run_mutations(seeds_, number_from("ET_MUTATIONS", 8000),
-                [](const Bytes& seed, const Bytes& other, Random& random) { return mutate_bytes(seed, other, random); });
+  run_mutations(seeds_, number_from("ET_MUTATIONS", 8000), [](const Bytes& seed, const Bytes& other, Random& random) {
+    return mutate_bytes(seed, other, random);
+  });
 }
 
 TEST_F(MutationTest, DamagedTables) {

@@ -27,9 +27,7 @@ void damage(T* number, Random& random) {
 template <typename T>
 void damage_list(std::vector<T>* items, Random& random) {
   switch (random.below(4)) {
-    case 0:
-      items->push_back(static_cast<T>(random.awkward(0)));
-      break;
+    case 0: items->push_back(static_cast<T>(random.awkward(0))); break;
     case 1:
       if (!items->empty()) {
         items->erase(items->begin() + static_cast<std::ptrdiff_t>(random.below(items->size())));
@@ -49,15 +47,9 @@ void damage_tensor(fb::TensorT* tensor, Random& random) {
       number = static_cast<int>(random.below(20)) - 1;
       tensor->scalar_type = static_cast<fb::ScalarType>(number);
       break;
-    case 1:
-      damage_list(&tensor->sizes, random);
-      break;
-    case 2:
-      damage_list(&tensor->dim_order, random);
-      break;
-    case 3:
-      damage(&tensor->data_buffer_idx, random);
-      break;
+    case 1: damage_list(&tensor->sizes, random); break;
+    case 2: damage_list(&tensor->dim_order, random); break;
+    case 3: damage(&tensor->data_buffer_idx, random); break;
     case 4:
       if (tensor->allocation_info != nullptr) {
         damage(&tensor->allocation_info->memory_offset_low, random);
@@ -68,12 +60,8 @@ void damage_tensor(fb::TensorT* tensor, Random& random) {
         damage(&tensor->allocation_info->memory_id, random);
       }
       break;
-    case 6:
-      tensor->allocation_info.reset();
-      break;
-    case 7:
-      tensor->shape_dynamism = static_cast<fb::TensorShapeDynamism>(random.below(4));
-      break;
+    case 6: tensor->allocation_info.reset(); break;
+    case 7: tensor->shape_dynamism = static_cast<fb::TensorShapeDynamism>(random.below(4)); break;
     case 8:  // the same element count in another shape, which only kernels can see
       tensor->sizes.assign(1, 1);
       tensor->dim_order.assign(1, 0);
@@ -93,29 +81,14 @@ void damage_value(fb::EValueT* value, const fb::ExecutionPlanT& plan, Random& ra
     return;
   }
   switch (value->val.type) {
-    case fb::KernelTypes_Int:
-      damage(&value->val.AsInt()->int_val, random);
-      break;
-    case fb::KernelTypes_Bool:
-      value->val.AsBool()->bool_val = !value->val.AsBool()->bool_val;
-      break;
-    case fb::KernelTypes_Double:
-      value->val.AsDouble()->double_val = random.below(2) == 0 ? 1e308 : -1.0;
-      break;
-    case fb::KernelTypes_Tensor:
-      damage_tensor(value->val.AsTensor(), random);
-      break;
-    case fb::KernelTypes_IntList:
-      damage_list(&value->val.AsIntList()->items, random);
-      break;
-    case fb::KernelTypes_TensorList:
-      damage_list(&value->val.AsTensorList()->items, random);
-      break;
-    case fb::KernelTypes_OptionalTensorList:
-      damage_list(&value->val.AsOptionalTensorList()->items, random);
-      break;
-    default:
-      value->val.Reset();
+    case fb::KernelTypes_Int: damage(&value->val.AsInt()->int_val, random); break;
+    case fb::KernelTypes_Bool: value->val.AsBool()->bool_val = !value->val.AsBool()->bool_val; break;
+    case fb::KernelTypes_Double: value->val.AsDouble()->double_val = random.below(2) == 0 ? 1e308 : -1.0; break;
+    case fb::KernelTypes_Tensor: damage_tensor(value->val.AsTensor(), random); break;
+    case fb::KernelTypes_IntList: damage_list(&value->val.AsIntList()->items, random); break;
+    case fb::KernelTypes_TensorList: damage_list(&value->val.AsTensorList()->items, random); break;
+    case fb::KernelTypes_OptionalTensorList: damage_list(&value->val.AsOptionalTensorList()->items, random); break;
+    default: value->val.Reset();
   }
 }
 
@@ -130,7 +103,8 @@ void damage_instruction(fb::InstructionT* instruction, const fb::ExecutionPlanT&
       damage_list(&call->args, random);
     }
   } else if (fb::MoveCallT* move = instruction->instr_args.AsMoveCall()) {
-    (random.below(2) == 0 ? move->move_from : move->move_to) = static_cast<int32_t>(random.below(plan.values.size() + 1));
+    (random.below(2) == 0 ? move->move_from : move->move_to) =
+        static_cast<int32_t>(random.below(plan.values.size() + 1));
   } else if (fb::JumpFalseCallT* jump = instruction->instr_args.AsJumpFalseCall()) {
     if (random.below(2) == 0) {
       jump->destination_instruction = static_cast<int32_t>(random.below(10)) - 1;
@@ -149,12 +123,8 @@ void damage_instructions(fb::ExecutionPlanT* plan, Random& random) {
   auto& list = plan->chains[0]->instructions;
   const size_t i = random.below(list.size());
   switch (random.below(8)) {
-    case 0:
-      std::swap(list[i], list[random.below(list.size())]);
-      break;
-    case 1:
-      list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
-      break;
+    case 0: std::swap(list[i], list[random.below(list.size())]); break;
+    case 1: list.erase(list.begin() + static_cast<std::ptrdiff_t>(i)); break;
     case 2: {
       fb::MoveCallT move;
       move.move_from = static_cast<int32_t>(random.below(plan->values.size() + 1));
@@ -175,8 +145,7 @@ void damage_instructions(fb::ExecutionPlanT* plan, Random& random) {
       list[i]->instr_args.Set(free);
       break;
     }
-    default:
-      damage_instruction(list[i].get(), *plan, random);
+    default: damage_instruction(list[i].get(), *plan, random);
   }
 }
 
@@ -186,15 +155,9 @@ void damage_program(fb::ProgramT* program, Random& random) {
   }
   fb::ExecutionPlanT& plan = *program->execution_plan[random.below(program->execution_plan.size())];
   switch (random.below(12)) {
-    case 0:
-      damage_list(&plan.inputs, random);
-      break;
-    case 1:
-      damage_list(&plan.outputs, random);
-      break;
-    case 2:
-      damage_list(&plan.non_const_buffer_sizes, random);
-      break;
+    case 0: damage_list(&plan.inputs, random); break;
+    case 1: damage_list(&plan.outputs, random); break;
+    case 2: damage_list(&plan.non_const_buffer_sizes, random); break;
     case 3:
       if (!plan.operators.empty()) {
         auto& op = *plan.operators[random.below(plan.operators.size())];
@@ -222,24 +185,21 @@ void damage_program(fb::ProgramT* program, Random& random) {
         damage_value(plan.values[random.below(plan.values.size())].get(), plan, random);
       }
       break;
-    default:
-      damage_instructions(&plan, random);
+    default: damage_instructions(&plan, random);
   }
 }
 
 }  // namespace
 
 int64_t Random::awkward(int64_t around) {
-  static constexpr int64_t kValues[] = {0,         1,         -1,        2,           7,         16,        127,
-                                        255,       256,       65535,     65536,       INT32_MAX, INT32_MIN, 0x7fffffffLL * 2,
-                                        INT64_MAX, INT64_MIN, 1LL << 40, -(1LL << 40)};
+  static constexpr int64_t kValues[] = {
+      0,         1,         -1,        2,           7,         16,        127,
+      255,       256,       65535,     65536,       INT32_MAX, INT32_MIN, 0x7fffffffLL * 2,
+      INT64_MAX, INT64_MIN, 1LL << 40, -(1LL << 40)};
   switch (below(3)) {
-    case 0:
-      return kValues[below(sizeof(kValues) / sizeof(kValues[0]))];
-    case 1:
-      return static_cast<int64_t>(static_cast<uint64_t>(around) + below(9) - 4);
-    default:
-      return static_cast<int64_t>(below(20));
+    case 0: return kValues[below(sizeof(kValues) / sizeof(kValues[0]))];
+    case 1: return static_cast<int64_t>(static_cast<uint64_t>(around) + below(9) - 4);
+    default: return static_cast<int64_t>(below(20));
   }
 }
 

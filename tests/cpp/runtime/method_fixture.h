@@ -84,8 +84,8 @@ class TestTensor {
       order_.push_back(static_cast<uint8_t>(d));
     }
     elements_.resize(static_cast<size_t>(n));
-    impl_ = TensorImpl(ScalarType::Float, sizes_.size(), sizes_.data(), strides_.data(), order_.data(), elements_.data(),
-                       elements_.size() * sizeof(float));
+    impl_ = TensorImpl(ScalarType::Float, sizes_.size(), sizes_.data(), strides_.data(), order_.data(),
+                       elements_.data(), elements_.size() * sizeof(float));
   }
   TestTensor(const TestTensor&) = delete;
   TestTensor& operator=(const TestTensor&) = delete;

@@ -322,27 +322,26 @@ TEST_F(MethodTest, ADelegateThatRefusesItsPayloadLeaksNothing) {
 int g_prepared = 0;
 
 TEST_F(MethodTest, TheBestKernelThatAcceptsTheArgumentsRuns) {
-  static const Kernel kLibrary[] = {
-      {"test::add.out", "TTo",
-       [](KernelContext&, Span<EValue* const> args, void* state) {
-         *args[2]->to_tensor().mutable_data_ptr<float>() = *static_cast<float*>(state);
-         return Error::Ok;
-       },
-       [](PrepareContext& context, Span<EValue* const> args, void** state) {
-         if (args[0]->to_tensor().numel() != 1) {
-           return Error::NotSupported;
-         }
-         EXPECT_TRUE(context.is_constant(*args[1]));
-         EXPECT_FALSE(context.is_constant(*args[0]));
-         ++g_prepared;
-         *state = new float(99);
-         return Error::Ok;
-       },
-       [](void* state) {
-         --g_prepared;
-         delete static_cast<float*>(state);
-       },
-       kPriorityLibrary}};
+  static const Kernel kLibrary[] = {{"test::add.out", "TTo",
+                                     [](KernelContext&, Span<EValue* const> args, void* state) {
+                                       *args[2]->to_tensor().mutable_data_ptr<float>() = *static_cast<float*>(state);
+                                       return Error::Ok;
+                                     },
+                                     [](PrepareContext& context, Span<EValue* const> args, void** state) {
+                                       if (args[0]->to_tensor().numel() != 1) {
+                                         return Error::NotSupported;
+                                       }
+                                       EXPECT_TRUE(context.is_constant(*args[1]));
+                                       EXPECT_FALSE(context.is_constant(*args[0]));
+                                       ++g_prepared;
+                                       *state = new float(99);
+                                       return Error::Ok;
+                                     },
+                                     [](void* state) {
+                                       --g_prepared;
+                                       delete static_cast<float*>(state);
+                                     },
+                                     kPriorityLibrary}};
   ASSERT_EQ(kernels_.add(kLibrary), Error::Ok);
   ProgramBuilder one;
   const int x = one.input(one.tensor({1}));

@@ -72,8 +72,7 @@ ET_TRAP(StorageOffset, tensor(x_).storage_offset = 4, "storage_offset 4")
 ET_TRAP(NegativeSize, tensor(x_).sizes[1] = -1, "size -1 of dimension 1 is negative")
 ET_TRAP(HugeSize, (tensor(x_).sizes = {INT32_MAX, INT32_MAX, INT32_MAX}, tensor(x_).dim_order = {0, 1, 2}),
         "does not fit the address space")
-ET_TRAP(HugeEmptySize,
-        (tensor(x_).sizes = {0, INT32_MAX, INT32_MAX, INT32_MAX}, tensor(x_).dim_order = {0, 1, 2, 3}),
+ET_TRAP(HugeEmptySize, (tensor(x_).sizes = {0, INT32_MAX, INT32_MAX, INT32_MAX}, tensor(x_).dim_order = {0, 1, 2, 3}),
         "does not fit the address space")
 ET_TRAP(DimOrderTwice, (tensor(x_).dim_order = {0, 0}), "not a permutation")
 ET_TRAP(DimOrderOutside, (tensor(x_).dim_order = {0, 200}), "not a permutation")
@@ -90,8 +89,8 @@ ET_TRAP(ConstantIndex, tensor(w_).data_buffer_idx = 2, "data_buffer_idx 2, there
 ET_TRAP(ConstantOverrun, b_.program().constant_segment->offsets[1] = 8, "not inside the segment of 24 bytes")
 ET_TRAP(ConstantOffset, b_.program().constant_segment->offsets[1] = UINT64_MAX, "entry 1 is at 18446744073709551615")
 ET_TRAP(ConstantSegment, b_.program().constant_segment->segment_index = 9, "segment 9")
-ET_TRAP(MutableSegment,
-        (tensor(x_).data_buffer_idx = 1, b_.plan().inputs.clear()), "data_buffer_idx 1, there are 0 entries")
+ET_TRAP(MutableSegment, (tensor(x_).data_buffer_idx = 1, b_.plan().inputs.clear()),
+        "data_buffer_idx 1, there are 0 entries")
 ET_TRAP(External,
         (tensor(w_).extra_tensor_info = std::make_unique<fb::ExtraTensorInfoT>(),
          tensor(w_).extra_tensor_info->location = fb::TensorDataLocation_EXTERNAL),
@@ -105,7 +104,8 @@ ET_TRAP(OperatorNameWithNul, b_.plan().operators[0]->name.push_back('\0'), "oper
 ET_TRAP(OperatorNameLong, b_.plan().operators[0]->name.assign(500, 'x'), "over 200 bytes")
 ET_TRAP(StringNotUtf8, b_.string("\xc0\x80"), "not UTF-8")
 ET_TRAP(Chains, b_.plan().chains.push_back(std::make_unique<fb::ChainT>()), "2 chains")
-ET_TRAP(DelegateIndex, (b_.delegate("B", "x", {x_}), b_.chain().instructions[1]->instr_args.AsDelegateCall()->delegate_index = 1),
+ET_TRAP(DelegateIndex,
+        (b_.delegate("B", "x", {x_}), b_.chain().instructions[1]->instr_args.AsDelegateCall()->delegate_index = 1),
         "delegate_index 1")
 ET_TRAP(DelegatePayload, (b_.delegate("B", "x", {x_}), b_.plan().delegates[0]->processed->index = 40), "payload 40")
 ET_TRAP(DelegateNoPayload, (b_.delegate("B", "x", {x_}), b_.plan().delegates[0]->processed.reset()), "no payload")
@@ -214,8 +214,8 @@ TEST_F(ProgramTest, ExternalWeightsComeFromThePtd) {
   said("tensor 'w' from a .ptd file");
   const std::string path = ::testing::TempDir() + "external.ptd";
   const auto write = [&](const std::vector<uint8_t>& bytes) {
-    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()),
-                                                static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   };
   options_.data_files = {path};
   write(external_file("w", {1, 2, 3, 4, 5, 6}, {3, 2}));
@@ -275,9 +275,8 @@ TEST_F(ProgramTest, ListsThatAreSharedTooOftenAreRefused) {
   const auto chain = fb::CreateChain(builder, 0, 0, builder.CreateVector(instructions));
   const auto value = fb::CreateEValue(builder, fb::KernelTypes_Null, fb::CreateNull(builder).Union());
   const auto op = fb::CreateOperator(builder, builder.CreateString("a"));
-  const auto plan = fb::CreateExecutionPlan(
-      builder, builder.CreateString("forward"), 0, builder.CreateVector({value}), 0, 0, builder.CreateVector({chain}),
-      builder.CreateVector({op}));
+  const auto plan = fb::CreateExecutionPlan(builder, builder.CreateString("forward"), 0, builder.CreateVector({value}),
+                                            0, 0, builder.CreateVector({chain}), builder.CreateVector({op}));
   builder.Finish(fb::CreateProgram(builder, 0, builder.CreateVector({plan})), fb::ProgramIdentifier());
   std::vector<uint8_t> file(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   BufferLoader loader(file.data(), file.size());
@@ -292,8 +291,7 @@ TEST_F(ProgramTest, StringsThatAreSharedTooOftenAreRefused) {
   for (int i = 0; i < 10000; ++i) {
     values.push_back(fb::CreateEValue(builder, fb::KernelTypes_String, fb::CreateString(builder, text).Union()));
   }
-  const auto plan =
-      fb::CreateExecutionPlan(builder, builder.CreateString("forward"), 0, builder.CreateVector(values));
+  const auto plan = fb::CreateExecutionPlan(builder, builder.CreateString("forward"), 0, builder.CreateVector(values));
   builder.Finish(fb::CreateProgram(builder, 0, builder.CreateVector({plan})), fb::ProgramIdentifier());
   std::vector<uint8_t> file(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   BufferLoader loader(file.data(), file.size());

@@ -39,8 +39,9 @@ inline Error add_scalar_out(KernelContext& context, const Tensor& self, double v
 
 /// out = the elements of self that are positive.
 inline Error positive_out(KernelContext& context, const Tensor& self, Tensor& out) {
-  ET_CHECK_OR_RETURN(self.scalar_type() == ScalarType::Float && out.scalar_type() == ScalarType::Float && out.dim() == 1,
-                     InvalidArgument, "test::positive: dtype or rank");
+  ET_CHECK_OR_RETURN(
+      self.scalar_type() == ScalarType::Float && out.scalar_type() == ScalarType::Float && out.dim() == 1,
+      InvalidArgument, "test::positive: dtype or rank");
   int64_t n = 0;
   for (int64_t i = 0; i < self.numel(); ++i) {
     n += self.const_data_ptr<float>()[i] > 0 ? 1 : 0;

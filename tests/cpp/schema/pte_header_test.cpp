@@ -47,12 +47,12 @@ TEST(PteHeaderTest, AnOlderHeaderHasNoDataSize) {
 
 TEST(PteHeaderTest, BadHeadersAreRefused) {
   const std::vector<FileLayout> bad = {
-      {357, 0, 0},                     // program longer than the file
-      {10, 256, 100},                  // shorter than its headers
-      {200, 100, 100},                 // segments inside the program
-      {200, 400, 0},                   // segments behind the file
-      {200, 256, 101},                 // segments that end behind the file
-      {200, 256, UINT64_MAX},          // overflow
+      {357, 0, 0},             // program longer than the file
+      {10, 256, 100},          // shorter than its headers
+      {200, 100, 100},         // segments inside the program
+      {200, 400, 0},           // segments behind the file
+      {200, 256, 101},         // segments that end behind the file
+      {200, 256, UINT64_MAX},  // overflow
       {UINT64_MAX, 256, 100},
       {200, UINT64_MAX - 10, 100},
   };
@@ -81,7 +81,8 @@ TEST(FlatTensorHeaderTest, RoundTripsAndRefuses) {
   EXPECT_EQ(parse_flat_tensor_header({file.data(), kHeaderPrefixSize}, 499).error(), Error::InvalidExternalData);
   EXPECT_EQ(parse_flat_tensor_header({file.data(), 40}, 40).error(), Error::InvalidExternalData);
   file[8] = 'X';
-  EXPECT_EQ(parse_flat_tensor_header({file.data(), kHeaderPrefixSize}, file.size()).error(), Error::InvalidExternalData);
+  EXPECT_EQ(parse_flat_tensor_header({file.data(), kHeaderPrefixSize}, file.size()).error(),
+            Error::InvalidExternalData);
 }
 
 }  // namespace

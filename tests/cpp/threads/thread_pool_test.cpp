@@ -23,7 +23,9 @@ struct PoolDeleter {
   void operator()(ThreadPool* pool) const { destroy_pool(pool); }
 };
 
-std::unique_ptr<ThreadPool, PoolDeleter> pool_of(size_t n) { return std::unique_ptr<ThreadPool, PoolDeleter>(make_pool(n)); }
+std::unique_ptr<ThreadPool, PoolDeleter> pool_of(size_t n) {
+  return std::unique_ptr<ThreadPool, PoolDeleter>(make_pool(n));
+}
 
 TEST(ThreadPool, RunsEveryIndexOnce) {
   for (const size_t threads : {1, 2, 3}) {

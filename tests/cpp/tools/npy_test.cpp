@@ -19,8 +19,9 @@ class NpyTest : public ::testing::Test {
 };
 
 TEST_F(NpyTest, RoundTripsEveryDtypeAndRank) {
-  for (const ScalarType dtype : {ScalarType::Byte, ScalarType::Long, ScalarType::Half, ScalarType::Float, ScalarType::Bool,
-                                 ScalarType::BFloat16, ScalarType::ComplexDouble, ScalarType::UInt16}) {
+  for (const ScalarType dtype :
+       {ScalarType::Byte, ScalarType::Long, ScalarType::Half, ScalarType::Float, ScalarType::Bool, ScalarType::BFloat16,
+        ScalarType::ComplexDouble, ScalarType::UInt16}) {
     for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{}, {3}, {2, 3}, {2, 0, 3}}) {
       NpyArray array{dtype, sizes, {}};
       size_t n = element_size(dtype);

@@ -38,7 +38,8 @@ const std::string kView = ET_MODELS "/official_view_dyn.pte";
 bool has(const Finished& r, const char* text) { return r.output.find(text) != std::string::npos; }
 
 TEST(RunnerTest, RunsAModelOnGeneratedInputs) {
-  const Finished r = run(kRunner + " --model " + kLinear + " --runs 3 --warmup 1 --threads 1 --print-outputs --planned-memory");
+  const Finished r =
+      run(kRunner + " --model " + kLinear + " --runs 3 --warmup 1 --threads 1 --print-outputs --planned-memory");
   EXPECT_EQ(r.status, 0) << r.output;
   EXPECT_TRUE(has(r, "of 3 runs: median")) << r.output;
   EXPECT_TRUE(has(r, "output 0: f32 [2, 3] = [")) << r.output;
@@ -55,7 +56,8 @@ TEST(RunnerTest, TakesAndGivesArrays) {
   const auto a = read_npy(folder + "output_0.npy");
   ASSERT_TRUE(a.ok());
   EXPECT_EQ(a->sizes, (std::vector<int64_t>{2, 3}));
-  const Finished bin = run(kRunner + " --model " + kLinear + " --read-file --input " + folder + "x.bin --output-dir " + folder);
+  const Finished bin =
+      run(kRunner + " --model " + kLinear + " --read-file --input " + folder + "x.bin --output-dir " + folder);
   EXPECT_EQ(bin.status, 0) << bin.output;
   EXPECT_EQ(read_npy(folder + "output_0.npy")->data, a->data);
   x.sizes = {8};

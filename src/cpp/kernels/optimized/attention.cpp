@@ -33,20 +33,20 @@ inline constexpr size_t kMaxStrip = 32;
 
 /// One head's rows [0, rows) of the query (the first one is row `first_row` of the head).
 struct AttentionTask {
-  const float* query;  // [rows, depth]
-  const float* key;    // [keys, depth]
-  const float* value;  // [keys, value_depth]
-  float* out;          // [rows, value_depth]
-  const float* mask_f;  // added to scores; nullptr = none
-  const bool* mask_b;   // where false, no weight; nullptr = none
+  const float* query;             // [rows, depth]
+  const float* key;               // [keys, depth]
+  const float* value;             // [keys, value_depth]
+  float* out;                     // [rows, value_depth]
+  const float* mask_f;            // added to scores; nullptr = none
+  const bool* mask_b;             // where false, no weight; nullptr = none
   int64_t mask_row, mask_column;  // strides of the mask, in elements
   size_t rows, keys, depth, value_depth, first_row;
   float scale;
-  bool causal;      // row i sees keys 0 … i
-  float* packed;    // [kKeyBlock + kMaxStrip, depth] scratch: keys of a block, transposed in strips
-  float* scores;    // [16, kKeyBlock + kMaxStrip] scratch
-  float* maximum;   // [rows] scratch
-  float* sum;       // [rows] scratch
+  bool causal;     // row i sees keys 0 … i
+  float* packed;   // [kKeyBlock + kMaxStrip, depth] scratch: keys of a block, transposed in strips
+  float* scores;   // [16, kKeyBlock + kMaxStrip] scratch
+  float* maximum;  // [rows] scratch
+  float* sum;      // [rows] scratch
 };
 
 }  // namespace et::kernels::optimized
@@ -115,14 +115,16 @@ HWY_INLINE void score_rows(const float* query, size_t depth, const float* packed
 
 /// out[r] = out[r] * factor[r] + sum over j of weights[r][j] value[j], for kR rows. kWhole: two whole vectors of columns.
 template <size_t kR, bool kWhole>
-HWY_INLINE void add_strip(const float* weights, const float* value, size_t count, size_t value_depth, const float* factor,
-                          float* out, size_t columns) {
+HWY_INLINE void add_strip(const float* weights, const float* value, size_t count, size_t value_depth,
+                          const float* factor, float* out, size_t columns) {
   const Tag d;
   const size_t lanes = hn::Lanes(d);
   const size_t columns0 = HWY_MIN(lanes, columns);
   const size_t columns1 = columns - columns0;
   const auto load0 = [&](const float* p) HWY_ATTR { return kWhole ? hn::LoadU(d, p) : hn::LoadN(d, p, columns0); };
-  const auto load1 = [&](const float* p) HWY_ATTR { return kWhole ? hn::LoadU(d, p + lanes) : columns1 > 0 ? hn::LoadN(d, p + lanes, columns1) : hn::Zero(d); };
+  const auto load1 = [&](const float* p) HWY_ATTR {
+    return kWhole ? hn::LoadU(d, p + lanes) : columns1 > 0 ? hn::LoadN(d, p + lanes, columns1) : hn::Zero(d);
+  };
   V left[kR], right[kR];
   for (size_t r = 0; r < kR; ++r) {
     const V f = hn::Set(d, factor[r]);
@@ -154,8 +156,8 @@ HWY_INLINE void add_strip(const float* weights, const float* value, size_t count
 }
 
 template <size_t kR>
-HWY_INLINE void add_values(const float* weights, const float* value, size_t count, size_t value_depth, const float* factor,
-                           float* out) {
+HWY_INLINE void add_values(const float* weights, const float* value, size_t count, size_t value_depth,
+                           const float* factor, float* out) {
   const size_t strip = 2 * hn::Lanes(Tag());
   size_t c = 0;
   for (; c + strip <= value_depth; c += strip) {
@@ -172,9 +174,11 @@ HWY_INLINE float weigh_row(const AttentionTask& task, float* scores, size_t row,
   const Tag d;
   const float kMinusInfinity = -std::numeric_limits<float>::infinity();
   const size_t visible =
-      !task.causal ? count : HWY_MIN(count, task.first_row + row + 1 > first_key ? task.first_row + row + 1 - first_key : 0);
+      !task.causal ? count
+                   : HWY_MIN(count, task.first_row + row + 1 > first_key ? task.first_row + row + 1 - first_key : 0);
   const V scale = hn::Set(d, task.scale);
-  const int64_t mask_at = static_cast<int64_t>(row) * task.mask_row + static_cast<int64_t>(first_key) * task.mask_column;
+  const int64_t mask_at =
+      static_cast<int64_t>(row) * task.mask_row + static_cast<int64_t>(first_key) * task.mask_column;
   if (task.mask_f != nullptr && task.mask_column == 1) {
     over_vectors(visible, [&](auto whole, size_t j, size_t left) HWY_ATTR {
       const V s = hn::Mul(load(d, whole, scores + j, left), scale);
@@ -309,17 +313,18 @@ int64_t size_from_end(const Tensor& tensor, int64_t from_end) {
   return from_end < tensor.dim() ? tensor.size(tensor.dim() - 1 - from_end) : 1;
 }
 int64_t stride_from_end(const Tensor& tensor, int64_t from_end) {
-  return from_end < tensor.dim() && size_from_end(tensor, from_end) != 1 ? tensor.stride(tensor.dim() - 1 - from_end) : 0;
+  return from_end < tensor.dim() && size_from_end(tensor, from_end) != 1 ? tensor.stride(tensor.dim() - 1 - from_end)
+                                                                         : 0;
 }
 
-Error check_shapes(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, bool enable_gqa,
-                   AttentionShape* shape) {
+Error check_shapes(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
+                   bool enable_gqa, AttentionShape* shape) {
   const auto at = [](const Tensor& t, int64_t i) { return static_cast<size_t>(size_from_end(t, i)); };
   *shape = {at(query, 3), at(query, 2), at(key, 2), at(query, 1), at(key, 1), at(query, 0), at(value, 0)};
-  const bool heads_fit = shape->key_heads == shape->heads ||
-                         (enable_gqa && shape->key_heads > 0 && shape->heads % shape->key_heads == 0);
-  ET_CHECK_OR_RETURN(at(key, 0) == shape->depth && at(value, 1) == shape->keys && at(value, 2) == shape->key_heads && heads_fit &&
-                         at(key, 3) == shape->batch && at(value, 3) == shape->batch,
+  const bool heads_fit =
+      shape->key_heads == shape->heads || (enable_gqa && shape->key_heads > 0 && shape->heads % shape->key_heads == 0);
+  ET_CHECK_OR_RETURN(at(key, 0) == shape->depth && at(value, 1) == shape->keys && at(value, 2) == shape->key_heads &&
+                         heads_fit && at(key, 3) == shape->batch && at(value, 3) == shape->batch,
                      InvalidArgument, "scaled_dot_product_attention: query %s, key %s and value %s do not fit together",
                      ShapeText(query.sizes()).text, ShapeText(key.sizes()).text, ShapeText(value.sizes()).text);
   if (mask) {
@@ -328,16 +333,17 @@ Error check_shapes(const Tensor& query, const Tensor& key, const Tensor& value, 
     for (int64_t i = 0; fits && i < 4; ++i) {
       fits = at(*mask, i) == want[i] || at(*mask, i) == 1;
     }
-    ET_CHECK_OR_RETURN(fits, InvalidArgument,
-                       "scaled_dot_product_attention: attn_mask %s does not broadcast to %zu x %zu scores for each head",
-                       ShapeText(mask->sizes()).text, shape->rows, shape->keys);
+    ET_CHECK_OR_RETURN(
+        fits, InvalidArgument,
+        "scaled_dot_product_attention: attn_mask %s does not broadcast to %zu x %zu scores for each head",
+        ShapeText(mask->sizes()).text, shape->rows, shape->keys);
   }
   return Error::Ok;
 }
 
-Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& query, const Tensor& key, const Tensor& value,
-                                       const OptionalTensor& attn_mask, double, bool is_causal, std::optional<double> scale,
-                                       bool enable_gqa, Tensor& out) {
+Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& query, const Tensor& key,
+                                       const Tensor& value, const OptionalTensor& attn_mask, double, bool is_causal,
+                                       std::optional<double> scale, bool enable_gqa, Tensor& out) {
   AttentionShape shape;
   ET_RETURN_IF_ERROR(check_shapes(query, key, value, attn_mask, enable_gqa, &shape));
   Sizes sizes(query.sizes());
@@ -397,7 +403,8 @@ Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& que
       task.value = value.const_data_ptr<float>() + key_head * shape.keys * shape.value_depth;
       task.out = out.mutable_data_ptr<float>() + (head * shape.rows + task.first_row) * shape.value_depth;
       if (attn_mask) {
-        const int64_t at = static_cast<int64_t>(batch) * mask_batch + static_cast<int64_t>(head % shape.heads) * mask_head +
+        const int64_t at = static_cast<int64_t>(batch) * mask_batch +
+                           static_cast<int64_t>(head % shape.heads) * mask_head +
                            static_cast<int64_t>(task.first_row) * common.mask_row;
         if (attn_mask->scalar_type() == ScalarType::Bool) {
           task.mask_b = attn_mask->const_data_ptr<bool>() + at;
@@ -418,13 +425,14 @@ Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& que
 /// (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out): float, row-major, at most four dimensions.
 bool fits_attention(Arguments args) {
   for (const size_t i : {0, 1, 2, 8}) {
-    if (!is_float(*args[i]) || !is_row_major(*args[i]) || args[i]->to_tensor().dim() < 2 || args[i]->to_tensor().dim() > 4 ||
-        args[i]->to_tensor().dim() != args[0]->to_tensor().dim()) {
+    if (!is_float(*args[i]) || !is_row_major(*args[i]) || args[i]->to_tensor().dim() < 2 ||
+        args[i]->to_tensor().dim() > 4 || args[i]->to_tensor().dim() != args[0]->to_tensor().dim()) {
       return false;
     }
   }
   const EValue& mask = *args[3];
-  const bool mask_fits = mask.is_none() || (is_row_major(mask) && (is_float(mask) || mask.to_tensor().scalar_type() == ScalarType::Bool));
+  const bool mask_fits =
+      mask.is_none() || (is_row_major(mask) && (is_float(mask) || mask.to_tensor().scalar_type() == ScalarType::Bool));
   // A mask and is_causal together are an error, which the portable kernel words.
   return mask_fits && (mask.is_none() || !args[5]->number_as_bool()) && args[4]->number_as_double() == 0.0;
 }

@@ -93,13 +93,15 @@ HWY_INLINE void over_block(const Fn& fn, const BinaryBlock& block) {
   }
 }
 
-#define ET_BINARY(NAME, EXPRESSION)                                                            \
-  void NAME(const BinaryBlock& block) {                                                        \
-    over_block([alpha = block.alpha](auto d, auto a, auto b) HWY_ATTR {                        \
-      static_cast<void>(d);                                                                    \
-      static_cast<void>(alpha);                                                                \
-      return (EXPRESSION);                                                                     \
-    }, block);                                                                                 \
+#define ET_BINARY(NAME, EXPRESSION)                              \
+  void NAME(const BinaryBlock& block) {                          \
+    over_block(                                                  \
+        [alpha = block.alpha](auto d, auto a, auto b) HWY_ATTR { \
+          static_cast<void>(d);                                  \
+          static_cast<void>(alpha);                              \
+          return (EXPRESSION);                                   \
+        },                                                       \
+        block);                                                  \
   }
 
 ET_BINARY(Add, hn::Add(a, b))
@@ -206,7 +208,8 @@ Error minimum_out(KernelContext& context, const Tensor& self, const Tensor& othe
   return run_binary(context, "aten::minimum", self, other, out, HWY_DYNAMIC_POINTER(Minimum));
 }
 
-Error where_self_out(KernelContext& context, const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
+Error where_self_out(KernelContext& context, const Tensor& condition, const Tensor& self, const Tensor& other,
+                     Tensor& out) {
   BroadcastPlan plan;
   const Tensor* const operands[] = {&condition, &self, &other};
   ET_RETURN_IF_ERROR(plan_broadcast(context, "aten::where", operands, out, &plan));
@@ -217,15 +220,19 @@ Error where_self_out(KernelContext& context, const Tensor& condition, const Tens
   const auto function = HWY_DYNAMIC_POINTER(Where);
   plan.for_each_block(context.pool(), 1, [&](int64_t first, const int64_t* offsets, size_t rows, size_t columns) {
     function({mask + offsets[0], a + offsets[1], b + offsets[2], to + first, rows, columns, plan.row_stride[0],
-              plan.column_stride[0], plan.row_stride[1], plan.column_stride[1], plan.row_stride[2], plan.column_stride[2]});
+              plan.column_stride[0], plan.row_stride[1], plan.column_stride[1], plan.row_stride[2],
+              plan.column_stride[2]});
   });
   return Error::Ok;
 }
 
-bool fits_binary(Arguments args) { return is_float(*args[0]) && is_float(*args[1]) && is_float(*args[args.size() - 1]); }
+bool fits_binary(Arguments args) {
+  return is_float(*args[0]) && is_float(*args[1]) && is_float(*args[args.size() - 1]);
+}
 
 bool fits_where(Arguments args) {
-  return args[0]->to_tensor().scalar_type() == ScalarType::Bool && is_float(*args[1]) && is_float(*args[2]) && is_float(*args[3]);
+  return args[0]->to_tensor().scalar_type() == ScalarType::Bool && is_float(*args[1]) && is_float(*args[2]) &&
+         is_float(*args[3]);
 }
 
 constexpr Kernel kKernels[] = {

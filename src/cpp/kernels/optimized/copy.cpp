@@ -75,8 +75,8 @@ Error expand_copy_out(KernelContext& context, const Tensor& self, IntArrayRef si
     fits = window.sizes[i] >= 0 && (have == 1 || have == window.sizes[i]);
     window.strides[i] = have == 1 ? 0 : self.stride(i - lead);
   }
-  ET_CHECK_OR_RETURN(fits, InvalidArgument, "aten::expand: shape %s does not expand to %s", ShapeText(self.sizes()).text,
-                     ShapeText(size).text);
+  ET_CHECK_OR_RETURN(fits, InvalidArgument, "aten::expand: shape %s does not expand to %s",
+                     ShapeText(self.sizes()).text, ShapeText(size).text);
   return emit(context, window, out);
 }
 
@@ -96,7 +96,9 @@ Error select_copy_int_out(KernelContext& context, const Tensor& self, int64_t di
 }
 
 /// Same shape, the output's dim order.
-Error copy_to(KernelContext& context, const Tensor& self, const Tensor& out) { return emit(context, window_of(self), out); }
+Error copy_to(KernelContext& context, const Tensor& self, const Tensor& out) {
+  return emit(context, window_of(self), out);
+}
 
 Error clone_out(KernelContext& context, const Tensor& self, std::optional<int64_t>, Tensor& out) {
   return copy_to(context, self, out);
@@ -117,8 +119,9 @@ Error check_parts(TensorList tensors, int64_t dim, int64_t* total) {
     for (int64_t d = 0; fits && d < shape.dim(); ++d) {
       fits = d == dim || tensors[i].size(d) == shape.size(d);
     }
-    ET_CHECK_OR_RETURN(fits, InvalidArgument, "aten::cat: tensor %zu has shape %s, which does not go with %s along dim %" PRId64,
-                       i, ShapeText(tensors[i].sizes()).text, ShapeText(shape.sizes()).text, dim);
+    ET_CHECK_OR_RETURN(fits, InvalidArgument,
+                       "aten::cat: tensor %zu has shape %s, which does not go with %s along dim %" PRId64, i,
+                       ShapeText(tensors[i].sizes()).text, ShapeText(shape.sizes()).text, dim);
     *total += tensors[i].size(dim);
   }
   return Error::Ok;
@@ -160,13 +163,15 @@ Error split_with_sizes_copy_out(KernelContext& context, const Tensor& self, IntA
   return Error::Ok;
 }
 
-Error split_copy_tensor_out(KernelContext& context, const Tensor& self, int64_t split_size, int64_t dim, TensorList out) {
+Error split_copy_tensor_out(KernelContext& context, const Tensor& self, int64_t split_size, int64_t dim,
+                            TensorList out) {
   ET_RETURN_IF_ERROR(portable::check_rank("aten::split", "self", self, 1, runtime::kMaxRank));
   ET_RETURN_IF_ERROR(portable::normalize_dim("aten::split", dim, self.dim(), &dim));
   const int64_t size = self.size(dim);
   const int64_t parts = size == 0 ? 1 : split_size > 0 ? (size - 1) / split_size + 1 : 0;
   ET_CHECK_OR_RETURN(parts == static_cast<int64_t>(out.size()) && split_size >= 0, InvalidArgument,
-                     "aten::split: split_size %" PRId64 " does not cut dim %" PRId64 " of size %" PRId64 " into %zu outputs",
+                     "aten::split: split_size %" PRId64 " does not cut dim %" PRId64 " of size %" PRId64
+                     " into %zu outputs",
                      split_size, dim, size, out.size());
   for (int64_t i = 0; i < parts; ++i) {
     const int64_t start = i * split_size;

@@ -30,7 +30,9 @@ constexpr Kernel make_fitting_kernel(const char* name) {
 }
 
 /// True for a float tensor.
-inline bool is_float(const EValue& value) { return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Float; }
+inline bool is_float(const EValue& value) {
+  return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Float;
+}
 /// True for a float tensor or None.
 inline bool is_float_or_none(const EValue& value) { return value.is_none() || is_float(value); }
 /// True for two tensors whose elements lie in the same order.

@@ -73,7 +73,8 @@ HWY_INLINE V tanh(D d, V x) {
   const V y2 = hn::Mul(y, y);
   constexpr float kOdd[] = {4.89352455891786e-03f,  6.37261928875436e-04f, 1.48572235717979e-05f, 5.12229709037114e-08f,
                             -8.60467152213735e-11f, 2.00018790482477e-13f, -2.76076847742355e-16f};
-  constexpr float kEven[] = {4.89352518554385e-03f, 2.26843463243900e-03f, 1.18534705686654e-04f, 1.19825839466702e-06f};
+  constexpr float kEven[] = {4.89352518554385e-03f, 2.26843463243900e-03f, 1.18534705686654e-04f,
+                             1.19825839466702e-06f};
   const V quotient = hn::Div(hn::Mul(y, polynomial(d, y2, kOdd)), polynomial(d, y2, kEven));
   return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.0004f)), x, quotient);
 }

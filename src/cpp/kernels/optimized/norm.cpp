@@ -59,9 +59,8 @@ void ScaleRow(const float* x, float* y, size_t n, float scale, float shift) {
   const hn::ScalableTag<float> d;
   const auto vs = hn::Set(d, scale);
   const auto vb = hn::Set(d, shift);
-  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-    store(d, whole, hn::MulAdd(load(d, whole, x + i, left), vs, vb), y + i, left);
-  });
+  over_vectors(n, [&](auto whole, size_t i, size_t left)
+                      HWY_ATTR { store(d, whole, hn::MulAdd(load(d, whole, x + i, left), vs, vb), y + i, left); });
 }
 
 /// y = x * scale[i] + shift[i].
@@ -93,14 +92,14 @@ const float* data_or_null(const OptionalTensor& tensor) { return tensor ? tensor
 
 /// Errors: InvalidArgument unless an optional parameter has `count` elements.
 Error check_count(const char* op, const char* name, const OptionalTensor& tensor, int64_t count) {
-  ET_CHECK_OR_RETURN(!tensor || tensor->numel() == count, InvalidArgument, "%s: %s has %" PRId64 " elements, needs %" PRId64,
-                     op, name, tensor->numel(), count);
+  ET_CHECK_OR_RETURN(!tensor || tensor->numel() == count, InvalidArgument,
+                     "%s: %s has %" PRId64 " elements, needs %" PRId64, op, name, tensor->numel(), count);
   return Error::Ok;
 }
 
 Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArrayRef normalized_shape,
-                            const OptionalTensor& weight, const OptionalTensor& bias, double eps, Tensor& out0, Tensor& out1,
-                            Tensor& out2) {
+                            const OptionalTensor& weight, const OptionalTensor& bias, double eps, Tensor& out0,
+                            Tensor& out1, Tensor& out2) {
   const int64_t lead = input.dim() - static_cast<int64_t>(normalized_shape.size());
   bool matches = lead >= 0 && !normalized_shape.empty();
   int64_t columns = 1;
@@ -108,7 +107,8 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
     matches = normalized_shape[i] == input.size(lead + static_cast<int64_t>(i));
     columns *= normalized_shape[i];
   }
-  ET_CHECK_OR_RETURN(matches, InvalidArgument, "aten::native_layer_norm: normalized_shape %s is not the end of the shape %s",
+  ET_CHECK_OR_RETURN(matches, InvalidArgument,
+                     "aten::native_layer_norm: normalized_shape %s is not the end of the shape %s",
                      portable::ShapeText(normalized_shape).text, portable::ShapeText(input.sizes()).text);
   ET_RETURN_IF_ERROR(check_count("aten::native_layer_norm", "weight", weight, columns));
   ET_RETURN_IF_ERROR(check_count("aten::native_layer_norm", "bias", bias, columns));
@@ -146,8 +146,8 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
 }
 
 Error native_group_norm_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
-                            const OptionalTensor& bias, int64_t batch, int64_t channels, int64_t spatial, int64_t group, double eps,
-                            Tensor& out0, Tensor& out1, Tensor& out2) {
+                            const OptionalTensor& bias, int64_t batch, int64_t channels, int64_t spatial, int64_t group,
+                            double eps, Tensor& out0, Tensor& out1, Tensor& out2) {
   ET_CHECK_OR_RETURN(batch >= 0 && channels >= 0 && spatial >= 0 && group > 0 && channels % group == 0 &&
                          batch * channels * spatial == input.numel(),
                      InvalidArgument,
@@ -173,24 +173,25 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   const float* const b = data_or_null(bias);
   const auto statistics_of = HWY_DYNAMIC_POINTER(MeanAndRstd);
   const auto scale_row = HWY_DYNAMIC_POINTER(ScaleRow);
-  threads::parallel_for(
-      context.pool(), static_cast<size_t>(batch * group), threads::grain_for(4 * n), [&](size_t begin, size_t end) {
-        for (size_t g = begin; g < end; ++g) {
-          statistics_of(x + g * n, n, static_cast<float>(eps), means + g, rstds + g);
-          for (size_t c = 0; c < per_group; ++c) {
-            const size_t channel = (g % static_cast<size_t>(group)) * per_group + c;
-            const float scale = rstds[g] * (w == nullptr ? 1.0f : w[channel]);
-            const float shift = (b == nullptr ? 0.0f : b[channel]) - means[g] * scale;
-            scale_row(x + g * n + c * s, y + g * n + c * s, s, scale, shift);
-          }
-        }
-      });
+  threads::parallel_for(context.pool(), static_cast<size_t>(batch * group), threads::grain_for(4 * n),
+                        [&](size_t begin, size_t end) {
+                          for (size_t g = begin; g < end; ++g) {
+                            statistics_of(x + g * n, n, static_cast<float>(eps), means + g, rstds + g);
+                            for (size_t c = 0; c < per_group; ++c) {
+                              const size_t channel = (g % static_cast<size_t>(group)) * per_group + c;
+                              const float scale = rstds[g] * (w == nullptr ? 1.0f : w[channel]);
+                              const float shift = (b == nullptr ? 0.0f : b[channel]) - means[g] * scale;
+                              scale_row(x + g * n + c * s, y + g * n + c * s, s, scale, shift);
+                            }
+                          }
+                        });
   return Error::Ok;
 }
 
 Error native_batch_norm_legit_no_training_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
-                                              const OptionalTensor& bias, const Tensor& running_mean, const Tensor& running_var,
-                                              double, double eps, Tensor& out0, Tensor& out1, Tensor& out2) {
+                                              const OptionalTensor& bias, const Tensor& running_mean,
+                                              const Tensor& running_var, double, double eps, Tensor& out0, Tensor& out1,
+                                              Tensor& out2) {
   constexpr const char* kOp = "aten::_native_batch_norm_legit_no_training";
   const int64_t channels = input.size(1);
   ET_RETURN_IF_ERROR(check_count(kOp, "weight", weight, channels));
@@ -210,7 +211,8 @@ Error native_batch_norm_legit_no_training_out(KernelContext& context, const Tens
   const float* const w = data_or_null(weight);
   const float* const b = data_or_null(bias);
   for (size_t i = 0; i < c; ++i) {
-    scale[i] = (w == nullptr ? 1.0f : w[i]) / std::sqrt(running_var.const_data_ptr<float>()[i] + static_cast<float>(eps));
+    scale[i] =
+        (w == nullptr ? 1.0f : w[i]) / std::sqrt(running_var.const_data_ptr<float>()[i] + static_cast<float>(eps));
     shift[i] = (b == nullptr ? 0.0f : b[i]) - running_mean.const_data_ptr<float>()[i] * scale[i];
   }
   const float* const x = input.const_data_ptr<float>();

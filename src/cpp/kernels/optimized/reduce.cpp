@@ -88,9 +88,8 @@ void ExtremeColumns(const float* x, float* y, size_t n, size_t count, size_t str
 void ScaleInPlace(float* x, size_t n, float factor) {
   const hn::ScalableTag<float> d;
   const auto f = hn::Set(d, factor);
-  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-    store(d, whole, hn::Mul(load(d, whole, x + i, left), f), x + i, left);
-  });
+  over_vectors(n, [&](auto whole, size_t i, size_t left)
+                      HWY_ATTR { store(d, whole, hn::Mul(load(d, whole, x + i, left), f), x + i, left); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -163,11 +162,11 @@ bool fits_reduction(const EValue& self, IntArrayRef dims, bool keepdim, const EV
   return changes <= (order.empty() || !reduced[order[0]] ? 2 : 1);
 }
 
-Error reduce(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim, const Tensor& out,
-             Reduction what, double correction = 0) {
+Error reduce(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim,
+             const Tensor& out, Reduction what, double correction = 0) {
   bool reduced[runtime::kMaxRank];
-  ET_CHECK_OR_RETURN(mark_dims(self.dim(), dims, reduced), InvalidArgument, "%s: a dim is out of range for rank %" PRId64, op,
-                     self.dim());
+  ET_CHECK_OR_RETURN(mark_dims(self.dim(), dims, reduced), InvalidArgument,
+                     "%s: a dim is out of range for rank %" PRId64, op, self.dim());
   Sizes sizes;
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (!reduced[d]) {
@@ -202,7 +201,9 @@ Error reduce(KernelContext& context, const char* op, const Tensor& self, IntArra
   }
   const auto count = static_cast<float>(length);
   const auto left = static_cast<float>(static_cast<double>(length) - correction);
-  const float divisor = what == Reduction::kMean ? count : what == Reduction::kVariance ? (left > 0 ? left : 0.0f) : 1.0f;
+  const float divisor = what == Reduction::kMean       ? count
+                        : what == Reduction::kVariance ? (left > 0 ? left : 0.0f)
+                                                       : 1.0f;
   if (inner == 1) {
     const auto row = what == Reduction::kMax        ? HWY_DYNAMIC_POINTER(MaxRow)
                      : what == Reduction::kMin      ? HWY_DYNAMIC_POINTER(MinRow)
@@ -221,30 +222,30 @@ Error reduce(KernelContext& context, const char* op, const Tensor& self, IntArra
   const auto sum = HWY_DYNAMIC_POINTER(SumColumns);
   const auto extreme = HWY_DYNAMIC_POINTER(ExtremeColumns);
   const auto scale = HWY_DYNAMIC_POINTER(ScaleInPlace);
-  threads::parallel_for(
-      context.pool(), outer * pieces, threads::grain_for(length * (inner < kPiece ? inner : kPiece)), [&](size_t begin, size_t end) {
-        for (size_t i = begin; i < end; ++i) {
-          const size_t first = i % pieces * kPiece;
-          const size_t columns = inner - first < kPiece ? inner - first : kPiece;
-          const float* const from = x + i / pieces * length * inner + first;
-          float* const to = y + i / pieces * inner + first;
-          if (what == Reduction::kMax || what == Reduction::kMin) {
-            extreme(from, to, length, columns, inner, what == Reduction::kMax);
-            continue;
-          }
-          sum(from, to, length, columns, inner);
-          if (what == Reduction::kMean) {
-            scale(to, columns, 1.0f / divisor);
-          }
-        }
-      });
+  threads::parallel_for(context.pool(), outer * pieces, threads::grain_for(length * (inner < kPiece ? inner : kPiece)),
+                        [&](size_t begin, size_t end) {
+                          for (size_t i = begin; i < end; ++i) {
+                            const size_t first = i % pieces * kPiece;
+                            const size_t columns = inner - first < kPiece ? inner - first : kPiece;
+                            const float* const from = x + i / pieces * length * inner + first;
+                            float* const to = y + i / pieces * inner + first;
+                            if (what == Reduction::kMax || what == Reduction::kMin) {
+                              extreme(from, to, length, columns, inner, what == Reduction::kMax);
+                              continue;
+                            }
+                            sum(from, to, length, columns, inner);
+                            if (what == Reduction::kMean) {
+                              scale(to, columns, 1.0f / divisor);
+                            }
+                          }
+                        });
   return Error::Ok;
 }
 
 IntArrayRef list_or_all(const std::optional<IntArrayRef>& dims) { return dims ? *dims : IntArrayRef(); }
 
-Error mean_out(KernelContext& context, const Tensor& self, std::optional<IntArrayRef> dim, bool keepdim, std::optional<ScalarType>,
-               Tensor& out) {
+Error mean_out(KernelContext& context, const Tensor& self, std::optional<IntArrayRef> dim, bool keepdim,
+               std::optional<ScalarType>, Tensor& out) {
   return reduce(context, "aten::mean", self, list_or_all(dim), keepdim, out, Reduction::kMean);
 }
 
@@ -293,7 +294,8 @@ bool fits_variance(Arguments args) {
 bool fits_global_pool(Arguments args) {
   const IntArrayRef size = args[1]->to_int_list();
   const bool one = !size.empty() && size.front() == 1 && size.back() == 1;
-  return one && args[0]->is_tensor() && args[0]->to_tensor().dim() >= 3 && fits_reduction(*args[0], {-2, -1}, true, *args[2]);
+  return one && args[0]->is_tensor() && args[0]->to_tensor().dim() >= 3 &&
+         fits_reduction(*args[0], {-2, -1}, true, *args[2]);
 }
 
 constexpr Kernel kKernels[] = {

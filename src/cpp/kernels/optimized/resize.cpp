@@ -24,8 +24,9 @@ size_t source_of(size_t o, float scale, size_t in) {
 
 Error upsample_nearest2d_vec_out(KernelContext& context, const Tensor& input, std::optional<IntArrayRef> output_size,
                                  std::optional<Span<const double>> scale_factors, Tensor& out) {
-  ET_CHECK_OR_RETURN((output_size && output_size->size() == 2) || (!output_size && scale_factors && scale_factors->size() == 2),
-                     InvalidArgument, "%s: needs two numbers as output_size or scale_factors", kOp);
+  ET_CHECK_OR_RETURN(
+      (output_size && output_size->size() == 2) || (!output_size && scale_factors && scale_factors->size() == 2),
+      InvalidArgument, "%s: needs two numbers as output_size or scale_factors", kOp);
   int64_t extent[2];
   float scale[2];
   for (size_t d = 0; d < 2; ++d) {
@@ -57,26 +58,27 @@ Error upsample_nearest2d_vec_out(KernelContext& context, const Tensor& input, st
   const size_t images = static_cast<size_t>(input.size(0)) * (channels_last ? 1 : channels);
   const float* const x = input.const_data_ptr<float>();
   float* const y = out.mutable_data_ptr<float>();
-  threads::parallel_for(context.pool(), images * out_h, threads::grain_for(out_w * pixel), [&](size_t begin, size_t end) {
-    for (size_t row = begin; row < end; ++row) {
-      const size_t h = source_of(row % out_h, scale[0], in_h);
-      float* const to = y + row * out_w * pixel;
-      if (row > begin && row % out_h != 0 && source_of(row % out_h - 1, scale[0], in_h) == h) {
-        std::memcpy(to, to - out_w * pixel, out_w * pixel * sizeof(float));
-        continue;
-      }
-      const float* const from = x + (row / out_h * in_h + h) * in_w * pixel;
-      if (pixel == 1) {
-        for (size_t w = 0; w < out_w; ++w) {
-          to[w] = from[columns[w]];
-        }
-      } else {
-        for (size_t w = 0; w < out_w; ++w) {
-          std::memcpy(to + w * pixel, from + columns[w] * pixel, pixel * sizeof(float));
-        }
-      }
-    }
-  });
+  threads::parallel_for(context.pool(), images * out_h, threads::grain_for(out_w * pixel),
+                        [&](size_t begin, size_t end) {
+                          for (size_t row = begin; row < end; ++row) {
+                            const size_t h = source_of(row % out_h, scale[0], in_h);
+                            float* const to = y + row * out_w * pixel;
+                            if (row > begin && row % out_h != 0 && source_of(row % out_h - 1, scale[0], in_h) == h) {
+                              std::memcpy(to, to - out_w * pixel, out_w * pixel * sizeof(float));
+                              continue;
+                            }
+                            const float* const from = x + (row / out_h * in_h + h) * in_w * pixel;
+                            if (pixel == 1) {
+                              for (size_t w = 0; w < out_w; ++w) {
+                                to[w] = from[columns[w]];
+                              }
+                            } else {
+                              for (size_t w = 0; w < out_w; ++w) {
+                                std::memcpy(to + w * pixel, from + columns[w] * pixel, pixel * sizeof(float));
+                              }
+                            }
+                          }
+                        });
   return Error::Ok;
 }
 

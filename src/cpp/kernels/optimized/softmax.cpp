@@ -36,9 +36,8 @@ HWY_INLINE float exp_and_sum(const float* x, float* y, size_t n, float m) {
 void SoftmaxRow(const float* x, float* y, size_t n) {
   const hn::ScalableTag<float> d;
   const auto scale = hn::Set(d, 1.0f / exp_and_sum(x, y, n, max_of(x, n)));
-  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-    store(d, whole, hn::Mul(load(d, whole, y + i, left), scale), y + i, left);
-  });
+  over_vectors(n, [&](auto whole, size_t i, size_t left)
+                      HWY_ATTR { store(d, whole, hn::Mul(load(d, whole, y + i, left), scale), y + i, left); });
 }
 
 void LogSoftmaxRow(const float* x, float* y, size_t n) {
@@ -126,13 +125,14 @@ Error softmax(KernelContext& context, const char* op, const Tensor& self, int64_
   // Columns in pieces of kPiece, so that threads can share one wide block and rows stay in the cache.
   constexpr size_t kPiece = 64;
   const size_t pieces = (inner + kPiece - 1) / kPiece;
-  threads::parallel_for(context.pool(), outer * pieces, threads::grain_for(kCost * n * kPiece), [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      const size_t first = i % pieces * kPiece;
-      const size_t at = i / pieces * n * inner + first;
-      columns(x + at, y + at, n, inner - first < kPiece ? inner - first : kPiece, inner, log);
-    }
-  });
+  threads::parallel_for(context.pool(), outer * pieces, threads::grain_for(kCost * n * kPiece),
+                        [&](size_t begin, size_t end) {
+                          for (size_t i = begin; i < end; ++i) {
+                            const size_t first = i % pieces * kPiece;
+                            const size_t at = i / pieces * n * inner + first;
+                            columns(x + at, y + at, n, inner - first < kPiece ? inner - first : kPiece, inner, log);
+                          }
+                        });
   return Error::Ok;
 }
 

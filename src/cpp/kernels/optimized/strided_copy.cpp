@@ -83,12 +83,14 @@ void transpose_tile(const char* from, char* to, size_t rows, size_t columns, int
     const size_t c4 = columns / 4 * 4;
     for (size_t r = 0; r < r4; r += 4) {
       for (size_t c = 0; c < c4; c += 4) {
-        transpose4(from + static_cast<int64_t>(r) * from_stride + c * 4, to + static_cast<int64_t>(c) * to_stride + r * 4,
-                   from_stride, to_stride);
+        transpose4(from + static_cast<int64_t>(r) * from_stride + c * 4,
+                   to + static_cast<int64_t>(c) * to_stride + r * 4, from_stride, to_stride);
       }
     }
-    transpose_scalar<uint32_t>(from + c4 * 4, to + static_cast<int64_t>(c4) * to_stride, rows, columns - c4, from_stride, to_stride);
-    transpose_scalar<uint32_t>(from + static_cast<int64_t>(r4) * from_stride, to + r4 * 4, rows - r4, c4, from_stride, to_stride);
+    transpose_scalar<uint32_t>(from + c4 * 4, to + static_cast<int64_t>(c4) * to_stride, rows, columns - c4,
+                               from_stride, to_stride);
+    transpose_scalar<uint32_t>(from + static_cast<int64_t>(r4) * from_stride, to + r4 * 4, rows - r4, c4, from_stride,
+                               to_stride);
   }
 }
 
@@ -196,8 +198,8 @@ void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& 
         const size_t columns = cross.size - first < kTile ? cross.size - first : kTile;
         for (size_t r = 0; r < inner.size; r += kTile) {
           const size_t rows = inner.size - r < kTile ? inner.size - r : kTile;
-          transpose_tile(from.data + from_offset + static_cast<int64_t>(r) * inner.from, to.data + to_offset + r * element, rows,
-                         columns, inner.from, cross.to, element);
+          transpose_tile(from.data + from_offset + static_cast<int64_t>(r) * inner.from,
+                         to.data + to_offset + r * element, rows, columns, inner.from, cross.to, element);
         }
       });
     });

@@ -12,5 +12,6 @@
 #ifndef HWY_DISABLE_PCLMUL_AES
 #define HWY_DISABLE_PCLMUL_AES
 #endif
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSE2 | HWY_SSSE3 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#define HWY_DISABLED_TARGETS                                                                              \
+  (HWY_SSE2 | HWY_SSSE3 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
+   HWY_SVE2_128 | HWY_RVV)

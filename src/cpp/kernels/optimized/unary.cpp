@@ -49,17 +49,22 @@ HWY_INLINE void over_span(const Fn& fn, const float* x, float* y, size_t n) {
 }
 
 // NAME(x, y, n, p) applies EXPRESSION, which sees d, x (a vector) and p, to n elements.
-#define ET_UNARY(NAME, EXPRESSION)                                                              \
-  void NAME(const float* from, float* to, size_t n, UnaryParameters p) {                        \
-    static_cast<void>(p);                                                                       \
-    over_span([p](auto d, auto x) HWY_ATTR { static_cast<void>(d); static_cast<void>(p); return (EXPRESSION); }, from, to, n); \
+#define ET_UNARY(NAME, EXPRESSION)                                       \
+  void NAME(const float* from, float* to, size_t n, UnaryParameters p) { \
+    static_cast<void>(p);                                                \
+    over_span(                                                           \
+        [p](auto d, auto x) HWY_ATTR {                                   \
+          static_cast<void>(d);                                          \
+          static_cast<void>(p);                                          \
+          return (EXPRESSION);                                           \
+        },                                                               \
+        from, to, n);                                                    \
   }
 
 ET_UNARY(Relu, hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x))
 ET_UNARY(Clamp, limit(d, x, p.a, p.b))
 ET_UNARY(HardSigmoid, hn::Mul(limit(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f), hn::Set(d, 1.0f / 6.0f)))
-ET_UNARY(HardSwish,
-         hn::Mul(x, hn::Mul(limit(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f), hn::Set(d, 1.0f / 6.0f))))
+ET_UNARY(HardSwish, hn::Mul(x, hn::Mul(limit(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f), hn::Set(d, 1.0f / 6.0f))))
 ET_UNARY(Sigmoid, sigmoid(d, x))
 ET_UNARY(Silu, hn::Mul(x, sigmoid(d, x)))
 ET_UNARY(Tanh, tanh(d, x))
@@ -93,10 +98,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-#define ET_UNARY_LIST(X)                                                                                             \
-  X(Relu) X(Clamp) X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Tanh) X(Exp) X(Erf) X(GeluErf) X(GeluTanh) X(Sqrt) \
-  X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) X(LeakyRelu) X(AddNumber)          \
-  X(MulNumber) X(DivNumber)
+#define ET_UNARY_LIST(X)                                                                                          \
+  X(Relu)                                                                                                         \
+  X(Clamp) X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Tanh) X(Exp) X(Erf) X(GeluErf) X(GeluTanh) X(Sqrt)    \
+      X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) X(LeakyRelu) X(AddNumber) \
+          X(MulNumber) X(DivNumber)
 #define ET_EXPORT(NAME) HWY_EXPORT(NAME);
 ET_UNARY_LIST(ET_EXPORT)
 #undef ET_EXPORT
@@ -121,9 +127,9 @@ constexpr size_t kCheap = 1;
 constexpr size_t kDivides = 2;
 constexpr size_t kTranscendental = 4;
 
-#define ET_UNARY_KERNEL(FUNCTION, NAME, COST)                                             \
-  Error FUNCTION(KernelContext& context, const Tensor& self, Tensor& out) {               \
-    return run_unary(context, self, out, HWY_DYNAMIC_POINTER(NAME), COST);                \
+#define ET_UNARY_KERNEL(FUNCTION, NAME, COST)                               \
+  Error FUNCTION(KernelContext& context, const Tensor& self, Tensor& out) { \
+    return run_unary(context, self, out, HWY_DYNAMIC_POINTER(NAME), COST);  \
   }
 ET_UNARY_KERNEL(relu_out, Relu, kCheap)
 ET_UNARY_KERNEL(hardsigmoid_out, HardSigmoid, kCheap)
@@ -142,13 +148,14 @@ ET_UNARY_KERNEL(abs_out, Abs, kCheap)
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-Error clamp_out(KernelContext& context, const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max,
-                Tensor& out) {
+Error clamp_out(KernelContext& context, const Tensor& self, const std::optional<Scalar>& min,
+                const std::optional<Scalar>& max, Tensor& out) {
   const UnaryParameters range{min ? min->to<float>() : -kInfinity, max ? max->to<float>() : kInfinity};
   return run_unary(context, self, out, HWY_DYNAMIC_POINTER(Clamp), kCheap, range);
 }
 
-Error hardtanh_out(KernelContext& context, const Tensor& self, const Scalar& min_val, const Scalar& max_val, Tensor& out) {
+Error hardtanh_out(KernelContext& context, const Tensor& self, const Scalar& min_val, const Scalar& max_val,
+                   Tensor& out) {
   return run_unary(context, self, out, HWY_DYNAMIC_POINTER(Clamp), kCheap, {min_val.to<float>(), max_val.to<float>()});
 }
 
@@ -161,12 +168,14 @@ Error leaky_relu_out(KernelContext& context, const Tensor& self, const Scalar& s
   return run_unary(context, self, out, HWY_DYNAMIC_POINTER(LeakyRelu), kCheap, {slope.to<float>()});
 }
 
-Error add_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha, Tensor& out) {
+Error add_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha,
+                     Tensor& out) {
   const auto number = static_cast<float>(other.to<double>() * alpha.to<double>());
   return run_unary(context, self, out, HWY_DYNAMIC_POINTER(AddNumber), kCheap, {number});
 }
 
-Error sub_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha, Tensor& out) {
+Error sub_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha,
+                     Tensor& out) {
   const auto number = static_cast<float>(-other.to<double>() * alpha.to<double>());
   return run_unary(context, self, out, HWY_DYNAMIC_POINTER(AddNumber), kCheap, {number});
 }
@@ -187,8 +196,9 @@ struct PowerEntry {
 
 SpanFunction power_function(double exponent) {
   const PowerEntry entries[] = {
-      {2.0, HWY_DYNAMIC_POINTER(Square)},      {3.0, HWY_DYNAMIC_POINTER(Cube)},   {4.0, HWY_DYNAMIC_POINTER(Fourth)},
-      {0.5, HWY_DYNAMIC_POINTER(Sqrt)},        {-0.5, HWY_DYNAMIC_POINTER(Rsqrt)}, {-1.0, HWY_DYNAMIC_POINTER(Reciprocal)},
+      {2.0, HWY_DYNAMIC_POINTER(Square)},         {3.0, HWY_DYNAMIC_POINTER(Cube)},
+      {4.0, HWY_DYNAMIC_POINTER(Fourth)},         {0.5, HWY_DYNAMIC_POINTER(Sqrt)},
+      {-0.5, HWY_DYNAMIC_POINTER(Rsqrt)},         {-1.0, HWY_DYNAMIC_POINTER(Reciprocal)},
       {-2.0, HWY_DYNAMIC_POINTER(InverseSquare)},
   };
   for (const PowerEntry& entry : entries) {

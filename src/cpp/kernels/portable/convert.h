@@ -26,8 +26,8 @@ inline To convert(From value) {
     return value != From(0);
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     constexpr From limit = static_cast<From>(9223372036854775808.0);
-    const int64_t wide = value >= -limit && value < limit ? static_cast<int64_t>(value)
-                                                         : std::numeric_limits<int64_t>::min();
+    const int64_t wide =
+        value >= -limit && value < limit ? static_cast<int64_t>(value) : std::numeric_limits<int64_t>::min();
     return static_cast<To>(wide);
   } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
     return To(static_cast<float>(value));
@@ -44,9 +44,7 @@ inline T scalar_to(const Scalar& scalar) {
 
 /// The type that a kernel computes in for values of `dtype`: Float, Double or Long.
 constexpr ScalarType compute_dtype(ScalarType dtype) {
-  return dtype == ScalarType::Double ? ScalarType::Double
-         : is_floating(dtype)        ? ScalarType::Float
-                                     : ScalarType::Long;
+  return dtype == ScalarType::Double ? ScalarType::Double : is_floating(dtype) ? ScalarType::Float : ScalarType::Long;
 }
 
 /// Reads `n` elements of `dtype`, `stride` elements apart, as C (float, double or int64_t).
@@ -92,12 +90,9 @@ inline C scalar_operand(ScalarType common, const Scalar& scalar) {
 template <typename F>
 Error dispatch_compute(ScalarType dtype, F&& f) {
   switch (compute_dtype(dtype)) {
-    case ScalarType::Float:
-      return f(float{});
-    case ScalarType::Double:
-      return f(double{});
-    default:
-      return f(int64_t{});
+    case ScalarType::Float: return f(float{});
+    case ScalarType::Double: return f(double{});
+    default: return f(int64_t{});
   }
 }
 

@@ -34,13 +34,12 @@ template <ScalarType... Types>
 struct DTypes {};
 
 using FloatTypes = DTypes<ScalarType::Half, ScalarType::BFloat16, ScalarType::Float, ScalarType::Double>;
-using IntegralTypes =
-    DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long>;
+using IntegralTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long>;
 using RealTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
                          ScalarType::Half, ScalarType::BFloat16, ScalarType::Float, ScalarType::Double>;
-using RealAndBoolTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
-                                ScalarType::Half, ScalarType::BFloat16, ScalarType::Float, ScalarType::Double,
-                                ScalarType::Bool>;
+using RealAndBoolTypes =
+    DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long, ScalarType::Half,
+           ScalarType::BFloat16, ScalarType::Float, ScalarType::Double, ScalarType::Bool>;
 using IndexTypes = DTypes<ScalarType::Int, ScalarType::Long>;
 
 /// What sums and products of T are accumulated in: float for the 16-bit floats, int64 for integers, else T itself.
@@ -97,16 +96,11 @@ Error dispatch(ScalarType dtype, const char* op, F&& f) {
 template <typename F>
 Error dispatch_by_size(size_t element_size, F&& f) {
   switch (element_size) {
-    case 1:
-      return f(TypeTag<uint8_t>{});
-    case 2:
-      return f(TypeTag<uint16_t>{});
-    case 4:
-      return f(TypeTag<uint32_t>{});
-    case 8:
-      return f(TypeTag<uint64_t>{});
-    default:
-      return f(TypeTag<ComplexDouble>{});
+    case 1: return f(TypeTag<uint8_t>{});
+    case 2: return f(TypeTag<uint16_t>{});
+    case 4: return f(TypeTag<uint32_t>{});
+    case 8: return f(TypeTag<uint64_t>{});
+    default: return f(TypeTag<ComplexDouble>{});
   }
 }
 

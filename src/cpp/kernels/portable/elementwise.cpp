@@ -13,20 +13,11 @@ void wrap_to(ScalarType common, C* values, int64_t n) {
   if constexpr (std::is_same_v<C, int64_t>) {
     for (int64_t i = 0; i < n; ++i) {
       switch (common) {
-        case ScalarType::Byte:
-          values[i] = static_cast<uint8_t>(values[i]);
-          break;
-        case ScalarType::Char:
-          values[i] = static_cast<int8_t>(values[i]);
-          break;
-        case ScalarType::Short:
-          values[i] = static_cast<int16_t>(values[i]);
-          break;
-        case ScalarType::Int:
-          values[i] = static_cast<int32_t>(values[i]);
-          break;
-        default:
-          break;
+        case ScalarType::Byte: values[i] = static_cast<uint8_t>(values[i]); break;
+        case ScalarType::Char: values[i] = static_cast<int8_t>(values[i]); break;
+        case ScalarType::Short: values[i] = static_cast<int16_t>(values[i]); break;
+        case ScalarType::Int: values[i] = static_cast<int32_t>(values[i]); break;
+        default: break;
       }
     }
   }
@@ -91,9 +82,7 @@ void run_typed(const ElementwiseLoop& loop, const LoopNest& nest, Span<const Ten
         case ScalarType::Bool:
           store(out_dtype, reinterpret_cast<const bool*>(out_buffer), count, target, stride);
           break;
-        default:
-          store(out_dtype, reinterpret_cast<const int64_t*>(out_buffer), count, target, stride);
-          break;
+        default: store(out_dtype, reinterpret_cast<const int64_t*>(out_buffer), count, target, stride); break;
       }
     }
   });

@@ -61,8 +61,8 @@ template <typename C, typename R = C, typename Fn, typename... Inputs>
 Error elementwise(KernelContext& context, const char* op, ScalarType common, const Tensor& out, const Fn& fn,
                   const Inputs&... inputs) {
   const Tensor* const list[] = {&inputs...};
-  const ElementwiseLoop loop{
-      detail::elementwise_loop_of<C, R, Fn>(std::make_index_sequence<sizeof...(Inputs)>{}), &fn, common, dtype_of<R>};
+  const ElementwiseLoop loop{detail::elementwise_loop_of<C, R, Fn>(std::make_index_sequence<sizeof...(Inputs)>{}), &fn,
+                             common, dtype_of<R>};
   return run_elementwise(context, op, loop, list, out);
 }
 

@@ -10,7 +10,8 @@ Error check_indices(const char* op, const Tensor& indices, int64_t size, int64_t
   for (int64_t i = 0; i < indices.numel(); ++i) {  // memory order: positions are those of a row-major tensor
     const int64_t index = index_at(indices, i);
     ET_CHECK_OR_RETURN(index >= low && index < size, InvalidArgument,
-                       "%s: index %" PRId64 " at position %" PRId64 " is out of range: it must lie in [%" PRId64 ", %" PRId64 ")",
+                       "%s: index %" PRId64 " at position %" PRId64 " is out of range: it must lie in [%" PRId64
+                       ", %" PRId64 ")",
                        op, index, i, low, size);
   }
   return Error::Ok;

@@ -41,8 +41,7 @@ Error hardtanh_out(KernelContext& context, const Tensor& self, const Scalar& min
     using C = decltype(zero);
     const C low = scalar_to<C>(min_val);
     const C high = scalar_to<C>(max_val);
-    return elementwise<C>(
-        context, "aten::hardtanh", common, out, [=](C x) { return clamp_to(x, low, high); }, self);
+    return elementwise<C>(context, "aten::hardtanh", common, out, [=](C x) { return clamp_to(x, low, high); }, self);
   });
 }
 
@@ -114,9 +113,8 @@ Error elu_out(KernelContext& context, const Tensor& self, const Scalar& alpha, c
               const Scalar& input_scale, Tensor& out) {
   return activation(context, "aten::elu", self, out, [&](auto zero) {
     using C = decltype(zero);
-    return [a = scalar_to<C>(alpha) * scalar_to<C>(scale), s = scalar_to<C>(scale), i = scalar_to<C>(input_scale)](C x) {
-      return x < C(0) ? std::expm1(x * i) * a : x * s;
-    };
+    return [a = scalar_to<C>(alpha) * scalar_to<C>(scale), s = scalar_to<C>(scale),
+            i = scalar_to<C>(input_scale)](C x) { return x < C(0) ? std::expm1(x * i) * a : x * s; };
   });
 }
 

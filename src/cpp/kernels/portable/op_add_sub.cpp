@@ -57,19 +57,23 @@ Error sub_out(KernelContext& context, const Tensor& self, const Tensor& other, c
   return add_scaled(context, "aten::sub", self, other, alpha, -1, out);
 }
 
-Error rsub_tensor_out(KernelContext& context, const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
+Error rsub_tensor_out(KernelContext& context, const Tensor& self, const Tensor& other, const Scalar& alpha,
+                      Tensor& out) {
   return add_scaled(context, "aten::rsub", other, self, alpha, -1, out);
 }
 
-Error add_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha, Tensor& out) {
+Error add_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha,
+                     Tensor& out) {
   return add_scaled_number(context, "aten::add", self, 1, other, 1, Scalar(int64_t{1}), alpha, out);
 }
 
-Error sub_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha, Tensor& out) {
+Error sub_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha,
+                     Tensor& out) {
   return add_scaled_number(context, "aten::sub", self, 1, other, -1, Scalar(int64_t{1}), alpha, out);
 }
 
-Error rsub_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha, Tensor& out) {
+Error rsub_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, const Scalar& alpha,
+                      Tensor& out) {
   return add_scaled_number(context, "aten::rsub", self, -1, other, 1, alpha, Scalar(int64_t{1}), out);
 }
 

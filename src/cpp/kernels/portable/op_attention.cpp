@@ -108,11 +108,16 @@ Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& que
   ET_CHECK_OR_RETURN(is_floating(query.scalar_type()), InvalidType, "%s: query is %s, must be floating", kOp,
                      to_string(query.scalar_type()));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, query));
-  ET_CHECK_OR_RETURN(dropout_p == 0, NotSupported, "%s: dropout_p is %g; only inference (0) is supported", kOp, dropout_p);
-  ET_CHECK_OR_RETURN(!is_causal || !attn_mask.has_value(), InvalidArgument, "%s: both is_causal and attn_mask are given",
-                     kOp);
-  const Shape s{query.size(-2), key.size(-2), query.size(-1), value.size(-1),
-                scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1)))), is_causal};
+  ET_CHECK_OR_RETURN(dropout_p == 0, NotSupported, "%s: dropout_p is %g; only inference (0) is supported", kOp,
+                     dropout_p);
+  ET_CHECK_OR_RETURN(!is_causal || !attn_mask.has_value(), InvalidArgument,
+                     "%s: both is_causal and attn_mask are given", kOp);
+  const Shape s{query.size(-2),
+                key.size(-2),
+                query.size(-1),
+                value.size(-1),
+                scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1)))),
+                is_causal};
   ET_CHECK_OR_RETURN(key.size(-1) == s.width && value.size(-2) == s.keys, InvalidArgument,
                      "%s: shapes %s, %s and %s do not go together", kOp, ShapeText(query.sizes()).text,
                      ShapeText(key.sizes()).text, ShapeText(value.sizes()).text);

@@ -11,7 +11,9 @@
 namespace et::kernels::portable {
 namespace {
 
-double at(const Tensor& tensor, int64_t i) { return load_one<double>(tensor.scalar_type(), tensor.const_data_ptr(), i); }
+double at(const Tensor& tensor, int64_t i) {
+  return load_one<double>(tensor.scalar_type(), tensor.const_data_ptr(), i);
+}
 
 Error check_floating(const char* op, const Tensor& tensor) {
   ET_CHECK_OR_RETURN(is_floating(tensor.scalar_type()), InvalidType, "%s: element type is %s, must be floating", op,
@@ -63,8 +65,8 @@ Error native_layer_norm_backward_out(KernelContext& context, const Tensor& grad_
                      "%s: input %s, normalized_shape %s", kOp, ShapeText(input.sizes()).text,
                      ShapeText(normalized_shape).text);
   const int64_t rows = input.numel() / columns;
-  ET_CHECK_OR_RETURN(mean.numel() == rows && rstd.numel() == rows, InvalidArgument, "%s: mean %s for %" PRId64 " rows", kOp,
-                     ShapeText(mean.sizes()).text, rows);
+  ET_CHECK_OR_RETURN(mean.numel() == rows && rstd.numel() == rows, InvalidArgument, "%s: mean %s for %" PRId64 " rows",
+                     kOp, ShapeText(mean.sizes()).text, rows);
   ET_RETURN_IF_ERROR(prepare_gradient(context, kOp, wanted(output_mask, 0), input.sizes(), out0));
   ET_RETURN_IF_ERROR(prepare_gradient(context, kOp, wanted(output_mask, 1), normalized_shape, out1));
   ET_RETURN_IF_ERROR(prepare_gradient(context, kOp, wanted(output_mask, 2), normalized_shape, out2));
@@ -75,8 +77,8 @@ Error native_layer_norm_backward_out(KernelContext& context, const Tensor& grad_
   for (int64_t r = 0; r < rows; ++r) {
     const double m = at(mean, r);
     const double s = at(rstd, r);
-    double sum = 0;       // of the gradient with respect to the normalised values
-    double projected = 0; // … times the normalised values
+    double sum = 0;        // of the gradient with respect to the normalised values
+    double projected = 0;  // … times the normalised values
     for (int64_t c = 0; c < columns; ++c) {
       const double grad = at(grad_out, r * columns + c);
       const double normal = (at(input, r * columns + c) - m) * s;
@@ -116,7 +118,8 @@ Error native_group_norm_backward_out(KernelContext& context, const Tensor& grad_
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&grad_out, &input}));
   ET_CHECK_OR_RETURN(group > 0 && C % group == 0 && input.numel() == N * C * HxW && grad_out.numel() == input.numel() &&
                          mean.numel() == N * group && rstd.numel() == N * group,
-                     InvalidArgument, "%s: input %s is not %" PRId64 " x %" PRId64 " x %" PRId64 " in %" PRId64 " groups", kOp,
+                     InvalidArgument,
+                     "%s: input %s is not %" PRId64 " x %" PRId64 " x %" PRId64 " in %" PRId64 " groups", kOp,
                      ShapeText(input.sizes()).text, N, C, HxW, group);
   ET_RETURN_IF_ERROR(prepare_gradient(context, kOp, wanted(output_mask, 0), input.sizes(), out0));
   ET_RETURN_IF_ERROR(prepare_gradient(context, kOp, wanted(output_mask, 1), {C}, out1));
@@ -148,7 +151,8 @@ Error native_group_norm_backward_out(KernelContext& context, const Tensor& grad_
       const double grad = at(grad_out, first + i);
       const double normal = (at(input, first + i) - m) * s;
       const double inner = weight.has_value() ? grad * at(*weight, first_channel + i / HxW) : grad;
-      store_one(out0.scalar_type(), s * (inner - (sum + normal * projected) / count), out0.mutable_data_ptr(), first + i);
+      store_one(out0.scalar_type(), s * (inner - (sum + normal * projected) / count), out0.mutable_data_ptr(),
+                first + i);
     }
   }
   if (wanted(output_mask, 1)) {
@@ -167,8 +171,8 @@ Error embedding_dense_backward_out(KernelContext& context, const Tensor& grad_ou
   ET_RETURN_IF_ERROR(check_rank(kOp, "grad_output", grad_output, 1, kMaxRank));
   ET_RETURN_IF_ERROR(check_indices(kOp, indices, num_weights, 0));
   const int64_t width = grad_output.size(-1);
-  ET_CHECK_OR_RETURN(grad_output.numel() == indices.numel() * width, InvalidArgument, "%s: gradient %s for indices %s", kOp,
-                     ShapeText(grad_output.sizes()).text, ShapeText(indices.sizes()).text);
+  ET_CHECK_OR_RETURN(grad_output.numel() == indices.numel() * width, InvalidArgument, "%s: gradient %s for indices %s",
+                     kOp, ShapeText(grad_output.sizes()).text, ShapeText(indices.sizes()).text);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {num_weights, width}));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&grad_output, &indices, &out}));
   Sums sums;

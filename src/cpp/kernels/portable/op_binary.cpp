@@ -11,19 +11,18 @@ template <typename Fn>
 Error binary(KernelContext& context, const char* op, const Tensor& a, const Tensor& b, Tensor& out, const Fn& fn) {
   const ScalarType common = result_type({&a, &b});
   ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
-  return dispatch_compute(common, [&](auto zero) {
-    return elementwise<decltype(zero)>(context, op, common, out, fn, a, b);
-  });
+  return dispatch_compute(common,
+                          [&](auto zero) { return elementwise<decltype(zero)>(context, op, common, out, fn, a, b); });
 }
 
 // Integers are computed in float.
 template <typename Fn>
-Error float_binary(KernelContext& context, const char* op, const Tensor& a, const Tensor& b, Tensor& out, const Fn& fn) {
+Error float_binary(KernelContext& context, const char* op, const Tensor& a, const Tensor& b, Tensor& out,
+                   const Fn& fn) {
   const ScalarType common = to_floating(result_type({&a, &b}));
   ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
-  return dispatch_float(common, [&](auto zero) {
-    return elementwise<decltype(zero)>(context, op, common, out, fn, a, b);
-  });
+  return dispatch_float(common,
+                        [&](auto zero) { return elementwise<decltype(zero)>(context, op, common, out, fn, a, b); });
 }
 
 template <typename C>
@@ -67,15 +66,16 @@ Error gcd_out(KernelContext& context, const Tensor& self, const Tensor& other, T
                      to_string(common));
   ET_RETURN_IF_ERROR(check_can_cast("aten::gcd", common, out.scalar_type()));
   return elementwise<int64_t>(
-      context, "aten::gcd", common, out, [](int64_t a, int64_t b) { return greatest_common_divisor(a, b); }, self, other);
+      context, "aten::gcd", common, out, [](int64_t a, int64_t b) { return greatest_common_divisor(a, b); }, self,
+      other);
 }
 
-#define ET_FLOAT_BINARY(name, kernel, expression)                                                  \
-  Error kernel(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {     \
-    return float_binary(context, "aten::" #name, self, other, out, [](auto a, auto b) {            \
-      using C = decltype(a);                                                                       \
-      return static_cast<C>(expression);                                                           \
-    });                                                                                            \
+#define ET_FLOAT_BINARY(name, kernel, expression)                                              \
+  Error kernel(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) { \
+    return float_binary(context, "aten::" #name, self, other, out, [](auto a, auto b) {        \
+      using C = decltype(a);                                                                   \
+      return static_cast<C>(expression);                                                       \
+    });                                                                                        \
   }
 
 ET_FLOAT_BINARY(atan2, atan2_out, std::atan2(a, b))
@@ -121,8 +121,7 @@ Error pow_tensor_scalar_out(KernelContext& context, const Tensor& self, const Sc
     using C = decltype(zero);
     const C b = scalar_to<C>(exponent);
     if (b == C(2)) {
-      return elementwise<C>(
-          context, "aten::pow", common, out, [](C a) { return wrapping_mul(a, a); }, self);
+      return elementwise<C>(context, "aten::pow", common, out, [](C a) { return wrapping_mul(a, a); }, self);
     }
     return elementwise<C>(context, "aten::pow", common, out, [b](C a) { return power(a, b); }, self);
   });

@@ -29,11 +29,11 @@ Error compare(KernelContext& context, const char* op, const Tensor& self, const 
 
 }  // namespace
 
-#define ET_COMPARISON(name, operation)                                                                              \
-  Error name##_tensor_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {           \
+#define ET_COMPARISON(name, operation)                                                                               \
+  Error name##_tensor_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {            \
     return compare(context, "aten::" #name, self, other, out, [](auto a, auto b) -> bool { return a operation b; }); \
-  }                                                                                                                 \
-  Error name##_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, Tensor& out) {           \
+  }                                                                                                                  \
+  Error name##_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, Tensor& out) {            \
     return compare(context, "aten::" #name, self, other, out, [](auto a, auto b) -> bool { return a operation b; }); \
   }
 

@@ -160,8 +160,8 @@ Error check_channels(const Tensor& input, const Tensor& weight, const OptionalTe
   p->out_channels = transposed ? weight.size(1) * groups : weight.size(0);
   p->groups = groups;
   ET_CHECK_OR_RETURN(groups > 0 && p->in_channels % groups == 0 && p->out_channels % groups == 0, InvalidArgument,
-                     "%s: %" PRId64 " groups do not divide %" PRId64 " input and %" PRId64 " output channels", kOp, groups,
-                     p->in_channels, p->out_channels);
+                     "%s: %" PRId64 " groups do not divide %" PRId64 " input and %" PRId64 " output channels", kOp,
+                     groups, p->in_channels, p->out_channels);
   const int64_t weight_in = transposed ? weight.size(0) : weight.size(1) * groups;
   ET_CHECK_OR_RETURN(weight_in == p->in_channels, InvalidArgument,
                      "%s: input %s has %" PRId64 " channels, weight %s with %" PRId64 " groups takes %" PRId64, kOp,
@@ -169,7 +169,8 @@ Error check_channels(const Tensor& input, const Tensor& weight, const OptionalTe
   if (bias.has_value()) {
     ET_RETURN_IF_ERROR(check_same_dtype(kOp, "bias", *bias, input));
     ET_CHECK_OR_RETURN(bias->dim() == 1 && bias->size(0) == p->out_channels, InvalidArgument,
-                       "%s: bias %s for %" PRId64 " output channels", kOp, ShapeText(bias->sizes()).text, p->out_channels);
+                       "%s: bias %s for %" PRId64 " output channels", kOp, ShapeText(bias->sizes()).text,
+                       p->out_channels);
   }
   return Error::Ok;
 }
@@ -186,8 +187,8 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, input));
   for (const IntArrayRef list : {stride, padding, dilation, output_padding}) {
     ET_CHECK_OR_RETURN(list.size() <= 1 || static_cast<int64_t>(list.size()) == spatial, InvalidArgument,
-                       "%s: %s has not one number for each of %" PRId64 " spatial dimensions", kOp, ShapeText(list).text,
-                       spatial);
+                       "%s: %s has not one number for each of %" PRId64 " spatial dimensions", kOp,
+                       ShapeText(list).text, spatial);
   }
   Problem p;
   p.transposed = transposed;
@@ -212,8 +213,8 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
     p.out[d] = transposed ? (p.in[d] - 1) * p.stride[d] - 2 * p.padding[d] + reach + extra + 1
                           : (p.in[d] + 2 * p.padding[d] - reach - 1) / p.stride[d] + 1;
     const bool fits = transposed ? p.out[d] >= 0 : p.in[d] + 2 * p.padding[d] > reach;
-    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", kOp, ShapeText(weight.sizes()).text,
-                       ShapeText(input.sizes()).text);
+    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", kOp,
+                       ShapeText(weight.sizes()).text, ShapeText(input.sizes()).text);
     if (real) {
       sizes[input.dim() - spatial + i] = p.out[d];
     }
@@ -231,12 +232,12 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
   });
 }
 
-Error convolution_clamp_out(KernelContext& context, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
-                            IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
-                            IntArrayRef output_padding, int64_t groups, const std::optional<Scalar>& min,
-                            const std::optional<Scalar>& max, Tensor& out) {
-  ET_RETURN_IF_ERROR(convolution_out(context, input, weight, bias, stride, padding, dilation, transposed, output_padding,
-                                     groups, out));
+Error convolution_clamp_out(KernelContext& context, const Tensor& input, const Tensor& weight,
+                            const OptionalTensor& bias, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                            bool transposed, IntArrayRef output_padding, int64_t groups,
+                            const std::optional<Scalar>& min, const std::optional<Scalar>& max, Tensor& out) {
+  ET_RETURN_IF_ERROR(convolution_out(context, input, weight, bias, stride, padding, dilation, transposed,
+                                     output_padding, groups, out));
   return clamp_in_place("et::convolution_clamp", min, max, out);
 }
 

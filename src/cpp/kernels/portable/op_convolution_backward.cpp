@@ -41,7 +41,8 @@ void for_each_product(const Walk& w, F&& f) {
           const int64_t at[3] = {position / (w.window[1] * w.window[2]), position / w.window[2] % w.window[1],
                                  position % w.window[2]};
           for (int64_t tap = 0; tap < taps; ++tap) {
-            const int64_t k[3] = {tap / (w.kernel[1] * w.kernel[2]), tap / w.kernel[2] % w.kernel[1], tap % w.kernel[2]};
+            const int64_t k[3] = {tap / (w.kernel[1] * w.kernel[2]), tap / w.kernel[2] % w.kernel[1],
+                                  tap % w.kernel[2]};
             int64_t place = 0;
             bool inside = true;
             for (int d = 0; d < 3; ++d) {
@@ -68,7 +69,9 @@ Result<double*> zeros(KernelContext& context, int64_t count) {
   return static_cast<double*>(memory);
 }
 
-double at(const Tensor& tensor, int64_t i) { return load_one<double>(tensor.scalar_type(), tensor.const_data_ptr(), i); }
+double at(const Tensor& tensor, int64_t i) {
+  return load_one<double>(tensor.scalar_type(), tensor.const_data_ptr(), i);
+}
 
 Error size_gradient(KernelContext& context, bool wanted, IntArrayRef sizes, const Tensor& out) {
   if (!wanted) {
@@ -81,8 +84,8 @@ Error size_gradient(KernelContext& context, bool wanted, IntArrayRef sizes, cons
 }  // namespace
 
 Error convolution_backward_out(KernelContext& context, const Tensor& grad_output, const Tensor& input,
-                               const Tensor& weight, std::optional<IntArrayRef>, IntArrayRef stride, IntArrayRef padding,
-                               IntArrayRef dilation, bool transposed, IntArrayRef, int64_t groups,
+                               const Tensor& weight, std::optional<IntArrayRef>, IntArrayRef stride,
+                               IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef, int64_t groups,
                                Span<const bool> output_mask, Tensor& out0, Tensor& out1, Tensor& out2) {
   ET_RETURN_IF_ERROR(check_rank(kOp, "weight", weight, 3, 5));
   const int64_t spatial = weight.dim() - 2;

@@ -26,7 +26,8 @@ Error view(KernelContext& context, const char* op, const Tensor& self, IntArrayR
   int64_t known = 1;
   for (int64_t i = 0; i < static_cast<int64_t>(size.size()); ++i) {
     if (sizes[i] == -1) {
-      ET_CHECK_OR_RETURN(inferred < 0, InvalidArgument, "%s: only one size may be -1, got %s", op, ShapeText(size).text);
+      ET_CHECK_OR_RETURN(inferred < 0, InvalidArgument, "%s: only one size may be -1, got %s", op,
+                         ShapeText(size).text);
       inferred = i;
     } else {
       known *= sizes[i];

@@ -23,13 +23,13 @@ Error bincount_out(KernelContext& context, const Tensor& self, const OptionalTen
   ET_CHECK_OR_RETURN(is_integral(self.scalar_type(), false) && minlength >= 0, InvalidArgument,
                      "%s: self is %s, minlength is %" PRId64, kOp, to_string(self.scalar_type()), minlength);
   ET_CHECK_OR_RETURN(!weights.has_value() || weights->numel() == self.numel(), InvalidArgument,
-                     "%s: %" PRId64 " weights for %" PRId64 " elements", kOp, weights.has_value() ? weights->numel() : 0,
-                     self.numel());
+                     "%s: %" PRId64 " weights for %" PRId64 " elements", kOp,
+                     weights.has_value() ? weights->numel() : 0, self.numel());
   int64_t count = minlength;
   for (int64_t i = 0; i < self.numel(); ++i) {
     const int64_t value = integer_at(self, i);
-    ET_CHECK_OR_RETURN(value >= 0, InvalidArgument, "%s: element %" PRId64 " is %" PRId64 ", must not be negative", kOp, i,
-                       value);
+    ET_CHECK_OR_RETURN(value >= 0, InvalidArgument, "%s: element %" PRId64 " is %" PRId64 ", must not be negative", kOp,
+                       i, value);
     count = value + 1 > count ? value + 1 : count;
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {count}));

@@ -48,8 +48,8 @@ Error cdist_forward_out(KernelContext& context, const Tensor& x1, const Tensor& 
   ET_RETURN_IF_ERROR(check_norm(op, p));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "x2", x2, x1));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, x1));
-  ET_CHECK_OR_RETURN(x1.dim() >= 2 && x2.dim() >= 2, InvalidArgument, "%s: inputs have rank %" PRId64 " and %" PRId64
-                     ", must have 2 or more", op, x1.dim(), x2.dim());
+  ET_CHECK_OR_RETURN(x1.dim() >= 2 && x2.dim() >= 2, InvalidArgument,
+                     "%s: inputs have rank %" PRId64 " and %" PRId64 ", must have 2 or more", op, x1.dim(), x2.dim());
   ET_CHECK_OR_RETURN(x1.size(-1) == x2.size(-1), InvalidArgument,
                      "%s: points of x1 have %" PRId64 " coordinates, those of x2 have %" PRId64, op, x1.size(-1),
                      x2.size(-1));

@@ -65,7 +65,8 @@ Error divide(KernelContext& context, const Tensor& self, const Divisor& divisor,
     return dispatch_float(floating, [&](auto zero) {
       using C = decltype(zero);
       if (divisor.tensor != nullptr) {
-        return elementwise<C>(context, "aten::div", floating, out, [](C a, C b) { return a / b; }, self, *divisor.tensor);
+        return elementwise<C>(
+            context, "aten::div", floating, out, [](C a, C b) { return a / b; }, self, *divisor.tensor);
       }
       const C number = scalar_to<C>(*divisor.number);
       return elementwise<C>(context, "aten::div", floating, out, [number](C a) { return a / number; }, self);

@@ -28,17 +28,17 @@ Error check_offsets(const Tensor& offsets, int64_t num_indices, bool include_las
 
 }  // namespace
 
-Error embedding_bag_out(KernelContext& context, const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool,
-                        int64_t mode, bool, const OptionalTensor& per_sample_weights, bool include_last_offset,
+Error embedding_bag_out(KernelContext& context, const Tensor& weight, const Tensor& indices, const Tensor& offsets,
+                        bool, int64_t mode, bool, const OptionalTensor& per_sample_weights, bool include_last_offset,
                         int64_t padding_idx, Tensor& out0, Tensor& out1, Tensor& out2, Tensor& out3) {
   ET_RETURN_IF_ERROR(check_rank(kOp, "weight", weight, 2, 2));
   ET_RETURN_IF_ERROR(check_rank(kOp, "indices", indices, 1, 1));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out0", out0, weight));
   ET_CHECK_OR_RETURN(is_floating(weight.scalar_type()) && mode >= kSum && mode <= kMax, InvalidArgument,
                      "%s: weight is %s, mode is %" PRId64, kOp, to_string(weight.scalar_type()), mode);
-  ET_CHECK_OR_RETURN(!per_sample_weights.has_value() ||
-                         (mode == kSum && per_sample_weights->numel() == indices.numel()),
-                     InvalidArgument, "%s: per_sample_weights go with mode sum and one weight an index", kOp);
+  ET_CHECK_OR_RETURN(
+      !per_sample_weights.has_value() || (mode == kSum && per_sample_weights->numel() == indices.numel()),
+      InvalidArgument, "%s: per_sample_weights go with mode sum and one weight an index", kOp);
   const int64_t rows = weight.size(0);
   const int64_t width = weight.size(1);
   ET_RETURN_IF_ERROR(check_indices(kOp, indices, rows, 0));

@@ -223,7 +223,8 @@ Error fft_c2r_out(KernelContext& context, const Tensor& self, IntArrayRef dim, i
   const int64_t half = self.size(last);
   ET_CHECK_OR_RETURN(last_dim_size >= 1 && last_dim_size / 2 + 1 <= half, InvalidArgument,
                      "%s: last_dim_size is %" PRId64 ", self has %" PRId64 " elements along dimension %" PRId64
-                     ", needs last_dim_size / 2 + 1", op, last_dim_size, half, last);
+                     ", needs last_dim_size / 2 + 1",
+                     op, last_dim_size, half, last);
   Sizes sizes(self.sizes());
   sizes[last] = last_dim_size;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));

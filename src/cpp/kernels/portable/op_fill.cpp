@@ -26,14 +26,15 @@ Error write_range(KernelContext& context, const char* op, double start, double e
                   int64_t end_int, int64_t step_int, Tensor& out) {
   int64_t count;
   if constexpr (std::is_integral_v<C>) {
-    ET_CHECK_OR_RETURN(step_int != 0 && (end_int == start_int || (end_int > start_int) == (step_int > 0)), InvalidArgument,
-                       "%s: step %" PRId64 " does not lead from %" PRId64 " to %" PRId64, op, step_int, start_int, end_int);
+    ET_CHECK_OR_RETURN(step_int != 0 && (end_int == start_int || (end_int > start_int) == (step_int > 0)),
+                       InvalidArgument, "%s: step %" PRId64 " does not lead from %" PRId64 " to %" PRId64, op, step_int,
+                       start_int, end_int);
     const int64_t distance = end_int - start_int;
     count = distance / step_int + (distance % step_int != 0 ? 1 : 0);
   } else {
-    ET_CHECK_OR_RETURN(step != 0 && (end == start || (end > start) == (step > 0)) && std::isfinite(start) &&
-                           std::isfinite(end),
-                       InvalidArgument, "%s: step %g does not lead from %g to %g", op, step, start, end);
+    ET_CHECK_OR_RETURN(
+        step != 0 && (end == start || (end > start) == (step > 0)) && std::isfinite(start) && std::isfinite(end),
+        InvalidArgument, "%s: step %g does not lead from %g to %g", op, step, start, end);
     count = static_cast<int64_t>(std::ceil((end - start) / step));
   }
   const int64_t sizes[] = {count};
@@ -76,9 +77,7 @@ Error new_zeros_out(KernelContext& context, const Tensor&, IntArrayRef size, Ten
   return fill(context, size, zero_scalar(), out);
 }
 
-Error ones_out(KernelContext& context, IntArrayRef size, Tensor& out) {
-  return fill(context, size, one_scalar(), out);
-}
+Error ones_out(KernelContext& context, IntArrayRef size, Tensor& out) { return fill(context, size, one_scalar(), out); }
 
 Error ones_like_out(KernelContext& context, const Tensor& self, std::optional<int64_t>, Tensor& out) {
   return fill(context, self.sizes(), one_scalar(), out);
@@ -121,10 +120,11 @@ Error fill_tensor_out(KernelContext& context, const Tensor& self, const Tensor& 
   return copy_window(window_of(value), window_of(out));
 }
 
-Error arange_start_out(KernelContext& context, const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
+Error arange_start_out(KernelContext& context, const Scalar& start, const Scalar& end, const Scalar& step,
+                       Tensor& out) {
   // ATen computes in int64 only when the output is int64, else in double (float outputs: in double, then rounded).
-  const bool integers = out.scalar_type() == ScalarType::Long && !start.is_floating_point() && !end.is_floating_point() &&
-                        !step.is_floating_point();
+  const bool integers = out.scalar_type() == ScalarType::Long && !start.is_floating_point() &&
+                        !end.is_floating_point() && !step.is_floating_point();
   if (integers) {
     return write_range<int64_t>(context, "aten::arange", 0, 0, 0, start.to<int64_t>(), end.to<int64_t>(),
                                 step.to<int64_t>(), out);

@@ -25,7 +25,8 @@ Error check_shapes(const char* op, const Tensor& self, int64_t* dim, const Tenso
   const int64_t rank = self.dim() == 0 ? 1 : self.dim();
   bool fits = (index.dim() == 0 ? 1 : index.dim()) == rank;
   for (int64_t d = 0; fits && d < rank; ++d) {
-    fits = (d == *dim || size_of(index, d) <= size_of(self, d)) && (src == nullptr || size_of(index, d) <= size_of(*src, d));
+    fits = (d == *dim || size_of(index, d) <= size_of(self, d)) &&
+           (src == nullptr || size_of(index, d) <= size_of(*src, d));
   }
   ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: index %s does not fit self %s along dim %" PRId64, op,
                      ShapeText(index.sizes()).text, ShapeText(self.sizes()).text, *dim);
@@ -77,7 +78,7 @@ Error parse_reduce(const char* op, std::string_view text, Reduce* reduce) {
     std::string_view text;
     Reduce reduce;
   };
-  constexpr Name kNames[] = {{"sum", Reduce::kSum},  {"add", Reduce::kSum},  {"prod", Reduce::kProd},
+  constexpr Name kNames[] = {{"sum", Reduce::kSum},       {"add", Reduce::kSum},   {"prod", Reduce::kProd},
                              {"multiply", Reduce::kProd}, {"mean", Reduce::kMean}, {"amax", Reduce::kMax},
                              {"amin", Reduce::kMin}};
   for (const Name& name : kNames) {
@@ -93,14 +94,10 @@ Error parse_reduce(const char* op, std::string_view text, Reduce* reduce) {
 template <typename C>
 C combine(Reduce reduce, C a, C b) {
   switch (reduce) {
-    case Reduce::kProd:
-      return wrapping_mul(a, b);
-    case Reduce::kMax:
-      return maximum(a, b);
-    case Reduce::kMin:
-      return minimum(a, b);
-    default:
-      return wrapping_add(a, b);
+    case Reduce::kProd: return wrapping_mul(a, b);
+    case Reduce::kMax: return maximum(a, b);
+    case Reduce::kMin: return minimum(a, b);
+    default: return wrapping_add(a, b);
   }
 }
 
@@ -108,14 +105,10 @@ template <typename C>
 C neutral(Reduce reduce) {
   using Limits = std::numeric_limits<C>;
   switch (reduce) {
-    case Reduce::kProd:
-      return C(1);
-    case Reduce::kMax:
-      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-    case Reduce::kMin:
-      return Limits::has_infinity ? Limits::infinity() : Limits::max();
-    default:
-      return C(0);
+    case Reduce::kProd: return C(1);
+    case Reduce::kMax: return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    case Reduce::kMin: return Limits::has_infinity ? Limits::infinity() : Limits::max();
+    default: return C(0);
   }
 }
 
@@ -234,8 +227,9 @@ Error slice_scatter_out(KernelContext& context, const Tensor& self, const Tensor
   int64_t length;
   ET_RETURN_IF_ERROR(normalize_slice(kOp, self, &dim, start, end, step, &first, &length));
   Window target = slice_of(self, dim, first, length, step);
-  ET_CHECK_OR_RETURN(equal(src.sizes(), IntArrayRef(target.sizes)), InvalidArgument, "%s: src %s is not the slice's shape %s",
-                     kOp, ShapeText(src.sizes()).text, ShapeText(target.sizes).text);
+  ET_CHECK_OR_RETURN(equal(src.sizes(), IntArrayRef(target.sizes)), InvalidArgument,
+                     "%s: src %s is not the slice's shape %s", kOp, ShapeText(src.sizes()).text,
+                     ShapeText(target.sizes).text);
   ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
   return copy_window(window_of(src), slice_of(out, dim, first, length, step));
 }

@@ -92,7 +92,9 @@ struct Plane {
     return at(r, c) * (1 - dy) * (1 - dx) + at(r, c + 1) * (1 - dy) * dx + at(r + 1, c) * dy * (1 - dx) +
            at(r + 1, c + 1) * dy * dx;
   }
-  T nearest(T y, T x) const { return at(static_cast<int64_t>(std::nearbyint(y)), static_cast<int64_t>(std::nearbyint(x))); }
+  T nearest(T y, T x) const {
+    return at(static_cast<int64_t>(std::nearbyint(y)), static_cast<int64_t>(std::nearbyint(x)));
+  }
   T bicubic(T y, T x) const {
     const T y0 = std::floor(y);
     const T x0 = std::floor(x);
@@ -127,7 +129,8 @@ Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Ten
   ET_CHECK_OR_RETURN(input.size(2) > 0 && input.size(3) > 0, InvalidArgument, "%s: input is %s, has no pixels", op,
                      ShapeText(input.sizes()).text);
   ET_CHECK_OR_RETURN(interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,
-                     InvalidArgument, "%s: interpolation mode %" PRId64 ", padding mode %" PRId64 "; both are 0, 1 or 2", op,
+                     InvalidArgument,
+                     "%s: interpolation mode %" PRId64 ", padding mode %" PRId64 "; both are 0, 1 or 2", op,
                      interpolation_mode, padding_mode);
   const int64_t batch = input.size(0), channels = input.size(1), height = input.size(2), width = input.size(3);
   const int64_t rows = grid.size(1), columns = grid.size(2);

@@ -35,7 +35,8 @@ struct Plan {
 };
 
 // A mask over dimensions [dim, dim + rank) of self stands for the positions of its true elements, dimension by dimension.
-Error expand_mask(KernelContext& context, const char* op, const Tensor& self, const Tensor& mask, int64_t dim, Plan* plan) {
+Error expand_mask(KernelContext& context, const char* op, const Tensor& self, const Tensor& mask, int64_t dim,
+                  Plan* plan) {
   bool fits = mask.dim() > 0 && dim + mask.dim() <= self.dim();
   for (int64_t k = 0; fits && k < mask.dim(); ++k) {
     fits = mask.size(k) == self.size(dim + k);
@@ -69,10 +70,10 @@ Error expand_mask(KernelContext& context, const char* op, const Tensor& self, co
 Error plan_indices(KernelContext& context, const char* op, const Tensor& self, OptionalTensorList indices, Plan* plan) {
   int64_t dim = 0;
   for (const OptionalTensor& item : indices) {
-    const bool is_mask = item.has_value() &&
-                         (item->scalar_type() == ScalarType::Bool || item->scalar_type() == ScalarType::Byte);
-    ET_CHECK_OR_RETURN(dim < self.dim(), InvalidArgument, "%s: %zu indices for a tensor of shape %s", op, indices.size(),
-                       ShapeText(self.sizes()).text);
+    const bool is_mask =
+        item.has_value() && (item->scalar_type() == ScalarType::Bool || item->scalar_type() == ScalarType::Byte);
+    ET_CHECK_OR_RETURN(dim < self.dim(), InvalidArgument, "%s: %zu indices for a tensor of shape %s", op,
+                       indices.size(), ShapeText(self.sizes()).text);
     if (is_mask) {
       ET_RETURN_IF_ERROR(expand_mask(context, op, self, *item, dim, plan));
     } else if (item.has_value()) {
@@ -100,8 +101,8 @@ Error plan_indices(KernelContext& context, const char* op, const Tensor& self, O
     ++count;
   }
   plan->position = count > 0 && count == last - first + 1 ? static_cast<size_t>(first) : 0;
-  ET_CHECK_OR_RETURN(plan->sizes.size() + plan->index_sizes.size() <= kMaxRank, NotSupported, "%s: more than %zu dimensions",
-                     op, kMaxRank);
+  ET_CHECK_OR_RETURN(plan->sizes.size() + plan->index_sizes.size() <= kMaxRank, NotSupported,
+                     "%s: more than %zu dimensions", op, kMaxRank);
   for (size_t i = 0; i < plan->index_sizes.size(); ++i) {
     plan->sizes.insert(plan->position + i, plan->index_sizes[static_cast<int64_t>(i)]);
   }

@@ -59,12 +59,12 @@ Error shift(KernelContext& context, const char* op, const Tensor& self, const Op
 
 }  // namespace
 
-#define ET_LOGICAL(name, expression)                                                                     \
-  Error name##_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {       \
+#define ET_LOGICAL(name, expression)                                                                      \
+  Error name##_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {        \
     return logical(context, "aten::" #name, self, other, out, [](bool a, bool b) { return expression; }); \
   }
 
-ET_LOGICAL(logical_and, a && b)
+ET_LOGICAL(logical_and, a&& b)
 ET_LOGICAL(logical_or, a || b)
 ET_LOGICAL(logical_xor, a != b)
 
@@ -80,12 +80,12 @@ ET_BITWISE(bitwise_and, &)
 ET_BITWISE(bitwise_or, |)
 ET_BITWISE(bitwise_xor, ^)
 
-#define ET_SHIFT(name, left)                                                                                        \
-  Error name##_tensor_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {           \
-    return shift(context, "aten::" #name, self, other, out, left, result_type({&self, &other}));                    \
-  }                                                                                                                 \
-  Error name##_tensor_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, Tensor& out) {    \
-    return shift(context, "aten::" #name, self, other, out, left, result_type(self, other));                        \
+#define ET_SHIFT(name, left)                                                                                     \
+  Error name##_tensor_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {        \
+    return shift(context, "aten::" #name, self, other, out, left, result_type({&self, &other}));                 \
+  }                                                                                                              \
+  Error name##_tensor_scalar_out(KernelContext& context, const Tensor& self, const Scalar& other, Tensor& out) { \
+    return shift(context, "aten::" #name, self, other, out, left, result_type(self, other));                     \
   }
 
 ET_SHIFT(bitwise_left_shift, true)

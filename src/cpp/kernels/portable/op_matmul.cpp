@@ -110,8 +110,9 @@ Error product(KernelContext& context, const char* op, const Tensor* self, const 
     ET_RETURN_IF_ERROR(check_same_dtype(op, "self", *self, a));
     Sizes both;
     ET_RETURN_IF_ERROR(broadcast_sizes(op, self->sizes(), sizes, &both));
-    ET_CHECK_OR_RETURN(equal(IntArrayRef(both), IntArrayRef(sizes)), InvalidArgument, "%s: shape %s does not broadcast to %s",
-                       op, ShapeText(self->sizes()).text, ShapeText(sizes).text);
+    ET_CHECK_OR_RETURN(equal(IntArrayRef(both), IntArrayRef(sizes)), InvalidArgument,
+                       "%s: shape %s does not broadcast to %s", op, ShapeText(self->sizes()).text,
+                       ShapeText(sizes).text);
     self_strides.resize(static_cast<size_t>(rank), 0);
     for (int64_t d = 0; d < self->dim(); ++d) {
       self_strides[rank - self->dim() + d] = self->size(d) == 1 ? 0 : self->stride(d);
@@ -231,8 +232,8 @@ Error mv_out(KernelContext& context, const Tensor& self, const Tensor& vec, Tens
     const T* vector = static_cast<const T*>(vec.const_data_ptr());
     T* out_data = static_cast<T*>(out.mutable_data_ptr());
     for (int64_t i = 0; i < self.size(0); ++i) {
-      out_data[i] = convert<T>(
-          dot<Accumulator<T>>(matrix + i * self.stride(0), self.stride(1), vector, int64_t{1}, vec.size(0)));
+      out_data[i] =
+          convert<T>(dot<Accumulator<T>>(matrix + i * self.stride(0), self.stride(1), vector, int64_t{1}, vec.size(0)));
     }
     return Error::Ok;
   });
@@ -249,9 +250,9 @@ Error dot_out(KernelContext& context, const Tensor& self, const Tensor& tensor, 
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {}));
   return dispatch<RealTypes>(self.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    *static_cast<T*>(out.mutable_data_ptr()) = convert<T>(
-        dot<Accumulator<T>>(static_cast<const T*>(self.const_data_ptr()), int64_t{1},
-                            static_cast<const T*>(tensor.const_data_ptr()), int64_t{1}, self.size(0)));
+    *static_cast<T*>(out.mutable_data_ptr()) =
+        convert<T>(dot<Accumulator<T>>(static_cast<const T*>(self.const_data_ptr()), int64_t{1},
+                                       static_cast<const T*>(tensor.const_data_ptr()), int64_t{1}, self.size(0)));
     return Error::Ok;
   });
 }
@@ -262,8 +263,9 @@ Error linear_clamp_out(KernelContext& context, const Tensor& input, const Tensor
   return clamp_in_place("et::linear_clamp", min, max, out);
 }
 
-Error addmm_clamp_out(KernelContext& context, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-                      const Scalar& alpha, const std::optional<Scalar>& min, const std::optional<Scalar>& max, Tensor& out) {
+Error addmm_clamp_out(KernelContext& context, const Tensor& self, const Tensor& mat1, const Tensor& mat2,
+                      const Scalar& beta, const Scalar& alpha, const std::optional<Scalar>& min,
+                      const std::optional<Scalar>& max, Tensor& out) {
   ET_RETURN_IF_ERROR(addmm_out(context, self, mat1, mat2, beta, alpha, out));
   return clamp_in_place("et::addmm_clamp", min, max, out);
 }

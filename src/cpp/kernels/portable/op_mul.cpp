@@ -10,8 +10,7 @@ Error mul_out(KernelContext& context, const Tensor& self, const Tensor& other, T
   ET_RETURN_IF_ERROR(check_can_cast("aten::mul", common, out.scalar_type()));
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
-    return elementwise<C>(
-        context, "aten::mul", common, out, [](C a, C b) { return wrapping_mul(a, b); }, self, other);
+    return elementwise<C>(context, "aten::mul", common, out, [](C a, C b) { return wrapping_mul(a, b); }, self, other);
   });
 }
 
@@ -21,8 +20,7 @@ Error mul_scalar_out(KernelContext& context, const Tensor& self, const Scalar& o
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
     const C factor = scalar_operand<C>(common, other);
-    return elementwise<C>(
-        context, "aten::mul", common, out, [factor](C a) { return wrapping_mul(a, factor); }, self);
+    return elementwise<C>(context, "aten::mul", common, out, [factor](C a) { return wrapping_mul(a, factor); }, self);
   });
 }
 

@@ -131,7 +131,8 @@ struct ScaleShift {
 };
 
 template <typename C>
-ScaleShift<C> scale_shift(double mean, double invstd, const OptionalTensor& weight, const OptionalTensor& bias, int64_t c) {
+ScaleShift<C> scale_shift(double mean, double invstd, const OptionalTensor& weight, const OptionalTensor& bias,
+                          int64_t c) {
   const double scale = invstd * static_cast<double>(parameter_at<C>(weight, c, C(1)));
   return {static_cast<C>(scale), static_cast<C>(static_cast<double>(parameter_at<C>(bias, c, C(0))) - mean * scale)};
 }
@@ -231,17 +232,18 @@ Error native_batch_norm_legit_out(KernelContext& context, const Tensor& input, c
                                   double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
   constexpr const char* kOp = "aten::_native_batch_norm_legit";
   if (training) {
-    return train_batch_norm(context, kOp, input, weight, bias, &running_mean, &running_var, momentum, eps, out, save_mean,
-                            save_invstd);
+    return train_batch_norm(context, kOp, input, weight, bias, &running_mean, &running_var, momentum, eps, out,
+                            save_mean, save_invstd);
   }
-  return infer_batch_norm(context, kOp, input, weight, bias, running_mean, running_var, eps, out, save_mean, save_invstd);
+  return infer_batch_norm(context, kOp, input, weight, bias, running_mean, running_var, eps, out, save_mean,
+                          save_invstd);
 }
 
 Error native_batch_norm_legit_no_stats_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
                                            const OptionalTensor& bias, bool, double momentum, double eps, Tensor& out,
                                            Tensor& save_mean, Tensor& save_invstd) {
-  return train_batch_norm(context, "aten::_native_batch_norm_legit", input, weight, bias, nullptr, nullptr, momentum, eps,
-                          out, save_mean, save_invstd);
+  return train_batch_norm(context, "aten::_native_batch_norm_legit", input, weight, bias, nullptr, nullptr, momentum,
+                          eps, out, save_mean, save_invstd);
 }
 
 Error native_batch_norm_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
@@ -255,7 +257,8 @@ Error native_batch_norm_out(KernelContext& context, const Tensor& input, const O
                             has_running ? &*running_var : nullptr, momentum, eps, out, save_mean, save_invstd);
   }
   ET_CHECK_OR_RETURN(has_running, InvalidArgument, "%s: inference needs running_mean and running_var", kOp);
-  return infer_batch_norm(context, kOp, input, weight, bias, *running_mean, *running_var, eps, out, save_mean, save_invstd);
+  return infer_batch_norm(context, kOp, input, weight, bias, *running_mean, *running_var, eps, out, save_mean,
+                          save_invstd);
 }
 
 Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArrayRef normalized_shape,
@@ -265,10 +268,11 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
   ET_RETURN_IF_ERROR(check_floating(kOp, input));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out0", out0, input));
   const int64_t lead = input.dim() - static_cast<int64_t>(normalized_shape.size());
-  ET_CHECK_OR_RETURN(lead >= 0 && !normalized_shape.empty() &&
-                         equal(input.sizes().subspan(static_cast<size_t>(lead), normalized_shape.size()), normalized_shape),
-                     InvalidArgument, "%s: input %s does not end in normalized_shape %s", kOp,
-                     ShapeText(input.sizes()).text, ShapeText(normalized_shape).text);
+  ET_CHECK_OR_RETURN(
+      lead >= 0 && !normalized_shape.empty() &&
+          equal(input.sizes().subspan(static_cast<size_t>(lead), normalized_shape.size()), normalized_shape),
+      InvalidArgument, "%s: input %s does not end in normalized_shape %s", kOp, ShapeText(input.sizes()).text,
+      ShapeText(normalized_shape).text);
   const int64_t columns = product(normalized_shape, 0, normalized_shape.size());
   ET_RETURN_IF_ERROR(check_parameter(kOp, "weight", weight, columns));
   ET_RETURN_IF_ERROR(check_parameter(kOp, "bias", bias, columns));

@@ -25,8 +25,8 @@ Error pad(KernelContext& context, const char* op, const Tensor& self, IntArrayRe
   ET_RETURN_IF_ERROR(check_rank(op, "self", self, spatial + 1, spatial + 2));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
   ET_CHECK_OR_RETURN(static_cast<int64_t>(padding.size()) == 2 * spatial, InvalidArgument,
-                     "%s: padding %s has not two numbers for each of %" PRId64 " dimensions", op, ShapeText(padding).text,
-                     spatial);
+                     "%s: padding %s has not two numbers for each of %" PRId64 " dimensions", op,
+                     ShapeText(padding).text, spatial);
   const int64_t rank = self.dim();
   Sizes sizes(self.sizes());
   Sizes before;
@@ -64,7 +64,8 @@ Error pad(KernelContext& context, const char* op, const Tensor& self, IntArrayRe
 
 }  // namespace
 
-Error constant_pad_nd_out(KernelContext& context, const Tensor& self, IntArrayRef pad, const Scalar& value, Tensor& out) {
+Error constant_pad_nd_out(KernelContext& context, const Tensor& self, IntArrayRef pad, const Scalar& value,
+                          Tensor& out) {
   constexpr const char* kOp = "aten::constant_pad_nd";
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
   ET_CHECK_OR_RETURN(pad.size() % 2 == 0 && static_cast<int64_t>(pad.size()) <= 2 * self.dim(), InvalidArgument,
@@ -104,9 +105,9 @@ Error constant_pad_nd_out(KernelContext& context, const Tensor& self, IntArrayRe
   return copy_window(from, to);
 }
 
-#define ET_PAD(name, mode, spatial)                                                                       \
-  Error name##_out(KernelContext& context, const Tensor& self, IntArrayRef padding, Tensor& out) {        \
-    return pad(context, "aten::" #name, self, padding, Mode::mode, spatial, out);                         \
+#define ET_PAD(name, mode, spatial)                                                                \
+  Error name##_out(KernelContext& context, const Tensor& self, IntArrayRef padding, Tensor& out) { \
+    return pad(context, "aten::" #name, self, padding, Mode::mode, spatial, out);                  \
   }
 
 ET_PAD(reflection_pad1d, kReflect, 1)

@@ -91,8 +91,9 @@ Error plan(const char* op, const Tensor& self, int64_t spatial, IntArrayRef kern
     ET_CHECK_OR_RETURN(p->kernel[d] > 0 && p->stride[d] > 0 && p->dilation[d] > 0 && p->padding[d] >= 0 &&
                            p->padding[d] * 2 <= p->dilation[d] * (p->kernel[d] - 1) + 1,
                        InvalidArgument,
-                       "%s: kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64 " (at most half the kernel), dilation %"
-                       PRId64, op, p->kernel[d], p->stride[d], p->padding[d], p->dilation[d]);
+                       "%s: kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
+                       " (at most half the kernel), dilation %" PRId64,
+                       op, p->kernel[d], p->stride[d], p->padding[d], p->dilation[d]);
     p->out[d] = real ? pooled_size(p->in[d], p->kernel[d], p->stride[d], p->padding[d], p->dilation[d], ceil_mode) : 1;
     ET_CHECK_OR_RETURN(p->out[d] > 0, InvalidArgument, "%s: windows %s do not fit input %s", op,
                        ShapeText(kernel_size).text, ShapeText(self.sizes()).text);
@@ -168,8 +169,8 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
           low[d] += p.dilation[d];
         }
       }
-      C value = std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity()
-                                                     : std::numeric_limits<C>::lowest();
+      C value =
+          std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity() : std::numeric_limits<C>::lowest();
       int64_t index = (low[0] * p.in[1] + low[1]) * p.in[2] + low[2];
       largest(in, dtype, plane, low, high, p.dilation, p.in, &value, &index);
       store_one(dtype, value, values.at(plane, od, oh, ow));
@@ -340,18 +341,21 @@ Error adaptive_max_pool(KernelContext& context, const char* op, const Tensor& se
 Error max_pool2d_with_indices_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size,
                                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
                                   Tensor& out, Tensor& indices) {
-  return max_pool(context, "aten::max_pool2d", self, 2, kernel_size, stride, padding, dilation, ceil_mode, out, &indices);
+  return max_pool(context, "aten::max_pool2d", self, 2, kernel_size, stride, padding, dilation, ceil_mode, out,
+                  &indices);
 }
 
 Error max_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
                      IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out) {
-  return max_pool(context, "aten::max_pool2d", self, 2, kernel_size, stride, padding, dilation, ceil_mode, out, nullptr);
+  return max_pool(context, "aten::max_pool2d", self, 2, kernel_size, stride, padding, dilation, ceil_mode, out,
+                  nullptr);
 }
 
 Error max_pool3d_with_indices_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size,
                                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
                                   Tensor& out, Tensor& indices) {
-  return max_pool(context, "aten::max_pool3d", self, 3, kernel_size, stride, padding, dilation, ceil_mode, out, &indices);
+  return max_pool(context, "aten::max_pool3d", self, 3, kernel_size, stride, padding, dilation, ceil_mode, out,
+                  &indices);
 }
 
 Error avg_pool1d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,

@@ -44,7 +44,8 @@ Error normal(KernelContext& context, const char* op, IntArrayRef sizes, const Te
 }
 
 Error integers(KernelContext& context, int64_t low, int64_t high, IntArrayRef sizes, const Tensor& out) {
-  ET_CHECK_OR_RETURN(low < high, InvalidArgument, "aten::randint: low %" PRId64 " is not below high %" PRId64, low, high);
+  ET_CHECK_OR_RETURN(low < high, InvalidArgument, "aten::randint: low %" PRId64 " is not below high %" PRId64, low,
+                     high);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   Philox philox(context.random());
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
@@ -115,7 +116,8 @@ Error bernoulli_out(KernelContext& context, const Tensor& self, std::optional<in
   ET_CHECK_OR_RETURN(is_floating(dtype), InvalidType, "%s: self is %s, must be floating", kOp, to_string(dtype));
   for (int64_t i = 0; i < self.numel(); ++i) {
     const double p = load_one<double>(dtype, self.const_data_ptr(), i);
-    ET_CHECK_OR_RETURN(p >= 0 && p <= 1, InvalidArgument, "%s: element %" PRId64 " is %g, must lie in [0, 1]", kOp, i, p);
+    ET_CHECK_OR_RETURN(p >= 0 && p <= 1, InvalidArgument, "%s: element %" PRId64 " is %g, must lie in [0, 1]", kOp, i,
+                       p);
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &out}));
@@ -132,8 +134,8 @@ Error multinomial_out(KernelContext& context, const Tensor& self, int64_t num_sa
   constexpr const char* kOp = "aten::multinomial";
   const ScalarType dtype = self.scalar_type();
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 1, 2));
-  ET_CHECK_OR_RETURN(is_floating(dtype) && out.scalar_type() == ScalarType::Long, InvalidType, "%s: self is %s, out is %s",
-                     kOp, to_string(dtype), to_string(out.scalar_type()));
+  ET_CHECK_OR_RETURN(is_floating(dtype) && out.scalar_type() == ScalarType::Long, InvalidType,
+                     "%s: self is %s, out is %s", kOp, to_string(dtype), to_string(out.scalar_type()));
   const int64_t n = self.size(-1);
   const int64_t rows = self.dim() == 2 ? self.size(0) : 1;
   ET_CHECK_OR_RETURN(num_samples > 0 && (replacement || num_samples <= n), InvalidArgument,
@@ -165,8 +167,8 @@ Error multinomial_out(KernelContext& context, const Tensor& self, int64_t num_sa
         sum += weights[i];
         choice = weights[i] > 0 ? i : choice;
       }
-      ET_CHECK_OR_RETURN(choice >= 0, InvalidArgument, "%s: row %" PRId64 " has fewer than %" PRId64 " categories of weight",
-                         kOp, r, num_samples);
+      ET_CHECK_OR_RETURN(choice >= 0, InvalidArgument,
+                         "%s: row %" PRId64 " has fewer than %" PRId64 " categories of weight", kOp, r, num_samples);
       samples[r * num_samples + s] = choice;
       if (!replacement) {
         total -= weights[choice];
@@ -181,8 +183,8 @@ Error native_dropout_out(KernelContext& context, const Tensor& input, double p, 
                          Tensor& out1) {
   ET_CHECK_OR_RETURN(p >= 0 && p <= 1, InvalidArgument, "aten::native_dropout: p is %g, must lie in [0, 1]", p);
   ET_RETURN_IF_ERROR(check_same_dtype("aten::native_dropout", "out0", out0, input));
-  ET_CHECK_OR_RETURN(out1.scalar_type() == ScalarType::Bool, InvalidType, "aten::native_dropout: out1 is %s, takes bool",
-                     to_string(out1.scalar_type()));
+  ET_CHECK_OR_RETURN(out1.scalar_type() == ScalarType::Bool, InvalidType,
+                     "aten::native_dropout: out1 is %s, takes bool", to_string(out1.scalar_type()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, input.sizes()));
   ET_RETURN_IF_ERROR(check_row_major("aten::native_dropout", {&input, &out0, &out1}));

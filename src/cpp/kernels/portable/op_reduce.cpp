@@ -251,8 +251,8 @@ Error std_correction_out(KernelContext& context, const Tensor& self, OptionalDim
 
 Error var_mean_correction_out(KernelContext& context, const Tensor& self, OptionalDims dim,
                               const std::optional<Scalar>& correction, bool keepdim, Tensor& out0, Tensor& out1) {
-  return variance(context, "aten::var_mean", self, dims_or_all(dim), correction_or_one(correction), keepdim, false, out0,
-                  &out1);
+  return variance(context, "aten::var_mean", self, dims_or_all(dim), correction_or_one(correction), keepdim, false,
+                  out0, &out1);
 }
 
 Error logsumexp_out(KernelContext& context, const Tensor& self, IntArrayRef dim, bool keepdim, Tensor& out) {

@@ -15,10 +15,10 @@ Error repeat_interleave_tensor_out(KernelContext& context, const Tensor& repeats
   int64_t total = 0;
   for (int64_t i = 0; i < repeats.numel(); ++i) {
     const int64_t count = index_at(repeats, i);
-    ET_CHECK_OR_RETURN(count >= 0, InvalidArgument, "%s: repeats[%" PRId64 "] is %" PRId64 ", must not be negative", op, i,
-                       count);
-    ET_CHECK_OR_RETURN(!__builtin_add_overflow(total, count, &total), InvalidArgument, "%s: the sum of repeats overflows",
-                       op);
+    ET_CHECK_OR_RETURN(count >= 0, InvalidArgument, "%s: repeats[%" PRId64 "] is %" PRId64 ", must not be negative", op,
+                       i, count);
+    ET_CHECK_OR_RETURN(!__builtin_add_overflow(total, count, &total), InvalidArgument,
+                       "%s: the sum of repeats overflows", op);
   }
   ET_CHECK_OR_RETURN(!output_size.has_value() || *output_size == total, InvalidArgument,
                      "%s: repeats add up to %" PRId64 ", output_size is %" PRId64, op, total, output_size.value_or(0));

@@ -44,8 +44,8 @@ Error search(KernelContext& context, const char* op, const Tensor& sorted, const
   const int64_t n = sorted.size(-1);
   const int64_t per_row = values.dim() == 0 ? 1 : values.size(-1);
   if (sorter != nullptr) {
-    ET_CHECK_OR_RETURN(equal(sorter->sizes(), sorted.sizes()), InvalidArgument, "%s: sorter %s is not the sequence's shape",
-                       op, ShapeText(sorter->sizes()).text);
+    ET_CHECK_OR_RETURN(equal(sorter->sizes(), sorted.sizes()), InvalidArgument,
+                       "%s: sorter %s is not the sequence's shape", op, ShapeText(sorter->sizes()).text);
     for (int64_t i = 0; i < sorter->numel(); ++i) {
       const int64_t index = index_at(*sorter, i);
       ET_CHECK_OR_RETURN(index >= 0 && index < n, InvalidArgument,
@@ -76,8 +76,8 @@ Error searchsorted_tensor_out(KernelContext& context, const Tensor& sorted_seque
                               bool right, std::optional<std::string_view> side, const OptionalTensor& sorter,
                               Tensor& out) {
   const bool from_right = right || (side.has_value() && *side == "right");
-  return search(context, "aten::searchsorted", sorted_sequence, self, sorter.has_value() ? &*sorter : nullptr, out_int32,
-                from_right, out);
+  return search(context, "aten::searchsorted", sorted_sequence, self, sorter.has_value() ? &*sorter : nullptr,
+                out_int32, from_right, out);
 }
 
 }  // namespace et::kernels::portable

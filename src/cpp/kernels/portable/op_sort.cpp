@@ -30,8 +30,9 @@ void sort_items(Item<C>* items, Item<C>* other, int64_t n, bool descending) {
       int64_t a = start;
       int64_t b = middle;
       for (int64_t i = start; i < end; ++i) {
-        const bool take_b = b < end && (a == middle || (descending ? less(items[a].value, items[b].value)
-                                                                   : less(items[b].value, items[a].value)));
+        const bool take_b =
+            b < end &&
+            (a == middle || (descending ? less(items[a].value, items[b].value) : less(items[b].value, items[a].value)));
         other[i] = take_b ? items[b++] : items[a++];
       }
     }
@@ -163,8 +164,8 @@ Error sort_values_stable(KernelContext& context, const Tensor& self, std::option
   return sort_values(context, self, dim, descending, values, indices);
 }
 
-Error topk_values(KernelContext& context, const Tensor& self, int64_t k, int64_t dim, bool largest, bool, Tensor& values,
-                  Tensor& indices) {
+Error topk_values(KernelContext& context, const Tensor& self, int64_t k, int64_t dim, bool largest, bool,
+                  Tensor& values, Tensor& indices) {
   ET_RETURN_IF_ERROR(normalize_dim("aten::topk", dim, self.dim(), &dim));
   const int64_t length = self.dim() == 0 ? 1 : self.size(dim);
   ET_CHECK_OR_RETURN(k >= 0 && k <= length, InvalidArgument,
@@ -187,8 +188,8 @@ Error median_dim_values(KernelContext& context, const Tensor& self, int64_t dim,
   const int64_t length = self.dim() == 0 ? 1 : self.size(dim);
   ET_CHECK_OR_RETURN(length > 0, InvalidArgument, "aten::median: dim %" PRId64 " is empty", dim);
   return write_one(
-      context, "aten::median", self, dim, keepdim,
-      [length](const auto* items) { return median_rank(items, length); }, values, indices);
+      context, "aten::median", self, dim, keepdim, [length](const auto* items) { return median_rank(items, length); },
+      values, indices);
 }
 
 Error median_out(KernelContext& context, const Tensor& self, Tensor& out) {

@@ -38,8 +38,9 @@ Error split_with_sizes_copy_out(KernelContext& context, const Tensor& self, IntA
                        ShapeText(split_sizes).text, self.size(dim), dim);
     total += size;
   }
-  ET_CHECK_OR_RETURN(total == self.size(dim), InvalidArgument, "%s: %s does not add up to %" PRId64 ", the size of dim %" PRId64,
-                     kOp, ShapeText(split_sizes).text, self.size(dim), dim);
+  ET_CHECK_OR_RETURN(total == self.size(dim), InvalidArgument,
+                     "%s: %s does not add up to %" PRId64 ", the size of dim %" PRId64, kOp,
+                     ShapeText(split_sizes).text, self.size(dim), dim);
   int64_t start = 0;
   for (size_t i = 0; i < out.size(); ++i) {
     ET_RETURN_IF_ERROR(emit(context, slice_of(self, dim, start, split_sizes[i]), out[i]));
@@ -48,13 +49,15 @@ Error split_with_sizes_copy_out(KernelContext& context, const Tensor& self, IntA
   return Error::Ok;
 }
 
-Error split_copy_tensor_out(KernelContext& context, const Tensor& self, int64_t split_size, int64_t dim, TensorList out) {
+Error split_copy_tensor_out(KernelContext& context, const Tensor& self, int64_t split_size, int64_t dim,
+                            TensorList out) {
   constexpr const char* kOp = "aten::split";
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 1, kMaxRank));
   ET_RETURN_IF_ERROR(normalize_dim(kOp, dim, self.dim(), &dim));
   const int64_t size = self.size(dim);
   ET_CHECK_OR_RETURN(split_size > 0 || (split_size == 0 && size == 0), InvalidArgument,
-                     "%s: split_size %" PRId64 " cannot cut dim %" PRId64 " of size %" PRId64, kOp, split_size, dim, size);
+                     "%s: split_size %" PRId64 " cannot cut dim %" PRId64 " of size %" PRId64, kOp, split_size, dim,
+                     size);
   const int64_t count = size == 0 ? 1 : (size - 1) / split_size + 1;
   ET_RETURN_IF_ERROR(check_outputs(kOp, out, static_cast<size_t>(count), self));
   for (int64_t i = 0; i < count; ++i) {
@@ -98,8 +101,9 @@ Error cat_out(KernelContext& context, TensorList tensors, int64_t dim, Tensor& o
     for (int64_t d = 0; fits && d < shape->dim(); ++d) {
       fits = d == dim || tensor.size(d) == shape->size(d);
     }
-    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: tensor %zu has shape %s, which does not go with %s along dim %" PRId64,
-                       kOp, i, ShapeText(tensor.sizes()).text, ShapeText(shape->sizes()).text, dim);
+    ET_CHECK_OR_RETURN(fits, InvalidArgument,
+                       "%s: tensor %zu has shape %s, which does not go with %s along dim %" PRId64, kOp, i,
+                       ShapeText(tensor.sizes()).text, ShapeText(shape->sizes()).text, dim);
     total += tensor.size(dim);
   }
   sizes[dim] = total;

@@ -95,7 +95,8 @@ Error narrow_copy_out(KernelContext& context, const Tensor& self, int64_t dim, i
   const int64_t size = self.size(dim);
   const int64_t first = start < 0 ? start + size : start;
   ET_CHECK_OR_RETURN(first >= 0 && length >= 0 && first <= size - length, InvalidArgument,
-                     "aten::narrow: start %" PRId64 " and length %" PRId64 " are outside dim %" PRId64 " of size %" PRId64,
+                     "aten::narrow: start %" PRId64 " and length %" PRId64 " are outside dim %" PRId64
+                     " of size %" PRId64,
                      start, length, dim, size);
   return emit(context, "aten::narrow", self, slice_of(self, dim, first, length), out);
 }
@@ -119,9 +120,10 @@ Error unfold_copy_out(KernelContext& context, const Tensor& self, int64_t dimens
   ET_RETURN_IF_ERROR(normalize_dim("aten::unfold", dimension, self.dim(), &dimension));
   Window window = window_of(self);
   const int64_t have = self.dim() == 0 ? 1 : self.size(dimension);
-  ET_CHECK_OR_RETURN(size >= 0 && size <= have && step > 0 && self.dim() < static_cast<int64_t>(kMaxRank), InvalidArgument,
-                     "aten::unfold: size %" PRId64 " and step %" PRId64 " do not fit dim %" PRId64 " of size %" PRId64, size,
-                     step, dimension, have);
+  ET_CHECK_OR_RETURN(size >= 0 && size <= have && step > 0 && self.dim() < static_cast<int64_t>(kMaxRank),
+                     InvalidArgument,
+                     "aten::unfold: size %" PRId64 " and step %" PRId64 " do not fit dim %" PRId64 " of size %" PRId64,
+                     size, step, dimension, have);
   if (self.dim() == 0) {
     window.sizes.push_back(size);
     window.strides.push_back(1);
@@ -169,10 +171,10 @@ Error flip_out(KernelContext& context, const Tensor& self, IntArrayRef dims, Ten
 
 Error view_as_real_copy_out(KernelContext& context, const Tensor& self, Tensor& out) {
   const bool is_double = self.scalar_type() == ScalarType::ComplexDouble;
-  ET_CHECK_OR_RETURN(is_complex(self.scalar_type()) &&
-                         out.scalar_type() == (is_double ? ScalarType::Double : ScalarType::Float),
-                     InvalidType, "aten::view_as_real: cannot view %s as %s", to_string(self.scalar_type()),
-                     to_string(out.scalar_type()));
+  ET_CHECK_OR_RETURN(
+      is_complex(self.scalar_type()) && out.scalar_type() == (is_double ? ScalarType::Double : ScalarType::Float),
+      InvalidType, "aten::view_as_real: cannot view %s as %s", to_string(self.scalar_type()),
+      to_string(out.scalar_type()));
   Window window = window_of(self);
   for (size_t i = 0; i < window.strides.size(); ++i) {
     window.strides[static_cast<int64_t>(i)] *= 2;

@@ -47,7 +47,8 @@ C lerp_of(C start, C end, C weight) {
 
 }  // namespace
 
-Error lerp_tensor_out(KernelContext& context, const Tensor& self, const Tensor& end, const Tensor& weight, Tensor& out) {
+Error lerp_tensor_out(KernelContext& context, const Tensor& self, const Tensor& end, const Tensor& weight,
+                      Tensor& out) {
   const ScalarType common = result_type({&self, &end, &weight});
   ET_CHECK_OR_RETURN(is_floating(common), InvalidType, "aten::lerp: operands are %s, must be floating",
                      to_string(common));
@@ -58,20 +59,20 @@ Error lerp_tensor_out(KernelContext& context, const Tensor& self, const Tensor& 
   });
 }
 
-Error lerp_scalar_out(KernelContext& context, const Tensor& self, const Tensor& end, const Scalar& weight, Tensor& out) {
+Error lerp_scalar_out(KernelContext& context, const Tensor& self, const Tensor& end, const Scalar& weight,
+                      Tensor& out) {
   const ScalarType common = result_type({&self, &end});
   ET_CHECK_OR_RETURN(is_floating(common), InvalidType, "aten::lerp: operands are %s, must be floating",
                      to_string(common));
   return dispatch_float(common, [&](auto zero) {
     using C = decltype(zero);
     const C w = scalar_to<C>(weight);
-    return elementwise<C>(
-        context, "aten::lerp", common, out, [w](C a, C b) { return lerp_of(a, b, w); }, self, end);
+    return elementwise<C>(context, "aten::lerp", common, out, [w](C a, C b) { return lerp_of(a, b, w); }, self, end);
   });
 }
 
-Error nan_to_num_out(KernelContext& context, const Tensor& self, std::optional<double> nan, std::optional<double> posinf,
-                     std::optional<double> neginf, Tensor& out) {
+Error nan_to_num_out(KernelContext& context, const Tensor& self, std::optional<double> nan,
+                     std::optional<double> posinf, std::optional<double> neginf, Tensor& out) {
   const ScalarType dtype = self.scalar_type();
   const double largest = dtype == ScalarType::Half       ? 65504.0
                          : dtype == ScalarType::BFloat16 ? 0x1.FEp127

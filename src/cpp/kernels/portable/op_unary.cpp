@@ -48,9 +48,7 @@ double inverse_erf(double y) {
   double x = p * y;
   for (int step = 0; step < 2; ++step) {
     // In the tails erf(x) - y would cancel; erfc keeps the digits.
-    const double error = y > 0.5    ? (1.0 - y) - std::erfc(x)
-                         : y < -0.5 ? std::erfc(-x) - (1.0 + y)
-                                    : std::erf(x) - y;
+    const double error = y > 0.5 ? (1.0 - y) - std::erfc(x) : y < -0.5 ? std::erfc(-x) - (1.0 + y) : std::erf(x) - y;
     x -= error / (1.12837916709551257390 * std::exp(-x * x));
   }
   return x;
@@ -75,7 +73,8 @@ double digamma_of(double x) {
   }
   const double z = 1.0 / (x * x);
   const double series =
-      z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
+      z *
+      (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
   return reflection + sum + std::log(x) - 0.5 / x - series;
 }
 
@@ -90,13 +89,13 @@ Error predicate(KernelContext& context, const char* op, const Tensor& self, Tens
 }  // namespace
 
 // Computed in floating types, whatever the input.
-#define ET_FLOAT_UNARY(name, expression)                                               \
-  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) {          \
-    return float_unary(context, "aten::" #name, self, out, [](auto x) {                \
-      using C = decltype(x);                                                           \
-      static_cast<void>(sizeof(C));                                                    \
-      return static_cast<C>(expression);                                               \
-    });                                                                                \
+#define ET_FLOAT_UNARY(name, expression)                                      \
+  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) { \
+    return float_unary(context, "aten::" #name, self, out, [](auto x) {       \
+      using C = decltype(x);                                                  \
+      static_cast<void>(sizeof(C));                                           \
+      return static_cast<C>(expression);                                      \
+    });                                                                       \
   }
 
 ET_FLOAT_UNARY(acos, std::acos(x))
@@ -130,8 +129,8 @@ ET_FLOAT_UNARY(tan, std::tan(x))
 ET_FLOAT_UNARY(tanh, std::tanh(x))
 
 // The type of the input is kept.
-#define ET_SAME_TYPE_UNARY(name, expression)                                                                   \
-  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) {                                  \
+#define ET_SAME_TYPE_UNARY(name, expression)                                                                    \
+  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) {                                   \
     return same_type_unary(context, "aten::" #name, self, out, [](auto x) { return decltype(x)(expression); }); \
   }
 
@@ -146,9 +145,9 @@ ET_SAME_TYPE_UNARY(sign, sign_of(x))
 ET_SAME_TYPE_UNARY(square, wrapping_mul(x, x))
 ET_SAME_TYPE_UNARY(trunc, on_floats(x, [](auto v) { return std::trunc(v); }))
 
-#define ET_PREDICATE(name, expression)                                                                \
-  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) {                         \
-    return predicate(context, "aten::" #name, self, out, [](auto x) -> bool { return expression; });  \
+#define ET_PREDICATE(name, expression)                                                               \
+  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) {                        \
+    return predicate(context, "aten::" #name, self, out, [](auto x) -> bool { return expression; }); \
   }
 
 ET_PREDICATE(isfinite, x - x == 0)

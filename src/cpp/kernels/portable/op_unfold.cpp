@@ -15,8 +15,8 @@ struct Sliding {
   int64_t image[2];
   int64_t blocks[2];
 
-  Error init(const char* op, IntArrayRef image_size, IntArrayRef kernel_size, IntArrayRef dilations, IntArrayRef paddings,
-             IntArrayRef strides) {
+  Error init(const char* op, IntArrayRef image_size, IntArrayRef kernel_size, IntArrayRef dilations,
+             IntArrayRef paddings, IntArrayRef strides) {
     for (size_t d = 0; d < 2; ++d) {
       image[d] = image_size[d];
       kernel[d] = list_item(kernel_size, d, 1);
@@ -25,11 +25,13 @@ struct Sliding {
       stride[d] = list_item(strides, d, 1);
       ET_CHECK_OR_RETURN(kernel[d] > 0 && dilation[d] > 0 && padding[d] >= 0 && stride[d] > 0, InvalidArgument,
                          "%s: kernel %" PRId64 ", dilation %" PRId64 ", padding %" PRId64 ", stride %" PRId64
-                         " along dimension %zu: only padding may be 0", op, kernel[d], dilation[d], padding[d], stride[d], d);
+                         " along dimension %zu: only padding may be 0",
+                         op, kernel[d], dilation[d], padding[d], stride[d], d);
       const int64_t covered = image[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
-      ET_CHECK_OR_RETURN(covered >= 0, InvalidArgument, "%s: a kernel of %" PRId64 " (dilation %" PRId64
-                         ") does not fit an image of %" PRId64 " with padding %" PRId64, op, kernel[d], dilation[d], image[d],
-                         padding[d]);
+      ET_CHECK_OR_RETURN(covered >= 0, InvalidArgument,
+                         "%s: a kernel of %" PRId64 " (dilation %" PRId64 ") does not fit an image of %" PRId64
+                         " with padding %" PRId64,
+                         op, kernel[d], dilation[d], image[d], padding[d]);
       blocks[d] = covered / stride[d] + 1;
     }
     return Error::Ok;
@@ -92,7 +94,8 @@ Error col2im_out(KernelContext& context, const Tensor& self, IntArrayRef output_
                      output_size.size());
   Sliding sliding;
   ET_RETURN_IF_ERROR(sliding.init(op, output_size, kernel_size, dilation, padding, stride));
-  ET_CHECK_OR_RETURN(self.size(-2) % sliding.kernel_numel() == 0 && self.size(-1) == sliding.block_numel(), InvalidArgument,
+  ET_CHECK_OR_RETURN(self.size(-2) % sliding.kernel_numel() == 0 && self.size(-1) == sliding.block_numel(),
+                     InvalidArgument,
                      "%s: self is %s; %" PRId64 " elements a kernel and %" PRId64 " blocks do not fit it", op,
                      ShapeText(self.sizes()).text, sliding.kernel_numel(), sliding.block_numel());
   Sizes sizes(self.sizes().subspan(0, static_cast<size_t>(self.dim()) - 2));

@@ -38,8 +38,8 @@ Error unique(KernelContext& context, const char* op, const Tensor& self, bool so
              bool return_counts, Tensor& values, Tensor& inverse, Tensor& counts) {
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out0", values, self));
   for (const Tensor* tensor : {&inverse, &counts}) {
-    ET_CHECK_OR_RETURN(tensor->scalar_type() == ScalarType::Long, InvalidType, "%s: an index output is %s, must be i64", op,
-                       to_string(tensor->scalar_type()));
+    ET_CHECK_OR_RETURN(tensor->scalar_type() == ScalarType::Long, InvalidType, "%s: an index output is %s, must be i64",
+                       op, to_string(tensor->scalar_type()));
   }
   ET_RETURN_IF_ERROR(check_row_major(op, {&self}));
   const int64_t n = self.numel();

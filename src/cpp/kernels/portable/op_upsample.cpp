@@ -38,8 +38,8 @@ void spread_strides(const Tensor& tensor, int64_t spatial, int64_t* strides) {
   }
 }
 
-Error plan(KernelContext& context, const char* op, const Tensor& input, int64_t spatial, const OptionalSizes& output_size,
-           const double* factors, bool align_corners, Tensor& out, Resize* r) {
+Error plan(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
+           const OptionalSizes& output_size, const double* factors, bool align_corners, Tensor& out, Resize* r) {
   ET_RETURN_IF_ERROR(check_rank(op, "input", input, spatial + 2, spatial + 2));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
   ET_CHECK_OR_RETURN(output_size.has_value() || factors != nullptr, InvalidArgument,
@@ -64,8 +64,9 @@ Error plan(KernelContext& context, const char* op, const Tensor& input, int64_t 
     if (align_corners) {
       r->scale[d] = r->out[d] > 1 ? static_cast<double>(r->in[d] - 1) / static_cast<double>(r->out[d] - 1) : 0.0;
     } else {
-      r->scale[d] = factors != nullptr && factors[i] > 0 ? 1.0 / factors[i]
-                                                         : static_cast<double>(r->in[d]) / static_cast<double>(r->out[d]);
+      r->scale[d] = factors != nullptr && factors[i] > 0
+                        ? 1.0 / factors[i]
+                        : static_cast<double>(r->in[d]) / static_cast<double>(r->out[d]);
     }
     sizes[2 + i] = r->out[d];
   }
@@ -109,8 +110,8 @@ Error nearest(KernelContext& context, const char* op, const Tensor& input, int64
   return dispatch_by_size(size, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t d, int64_t h, int64_t w) {
-      const int64_t offset = position(0, d) * r.in_strides[2] + position(1, h) * r.in_strides[3] +
-                             position(2, w) * r.in_strides[4];
+      const int64_t offset =
+          position(0, d) * r.in_strides[2] + position(1, h) * r.in_strides[3] + position(2, w) * r.in_strides[4];
       std::memcpy(target, plane + offset * static_cast<int64_t>(sizeof(T)), sizeof(T));
     });
     return Error::Ok;
@@ -160,12 +161,13 @@ Taps<C> cubic_taps(const Resize& r, int d, int64_t o, bool align_corners) {
 }
 
 Error interpolate(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
-                  const OptionalSizes& output_size, const double* factors, bool align_corners, bool cubic, Tensor& out) {
+                  const OptionalSizes& output_size, const double* factors, bool align_corners, bool cubic,
+                  Tensor& out) {
   Resize r;
   ET_RETURN_IF_ERROR(plan(context, op, input, spatial, output_size, factors, align_corners, out, &r));
   const ScalarType dtype = input.scalar_type();
-  ET_CHECK_OR_RETURN(is_floating(dtype) || dtype == ScalarType::Byte, InvalidType, "%s: input is %s, must be floating or u8",
-                     op, to_string(dtype));
+  ET_CHECK_OR_RETURN(is_floating(dtype) || dtype == ScalarType::Byte, InvalidType,
+                     "%s: input is %s, must be floating or u8", op, to_string(dtype));
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
     const auto taps_of = [&](int d, int64_t o) {
@@ -198,7 +200,8 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
           if (along_h.weight[b] == C(0)) {
             continue;
           }
-          const char* row = plane + (along_d.position[a] * r.in_strides[2] + along_h.position[b] * r.in_strides[3]) * size;
+          const char* row =
+              plane + (along_d.position[a] * r.in_strides[2] + along_h.position[b] * r.in_strides[3]) * size;
           C part = 0;
           for (int64_t c = 0; c < taps; ++c) {
             if (along_w.weight[c] != C(0)) {
@@ -231,10 +234,10 @@ struct FactorList {
 
 }  // namespace
 
-#define ET_NEAREST_VEC(name, spatial)                                                                                \
+#define ET_NEAREST_VEC(name, spatial)                                                                                 \
   Error name##_vec_out(KernelContext& context, const Tensor& input, OptionalSizes output_size, Factors scale_factors, \
-                       Tensor& out) {                                                                                \
-    return nearest(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), out);               \
+                       Tensor& out) {                                                                                 \
+    return nearest(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), out);                \
   }
 
 ET_NEAREST_VEC(upsample_nearest1d, 1)
@@ -242,7 +245,7 @@ ET_NEAREST_VEC(upsample_nearest2d, 2)
 ET_NEAREST_VEC(upsample_nearest3d, 3)
 
 #define ET_INTERPOLATE_VEC(name, spatial, cubic)                                                                    \
-  Error name##_vec_out(KernelContext& context, const Tensor& input, OptionalSizes output_size, bool align_corners,   \
+  Error name##_vec_out(KernelContext& context, const Tensor& input, OptionalSizes output_size, bool align_corners,  \
                        Factors scale_factors, Tensor& out) {                                                        \
     return interpolate(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), align_corners, \
                        cubic, out);                                                                                 \

@@ -14,9 +14,9 @@ constexpr const char* kOp = "aten::_upsample_bilinear2d_aa";
 
 // The filter along one dimension: output o reads inputs [first[o], first[o] + count[o]).
 struct Filter {
-  int64_t* first;    // [out]
-  int64_t* count;    // [out]
-  double* weights;   // [out, widest]
+  int64_t* first;   // [out]
+  int64_t* count;   // [out]
+  double* weights;  // [out, widest]
   int64_t widest;
 };
 
@@ -67,10 +67,9 @@ Error upsample_bilinear2d_aa_out(KernelContext& context, const Tensor& self, Int
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
   ET_CHECK_OR_RETURN(is_floating(self.scalar_type()) || self.scalar_type() == ScalarType::Byte, InvalidType,
                      "%s: self is %s, must be floating or u8", kOp, to_string(self.scalar_type()));
-  ET_CHECK_OR_RETURN(output_size.size() == 2 && output_size[0] > 0 && output_size[1] > 0 && self.size(2) > 0 &&
-                         self.size(3) > 0,
-                     InvalidArgument, "%s: cannot resize %s to %s", kOp, ShapeText(self.sizes()).text,
-                     ShapeText(output_size).text);
+  ET_CHECK_OR_RETURN(
+      output_size.size() == 2 && output_size[0] > 0 && output_size[1] > 0 && self.size(2) > 0 && self.size(3) > 0,
+      InvalidArgument, "%s: cannot resize %s to %s", kOp, ShapeText(self.sizes()).text, ShapeText(output_size).text);
   const int64_t height = self.size(2);
   const int64_t width = self.size(3);
   const int64_t out_height = output_size[0];

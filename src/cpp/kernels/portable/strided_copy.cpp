@@ -68,8 +68,8 @@ void convert_to_complex(const LoopNest& nest, ScalarType from, ScalarType to) {
 }  // namespace
 
 Window window_of(const Tensor& tensor) {
-  return {static_cast<char*>(const_cast<void*>(tensor.const_data_ptr())), Sizes(tensor.sizes()), Sizes(tensor.strides()),
-          tensor.scalar_type()};
+  return {static_cast<char*>(const_cast<void*>(tensor.const_data_ptr())), Sizes(tensor.sizes()),
+          Sizes(tensor.strides()), tensor.scalar_type()};
 }
 
 Window slice_of(const Tensor& tensor, int64_t dim, int64_t start, int64_t length, int64_t step) {
@@ -133,7 +133,8 @@ Error normalize_slice(const char* op, const Tensor& tensor, int64_t* dim, std::o
 Error normalize_index(const char* op, int64_t index, const Tensor& tensor, int64_t dim, int64_t* out) {
   const int64_t size = tensor.size(dim);
   ET_CHECK_OR_RETURN(index >= -size && index < size, InvalidArgument,
-                     "%s: index %" PRId64 " is out of range for dim %" PRId64 " of size %" PRId64, op, index, dim, size);
+                     "%s: index %" PRId64 " is out of range for dim %" PRId64 " of size %" PRId64, op, index, dim,
+                     size);
   *out = index < 0 ? index + size : index;
   return Error::Ok;
 }
@@ -162,9 +163,8 @@ Error copy_window(const Window& from, const Window& to) {
       using T = typename decltype(tag)::type;
       const int64_t to_stride = nest.run_stride(0);
       const int64_t from_stride = nest.run_stride(1);
-      nest.for_each_run([&](char* const* pointers, int64_t n) {
-        copy_run<T>(pointers[0], to_stride, pointers[1], from_stride, n);
-      });
+      nest.for_each_run(
+          [&](char* const* pointers, int64_t n) { copy_run<T>(pointers[0], to_stride, pointers[1], from_stride, n); });
       return Error::Ok;
     });
   }

@@ -23,9 +23,7 @@ struct Window {
 
   size_t element_size() const { return et::element_size(dtype); }
   /// Moves the first element `count` steps along `dim`.
-  void advance(int64_t dim, int64_t count) {
-    data += count * strides[dim] * static_cast<int64_t>(element_size());
-  }
+  void advance(int64_t dim, int64_t count) { data += count * strides[dim] * static_cast<int64_t>(element_size()); }
 };
 
 /// The whole tensor.

@@ -104,24 +104,19 @@ Error sym_min(KernelContext&, Args args, void*) {
 }
 
 Error eq(KernelContext&, Args args, void*) {
-  return binary(
-      args, [](int64_t a, int64_t b) { return a == b; }, [](double a, double b) { return a == b; });
+  return binary(args, [](int64_t a, int64_t b) { return a == b; }, [](double a, double b) { return a == b; });
 }
 Error gt(KernelContext&, Args args, void*) {
-  return binary(
-      args, [](int64_t a, int64_t b) { return a > b; }, [](double a, double b) { return a > b; });
+  return binary(args, [](int64_t a, int64_t b) { return a > b; }, [](double a, double b) { return a > b; });
 }
 Error ge(KernelContext&, Args args, void*) {
-  return binary(
-      args, [](int64_t a, int64_t b) { return a >= b; }, [](double a, double b) { return a >= b; });
+  return binary(args, [](int64_t a, int64_t b) { return a >= b; }, [](double a, double b) { return a >= b; });
 }
 Error lt(KernelContext&, Args args, void*) {
-  return binary(
-      args, [](int64_t a, int64_t b) { return a < b; }, [](double a, double b) { return a < b; });
+  return binary(args, [](int64_t a, int64_t b) { return a < b; }, [](double a, double b) { return a < b; });
 }
 Error le(KernelContext&, Args args, void*) {
-  return binary(
-      args, [](int64_t a, int64_t b) { return a <= b; }, [](double a, double b) { return a <= b; });
+  return binary(args, [](int64_t a, int64_t b) { return a <= b; }, [](double a, double b) { return a <= b; });
 }
 
 Error neg(KernelContext&, Args args, void*) {

@@ -46,10 +46,8 @@ Error local_scalar_dense(KernelContext&, Args args, void*) {
   ET_CHECK_OR_RETURN(tensor.numel() == 1, InvalidArgument, "item(): the tensor has %" PRId64 " elements, must have one",
                      tensor.numel());
   switch (tensor.scalar_type()) {
-#define ET_CASE(name)                                                          \
-  case ScalarType::name:                                                       \
-    *args[1] = first_element<CTypeOf<ScalarType::name>::type>(tensor);         \
-    return Error::Ok;
+#define ET_CASE(name) \
+  case ScalarType::name: *args[1] = first_element<CTypeOf<ScalarType::name>::type>(tensor); return Error::Ok;
     ET_CASE(Byte)
     ET_CASE(Char)
     ET_CASE(Short)
@@ -65,8 +63,7 @@ Error local_scalar_dense(KernelContext&, Args args, void*) {
     ET_CASE(UInt64)
 #undef ET_CASE
     case ScalarType::ComplexFloat:
-    case ScalarType::ComplexDouble:
-      break;
+    case ScalarType::ComplexDouble: break;
   }
   ET_CHECK_OR_RETURN(false, NotSupported, "item() of a %s tensor", to_string(tensor.scalar_type()));
   return Error::Ok;
@@ -129,7 +126,8 @@ Error et_view(KernelContext&, Args args, void*) {
   ET_CHECK_OR_RETURN(known == self.numel(), InvalidArgument, "et_view: %" PRId64 " elements as %" PRId64, self.numel(),
                      known);
   const TensorImpl* source = self.unsafe_impl();
-  ET_CHECK_OR_RETURN(source->data() != nullptr || source->numel() == 0, InvalidState, "et_view: the tensor has no memory");
+  ET_CHECK_OR_RETURN(source->data() != nullptr || source->numel() == 0, InvalidState,
+                     "et_view: the tensor has no memory");
   out->set_data(source->data(), source->capacity());
   out->set_read_only(source->read_only());
   return out->resize(IntArrayRef(sizes, wanted.size()));

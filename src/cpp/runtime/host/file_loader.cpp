@@ -39,7 +39,8 @@ Result<FreeableBuffer> FileLoader::load(size_t offset, size_t nbytes) {
   size_t rounded;
   const bool overflows = align_up_overflow(nbytes == 0 ? 1 : nbytes, kAlignment, &rounded);
   void* memory = overflows ? nullptr : std::aligned_alloc(kAlignment, rounded);
-  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "no memory for %zu bytes of '%s'", nbytes, path_.c_str());
+  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "no memory for %zu bytes of '%s'", nbytes,
+                     path_.c_str());
   FreeableBuffer buffer(memory, nbytes, [](void*, const void* data, size_t) { std::free(const_cast<void*>(data)); });
   for (size_t done = 0; done < nbytes;) {
     const ssize_t count =

@@ -13,7 +13,8 @@ HeapSharedCache::~HeapSharedCache() {
 Result<void*> HeapSharedCache::get_or_create(const Key& key, Create create, void* argument, Destroy destroy) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Entry& entry : entries_) {
-    if (entry.key.maker == key.maker && entry.key.a == key.a && entry.key.b == key.b && entry.key.variant == key.variant) {
+    if (entry.key.maker == key.maker && entry.key.a == key.a && entry.key.b == key.b &&
+        entry.key.variant == key.variant) {
       return entry.object;
     }
   }

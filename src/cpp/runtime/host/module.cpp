@@ -90,7 +90,8 @@ Result<std::shared_ptr<HostSession>> HostProgram::new_session() {
   return session;
 }
 
-Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view name, std::shared_ptr<HostSession> session,
+Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view name,
+                                                             std::shared_ptr<HostSession> session,
                                                              const HostMethodOptions& method_options) {
   if (session == nullptr) {
     ET_TRY(session, default_session());

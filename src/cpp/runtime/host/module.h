@@ -75,7 +75,7 @@ class HostSession {
   HostProgram* program_;
   std::shared_ptr<HostProgram> owner_;  // nullptr for the default session, which its program owns
   HeapAllocator memory_;
-  Session* session_ = nullptr;          // in memory_
+  Session* session_ = nullptr;  // in memory_
 };
 
 /// A Method and its memory.

@@ -9,11 +9,14 @@ using runtime::kPriorityOptimized;
 
 enum Mask { kNone, kFloat, kBool, kRowVector, kColumn };
 
-void expect_same(int64_t batch, int64_t heads, int64_t key_heads, int64_t rows, int64_t keys, int64_t depth, int64_t value_depth,
-                 Mask mask, bool causal) {
-  SCOPED_TRACE(::testing::Message() << rows << " x " << keys << " x " << depth << ", mask " << mask << ", causal " << causal);
+void expect_same(int64_t batch, int64_t heads, int64_t key_heads, int64_t rows, int64_t keys, int64_t depth,
+                 int64_t value_depth, Mask mask, bool causal) {
+  SCOPED_TRACE(::testing::Message() << rows << " x " << keys << " x " << depth << ", mask " << mask << ", causal "
+                                    << causal);
   Call call("et::scaled_dot_product_attention.out");
-  call.tensor({batch, heads, rows, depth}).tensor({batch, key_heads, keys, depth}).tensor({batch, key_heads, keys, value_depth});
+  call.tensor({batch, heads, rows, depth})
+      .tensor({batch, key_heads, keys, depth})
+      .tensor({batch, key_heads, keys, value_depth});
   switch (mask) {
     case kNone: call.none(); break;
     case kFloat: call.tensor({batch, heads, rows, keys}); break;
@@ -68,8 +71,17 @@ TEST(Attention, RowsThatSeeNothingAreZero) {
 }
 
 TEST(Attention, ThreeDimensions) {
-  Call("et::scaled_dot_product_attention.out").tensor({4, 30, 16}).tensor({4, 20, 16}).tensor({4, 20, 16}).none().number(0.0)
-      .flag(false).none().flag(false).out({4, 30, 16}).expect_same(kPriorityOptimized, 3e-6);
+  Call("et::scaled_dot_product_attention.out")
+      .tensor({4, 30, 16})
+      .tensor({4, 20, 16})
+      .tensor({4, 20, 16})
+      .none()
+      .number(0.0)
+      .flag(false)
+      .none()
+      .flag(false)
+      .out({4, 30, 16})
+      .expect_same(kPriorityOptimized, 3e-6);
 }
 
 }  // namespace

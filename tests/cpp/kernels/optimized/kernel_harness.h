@@ -145,7 +145,8 @@ class Call {
     }
     pointers_.push_back(std::move(items));
     ints_.push_back(std::move(values));
-    int_lists_.push_back({pointers_.back().data(), ints_.back().data(), static_cast<uint32_t>(ints_.back().size()), false});
+    int_lists_.push_back(
+        {pointers_.back().data(), ints_.back().data(), static_cast<uint32_t>(ints_.back().size()), false});
     return value_of(EValue(&int_lists_.back()));
   }
   Call& doubles(std::vector<double> values) {
@@ -169,9 +170,7 @@ class Call {
   }
 
   /// True when a kernel of this priority takes the arguments.
-  bool fits(uint8_t priority) {
-    return run(priority, 1, nullptr) != Error::NotSupported;
-  }
+  bool fits(uint8_t priority) { return run(priority, 1, nullptr) != Error::NotSupported; }
 
   /// What the kernel of this priority gives as first output, on two threads.
   std::vector<float> output(uint8_t priority) {
@@ -305,11 +304,14 @@ class Call {
     }
     for (size_t i = 0; i < count; ++i) {
       if (std::isnan(want[i]) || std::isinf(want[i])) {
-        ASSERT_EQ(std::isnan(want[i]), std::isnan(have[i])) << "element " << i << ": " << want[i] << ", got " << have[i];
-        ASSERT_TRUE(std::isnan(want[i]) || want[i] == have[i]) << "element " << i << ": " << want[i] << ", got " << have[i];
+        ASSERT_EQ(std::isnan(want[i]), std::isnan(have[i]))
+            << "element " << i << ": " << want[i] << ", got " << have[i];
+        ASSERT_TRUE(std::isnan(want[i]) || want[i] == have[i])
+            << "element " << i << ": " << want[i] << ", got " << have[i];
         continue;
       }
-      ASSERT_LE(std::abs(static_cast<double>(want[i]) - have[i]), tolerance * scale) << "element " << i << ": " << want[i] << ", got " << have[i];
+      ASSERT_LE(std::abs(static_cast<double>(want[i]) - have[i]), tolerance * scale)
+          << "element " << i << ": " << want[i] << ", got " << have[i];
     }
   }
 

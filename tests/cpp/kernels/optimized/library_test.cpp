@@ -40,7 +40,12 @@ void convolve(const Convolution& c, Order input, Order weight, Order out, bool b
   Call call(clamp ? "et::convolution_clamp.out" : "aten::convolution.out");
   call.tensor(c.input, input).constant(c.weight, weight);
   bias ? call.constant({c.out[1]}) : call.none();
-  call.list(c.stride).list(c.padding).list(c.dilation).flag(false).list(std::vector<int64_t>(c.stride.size(), 0)).integer(c.groups);
+  call.list(c.stride)
+      .list(c.padding)
+      .list(c.dilation)
+      .flag(false)
+      .list(std::vector<int64_t>(c.stride.size(), 0))
+      .integer(c.groups);
   if (clamp) {
     call.number(0.0).number(6.0);
   }
@@ -62,8 +67,18 @@ TEST_F(Library, ConvolutionInAllDimOrders) {
 TEST_F(Library, TransposedConvolution) {
   for (const Order order : {kRowMajor, kChannelsLast}) {
     for (const Order weight : {kRowMajor, kChannelsLast}) {
-      Call("aten::convolution.out").tensor({2, 6, 7, 8}, order).constant({6, 4, 3, 2}, weight).constant({8}).list({2, 2}).list({1, 0})
-          .list({1, 1}).flag(true).list({1, 0}).integer(2).out({2, 8, 14, 16}, order).expect_same(kPriorityLibrary, 2e-6);
+      Call("aten::convolution.out")
+          .tensor({2, 6, 7, 8}, order)
+          .constant({6, 4, 3, 2}, weight)
+          .constant({8})
+          .list({2, 2})
+          .list({1, 0})
+          .list({1, 1})
+          .flag(true)
+          .list({1, 0})
+          .integer(2)
+          .out({2, 8, 14, 16}, order)
+          .expect_same(kPriorityLibrary, 2e-6);
     }
   }
 }
@@ -73,7 +88,8 @@ TEST_F(Library, ConvolutionStepsAside) {
     Call c("et::convolution_clamp.out");
     c.tensor({1, 3, 8, 8});
     constant ? c.constant({4, 3, 3, 3}) : c.tensor({4, 3, 3, 3});
-    c.none().list({1, 1}).list({1, 1}).list({1, 1}).flag(false).list({0, 0}).integer(1).number(low).number(high).out({1, 4, 8, 8});
+    c.none().list({1, 1}).list({1, 1}).list({1, 1}).flag(false).list({0, 0}).integer(1).number(low).number(high).out(
+        {1, 4, 8, 8});
     return c.fits(kPriorityLibrary);
   };
   EXPECT_TRUE(call(true, 0, 6));
@@ -84,16 +100,59 @@ TEST_F(Library, ConvolutionStepsAside) {
 TEST_F(Library, Linear) {
   for (const int64_t rows : {1, 2, 33}) {
     for (const Order weight : {kRowMajor, kReversed}) {
-      Call("aten::linear.out").tensor({rows, 3, 40}).constant({50, 40}, weight).constant({50}).out({rows, 3, 50}).expect_same(kPriorityLibrary, 2e-6);
-      Call("aten::linear.out").tensor({rows, 40}).constant({50, 40}, weight).none().out({rows, 50}).expect_same(kPriorityLibrary, 2e-6);
-      Call("et::linear_clamp.out").tensor({rows, 40}).constant({50, 40}, weight).constant({50}).number(0).none().out({rows, 50}).expect_same(kPriorityLibrary, 2e-6);
-      Call("aten::addmm.out").constant({50}).tensor({rows, 40}).constant({40, 50}, weight).integer(1).integer(1).out({rows, 50}).expect_same(kPriorityLibrary, 2e-6);
-      Call("et::addmm_clamp.out").constant({50}).tensor({rows, 40}).constant({40, 50}, weight).integer(1).integer(1).number(-1).number(1)
-          .out({rows, 50}).expect_same(kPriorityLibrary, 2e-5);  // of sums that reach 20 times the clamped range
-      Call("aten::mm.out").tensor({rows, 40}).constant({40, 50}, weight).out({rows, 50}).expect_same(kPriorityLibrary, 2e-6);
+      Call("aten::linear.out")
+          .tensor({rows, 3, 40})
+          .constant({50, 40}, weight)
+          .constant({50})
+          .out({rows, 3, 50})
+          .expect_same(kPriorityLibrary, 2e-6);
+      Call("aten::linear.out")
+          .tensor({rows, 40})
+          .constant({50, 40}, weight)
+          .none()
+          .out({rows, 50})
+          .expect_same(kPriorityLibrary, 2e-6);
+      Call("et::linear_clamp.out")
+          .tensor({rows, 40})
+          .constant({50, 40}, weight)
+          .constant({50})
+          .number(0)
+          .none()
+          .out({rows, 50})
+          .expect_same(kPriorityLibrary, 2e-6);
+      Call("aten::addmm.out")
+          .constant({50})
+          .tensor({rows, 40})
+          .constant({40, 50}, weight)
+          .integer(1)
+          .integer(1)
+          .out({rows, 50})
+          .expect_same(kPriorityLibrary, 2e-6);
+      Call("et::addmm_clamp.out")
+          .constant({50})
+          .tensor({rows, 40})
+          .constant({40, 50}, weight)
+          .integer(1)
+          .integer(1)
+          .number(-1)
+          .number(1)
+          .out({rows, 50})
+          .expect_same(kPriorityLibrary, 2e-5);  // of sums that reach 20 times the clamped range
+      Call("aten::mm.out")
+          .tensor({rows, 40})
+          .constant({40, 50}, weight)
+          .out({rows, 50})
+          .expect_same(kPriorityLibrary, 2e-6);
     }
   }
-  EXPECT_FALSE(Call("aten::addmm.out").constant({50}).tensor({3, 40}).constant({40, 50}).number(0.5).integer(1).out({3, 50}).fits(kPriorityLibrary));
+  EXPECT_FALSE(Call("aten::addmm.out")
+                   .constant({50})
+                   .tensor({3, 40})
+                   .constant({40, 50})
+                   .number(0.5)
+                   .integer(1)
+                   .out({3, 50})
+                   .fits(kPriorityLibrary));
 }
 
 TEST_F(Library, Matmul) {
@@ -106,36 +165,100 @@ TEST_F(Library, Matmul) {
 }
 
 TEST_F(Library, Softmax) {
-  Call("aten::_softmax.out").tensor({5, 70, 37}).integer(-1).flag(false).out({5, 70, 37}).expect_same(kPriorityLibrary, 2e-6);
-  Call("aten::_softmax.out").tensor({5, 70, 37, 2}, kChannelsLast).integer(1).flag(false).out({5, 70, 37, 2}, kChannelsLast).expect_same(kPriorityLibrary, 2e-6);
-  EXPECT_FALSE(Call("aten::_softmax.out").tensor({5, 70, 37}).integer(1).flag(false).out({5, 70, 37}).fits(kPriorityLibrary));
+  Call("aten::_softmax.out")
+      .tensor({5, 70, 37})
+      .integer(-1)
+      .flag(false)
+      .out({5, 70, 37})
+      .expect_same(kPriorityLibrary, 2e-6);
+  Call("aten::_softmax.out")
+      .tensor({5, 70, 37, 2}, kChannelsLast)
+      .integer(1)
+      .flag(false)
+      .out({5, 70, 37, 2}, kChannelsLast)
+      .expect_same(kPriorityLibrary, 2e-6);
+  EXPECT_FALSE(
+      Call("aten::_softmax.out").tensor({5, 70, 37}).integer(1).flag(false).out({5, 70, 37}).fits(kPriorityLibrary));
   const float inf = std::numeric_limits<float>::infinity();
-  Call("aten::_softmax.out").tensor({2, 20}).set(0, -inf).set(9, -inf).integer(1).flag(false).out({2, 20}).expect_same(kPriorityLibrary, 2e-6);
+  Call("aten::_softmax.out")
+      .tensor({2, 20})
+      .set(0, -inf)
+      .set(9, -inf)
+      .integer(1)
+      .flag(false)
+      .out({2, 20})
+      .expect_same(kPriorityLibrary, 2e-6);
 }
 
 TEST_F(Library, Pooling) {
   for (const Order order : {kRowMajor, kChannelsLast}) {
-    Call("et::max_pool2d.out").tensor({2, 11, 20, 21}, order).list({3, 3}).list({2, 2}).list({1, 1}).list({1, 1}).flag(false)
-        .out({2, 11, 10, 11}, order).expect_same(kPriorityLibrary);
-    Call("et::max_pool2d.out").tensor({2, 11, 20, 21}, order).list({2}).list({}).list({0}).list({1}).flag(false)
-        .out({2, 11, 10, 10}, order).expect_same(kPriorityLibrary);
-    Call("aten::avg_pool2d.out").tensor({2, 11, 20, 21}, order).list({3, 3}).list({2, 2}).list({1, 1}).flag(false).flag(false).none()
-        .out({2, 11, 10, 11}, order).expect_same(kPriorityLibrary, 2e-6);
-    Call("aten::avg_pool2d.out").tensor({2, 11, 20, 21}, order).list({2, 2}).list({2, 2}).list({0, 0}).flag(false).flag(true).none()
-        .out({2, 11, 10, 10}, order).expect_same(kPriorityLibrary, 2e-6);
+    Call("et::max_pool2d.out")
+        .tensor({2, 11, 20, 21}, order)
+        .list({3, 3})
+        .list({2, 2})
+        .list({1, 1})
+        .list({1, 1})
+        .flag(false)
+        .out({2, 11, 10, 11}, order)
+        .expect_same(kPriorityLibrary);
+    Call("et::max_pool2d.out")
+        .tensor({2, 11, 20, 21}, order)
+        .list({2})
+        .list({})
+        .list({0})
+        .list({1})
+        .flag(false)
+        .out({2, 11, 10, 10}, order)
+        .expect_same(kPriorityLibrary);
+    Call("aten::avg_pool2d.out")
+        .tensor({2, 11, 20, 21}, order)
+        .list({3, 3})
+        .list({2, 2})
+        .list({1, 1})
+        .flag(false)
+        .flag(false)
+        .none()
+        .out({2, 11, 10, 11}, order)
+        .expect_same(kPriorityLibrary, 2e-6);
+    Call("aten::avg_pool2d.out")
+        .tensor({2, 11, 20, 21}, order)
+        .list({2, 2})
+        .list({2, 2})
+        .list({0, 0})
+        .flag(false)
+        .flag(true)
+        .none()
+        .out({2, 11, 10, 10}, order)
+        .expect_same(kPriorityLibrary, 2e-6);
   }
 }
 
 TEST_F(Library, ResizeBilinear) {
   for (const Order order : {kRowMajor, kChannelsLast}) {
     for (const bool corners : {false, true}) {
-      Call("aten::upsample_bilinear2d.out").tensor({2, 5, 7, 9}, order).list({14, 18}).flag(corners).none().none().out({2, 5, 14, 18}, order)
+      Call("aten::upsample_bilinear2d.out")
+          .tensor({2, 5, 7, 9}, order)
+          .list({14, 18})
+          .flag(corners)
+          .none()
+          .none()
+          .out({2, 5, 14, 18}, order)
           .expect_same(kPriorityLibrary, 3e-6);
-      Call("aten::upsample_bilinear2d.vec_out").tensor({2, 5, 7, 9}, order).none().flag(corners).doubles({2.0, 3.0})
-          .out({2, 5, 14, 27}, order).expect_same(kPriorityLibrary, 3e-6);
+      Call("aten::upsample_bilinear2d.vec_out")
+          .tensor({2, 5, 7, 9}, order)
+          .none()
+          .flag(corners)
+          .doubles({2.0, 3.0})
+          .out({2, 5, 14, 27}, order)
+          .expect_same(kPriorityLibrary, 3e-6);
     }
-    EXPECT_FALSE(Call("aten::upsample_bilinear2d.vec_out").tensor({2, 5, 7, 9}, order).none().flag(false).doubles({1.5, 1.5})
-                     .out({2, 5, 10, 13}, order).fits(kPriorityLibrary));
+    EXPECT_FALSE(Call("aten::upsample_bilinear2d.vec_out")
+                     .tensor({2, 5, 7, 9}, order)
+                     .none()
+                     .flag(false)
+                     .doubles({1.5, 1.5})
+                     .out({2, 5, 10, 13}, order)
+                     .fits(kPriorityLibrary));
   }
 }
 

@@ -18,21 +18,38 @@ TEST(Permute, MatchesPortable) {
       for (const int64_t d : dims) {
         out.push_back(s[static_cast<size_t>(d)]);
       }
-      Call("aten::permute_copy.out").bytes_of(dtype, s).list(dims).out(out, kRowMajor, dtype).expect_same(kPriorityOptimized);
+      Call("aten::permute_copy.out")
+          .bytes_of(dtype, s)
+          .list(dims)
+          .out(out, kRowMajor, dtype)
+          .expect_same(kPriorityOptimized);
     }
-    Call("aten::transpose_copy.int_out").bytes_of(dtype, {3, 130, 70}).integer(1).integer(-1).out({3, 70, 130}, kRowMajor, dtype)
+    Call("aten::transpose_copy.int_out")
+        .bytes_of(dtype, {3, 130, 70})
+        .integer(1)
+        .integer(-1)
+        .out({3, 70, 130}, kRowMajor, dtype)
         .expect_same(kPriorityOptimized);
-    Call("aten::t_copy.out").bytes_of(dtype, {64, 100}).out({100, 64}, kRowMajor, dtype).expect_same(kPriorityOptimized);
+    Call("aten::t_copy.out")
+        .bytes_of(dtype, {64, 100})
+        .out({100, 64}, kRowMajor, dtype)
+        .expect_same(kPriorityOptimized);
   }
   Call("aten::t_copy.out").bytes_of(ScalarType::Float, {513, 300}).out({300, 513}).expect_same(kPriorityOptimized);
 }
 
 TEST(DimOrder, ConvertsBothWays) {
   for (const ScalarType dtype : kTypes) {
-    for (const std::vector<int64_t>& s : {std::vector<int64_t>{2, 3, 17, 19}, {1, 64, 56, 56}, {1, 1, 5, 5}, {4, 7, 1, 1}, {0, 3, 4, 4}}) {
+    for (const std::vector<int64_t>& s :
+         {std::vector<int64_t>{2, 3, 17, 19}, {1, 64, 56, 56}, {1, 1, 5, 5}, {4, 7, 1, 1}, {0, 3, 4, 4}}) {
       for (const Order from : {kRowMajor, kChannelsLast, kReversed}) {
         for (const Order to : {kRowMajor, kChannelsLast}) {
-          Call("dim_order_ops::_to_dim_order_copy.out").bytes_of(dtype, s, from).flag(false).none().out(s, to, dtype).expect_same(kPriorityOptimized);
+          Call("dim_order_ops::_to_dim_order_copy.out")
+              .bytes_of(dtype, s, from)
+              .flag(false)
+              .none()
+              .out(s, to, dtype)
+              .expect_same(kPriorityOptimized);
         }
       }
     }
@@ -40,38 +57,141 @@ TEST(DimOrder, ConvertsBothWays) {
 }
 
 TEST(Slices, MatchPortable) {
-  Call("aten::slice_copy.Tensor_out").tensor({6, 40, 5}).integer(1).integer(3).integer(30).integer(1).out({6, 27, 5}).expect_same(kPriorityOptimized);
-  Call("aten::slice_copy.Tensor_out").tensor({6, 40, 5}).integer(-1).none().none().integer(2).out({6, 40, 3}).expect_same(kPriorityOptimized);
-  Call("aten::slice_copy.Tensor_out").tensor({6, 40}).integer(0).integer(-2).integer(100).integer(1).out({2, 40}).expect_same(kPriorityOptimized);
-  Call("aten::select_copy.int_out").tensor({6, 40, 5}).integer(1).integer(-1).out({6, 5}).expect_same(kPriorityOptimized);
-  Call("aten::expand_copy.out").tensor({3, 1, 5}).list({2, -1, 4, 5}).flag(false).out({2, 3, 4, 5}).expect_same(kPriorityOptimized);
-  Call("aten::split_with_sizes_copy.out").tensor({6, 40}).list({10, 30}).integer(1).out({6, 10}).out({6, 30}).as_list(2).expect_same(kPriorityOptimized);
+  Call("aten::slice_copy.Tensor_out")
+      .tensor({6, 40, 5})
+      .integer(1)
+      .integer(3)
+      .integer(30)
+      .integer(1)
+      .out({6, 27, 5})
+      .expect_same(kPriorityOptimized);
+  Call("aten::slice_copy.Tensor_out")
+      .tensor({6, 40, 5})
+      .integer(-1)
+      .none()
+      .none()
+      .integer(2)
+      .out({6, 40, 3})
+      .expect_same(kPriorityOptimized);
+  Call("aten::slice_copy.Tensor_out")
+      .tensor({6, 40})
+      .integer(0)
+      .integer(-2)
+      .integer(100)
+      .integer(1)
+      .out({2, 40})
+      .expect_same(kPriorityOptimized);
+  Call("aten::select_copy.int_out")
+      .tensor({6, 40, 5})
+      .integer(1)
+      .integer(-1)
+      .out({6, 5})
+      .expect_same(kPriorityOptimized);
+  Call("aten::expand_copy.out")
+      .tensor({3, 1, 5})
+      .list({2, -1, 4, 5})
+      .flag(false)
+      .out({2, 3, 4, 5})
+      .expect_same(kPriorityOptimized);
+  Call("aten::split_with_sizes_copy.out")
+      .tensor({6, 40})
+      .list({10, 30})
+      .integer(1)
+      .out({6, 10})
+      .out({6, 30})
+      .as_list(2)
+      .expect_same(kPriorityOptimized);
 }
 
 TEST(Slices, SplitAndUnbind) {
-  Call("aten::split_copy.Tensor_out").tensor({6, 40}).integer(15).integer(-1).out({6, 15}).out({6, 15}).out({6, 10}).as_list(3).expect_same(kPriorityOptimized);
-  Call("aten::unbind_copy.int_out").tensor({3, 40, 5}).integer(0).out({40, 5}).out({40, 5}).out({40, 5}).as_list(3).expect_same(kPriorityOptimized);
+  Call("aten::split_copy.Tensor_out")
+      .tensor({6, 40})
+      .integer(15)
+      .integer(-1)
+      .out({6, 15})
+      .out({6, 15})
+      .out({6, 10})
+      .as_list(3)
+      .expect_same(kPriorityOptimized);
+  Call("aten::unbind_copy.int_out")
+      .tensor({3, 40, 5})
+      .integer(0)
+      .out({40, 5})
+      .out({40, 5})
+      .out({40, 5})
+      .as_list(3)
+      .expect_same(kPriorityOptimized);
 }
 
 TEST(Nearest, MatchesPortable) {
   for (const Order order : {kRowMajor, kChannelsLast}) {
-    Call("aten::upsample_nearest2d.vec_out").tensor({2, 5, 7, 9}, order).none().doubles({2.0, 2.0}).out({2, 5, 14, 18}, order).expect_same(kPriorityOptimized);
-    Call("aten::upsample_nearest2d.vec_out").tensor({2, 5, 7, 9}, order).none().doubles({1.7, 0.6}).out({2, 5, 11, 5}, order).expect_same(kPriorityOptimized);
-    Call("aten::upsample_nearest2d.vec_out").tensor({2, 64, 20, 20}, order).list({40, 33}).none().out({2, 64, 40, 33}, order).expect_same(kPriorityOptimized);
+    Call("aten::upsample_nearest2d.vec_out")
+        .tensor({2, 5, 7, 9}, order)
+        .none()
+        .doubles({2.0, 2.0})
+        .out({2, 5, 14, 18}, order)
+        .expect_same(kPriorityOptimized);
+    Call("aten::upsample_nearest2d.vec_out")
+        .tensor({2, 5, 7, 9}, order)
+        .none()
+        .doubles({1.7, 0.6})
+        .out({2, 5, 11, 5}, order)
+        .expect_same(kPriorityOptimized);
+    Call("aten::upsample_nearest2d.vec_out")
+        .tensor({2, 64, 20, 20}, order)
+        .list({40, 33})
+        .none()
+        .out({2, 64, 40, 33}, order)
+        .expect_same(kPriorityOptimized);
   }
 }
 
 TEST(Cat, MatchesPortable) {
-  Call("aten::cat.out").tensor({2, 3, 4}).tensor({2, 5, 4}).as_list(2).integer(1).out({2, 8, 4}).expect_same(kPriorityOptimized);
-  Call("aten::cat.out").tensor({2, 3}).tensor({2, 3}).tensor({2, 3}).as_list(3).integer(-1).out({2, 9}).expect_same(kPriorityOptimized);
-  Call("aten::cat.out").tensor({2, 3, 8, 8}, kChannelsLast).tensor({2, 5, 8, 8}, kChannelsLast).as_list(2).integer(1)
-      .out({2, 8, 8, 8}, kChannelsLast).expect_same(kPriorityOptimized);
+  Call("aten::cat.out")
+      .tensor({2, 3, 4})
+      .tensor({2, 5, 4})
+      .as_list(2)
+      .integer(1)
+      .out({2, 8, 4})
+      .expect_same(kPriorityOptimized);
+  Call("aten::cat.out")
+      .tensor({2, 3})
+      .tensor({2, 3})
+      .tensor({2, 3})
+      .as_list(3)
+      .integer(-1)
+      .out({2, 9})
+      .expect_same(kPriorityOptimized);
+  Call("aten::cat.out")
+      .tensor({2, 3, 8, 8}, kChannelsLast)
+      .tensor({2, 5, 8, 8}, kChannelsLast)
+      .as_list(2)
+      .integer(1)
+      .out({2, 8, 8, 8}, kChannelsLast)
+      .expect_same(kPriorityOptimized);
 }
 
 TEST(Embedding, MatchesPortable) {
-  Call("aten::embedding.out").tensor({100, 33}).indices({4, 7}, 100).integer(-1).flag(false).flag(false).out({4, 7, 33}).expect_same(kPriorityOptimized);
-  Call("aten::index_select.out").tensor({100, 3, 5}).integer(0).indices({9}, 100).out({9, 3, 5}).expect_same(kPriorityOptimized);
-  EXPECT_FALSE(Call("aten::index_select.out").tensor({100, 3}).integer(1).indices({2}, 3).out({100, 2}).fits(kPriorityOptimized));
+  Call("aten::embedding.out")
+      .tensor({100, 33})
+      .indices({4, 7}, 100)
+      .integer(-1)
+      .flag(false)
+      .flag(false)
+      .out({4, 7, 33})
+      .expect_same(kPriorityOptimized);
+  Call("aten::index_select.out")
+      .tensor({100, 3, 5})
+      .integer(0)
+      .indices({9}, 100)
+      .out({9, 3, 5})
+      .expect_same(kPriorityOptimized);
+  EXPECT_FALSE(Call("aten::index_select.out")
+                   .tensor({100, 3})
+                   .integer(1)
+                   .indices({2}, 3)
+                   .out({100, 2})
+                   .fits(kPriorityOptimized));
 }
 
 }  // namespace

@@ -12,9 +12,9 @@ using runtime::kPriorityOptimized;
 constexpr int64_t kLengths[] = {0, 1, 3, 7, 16, 31, 64, 100, 1000, 70001};
 
 TEST(Unary, MatchesPortable) {
-  for (const char* name : {"aten::relu.out", "aten::hardsigmoid.out", "aten::hardswish.out", "aten::sigmoid.out", "aten::silu.out",
-                           "aten::tanh.out", "aten::exp.out", "aten::erf.out", "aten::reciprocal.out", "aten::neg.out",
-                           "aten::abs.out"}) {
+  for (const char* name :
+       {"aten::relu.out", "aten::hardsigmoid.out", "aten::hardswish.out", "aten::sigmoid.out", "aten::silu.out",
+        "aten::tanh.out", "aten::exp.out", "aten::erf.out", "aten::reciprocal.out", "aten::neg.out", "aten::abs.out"}) {
     for (const int64_t n : kLengths) {
       Call(name).tensor({n}, kRowMajor, -5.0f, 5.0f).out({n}).expect_same(kPriorityOptimized, 1e-6);
     }
@@ -30,10 +30,18 @@ TEST(Unary, WithNumbers) {
   Call("aten::hardtanh.out").tensor({333}).integer(-1).integer(1).out({333}).expect_same(kPriorityOptimized);
   Call("aten::leaky_relu.out").tensor({333}).number(0.1).out({333}).expect_same(kPriorityOptimized, 1e-7);
   for (const char* kind : {"none", "tanh"}) {
-    Call("aten::gelu.out").tensor({1001}, kRowMajor, -6, 6).text(kind).out({1001}).expect_same(kPriorityOptimized, 1e-6);
+    Call("aten::gelu.out")
+        .tensor({1001}, kRowMajor, -6, 6)
+        .text(kind)
+        .out({1001})
+        .expect_same(kPriorityOptimized, 1e-6);
   }
   for (const double exponent : {2.0, 3.0, 4.0, 0.5, -0.5, -1.0, -2.0}) {
-    Call("aten::pow.Tensor_Scalar_out").tensor({99}, kRowMajor, 0.1f, 3).number(exponent).out({99}).expect_same(kPriorityOptimized, 1e-6);
+    Call("aten::pow.Tensor_Scalar_out")
+        .tensor({99}, kRowMajor, 0.1f, 3)
+        .number(exponent)
+        .out({99})
+        .expect_same(kPriorityOptimized, 1e-6);
   }
   EXPECT_FALSE(Call("aten::pow.Tensor_Scalar_out").tensor({9}).number(1.7).out({9}).fits(kPriorityOptimized));
   Call("aten::add.Scalar_out").tensor({99}).number(1.5).number(2.0).out({99}).expect_same(kPriorityOptimized, 1e-7);
@@ -45,16 +53,27 @@ TEST(Unary, WithNumbers) {
 TEST(Unary, SpecialValues) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const char* name : {"aten::relu.out", "aten::sigmoid.out", "aten::tanh.out", "aten::exp.out", "aten::erf.out", "aten::abs.out",
-                           "aten::sqrt.out", "aten::hardsigmoid.out"}) {
+  for (const char* name : {"aten::relu.out", "aten::sigmoid.out", "aten::tanh.out", "aten::exp.out", "aten::erf.out",
+                           "aten::abs.out", "aten::sqrt.out", "aten::hardsigmoid.out"}) {
     Call call(name);
-    call.tensor({40}).set(0, inf).set(1, -inf).set(2, nan).set(3, -0.0f).set(4, 1e-30f).set(5, 200.0f).set(6, -200.0f).set(39, nan);
+    call.tensor({40})
+        .set(0, inf)
+        .set(1, -inf)
+        .set(2, nan)
+        .set(3, -0.0f)
+        .set(4, 1e-30f)
+        .set(5, 200.0f)
+        .set(6, -200.0f)
+        .set(39, nan);
     call.out({40}).expect_same(kPriorityOptimized, 1e-6);
   }
 }
 
 TEST(Unary, KeepsAnyDimOrder) {
-  Call("aten::relu.out").tensor({2, 3, 4, 5}, kChannelsLast).out({2, 3, 4, 5}, kChannelsLast).expect_same(kPriorityOptimized);
+  Call("aten::relu.out")
+      .tensor({2, 3, 4, 5}, kChannelsLast)
+      .out({2, 3, 4, 5}, kChannelsLast)
+      .expect_same(kPriorityOptimized);
   EXPECT_FALSE(Call("aten::relu.out").tensor({2, 3, 4, 5}, kChannelsLast).out({2, 3, 4, 5}).fits(kPriorityOptimized));
 }
 
@@ -92,11 +111,20 @@ struct Shapes {
 };
 
 const Shapes kShapes[] = {
-    {{2, 3, 4, 5}, {2, 3, 4, 5}, {2, 3, 4, 5}}, {{2, 3, 4, 5}, {}, {2, 3, 4, 5}},       {{}, {2, 3, 4, 5}, {2, 3, 4, 5}},
-    {{2, 3, 4, 5}, {5}, {2, 3, 4, 5}},          {{2, 3, 4, 5}, {3, 1, 1}, {2, 3, 4, 5}}, {{2, 3, 1, 5}, {2, 1, 4, 1}, {2, 3, 4, 5}},
-    {{4, 1}, {1, 7}, {4, 7}},                   {{}, {}, {}},                            {{0, 3}, {3}, {0, 3}},
-    {{90001}, {90001}, {90001}},                {{90001}, {1}, {90001}},                 {{300, 401}, {401}, {300, 401}},
-    {{300, 401}, {300, 1}, {300, 401}},         {{1, 64, 40, 40}, {1, 64, 1, 1}, {1, 64, 40, 40}},
+    {{2, 3, 4, 5}, {2, 3, 4, 5}, {2, 3, 4, 5}},
+    {{2, 3, 4, 5}, {}, {2, 3, 4, 5}},
+    {{}, {2, 3, 4, 5}, {2, 3, 4, 5}},
+    {{2, 3, 4, 5}, {5}, {2, 3, 4, 5}},
+    {{2, 3, 4, 5}, {3, 1, 1}, {2, 3, 4, 5}},
+    {{2, 3, 1, 5}, {2, 1, 4, 1}, {2, 3, 4, 5}},
+    {{4, 1}, {1, 7}, {4, 7}},
+    {{}, {}, {}},
+    {{0, 3}, {3}, {0, 3}},
+    {{90001}, {90001}, {90001}},
+    {{90001}, {1}, {90001}},
+    {{300, 401}, {401}, {300, 401}},
+    {{300, 401}, {300, 1}, {300, 401}},
+    {{1, 64, 40, 40}, {1, 64, 1, 1}, {1, 64, 40, 40}},
 };
 
 TEST(Binary, BroadcastsLikePortable) {
@@ -134,10 +162,20 @@ TEST(Binary, NanIsTheLargestAndTheSmallest) {
 }
 
 TEST(Where, BroadcastsLikePortable) {
-  Call("aten::where.self_out").mask({6, 50}).tensor({6, 50}).tensor({6, 50}).out({6, 50}).expect_same(kPriorityOptimized);
+  Call("aten::where.self_out")
+      .mask({6, 50})
+      .tensor({6, 50})
+      .tensor({6, 50})
+      .out({6, 50})
+      .expect_same(kPriorityOptimized);
   Call("aten::where.self_out").mask({50}).tensor({6, 50}).tensor({}).out({6, 50}).expect_same(kPriorityOptimized);
   Call("aten::where.self_out").mask({6, 1}).tensor({}).tensor({6, 50}).out({6, 50}).expect_same(kPriorityOptimized);
-  Call("aten::where.self_out").mask({1, 1, 8, 8}).tensor({2, 3, 8, 8}).tensor({1}).out({2, 3, 8, 8}).expect_same(kPriorityOptimized);
+  Call("aten::where.self_out")
+      .mask({1, 1, 8, 8})
+      .tensor({2, 3, 8, 8})
+      .tensor({1})
+      .out({2, 3, 8, 8})
+      .expect_same(kPriorityOptimized);
 }
 
 }  // namespace

@@ -14,35 +14,82 @@ TEST(LayerNorm, MatchesPortable) {
       call.tensor({3, 40, columns}).list({columns});
       affine ? call.tensor({columns}).tensor({columns}) : call.none().none();
       // One column: its deviation is rounding only, whatever the kernel.
-      call.number(1e-5).out({3, 40, columns}).out({3, 40, 1}).out({3, 40, 1}).expect_same(kPriorityOptimized, columns == 1 ? 1e-3 : 3e-6);
+      call.number(1e-5)
+          .out({3, 40, columns})
+          .out({3, 40, 1})
+          .out({3, 40, 1})
+          .expect_same(kPriorityOptimized, columns == 1 ? 1e-3 : 3e-6);
     }
   }
-  Call("aten::native_layer_norm.out").tensor({4, 6, 7}).list({6, 7}).tensor({6, 7}).none().number(1e-5).out({4, 6, 7})
-      .out({4, 1, 1}).out({4, 1, 1}).expect_same(kPriorityOptimized, 3e-6);
+  Call("aten::native_layer_norm.out")
+      .tensor({4, 6, 7})
+      .list({6, 7})
+      .tensor({6, 7})
+      .none()
+      .number(1e-5)
+      .out({4, 6, 7})
+      .out({4, 1, 1})
+      .out({4, 1, 1})
+      .expect_same(kPriorityOptimized, 3e-6);
 }
 
 TEST(GroupNorm, MatchesPortable) {
   for (const int64_t groups : {1, 2, 8}) {
-    Call("aten::native_group_norm.out").tensor({2, 8, 5, 7}).tensor({8}).tensor({8}).integer(2).integer(8).integer(35)
-        .integer(groups).number(1e-5).out({2, 8, 5, 7}).out({2, groups}).out({2, groups}).expect_same(kPriorityOptimized, 3e-6);
+    Call("aten::native_group_norm.out")
+        .tensor({2, 8, 5, 7})
+        .tensor({8})
+        .tensor({8})
+        .integer(2)
+        .integer(8)
+        .integer(35)
+        .integer(groups)
+        .number(1e-5)
+        .out({2, 8, 5, 7})
+        .out({2, groups})
+        .out({2, groups})
+        .expect_same(kPriorityOptimized, 3e-6);
   }
 }
 
 TEST(BatchNorm, MatchesPortableInBothDimOrders) {
   for (const Order order : {kRowMajor, kChannelsLast}) {
-    Call("aten::_native_batch_norm_legit_no_training.out").tensor({2, 19, 6, 7}, order).tensor({19}).tensor({19}).tensor({19})
-        .tensor({19}, kRowMajor, 0.5f, 2).number(0.1).number(1e-5).out({2, 19, 6, 7}, order).out({0}).out({0})
+    Call("aten::_native_batch_norm_legit_no_training.out")
+        .tensor({2, 19, 6, 7}, order)
+        .tensor({19})
+        .tensor({19})
+        .tensor({19})
+        .tensor({19}, kRowMajor, 0.5f, 2)
+        .number(0.1)
+        .number(1e-5)
+        .out({2, 19, 6, 7}, order)
+        .out({0})
+        .out({0})
         .expect_same(kPriorityOptimized, 2e-6);
   }
-  Call("aten::_native_batch_norm_legit_no_training.out").tensor({30, 19}).none().none().tensor({19})
-      .tensor({19}, kRowMajor, 0.5f, 2).number(0.1).number(1e-5).out({30, 19}).out({0}).out({0}).expect_same(kPriorityOptimized, 2e-6);
+  Call("aten::_native_batch_norm_legit_no_training.out")
+      .tensor({30, 19})
+      .none()
+      .none()
+      .tensor({19})
+      .tensor({19}, kRowMajor, 0.5f, 2)
+      .number(0.1)
+      .number(1e-5)
+      .out({30, 19})
+      .out({0})
+      .out({0})
+      .expect_same(kPriorityOptimized, 2e-6);
 }
 
 TEST(Softmax, MatchesPortableAlongEveryDim) {
   for (const char* name : {"aten::_softmax.out", "aten::_log_softmax.out"}) {
     for (const int64_t dim : {0, 1, 2, -1}) {
       for (const Order order : {kRowMajor, kReversed}) {
-        Call(name).tensor({5, 70, 37}, order).integer(dim).flag(false).out({5, 70, 37}, order).expect_same(kPriorityOptimized, 1e-6);
+        Call(name)
+            .tensor({5, 70, 37}, order)
+            .integer(dim)
+            .flag(false)
+            .out({5, 70, 37}, order)
+            .expect_same(kPriorityOptimized, 1e-6);
       }
     }
     Call(name).tensor({}).integer(0).flag(false).out({}).expect_same(kPriorityOptimized, 1e-6);
@@ -57,7 +104,13 @@ TEST(Softmax, MaskedAndBrokenRows) {
     for (size_t i = 0; i < 20; ++i) {
       call.set(20 + i, -inf);
     }
-    call.set(0, -inf).set(7, -inf).set(45, std::nanf("")).integer(1).flag(false).out({3, 20}).expect_same(kPriorityOptimized, 1e-6);
+    call.set(0, -inf)
+        .set(7, -inf)
+        .set(45, std::nanf(""))
+        .integer(1)
+        .flag(false)
+        .out({3, 20})
+        .expect_same(kPriorityOptimized, 1e-6);
   }
 }
 
@@ -67,20 +120,29 @@ struct Reduction {
 };
 
 TEST(Reduce, MatchesPortable) {
-  const Reduction cases[] = {{{-1}, {3, 4, 50, 1}, {3, 4, 50}},
-                             {{2, 3}, {3, 4, 1, 1}, {3, 4}},
-                             {{1}, {3, 1, 50, 60}, {3, 50, 60}},
-                             {{0}, {1, 4, 50, 60}, {4, 50, 60}},
-                             {{0, 1}, {1, 1, 50, 60}, {50, 60}},
-                             {{0, 1, 2, 3}, {1, 1, 1, 1}, {}}};
+  const Reduction cases[] = {{{-1}, {3, 4, 50, 1}, {3, 4, 50}},  {{2, 3}, {3, 4, 1, 1}, {3, 4}},
+                             {{1}, {3, 1, 50, 60}, {3, 50, 60}}, {{0}, {1, 4, 50, 60}, {4, 50, 60}},
+                             {{0, 1}, {1, 1, 50, 60}, {50, 60}}, {{0, 1, 2, 3}, {1, 1, 1, 1}, {}}};
   for (const Reduction& c : cases) {
     for (const bool keep : {true, false}) {
       const std::vector<int64_t>& sizes = keep ? c.kept : c.squeezed;
       for (const char* name : {"aten::mean.out", "aten::sum.IntList_out"}) {
-        Call(name).tensor({3, 4, 50, 60}).list(c.dims).flag(keep).none().out(sizes).expect_same(kPriorityOptimized, 2e-5);
+        Call(name)
+            .tensor({3, 4, 50, 60})
+            .list(c.dims)
+            .flag(keep)
+            .none()
+            .out(sizes)
+            .expect_same(kPriorityOptimized, 2e-5);
       }
       for (const char* name : {"aten::amax.out", "aten::amin.out"}) {
-        Call(name).tensor({3, 4, 50, 60}).set(77, std::nanf("")).list(c.dims).flag(keep).out(sizes).expect_same(kPriorityOptimized);
+        Call(name)
+            .tensor({3, 4, 50, 60})
+            .set(77, std::nanf(""))
+            .list(c.dims)
+            .flag(keep)
+            .out(sizes)
+            .expect_same(kPriorityOptimized);
       }
     }
   }
@@ -89,22 +151,61 @@ TEST(Reduce, MatchesPortable) {
 TEST(Reduce, AveragesImagesInBothDimOrders) {
   for (const Order order : {kRowMajor, kChannelsLast}) {
     for (const Order out : {kRowMajor, kChannelsLast}) {
-      Call("aten::mean.out").tensor({2, 37, 7, 7}, order).list({2, 3}).flag(true).none().out({2, 37, 1, 1}, out).expect_same(kPriorityOptimized, 1e-5);
-      Call("aten::_adaptive_avg_pool2d.out").tensor({2, 300, 7, 7}, order).list({1, 1}).out({2, 300, 1, 1}, out).expect_same(kPriorityOptimized, 1e-5);
+      Call("aten::mean.out")
+          .tensor({2, 37, 7, 7}, order)
+          .list({2, 3})
+          .flag(true)
+          .none()
+          .out({2, 37, 1, 1}, out)
+          .expect_same(kPriorityOptimized, 1e-5);
+      Call("aten::_adaptive_avg_pool2d.out")
+          .tensor({2, 300, 7, 7}, order)
+          .list({1, 1})
+          .out({2, 300, 1, 1}, out)
+          .expect_same(kPriorityOptimized, 1e-5);
     }
-    Call("aten::mean.out").tensor({2, 37, 7, 7}, order).list({-1, -2}).flag(false).none().out({2, 37}).expect_same(kPriorityOptimized, 1e-5);
+    Call("aten::mean.out")
+        .tensor({2, 37, 7, 7}, order)
+        .list({-1, -2})
+        .flag(false)
+        .none()
+        .out({2, 37})
+        .expect_same(kPriorityOptimized, 1e-5);
   }
-  EXPECT_FALSE(Call("aten::_adaptive_avg_pool2d.out").tensor({2, 3, 7, 7}).list({2, 2}).out({2, 3, 2, 2}).fits(kPriorityOptimized));
-  EXPECT_FALSE(Call("aten::mean.out").tensor({2, 3, 7, 7}).list({0, 2}).flag(false).none().out({3, 7}).fits(kPriorityOptimized))
+  EXPECT_FALSE(Call("aten::_adaptive_avg_pool2d.out")
+                   .tensor({2, 3, 7, 7})
+                   .list({2, 2})
+                   .out({2, 3, 2, 2})
+                   .fits(kPriorityOptimized));
+  EXPECT_FALSE(
+      Call("aten::mean.out").tensor({2, 3, 7, 7}).list({0, 2}).flag(false).none().out({3, 7}).fits(kPriorityOptimized))
       << "reduced dimensions that are not neighbours are the portable kernel's";
 }
 
 TEST(Reduce, VarianceOfRows) {
   for (const double correction : {0.0, 1.0}) {
-    Call("aten::var.correction_out").tensor({6, 100}).list({1}).number(correction).flag(true).out({6, 1}).expect_same(kPriorityOptimized, 1e-5);
+    Call("aten::var.correction_out")
+        .tensor({6, 100})
+        .list({1})
+        .number(correction)
+        .flag(true)
+        .out({6, 1})
+        .expect_same(kPriorityOptimized, 1e-5);
   }
-  Call("aten::var.correction_out").tensor({6, 100}).list({-1}).none().flag(false).out({6}).expect_same(kPriorityOptimized, 1e-5);
-  EXPECT_FALSE(Call("aten::var.correction_out").tensor({6, 100}).list({0}).none().flag(false).out({100}).fits(kPriorityOptimized));
+  Call("aten::var.correction_out")
+      .tensor({6, 100})
+      .list({-1})
+      .none()
+      .flag(false)
+      .out({6})
+      .expect_same(kPriorityOptimized, 1e-5);
+  EXPECT_FALSE(Call("aten::var.correction_out")
+                   .tensor({6, 100})
+                   .list({0})
+                   .none()
+                   .flag(false)
+                   .out({100})
+                   .fits(kPriorityOptimized));
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include "kernels/optimized/register.h"
 #include "kernels/portable/register.h"
 
-#define ET_BACKEND_KERNELS(name) \
-  namespace et::backends::name { Error register_kernels(runtime::KernelRegistry& registry); }
+#define ET_BACKEND_KERNELS(name)                             \
+  namespace et::backends::name {                             \
+  Error register_kernels(runtime::KernelRegistry& registry); \
+  }
 #include "backends/kernels_table.inc"
 #undef ET_BACKEND_KERNELS
 

@@ -17,14 +17,14 @@ using namespace et;
 using namespace et::runtime;
 
 struct Value {
-  int32_t tag;      // runtime::Tag
-  int32_t dtype;    // tensors: ScalarType
-  int64_t number;   // Int and Bool
-  double real;      // Double
-  const char* text; // String
-  void* data;       // tensors: elements; set by the kernel when there were none
-  int64_t capacity; // tensors: bytes at data
-  int64_t* sizes;   // tensors: [size]; written back
+  int32_t tag;         // runtime::Tag
+  int32_t dtype;       // tensors: ScalarType
+  int64_t number;      // Int and Bool
+  double real;         // Double
+  const char* text;    // String
+  void* data;          // tensors: elements; set by the kernel when there were none
+  int64_t capacity;    // tensors: bytes at data
+  int64_t* sizes;      // tensors: [size]; written back
   uint8_t* dim_order;  // tensors: [size]
   int64_t size;        // rank, or length of a list
   Value* items;        // lists
@@ -32,7 +32,9 @@ struct Value {
 
 thread_local std::string last_message;
 
-void keep_message(LogLevel, const char*, int, const char* message, size_t length) { last_message.assign(message, length); }
+void keep_message(LogLevel, const char*, int, const char* message, size_t length) {
+  last_message.assign(message, length);
+}
 
 class Heap : public MemoryAllocator {
  public:
@@ -57,24 +59,15 @@ class Arguments {
  public:
   EValue* make(Value& v) {
     switch (static_cast<Tag>(v.tag)) {
-      case Tag::kNone:
-        return keep(EValue());
-      case Tag::kInt:
-        return keep(EValue(v.number));
-      case Tag::kBool:
-        return keep(EValue(v.number != 0));
-      case Tag::kDouble:
-        return keep(EValue(v.real));
-      case Tag::kTensor:
-        return keep(EValue(tensor(v)));
-      case Tag::kString:
-        return keep(EValue(&strings_.emplace_back(v.text)));
-      case Tag::kIntList:
-        return keep(EValue(&list(v, int_lists_, int_caches_)));
-      case Tag::kTensorList:
-        return keep(EValue(&list(v, tensor_lists_, tensor_caches_)));
-      case Tag::kOptionalTensorList:
-        return keep(EValue(&list(v, optional_lists_, optional_caches_)));
+      case Tag::kNone: return keep(EValue());
+      case Tag::kInt: return keep(EValue(v.number));
+      case Tag::kBool: return keep(EValue(v.number != 0));
+      case Tag::kDouble: return keep(EValue(v.real));
+      case Tag::kTensor: return keep(EValue(tensor(v)));
+      case Tag::kString: return keep(EValue(&strings_.emplace_back(v.text)));
+      case Tag::kIntList: return keep(EValue(&list(v, int_lists_, int_caches_)));
+      case Tag::kTensorList: return keep(EValue(&list(v, tensor_lists_, tensor_caches_)));
+      case Tag::kOptionalTensorList: return keep(EValue(&list(v, optional_lists_, optional_caches_)));
       case Tag::kDoubleList: {
         std::vector<double>& numbers = doubles_.emplace_back();
         for (int64_t i = 0; i < v.size; ++i) {
@@ -109,9 +102,10 @@ class Arguments {
     std::vector<int64_t>& sizes = numbers_.emplace_back(v.sizes, v.sizes + rank);
     std::vector<int64_t>& strides = numbers_.emplace_back(rank + 1);
     const bool unbound = v.data == nullptr && v.capacity < 0;
-    TensorImpl& impl = impls_.emplace_back(static_cast<ScalarType>(v.dtype), rank, sizes.data(), strides.data(), v.dim_order,
-                                           v.data, unbound ? 0 : static_cast<size_t>(v.capacity),
-                                           unbound ? TensorShapeDynamism::kDynamicUnbound : TensorShapeDynamism::kStatic);
+    TensorImpl& impl =
+        impls_.emplace_back(static_cast<ScalarType>(v.dtype), rank, sizes.data(), strides.data(), v.dim_order, v.data,
+                            unbound ? 0 : static_cast<size_t>(v.capacity),
+                            unbound ? TensorShapeDynamism::kDynamicUnbound : TensorShapeDynamism::kStatic);
     written_.emplace_back(&v, &impl);
     return Tensor(&impl);
   }
