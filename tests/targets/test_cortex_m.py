@@ -77,7 +77,8 @@ def firmware(model: tuple[Path, torch.Tensor, torch.Tensor]) -> Path:
             pytest.skip(f"{tool} is not installed (make mcu installs it)")
     configure = ["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja",
                  f"-DPython_EXECUTABLE={sys.executable}",
-                 f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/toolchains/cortex-m55.cmake'}", f"-DET_SELECT_OPS={model[0]}"]  # fmt: skip
+                 f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/toolchains/cortex-m55.cmake'}",
+                 f"-DET_SELECT_OPS={model[0]}"]  # fmt: skip
     run(configure, "cmake")
     run(["cmake", "--build", BUILD, "--target", "cortex_m_runner"], "the build")
     return BUILD / "bin" / "cortex_m_runner.elf"
