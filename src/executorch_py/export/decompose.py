@@ -167,13 +167,14 @@ class Decomposer:
     # ---------------------------------------------------------------------------------------------------------- the memo
 
     def _expand(self, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+        target: Any = node.target
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        key = (node.target, spec, tuple(self._key(leaf) for leaf in leaves))
+        key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
         if key not in self._memo:
             self._memo[key] = self._trace(node, leaves, spec)
         replacement = self._memo[key]
         if replacement is None:
-            return self._copied(node, VIEW_TO_COPY.get(node.target))
+            return self._copied(node, VIEW_TO_COPY.get(target))
         return replacement.inline(self, node, [leaf for leaf in leaves if isinstance(leaf, fx.Node)])
 
     def _key(self, leaf: Any) -> Any:
@@ -192,7 +193,7 @@ class Decomposer:
         return known
 
     def _trace(self, node: fx.Node, leaves: list[Any], spec: Any) -> "_Replacement | None":
-        target = node.target
+        target: Any = node.target
         # An operator that the filter refused is decomposed here, although it is kept elsewhere.
         table = (
             {**self._table, target: decomposition_table()[target]} if target in decomposition_table() else self._table

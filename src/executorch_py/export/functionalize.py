@@ -121,7 +121,7 @@ def _squeezed(self: "_Functionalizer", view: fx.Node, base: fx.Node, value: fx.N
     return self.writer.emit(view, aten.squeeze.dim, (value, dim), None, base.meta["val"])
 
 
-_VIEWS: dict[OpOverload, _Inverse] = {
+_VIEWS: dict[fx.node.Target, _Inverse] = {
     aten.alias.default: _identity,
     aten.detach.default: _identity,
     aten.detach_.default: _identity,
@@ -139,7 +139,11 @@ _VIEWS: dict[OpOverload, _Inverse] = {
 }
 
 #: In-place operators that change nothing in inference when this argument is False.
-_INERT_UNLESS_TRAINING = {aten.dropout_.default: 2, aten.feature_dropout_.default: 2, aten.alpha_dropout_.default: 2}
+_INERT_UNLESS_TRAINING: dict[fx.node.Target, int] = {
+    aten.dropout_.default: 2,
+    aten.feature_dropout_.default: 2,
+    aten.alpha_dropout_.default: 2,
+}
 
 
 def _is_inert(node: fx.Node) -> bool:

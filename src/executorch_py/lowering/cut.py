@@ -98,7 +98,8 @@ def extract(program: ExportedProgram, nodes: list[fx.Node], tag: str) -> Part:
         for source in node.all_input_nodes:
             if source not in inside and not (source.op == "get_attr" and _is_module(source)):
                 needed[source] = None
-    state, inputs = [], []
+    state: list[fx.Node] = []
+    inputs: list[fx.Node] = []
     for node in needed:
         owned = node in specs and specs[node].kind in _STATE_KINDS and node.meta.get("delegation_tag") == tag
         if owned and (written := writes.get(specs[node].target)) is not None:
@@ -124,7 +125,8 @@ def extract(program: ExportedProgram, nodes: list[fx.Node], tag: str) -> Part:
     for node in nodes:
         for source in node.all_input_nodes:
             if source not in new and source.op == "get_attr":
-                setattr(root, source.target, getattr(program.graph_module, source.target))
+                name = str(source.target)
+                setattr(root, name, getattr(program.graph_module, name))
                 new[source] = graph.node_copy(source, new.__getitem__)
         new[node] = graph.node_copy(node, new.__getitem__)
         new[node].meta = dict(node.meta)
@@ -153,7 +155,7 @@ def extract(program: ExportedProgram, nodes: list[fx.Node], tag: str) -> Part:
 
 
 def _is_module(node: fx.Node) -> bool:
-    return isinstance(getattr(node.graph.owning_module, node.target, None), torch.nn.Module)
+    return isinstance(getattr(node.graph.owning_module, str(node.target), None), torch.nn.Module)
 
 
 def _only_written(
@@ -162,7 +164,8 @@ def _only_written(
     """Whether all that outside wants of ``node`` is the write of a buffer that moves into the part."""
     if node not in state_writes or any(user not in inside and user is not output for user in node.users):
         return False
-    wanted = [s.kind for s, value in zip(signature.output_specs, output.args[0], strict=True) if value is node]
+    returned: Any = output.args[0]
+    wanted = [s.kind for s, value in zip(signature.output_specs, returned, strict=True) if value is node]
     return all(kind == OutputKind.BUFFER_MUTATION for kind in wanted)
 
 

@@ -162,7 +162,7 @@ def _compile(parts: _Parts) -> None:
 
 
 def _require_core_backend(backend_id: str) -> None:
-    known = getattr(_core, "compiler_backends", lambda: [])()
+    known: list[str] = _core.compiler_backends()
     if backend_id not in known:
         names = ", ".join(sorted(known)) or "none"
         raise NotFoundError(

@@ -179,7 +179,7 @@ def _wanted_whole(
 ) -> tuple[set[OpOverload], Callable[[fx.Node], bool]]:
     """Operators that stay whole beside Edge's own, and the filter for their nodes."""
     always = set(config.preserve_ops)
-    filters: dict[OpOverload, list[Callable[[fx.Node], bool] | None]] = {}
+    filters: dict[Any, list[Callable[[fx.Node], bool] | None]] = {}
     for one in partitioners:
         ops, accepts = one.ops_to_not_decompose(program)
         for op in ops:
