@@ -3,7 +3,7 @@
 #
 #   make demo      two real models from torch.export to the C++ runtime
 #   make test      everything that CI runs           make quick     the tests that take seconds
-#   make bench     figures, against PyTorch          make interop   both ways with the published package
+#   make bench     figures, beside the peers          make interop   both ways with the published package
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
 #   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU
 #   make sanitize  C++ tests under sanitizers        make fuzz      libFuzzer targets
@@ -27,7 +27,7 @@ FUZZED    := ir_parser program_loader
 SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test quick bench lint format fuzz size mcu interop sanitize wheel setup build sanitized-build interop-setup mcu-setup clean help
+.PHONY: demo test quick bench lint format fuzz size mcu interop sanitize wheel setup build sanitized-build interop-setup bench-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -57,7 +57,12 @@ quick: build
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
 	@$(TIMED) "Python tests" -- $(PYTEST) -m "not slow and not interop and not mcu" tests
 
-bench: build interop-setup
+bench-setup: interop-setup
+	@$(TIMED) "peers" -- $(SETUP) venv .venv-interop peers
+	@$(TIMED) "plots" -- $(SETUP) venv $(VENV) bench
+
+bench: build bench-setup
+	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python
 	@$(PY) -m benchmarks.models
 	@$(PY) -m benchmarks.kernels
 	@$(PY) -m benchmarks.lowering

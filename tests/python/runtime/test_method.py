@@ -141,6 +141,7 @@ def run_script(code, **options):
 CTRL_C = """
 import signal, sys, time
 import numpy as np, executorch_py as et
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 {handler}
 module = et.load(sys.stdin.buffer.read())
 x = np.eye(256, dtype=np.float32)

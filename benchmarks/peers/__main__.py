@@ -1,0 +1,130 @@
+"""executorch_py beside its peers: the same models, inputs, threads and run, every ratio printed.
+
+    python -m benchmarks.peers --peer-python PYTHON [--models NAME ...] [--engines NAME ...] [--precisions fp32 int8]
+                               [--threads 1 2] [--rounds 7] [--out FOLDER]
+
+For each model, precision and number of threads all engines load in processes of their own, then take turns in blocks of about
+`--block` milliseconds; a figure is the median over the rounds and the spread half the distance between the quartiles. A ratio
+is ours / best peer in the same run; up to 1.03 counts as level. Prepared files are kept in `--out` and made anew with --again.
+Also measured, in the same processes: load, first inference, the peak of memory beyond the imported package, bytes of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from benchmarks.peers import report
+from benchmarks.peers.engines import ENGINES, quiet
+from benchmarks.peers.models import MODELS
+from benchmarks.peers.pool import Failed, Pool
+from benchmarks.peers.report import Figure
+
+
+def export(name: str, folder: Path, again: bool) -> None:
+    """Writes NAME.pt2, NAME.inputs.pt and NAME.expected.pt."""
+    if (folder / f"{name}.expected.pt").exists() and not again:
+        return
+    model = MODELS[name]()
+    torch.export.save(torch.export.export(model.module, model.inputs), folder / f"{name}.pt2")
+    torch.save(list(model.inputs), folder / f"{name}.inputs.pt")
+    with torch.inference_mode():
+        outputs = torch.utils._pytree.tree_leaves(model.module(*model.inputs))
+    torch.save(outputs, folder / f"{name}.expected.pt")
+
+
+def prepared(pool: Pool, engine: str, name: str, precision: str, folder: Path, again: bool) -> Path:
+    """The engine's file of the model, made where it is not there. Raises Failed."""
+    kind = ENGINES[engine]
+    if precision not in kind.precisions:
+        raise Failed(f"no {precision}")
+    exported = folder / f"{name}.pt2"
+    if kind.suffix == ".pt2":
+        return exported
+    out = folder / f"{name}.{precision}.{engine}" / f"{name}{kind.suffix}"
+    reason = out.parent / "failed.txt"
+    if reason.exists() and not again:
+        raise Failed(reason.read_text())
+    if not out.exists() or again:
+        out.parent.mkdir(exist_ok=True)
+        reason.unlink(missing_ok=True)
+        try:
+            request = {"do": "prepare", "exported": str(exported), "inputs": str(folder / f"{name}.inputs.pt")}
+            pool.ask(engine, {**request, "precision": precision, "out": str(out)})
+        except Failed as problem:
+            reason.write_text(str(problem))
+            raise
+    return out
+
+
+def measure(pool: Pool, name: str, precision: str, threads: int, options: argparse.Namespace) -> list[Figure]:
+    """All engines on one model, taking turns."""
+    figures = []
+    for engine in options.engines:
+        try:
+            file = prepared(pool, engine, name, precision, options.out, options.again and threads == options.threads[0])
+            request = {"do": "load", "file": str(file), "threads": threads}
+            request["inputs"] = str(options.out / f"{name}.inputs.pt")
+            answer = pool.ask(engine, {**request, "expected": str(options.out / f"{name}.expected.pt")})
+        except Failed as problem:
+            figures.append(Figure(name, precision, threads, engine, reason=str(problem)))
+            continue
+        size = sum(path.stat().st_size for path in file.parent.glob(f"{name}*") if path.suffix in (file.suffix, ".bin"))
+        figures.append(
+            Figure(name, precision, threads, engine, answer["load_ms"], answer["first_ms"], answer["error"], size)
+        )
+    running = [figure for figure in figures if not figure.reason]
+    for turn in range(options.rounds):
+        for figure in running if turn % 2 == 0 else reversed(running):
+            # Pools wait actively for a moment after a call; they must not take a core from the next engine.
+            time.sleep(0.03)
+            figure.times.append(pool.ask(figure.engine, {"do": "block", "ms": options.block})["ms"])
+    for figure in running:
+        figure.peak_bytes = pool.ask(figure.engine, {"do": "unload"})["peak_bytes"]
+    return figures
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.splitlines()[0])
+    parser.add_argument("--peer-python", type=Path, required=True, help="python of the environment with the peers")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS), metavar="NAME")
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), metavar="NAME")
+    parser.add_argument("--precisions", nargs="+", choices=("fp32", "int8"), default=["fp32", "int8"])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--block", type=float, default=60.0, help="milliseconds of a block")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder of prepared files and results")
+    parser.add_argument("--again", action="store_true", help="prepare all files anew")
+    options = parser.parse_args(arguments)
+    options.out = options.out.resolve()
+    options.out.mkdir(parents=True, exist_ok=True)
+    quiet()
+    figures: list[Figure] = []
+    with Pool(options.engines, options.peer_python) as pool:
+        for name in options.models:
+            _progress(f"{name}: export")
+            export(name, options.out, options.again)
+            for precision in options.precisions:
+                for threads in options.threads:
+                    _progress(f"{name}, {precision}, {threads} thread(s)")
+                    rows = measure(pool, name, precision, threads, options)
+                    figures += rows
+                    _progress("")
+                    print(report.row_text(rows), flush=True)
+    print(report.summary(figures))
+    report.write_json(figures, options.out / "peers.json")
+    report.write_plot(figures, options.out / "peers.png")
+    print(f"figures: {options.out / 'peers.json'}, plot: {options.out / 'peers.png'}")
+    return 0
+
+
+def _progress(text: str) -> None:
+    print("\r" + text.ljust(70) + ("" if text else "\r"), end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""What the comparison prints and writes: rows while it runs, the summary, a JSON file and a plot."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from benchmarks.peers.engines import ENGINES, OURS
+
+LEVEL = 1.03
+
+
+@dataclass
+class Figure:
+    """One engine on one model; times in milliseconds, sizes in bytes. `reason` says why there are no figures."""
+
+    model: str
+    precision: str
+    threads: int
+    engine: str
+    load_ms: float = math.nan
+    first_ms: float = math.nan
+    error: float = math.nan
+    file_bytes: int = 0
+    peak_bytes: int = 0
+    times: list[float] = field(default_factory=list)
+    reason: str = ""
+
+    @property
+    def ms(self) -> float:
+        return statistics.median(self.times) if self.times else math.nan
+
+    @property
+    def spread(self) -> float:
+        if len(self.times) < 2:
+            return math.nan
+        low, _, high = statistics.quantiles(self.times, n=4)
+        return (high - low) / 2
+
+    @property
+    def start_ms(self) -> float:
+        """Load plus first inference."""
+        return self.load_ms + self.first_ms
+
+
+def best(figures: list[Figure], ours: bool, key: str = "ms") -> Figure | None:
+    """The engine with the smallest value among ours or among the peers."""
+    running = [f for f in figures if not f.reason and (f.engine in OURS) == ours]
+    return min(running, key=lambda f: getattr(f, key), default=None)
+
+
+def ratio(figures: list[Figure], key: str = "ms") -> float:
+    """Ours / best peer of one row, by time or by another attribute; NaN where one side is missing."""
+    mine, theirs = best(figures, True, key), best(figures, False, key)
+    if mine is None or theirs is None or not getattr(theirs, key):
+        return math.nan
+    return getattr(mine, key) / getattr(theirs, key)
+
+
+def _mark(value: float) -> str:
+    return "" if math.isnan(value) or value <= LEVEL else "  above"
+
+
+def row_text(figures: list[Figure]) -> str:
+    """One model with one precision and number of threads: a line for each engine, then the ratio."""
+    head = figures[0]
+    lines = [
+        f"{head.model}, {head.precision}, {head.threads} thread(s)",
+        f"    {'engine':14}{'ms':>10}{'spread':>9}{'load':>9}{'first':>9}{'peak MiB':>10}{'file MiB':>10}{'error':>10}",
+    ]
+    for f in figures:
+        if f.reason:
+            lines.append(f"    {f.engine:14}{f.reason[:90]}")
+            continue
+        lines.append(
+            f"    {f.engine:14}{f.ms:10.4f}{f.spread:9.4f}{f.load_ms:9.2f}{f.first_ms:9.2f}"
+            f"{f.peak_bytes / 2**20:10.1f}{f.file_bytes / 2**20:10.2f}{f.error:10.1e}"
+        )
+    value = ratio(figures)
+    theirs = best(figures, False)
+    if not math.isnan(value) and theirs:
+        lines.append(f"    ours / {theirs.engine}: {value:.3f}{_mark(value)}")
+    return "\n".join(lines)
+
+
+def grouped(figures: list[Figure]) -> dict[tuple[str, str, int], list[Figure]]:
+    rows: dict[tuple[str, str, int], list[Figure]] = defaultdict(list)
+    for figure in figures:
+        rows[figure.model, figure.precision, figure.threads].append(figure)
+    return rows
+
+
+def geometric_mean(values: list[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return math.exp(statistics.fmean(map(math.log, known))) if known else math.nan
+
+
+def summary(figures: list[Figure]) -> str:
+    """Every ratio by row, and the geometric means: time, load plus first inference, peak memory, file."""
+    rows = grouped(figures)
+    keys = {"ms": "call", "start_ms": "start", "peak_bytes": "peak", "file_bytes": "file"}
+    lines = ["", f"{'ours / best peer':38}{''.join(f'{title:>9}' for title in keys.values())}   best peer"]
+    for (model, precision, threads), row in rows.items():
+        ratios = {key: ratio(row, key) for key in keys}
+        theirs = best(row, False)
+        label = f"{model}, {precision}, {threads} thr."
+        lines.append(
+            f"{label:38}{''.join(f'{value:9.3f}' for value in ratios.values())}   {theirs.engine if theirs else '-'}"
+            f"{_mark(ratios['ms'])}"
+        )
+    means = {key: geometric_mean([ratio(row, key) for row in rows.values()]) for key in keys}
+    lines.append(f"{'geometric mean':38}{''.join(f'{value:9.3f}' for value in means.values())}")
+    above = [ratio(row) for row in rows.values() if ratio(row) > LEVEL]
+    lines.append(f"{len(above)} of {len(rows)} rows above the best peer (more than {LEVEL})")
+    for engine in ENGINES:
+        mine = [(best(row, True), next((f for f in row if f.engine == engine), None)) for row in rows.values()]
+        values = [a.ms / b.ms for a, b in mine if a and b and not b.reason]
+        if values and engine not in OURS:
+            lines.append(f"    beside {engine:12} {geometric_mean(values):.3f} over {len(values)} rows")
+    return "\n".join(lines)
+
+
+def write_json(figures: list[Figure], path: Path) -> None:
+    rows = [{**asdict(figure), "ms": figure.ms, "spread": figure.spread} for figure in figures]
+    text = json.dumps(rows, indent=1, allow_nan=True)
+    path.write_text(text.replace("NaN", "null") + "\n")
+
+
+def write_plot(figures: list[Figure], path: Path) -> None:
+    """Bars of every engine's time over the best peer's, a panel for each precision and number of threads."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = grouped(figures)
+    panels = sorted({(precision, threads) for _, precision, threads in rows})
+    engines = [engine for engine in ENGINES if any(f.engine == engine and not f.reason for f in figures)]
+    figure, axes = plt.subplots(len(panels), 1, figsize=(12, 3.2 * len(panels)), squeeze=False, constrained_layout=True)
+    for axis, (precision, threads) in zip(axes[:, 0], panels, strict=True):
+        chosen = {model: row for (model, p, t), row in rows.items() if (p, t) == (precision, threads)}
+        width = 0.8 / max(len(engines), 1)
+        for place, engine in enumerate(engines):
+            heights = []
+            for row in chosen.values():
+                reference = best(row, False)
+                own = next((f for f in row if f.engine == engine and not f.reason), None)
+                heights.append(own.ms / reference.ms if own and reference else math.nan)
+            offsets = [index + place * width for index in range(len(chosen))]
+            axis.bar(offsets, heights, width, label=engine)
+        axis.axhline(1, color="black", linewidth=0.8)
+        axis.set_ylim(0, 3)
+        axis.set_ylabel("time / best peer")
+        axis.set_xticks([index + 0.4 for index in range(len(chosen))], list(chosen), rotation=20, ha="right")
+        axis.set_title(f"{precision}, {threads} thread(s); lower is faster")
+    axes[0, 0].legend(ncol=len(engines), fontsize="small")
+    figure.savefig(path, dpi=110)
