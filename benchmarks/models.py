@@ -3,8 +3,8 @@
     python -m benchmarks.models [--threads 1 2] [--models NAME ...] [--rounds N] [--json FILE]
 
 Ours and eager run in turn, in blocks that last about `--block` milliseconds each; a block's figure is its mean, a model's the
-median over the rounds, and the spread is half the distance between the quartiles. The ratio is ours / eager: at most 1 is the
-aim, and up to 1.03 counts as level. Both sides use the same number of threads. Eager runs under `torch.inference_mode`.
+median over the rounds, and the spread is the median distance of the rounds from it. The ratio is ours / eager: at most 1 is
+the aim, and up to 1.03 counts as level. Both sides use the same number of threads. Eager runs under `torch.inference_mode`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import copy
 import gc
 import json
+import logging
 import math
 import statistics
 import sys
@@ -30,6 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.models.zoo import ZOO, Method
 
 LEVEL = 1.03
+
+# transformers imports torchao, which warns of its own compiled kernels for other processors and of torch's newer calls.
+for _logger in ("torchao", "torch.utils._pytree"):
+    logging.getLogger(_logger).setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
@@ -64,10 +69,9 @@ def _repeats(call: Callable[[], object], block_ms: float) -> int:
 
 
 def _spread(values: list[float]) -> float:
-    if len(values) < 4:
-        return 0.0
-    quartiles = statistics.quantiles(values, n=4)
-    return (quartiles[2] - quartiles[0]) / 2
+    """Median absolute deviation."""
+    middle = statistics.median(values)
+    return statistics.median(abs(value - middle) for value in values)
 
 
 def measure(
@@ -112,7 +116,7 @@ def table(rows: list[Row]) -> str:
         mark = "" if row.ratio <= LEVEL else "  slower"
         lines.append(
             f"{row.model:24} {row.threads:7d} {row.ours:10.3f} {row.eager:10.3f} {row.ratio:7.3f}   "
-            f"{row.ours_spread:.3f} / {row.eager_spread:.3f}{mark}"
+            f"{row.ours_spread:.4f} / {row.eager_spread:.4f}{mark}"
         )
     for threads in sorted({row.threads for row in rows}):
         ratios = [row.ratio for row in rows if row.threads == threads]

@@ -1,4 +1,5 @@
-// Pointwise operators of two tensors with broadcasting: add, sub, mul, div, minimum, maximum; and where.
+// Pointwise arithmetic of two operands with broadcasting, tensors or a tensor and a number: add, sub, mul, div, maximum,
+// minimum, in float and (but for div) in int64; and choices by a mask: where, masked_fill.
 
 #include "kernels/optimized/targets.h"
 
@@ -7,101 +8,22 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/optimized/broadcast.h"
-#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
-
-#ifndef ET_KERNELS_OPTIMIZED_BINARY_ONCE
-#define ET_KERNELS_OPTIMIZED_BINARY_ONCE
-namespace et::kernels::optimized {
-/// Rows of one block: [rows, columns] outputs, operands by row and column strides (in elements).
-struct BinaryBlock {
-  const float* a;
-  const float* b;
-  float* out;
-  size_t rows, columns;
-  int64_t a_row, a_column, b_row, b_column;
-  float alpha;  // factor of b in add and sub
-};
-/// The same for where: `mask` chooses a or b.
-struct WhereBlock {
-  const bool* mask;
-  const float* a;
-  const float* b;
-  float* out;
-  size_t rows, columns;
-  int64_t mask_row, mask_column, a_row, a_column, b_row, b_column;
-};
-}  // namespace et::kernels::optimized
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-/// `count` vectors' worth of an operand: contiguous, or one element for all.
-template <bool kContiguous, class D>
-HWY_INLINE hn::Vec<D> take(D d, const float* p, size_t i, hn::Vec<D> splat) {
-  if constexpr (kContiguous) {
-    return hn::LoadU(d, p + i);
-  } else {
-    return static_cast<void>(p), static_cast<void>(i), splat;
-  }
-}
-
-template <bool kA, bool kB, class Fn>
-HWY_INLINE void binary_row(const Fn& fn, const float* a, const float* b, float* out, size_t n) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  const auto splat_a = hn::Set(d, *a);
-  const auto splat_b = hn::Set(d, *b);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(fn(d, take<kA>(d, a, i, splat_a), take<kB>(d, b, i, splat_b)), d, out + i);
-  }
-  if (i < n) {
-    const size_t left = n - i;
-    const auto x = kA ? hn::LoadN(d, a + i, left) : splat_a;
-    const auto y = kB ? hn::LoadN(d, b + i, left) : splat_b;
-    hn::StoreN(fn(d, x, y), d, out + i, left);
-  }
-}
-
-template <class Fn>
-HWY_INLINE void over_block(const Fn& fn, const BinaryBlock& block) {
-  for (size_t r = 0; r < block.rows; ++r) {
-    const float* const a = block.a + static_cast<int64_t>(r) * block.a_row;
-    const float* const b = block.b + static_cast<int64_t>(r) * block.b_row;
-    float* const out = block.out + r * block.columns;
-    if (block.a_column == 1 && block.b_column == 1) {
-      binary_row<true, true>(fn, a, b, out, block.columns);
-    } else if (block.a_column == 1 && block.b_column == 0) {
-      binary_row<true, false>(fn, a, b, out, block.columns);
-    } else if (block.a_column == 0 && block.b_column == 1) {
-      binary_row<false, true>(fn, a, b, out, block.columns);
-    } else {
-      // Operands in another dim order than the output: one element at a time.
-      const hn::CappedTag<float, 1> one;
-      for (size_t c = 0; c < block.columns; ++c) {
-        const auto i = static_cast<int64_t>(c);
-        const auto x = hn::Set(one, a[i * block.a_column]);
-        const auto y = hn::Set(one, b[i * block.b_column]);
-        out[c] = hn::GetLane(fn(one, x, y));
-      }
-    }
-  }
-}
-
-#define ET_BINARY(NAME, EXPRESSION)                              \
-  void NAME(const BinaryBlock& block) {                          \
-    over_block(                                                  \
-        [alpha = block.alpha](auto d, auto a, auto b) HWY_ATTR { \
-          static_cast<void>(d);                                  \
-          static_cast<void>(alpha);                              \
-          return (EXPRESSION);                                   \
-        },                                                       \
-        block);                                                  \
+#define ET_BINARY(NAME, EXPRESSION)                          \
+  void NAME(const PointwiseBlock& block) {                   \
+    pair_floats(                                             \
+        [alpha = block.a](auto d, auto a, auto b) HWY_ATTR { \
+          static_cast<void>(d);                              \
+          static_cast<void>(alpha);                          \
+          return (EXPRESSION);                               \
+        },                                                   \
+        block);                                              \
   }
 
 ET_BINARY(Add, hn::Add(a, b))
@@ -114,36 +36,56 @@ ET_BINARY(Maximum, hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b))
 ET_BINARY(Minimum, hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b))
 #undef ET_BINARY
 
-void Where(const WhereBlock& block) {
+// Integers wrap around: unsigned arithmetic, the same bits.
+#define ET_BINARY_LONG(NAME, TYPE, EXPRESSION)                                                               \
+  void NAME(const PointwiseBlock& block) {                                                                   \
+    pair_elements<TYPE, TYPE>([](TYPE a, TYPE b) HWY_ATTR { return static_cast<TYPE>(EXPRESSION); }, block); \
+  }
+
+ET_BINARY_LONG(AddLong, uint64_t, a + b)
+ET_BINARY_LONG(SubLong, uint64_t, a - b)
+ET_BINARY_LONG(MulLong, uint64_t, a* b)
+ET_BINARY_LONG(MaximumLong, int64_t, a > b ? a : b)
+ET_BINARY_LONG(MinimumLong, int64_t, a < b ? a : b)
+#undef ET_BINARY_LONG
+
+/// mask ? a : b for elements of four bytes, as bits.
+void WhereWords(const PointwiseBlock& block) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<uint8_t, decltype(d)> d8;
   const hn::RebindToUnsigned<decltype(d)> d32;
   const size_t lanes = hn::Lanes(d);
-  const bool vectors = block.mask_column == 1 && block.a_column <= 1 && block.b_column <= 1;
+  const int64_t mask_column = block.column_stride[0];
+  const int64_t a_column = block.column_stride[1];
+  const int64_t b_column = block.column_stride[2];
+  const bool vectors = mask_column == 1 && (a_column == 0 || a_column == 1) && (b_column == 0 || b_column == 1);
   for (size_t r = 0; r < block.rows; ++r) {
     const auto row = static_cast<int64_t>(r);
-    const bool* const mask = block.mask + row * block.mask_row;
-    const float* const a = block.a + row * block.a_row;
-    const float* const b = block.b + row * block.b_row;
-    float* const out = block.out + r * block.columns;
+    const auto* const mask = static_cast<const uint8_t*>(block.in[0]) + row * block.row_stride[0];
+    const auto* const a = static_cast<const float*>(block.in[1]) + row * block.row_stride[1];
+    const auto* const b = static_cast<const float*>(block.in[2]) + row * block.row_stride[2];
+    auto* const out = static_cast<float*>(block.out) + r * block.columns;
     size_t c = 0;
     if (vectors) {
       const auto splat_a = hn::Set(d, *a);
       const auto splat_b = hn::Set(d, *b);
       for (; c + lanes <= block.columns; c += lanes) {
-        const auto bytes = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(mask) + c);
+        const auto bytes = hn::LoadU(d8, mask + c);
         const auto chosen = hn::RebindMask(d, hn::Ne(hn::PromoteTo(d32, bytes), hn::Zero(d32)));
-        const auto x = block.a_column == 1 ? hn::LoadU(d, a + c) : splat_a;
-        const auto y = block.b_column == 1 ? hn::LoadU(d, b + c) : splat_b;
+        const auto x = a_column == 1 ? hn::LoadU(d, a + c) : splat_a;
+        const auto y = b_column == 1 ? hn::LoadU(d, b + c) : splat_b;
         hn::StoreU(hn::IfThenElse(chosen, x, y), d, out + c);
       }
     }
     for (; c < block.columns; ++c) {
       const auto i = static_cast<int64_t>(c);
-      out[c] = mask[i * block.mask_column] ? a[i * block.a_column] : b[i * block.b_column];
+      out[c] = mask[i * mask_column] != 0 ? a[i * a_column] : b[i * b_column];
     }
   }
 }
+
+void WhereLongs(const PointwiseBlock& block) { choose_elements<uint64_t>(block); }
+void WhereBytes(const PointwiseBlock& block) { choose_elements<uint8_t>(block); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized
@@ -159,90 +101,148 @@ HWY_EXPORT(Mul);
 HWY_EXPORT(Div);
 HWY_EXPORT(Maximum);
 HWY_EXPORT(Minimum);
-HWY_EXPORT(Where);
+HWY_EXPORT(AddLong);
+HWY_EXPORT(SubLong);
+HWY_EXPORT(MulLong);
+HWY_EXPORT(MaximumLong);
+HWY_EXPORT(MinimumLong);
+HWY_EXPORT(WhereWords);
+HWY_EXPORT(WhereLongs);
+HWY_EXPORT(WhereBytes);
 
 namespace {
 
-using BlockFunction = void (*)(const BinaryBlock&);
+/// The dtype that self, other and out all have; nothing when they differ, which is a matter of promotion.
+std::optional<ScalarType> one_dtype(const EValue& self, const EValue& other, const EValue& out) {
+  const ScalarType dtype = out.to_tensor().scalar_type();
+  const bool same = self.to_tensor().scalar_type() == dtype && other.to_tensor().scalar_type() == dtype;
+  return same ? std::optional<ScalarType>(dtype) : std::nullopt;
+}
 
-Error run_binary(KernelContext& context, const char* op, const Tensor& self, const Tensor& other, const Tensor& out,
-                 BlockFunction function, float alpha = 1.0f) {
-  BroadcastPlan plan;
-  const Tensor* const operands[] = {&self, &other};
-  ET_RETURN_IF_ERROR(plan_broadcast(context, op, operands, out, &plan));
-  const float* const a = self.const_data_ptr<float>();
-  const float* const b = other.const_data_ptr<float>();
-  float* const to = out.mutable_data_ptr<float>();
-  plan.for_each_block(context.pool(), 1, [&](int64_t first, const int64_t* offsets, size_t rows, size_t columns) {
-    function({a + offsets[0], b + offsets[1], to + first, rows, columns, plan.row_stride[0], plan.column_stride[0],
-              plan.row_stride[1], plan.column_stride[1], alpha});
-  });
+/// The loop for a dtype; nullptr where there is none.
+struct Loops {
+  BlockFunction on_float;
+  BlockFunction on_long;
+  BlockFunction of(ScalarType dtype) const {
+    return dtype == ScalarType::Float ? on_float : dtype == ScalarType::Long ? on_long : nullptr;
+  }
+};
+
+// One operator: its name, its loops.
+#define ET_OPERATOR(STRUCT, NAME, ON_FLOAT, ON_LONG)         \
+  struct STRUCT {                                            \
+    static constexpr const char* kName = NAME;               \
+    static Loops loops() { return {(ON_FLOAT), (ON_LONG)}; } \
+  };
+ET_OPERATOR(AddOperator, "aten::add", HWY_DYNAMIC_POINTER(Add), HWY_DYNAMIC_POINTER(AddLong))
+ET_OPERATOR(SubOperator, "aten::sub", HWY_DYNAMIC_POINTER(Sub), HWY_DYNAMIC_POINTER(SubLong))
+ET_OPERATOR(MulOperator, "aten::mul", HWY_DYNAMIC_POINTER(Mul), HWY_DYNAMIC_POINTER(MulLong))
+ET_OPERATOR(DivOperator, "aten::div", HWY_DYNAMIC_POINTER(Div), nullptr)
+ET_OPERATOR(MaximumOperator, "aten::maximum", HWY_DYNAMIC_POINTER(Maximum), HWY_DYNAMIC_POINTER(MaximumLong))
+ET_OPERATOR(MinimumOperator, "aten::minimum", HWY_DYNAMIC_POINTER(Minimum), HWY_DYNAMIC_POINTER(MinimumLong))
+#undef ET_OPERATOR
+
+// fn(self, other, [alpha,] out)
+template <class Operator>
+Error choose_pair(Arguments args, PointwiseOperation* operation) {
+  const auto dtype = one_dtype(*args[0], *args[1], *args[args.size() - 1]);
+  operation->name = Operator::kName;
+  operation->function = dtype ? Operator::loops().of(*dtype) : nullptr;
+  operation->add_tensor(args, 0);
+  operation->add_tensor(args, 1);
+  return operation->function == nullptr ? Error::NotSupported : Error::Ok;
+}
+
+// add(self, other, alpha, out) and sub
+template <class Operator>
+Error choose_scaled_pair(Arguments args, PointwiseOperation* operation) {
+  ET_RETURN_IF_ERROR(choose_pair<Operator>(args, operation));
+  const EValue& alpha = *args[2];
+  if (alpha.number_as_double() == 1.0 && (is_whole(alpha) || is_float(*args[0]))) {
+    return Error::Ok;
+  }
+  if (!is_float(*args[0])) {
+    return Error::NotSupported;
+  }
+  const auto factor = static_cast<float>(alpha.number_as_double());
+  operation->function = HWY_DYNAMIC_POINTER(AddScaled);
+  operation->a = std::is_same_v<Operator, SubOperator> ? -factor : factor;
   return Error::Ok;
 }
 
-Error add_out(KernelContext& context, const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
-  const auto factor = alpha.to<float>();
-  return run_binary(context, "aten::add", self, other, out,
-                    factor == 1.0f ? HWY_DYNAMIC_POINTER(Add) : HWY_DYNAMIC_POINTER(AddScaled), factor);
-}
-
-Error sub_out(KernelContext& context, const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
-  const auto factor = alpha.to<float>();
-  return run_binary(context, "aten::sub", self, other, out,
-                    factor == 1.0f ? HWY_DYNAMIC_POINTER(Sub) : HWY_DYNAMIC_POINTER(AddScaled), -factor);
-}
-
-Error mul_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
-  return run_binary(context, "aten::mul", self, other, out, HWY_DYNAMIC_POINTER(Mul));
-}
-
-Error div_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
-  return run_binary(context, "aten::div", self, other, out, HWY_DYNAMIC_POINTER(Div));
-}
-
-Error maximum_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
-  return run_binary(context, "aten::maximum", self, other, out, HWY_DYNAMIC_POINTER(Maximum));
-}
-
-Error minimum_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
-  return run_binary(context, "aten::minimum", self, other, out, HWY_DYNAMIC_POINTER(Minimum));
-}
-
-Error where_self_out(KernelContext& context, const Tensor& condition, const Tensor& self, const Tensor& other,
-                     Tensor& out) {
-  BroadcastPlan plan;
-  const Tensor* const operands[] = {&condition, &self, &other};
-  ET_RETURN_IF_ERROR(plan_broadcast(context, "aten::where", operands, out, &plan));
-  const bool* const mask = condition.const_data_ptr<bool>();
-  const float* const a = self.const_data_ptr<float>();
-  const float* const b = other.const_data_ptr<float>();
-  float* const to = out.mutable_data_ptr<float>();
-  const auto function = HWY_DYNAMIC_POINTER(Where);
-  plan.for_each_block(context.pool(), 1, [&](int64_t first, const int64_t* offsets, size_t rows, size_t columns) {
-    function({mask + offsets[0], a + offsets[1], b + offsets[2], to + first, rows, columns, plan.row_stride[0],
-              plan.column_stride[0], plan.row_stride[1], plan.column_stride[1], plan.row_stride[2],
-              plan.column_stride[2]});
-  });
+// fn(self, Scalar other, [Scalar alpha,] out): the number, times alpha, as an operand of self's dtype.
+template <class Operator, bool kScaled>
+Error choose_with_number(Arguments args, PointwiseOperation* operation) {
+  const EValue& other = *args[1];
+  const auto dtype = one_dtype(*args[0], *args[0], *args[args.size() - 1]);
+  operation->name = Operator::kName;
+  operation->function = dtype ? Operator::loops().of(*dtype) : nullptr;
+  operation->add_tensor(args, 0);
+  if (operation->function == nullptr) {
+    return Error::NotSupported;
+  }
+  if (*dtype == ScalarType::Float) {
+    operation->add_number(kScaled ? static_cast<float>(other.number_as_double() * args[2]->number_as_double())
+                                  : number_as_float(other));
+    return Error::Ok;
+  }
+  if (!is_whole(other) || (kScaled && !is_whole(*args[2]))) {
+    return Error::NotSupported;
+  }
+  const auto factor = static_cast<uint64_t>(kScaled ? args[2]->number_as_int() : 1);
+  operation->add_number(static_cast<uint64_t>(other.number_as_int()) * factor);
   return Error::Ok;
 }
 
-bool fits_binary(Arguments args) {
-  return is_float(*args[0]) && is_float(*args[1]) && is_float(*args[args.size() - 1]);
+BlockFunction where_loop(ScalarType dtype) {
+  switch (element_size(dtype)) {
+    case 1: return HWY_DYNAMIC_POINTER(WhereBytes);
+    case 4: return HWY_DYNAMIC_POINTER(WhereWords);
+    case 8: return HWY_DYNAMIC_POINTER(WhereLongs);
+    default: return nullptr;
+  }
 }
 
-bool fits_where(Arguments args) {
-  return args[0]->to_tensor().scalar_type() == ScalarType::Bool && is_float(*args[1]) && is_float(*args[2]) &&
-         is_float(*args[3]);
+/// A mask and the dtype of what is chosen from.
+bool is_mask(const EValue& value) { return value.to_tensor().scalar_type() == ScalarType::Bool; }
+
+// where(condition, self, other, out)
+Error choose_where(Arguments args, PointwiseOperation* operation) {
+  const auto dtype = one_dtype(*args[1], *args[2], *args[args.size() - 1]);
+  operation->name = "aten::where";
+  operation->function = dtype && is_mask(*args[0]) ? where_loop(*dtype) : nullptr;
+  for (const size_t i : {0, 1, 2}) {
+    operation->add_tensor(args, i);
+  }
+  return operation->function == nullptr ? Error::NotSupported : Error::Ok;
+}
+
+// masked_fill(self, mask, Scalar value, out)
+Error choose_masked_fill(Arguments args, PointwiseOperation* operation) {
+  if (!is_mask(*args[1]) || !is_float(*args[0]) || !is_float(*args[args.size() - 1])) {
+    return Error::NotSupported;
+  }
+  operation->name = "aten::masked_fill";
+  operation->function = where_loop(ScalarType::Float);
+  operation->add_tensor(args, 1);
+  operation->add_number(number_as_float(*args[2]));
+  operation->add_tensor(args, 0);
+  return Error::Ok;
 }
 
 constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&add_out, &fits_binary>("aten::add.out"),
-    make_fitting_kernel<&div_out, &fits_binary>("aten::div.out"),
-    make_fitting_kernel<&maximum_out, &fits_binary>("aten::maximum.out"),
-    make_fitting_kernel<&minimum_out, &fits_binary>("aten::minimum.out"),
-    make_fitting_kernel<&mul_out, &fits_binary>("aten::mul.out"),
-    make_fitting_kernel<&sub_out, &fits_binary>("aten::sub.out"),
-    make_fitting_kernel<&where_self_out, &fits_where>("aten::where.self_out"),
+    make_pointwise_kernel<&choose_scaled_pair<AddOperator>>("aten::add.out", "TTno"),
+    make_pointwise_kernel<&choose_with_number<AddOperator, true>>("aten::add.Scalar_out", "Tnno"),
+    make_pointwise_kernel<&choose_pair<DivOperator>>("aten::div.out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<DivOperator, false>>("aten::div.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_masked_fill>("aten::masked_fill.Scalar_out", "TTno"),
+    make_pointwise_kernel<&choose_pair<MaximumOperator>>("aten::maximum.out", "TTo"),
+    make_pointwise_kernel<&choose_pair<MinimumOperator>>("aten::minimum.out", "TTo"),
+    make_pointwise_kernel<&choose_pair<MulOperator>>("aten::mul.out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<MulOperator, false>>("aten::mul.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_scaled_pair<SubOperator>>("aten::sub.out", "TTno"),
+    make_pointwise_kernel<&choose_with_number<SubOperator, true>>("aten::sub.Scalar_out", "Tnno"),
+    make_pointwise_kernel<&choose_where>("aten::where.self_out", "TTTo"),
 };
 
 }  // namespace

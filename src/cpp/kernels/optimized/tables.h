@@ -7,6 +7,8 @@ namespace et::kernels::optimized {
 
 Span<const Kernel> attention_kernels();
 Span<const Kernel> binary_kernels();
+Span<const Kernel> cast_kernels();
+Span<const Kernel> compare_kernels();
 Span<const Kernel> copy_kernels();
 Span<const Kernel> embedding_kernels();
 Span<const Kernel> norm_kernels();

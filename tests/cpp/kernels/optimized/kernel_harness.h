@@ -101,8 +101,8 @@ class Call {
     return *this;
   }
   /// Integers in [0, below).
-  Call& indices(std::vector<int64_t> sizes, int64_t below) {
-    OwnedTensor& t = add(ScalarType::Long, std::move(sizes), kRowMajor);
+  Call& indices(std::vector<int64_t> sizes, int64_t below, Order order = kRowMajor) {
+    OwnedTensor& t = add(ScalarType::Long, std::move(sizes), order);
     auto* const data = reinterpret_cast<int64_t*>(t.bytes.data());
     for (int64_t i = 0; i < t.impl.numel(); ++i) {
       data[i] = static_cast<int64_t>(random_() % static_cast<uint64_t>(below));
@@ -169,6 +169,12 @@ class Call {
     return *this;
   }
 
+  /// The numbers among the arguments are computed by the program, so that a kernel may not rely on them at load.
+  Call& computed() {
+    has_computed_numbers_ = true;
+    return *this;
+  }
+
   /// True when a kernel of this priority takes the arguments.
   bool fits(uint8_t priority) { return run(priority, 1, nullptr) != Error::NotSupported; }
 
@@ -209,13 +215,15 @@ class Call {
     return *this;
   }
 
-  static bool is_constant(const void* call, const EValue& value) {
-    for (const OwnedTensor& t : static_cast<const Call*>(call)->tensors_) {
+  /// Tensors that were said to be constants, and everything that is no tensor unless computed() says otherwise.
+  static bool is_constant(const void* opaque, const EValue& value) {
+    const Call& call = *static_cast<const Call*>(opaque);
+    for (const OwnedTensor& t : call.tensors_) {
       if (value.is_tensor() && value.to_tensor().unsafe_impl() == &t.impl) {
         return t.constant;
       }
     }
-    return false;
+    return !value.is_tensor() && !value.is_tensor_list() && !call.has_computed_numbers_;
   }
 
   /// As the compiler writes a call: the outputs follow once more, as the value that the operator returns.
@@ -322,6 +330,7 @@ class Call {
   std::vector<EValue*> arguments_;
   std::vector<size_t> outs_;  // into tensors_
   bool has_returned_ = false;
+  bool has_computed_numbers_ = false;
   std::deque<std::string_view> texts_;
   std::deque<std::vector<EValue*>> pointers_;
   std::deque<std::vector<int64_t>> ints_;

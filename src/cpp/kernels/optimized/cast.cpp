@@ -1,0 +1,84 @@
+// Casts between float, int64, int32 and bool, with a change of dim order where one is asked for. Copies that keep the
+// element type are copy.cpp's.
+
+#include "kernels/optimized/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/cast.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/pointwise-inl.h"
+#include "kernels/optimized/tables.h"
+#include "kernels/portable/convert.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+
+// A bool is read as the byte it is, and written as 0 or 1.
+#define ET_CAST(NAME, FROM, TO, EXPRESSION)                                                     \
+  void NAME(const PointwiseBlock& block) {                                                      \
+    map_elements<FROM, TO>([](FROM x) HWY_ATTR { return static_cast<TO>(EXPRESSION); }, block); \
+  }
+ET_CAST(FloatToLong, float, int64_t, portable::convert<int64_t>(x))
+ET_CAST(FloatToInt, float, int32_t, portable::convert<int32_t>(x))
+ET_CAST(FloatToBool, float, uint8_t, x != 0.0f)
+ET_CAST(LongToFloat, int64_t, float, x)
+ET_CAST(LongToInt, int64_t, int32_t, x)
+ET_CAST(LongToBool, int64_t, uint8_t, x != 0)
+ET_CAST(IntToFloat, int32_t, float, x)
+ET_CAST(IntToLong, int32_t, int64_t, x)
+ET_CAST(IntToBool, int32_t, uint8_t, x != 0)
+ET_CAST(BoolToFloat, uint8_t, float, x != 0)
+ET_CAST(BoolToLong, uint8_t, int64_t, x != 0)
+ET_CAST(BoolToInt, uint8_t, int32_t, x != 0)
+#undef ET_CAST
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+#define ET_CASTS(X)                                                                                               \
+  X(Float, Long)                                                                                                  \
+  X(Float, Int)                                                                                                   \
+  X(Float, Bool) X(Long, Float) X(Long, Int) X(Long, Bool) X(Int, Float) X(Int, Long) X(Int, Bool) X(Bool, Float) \
+      X(Bool, Long) X(Bool, Int)
+#define ET_EXPORT(FROM, TO) HWY_EXPORT(FROM##To##TO);
+ET_CASTS(ET_EXPORT)
+#undef ET_EXPORT
+
+namespace {
+
+BlockFunction cast_loop(ScalarType from, ScalarType to) {
+#define ET_CASE(FROM, TO)                                 \
+  if (from == ScalarType::FROM && to == ScalarType::TO) { \
+    return HWY_DYNAMIC_POINTER(FROM##To##TO);             \
+  }
+  ET_CASTS(ET_CASE)
+#undef ET_CASE
+  return nullptr;
+}
+#undef ET_CASTS
+
+// fn(self, …, out): sizes are self's; element type and dim order are those of out.
+Error choose_cast(Arguments args, PointwiseOperation* operation) {
+  operation->function = cast_loop(args[0]->to_tensor().scalar_type(), args[args.size() - 1]->to_tensor().scalar_type());
+  operation->add_tensor(args, 0);
+  return operation->function == nullptr ? Error::NotSupported : Error::Ok;
+}
+
+constexpr Kernel kKernels[] = {
+    make_pointwise_kernel<&choose_cast>("aten::_to_copy.out", "TbIo"),
+    make_pointwise_kernel<&choose_cast>("dim_order_ops::_to_dim_order_copy.out", "TbLo"),
+};
+
+}  // namespace
+
+Span<const Kernel> cast_kernels() { return kKernels; }
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE

@@ -1,0 +1,160 @@
+// Pointwise operators that give bool: comparisons of float and int64 tensors with tensors and numbers, and the logic of
+// bool tensors.
+
+#include "kernels/optimized/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/compare.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/pointwise-inl.h"
+#include "kernels/optimized/tables.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+
+// A bool is a byte: read as zero or not, written as 0 or 1.
+#define ET_PREDICATE(NAME, TYPE, EXPRESSION)                                                                       \
+  void NAME(const PointwiseBlock& block) {                                                                         \
+    pair_elements<TYPE, uint8_t>([](TYPE a, TYPE b) HWY_ATTR { return static_cast<uint8_t>(EXPRESSION); }, block); \
+  }
+#define ET_COMPARISON(NAME, OPERATION)            \
+  ET_PREDICATE(NAME##Float, float, a OPERATION b) \
+  ET_PREDICATE(NAME##Long, int64_t, a OPERATION b)
+
+ET_COMPARISON(Eq, ==)
+ET_COMPARISON(Ne, !=)
+ET_COMPARISON(Lt, <)
+ET_COMPARISON(Le, <=)
+ET_COMPARISON(Gt, >)
+ET_COMPARISON(Ge, >=)
+ET_PREDICATE(And, uint8_t, (a != 0) & (b != 0))
+ET_PREDICATE(Or, uint8_t, (a != 0) | (b != 0))
+ET_PREDICATE(Xor, uint8_t, (a != 0) ^ (b != 0))
+#undef ET_COMPARISON
+#undef ET_PREDICATE
+
+void Not(const PointwiseBlock& block) {
+  map_elements<uint8_t, uint8_t>([](uint8_t x) HWY_ATTR { return static_cast<uint8_t>(x == 0); }, block);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+// One comparison: its name, and its loop for operands of a dtype (nullptr where there is none).
+#define ET_COMPARISON(NAME, OPERATOR)                                           \
+  HWY_EXPORT(NAME##Float);                                                      \
+  HWY_EXPORT(NAME##Long);                                                       \
+  struct NAME##Operator {                                                       \
+    static constexpr const char* kName = OPERATOR;                              \
+    static BlockFunction loop(ScalarType dtype) {                               \
+      return dtype == ScalarType::Float  ? HWY_DYNAMIC_POINTER(NAME##Float)     \
+             : dtype == ScalarType::Long ? HWY_DYNAMIC_POINTER(NAME##Long)      \
+                                         : static_cast<BlockFunction>(nullptr); \
+    }                                                                           \
+  };
+#define ET_LOGIC(NAME, OPERATOR)                                                                          \
+  HWY_EXPORT(NAME);                                                                                       \
+  struct NAME##Operator {                                                                                 \
+    static constexpr const char* kName = OPERATOR;                                                        \
+    static BlockFunction loop(ScalarType dtype) {                                                         \
+      return dtype == ScalarType::Bool ? HWY_DYNAMIC_POINTER(NAME) : static_cast<BlockFunction>(nullptr); \
+    }                                                                                                     \
+  };
+namespace {
+ET_COMPARISON(Eq, "aten::eq")
+ET_COMPARISON(Ne, "aten::ne")
+ET_COMPARISON(Lt, "aten::lt")
+ET_COMPARISON(Le, "aten::le")
+ET_COMPARISON(Gt, "aten::gt")
+ET_COMPARISON(Ge, "aten::ge")
+ET_LOGIC(And, "aten::logical_and")
+ET_LOGIC(Or, "aten::logical_or")
+ET_LOGIC(Xor, "aten::logical_xor")
+ET_LOGIC(Not, "aten::logical_not")
+#undef ET_COMPARISON
+#undef ET_LOGIC
+
+bool is_bool_tensor(const EValue& value) { return value.to_tensor().scalar_type() == ScalarType::Bool; }
+
+// fn(self, other, out)
+template <class Operator>
+Error choose_pair(Arguments args, PointwiseOperation* operation) {
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  operation->name = Operator::kName;
+  operation->function = Operator::loop(dtype);
+  if (operation->function == nullptr || args[1]->to_tensor().scalar_type() != dtype ||
+      !is_bool_tensor(*args[args.size() - 1])) {
+    return Error::NotSupported;
+  }
+  operation->add_tensor(args, 0);
+  operation->add_tensor(args, 1);
+  return Error::Ok;
+}
+
+// fn(self, Scalar other, out)
+template <class Operator>
+Error choose_with_number(Arguments args, PointwiseOperation* operation) {
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  operation->name = Operator::kName;
+  operation->function = Operator::loop(dtype);
+  if (operation->function == nullptr || !is_bool_tensor(*args[args.size() - 1]) ||
+      (dtype == ScalarType::Long && !is_whole(*args[1]))) {
+    return Error::NotSupported;
+  }
+  operation->add_tensor(args, 0);
+  if (dtype == ScalarType::Float) {
+    operation->add_number(number_as_float(*args[1]));
+  } else {
+    operation->add_number(args[1]->number_as_int());
+  }
+  return Error::Ok;
+}
+
+// logical_not(self, out)
+Error choose_not(Arguments args, PointwiseOperation* operation) {
+  if (!is_bool_tensor(*args[0]) || !is_bool_tensor(*args[args.size() - 1])) {
+    return Error::NotSupported;
+  }
+  operation->name = NotOperator::kName;
+  operation->function = NotOperator::loop(ScalarType::Bool);
+  operation->add_tensor(args, 0);
+  return Error::Ok;
+}
+
+// Of bool tensors, the bitwise operators are the logical ones.
+constexpr Kernel kKernels[] = {
+    make_pointwise_kernel<&choose_pair<AndOperator>>("aten::bitwise_and.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_not>("aten::bitwise_not.out", "To"),
+    make_pointwise_kernel<&choose_pair<OrOperator>>("aten::bitwise_or.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_pair<XorOperator>>("aten::bitwise_xor.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_pair<EqOperator>>("aten::eq.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<EqOperator>>("aten::eq.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_pair<GeOperator>>("aten::ge.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<GeOperator>>("aten::ge.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_pair<GtOperator>>("aten::gt.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<GtOperator>>("aten::gt.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_pair<LeOperator>>("aten::le.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<LeOperator>>("aten::le.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_pair<AndOperator>>("aten::logical_and.out", "TTo"),
+    make_pointwise_kernel<&choose_not>("aten::logical_not.out", "To"),
+    make_pointwise_kernel<&choose_pair<OrOperator>>("aten::logical_or.out", "TTo"),
+    make_pointwise_kernel<&choose_pair<XorOperator>>("aten::logical_xor.out", "TTo"),
+    make_pointwise_kernel<&choose_pair<LtOperator>>("aten::lt.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<LtOperator>>("aten::lt.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_pair<NeOperator>>("aten::ne.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<NeOperator>>("aten::ne.Scalar_out", "Tno"),
+};
+
+}  // namespace
+
+Span<const Kernel> compare_kernels() { return kKernels; }
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE

@@ -1,0 +1,172 @@
+// Loops over pointwise blocks, compiled once a target. Included inside the target's pass only.
+//
+// Two families: map_floats and pair_floats take a functor over vectors of float; over_elements takes one over single
+// elements of any types, whose plain loops the compiler makes vectors of.
+
+#if defined(ET_KERNELS_OPTIMIZED_POINTWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ET_KERNELS_OPTIMIZED_POINTWISE_INL_H_
+#undef ET_KERNELS_OPTIMIZED_POINTWISE_INL_H_
+#else
+#define ET_KERNELS_OPTIMIZED_POINTWISE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/optimized/pointwise.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// out = fn(d, x) for one operand of floats in the output's order: a block of one row.
+template <class Fn>
+HWY_INLINE void map_floats(const Fn& fn, const PointwiseBlock& block) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto* const x = static_cast<const float*>(block.in[0]);
+  auto* const y = static_cast<float*>(block.out);
+  const size_t n = block.columns;
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto y0 = fn(d, hn::LoadU(d, x + i));
+    const auto y1 = fn(d, hn::LoadU(d, x + i + lanes));
+    hn::StoreU(y0, d, y + i);
+    hn::StoreU(y1, d, y + i + lanes);
+  }
+  for (; i < n; i += lanes) {
+    const size_t left = HWY_MIN(lanes, n - i);
+    hn::StoreN(fn(d, hn::LoadN(d, x + i, left)), d, y + i, left);
+  }
+}
+
+/// A vector of an operand: its elements from p + i on, or one for all.
+template <bool kContiguous, class D>
+HWY_INLINE hn::Vec<D> take(D d, const float* p, size_t i, hn::Vec<D> splat) {
+  if constexpr (kContiguous) {
+    return hn::LoadU(d, p + i);
+  } else {
+    return static_cast<void>(p), static_cast<void>(i), splat;
+  }
+}
+
+template <bool kA, bool kB, class Fn>
+HWY_INLINE void pair_row(const Fn& fn, const float* a, const float* b, float* out, size_t n) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto splat_a = hn::Set(d, *a);
+  const auto splat_b = hn::Set(d, *b);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(fn(d, take<kA>(d, a, i, splat_a), take<kB>(d, b, i, splat_b)), d, out + i);
+  }
+  if (i < n) {
+    const size_t left = n - i;
+    const auto x = kA ? hn::LoadN(d, a + i, left) : splat_a;
+    const auto y = kB ? hn::LoadN(d, b + i, left) : splat_b;
+    hn::StoreN(fn(d, x, y), d, out + i, left);
+  }
+}
+
+/// out = fn(d, a, b) for two operands of floats.
+template <class Fn>
+HWY_INLINE void pair_floats(const Fn& fn, const PointwiseBlock& block) {
+  const int64_t a_column = block.column_stride[0];
+  const int64_t b_column = block.column_stride[1];
+  for (size_t r = 0; r < block.rows; ++r) {
+    const auto row = static_cast<int64_t>(r);
+    const float* const a = static_cast<const float*>(block.in[0]) + row * block.row_stride[0];
+    const float* const b = static_cast<const float*>(block.in[1]) + row * block.row_stride[1];
+    float* const out = static_cast<float*>(block.out) + r * block.columns;
+    if (a_column == 1 && b_column == 1) {
+      pair_row<true, true>(fn, a, b, out, block.columns);
+    } else if (a_column == 1 && b_column == 0) {
+      pair_row<true, false>(fn, a, b, out, block.columns);
+    } else if (a_column == 0 && b_column == 1) {
+      pair_row<false, true>(fn, a, b, out, block.columns);
+    } else {
+      // One element, or operands in another dim order than the output.
+      const hn::CappedTag<float, 1> one;
+      for (size_t c = 0; c < block.columns; ++c) {
+        const auto i = static_cast<int64_t>(c);
+        out[c] = hn::GetLane(fn(one, hn::Set(one, a[i * a_column]), hn::Set(one, b[i * b_column])));
+      }
+    }
+  }
+}
+
+/// out = fn(x) element by element. A bool is a byte that may hold anything: pass uint8_t.
+template <class In, class Out, class Fn>
+HWY_INLINE void map_elements(const Fn& fn, const PointwiseBlock& block) {
+  const int64_t step = block.column_stride[0];
+  for (size_t r = 0; r < block.rows; ++r) {
+    const In* const x = static_cast<const In*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
+    Out* const out = static_cast<Out*>(block.out) + r * block.columns;
+    if (step == 1) {
+      for (size_t c = 0; c < block.columns; ++c) {
+        out[c] = fn(x[c]);
+      }
+    } else {
+      for (size_t c = 0; c < block.columns; ++c) {
+        out[c] = fn(x[static_cast<int64_t>(c) * step]);
+      }
+    }
+  }
+}
+
+/// out = fn(a, b) element by element.
+template <class In, class Out, class Fn>
+HWY_INLINE void pair_elements(const Fn& fn, const PointwiseBlock& block) {
+  const int64_t a_column = block.column_stride[0];
+  const int64_t b_column = block.column_stride[1];
+  for (size_t r = 0; r < block.rows; ++r) {
+    const auto row = static_cast<int64_t>(r);
+    const In* const a = static_cast<const In*>(block.in[0]) + row * block.row_stride[0];
+    const In* const b = static_cast<const In*>(block.in[1]) + row * block.row_stride[1];
+    Out* const out = static_cast<Out*>(block.out) + r * block.columns;
+    if (a_column == 1 && b_column == 1) {
+      for (size_t c = 0; c < block.columns; ++c) {
+        out[c] = fn(a[c], b[c]);
+      }
+    } else if (a_column == 1 && b_column == 0) {
+      const In y = *b;
+      for (size_t c = 0; c < block.columns; ++c) {
+        out[c] = fn(a[c], y);
+      }
+    } else {
+      for (size_t c = 0; c < block.columns; ++c) {
+        const auto i = static_cast<int64_t>(c);
+        out[c] = fn(a[i * a_column], b[i * b_column]);
+      }
+    }
+  }
+}
+
+/// out = mask ? a : b for elements of one size.
+template <class T>
+HWY_INLINE void choose_elements(const PointwiseBlock& block) {
+  for (size_t r = 0; r < block.rows; ++r) {
+    const auto row = static_cast<int64_t>(r);
+    const auto* const mask = static_cast<const uint8_t*>(block.in[0]) + row * block.row_stride[0];
+    const T* const a = static_cast<const T*>(block.in[1]) + row * block.row_stride[1];
+    const T* const b = static_cast<const T*>(block.in[2]) + row * block.row_stride[2];
+    T* const out = static_cast<T*>(block.out) + r * block.columns;
+    if (block.column_stride[0] == 1 && block.column_stride[1] == 1 && block.column_stride[2] == 0) {
+      const T y = *b;
+      for (size_t c = 0; c < block.columns; ++c) {
+        out[c] = mask[c] != 0 ? a[c] : y;
+      }
+      continue;
+    }
+    for (size_t c = 0; c < block.columns; ++c) {
+      const auto i = static_cast<int64_t>(c);
+      out[c] = mask[i * block.column_stride[0]] != 0 ? a[i * block.column_stride[1]] : b[i * block.column_stride[2]];
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target
