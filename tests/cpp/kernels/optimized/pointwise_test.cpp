@@ -326,7 +326,8 @@ struct DynamicTensor : OwnedTensor {
 TEST(Plan, FollowsSizesAndAddressesThatChange) {
   DynamicTensor a({6, 40}), b({6, 40}), out({6, 40});
   EValue values[] = {EValue(Tensor(&a.impl)), EValue(Tensor(&b.impl)), EValue(int64_t{1}), EValue(Tensor(&out.impl))};
-  EValue* const args[] = {&values[0], &values[1], &values[2], &values[3]};
+  EValue* const pointers[] = {&values[0], &values[1], &values[2], &values[3]};
+  const Span<EValue* const> args(pointers, 4);
   runtime::HeapAllocator memory;
   runtime::PrepareContext prepare(&memory, nullptr, nullptr);
   prepare.set_constant_query([](const void*, const EValue& value) { return !value.is_tensor(); }, nullptr);
@@ -383,7 +384,8 @@ TEST(Plan, WritesInPlace) {
     reinterpret_cast<float*>(b.bytes.data())[i] = 0.5f + static_cast<float>(i);
   }
   EValue values[] = {EValue(Tensor(&a.impl)), EValue(Tensor(&b.impl))};
-  EValue* const args[] = {&values[0], &values[1], &values[0]};
+  EValue* const pointers[] = {&values[0], &values[1], &values[0]};
+  const Span<EValue* const> args(pointers, 3);
   runtime::HeapAllocator memory;
   runtime::PrepareContext prepare(&memory, nullptr, nullptr);
   const Kernel& kernel = kernel_of("aten::mul.out", kPriorityOptimized);
