@@ -25,6 +25,9 @@ import torch
 
 import executorch_py as et
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.models.zoo import ZOO
+
 SHORT, LONG = 10, 1010
 _PEER = """
 import json, sys, time, torch
@@ -125,12 +128,8 @@ def measure_instruction(folder: Path, rounds: int, peer_python: Path | None) -> 
 
 
 def measure_first(folder: Path, rounds: int) -> None:
-    from torchvision.models import mobilenet_v2
-
-    torch.manual_seed(0)
     path = folder / "mobilenet_v2.pte"
-    exported = torch.export.export(mobilenet_v2(weights=None).eval(), (torch.ones(1, 3, 224, 224),))
-    et.to_edge_transform_and_lower(exported).to_executorch().save(path)
+    et.to_edge_transform_and_lower(ZOO["mobilenet_v2"]()["forward"].export()).to_executorch().save(path)
     columns = {"program": "program", "method": "method", "first": "first call", "later": "later call",
                "beyond": "load + first - later", "RSS": "peak MB"}  # fmt: skip
     samples: dict[int, list[dict[str, float]]] = {1: [], 2: []}
