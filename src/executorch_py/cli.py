@@ -5,6 +5,7 @@ etpy run model.pte --input x.npy --runs 100     prints outputs and the latency
 etpy inspect model.pte                          methods, tensors, operators, delegates, memory
 etpy validate model.pte my.models:make          the program against its model
 etpy ops --program model.pte                    which operators it calls, and which of them have a kernel here
+etpy passes                                     the compiler's passes
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from executorch_py import _core
 from executorch_py.errors import ExecutorchError, InvalidArgumentError
 from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, ScalarType, TensorInfo
 
@@ -199,6 +201,12 @@ def _ops(arguments: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
+def _passes(_: argparse.Namespace) -> int:
+    for name, summary in _core.list_passes():
+        print(f"{name:36}  {summary}")
+    return 0
+
+
 def _lowered(arguments: argparse.Namespace) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
     import torch
 
@@ -270,6 +278,11 @@ def _parser() -> argparse.ArgumentParser:
     validate.add_argument("--tolerance", type=float, help="largest max error / max value")
     validate.add_argument("--min-sqnr", type=float, help="smallest signal-to-noise ratio in dB, instead of a tolerance")
     validate.set_defaults(run=_validate)
+
+    passes = commands.add_parser(
+        "passes", help="the compiler's passes, each of which a config can leave out by its name"
+    )
+    passes.set_defaults(run=_passes)
 
     ops = commands.add_parser("ops", help="the operators that have a kernel, or those of a program")
     ops.add_argument("--program", help="a .pte file; the exit status is 1 when one of its operators has no kernel")

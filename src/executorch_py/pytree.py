@@ -58,6 +58,7 @@ class TreeSpec:
         keys: Names of the children of a dict, named tuple or registered class; ``None`` for sequences and leaves.
         children: Structures of the children.
         name: Qualified name of a named tuple's class.
+        context: Of a registered class: what torch wrote beside its children, as JSON.
         num_leaves: How many leaves there are.
     """
 
@@ -65,6 +66,7 @@ class TreeSpec:
     keys: tuple[Any, ...] | None = None
     children: tuple[TreeSpec, ...] = ()
     name: str | None = None
+    context: str | None = None
     num_leaves: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -108,6 +110,8 @@ class TreeSpec:
 
     def _items_of_sequence(self, tree: Any, where: str) -> Sequence[Any]:
         # Lists and tuples are taken for each other: which one a caller has at hand says nothing about the model.
+        if self.type not in _SEQUENCES and (children := _torch_children(tree)) is not None:
+            tree = children
         if not isinstance(tree, (tuple, list, collections.deque)):
             raise InvalidTypeError(f"{where} is a {_name_of(tree)}, the method takes a {self.describe()}")
         if len(tree) != len(self.children):
@@ -128,6 +132,11 @@ class TreeSpec:
                 raise InvalidArgumentError(f"{where} {' and '.join(sides)}; its keys are {list(self.keys)}")
             return [tree[key] for key in self.keys]
         if self.type not in _MAPPINGS and all(isinstance(key, str) and hasattr(tree, key) for key in self.keys):
+            given = [key for key in _absent_fields(self.context) if getattr(tree, key, None) is not None]
+            if given:
+                raise InvalidArgumentError(
+                    f"{where} has {given}, None when the model was exported; it must be None again"
+                )
             return [getattr(tree, key) for key in self.keys]
         raise InvalidTypeError(f"{where} is a {_name_of(tree)}, the method takes a {self.describe()}")
 
@@ -153,7 +162,7 @@ class TreeSpec:
         if self.type in _SEQUENCES:
             return _SEQUENCES[self.type]
         if self.keys is None:
-            return _torch_sequence(self.type)
+            return _torch_unflatten(self.type, self.context) or tuple
         keys = self.keys
         if self.type == "collections.OrderedDict":
             return lambda values: collections.OrderedDict(zip(keys, values, strict=True))
@@ -161,7 +170,7 @@ class TreeSpec:
             return lambda values: dict(zip(keys, values, strict=True))
         if self.type == _NAMED_TUPLE:
             return _named_tuple(self.name or "Output", keys)._make  # type: ignore[attr-defined, no-any-return]
-        return _registered_class(self.type, keys)
+        return _torch_unflatten(self.type, self.context) or (lambda values: dict(zip(keys, values, strict=True)))
 
     def describe(self) -> str:
         """The structure in the notation of Python: ``({'a': *}, [*, *])``."""
@@ -209,7 +218,7 @@ def _read(node: Any, depth: int) -> TreeSpec:
         return LEAF
     if not isinstance(kind, str):
         raise InvalidProgramError(f"a node of the structure of inputs or outputs has the type {kind!r}, not a name")
-    context = node.get("context")
+    context = text = node.get("context")
     if isinstance(context, str):
         try:
             context = json.loads(context)
@@ -221,8 +230,11 @@ def _read(node: Any, depth: int) -> TreeSpec:
         keys = context.get("dict_context")
     elif kind == _NAMED_TUPLE and isinstance(context, dict):
         name, keys = str(context.get("name")), context.get("fields")
-    needs_keys = kind in _MAPPINGS or kind == _NAMED_TUPLE
-    if needs_keys or (isinstance(keys, list) and kind not in _SEQUENCES):
+    if kind not in _SEQUENCES and kind not in _MAPPINGS and kind != _NAMED_TUPLE:
+        return TreeSpec(
+            kind, _field_names(context, len(children)), children, None, text if isinstance(text, str) else None
+        )
+    if kind not in _SEQUENCES:
         if not isinstance(keys, list) or len(keys) != len(children) or not all(_is_key(key) for key in keys):
             sides = f"{len(children)} children, keys {keys}"
             raise InvalidProgramError(f"a {kind} of the structure of inputs or outputs has {sides}")
@@ -230,6 +242,29 @@ def _read(node: Any, depth: int) -> TreeSpec:
             raise InvalidProgramError(f"a named tuple of the structure of inputs or outputs has the fields {keys}")
         return TreeSpec(kind, tuple(keys), children, name)
     return TreeSpec(kind, None, children)
+
+
+def _field_names(context: Any, count: int) -> tuple[Any, ...] | None:
+    """Names of a registered class's children, where its context holds them.
+
+    That is a list of names, or what torch writes for a dataclass: the names of the fields that have a value, then of those
+    that are None.
+    """
+    if _is_dataclass_context(context):
+        context = context[0]
+    if isinstance(context, list) and len(context) == count and all(isinstance(name, str) for name in context):
+        return tuple(context)
+    return None
+
+
+def _is_dataclass_context(context: Any) -> bool:
+    return isinstance(context, list) and len(context) == 2 and all(isinstance(names, list) for names in context)
+
+
+def _absent_fields(context: str | None) -> list[str]:
+    """Fields of a dataclass that were None at export, and are no children for that reason."""
+    value: Any = json.loads(context) if context is not None and context.startswith("[[") else None
+    return [name for name in value[1] if isinstance(name, str)] if _is_dataclass_context(value) else []
 
 
 def _name_of(value: Any) -> str:
@@ -256,6 +291,8 @@ def _write(spec: TreeSpec) -> dict[str, Any]:
     if spec.type is None:
         return {"type": None, "context": None, "children_spec": []}
     context: Any = "null" if spec.keys is None else json.dumps(list(spec.keys))
+    if spec.context is not None:
+        context = spec.context
     if spec.type == "collections.defaultdict":
         context = {"dict_context": list(spec.keys or ())}
     elif spec.type == _NAMED_TUPLE:
@@ -321,23 +358,28 @@ def _named_tuple(qualified_name: str, fields: tuple[str, ...]) -> type:
     return made
 
 
-def _torch_sequence(kind: str) -> Callable[[list[Any]], Any]:
-    """What builds a registered container without keys: torch's own function when torch is loaded, else ``tuple``."""
-    return _torch_unflatten(kind, None) or tuple
-
-
-def _registered_class(kind: str, keys: tuple[Any, ...]) -> Callable[[list[Any]], Any]:
-    """What builds a registered class with named fields: torch's own function when torch is loaded, else a dict."""
-    return _torch_unflatten(kind, list(keys)) or (lambda values: dict(zip(keys, values, strict=True)))
-
-
-def _torch_unflatten(kind: str, context: Any) -> Callable[[list[Any]], Any] | None:
+def _torch_node(kind: Any) -> tuple[Any, Any]:
+    """Torch's description of a registered class, by its serialised name or the class itself, and of its serialised form;
+    twice None when torch is not loaded or does not know it.
+    """
     pytree = sys.modules.get("torch.utils._pytree")
     if pytree is None:
+        return None, None
+    cls = pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.get(kind) if isinstance(kind, str) else kind
+    return pytree.SUPPORTED_NODES.get(cls), pytree.SUPPORTED_SERIALIZED_TYPES.get(cls)
+
+
+def _torch_unflatten(kind: str, context: str | None) -> Callable[[list[Any]], Any] | None:
+    """What builds a registered class from its children: torch's own function, when torch is loaded."""
+    node, serialized = _torch_node(kind)
+    if node is None or context is None:
         return None
-    cls = pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.get(kind)
-    node = pytree.SUPPORTED_NODES.get(cls)
-    if node is None:
-        return None
-    unflatten = node.unflatten_fn
-    return lambda values: unflatten(values, context)
+    read = getattr(serialized, "from_dumpable_context", None) or json.loads
+    unflatten, value = node.unflatten_fn, read(context)
+    return lambda values: unflatten(values, value)
+
+
+def _torch_children(tree: Any) -> list[Any] | None:
+    """The children of an object of a registered class; None when it is of none."""
+    node, _ = _torch_node(type(tree))
+    return None if node is None else list(node.flatten_fn(tree)[0])

@@ -11,7 +11,8 @@
 ///     method.finish()
 ///
 /// A type is (dtype, dims) or (dtype, dims, dim_order) for a tensor, where a dim is an int or (expression, min, max) and a
-/// max of None means unbounded; "int", "double", "bool", "string", "none", or ("int", dim) for numbers.
+/// max of None means unbounded; "int", "double", "bool", "string", "none", or ("int", dim) for numbers. An input that became
+/// part of the program carries its value: ("double", 2.5), ("bool", True), ("string", "mean").
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -70,7 +71,12 @@ ir::Type to_type(py::handle description) {
   const auto parts = description.cast<py::tuple>();
   if (py::isinstance<py::str>(parts[0])) {
     ir::Type type = to_type(parts[0]);
-    type.dim = to_dim(parts[1]);
+    switch (type.kind) {
+      case ir::Kind::kDouble:
+      case ir::Kind::kBool: type.number = parts[1].cast<double>(); break;
+      case ir::Kind::kString: type.text = parts[1].cast<std::string>(); break;
+      default: type.dim = to_dim(parts[1]);
+    }
     return type;
   }
   return ir::Type::of(to_tensor_type(parts));

@@ -24,13 +24,14 @@ namespace {
 
 const char* type_name(py::handle value) { return Py_TYPE(value.ptr())->tp_name; }
 
-/// Items of a list or tuple. Other sequences are refused: a tensor is one, and its rows are never what is meant.
-Span<PyObject*> items_of(py::handle sequence, const char* what) {
+/// The items of a list or tuple, as they are now: reading a value may run Python code, which may change the list. Other
+/// sequences are refused: a tensor is one, and its rows are never what is meant.
+py::tuple items_of(py::handle sequence, const char* what) {
   if (PyList_Check(sequence.ptr()) == 0 && PyTuple_Check(sequence.ptr()) == 0) {
     throw CoreError(Error::InvalidType,
                     std::string(what) + " must be a list or tuple with one value each, not a " + type_name(sequence));
   }
-  return {PySequence_Fast_ITEMS(sequence.ptr()), static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence.ptr()))};
+  return py::reinterpret_steal<py::tuple>(PySequence_Tuple(sequence.ptr()));
 }
 
 bool is_numpy_bool(py::handle value) {
@@ -255,7 +256,7 @@ TensorLibrary CallableMethod::library() const {
 // Outputs
 
 void CallableMethod::take_out(py::handle out) {
-  const Span<PyObject*> items = items_of(out, "out");
+  const py::tuple items = items_of(out, "out");
   if (items.size() != outputs_.size()) {
     throw CoreError(Error::InvalidArgument, "out has " + std::to_string(items.size()) + " items, method '" + name_ +
                                                 "' has " + std::to_string(outputs_.size()) +
@@ -263,11 +264,12 @@ void CallableMethod::take_out(py::handle out) {
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Output& output = outputs_[i];
-    if (items[i] == Py_None) {
+    const py::handle item = PyTuple_GET_ITEM(items.ptr(), static_cast<py::ssize_t>(i));
+    if (item.is_none()) {
       continue;
     }
-    if (output.tag != Tag::kTensor || !output.given.borrow(items[i])) {
-      throw CoreError(Error::InvalidType, "out[" + std::to_string(i) + "] is a " + type_name(items[i]) + ", " +
+    if (output.tag != Tag::kTensor || !output.given.borrow(item)) {
+      throw CoreError(Error::InvalidType, "out[" + std::to_string(i) + "] is a " + type_name(item) + ", " +
                                               title("output", output, i) + " is a " + runtime::to_string(output.tag));
     }
     const TensorView& view = output.given.view();
@@ -281,6 +283,12 @@ void CallableMethod::take_out(py::handle out) {
     }
     if (view.read_only) {
       throw CoreError(Error::InvalidArgument, "out[" + std::to_string(i) + "] is read-only");
+    }
+    for (size_t k = 0; k < i; ++k) {
+      if (outputs_[k].is_given && outputs_[k].given.view().overlaps(view)) {
+        throw CoreError(Error::InvalidArgument, "out[" + std::to_string(k) + "] and out[" + std::to_string(i) +
+                                                    "] share memory; give each output memory of its own");
+      }
     }
     output.is_given = true;
     // An output over an input would be written before the input has been read for the last time.
@@ -378,13 +386,13 @@ void CallableMethod::fail(Error error) {
 py::list CallableMethod::execute(py::handle inputs, py::handle out) {
   const Call call(*this);
   clear_last_message();
-  const Span<PyObject*> values = items_of(inputs, "inputs");
+  const py::tuple values = items_of(inputs, "inputs");
   if (values.size() != inputs_.size()) {
     throw CoreError(Error::InvalidArgument, "method '" + name_ + "' takes " + std::to_string(inputs_.size()) +
                                                 " inputs, " + std::to_string(values.size()) + " were given");
   }
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    set_input(i, values[i]);
+    set_input(i, PyTuple_GET_ITEM(values.ptr(), static_cast<py::ssize_t>(i)));
   }
   if (!out.is_none()) {
     take_out(out);

@@ -110,11 +110,13 @@ Result<int32_t> PlanEmitter::value_index(ir::Value* value, const ir::Node* node)
       break;
     }
     case ir::Kind::kInt: index = values_.add_integer(own->type.dim.is_static() ? own->type.dim.min : 0); break;
-    case ir::Kind::kDouble: index = values_.add_floating(0); break;
-    case ir::Kind::kBool: index = values_.add_boolean(false); break;
-    case ir::Kind::kString:
-      index = values_.add(schema::KernelTypes_String, schema::CreateStringDirect(builder_, "").Union());
+    case ir::Kind::kDouble: index = values_.add_floating(own->type.number); break;
+    case ir::Kind::kBool: index = values_.add_boolean(own->type.number != 0); break;
+    case ir::Kind::kString: {
+      const auto text = builder_.CreateString(own->type.text);
+      index = values_.add(schema::KernelTypes_String, schema::CreateString(builder_, text).Union());
       break;
+    }
     case ir::Kind::kNone: index = values_.null(); break;
   }
   indices_.emplace(own, index);

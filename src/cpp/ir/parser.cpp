@@ -137,15 +137,6 @@ class Parser {
     return *value || scan_.try_token("false") || scan_.fail("expected true or false");
   }
 
-  bool parse_double(double* value) {
-    std::string_view text;
-    const size_t start = scan_.position();
-    if (!scan_.try_number(&text)) {
-      return scan_.fail("expected a number");
-    }
-    return to_double(text, value) || scan_.fail_at(start, "'" + std::string(text) + "' is no number");
-  }
-
   bool parse_number(Argument* argument) {
     const size_t start = scan_.position();
     std::string_view text;
@@ -199,7 +190,7 @@ class Parser {
     }
     if (scan_.try_token("double[")) {
       Argument::Doubles doubles;
-      if (!parse_sequence("]", [&] { return parse_double(&doubles.emplace_back()); })) {
+      if (!parse_sequence("]", [&] { return scan_.expect_double("a number", &doubles.emplace_back()); })) {
         return false;
       }
       argument->data = std::move(doubles);

@@ -1,5 +1,6 @@
 #include "ir/printer.h"
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -163,9 +164,14 @@ class Printer {
           out_ += ')';
         }
         return;
-      case Kind::kDouble: out_ += "double"; return;
-      case Kind::kBool: out_ += "bool"; return;
-      case Kind::kString: out_ += "string"; return;
+      case Kind::kDouble:
+        out_ += "double";
+        if (type.number != 0 || std::signbit(type.number)) {
+          out_ += '(' + real_text(type.number) + ')';
+        }
+        return;
+      case Kind::kBool: out_ += type.number != 0 ? "bool(true)" : "bool"; return;
+      case Kind::kString: out_ += type.text.empty() ? "string" : "string(" + quote(type.text) + ')'; return;
       case Kind::kNone: out_ += "none"; return;
     }
   }

@@ -166,6 +166,17 @@ bool Scanner::try_number(std::string_view* text) {
   return true;
 }
 
+bool Scanner::expect_double(std::string_view what, double* value) {
+  const size_t start = position();
+  std::string_view text;
+  if (!try_number(&text)) {
+    return fail("expected " + std::string(what));
+  }
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return (code == std::errc() && end == text.data() + text.size()) ||
+         fail_at(start, "'" + std::string(text) + "' is no number");
+}
+
 bool Scanner::expect_unsigned(std::string_view what, uint64_t* value) {
   const size_t start = position();
   std::string_view text;

@@ -30,6 +30,7 @@ class Scanner {
   bool expect_symbol(std::string* symbol);
   bool expect_string(std::string_view what, std::string* text);
   bool try_string(std::string* text);
+  bool expect_double(std::string_view what, double* value);
   bool expect_unsigned(std::string_view what, uint64_t* value);
   bool expect_int(std::string_view what, int64_t* value);
   /// The characters of a number: sign, digits, letters, dots ("-1.5e-3", "inf", "nan", "0x7fc0"). Not yet converted.

@@ -67,13 +67,26 @@ enum class Kind : uint8_t {
 };
 
 /// Type of a value. `tensor` is meaningful for kTensor; `dim` for a symbolic kInt (its expression and bounds).
+///
+/// An input that was no tensor when the program was exported became part of it, and must have the same value at each call:
+/// a constant `dim` of a kInt, `number` of a kDouble or kBool (1 for true), `text` of a kString.
 struct Type {
   Kind kind = Kind::kTensor;
   TensorType tensor;
   Dim dim;
+  double number = 0;
+  std::string text;
 
-  static Type of(TensorType type) { return Type{Kind::kTensor, std::move(type), Dim()}; }
-  static Type of(Kind kind) { return Type{kind, TensorType(), Dim()}; }
+  static Type of(TensorType type) {
+    Type made;
+    made.tensor = std::move(type);
+    return made;
+  }
+  static Type of(Kind kind) {
+    Type made;
+    made.kind = kind;
+    return made;
+  }
   bool is_tensor() const { return kind == Kind::kTensor; }
 };
 

@@ -98,6 +98,20 @@ bool TypeParser::parse_tensor(ScalarType dtype, TensorType* type) {
   return true;
 }
 
+bool TypeParser::parse_value(Type* type) {
+  bool found = scan_.expect("(", "");
+  if (type->kind == Kind::kString) {
+    found = found && scan_.expect_string("the value of the input", &type->text);
+  } else if (type->kind == Kind::kDouble) {
+    found = found && scan_.expect_double("the value of the input", &type->number);
+  } else if (scan_.try_token("true")) {
+    type->number = 1;
+  } else {
+    found = found && scan_.expect("false", "or true, the value of the input");
+  }
+  return found && scan_.expect(")", "after the value");
+}
+
 bool TypeParser::parse(Type* type) {
   const size_t start = scan_.position();
   std::string_view name;
@@ -122,7 +136,7 @@ bool TypeParser::parse(Type* type) {
                                    {"none", Kind::kNone}}) {
     if (name == text) {
       *type = Type::of(kind);
-      return true;
+      return kind == Kind::kNone || scan_.peek() != '(' || parse_value(type);
     }
   }
   return scan_.fail_at(start, "'" + std::string(name) +

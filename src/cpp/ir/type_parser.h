@@ -1,6 +1,6 @@
 /// Types in the text form, for parser.cpp.
 ///
-///     f32[2, s0:{1..64}, 8]<0, 2, 1>   int   int(s0)   double   bool   string   none
+///     f32[2, s0:{1..64}, 8]<0, 2, 1>   int   int(s0)   double   double(2.5)   bool(true)   string("text")   none
 ///
 /// A symbolic size has its bounds where it stands first in a method, and may go without afterwards.
 #pragma once
@@ -25,6 +25,7 @@ class TypeParser {
  private:
   bool parse_dim(Dim* dim);
   bool parse_tensor(ScalarType dtype, TensorType* type);
+  bool parse_value(Type* type);
 
   Scanner& scan_;
   std::unordered_map<std::string, Dim> bounds_;  ///< symbolic sizes of the method, as they stood first

@@ -7,8 +7,7 @@ replacement. The commonest operators need no trace at all (rewrites.py).
 
     >>> edge = decompose(functionalize(exported), kept=frozenset(KEPT_WHOLE))  # doctest: +SKIP
 
-Views become their ``*_copy`` forms, checks that torch.export left are dropped (ranges say the same), and every value is
-row-major: layout is the compiler's business from here on.
+Views become their ``*_copy`` forms, and every value is row-major: layout is the compiler's business from here on.
 """
 
 import contextlib
@@ -28,9 +27,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from .dialect import EdgeVerifier
-from .operators import DROPPED, KEPT_WHOLE, VIEW_TO_COPY, decomposition_table, is_composite
+from .operators import CHECKS, DROPPED, KEPT_WHOLE, VIEW_TO_COPY, decomposition_table, is_composite
 from .rewrites import RULES
-from .rewriting import GraphWriter, inherited_meta
+from .rewriting import GraphWriter, inherited_meta, is_needed
 
 aten = torch.ops.aten
 
@@ -42,6 +41,7 @@ def decompose(
     program: ExportedProgram,
     kept: frozenset[OpOverload] = frozenset(KEPT_WHOLE),
     keep_filter: KeepFilter | None = None,
+    keep_checks: bool = True,
 ) -> ExportedProgram:
     """The program in the Edge dialect.
 
@@ -49,15 +49,23 @@ def decompose(
         program: a functional program (functionalize.py).
         kept: operators that are not decomposed.
         keep_filter: asked for each node whose operator is in ``kept`` and not in KEPT_WHOLE; False decomposes it.
+        keep_checks: leave in what ``torch._check`` and its kin check at run time.
     """
-    return Decomposer(program, kept, keep_filter).run()
+    return Decomposer(program, kept, keep_filter, DROPPED if keep_checks else DROPPED | CHECKS).run()
 
 
 class Decomposer:
     """One walk over one program. rewrites.py calls ``emit``, ``first_of`` and ``empty_like``."""
 
-    def __init__(self, program: ExportedProgram, kept: frozenset[OpOverload], keep_filter: KeepFilter | None) -> None:
+    def __init__(
+        self,
+        program: ExportedProgram,
+        kept: frozenset[OpOverload],
+        keep_filter: KeepFilter | None,
+        dropped: frozenset[OpOverload],
+    ) -> None:
         self.program = program
+        self._dropped = dropped
         self.writer = GraphWriter(program)
         self.kept = kept
         self._keep_filter = keep_filter
@@ -128,7 +136,7 @@ class Decomposer:
         if not isinstance(target, OpOverload):
             self._value[node] = self._copied(node)
             return
-        if target in DROPPED:
+        if target in self._dropped:
             return
         if target in self.kept and self._is_kept(node):
             copy_form = VIEW_TO_COPY.get(target)
@@ -226,7 +234,7 @@ class Decomposer:
                 isinstance(inner.target, OpOverload) and inner.target._schema.is_mutable for inner in module.graph.nodes
             ):
                 module = traced(dispatch_functionalize(call))
-        module.graph.eliminate_dead_code(_is_impure)
+        module.graph.eliminate_dead_code(is_needed)
         if any(isinstance(n.target, OpOverload) and n.target.namespace == "prims" for n in module.graph.nodes):
             return None  # torch's reference is written in its internal operators: the operator itself says more
         return _Replacement(module)
@@ -271,7 +279,7 @@ class _Replacement:
                 new[node] = self._attribute(owner, node)
             elif node.op == "output":
                 return fx.map_arg(node.args[0], new.__getitem__)
-            elif node.target in DROPPED:
+            elif node.target in owner._dropped:
                 continue
             else:
                 target = VIEW_TO_COPY.get(node.target, node.target)
@@ -301,9 +309,9 @@ class _Replacement:
 def _decompose_region(module: fx.GraphModule, outer: Decomposer) -> fx.GraphModule:
     """A control-flow branch in Edge."""
     inner = copy.copy(outer)
-    inner.writer = _RegionWriter(outer.writer.old, module)
     inner._value = {}
     inner._root = torch.nn.Module()
+    inner.writer = _RegionWriter(outer.writer.old, module, inner._root)
     outputs: Any = ()
     for node in module.graph.nodes:
         if node.op == "placeholder":
@@ -321,26 +329,26 @@ def _decompose_region(module: fx.GraphModule, outer: Decomposer) -> fx.GraphModu
     graph = inner.writer.graph
     output = graph.output(outputs)
     output.meta["val"] = fx.map_arg(outputs, lambda node: node.meta.get("val"))
-    graph.eliminate_dead_code(_is_impure)
+    graph.eliminate_dead_code(is_needed)
     return fx.GraphModule(inner._root, graph)
 
 
 class _RegionWriter(GraphWriter):
     """A writer for the graph of a branch, which has no signature: constants become attributes."""
 
-    def __init__(self, old: ExportedProgram, module: fx.GraphModule) -> None:
+    def __init__(self, old: ExportedProgram, module: fx.GraphModule, root: torch.nn.Module) -> None:
         super().__init__(old)
         self.graph._codegen = copy.copy(module.graph._codegen)
+        self._root = root
 
     def lift_constant(self, tensor: torch.Tensor, fake: torch.Tensor) -> fx.Node:
-        raise NotImplementedError(
-            "a decomposition inside a control-flow branch makes a constant tensor; compute it outside of the branch"
-        )
-
-
-def _is_impure(node: fx.Node) -> bool:
-    """What dead-code elimination must keep: Edge has no effects but these."""
-    return node.op in ("placeholder", "output")
+        known = self._lifted.get(id(tensor))
+        if known is None:
+            name = f"_lifted_by_edge_{len(self._lifted)}"
+            setattr(self._root, name, tensor)
+            known = self._lifted[id(tensor)] = self.graph.create_node("get_attr", name)
+            known.meta["val"] = fake
+        return known
 
 
 def _is_row_major(value: torch.Tensor) -> bool:

@@ -11,11 +11,12 @@ traces the whole model once more (over a second for MobileNetV2); here the graph
 
 Where this analysis is not certain (a write to something that may or may not be a view, such as ``reshape``; a cast hidden in
 an in-place operator; mutation inside control flow; batch_norm in training mode) torch's functionalisation is used
-instead: slower, never wrong.
+instead: slower, never wrong. A branch of control flow may change what it has made itself.
 
     >>> program = functionalize(torch.export.export(model, inputs))  # doctest: +SKIP
 """
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -25,8 +26,10 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 
+from executorch_py.errors import NotSupportedError
+
 from .operators import is_composite
-from .rewriting import GraphWriter
+from .rewriting import GraphWriter, is_needed
 
 aten = torch.ops.aten
 
@@ -42,7 +45,14 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     try:
         return _Functionalizer(program).run()
     except _NotCertain:
+        pass
+    try:
         return program.run_decompositions({})
+    except Exception as error:  # whatever torch's tracing comes upon
+        raise NotSupportedError(
+            f"PyTorch cannot make the program functional ({type(error).__name__}: {str(error).splitlines()[0]}); write "
+            "changes of tensors in place as new tensors, above all inside of control flow"
+        ) from error
 
 
 # ---------------------------------------------------------------------------------------------------------------- tables
@@ -237,6 +247,7 @@ class _Functionalizer:
         self._maybe: dict[fx.Node, list[tuple[fx.Node, int]]] = {}
         self._written: set[fx.Node] = set()  # roots that a node wrote to
         self._elements: dict[fx.Node, list[Any]] = {}  # results of inlined regions
+        self._attributes = torch.nn.Module()  # what get_attr nodes name
 
     def run(self) -> ExportedProgram:
         self._walk(self.program.graph, None)
@@ -321,9 +332,11 @@ class _Functionalizer:
             elif node.op == "get_attr":
                 if node.users and all(_inlined_region(user) is not None for user in node.users):
                     continue
-                if operands is not None or _mutates(getattr(graph.owning_module, node.target, None)):
+                if operands is not None:
                     raise _NotCertain
                 self._value[node] = self.writer.copy_node(node, self.read)
+                held = getattr(graph.owning_module, node.target)
+                setattr(self._attributes, node.target, self._functional_region(held) if _mutates(held) else held)
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
@@ -331,6 +344,19 @@ class _Functionalizer:
             else:
                 raise _NotCertain
         return []
+
+    def _functional_region(self, module: fx.GraphModule) -> fx.GraphModule:
+        """A branch of control flow that changes nothing but tensors of its own."""
+        inner = _Functionalizer(self.program)
+        outputs = [inner.read(o) if isinstance(o, fx.Node) else o for o in inner._walk(module.graph, None)]
+        if any(root.op != "call_function" for root in inner._written):
+            raise _NotCertain
+        graph = inner.writer.graph
+        graph._codegen = copy.copy(module.graph._codegen)
+        output = graph.output(tuple(outputs))
+        output.meta["val"] = tuple(o.meta.get("val") if isinstance(o, fx.Node) else o for o in outputs)
+        graph.eliminate_dead_code(is_needed)
+        return fx.GraphModule(inner._attributes, graph)
 
     def _call(self, node: fx.Node) -> None:
         target = node.target
@@ -442,7 +468,7 @@ class _Functionalizer:
         for spec, value in zip(program.graph_signature.output_specs, output_node.args[0], strict=True):
             outputs.append(self.read(value) if isinstance(value, fx.Node) else value)
             specs.append(spec)
-        return self.writer.finish(outputs, specs, program.graph_module, torch._export.verifier.Verifier)
+        return self.writer.finish(outputs, specs, self._attributes, torch._export.verifier.Verifier)
 
 
 def _keeps_type(old: torch.Tensor, node: fx.Node) -> bool:

@@ -24,13 +24,17 @@ from executorch_py.errors import Diagnostic, ErrorCode, InvalidArgumentError, No
 
 from .arguments import SchemaArguments, dtype_code
 from .control_flow import import_control_flow
+from .operators import CHECKS
 from .sources import Source, source_of
 from .state import ProgramState, StateTensor, TensorVersion
 from .structure import structure_text
-from .symbolic_ops import emit_symbolic, is_symbolic
+from .symbolic_ops import emit_check, emit_symbolic, is_symbolic
 from .symbols import SymbolTable
 
 aten = torch.ops.aten
+
+#: Most dimensions of a tensor in the file format.
+_MAX_RANK = 16
 
 
 @dataclass
@@ -83,7 +87,9 @@ def import_programs(
     for name, value in sorted((constant_methods or {}).items()):
         if name in programs:
             raise InvalidArgumentError(f"constant method '{name}' has the name of a method")
-        imported.program.constant_method(name, [_constant_value(imported, name, i, v) for i, v in _enumerated(value)])
+        imported.program.constant_method(
+            name, [_constant_value(imported, state, name, i, v) for i, v in _enumerated(value)]
+        )
     return imported
 
 
@@ -91,9 +97,9 @@ def _enumerated(value: Any) -> list[tuple[int, Any]]:
     return list(enumerate(value if isinstance(value, (list, tuple)) else [value]))
 
 
-def _constant_value(imported: Imported, method: str, index: int, value: Any) -> Any:
+def _constant_value(imported: Imported, state: ProgramState, method: str, index: int, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        symbol = f"{method}.{index}"
+        symbol = state.reserve(f"{method}.{index}")
         kept = value.detach().cpu().contiguous()
         imported.program.constant_tensor(
             symbol, (dtype_code(kept.dtype), list(kept.shape)), kept.data_ptr() if kept.numel() else 0, kept
@@ -179,15 +185,10 @@ class MethodImporter:
         return self.emit(node, "dim_order_ops::_to_dim_order_copy", arguments, [kind])[0]
 
     def _kind_of(self, node: fx.Node, value: Any) -> Any:
-        """Type of a specialised input; an int carries the value that it was specialised to."""
-        if isinstance(value, bool):
-            return "bool"
-        if isinstance(value, int):
-            return ("int", value)
-        if isinstance(value, float):
-            return "double"
-        if isinstance(value, str):
-            return "string"
+        """Type of a specialised input, with the value that it was specialised to."""
+        for kind, name in ((bool, "bool"), (int, "int"), (float, "double"), (str, "string")):
+            if isinstance(value, kind):
+                return (name, value)
         return self.refuse(
             node, f"input '{node.name}' is a {type(value).__name__}; tensors, numbers, bools and strings can be"
         )
@@ -255,6 +256,8 @@ class MethodImporter:
             self._delegate(node)
         elif is_symbolic(target):
             self._value[node] = emit_symbolic(self, node)
+        elif target in CHECKS:
+            emit_check(self, node)
         elif isinstance(target, OpOverload):
             self._operator(node, target)
         elif isinstance(target, HigherOrderOperator):
@@ -298,7 +301,7 @@ class MethodImporter:
     def _constant_attribute(self, node: fx.Node, tensor: torch.Tensor) -> Any:
         kept = tensor.detach().cpu().contiguous()
         return self.builder.constant(
-            f"{self.name}.{node.target}",
+            self._state.reserve(f"{self.name}.{node.target}"),
             (dtype_code(kept.dtype), list(kept.shape)),
             kept.data_ptr() if kept.numel() else 0,
             kept,
@@ -349,6 +352,11 @@ class MethodImporter:
             if value.layout != torch.strided:
                 self.refuse(
                     node, f"tensors of layout {value.layout} have no form in a program; convert to a dense tensor"
+                )
+            if value.dim() > _MAX_RANK:
+                self.refuse(
+                    node,
+                    f"a tensor of {value.dim()} dimensions has no form in a program, which takes up to {_MAX_RANK}",
                 )
             code = dtype_code(value.dtype)
             if code is None:

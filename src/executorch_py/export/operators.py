@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from .decompositions import OWN_DECOMPOSITIONS
+
 aten = torch.ops.aten
 
 #: Not Core ATen, kept whole by default.
@@ -152,16 +154,18 @@ VIEW_TO_COPY: dict[OpOverload, OpOverload] = {
 
 COPY_TO_VIEW: dict[OpOverload, OpOverload] = {copy: view for view, copy in VIEW_TO_COPY.items()}
 
-#: Checks that torch.export leaves in the graph. Their content is in the range constraints and in the types.
+#: Statements that torch.export leaves in the graph and that types and range constraints say as well.
 DROPPED: frozenset[OpOverload] = frozenset(
     {
         aten._assert_tensor_metadata.default,
-        aten._assert_async.msg,
-        aten._assert_async.default,
-        aten._assert_scalar.default,
         aten.sym_constrain_range.default,
         aten.sym_constrain_range_for_size.default,
     }
+)
+
+#: Checks of values that only a run knows (``torch._check``): they have no result and stay all the same.
+CHECKS: frozenset[OpOverload] = frozenset(
+    {aten._assert_async.msg, aten._assert_async.default, aten._assert_scalar.default}
 )
 
 
@@ -179,6 +183,7 @@ def decomposition_table(kept: frozenset[OpOverload] = frozenset()) -> Mapping[Op
     for op, function in torch._decomp.decomposition_table.items():
         if isinstance(op, OpOverload) and torch.Tag.core not in op.tags and not op._schema.is_mutable:
             table.setdefault(op, function)
+    table.update(OWN_DECOMPOSITIONS)
     for op in (*CORE_KEPT, *COPY_TO_VIEW, *kept):
         table.pop(op, None)
     table.pop(aten.convolution_overrideable.default, None)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 aten = torch.ops.aten
 
+_WINDOWS = (aten.bartlett_window, aten.blackman_window, aten.hamming_window, aten.hann_window, aten.kaiser_window)
+
 Rule = Callable[["Decomposer", fx.Node, tuple, dict[str, Any]], Any]
 
 RULES: dict[OpOverload, Rule] = {}
@@ -246,3 +248,12 @@ def _round_decimals(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict
 @_rule(aten.relu6.default)
 def _relu6(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     return self.emit(node, aten.hardtanh.default, (args[0], 0, 6), node.meta["val"])
+
+
+@_rule(*(getattr(packet, name) for packet in _WINDOWS for name in packet.overloads() if "out" not in name))
+def _window(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A table of numbers that depends on its size alone: a constant."""
+    if any(isinstance(argument, fx.Node) for argument in args):
+        return None
+    window: Any = node.target
+    return self.writer.lift_constant(window(*args, **kwargs), node.meta["val"])

@@ -25,6 +25,8 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
+from .operators import CHECKS
+
 #: What a new node inherits from the node it stands for.
 _INHERITED = (
     "stack_trace",
@@ -128,7 +130,7 @@ class GraphWriter:
             verifier: the dialect's verifier; the old program's when None.
         """
         output = self.graph.output(tuple(outputs))
-        self.graph.eliminate_dead_code(_is_needed)
+        self.graph.eliminate_dead_code(is_needed)
         output.meta["val"] = tuple(value.meta.get("val") if isinstance(value, fx.Node) else value for value in outputs)
         specs = [
             OutputSpec(spec.kind, argument_of(value), spec.target)
@@ -150,9 +152,9 @@ class GraphWriter:
         )
 
 
-def _is_needed(node: fx.Node) -> bool:
-    """What stays though nothing reads it: a functional program has no effects but its outputs."""
-    return node.op in ("placeholder", "output")
+def is_needed(node: fx.Node) -> bool:
+    """What stays though nothing reads it: a functional program has no effects but its outputs and its checks."""
+    return node.op in ("placeholder", "output") or node.target in CHECKS
 
 
 def argument_of(value: Any) -> Any:

@@ -86,6 +86,9 @@ class ProgramState:
         """All tensors as they are now; buffers that the program itself changes have their content copied when written."""
         return [TensorVersion.of(state.symbol, state.tensor) for state in self._by_key.values()]
 
+    def _reserve_name(self, method: str, name: str) -> str:
+        return self.reserve(name if name not in self._symbols else f"{method}.{name}")
+
     def _collect(self, method: str, program: ExportedProgram) -> None:
         written = {
             spec.target
@@ -100,7 +103,7 @@ class ProgramState:
             key = _key(tensor)
             state = self._by_key.get(key)
             if state is None:
-                state = self._by_key[key] = StateTensor(self._unused(method, spec.target), tensor)
+                state = self._by_key[key] = StateTensor(self._reserve_name(method, spec.target), tensor)
             if spec.target in written:
                 if id(state) in mutable_here:
                     raise NotSupportedError(
@@ -112,8 +115,8 @@ class ProgramState:
             state.methods.add(method)
             self._of[method, spec.target] = state
 
-    def _unused(self, method: str, name: str) -> str:
-        symbol = name if name not in self._symbols else f"{method}.{name}"
+    def reserve(self, symbol: str) -> str:
+        """A symbol that no other tensor of the program has: ``symbol``, with underscores behind it where it is taken."""
         while symbol in self._symbols:
             symbol += "_"
         self._symbols.add(symbol)

@@ -54,6 +54,17 @@ def emit_symbolic(importer: "MethodImporter", node: fx.Node) -> Any:
     return _emit(importer, node, _DIRECT[node.target], arguments)
 
 
+def emit_check(importer: "MethodImporter", node: fx.Node) -> None:
+    """Writes the check that ``torch._check`` and its kin left: a failed one ends the call with its message."""
+    condition, message = (
+        _argument(importer, node.args[0]),
+        node.args[1] if len(node.args) > 1 else "an assertion failed",
+    )
+    if isinstance(node.args[0], fx.Node) and isinstance(node.args[0].meta.get("val"), torch.Tensor):
+        condition = importer.emit(node, "aten::_local_scalar_dense", [condition], ["bool"])[0]
+    importer.emit(node, _PRIM + "assert.Scalar", [condition, message], [])
+
+
 def _is_hashable(target: Any) -> bool:
     return getattr(target, "__hash__", None) is not None
 

@@ -158,7 +158,9 @@ def compile_methods(
     """Imports Edge programs into the IR and compiles them (driver::compile)."""
     programs = {name: method.program for name, method in methods.items()}
     if config.compatible:
-        programs = {name: decompose(program, frozenset(PUBLISHED_WHOLE)) for name, program in programs.items()}
+        # The official runtime has no operator for checks (torch._check), and its exporter leaves them out.
+        kept = frozenset(PUBLISHED_WHOLE)
+        programs = {name: decompose(program, kept, keep_checks=False) for name, program in programs.items()}
     imported = import_programs(programs, constant_methods, _external_rule(config))
     compiled = _core.compile(imported.program, _options(methods, config))
     return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config)

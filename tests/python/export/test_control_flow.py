@@ -90,3 +90,15 @@ def test_a_loop_runs_as_often_as_the_data_says(times):
         return while_loop(lambda i, a: i > 0, lambda i, a: (i - 1, a + 1), (count, x))
 
     _check(forward, [(torch.tensor(times), X)])
+
+
+def test_constants_made_inside_branches():
+    def forward(self, x):
+        return torch.cond(
+            x.sum() > 0,
+            lambda a: a * torch.arange(3) + torch.tensor([1.0, 2.0, 3.0]),
+            lambda a: a * torch.kaiser_window(3) + torch.tensor([3.0, 2.0, 1.0]),
+            (x,),
+        )
+
+    _check(forward, [(X,), (Y,)])

@@ -1,6 +1,7 @@
 """The structure of nested inputs and outputs: as torch writes it, flattened and rebuilt without torch."""
 
 import collections
+import dataclasses
 import json
 import typing
 
@@ -60,6 +61,44 @@ def test_registered_class():
     assert isinstance(box, Box) and box.value == 1
     stranger = pytree.loads(pytree.dumps(spec).replace(name, "elsewhere.Box"))
     assert stranger.unflatten([1, 2]) == ({"value": 1}, 2)
+
+
+def test_dataclass():
+    torch = pytest.importorskip("torch")
+    from torch.utils import _pytree
+
+    @dataclasses.dataclass
+    class Sides:
+        left: object
+        right: object = None
+
+    torch.export.register_dataclass(Sides, serialized_type_name="tests.Sides")
+    spec = pytree.loads(pytree.dumps(_pytree.tree_structure(Sides(torch.ones(1)))))
+    assert spec.flatten(Sides(3)) == [3]
+    assert spec.unflatten([3]) == Sides(3)
+    with pytest.raises(errors.InvalidArgumentError, match=r"has \['right'\], None when the model was exported"):
+        spec.flatten(Sides(3, 4))
+    stranger = pytree.loads(pytree.dumps(spec).replace("tests.Sides", "elsewhere.Sides"))
+    assert stranger.unflatten([1]) == {"left": 1}
+
+
+def test_registered_class_without_names():
+    torch = pytest.importorskip("torch")
+    from torch.utils import _pytree
+
+    class Pair:
+        def __init__(self, first, second, scale):
+            self.parts, self.scale = [first, second], scale
+
+    _pytree.register_pytree_node(
+        Pair,
+        lambda pair: (pair.parts, pair.scale),
+        lambda values, scale: Pair(*values, scale),
+        serialized_type_name="tests.Pair",
+    )
+    spec = pytree.loads(pytree.dumps(_pytree.tree_structure(Pair(torch.ones(1), 2, 0.5))))
+    assert spec.flatten(Pair(1, 2, 0.5)) == [1, 2]
+    assert spec.unflatten([1, 2]).scale == 0.5
 
 
 def test_dict_keys_are_matched_by_name():

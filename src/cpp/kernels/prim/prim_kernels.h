@@ -29,6 +29,8 @@ Error sym_int(runtime::KernelContext&, Args args, void*);
 Error ceil(runtime::KernelContext&, Args args, void*);
 Error round(runtime::KernelContext&, Args args, void*);
 Error trunc(runtime::KernelContext&, Args args, void*);
+/// args = condition, message: an error with the message unless the condition holds.
+Error assert_true(runtime::KernelContext&, Args args, void*);
 
 // prim_tensors.cpp
 /// args = tensor, dim, result.

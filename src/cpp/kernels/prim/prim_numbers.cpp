@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/prim/prim_kernels.h"
@@ -153,6 +154,12 @@ Error round(KernelContext&, Args args, void*) {
 }
 Error trunc(KernelContext&, Args args, void*) {
   return to_int(args, [](double a) { return std::trunc(a); });
+}
+Error assert_true(KernelContext&, Args args, void*) {
+  const std::string_view message = args[1]->to_string_view();
+  ET_CHECK_OR_RETURN(args[0]->number_as_bool(), InvalidArgument, "a check of the model failed: %.*s",
+                     static_cast<int>(std::min<size_t>(message.size(), 400)), message.data());
+  return Error::Ok;
 }
 
 }  // namespace et::kernels::prim

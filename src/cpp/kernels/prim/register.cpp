@@ -11,6 +11,7 @@ constexpr runtime::Kernel kKernels[] = {
     {"aten::sym_numel", "Tr", &sym_numel},
     {"aten::sym_size.int", "Tir", &sym_size},
     {"executorch_prim::add.Scalar", "nnr", &add},
+    {"executorch_prim::assert.Scalar", "ns", &assert_true},
     {"executorch_prim::ceil.Scalar", "nr", &ceil},
     {"executorch_prim::eq.Scalar", "nnr", &eq},
     {"executorch_prim::et_copy_index.tensor", "oTi", &et_copy_index},

@@ -1,0 +1,134 @@
+"""Decompositions that PyTorch's table lacks, written with operators that the runtime has.
+
+Each is an ordinary function of tensors with the operator's own arguments, which decompose.py traces like PyTorch's.
+
+    >>> table = {**torch._decomp.core_aten_decompositions(), **OWN_DECOMPOSITIONS}  # doctest: +SKIP
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+aten = torch.ops.aten
+
+#: Operator -> function that computes the same.
+OWN_DECOMPOSITIONS: dict[OpOverload, Callable[..., Any]] = {}
+
+
+def _decomposes(op: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        OWN_DECOMPOSITIONS[op] = function
+        return function
+
+    return register
+
+
+@_decomposes(aten._trilinear.default)
+def _trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    """``nn.Bilinear``: the product of three tensors, each with new dims, summed over some dims."""
+    for dim in expand1:
+        i1 = i1.unsqueeze(dim)
+    for dim in expand2:
+        i2 = i2.unsqueeze(dim)
+    for dim in expand3:
+        i3 = i3.unsqueeze(dim)
+    return (i1 * i2 * i3).sum(list(sumdim)) if sumdim else i1 * i2 * i3
+
+
+@_decomposes(aten.addbmm.default)
+def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    product = torch.bmm(batch1, batch2).sum(0)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else product + (self if beta == 1 else self * beta)
+
+
+@_decomposes(aten.signbit.default)
+def _signbit(self: Tensor) -> Tensor:
+    """-0.0 and a NaN whose sign is set count as negative."""
+    return torch.copysign(torch.ones_like(self), self) < 0 if self.is_floating_point() else self < 0
+
+
+@_decomposes(aten.put.default)
+def _put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    flat = aten.index_put(self.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
+    return flat.view(self.shape)
+
+
+@_decomposes(aten.embedding_renorm.default)
+def _embedding_renorm(self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Rows that an index names and whose norm is above the limit are scaled down to it."""
+    norms = torch.linalg.vector_norm(self, norm_type, dim=1, keepdim=True)
+    named = torch.zeros(self.shape[0], 1, dtype=torch.bool)
+    named = aten.index_put(named, [indices.reshape(-1)], torch.ones(1, 1, dtype=torch.bool))
+    return torch.where(named & (norms > max_norm), self * (max_norm / (norms + 1e-7)), self)
+
+
+@_decomposes(aten.rrelu_with_noise_functional.default)
+def _rrelu(
+    self: Tensor,
+    noise: Tensor,
+    lower: float = 0.125,
+    upper: float = 1.0 / 3.0,
+    training: bool = False,
+    generator: Any = None,
+) -> Any:
+    """In inference the slope is the middle of the two."""
+    return NotImplemented if training else (torch.nn.functional.leaky_relu(self, (lower + upper) / 2), noise)
+
+
+@_decomposes(aten.resize.default)
+def _resize(self: Tensor, size: Sequence[int], *, memory_format: Any = None) -> Tensor:
+    """Of fewer or equally many elements it is the first ones in their order; more would be memory that nobody wrote."""
+    count = 1
+    for extent in size:
+        count *= extent
+    if not all(isinstance(extent, int) for extent in (*size, *self.shape)) or count > self.numel():
+        return NotImplemented
+    return self.reshape(-1)[:count].reshape(list(size))
+
+
+@_decomposes(aten.empty_permuted.default)
+def _empty_permuted(
+    size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None, device: Any = None, **options: Any
+) -> Tensor:
+    """Strides are of no account: Edge tensors are row-major."""
+    return torch.empty(size, dtype=dtype, device=device)
+
+
+@_decomposes(aten._upsample_bicubic2d_aa.default)
+def _upsample_bicubic2d_aa(
+    self: Tensor,
+    output_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Tensor:
+    """Separable and linear: a product with a matrix from each side, which resizing the identity gives."""
+    height, width = self.shape[-2:]
+    if not all(isinstance(size, int) for size in (height, width, *output_size)):
+        return NotImplemented
+    rows = _resizing_matrix(height, output_size[0], align_corners, scales_h).to(self.dtype)
+    columns = _resizing_matrix(width, output_size[1], align_corners, scales_w).to(self.dtype)
+    return torch.matmul(torch.matmul(rows, self), columns.t())
+
+
+def _resizing_matrix(size: int, resized: int, align_corners: bool, scale: float | None) -> Tensor:
+    """[resized, size]: what each element of a resized line takes of the elements of the line."""
+    with (
+        torch._subclasses.fake_tensor.unset_fake_temporarily(),
+        torch.fx.experimental.proxy_tensor.disable_proxy_modes_tracing(),
+    ):
+        identity = torch.eye(size).reshape(1, 1, size, size)
+        return aten._upsample_bicubic2d_aa.default(identity, [resized, size], align_corners, scale, None)[0, 0]

@@ -1,0 +1,106 @@
+"""Every Python block of the pages for users runs as it stands, in the order of its page; links lead somewhere.
+
+What a page leaves to its reader (a model, an input, a partitioner) comes from ``SETUP``; the blocks of other pages must need
+nothing.
+"""
+
+import json
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from executorch_py.backends.example.op_support import refusal
+from executorch_py.backends.example.partitioner import ExamplePartitioner
+
+import executorch_py as et
+from executorch_py import cli
+from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
+from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from executorch_py.exir.backend.utils import constant_names
+from executorch_py.testing import lower
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for pattern in ("*.md", "docs/*.md", "backends/*.md", "backends/*/*.md")
+    for path in sorted(ROOT.glob(pattern))
+}
+_BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
+_COMMAND = re.compile(r"`etpy (\w+)")
+
+
+class Scale(torch.nn.Module):
+    """A model with a keyword argument."""
+
+    def forward(self, x, mask):
+        return x * mask
+
+
+def _python_api(block: int) -> dict:
+    x, mask = torch.randn(2, 8), torch.ones(2, 8)
+    if block == 0:
+        exported = torch.export.export(Scale(), (x,), {"mask": mask})
+        et.to_edge_transform_and_lower(exported, constant_methods={"get_max_length": 7}).to_executorch().save(
+            "model.pte"
+        )
+        return {"x": x, "mask": mask}
+    model = torch.nn.ReLU()
+    return {
+        "x": x,
+        "model": model,
+        "example_inputs": (x,),
+        "program": lower(model, (x,)),
+        "MyPartitioner": ExamplePartitioner,
+    }
+
+
+def _add_backend(block: int) -> dict:
+    return {
+        "et": et,
+        "json": json,
+        "refusal": refusal,
+        "constant_names": constant_names,
+        "compile_to_bytes": lambda edge_program: b"",
+        "BackendDetails": BackendDetails,
+        "PreprocessResult": PreprocessResult,
+        "DelegationSpec": DelegationSpec,
+        "Partitioner": Partitioner,
+        "PartitionResult": PartitionResult,
+    }
+
+
+#: Page -> what a block finds, by the number of the block on its page.
+SETUP = {
+    "docs/python_api.md": _python_api,
+    "docs/add_backend.md": _add_backend,
+    "docs/memory_planning.md": lambda block: {"et": et},
+}
+
+
+def blocks(page: str) -> list[str]:
+    return [textwrap.dedent(match[2]) for match in _BLOCK.finditer(PAGES[page])]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict = {"__name__": "documentation"}
+    for index, code in enumerate(blocks(page)):
+        namespace.update(SETUP[page](index) if page in SETUP else {})
+        exec(compile(code, f"{page}, block {index}", "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    folder = (ROOT / page).parent
+    assert [target for target in _LINK.findall(PAGES[page]) if not (folder / target).exists()] == []
+
+
+def test_commands_that_pages_name_exist():
+    parser = cli._parser()
+    known = set(parser._subparsers._group_actions[0].choices)
+    named = {command for text in PAGES.values() for command in _COMMAND.findall(text)}
+    assert named <= known

@@ -1,0 +1,58 @@
+"""Operators that PyTorch's decomposition table lacks, against eager."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from executorch_py.errors import OperatorMissingError
+from executorch_py.testing import assert_matches_eager, lower
+
+
+class Call(nn.Module):
+    def __init__(self, function, *modules):
+        super().__init__()
+        self.function = function
+        self.parts = nn.ModuleList(modules)
+
+    def forward(self, *inputs):
+        return self.function(*self.parts, *inputs)
+
+
+torch.manual_seed(0)
+X = torch.randn(3, 4)
+CASES = {
+    "bilinear": (nn.Bilinear(3, 4, 5), (torch.randn(2, 3), torch.randn(2, 4))),
+    "addbmm": (
+        Call(lambda a, b, c: (torch.addbmm(a, b, c), torch.addbmm(a, b, c, beta=0, alpha=2))),
+        (torch.randn(2, 4), torch.randn(3, 2, 3), torch.randn(3, 3, 4)),
+    ),
+    "signbit": (
+        Call(lambda x, n: (torch.signbit(x), torch.signbit(n))),
+        (torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), -float("inf")]), torch.tensor([0, -1, 3])),
+    ),
+    "put": (Call(lambda x: x.put(torch.tensor([0, 5]), torch.tensor([7.0, 8.0]))), (X,)),
+    "embedding with max_norm": (nn.Embedding(5, 4, max_norm=0.5), (torch.tensor([[0, 1], [4, 0]]),)),
+    "rrelu": (nn.RReLU(), (X,)),
+    "resize": (Call(lambda x, y: (x + 1).resize_as_(y)), (torch.randn(2, 6), torch.randn(3, 2))),
+    "cosine embedding loss": (nn.CosineEmbeddingLoss(), (X, X + 1, torch.ones(3))),
+    "antialiased bicubic": (
+        Call(lambda x: F.interpolate(x, size=(5, 17), mode="bicubic", antialias=True)),
+        (torch.randn(1, 3, 11, 13),),
+    ),
+    "windows": (
+        Call(lambda x: (torch.kaiser_window(5) * x, torch.hamming_window(5) + x, torch.bartlett_window(5, False) + x)),
+        (torch.randn(5),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_matches_eager(name):
+    model, inputs = CASES[name]
+    assert_matches_eager(model.eval(), inputs)
+
+
+def test_resize_to_more_elements_is_refused():
+    with pytest.raises(OperatorMissingError, match=r"resize(.|\n)*test_own_decompositions.py"):
+        lower(Call(lambda x: (x + 1).resize_(3, 4)), (torch.randn(2, 3),))
