@@ -25,6 +25,7 @@ class Case:
         num_delegates: How many calls of the backend the program has.
         dynamic_shapes: As in torch.export.
         more_inputs: Other inputs to run, of other sizes.
+        tolerance: Instead of the suite's, for numbers of lower precision.
         expected_failure: Why it does not work yet; empty = it must.
     """
 
@@ -34,6 +35,7 @@ class Case:
     num_delegates: int
     dynamic_shapes: Any = None
     more_inputs: tuple[tuple[Any, ...], ...] = ()
+    tolerance: float | None = None
     expected_failure: str = ""
 
 

@@ -37,7 +37,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "aten": ("base", "ops", "schema", "runtime", "kernels"),
 }
 
-# part of a backend -> folders it may include beside its own backend's schema and its own part
+# part of a backend -> folders it may include beside its own backend's schema and its own part (runtime: also its kernels)
 BACKEND_MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "compiler": ("base", "ops", "ir", "passes"),
     "runtime": ("base", "ops", "runtime", "threads"),
@@ -126,7 +126,12 @@ def check_backends() -> Iterator[str]:
             if outside or "/" not in name or name.split("/")[0] in OUTSIDE:
                 continue
             if name.startswith("backends/"):
-                if not name.startswith((f"backends/{backend}/schema/", f"backends/{backend}/{part}/")):
+                own = {
+                    part,
+                    "schema",
+                    *({"kernels"} if part == "runtime" else ()),
+                }  # both stand on one vendor's library
+                if not name.startswith(tuple(f"backends/{backend}/{folder}/" for folder in own)):
                     yield f"{relative}:{number}: a backend's {part} may not include {name}"
             elif name.split("/")[0] not in BACKEND_MAY_INCLUDE[part]:
                 yield f"{relative}:{number}: a backend's {part} may not include {name.split('/')[0]} ({name})"

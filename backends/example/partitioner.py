@@ -3,10 +3,10 @@
 from torch.export import ExportedProgram
 
 from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
-from executorch_py.exir.backend.utils import constant_names
+from executorch_py.exir.backend.utils import constant_names, note_refusal
 
 from .op_support import refusal
-from .preprocess import delegation_spec
+from .preprocess import BACKEND_ID, delegation_spec
 
 _TAG = "example"
 
@@ -32,6 +32,7 @@ class ExamplePartitioner(Partitioner):
                 continue
             if reason := refusal(node, constants):
                 self.refusals[node.name] = reason
+                note_refusal(node, BACKEND_ID, reason)
             else:
                 node.meta["delegation_tag"] = _TAG
                 tags[_TAG] = delegation_spec()

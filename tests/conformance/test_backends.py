@@ -39,6 +39,7 @@ def _check(suite: Suite, case: Case) -> None:
     program = et.Runtime.get().load_program(manager.buffer)
     method = program.load_method("forward")
     assert manager.dump().count("= delegate @") == case.num_delegates
+    tolerance = suite.tolerance if case.tolerance is None else case.tolerance
     for inputs in (case.inputs, *case.more_inputs):
         actual = method.execute(pytree.tree_leaves(inputs))
         with torch.no_grad():
@@ -47,7 +48,7 @@ def _check(suite: Suite, case: Case) -> None:
         for ours, eager in zip(actual, expected, strict=True):
             assert ours.shape == eager.shape and ours.dtype == eager.dtype
             if eager.numel():
-                assert (ours - eager).abs().max() <= suite.tolerance * eager.abs().max()
+                assert (ours - eager).abs().max() <= tolerance * eager.abs().max()
 
 
 @pytest.mark.parametrize(("suite", "case"), _parameters("cases"))

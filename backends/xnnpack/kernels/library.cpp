@@ -148,6 +148,8 @@ struct PackedWeights {
   const void* weight = nullptr;
   const void* bias = nullptr;
   uint64_t variant = 0;
+  PackedWeightsScope::Identify identify = nullptr;  // nullptr: the three above stand
+  const void* identify_context = nullptr;
   xnn_weights_cache_provider provider{};
 
   ~PackedWeights() {
@@ -156,6 +158,16 @@ struct PackedWeights {
       std::free(entries);
       entries = next;
     }
+  }
+
+  /// Brings the three up to date for a key of the library; false when its weights are not to be shared.
+  bool name(const xnn_weights_cache_look_up_key& key) {
+    if (identify == nullptr) {
+      return true;
+    }
+    weight = key.kernel;
+    bias = key.bias;
+    return identify(identify_context, weight, bias, &variant);
   }
 
   PackedEntry* find(uint32_t seed) const {
@@ -172,7 +184,8 @@ namespace {
 
 constexpr size_t kNotFound = SIZE_MAX;  // the library's word for it
 size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
-  const PackedEntry* const entry = static_cast<PackedWeights*>(context)->find(key->seed);
+  auto* const weights = static_cast<PackedWeights*>(context);
+  const PackedEntry* const entry = weights->name(*key) ? weights->find(key->seed) : nullptr;
   return entry == nullptr ? kNotFound : reinterpret_cast<size_t>(entry->packed);
 }
 
@@ -182,6 +195,9 @@ void* reserve_space(void* context, size_t size) {
 
 size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key, void* packed, size_t) {
   auto* const weights = static_cast<PackedWeights*>(context);
+  if (!weights->name(*key)) {
+    return reinterpret_cast<size_t>(packed);  // stays in the slab until the end, without a name
+  }
   if (const PackedEntry* const entry = weights->find(key->seed)) {
     if (packed != entry->packed) {
       weights->memory.undo(packed);  // packed a second time by an operator that does not look first
@@ -220,20 +236,34 @@ constexpr char kMaker = 0;  // its address names our entry in the shared cache
 }  // namespace
 
 PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, const void* bias, uint64_t variant) {
+  take(shared);
+  if (weights_ != nullptr) {
+    weights_->weight = weight;
+    weights_->bias = bias;
+    weights_->variant = variant;
+    weights_->identify = nullptr;
+  }
+}
+
+PackedWeightsScope::PackedWeightsScope(SharedCache* shared, Identify identify, const void* context) {
+  take(shared);
+  if (weights_ != nullptr) {
+    weights_->identify = identify;
+    weights_->identify_context = context;
+  }
+}
+
+void PackedWeightsScope::take(SharedCache* shared) {
   if (shared == nullptr) {
     return;
   }
   SharedCache::Key key;
   key.maker = &kMaker;
   auto object = shared->get_or_create(key, &create_packed_weights, nullptr, &destroy_packed_weights);
-  if (!object.ok()) {
-    return;  // without it the operator keeps its own weights
+  if (object.ok()) {  // without it operators keep their own weights
+    weights_ = static_cast<PackedWeights*>(object.get());
+    weights_->mutex.lock();
   }
-  weights_ = static_cast<PackedWeights*>(object.get());
-  weights_->mutex.lock();
-  weights_->weight = weight;
-  weights_->bias = bias;
-  weights_->variant = variant;
 }
 
 PackedWeightsScope::~PackedWeightsScope() {

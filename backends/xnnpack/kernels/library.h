@@ -85,6 +85,11 @@ class Operator {
 class PackedWeightsScope {
  public:
   PackedWeightsScope(SharedCache* shared, const void* weight, const void* bias, uint64_t variant);
+  /// Says how the library packs `weight` and `bias`, which it found in a graph; false = do not share.
+  using Identify = bool (*)(const void* context, const void* weight, const void* bias, uint64_t* variant);
+  /// For all operators of a graph at once: an entry is named by the addresses that the library gives, which must be those
+  /// of constants, and by what `identify` says of them.
+  PackedWeightsScope(SharedCache* shared, Identify identify, const void* context);
   ~PackedWeightsScope();
   PackedWeightsScope(const PackedWeightsScope&) = delete;
   PackedWeightsScope& operator=(const PackedWeightsScope&) = delete;
@@ -93,6 +98,8 @@ class PackedWeightsScope {
   xnn_weights_cache_t cache() const;
 
  private:
+  void take(SharedCache* shared);
+
   struct PackedWeights* weights_ = nullptr;
 };
 

@@ -16,6 +16,7 @@
 #include "bindings/runtime_registry.h"
 #include "bindings/topics.h"
 #include "driver/compile.h"
+#include "driver/query_support.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 
@@ -205,6 +206,26 @@ std::unique_ptr<driver::Compiled> compile(const ProgramHandle& handle, const py:
   return compiled;
 }
 
+using Specs = std::vector<std::pair<std::string, py::bytes>>;
+
+/// [(debug handle, why the backend does not take the node, "" = it does)]
+std::vector<std::pair<uint32_t, std::string>> query_support(const ProgramHandle& handle, const std::string& backend_id,
+                                                            const Specs& given, bool whole_parts) {
+  passes::BackendCompiler* compiler = backend_compilers().find(backend_id);
+  if (compiler == nullptr) {
+    throw CoreError(Error::NotFound, "this build has no compiler for backend '" + backend_id + "'");
+  }
+  std::vector<ir::Delegate::CompileSpec> specs;
+  for (const auto& [key, value] : given) {
+    specs.push_back({key, static_cast<std::string>(value)});
+  }
+  std::vector<std::pair<uint32_t, std::string>> out;
+  for (driver::NodeSupport& node : driver::query_support(*handle.program, *compiler, specs, whole_parts)) {
+    out.emplace_back(node.debug_handle, std::move(node.refusal));
+  }
+  return out;
+}
+
 void run_passes(const ProgramHandle& handle, const std::vector<std::string>& ids, bool compatible) {
   const std::vector<std::string_view> views(ids.begin(), ids.end());
   run_step({}, [&](ir::Diagnostics& diagnostics) {
@@ -243,6 +264,10 @@ void init_compiler(py::module_& module) {
   module.def(
       "compiler_backends", [] { return backend_compilers().ids(); },
       "Ids of the backends of this build whose preprocess is C++");
+  module.def(
+      "query_support", &query_support, py::arg("program"), py::arg("backend_id"), py::arg("compile_specs"),
+      py::arg("whole_parts") = true,
+      "[(debug handle, reason)] of the nodes of an imported program; an empty reason means that the backend takes it");
   module.def("parse_program", &parse_program, py::arg("text"), "The program that a text of the IR describes");
   module.def("finish", &finish, py::arg("program"), py::arg("options") = py::dict(),
              "Plans the memory of a lowered program and lays out its file");

@@ -90,12 +90,24 @@ class Outliner {
       ir::Node* constant = outline_->graph.create_node("constant", {});
       constant->symbol = producer->symbol;
       own = constant->add_result(value->name, value->type);
+    } else if (producer != nullptr && is_dequantized_constant(*producer)) {
+      copy(*producer);  // an integer weight: each part that uses it gets it as it is
+      return copies_.at(value);
     } else {
       own = outline_->graph.add_input(value->name, value->type);
       outline_->inputs.push_back(argument(value));
     }
     copies_.emplace(value, own);
     return own;
+  }
+
+  /// What folding leaves alone so that backends see integers.
+  static bool is_dequantized_constant(const ir::Node& node) {
+    bool constant = node.op.find("dequantize") != std::string::npos;
+    node.for_each_input([&](const ir::Value* input) {
+      constant = constant && input->producer() != nullptr && input->producer()->op == "constant";
+    });
+    return constant;
   }
 
   bool is_used_outside(const ir::Value& value) const {
@@ -189,6 +201,28 @@ class Reorder {
   std::vector<size_t> waits_for_;
 };
 
+/// Reads sizes at the inputs of the method instead of at values that a part may compute: a size that is read in between
+/// would divide the part, although the same number is known at the start.
+void read_sizes_at_inputs(ir::Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (node->op != "aten::sym_size.int" || node->result()->type.dim.is_static()) {
+      continue;
+    }
+    for (const auto& input : graph.inputs()) {
+      const auto& dims = input->type.tensor.dims;
+      const auto found =
+          input->type.is_tensor() ? std::find(dims.begin(), dims.end(), node->result()->type.dim) : dims.end();
+      if (found != dims.end()) {
+        ir::Argument value, position;
+        value.data = input.get();
+        position.data = static_cast<int64_t>(found - dims.begin());
+        node->set_args({value, position});
+        break;
+      }
+    }
+  }
+}
+
 class DelegateCutter {
  public:
   DelegateCutter(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
@@ -248,6 +282,9 @@ class DelegateCutter {
       }
     }
 
+    for (auto dropped = payload.dropped_inputs.rbegin(); dropped != payload.dropped_inputs.rend(); ++dropped) {
+      outline->inputs.erase(outline->inputs.begin() + static_cast<std::ptrdiff_t>(*dropped));
+    }
     ir::Node* call = graph.create_node("delegate", outline->inputs, part.back());
     call->symbol = std::to_string(program_.delegates.size());
     call->source = first.source;
@@ -275,6 +312,7 @@ Error outline_delegates(ir::Program& program, const DelegationTable& table, cons
                         ir::Diagnostics& diagnostics) {
   DelegateCutter cutter(program, table, compilers, diagnostics);
   for (const auto& method : program.methods) {
+    read_sizes_at_inputs(*method);
     ET_RETURN_IF_ERROR(cutter.cut(*method, *method));
   }
   return Error::Ok;

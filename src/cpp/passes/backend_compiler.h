@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/span.h"
 #include "ir/diagnostic.h"
 #include "ir/graph.h"
 
@@ -45,6 +46,9 @@ struct BackendPayload {
   std::string bytes;
   /// Weights to be shared by content with other delegates and methods: key (their hash, say) and bytes.
   std::vector<std::pair<std::string, std::string>> named_data;
+  /// Positions of the part's inputs that the payload does not take (sizes that its runtime half sees in the tensors), in
+  /// rising order. They do not become arguments of the call.
+  std::vector<size_t> dropped_inputs;
 };
 
 class BackendCompiler {
@@ -54,6 +58,19 @@ class BackendCompiler {
   virtual std::string_view backend_id() const = 0;
   /// Errors: whatever stops it; a diagnostic names the node and what to do. The same part gives the same bytes.
   virtual Error preprocess(const BackendPart& part, BackendPayload& payload, ir::Diagnostics& diagnostics) = 0;
+
+  /// Why the backend does not take a node of an Edge program, or "" when it does. For partitioners that ask the compiler
+  /// (driver/query_support.h) instead of having a table of their own.
+  virtual std::string refusal(const ir::Node& node, const ir::Program& program,
+                              const std::vector<ir::Delegate::CompileSpec>& specs) {
+    static_cast<void>(node), static_cast<void>(program), static_cast<void>(specs);
+    return "the backend has no table of operators";
+  }
+  /// Why a part, all of whose nodes the backend could take, is better left out; "" when it is worth a call.
+  virtual std::string part_refusal(Span<ir::Node* const> part) {
+    static_cast<void>(part);
+    return "";
+  }
 };
 
 /// The backends of this build whose preprocess is C++, by id.

@@ -44,6 +44,8 @@ class FreeableBuffer {
   const uint8_t* data() const { return static_cast<const uint8_t*>(data_); }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  /// True when the bytes are not this buffer's own: they stay at their address as long as the loader.
+  bool is_borrowed() const { return free_ == nullptr; }
 
   /// Gives the bytes back now; the buffer is empty afterwards. A backend calls it when it needs its payload no longer.
   void release() {

@@ -36,6 +36,7 @@ _INHERITED = (
     "custom",
     "debug_handle",
     "delegation_tag",
+    "delegation_refusals",
 )
 
 

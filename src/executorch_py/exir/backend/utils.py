@@ -54,3 +54,16 @@ def constant_names(exported_program: ExportedProgram) -> frozenset[str]:
 def is_param_node(exported_program: ExportedProgram, node: fx.Node) -> bool:
     """Whether ``node`` is a parameter, buffer or constant of the module."""
     return any(found is node for found, _ in _state_inputs(exported_program))
+
+
+_REFUSALS = "delegation_refusals"
+
+
+def note_refusal(node: fx.Node, backend_id: str, reason: str) -> None:
+    """Remembers why a backend did not take ``node``; ``et.delegation_report`` shows it."""
+    node.meta[_REFUSALS] = {**node.meta.get(_REFUSALS, {}), backend_id: reason}
+
+
+def refusals_of(node: fx.Node) -> dict[str, str]:
+    """Backend id -> why it did not take ``node``."""
+    return dict(node.meta.get(_REFUSALS, {}))

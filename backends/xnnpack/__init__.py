@@ -1,0 +1,10 @@
+"""The XNNPACK delegate: convolutions, products, poolings and what stands between them, on the CPU.
+
+>>> from executorch_py.backends.xnnpack import XnnpackPartitioner  # doctest: +SKIP
+>>> program = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])  # doctest: +SKIP
+"""
+
+from .partitioner import XnnpackPartitioner
+from .preprocess import BACKEND_ID, Precision
+
+__all__ = ["BACKEND_ID", "Precision", "XnnpackPartitioner"]

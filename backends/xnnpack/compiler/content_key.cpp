@@ -1,0 +1,47 @@
+#include "backends/xnnpack/compiler/content_key.h"
+
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+namespace et::backends::xnnpack {
+namespace {
+
+constexpr uint64_t kFirst = 0x87C37B91114253D5ull;
+constexpr uint64_t kSecond = 0x4CF5AD432745937Full;
+
+uint64_t rotated(uint64_t value, int bits) { return (value << bits) | (value >> (64 - bits)); }
+
+uint64_t finalised(uint64_t value) {
+  value = (value ^ (value >> 33)) * 0xFF51AFD7ED558CCDull;
+  value = (value ^ (value >> 33)) * 0xC4CEB9FE1A85EC53ull;
+  return value ^ (value >> 33);
+}
+
+}  // namespace
+
+std::string content_key(std::string_view bytes) {
+  uint64_t a = 0, b = 0;
+  for (size_t at = 0; at < bytes.size(); at += 16) {
+    uint64_t block[2] = {0, 0};
+    std::memcpy(block, bytes.data() + at, bytes.size() - at < 16 ? bytes.size() - at : 16);
+    a ^= rotated(block[0] * kFirst, 31) * kSecond;
+    a = (rotated(a, 27) + b) * 5 + 0x52DCE729;
+    b ^= rotated(block[1] * kSecond, 33) * kFirst;
+    b = (rotated(b, 31) + a) * 5 + 0x38495AB5;
+  }
+  a ^= bytes.size();
+  b ^= bytes.size();
+  a += b;
+  b += a;
+  a = finalised(a);
+  b = finalised(b);
+  a += b;
+  b += a;
+  char text[64];
+  std::snprintf(text, sizeof(text), "%016" PRIx64 "%016" PRIx64 "%zx", a, b, bytes.size());
+  return text;
+}
+
+}  // namespace et::backends::xnnpack

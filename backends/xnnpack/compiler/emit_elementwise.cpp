@@ -1,0 +1,260 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/xnnpack/compiler/emitters.h"
+#include "backends/xnnpack/compiler/quantization.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+using passes::constant_of;
+using passes::number_of;
+using payload::NodeUnion;
+
+struct NodeName {
+  std::string_view op;
+  NodeUnion node;
+};
+constexpr NodeName kBinaryNodes[] = {
+    {"aten::add.Tensor", NodeUnion::NodeUnion_Add},       {"aten::add.Scalar", NodeUnion::NodeUnion_Add},
+    {"aten::sub.Tensor", NodeUnion::NodeUnion_Subtract},  {"aten::sub.Scalar", NodeUnion::NodeUnion_Subtract},
+    {"aten::rsub.Scalar", NodeUnion::NodeUnion_Subtract}, {"aten::mul.Tensor", NodeUnion::NodeUnion_Multiply},
+    {"aten::mul.Scalar", NodeUnion::NodeUnion_Multiply},  {"aten::div.Tensor", NodeUnion::NodeUnion_Div},
+    {"aten::div.Scalar", NodeUnion::NodeUnion_Div},       {"aten::maximum", NodeUnion::NodeUnion_Maximum},
+    {"aten::minimum", NodeUnion::NodeUnion_Minimum},
+};
+constexpr NodeName kUnaryNodes[] = {
+    {"aten::sigmoid", NodeUnion::NodeUnion_Sigmoid},
+    {"aten::tanh", NodeUnion::NodeUnion_Tanh},
+    {"aten::exp", NodeUnion::NodeUnion_Exp},
+    {"aten::log", NodeUnion::NodeUnion_Log},
+    {"aten::sin", NodeUnion::NodeUnion_Sin},
+    {"aten::cos", NodeUnion::NodeUnion_Cos},
+    {"aten::abs", NodeUnion::NodeUnion_Abs},
+    {"aten::neg", NodeUnion::NodeUnion_Negate},
+    {"aten::ceil", NodeUnion::NodeUnion_Ceiling},
+    {"aten::floor", NodeUnion::NodeUnion_Floor},
+    {"aten::sqrt", NodeUnion::NodeUnion_SquareRoot},
+    {"aten::rsqrt", NodeUnion::NodeUnion_ReciprocalSquareRoot},
+    {"aten::square", NodeUnion::NodeUnion_Square},
+    {"aten::gelu", NodeUnion::NodeUnion_Gelu},
+    {"aten::hardswish", NodeUnion::NodeUnion_Hardswish},
+};
+
+template <size_t N>
+NodeUnion node_named(const NodeName (&names)[N], std::string_view op) {
+  const auto* found = std::find_if(std::begin(names), std::end(names), [&](const NodeName& n) { return n.op == op; });
+  return found == std::end(names) ? NodeUnion::NodeUnion_NONE : found->node;
+}
+
+/// True when the node type has a clamp of its own.
+bool has_clamp(NodeUnion type) {
+  return type == NodeUnion::NodeUnion_Add || type == NodeUnion::NodeUnion_Subtract ||
+         type == NodeUnion::NodeUnion_Multiply || type == NodeUnion::NodeUnion_Div;
+}
+
+/// The form in which an elementwise operator works: image when an operand lies so and all others can follow.
+Form common_form(const Lowering& lowering, const ir::Node& node) {
+  const size_t rank = node.result()->type.tensor.rank();
+  bool image = false;
+  bool fits = rank == 3 || rank == 4;
+  node.for_each_input([&](const ir::Value* input) {
+    if (constant_of(lowering.program(), input) == nullptr) {
+      fits = fits && input->type.tensor.rank() == rank;
+      image = image || lowering.form_of(input) == Form::kImage;
+    }
+  });
+  return fits && image ? Form::kImage : Form::kRowMajor;
+}
+
+uint32_t operand(Lowering& lowering, const ir::Node& node, size_t i, Form form) {
+  const ir::TensorType& result = node.result()->type.tensor;
+  const ir::Value* value = node.args()[i].value();
+  if (value == nullptr) {
+    return lowering.scalar(result, *number_of(node.args()[i]));
+  }
+  return constant_of(lowering.program(), value) != nullptr ? lowering.operand_constant(value, form, result.rank())
+                                                           : lowering.id_of(value, form);
+}
+
+/// A unary node whose table has only ids.
+Error emit_simple(Lowering& lowering, const ir::Node& node, NodeUnion type) {
+  const Form form = common_form(lowering, node);
+  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  lowering.writer.add_unary(type, input, lowering.define(node.result(), form), node.debug_handle);
+  return Error::Ok;
+}
+
+std::vector<double> numbers_of(const Lowering& lowering, const ir::Argument& argument, size_t count, double otherwise) {
+  const ir::Constant* constant = constant_of(lowering.program(), argument);
+  std::vector<double> out(count, otherwise);
+  for (size_t i = 0; constant != nullptr && i < count; ++i) {
+    out[i] = constant->type.dtype == ScalarType::Half
+                 ? static_cast<double>(static_cast<float>(static_cast<const Half*>(constant->data)[i]))
+                 : static_cast<double>(static_cast<const float*>(constant->data)[i]);
+  }
+  return out;
+}
+
+/// A constant with a number for each channel, laid out to be broadcast against `type` in `form`.
+uint32_t channel_constant(Lowering& lowering, const ir::TensorType& type, Form form,
+                          const std::vector<double>& values) {
+  ValueSpec spec;
+  spec.datatype = Lowering::datatype_of(type.dtype);
+  spec.dims.assign(form == Form::kImage ? 1 : type.rank() - 1, 1);
+  spec.dims[0] = static_cast<uint32_t>(values.size());
+  std::string bytes;
+  for (const double value : values) {
+    const auto number = static_cast<float>(value);
+    const Half half(number);
+    if (type.dtype == ScalarType::Half) {
+      bytes.append(reinterpret_cast<const char*>(&half), sizeof(half));
+    } else {
+      bytes.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    }
+  }
+  return lowering.writer.add_constant(spec, std::move(bytes));
+}
+
+}  // namespace
+
+Error emit_binary(Lowering& lowering, const ir::Node& node) {
+  const NodeUnion type = node_named(kBinaryNodes, node.op);
+  if (type == NodeUnion::NodeUnion_NONE) {
+    return lowering.refuse(node, "has no such binary operator");
+  }
+  if (emit_quantized_binary(lowering, node, type)) {
+    return Error::Ok;
+  }
+  const Form form = common_form(lowering, node);
+  const bool reversed = node.op == "aten::rsub.Scalar";
+  const uint32_t a = operand(lowering, node, reversed ? 1 : 0, form);
+  const uint32_t b = operand(lowering, node, reversed ? 0 : 1, form);
+  const Lowering::Tail tail =
+      has_clamp(type) ? lowering.take_clamps(node) : Lowering::Tail{node.result(), std::nullopt};
+  lowering.writer.add_binary(type, a, b, lowering.define(tail.result, form), node.debug_handle, tail.range());
+  return Error::Ok;
+}
+
+Error emit_batch_norm(Lowering& lowering, const ir::Node& node) {
+  const ir::TensorType& type = node.result()->type.tensor;
+  const auto channels = static_cast<size_t>(type.dims[1].max);
+  const std::vector<double> gamma = numbers_of(lowering, node.args()[1], channels, 1);
+  const std::vector<double> beta = numbers_of(lowering, node.args()[2], channels, 0);
+  const std::vector<double> mean = numbers_of(lowering, node.args()[3], channels, 0);
+  const std::vector<double> variance = numbers_of(lowering, node.args()[4], channels, 1);
+  const double eps = number_of(node.args()[6]).value_or(1e-5);
+  std::vector<double> scale(channels), shift(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    scale[c] = gamma[c] / std::sqrt(variance[c] + eps);
+    shift[c] = beta[c] - mean[c] * scale[c];
+  }
+  const ir::Value* source = node.args()[0].value();
+  const bool is_image = (type.rank() == 3 || type.rank() == 4) && lowering.form_of(source) == Form::kImage;
+  const Form form = is_image ? Form::kImage : Form::kRowMajor;
+  const uint32_t input = lowering.id_of(source, form);
+  const uint32_t product = lowering.define_hidden(Lowering::datatype_of(type.dtype), Lowering::dims_of(type, form));
+  lowering.writer.add_binary(NodeUnion::NodeUnion_Multiply, input, channel_constant(lowering, type, form, scale),
+                             product, node.debug_handle);
+  const uint32_t addend = channel_constant(lowering, type, form, shift);
+  const Lowering::Tail tail = lowering.take_clamps(node);
+  lowering.writer.add_binary(NodeUnion::NodeUnion_Add, product, addend, lowering.define(tail.result, form),
+                             node.debug_handle, tail.range());
+  return Error::Ok;
+}
+
+Error emit_prelu(Lowering& lowering, const ir::Node& node) {
+  const ir::TensorType& type = node.result()->type.tensor;
+  const Form form = type.rank() == 2 ? Form::kRowMajor : Form::kImage;  // the channel stands innermost
+  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  const ir::Constant& slopes = *constant_of(lowering.program(), node.args()[1]);
+  const auto count = static_cast<size_t>(slopes.type.numel());
+  const uint32_t slope = channel_constant(lowering, type, Form::kImage, numbers_of(lowering, node.args()[1], count, 0));
+  lowering.writer.add_binary(NodeUnion::NodeUnion_PReLU, input, slope, lowering.define(node.result(), form),
+                             node.debug_handle);
+  return Error::Ok;
+}
+
+Error emit_clamp(Lowering& lowering, const ir::Node& node) {
+  if (emit_quantized_clamp(lowering, node)) {
+    return Error::Ok;
+  }
+  const Form form = common_form(lowering, node);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Clamp range{0, kInfinity};
+  if (node.op != "aten::relu") {
+    range.min = static_cast<float>(number_of(node.args()[1]).value_or(-kInfinity));
+    range.max = static_cast<float>(number_of(node.args()[2]).value_or(kInfinity));
+  }
+  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  lowering.writer.add_unary(NodeUnion::NodeUnion_Clamp, input, lowering.define(node.result(), form), node.debug_handle,
+                            &range);
+  return Error::Ok;
+}
+
+Error emit_unary(Lowering& lowering, const ir::Node& node) {
+  NodeUnion type = node_named(kUnaryNodes, node.op);
+  if (node.op == "aten::pow.Tensor_Scalar") {
+    const double exponent = *number_of(node.args()[1]);
+    type = exponent == 2     ? NodeUnion::NodeUnion_Square
+           : exponent == 0.5 ? NodeUnion::NodeUnion_SquareRoot
+                             : NodeUnion::NodeUnion_ReciprocalSquareRoot;
+  }
+  return type == NodeUnion::NodeUnion_NONE ? lowering.refuse(node, "has no such unary operator")
+                                           : emit_simple(lowering, node, type);
+}
+
+// clamp(x + 3, 0, 6) / 6
+Error emit_hardsigmoid(Lowering& lowering, const ir::Node& node) {
+  const ir::TensorType& type = node.result()->type.tensor;
+  const Form form = common_form(lowering, node);
+  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  const uint32_t sum = lowering.define_hidden(Lowering::datatype_of(type.dtype), Lowering::dims_of(type, form));
+  const Clamp range{0, 6};
+  lowering.writer.add_binary(NodeUnion::NodeUnion_Add, input, lowering.scalar(type, 3), sum, node.debug_handle, &range);
+  const uint32_t sixth = lowering.scalar(type, 1.0 / 6);
+  lowering.writer.add_binary(NodeUnion::NodeUnion_Multiply, sum, sixth, lowering.define(node.result(), form),
+                             node.debug_handle);
+  return Error::Ok;
+}
+
+// x * sigmoid(x)
+Error emit_silu(Lowering& lowering, const ir::Node& node) {
+  const ir::TensorType& type = node.result()->type.tensor;
+  const Form form = common_form(lowering, node);
+  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  const uint32_t gate = lowering.define_hidden(Lowering::datatype_of(type.dtype), Lowering::dims_of(type, form));
+  lowering.writer.add_unary(NodeUnion::NodeUnion_Sigmoid, input, gate, node.debug_handle);
+  lowering.writer.add_binary(NodeUnion::NodeUnion_Multiply, input, gate, lowering.define(node.result(), form),
+                             node.debug_handle);
+  return Error::Ok;
+}
+
+Error emit_elu(Lowering& lowering, const ir::Node& node) {
+  const Form form = common_form(lowering, node);
+  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  const uint32_t output = lowering.define(node.result(), form);
+  const auto alpha = static_cast<float>(*number_of(node.args()[1]));
+  lowering.writer.add_node(NodeUnion::NodeUnion_ELU, payload::CreateElu(lowering.writer.builder, alpha, input, output),
+                           node.debug_handle);
+  return Error::Ok;
+}
+
+Error emit_leaky_relu(Lowering& lowering, const ir::Node& node) {
+  const Form form = common_form(lowering, node);
+  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  const uint32_t output = lowering.define(node.result(), form);
+  const auto slope = static_cast<float>(*number_of(node.args()[1]));
+  lowering.writer.add_node(NodeUnion::NodeUnion_LeakyReLU,
+                           payload::CreateLeakyRelu(lowering.writer.builder, slope, input, output), node.debug_handle);
+  return Error::Ok;
+}
+
+Error emit_softmax(Lowering& lowering, const ir::Node& node) {
+  const uint32_t input = lowering.id_of(node.args()[0].value(), Form::kRowMajor);
+  const uint32_t output = lowering.define(node.result(), Form::kRowMajor);
+  lowering.writer.add_unary(NodeUnion::NodeUnion_Softmax, input, output, node.debug_handle);
+  return Error::Ok;
+}
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,196 @@
+#include <algorithm>
+
+#include "backends/xnnpack/compiler/emitters.h"
+#include "backends/xnnpack/compiler/quantization.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+using passes::int_of;
+using passes::ints_of;
+using payload::NodeUnion;
+
+/// Position of dimension `dim` of the IR in a form.
+size_t position_in(size_t dim, size_t rank, Form form) {
+  if (form == Form::kRowMajor || dim == 0) {
+    return dim;
+  }
+  return dim == 1 ? 3 : rank == 4 ? dim - 1 : 2;  // [N, C, L] is [N, 1, L, C]
+}
+
+size_t dim_of(const ir::Argument& argument, size_t rank) {
+  const int64_t dim = int_of(argument).value_or(0);
+  return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim);
+}
+
+Form movement_form(const Lowering& lowering, const ir::Value* value) {
+  const size_t rank = value->type.tensor.rank();
+  return (rank == 3 || rank == 4) && lowering.form_of(value) == Form::kImage ? Form::kImage : Form::kRowMajor;
+}
+
+/// Writes the part [start, start + size) of one dimension.
+void slice_into(Lowering& lowering, const ir::Node& node, const ir::Value* from, size_t dim, uint32_t start,
+                uint32_t size, Form form, uint32_t output) {
+  const ir::TensorType& type = from->type.tensor;
+  const size_t position = position_in(dim, type.rank(), form);
+  std::vector<uint32_t> sizes = Lowering::shape_of(type, form);  // 0 = the whole of a dynamic dim
+  std::vector<uint32_t> offsets(sizes.size(), 0);
+  sizes[position] = size;
+  offsets[position] = start;
+  const auto count = static_cast<uint32_t>(sizes.size());
+  lowering.writer.add_node(
+      NodeUnion::NodeUnion_StaticSlice,
+      payload::CreateSliceDirect(lowering.writer.builder, count, &offsets, &sizes, lowering.id_of(from, form), output),
+      node.debug_handle);
+}
+
+/// Concatenates up to five values.
+void concatenate_into(Lowering& lowering, const ir::Node& node, uint32_t axis, const std::vector<uint32_t>& ids,
+                      uint32_t output) {
+  constexpr NodeUnion kNodes[] = {NodeUnion::NodeUnion_Concatenate2, NodeUnion::NodeUnion_Concatenate3,
+                                  NodeUnion::NodeUnion_Concatenate4, NodeUnion::NodeUnion_Concatenate5};
+  std::vector<uint32_t> all = ids;
+  all.resize(5, kInvalidId);
+  lowering.writer.add_node(
+      kNodes[ids.size() - 2],
+      payload::CreateConcatenate(lowering.writer.builder, axis, all[0], all[1], all[2], all[3], output, 0, all[4]),
+      node.debug_handle);
+}
+
+}  // namespace
+
+Error emit_concatenate(Lowering& lowering, const ir::Node& node) {
+  std::vector<const ir::Value*> parts;
+  node.for_each_input([&](const ir::Value* input) { parts.push_back(input); });
+  const ir::TensorType& type = node.result()->type.tensor;
+  if (emit_quantized_concatenate(lowering, node, parts)) {
+    return Error::Ok;
+  }
+  const bool image = std::any_of(parts.begin(), parts.end(),
+                                 [&](const ir::Value* part) { return movement_form(lowering, part) == Form::kImage; });
+  return concatenate_values(lowering, node, parts, node.result(), dim_of(node.args()[1], type.rank()),
+                            image ? Form::kImage : Form::kRowMajor);
+}
+
+Error concatenate_values(Lowering& lowering, const ir::Node& node, const std::vector<const ir::Value*>& parts,
+                         const ir::Value* result, size_t dim, Form form) {
+  const auto axis = static_cast<uint32_t>(position_in(dim, result->type.tensor.rank(), form));
+  std::vector<uint32_t> ids;
+  uint32_t size = 0;  // along the axis, of what is in `ids`
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ids.push_back(lowering.id_of(parts[i], form));
+    size += static_cast<uint32_t>(parts[i]->type.tensor.dims[dim].max);
+    if (ids.size() == 5 && i + 1 < parts.size()) {  // no node takes more
+      ValueSpec spec = lowering.spec_of(result, form);
+      spec.dims[axis] = size;
+      const uint32_t joined = lowering.define_hidden(spec);
+      concatenate_into(lowering, node, axis, ids, joined);
+      ids = {joined};
+    }
+  }
+  concatenate_into(lowering, node, axis, ids, lowering.define(result, form));
+  return Error::Ok;
+}
+
+Error emit_permute(Lowering& lowering, const ir::Node& node) {
+  const auto [from, to] = movement_of(lowering, node);
+  std::vector<uint32_t> perm;
+  const auto rank = static_cast<int64_t>(from->type.tensor.rank());
+  const auto dims = ints_of(node.args()[1]);
+  for (const int64_t dim : *dims) {
+    perm.push_back(static_cast<uint32_t>(dim < 0 ? dim + rank : dim));
+  }
+  const bool to_last = perm == std::vector<uint32_t>{0, 2, 3, 1};
+  const bool to_first = perm == std::vector<uint32_t>{0, 3, 1, 2};
+  // Only the name changes: an image read row by row, or rows that are an image.
+  if (to_last && lowering.form_of(from) == Form::kImage) {
+    lowering.rename(to, Form::kRowMajor, lowering.id_of(from, Form::kImage));
+    return Error::Ok;
+  }
+  if (to_first && lowering.has(from, Form::kRowMajor)) {
+    lowering.rename(to, Form::kImage, lowering.id_of(from, Form::kRowMajor));
+    return Error::Ok;
+  }
+  const uint32_t input = lowering.id_of(from, Form::kRowMajor);
+  lowering.transpose(input, lowering.define(to, Form::kRowMajor), perm, node.debug_handle);
+  return Error::Ok;
+}
+
+Error emit_view(Lowering& lowering, const ir::Node& node) {
+  const auto [from, to] = movement_of(lowering, node);
+  const ir::TensorType& in = from->type.tensor;
+  const ir::TensorType& out = to->type.tensor;
+  // [N, C, 1, 1] seen as [N, C]: in image form the same elements in the same order, so no transpose comes between.
+  const bool one_pixel = in.rank() == 4 && in.dims[2] == ir::Dim(1) && in.dims[3] == ir::Dim(1);
+  const Form form = one_pixel && lowering.form_of(from) == Form::kImage ? Form::kImage : Form::kRowMajor;
+  const uint32_t input = lowering.id_of(from, form);
+  lowering.reshape(input, lowering.define(to, Form::kRowMajor), Lowering::shape_of(out, Form::kRowMajor),
+                   node.debug_handle);
+  return Error::Ok;
+}
+
+Error emit_slice(Lowering& lowering, const ir::Node& node) {
+  const auto [from, to] = movement_of(lowering, node);
+  const ir::TensorType& type = from->type.tensor;
+  const size_t dim = dim_of(node.args()[1], type.rank());
+  const int64_t size = type.dims[dim].max;
+  int64_t start = int_of(node.args()[2]).value_or(0);
+  start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
+  const Form form = movement_form(lowering, from);
+  slice_into(lowering, node, from, dim, static_cast<uint32_t>(start),
+             static_cast<uint32_t>(to->type.tensor.dims[dim].max), form, lowering.define(to, form));
+  return Error::Ok;
+}
+
+Error emit_select(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* from = node.args()[0].value();
+  const ir::TensorType& type = from->type.tensor;
+  const size_t dim = dim_of(node.args()[1], type.rank());
+  const int64_t index = int_of(node.args()[2]).value_or(0);
+  ValueSpec spec = lowering.spec_of(from, Form::kRowMajor);
+  spec.dims[dim] = 1;
+  const uint32_t row = lowering.define_hidden(spec);
+  slice_into(lowering, node, from, dim, static_cast<uint32_t>(index < 0 ? index + type.dims[dim].max : index), 1,
+             Form::kRowMajor, row);
+  lowering.reshape(row, lowering.define(node.result(), Form::kRowMajor),
+                   Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor), node.debug_handle);
+  return Error::Ok;
+}
+
+Error emit_split(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* from = node.args()[0].value();
+  const size_t dim = dim_of(node.args()[2], from->type.tensor.rank());
+  const Form form = movement_form(lowering, from);
+  uint32_t start = 0;
+  for (const auto& part : node.results()) {
+    const auto size = static_cast<uint32_t>(part->type.tensor.dims[dim].max);
+    if (!part->users().empty() || node.graph()->is_output(part.get())) {
+      slice_into(lowering, node, from, dim, start, size, form, lowering.define(part.get(), form));
+    }
+    start += size;
+  }
+  return Error::Ok;
+}
+
+Error emit_pad(Lowering& lowering, const ir::Node& node) {
+  const auto [from, to] = movement_of(lowering, node);
+  const size_t rank = from->type.tensor.rank();
+  const Form form = movement_form(lowering, from);
+  const auto list = *ints_of(node.args()[1]);  // pairs, innermost dimension first
+  const size_t count = Lowering::dims_of(from->type.tensor, form).size();
+  std::vector<uint32_t> before(count, 0), after(count, 0);
+  for (size_t i = 0; 2 * i + 1 < list.size(); ++i) {
+    const size_t position = position_in(rank - 1 - i, rank, form);
+    before[position] = static_cast<uint32_t>(list[2 * i]);
+    after[position] = static_cast<uint32_t>(list[2 * i + 1]);
+  }
+  const auto value = static_cast<float>(*passes::number_of(node.args()[2]));
+  const uint32_t input = lowering.id_of(from, form);
+  const uint32_t output = lowering.define(to, form);
+  lowering.writer.add_node(NodeUnion::NodeUnion_StaticConstantPad,
+                           payload::CreatePadDirect(lowering.writer.builder, &before, &after, value, input, output),
+                           node.debug_handle);
+  return Error::Ok;
+}
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,540 @@
+#include "backends/xnnpack/compiler/op_support.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/xnnpack/compiler/emitters.h"
+#include "backends/xnnpack/compiler/quantization.h"
+#include "passes/rewrite.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+using passes::int_of;
+using passes::ints_of;
+using passes::number_of;
+
+constexpr size_t kMaxRank = 6;  // the library's
+constexpr const char* kTaken = "";
+
+bool is_float(const ir::TensorType& type) { return type.dtype == ScalarType::Float || type.dtype == ScalarType::Half; }
+
+bool is_image(const ir::TensorType* type) { return type != nullptr && type->rank() == 4; }
+
+size_t num_dynamic(const ir::TensorType& type) {
+  return static_cast<size_t>(
+      std::count_if(type.dims.begin(), type.dims.end(), [](const ir::Dim& d) { return !d.is_static(); }));
+}
+
+/// A dimension argument as a position; nothing when it is no literal.
+std::optional<size_t> dim_of(const ir::Argument& argument, size_t rank) {
+  const auto dim = int_of(argument);
+  if (!dim || *dim < -static_cast<int64_t>(rank) || *dim >= static_cast<int64_t>(rank)) {
+    return std::nullopt;
+  }
+  return static_cast<size_t>(*dim < 0 ? *dim + static_cast<int64_t>(rank) : *dim);
+}
+
+std::string elementwise(const Question&) { return kTaken; }
+
+std::string binary(const Question& q) {
+  if (q.type(0) == nullptr) {
+    return "its first operand is a number";
+  }
+  if (q.type(1) == nullptr && !number_of(q.arg(1))) {
+    return "an operand that is computed at run time and is no tensor";
+  }
+  if (q.is_constant(0) && (q.type(1) == nullptr || q.is_constant(1))) {
+    return "all operands are constants; it is computed when the program is compiled";
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    if (q.type(i) != nullptr && q.type(i)->dtype != q.result_type().dtype) {
+      return "operands of different types";
+    }
+  }
+  return kTaken;
+}
+
+std::string add_or_sub(const Question& q) {
+  const auto alpha = q.node.args().size() > 2 ? number_of(q.arg(2)) : std::optional<double>(1);
+  return alpha && *alpha == 1 ? binary(q) : "a factor alpha";
+}
+
+std::string reversed_sub(const Question& q) {
+  const auto alpha = number_of(q.arg(2));
+  return alpha && *alpha == 1 && number_of(q.arg(1)) ? kTaken : "a factor alpha, or a number computed at run time";
+}
+
+std::string power(const Question& q) {
+  const auto exponent = number_of(q.arg(1));
+  return exponent && (*exponent == 2 || *exponent == 0.5 || *exponent == -0.5) ? kTaken
+                                                                               : "only exponents 2, 0.5 and -0.5";
+}
+
+std::string clamp(const Question& q) {
+  for (size_t i = 1; i < 3; ++i) {
+    if (!q.arg(i).is_none() && !number_of(q.arg(i))) {
+      return "a bound that is computed at run time";
+    }
+  }
+  const auto low = number_of(q.arg(1)), high = number_of(q.arg(2));
+  return !low || !high || *low <= *high ? kTaken : "its lower bound is above the upper one";
+}
+
+std::string gelu(const Question& q) {
+  const auto* approximate = q.arg(1).as<std::string>();
+  return approximate == nullptr || *approximate == "none" ? kTaken : "the tanh approximation";
+}
+
+std::string elu(const Question& q) {
+  for (size_t i = 2; i < 4; ++i) {
+    const auto scale = number_of(q.arg(i));
+    if (!scale || *scale != 1) {
+      return "a scale";
+    }
+  }
+  const auto alpha = number_of(q.arg(1));
+  return alpha && *alpha > 0 && std::isnormal(static_cast<float>(*alpha)) ? kTaken : "an alpha that is not positive";
+}
+
+std::string leaky_relu(const Question& q) {
+  const auto slope = number_of(q.arg(1));
+  return slope && std::isfinite(*slope) && std::isnormal(static_cast<float>(*slope))
+             ? kTaken
+             : "a slope that is zero or no number";
+}
+
+std::string prelu(const Question& q) {
+  if (!q.is_constant(1)) {
+    return "slopes that are not constant";
+  }
+  const size_t rank = q.type(0)->rank();
+  return rank >= 2 && rank <= 4 ? kTaken : "only ranks 2 to 4";
+}
+
+std::string softmax(const Question& q) {
+  const size_t rank = q.type(0)->rank();
+  const auto dim = rank == 0 ? std::nullopt : dim_of(q.arg(1), rank);
+  return dim && *dim == rank - 1 ? kTaken : "only along the last dimension";
+}
+
+std::string constant_matrix(const Question& q, size_t i, const char* what) {
+  if (!q.is_constant(i)) {
+    return std::string(what) + " is not constant";
+  }
+  return q.type(i)->rank() == 2 ? kTaken : std::string(what) + " is no matrix";
+}
+
+std::string linear(const Question& q) {
+  if (q.type(0)->rank() == 0) {
+    return "a scalar";
+  }
+  if (is_quantized_weight(q.arg(1).value())) {
+    return quantized_product_refusal(q, 0, 1, 2);
+  }
+  if (!q.arg(2).is_none() && !q.is_constant(2)) {
+    return "its bias is not constant";
+  }
+  return constant_matrix(q, 1, "its weight");
+}
+
+std::string addmm(const Question& q) {
+  for (size_t i = 3; i < 5; ++i) {
+    const auto factor = number_of(q.arg(i));
+    if (!factor || *factor != 1) {
+      return "a factor alpha or beta";
+    }
+  }
+  if (!q.is_constant(0) || q.type(0)->rank() != 1) {
+    return "its bias is no constant vector";
+  }
+  return constant_matrix(q, 2, "its second factor");
+}
+
+std::string matmul(const Question& q) { return q.is_constant(0) ? "its first factor is constant" : kTaken; }
+
+std::string convolution(const Question& q) {
+  const ir::TensorType& x = *q.type(0);
+  if (x.rank() != 4 && x.rank() != 3) {
+    return "only 1-D and 2-D convolution";
+  }
+  const bool quantized = is_quantized_weight(q.arg(1).value());
+  if (quantized) {
+    if (const std::string why = quantized_product_refusal(q, 0, 1, 2); !why.empty()) {
+      return why;
+    }
+  } else if (!q.is_constant(1)) {
+    return "its filter is not constant";
+  }
+  if (!quantized && !q.arg(2).is_none() && !q.is_constant(2)) {
+    return "its bias is not constant";
+  }
+  const auto stride = ints_of(q.arg(3)), padding = ints_of(q.arg(4)), dilation = ints_of(q.arg(5)),
+             extra = ints_of(q.arg(7));
+  const auto groups = int_of(q.arg(8));
+  if (!stride || !padding || !dilation || !extra || !groups) {
+    return "strides, paddings or groups that are computed at run time";
+  }
+  if (std::any_of(padding->begin(), padding->end(), [](int64_t p) { return p < 0 || p > 1 << 15; })) {
+    return "a negative padding";
+  }
+  if (x.rank() == 3 && num_dynamic(x) > 1) {
+    return "a 1-D convolution with more than one dynamic dimension";
+  }
+  if (!x.dims[1].is_static()) {
+    return "a dynamic number of channels";
+  }
+  const bool transposed = int_of(q.arg(6)).value_or(0) != 0;
+  if (transposed) {
+    for (size_t i = 0; i < extra->size(); ++i) {
+      if ((*extra)[i] >= (*stride)[i] && (*extra)[i] != 0) {
+        return "an output padding that is no smaller than the stride";
+      }
+    }
+  }
+  return kTaken;
+}
+
+std::string batch_norm(const Question& q) {
+  for (size_t i = 1; i < 5; ++i) {
+    if (!q.arg(i).is_none() && !q.is_constant(i)) {
+      return "statistics that are not constant";
+    }
+  }
+  for (size_t i = 1; i < q.node.results().size(); ++i) {
+    if (q.node.graph()->is_output(q.node.result(i)) || !q.node.result(i)->users().empty()) {
+      return "its statistics are used";
+    }
+  }
+  const size_t rank = q.type(0)->rank();
+  return rank >= 2 && rank <= 4 ? kTaken : "only ranks 2 to 4";
+}
+
+/// Windows of a pooling: a list of one or two numbers, empty = `otherwise`.
+std::optional<std::pair<int64_t, int64_t>> pair_of(const ir::Argument& argument,
+                                                   const ir::Argument* otherwise = nullptr) {
+  const auto list = ints_of(argument);
+  if (!list || list->size() > 2) {
+    return std::nullopt;
+  }
+  if (list->empty()) {
+    return otherwise == nullptr ? std::nullopt : pair_of(*otherwise);
+  }
+  return std::pair(list->front(), list->back());
+}
+
+/// With ceil_mode the last window may reach over the edge; fine as long as none does.
+bool windows_fit(const ir::Dim& in, const ir::Dim& out, int64_t padding, int64_t window, int64_t stride) {
+  return in.is_static() && out.is_static() && (in.max + 2 * padding - window) / stride + 1 == out.max;
+}
+
+std::string pooling(const Question& q, bool is_max) {
+  if (!is_image(q.type(0))) {
+    return "only 2-D pooling of a batch";
+  }
+  const auto window = pair_of(q.arg(1)), stride = pair_of(q.arg(2), &q.arg(1)), padding = pair_of(q.arg(3));
+  const auto dilation = is_max ? pair_of(q.arg(4)) : std::optional(std::pair<int64_t, int64_t>(1, 1));
+  if (!window || !stride || !padding || !dilation) {
+    return "windows that are computed at run time";
+  }
+  if (window->first * window->second == 1) {
+    return "a window of one element";
+  }
+  if (is_max && (stride->first > window->first || stride->second > window->second)) {
+    return "strides larger than the window";
+  }
+  const ir::TensorType& in = *q.type(0);
+  const ir::TensorType& out = q.result_type();
+  if (!in.dims[1].is_static()) {
+    return "a dynamic number of channels";
+  }
+  const bool ceil_mode = int_of(q.arg(is_max ? 5 : 4)).value_or(0) != 0;
+  if (ceil_mode && (!windows_fit(in.dims[2], out.dims[2], padding->first, (window->first - 1) * dilation->first + 1,
+                                 stride->first) ||
+                    !windows_fit(in.dims[3], out.dims[3], padding->second, (window->second - 1) * dilation->second + 1,
+                                 stride->second))) {
+    return "ceil_mode with windows that reach over the edge";
+  }
+  return kTaken;
+}
+
+std::string max_pool(const Question& q) {
+  for (size_t i = 1; i < q.node.results().size(); ++i) {
+    if (q.node.graph()->is_output(q.node.result(i)) || !q.node.result(i)->users().empty()) {
+      return "its indices are used";
+    }
+  }
+  return pooling(q, true);
+}
+
+std::string avg_pool(const Question& q) {
+  const auto padding = pair_of(q.arg(3));
+  const bool counts_padding = int_of(q.arg(5)).value_or(1) != 0;
+  if (padding && (padding->first != 0 || padding->second != 0) && counts_padding) {
+    return "a padding that counts as elements";
+  }
+  if (!q.arg(6).is_none()) {
+    return "a divisor of its own";
+  }
+  return pooling(q, false);
+}
+
+std::string mean(const Question& q) {
+  const size_t rank = q.type(0)->rank();
+  const auto dims = ints_of(q.arg(1));
+  if (rank != 4 || !dims || !q.arg(3).is_none()) {
+    return "only the mean over height and width of an image";
+  }
+  std::vector<int64_t> axes;
+  for (const int64_t dim : *dims) {
+    axes.push_back(dim < 0 ? dim + 4 : dim);
+  }
+  std::sort(axes.begin(), axes.end());
+  return axes == std::vector<int64_t>{2, 3} ? kTaken : "only the mean over height and width of an image";
+}
+
+std::string concatenate(const Question& q) {
+  const auto* list = q.arg(0).as<ir::Argument::List>();
+  if (list == nullptr || list->size() < 2) {
+    return "less than two tensors";
+  }
+  for (const ir::Argument& item : *list) {
+    if (item.value() == nullptr || item.value()->type.tensor.dtype != q.result_type().dtype ||
+        item.value()->type.tensor.rank() != q.result_type().rank()) {
+      return "tensors of different types or ranks";
+    }
+    if (is_foldable(item.value())) {
+      return "a constant among the tensors";
+    }
+  }
+  return dim_of(q.arg(1), q.result_type().rank()) ? kTaken : "a dimension that is computed at run time";
+}
+
+std::string permute(const Question& q) { return q.type(0)->rank() >= 1 && ints_of(q.arg(1)) ? kTaken : "a scalar"; }
+
+std::string view(const Question& q) {
+  return num_dynamic(q.result_type()) <= 1 ? kTaken : "a shape with more than one dynamic dimension";
+}
+
+std::string slice(const Question& q) {
+  const ir::TensorType& in = *q.type(0);
+  const auto dim = dim_of(q.arg(1), in.rank());
+  const auto step = int_of(q.arg(4));
+  if (!dim || !step || *step != 1) {
+    return "a step other than 1";
+  }
+  if (!in.dims[*dim].is_static() || !q.result_type().dims[*dim].is_static()) {
+    return "a part of a dynamic dimension";
+  }
+  if (!int_of(q.arg(2)) && !q.arg(2).is_none()) {
+    return "a start that is computed at run time";
+  }
+  return kTaken;
+}
+
+std::string select(const Question& q) {
+  const ir::TensorType& in = *q.type(0);
+  const auto dim = dim_of(q.arg(1), in.rank());
+  if (!dim || !int_of(q.arg(2)) || !in.dims[*dim].is_static()) {
+    return "an index that is computed at run time, or a dynamic dimension";
+  }
+  return view(q);
+}
+
+std::string split(const Question& q) {
+  const ir::TensorType& in = *q.type(0);
+  const auto dim = dim_of(q.arg(2), in.rank());
+  return dim && in.dims[*dim].is_static() ? kTaken : "a dynamic dimension";
+}
+
+std::string pad(const Question& q) {
+  const auto list = ints_of(q.arg(1));
+  const auto value = number_of(q.arg(2));
+  if (!list || !value || !std::isfinite(*value)) {
+    return "paddings that are computed at run time";
+  }
+  return std::all_of(list->begin(), list->end(), [](int64_t p) { return p >= 0 && p <= 1 << 15; })
+             ? kTaken
+             : "a negative padding";
+}
+
+std::string resize(const Question& q) {
+  const ir::TensorType& in = *q.type(0);
+  const ir::TensorType& out = q.result_type();
+  if (in.rank() != 4 || !in.dims[1].is_static() || !in.dims[2].is_static() || !in.dims[3].is_static() ||
+      !out.dims[2].is_static() || !out.dims[3].is_static()) {
+    return "dynamic sizes";
+  }
+  // A scale that is not the ratio of sizes moves the pixels a little; the library only knows the ratio.
+  if (const auto* scales = q.arg(3).as<ir::Argument::Doubles>();
+      scales != nullptr && int_of(q.arg(2)).value_or(0) == 0) {
+    for (size_t i = 0; i < 2 && i < scales->size(); ++i) {
+      if ((*scales)[i] * static_cast<double>(in.dims[2 + i].max) != static_cast<double>(out.dims[2 + i].max)) {
+        return "a scale that is not the ratio of sizes";
+      }
+    }
+  }
+  return kTaken;
+}
+
+constexpr OperatorRow kOperators[] = {
+    {"aten::convolution", "Conv2d, DepthwiseConv2d, ConvTranspose2d", true, &convolution, &emit_convolution},
+    {"aten::linear", "FullyConnected", true, &linear, &emit_linear},
+    {"aten::addmm", "FullyConnected", true, &addmm, &emit_addmm},
+    {"aten::mm", "FullyConnected or BatchMatrixMultiply", true, &matmul, &emit_matmul},
+    {"aten::bmm", "BatchMatrixMultiply", true, &matmul, &emit_matmul},
+    {"aten::_native_batch_norm_legit_no_training", "part of the convolution, or Multiply and Add", false, &batch_norm,
+     &emit_batch_norm},
+    {"aten::add.Tensor", "Add", false, &add_or_sub, &emit_binary},
+    {"aten::add.Scalar", "Add", false, &add_or_sub, &emit_binary},
+    {"aten::sub.Tensor", "Subtract", false, &add_or_sub, &emit_binary},
+    {"aten::sub.Scalar", "Subtract", false, &add_or_sub, &emit_binary},
+    {"aten::rsub.Scalar", "Subtract", false, &reversed_sub, &emit_binary},
+    {"aten::mul.Tensor", "Multiply", false, &binary, &emit_binary},
+    {"aten::mul.Scalar", "Multiply", false, &binary, &emit_binary},
+    {"aten::div.Tensor", "Div", false, &binary, &emit_binary},
+    {"aten::div.Scalar", "Div", false, &binary, &emit_binary},
+    {"aten::maximum", "Maximum", false, &binary, &emit_binary},
+    {"aten::minimum", "Minimum", false, &binary, &emit_binary},
+    {"aten::_prelu_kernel", "PReLU", false, &prelu, &emit_prelu},
+    {"aten::relu", "Clamp, or part of the node before", false, &elementwise, &emit_clamp},
+    {"aten::hardtanh", "Clamp, or part of the node before", false, &clamp, &emit_clamp},
+    {"aten::clamp", "Clamp, or part of the node before", false, &clamp, &emit_clamp},
+    {"aten::sigmoid", "Sigmoid", false, &elementwise, &emit_unary},
+    {"aten::tanh", "Tanh", false, &elementwise, &emit_unary},
+    {"aten::exp", "Exp", false, &elementwise, &emit_unary},
+    {"aten::log", "Log", false, &elementwise, &emit_unary},
+    {"aten::sin", "Sin", false, &elementwise, &emit_unary},
+    {"aten::cos", "Cos", false, &elementwise, &emit_unary},
+    {"aten::abs", "Abs", false, &elementwise, &emit_unary},
+    {"aten::neg", "Negate", false, &elementwise, &emit_unary},
+    {"aten::ceil", "Ceiling", false, &elementwise, &emit_unary},
+    {"aten::floor", "Floor", false, &elementwise, &emit_unary},
+    {"aten::sqrt", "SquareRoot", false, &elementwise, &emit_unary},
+    {"aten::rsqrt", "ReciprocalSquareRoot", false, &elementwise, &emit_unary},
+    {"aten::square", "Square", false, &elementwise, &emit_unary},
+    {"aten::pow.Tensor_Scalar", "Square, SquareRoot or ReciprocalSquareRoot", false, &power, &emit_unary},
+    {"aten::gelu", "Gelu", false, &gelu, &emit_unary},
+    {"aten::hardswish", "Hardswish", false, &elementwise, &emit_unary},
+    {"aten::hardsigmoid", "Add with a clamp, Multiply", false, &elementwise, &emit_hardsigmoid},
+    {"aten::silu", "Sigmoid, Multiply", false, &elementwise, &emit_silu},
+    {"aten::elu", "ELU", false, &elu, &emit_elu},
+    {"aten::leaky_relu", "LeakyReLU", false, &leaky_relu, &emit_leaky_relu},
+    {"aten::_softmax", "Softmax", false, &softmax, &emit_softmax},
+    {"aten::max_pool2d", "MaxPooling2d", true, &max_pool, &emit_max_pool},
+    {"aten::max_pool2d_with_indices", "MaxPooling2d", true, &max_pool, &emit_max_pool},
+    {"aten::avg_pool2d", "AvgPooling2d", true, &avg_pool, &emit_avg_pool},
+    {"aten::mean.dim", "GlobalAvgPooling2d", true, &mean, &emit_mean},
+    {"aten::upsample_bilinear2d.vec", "StaticResizeBilinear2D", true, &resize, &emit_resize},
+    {"aten::cat", "Concatenate2 … 5", false, &concatenate, &emit_concatenate},
+    {"aten::permute_copy", "StaticTranspose, or another name", false, &permute, &emit_permute},
+    {"aten::view_copy", "StaticReshape", false, &view, &emit_view},
+    {"aten::unsqueeze_copy", "StaticReshape", false, &view, &emit_view},
+    {"aten::squeeze_copy.dim", "StaticReshape", false, &view, &emit_view},
+    {"aten::squeeze_copy.dims", "StaticReshape", false, &view, &emit_view},
+    {"aten::slice_copy.Tensor", "StaticSlice", false, &slice, &emit_slice},
+    {"aten::select_copy.int", "StaticSlice, StaticReshape", false, &select, &emit_select},
+    {"aten::split.Tensor", "StaticSlice for each part", false, &split, &emit_split},
+    {"aten::split_copy.Tensor", "StaticSlice for each part", false, &split, &emit_split},
+    {"aten::split_with_sizes_copy", "StaticSlice for each part", false, &split, &emit_split},
+    {"aten::constant_pad_nd", "StaticConstantPad", false, &pad, &emit_pad},
+};
+
+std::string type_refusal(const ir::TensorType& type, const Options& options, bool is_result) {
+  if (type.rank() > kMaxRank) {
+    return "a tensor of rank " + std::to_string(type.rank()) + ", the library has 6";
+  }
+  if (!type.is_bounded()) {
+    return "a size that only the data decides";
+  }
+  for (const ir::Dim& dim : type.dims) {
+    if (dim.max == 0 || dim.max > 1 << 30) {
+      return "a tensor without elements, or too large";
+    }
+  }
+  if (is_result && !is_float(type)) {
+    return std::string("a result of type ") + to_string(type.dtype);
+  }
+  if (type.dtype == ScalarType::Float && !options.fp32) {
+    return "float32, which the partitioner was told to leave";
+  }
+  if (type.dtype == ScalarType::Half && !options.fp16) {
+    return "float16, which the partitioner was told to leave";
+  }
+  return is_float(type) ? kTaken : std::string("a tensor of type ") + to_string(type.dtype);
+}
+
+}  // namespace
+
+const ir::TensorType* Question::type(size_t i) const {
+  const ir::Value* value = i < node.args().size() ? arg(i).value() : nullptr;
+  return value != nullptr && value->type.is_tensor() ? &value->type.tensor : nullptr;
+}
+
+bool Question::is_constant(size_t i) const { return i < node.args().size() && is_foldable(arg(i).value()); }
+
+bool is_foldable(const ir::Value* value) {
+  if (value == nullptr || value->producer() == nullptr || !value->type.is_tensor() || !value->type.tensor.is_static()) {
+    return false;
+  }
+  const ir::Node& node = *value->producer();
+  if (node.op == "constant") {
+    return true;
+  }
+  // What fold-constants is sure to compute: no growth beyond the inputs.
+  if (!passes::is_one_of(
+          node.op, {"aten::permute_copy", "aten::view_copy", "aten::unsqueeze_copy", "aten::squeeze_copy.dim",
+                    "aten::squeeze_copy.dims", "aten::slice_copy.Tensor", "aten::select_copy.int", "aten::mul.Tensor",
+                    "aten::mul.Scalar", "aten::add.Tensor", "aten::sub.Tensor", "aten::div.Tensor", "aten::rsqrt",
+                    "aten::sqrt", "aten::reciprocal"})) {
+    return false;
+  }
+  bool all = true;
+  node.for_each_input([&](const ir::Value* input) { all = all && is_foldable(input); });
+  return all && !node.args().empty();
+}
+
+const OperatorRow* find_operator(std::string_view op) {
+  const auto* found =
+      std::find_if(std::begin(kOperators), std::end(kOperators), [&](const OperatorRow& row) { return row.op == op; });
+  if (found != std::end(kOperators)) {
+    return found;
+  }
+  return find_quantization_operator(op);
+}
+
+std::string refusal_of(const ir::Node& node, const ir::Program& program, const Options& options) {
+  const OperatorRow* row = find_operator(node.op);
+  if (row == nullptr) {
+    return "XNNPACK has no such operator, or the delegate's format cannot say it";
+  }
+  const Question question{node, program, options};
+  if (is_quantization_operator(node.op)) {
+    return row->refusal(question);
+  }
+  std::string why = type_refusal(node.result()->type.tensor, options, true);
+  node.for_each_input([&](const ir::Value* input) {
+    if (why.empty() && input->type.is_tensor()) {
+      why = type_refusal(input->type.tensor, options, false);
+    }
+  });
+  if (why.empty() && is_foldable(node.result())) {
+    return "it depends on constants only and is computed when the program is compiled";
+  }
+  return why.empty() ? row->refusal(question) : why;
+}
+
+Options read_options(const std::vector<ir::Delegate::CompileSpec>& specs) {
+  Options options;
+  for (const auto& spec : specs) {
+    if (spec.key == "precisions") {
+      const auto has = [&](const char* word) {
+        return (" " + spec.value + " ").find(" " + std::string(word) + " ") != std::string::npos;
+      };
+      options = {has("fp32"), has("fp16"), has("static_quant"), has("dynamic_quant")};
+    }
+  }
+  return options;
+}
+
+}  // namespace et::backends::xnnpack

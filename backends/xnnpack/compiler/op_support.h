@@ -1,0 +1,58 @@
+/// What the delegate can do: one table, operator -> node type, constraints, and how it is written.
+///
+/// For: the partitioner (through BackendCompiler::refusal) and lowering.h, so that what one accepts the other can write.
+/// Every refusal has a reason, which reports show to the user.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace et::backends::xnnpack {
+
+class Lowering;
+
+/// Which numbers a partitioner lets the delegate take (compile spec "precisions"); all by default.
+struct Options {
+  bool fp32 = true;
+  bool fp16 = true;
+  bool static_quant = true;
+  bool dynamic_quant = true;
+};
+Options read_options(const std::vector<ir::Delegate::CompileSpec>& specs);
+
+/// A node and what a check may look at.
+struct Question {
+  const ir::Node& node;
+  const ir::Program& program;
+  const Options& options;
+
+  const ir::Argument& arg(size_t i) const { return node.args()[i]; }
+  /// The type of a tensor argument; nullptr for anything else.
+  const ir::TensorType* type(size_t i) const;
+  const ir::TensorType& result_type(size_t i = 0) const { return node.results()[i]->type.tensor; }
+  /// A constant, or something that folding makes one: views and arithmetic of constants.
+  bool is_constant(size_t i) const;
+};
+
+/// One row.
+struct OperatorRow {
+  std::string_view op;    ///< "aten::convolution"
+  std::string_view node;  ///< what it becomes, for people: "Conv2d, DepthwiseConv2d or ConvTranspose2d"
+  bool is_heavy;          ///< enough work to be worth a call of the delegate by itself
+  std::string (*refusal)(const Question& question);  ///< "" = taken
+  Error (*emit)(Lowering& lowering, const ir::Node& node);
+};
+
+/// The row of an operator; nullptr when the delegate has none.
+const OperatorRow* find_operator(std::string_view op);
+
+/// Why the delegate does not take a node; "" when it does.
+std::string refusal_of(const ir::Node& node, const ir::Program& program, const Options& options);
+
+/// True when folding will make a constant of the value.
+bool is_foldable(const ir::Value* value);
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,585 @@
+#include "backends/xnnpack/compiler/quantization.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "backends/xnnpack/compiler/emitters.h"
+#include "base/half.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+using passes::constant_of;
+using passes::int_of;
+using passes::is_one_of;
+using passes::number_of;
+using payload::NodeUnion;
+
+constexpr std::string_view kQuantize = "quantized_decomposed::quantize_per_tensor";
+constexpr std::string_view kDequantize = "quantized_decomposed::dequantize_per_tensor";
+constexpr std::string_view kQuantizeTensor = "quantized_decomposed::quantize_per_tensor.tensor";
+constexpr std::string_view kDequantizeTensor = "quantized_decomposed::dequantize_per_tensor.tensor";
+constexpr std::string_view kQuantizeToken = "quantized_decomposed::quantize_per_token";
+constexpr std::string_view kDequantizeToken = "quantized_decomposed::dequantize_per_token";
+constexpr std::string_view kDequantizeChannel = "quantized_decomposed::dequantize_per_channel";
+constexpr std::string_view kDequantizeGroup = "quantized_decomposed::dequantize_per_channel_group";
+constexpr std::string_view kChoose = "quantized_decomposed::choose_qparams.tensor";
+constexpr std::string_view kChooseSymmetric = "quantized_decomposed::choose_qparams_symmetric.tensor";
+constexpr std::string_view kChooseToken = "quantized_decomposed::choose_qparams_per_token_asymmetric";
+
+const ir::Node* producer(const ir::Value* value) { return value == nullptr ? nullptr : value->producer(); }
+
+/// A scale that the library takes.
+bool is_scale(double scale) { return scale > 0 && std::isnormal(static_cast<float>(scale)); }
+
+std::string static_refusal(const Question& q) {
+  if (!q.options.static_quant) {
+    return "static quantization, which the partitioner was told to leave";
+  }
+  const auto scale = number_of(q.arg(1));
+  const auto low = int_of(q.arg(3)), high = int_of(q.arg(4));
+  if (!scale || !int_of(q.arg(2)) || !low || !high) {
+    return "a scale that is computed at run time";
+  }
+  const ScalarType dtype = q.node.op == kQuantize ? q.result_type().dtype : q.type(0)->dtype;
+  if (dtype != ScalarType::Char || *low != -128 || *high != 127) {
+    return "only int8 with its whole range";
+  }
+  const ScalarType real = q.node.op == kQuantize ? q.type(0)->dtype : q.result_type().dtype;
+  if (real != ScalarType::Float || q.result_type().rank() > 6 || !q.result_type().is_bounded()) {
+    return "numbers that are not float32";
+  }
+  return is_scale(*scale) ? "" : "a scale that is zero or no number";
+}
+
+std::string dequantize_refusal(const Question& q) {
+  if (is_quantized_weight(q.node.result())) {
+    return "a weight: it goes to the operators that use it";
+  }
+  return static_refusal(q);
+}
+
+std::string weight_refusal(const Question& q) {
+  return is_quantized_weight(q.node.result()) ? "a weight: it goes to the operators that use it"
+                                              : "integers with a scale a channel that are no constant";
+}
+
+/// Every path from the parameters leads over quantize and dequantize into products.
+bool feeds_products_only(const ir::Value* value) {
+  if (value->users().empty() || value->graph()->is_output(value)) {
+    return false;
+  }
+  return std::all_of(value->users().begin(), value->users().end(), [&](const ir::Node* user) {
+    if (user->op == kDequantizeTensor || user->op == kDequantizeToken) {
+      return feeds_products_only(user->result());
+    }
+    if (user->op == kQuantizeTensor || user->op == kQuantizeToken) {
+      return feeds_products_only(user->result());
+    }
+    const bool is_product = is_one_of(user->op, {"aten::linear", "aten::convolution"});
+    return is_product && user->args()[0].value() == value && is_quantized_weight(user->args()[1].value());
+  });
+}
+
+std::string dynamic_refusal(const Question& q) {
+  if (!q.options.dynamic_quant) {
+    return "dynamic quantization, which the partitioner was told to leave";
+  }
+  for (const auto& result : q.node.results()) {
+    if (!feeds_products_only(result.get())) {
+      return "parameters computed at run time for something that is no product with an integer weight";
+    }
+  }
+  return "";
+}
+
+/// Nodes that the emitters of their users have written already, or that write nothing by themselves.
+Error emit_nothing(Lowering&, const ir::Node&) { return Error::Ok; }
+
+Error emit_quantize(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* from = node.args()[0].value();
+  const AffineParameters parameters{static_cast<float>(*number_of(node.args()[1])),
+                                    static_cast<int32_t>(*int_of(node.args()[2]))};
+  lowering.set_parameters(node.result(), parameters);
+  const Form form = lowering.form_of(from);
+  const uint32_t input = lowering.id_of(from, form);
+  lowering.writer.add_unary(NodeUnion::NodeUnion_Convert, input, lowering.define(node.result(), form),
+                            node.debug_handle);
+  return Error::Ok;
+}
+
+// The float form is made when somebody asks for it: Lowering::id_of.
+Error emit_dequantize(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* integers = node.args()[0].value();
+  if (lowering.parameters(integers) == nullptr) {
+    lowering.set_parameters(
+        integers, {static_cast<float>(*number_of(node.args()[1])), static_cast<int32_t>(*int_of(node.args()[2]))});
+  }
+  return Error::Ok;
+}
+
+constexpr OperatorRow kRows[] = {
+    {kQuantize, "Convert, or part of the operator before", false, &static_refusal, &emit_quantize},
+    {kDequantize, "Convert, or part of the operator behind", false, &dequantize_refusal, &emit_dequantize},
+    {kDequantizeChannel, "part of the product", false, &weight_refusal, &emit_nothing},
+    {kDequantizeGroup, "part of the product", false, &weight_refusal, &emit_nothing},
+    {kChoose, "part of Convert", false, &dynamic_refusal, &emit_nothing},
+    {kChooseSymmetric, "part of Convert", false, &dynamic_refusal, &emit_nothing},
+    {kChooseToken, "part of Convert", false, &dynamic_refusal, &emit_nothing},
+    {kQuantizeTensor, "Convert", false, &dynamic_refusal, &emit_nothing},
+    {kQuantizeToken, "Convert", false, &dynamic_refusal, &emit_nothing},
+    {kDequantizeTensor, "part of the product", false, &dynamic_refusal, &emit_nothing},
+    {kDequantizeToken, "part of the product", false, &dynamic_refusal, &emit_nothing},
+};
+
+std::vector<double> doubles_of(const ir::Constant& constant) {
+  std::vector<double> out(static_cast<size_t>(constant.type.numel()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    switch (constant.type.dtype) {
+      case ScalarType::Double: out[i] = static_cast<const double*>(constant.data)[i]; break;
+      case ScalarType::Float: out[i] = static_cast<double>(static_cast<const float*>(constant.data)[i]); break;
+      case ScalarType::Half:
+        out[i] = static_cast<double>(static_cast<float>(static_cast<const Half*>(constant.data)[i]));
+        break;
+      case ScalarType::Long: out[i] = static_cast<double>(static_cast<const int64_t*>(constant.data)[i]); break;
+      case ScalarType::Int: out[i] = static_cast<double>(static_cast<const int32_t*>(constant.data)[i]); break;
+      case ScalarType::Char: out[i] = static_cast<double>(static_cast<const int8_t*>(constant.data)[i]); break;
+      default: return {};
+    }
+  }
+  return out;
+}
+
+/// True when zero points are absent or all zero, which the format implies.
+bool is_symmetric(const ir::Program& program, const ir::Argument& zero_points) {
+  if (zero_points.is_none()) {
+    return true;
+  }
+  if (const auto one = number_of(zero_points)) {
+    return *one == 0;
+  }
+  const ir::Constant* constant = constant_of(program, zero_points);
+  if (constant == nullptr) {
+    return false;
+  }
+  const std::vector<double> values = doubles_of(*constant);
+  return !values.empty() && std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
+}
+
+/// The upper half of a float, rounded to nearest even.
+uint16_t to_bfloat16(double value) {
+  const auto number = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof(bits));
+  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+float rounded_to_bfloat16(double value) {
+  const uint32_t bits = uint32_t{to_bfloat16(value)} << 16;
+  float out;
+  std::memcpy(&out, &bits, sizeof(out));
+  return out;
+}
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+/// Two 4-bit integers to a byte, low nibble first, + 8.
+std::string packed_nibbles(const std::vector<int8_t>& values) {
+  std::string out((values.size() + 1) / 2, '\x88');
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto nibble = static_cast<unsigned>(values[i] + 8) & 15u;
+    const auto byte = static_cast<unsigned>(static_cast<unsigned char>(out[i / 2]));
+    out[i / 2] = static_cast<char>(i % 2 == 0 ? (byte & 0xF0u) | nibble : (byte & 0x0Fu) | (nibble << 4));
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_quantization_operator(std::string_view op) { return find_quantization_operator(op) != nullptr; }
+
+const OperatorRow* find_quantization_operator(std::string_view op) {
+  const auto* found =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const OperatorRow& row) { return row.op == op; });
+  return found == std::end(kRows) ? nullptr : found;
+}
+
+bool is_quantized_weight(const ir::Value* value) {
+  const ir::Node* node = producer(value);
+  return node != nullptr && is_one_of(node->op, {kDequantize, kDequantizeChannel, kDequantizeGroup}) &&
+         is_foldable(node->args()[0].value());
+}
+
+std::optional<IntegerWeight> read_weight(const ir::Program& program, const ir::Value* value) {
+  const ir::Node& node = *value->producer();
+  const ir::Constant* integers = constant_of(program, node.args()[0]);
+  if (integers == nullptr || integers->type.dtype != ScalarType::Char) {
+    return std::nullopt;
+  }
+  IntegerWeight out;
+  const auto numel = static_cast<size_t>(integers->type.numel());
+  out.values.assign(static_cast<const int8_t*>(integers->data), static_cast<const int8_t*>(integers->data) + numel);
+  for (const ir::Dim& dim : integers->type.dims) {
+    out.spec.dims.push_back(static_cast<uint32_t>(dim.max));
+  }
+  if (node.op == kDequantize) {
+    out.spec.datatype = payload::Datatype_qint8;
+    out.scales = {number_of(node.args()[1]).value_or(0)};
+    out.spec.quant.scale = static_cast<float>(out.scales[0]);
+    return number_of(node.args()[2]).value_or(1) == 0 && is_scale(out.scales[0]) ? std::optional(out) : std::nullopt;
+  }
+  const ir::Constant* scales = constant_of(program, node.args()[1]);
+  if (scales == nullptr || !is_symmetric(program, node.args()[2])) {
+    return std::nullopt;
+  }
+  out.scales = doubles_of(*scales);
+  const bool by_group = node.op == kDequantizeGroup;
+  const int64_t low = int_of(node.args()[by_group ? 3 : 4]).value_or(-128);
+  const int64_t high = int_of(node.args()[by_group ? 4 : 5]).value_or(127);
+  const bool is_4_bit = low >= -8 && high <= 7;
+  if (!std::all_of(out.scales.begin(), out.scales.end(), is_scale) || out.scales.empty()) {
+    return std::nullopt;
+  }
+  if (by_group) {
+    const auto group = static_cast<size_t>(int_of(node.args()[6]).value_or(0));
+    if (!is_4_bit || out.spec.dims.size() != 2 || group == 0 || group % 32 != 0 || out.spec.dims[1] % group != 0 ||
+        out.scales.size() != out.spec.dims[0] * (out.spec.dims[1] / group)) {
+      return std::nullopt;
+    }
+    out.spec.datatype = payload::Datatype_qbint4;
+    out.spec.quant.group_size = static_cast<int32_t>(group);
+    for (const double scale : out.scales) {
+      if (!std::isnormal(rounded_to_bfloat16(scale))) {
+        return std::nullopt;
+      }
+      out.spec.quant.group_scales.push_back(to_bfloat16(scale));
+    }
+    return out;
+  }
+  const auto axis = int_of(node.args()[3]).value_or(-1);
+  if (axis < 0 || static_cast<size_t>(axis) >= out.spec.dims.size() ||
+      out.scales.size() != out.spec.dims[static_cast<size_t>(axis)]) {
+    return std::nullopt;
+  }
+  out.axis = static_cast<size_t>(axis);
+  out.spec.datatype = is_4_bit ? payload::Datatype_qcint4 : payload::Datatype_qcint8;
+  out.spec.quant.channel_scales.assign(out.scales.begin(), out.scales.end());
+  return out;
+}
+
+InputKind input_kind(const ir::Value* value) {
+  const ir::Node* node = producer(value);
+  if (node == nullptr) {
+    return InputKind::kFloat;
+  }
+  if (node->op == kDequantize && !is_quantized_weight(value)) {
+    return InputKind::kStatic;
+  }
+  const bool dynamic = node->op == kDequantizeTensor || node->op == kDequantizeToken;
+  return dynamic && dynamic_source(value) != nullptr ? InputKind::kDynamic : InputKind::kFloat;
+}
+
+const ir::Value* dynamic_source(const ir::Value* value) {
+  const ir::Node* quantize = producer(value->producer()->args()[0].value());
+  if (quantize == nullptr || (quantize->op != kQuantizeTensor && quantize->op != kQuantizeToken)) {
+    return nullptr;
+  }
+  const ir::Node* choose = producer(quantize->args()[1].value());
+  const bool chosen = choose != nullptr && is_one_of(choose->op, {kChoose, kChooseSymmetric, kChooseToken}) &&
+                      choose->args()[0].value() == quantize->args()[0].value();
+  return chosen ? quantize->args()[0].value() : nullptr;
+}
+
+std::string quantized_product_refusal(const Question& q, size_t input, size_t weight, size_t bias) {
+  const std::optional<IntegerWeight> read = read_weight(q.program, q.arg(weight).value());
+  if (!read) {
+    return "an integer weight whose scales the library has not (zero points, groups that are no multiple of 32)";
+  }
+  const bool is_linear = q.node.op == "aten::linear";
+  const auto type = read->spec.datatype;
+  const bool is_4_bit = type == payload::Datatype_qcint4 || type == payload::Datatype_qbint4;
+  if (is_4_bit && (!is_linear || read->spec.dims[1] % 2 != 0)) {
+    return "4-bit weights outside of linear, or an odd number of them in a row";
+  }
+  if (is_linear && read->spec.dims.size() != 2) {
+    return "its weight is no matrix";
+  }
+  const bool transposed = !is_linear && int_of(q.arg(6)).value_or(0) != 0;
+  const int64_t groups = is_linear ? 1 : int_of(q.arg(8)).value_or(1);
+  if (type == payload::Datatype_qcint8 && read->axis != (transposed ? 1u : 0u)) {
+    return "scales that are not those of output channels";
+  }
+  if (transposed && groups != 1 && type == payload::Datatype_qcint8) {
+    return "a transposed convolution in groups with scales a channel";
+  }
+  if (!q.arg(bias).is_none() && !q.is_constant(bias) && !is_quantized_weight(q.arg(bias).value())) {
+    return "its bias is not constant";
+  }
+  switch (input_kind(q.arg(input).value())) {
+    case InputKind::kFloat:
+      return is_linear && (type == payload::Datatype_qcint8 || type == payload::Datatype_qcint4)
+                 ? ""
+                 : "integer weights with an input that is not quantized";
+    case InputKind::kStatic: {
+      const ir::Node* last = &q.node;
+      while (last->result()->users().size() == 1 &&
+             is_one_of(last->result()->users().front()->op, {"aten::relu", "aten::hardtanh", "aten::clamp"})) {
+        last = last->result()->users().front();
+      }
+      const bool quantized_result =
+          last->result()->users().size() == 1 && last->result()->users().front()->op == kQuantize;
+      return quantized_result && !is_4_bit ? "" : "a quantized input but a result that is not quantized";
+    }
+    case InputKind::kDynamic:
+      if (is_linear) {
+        return type != payload::Datatype_qint8 ? "" : "dynamic quantization with one scale for the whole weight";
+      }
+      return type == payload::Datatype_qcint8 && groups == 1 ? "" : "dynamic quantization of this convolution";
+  }
+  return "";
+}
+
+Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argument& input, const ir::Argument& weight,
+                     const ir::Argument& bias, const std::vector<uint32_t>& weight_dims,
+                     const std::vector<size_t>& filter_perm, size_t channel_dim, Form form, ProductValues& out) {
+  const ir::Program& program = lowering.program();
+  ValueSpec filter;
+  std::vector<double> channel_scales;
+  std::string filter_bytes;
+  std::vector<float> floats;
+  ir::Constant shaped;
+  shaped.type = ir::TensorType::contiguous(ScalarType::Float, {});
+  for (const uint32_t dim : weight_dims) {
+    shaped.type.dims.push_back(ir::Dim(dim));
+  }
+  std::optional<IntegerWeight> integer;
+  if (is_quantized_weight(weight.value())) {
+    integer = read_weight(program, weight.value());
+    if (!integer) {
+      return lowering.refuse(node, "cannot read its integer weight");
+    }
+    filter = integer->spec;
+    channel_scales = integer->scales;
+    shaped.type.dtype = ScalarType::Char;
+    shaped.data = integer->values.data();
+  } else {
+    const ir::Constant* constant = constant_of(program, weight);
+    if (constant == nullptr) {
+      return lowering.refuse(node, "needs a constant weight");
+    }
+    shaped.type.dtype = constant->type.dtype;
+    shaped.data = constant->data;
+    filter.datatype = Lowering::datatype_of(constant->type.dtype);
+    if (constant->type.dtype == ScalarType::Half && node.op == "aten::convolution") {
+      // The library converts the filters of float16 convolutions itself and wants them in float32.
+      const std::vector<double> values = doubles_of(*constant);
+      floats.assign(values.begin(), values.end());
+      shaped.type.dtype = ScalarType::Float;
+      shaped.data = floats.data();
+      filter.datatype = payload::Datatype_fp32;
+    }
+  }
+  filter.dims.clear();
+  for (const size_t dim : filter_perm) {
+    filter.dims.push_back(weight_dims[dim]);
+  }
+  if (filter.dims.size() == 5) {  // [groups, out / groups, kh, kw, in / groups]
+    filter.dims[1] *= filter.dims[0];
+    filter.dims.erase(filter.dims.begin());
+  }
+  filter.quant.channel_dim = static_cast<int32_t>(channel_dim);
+  filter_bytes = permuted_bytes(shaped, filter_perm);
+  if (filter.datatype == payload::Datatype_qcint4 || filter.datatype == payload::Datatype_qbint4) {
+    filter_bytes = packed_nibbles(std::vector<int8_t>(filter_bytes.begin(), filter_bytes.end()));
+  }
+  out.filter = lowering.writer.add_constant(filter, std::move(filter_bytes));
+
+  const InputKind kind = integer ? input_kind(input.value()) : InputKind::kFloat;
+  const ir::Value* source = kind == InputKind::kDynamic  ? dynamic_source(input.value())
+                            : kind == InputKind::kStatic ? lowering.integers(input.value())
+                                                         : input.value();
+  out.input = lowering.id_of(source, form);
+  if (kind == InputKind::kDynamic) {
+    ValueSpec rows = lowering.spec_of(source, form);
+    rows.datatype = payload::Datatype_qdint8;
+    rows.quant.num_nonbatch_dims = form == Form::kImage ? 3 : 1;
+    const uint32_t quantized = lowering.define_hidden(rows);
+    lowering.writer.add_unary(NodeUnion::NodeUnion_Convert, out.input, quantized, node.debug_handle);
+    out.input = quantized;
+  }
+
+  // The bias: float beside float results, int32 with the scale of the products beside integer ones.
+  std::vector<double> bias_values;
+  if (is_quantized_weight(bias.value())) {
+    const ir::Node& dequantize = *bias.value()->producer();
+    const ir::Constant* raw = constant_of(program, dequantize.args()[0]);
+    const ir::Constant* scales = constant_of(program, dequantize.args()[1]);
+    if (raw == nullptr) {
+      return lowering.refuse(node, "cannot read its integer bias");
+    }
+    bias_values = doubles_of(*raw);
+    const std::vector<double> by_channel =
+        scales != nullptr ? doubles_of(*scales) : std::vector<double>(1, number_of(dequantize.args()[1]).value_or(0));
+    for (size_t i = 0; i < bias_values.size(); ++i) {
+      bias_values[i] *= by_channel[by_channel.size() == 1 ? 0 : i];
+    }
+  } else if (const ir::Constant* constant = constant_of(program, bias)) {
+    bias_values = doubles_of(*constant);
+  }
+  if (!bias_values.empty()) {
+    ValueSpec spec;
+    spec.dims = {static_cast<uint32_t>(bias_values.size())};
+    if (kind == InputKind::kStatic) {
+      const auto input_scale = static_cast<double>(lowering.parameters(source)->scale);
+      const bool by_channel = filter.datatype == payload::Datatype_qcint8;
+      spec.datatype = by_channel ? payload::Datatype_qcint32 : payload::Datatype_qint32;
+      std::vector<int32_t> integers;
+      for (size_t i = 0; i < bias_values.size(); ++i) {
+        const double scale = input_scale * channel_scales[by_channel ? i : 0];
+        const double rounded = std::nearbyint(bias_values[i] / scale);
+        integers.push_back(static_cast<int32_t>(std::clamp(rounded, -2147483648.0, 2147483647.0)));
+        if (by_channel) {
+          spec.quant.channel_scales.push_back(static_cast<float>(scale));
+        }
+      }
+      spec.quant.scale = static_cast<float>(input_scale * channel_scales[0]);
+      out.bias = lowering.writer.add_constant(spec, bytes_of(integers));
+    } else if (filter.datatype == payload::Datatype_fp16) {
+      spec.datatype = payload::Datatype_fp16;
+      std::vector<Half> halves;
+      for (const double value : bias_values) {
+        halves.emplace_back(static_cast<float>(value));
+      }
+      out.bias = lowering.writer.add_constant(spec, bytes_of(halves));
+    } else {
+      const std::vector<float> floats(bias_values.begin(), bias_values.end());
+      out.bias = lowering.writer.add_constant(spec, bytes_of(floats));
+    }
+  }
+
+  const Lowering::Tail tail = lowering.take_clamps(node);
+  out.clamp = tail.clamp;
+  const ir::Value* result = tail.result;
+  if (kind == InputKind::kStatic) {
+    const ir::Node* quantize = lowering.quantize_behind(result);
+    if (quantize == nullptr) {
+      return lowering.refuse(node, "needs a quantized result");
+    }
+    lowering.set_parameters(quantize->result(), {static_cast<float>(*number_of(quantize->args()[1])),
+                                                 static_cast<int32_t>(*int_of(quantize->args()[2]))});
+    lowering.skip(quantize);
+    result = quantize->result();
+  }
+  out.output = lowering.define(result, form);
+  return Error::Ok;
+}
+
+namespace {
+
+AffineParameters parameters_of(const ir::Node& quantize) {
+  return {static_cast<float>(*number_of(quantize.args()[1])), static_cast<int32_t>(*int_of(quantize.args()[2]))};
+}
+
+/// Defines the integers behind a float result, whose quantize is skipped.
+const ir::Value* take_quantize(Lowering& lowering, const ir::Node& quantize) {
+  lowering.set_parameters(quantize.result(), parameters_of(quantize));
+  lowering.skip(&quantize);
+  return quantize.result();
+}
+
+bool same(const AffineParameters& a, const AffineParameters& b) {
+  return a.scale == b.scale && a.zero_point == b.zero_point;
+}
+
+/// The quantize behind a node and the clamps that only feed it, without taking them.
+const ir::Node* quantize_after_clamps(const Lowering& lowering, const ir::Node& node) {
+  const ir::Node* last = &node;
+  while (last->result()->users().size() == 1 &&
+         is_one_of(last->result()->users().front()->op, {"aten::relu", "aten::hardtanh", "aten::clamp"})) {
+    last = last->result()->users().front();
+  }
+  return lowering.quantize_behind(last->result());
+}
+
+}  // namespace
+
+bool emit_quantized_binary(Lowering& lowering, const ir::Node& node, NodeUnion type) {
+  if (!is_one_of(node.op, {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor"})) {
+    return false;  // of the others the library has no fast integer kernels
+  }
+  const ir::Value* a = node.args()[0].value();
+  const ir::Value* b = node.args()[1].value();
+  if (lowering.dequantized(a) == nullptr || lowering.dequantized(b) == nullptr ||
+      quantize_after_clamps(lowering, node) == nullptr) {
+    return false;
+  }
+  const bool same_rank = a->type.tensor.rank() == b->type.tensor.rank();
+  const bool image = same_rank && (lowering.form_of(a) == Form::kImage || lowering.form_of(b) == Form::kImage);
+  const Form form = image ? Form::kImage : Form::kRowMajor;
+  const uint32_t first = lowering.id_of(lowering.integers(a), form);
+  const uint32_t second = lowering.id_of(lowering.integers(b), form);
+  const Lowering::Tail tail = lowering.take_clamps(node);
+  const ir::Value* result = take_quantize(lowering, *lowering.quantize_behind(tail.result));
+  lowering.writer.add_binary(type, first, second, lowering.define(result, form), node.debug_handle, tail.range());
+  return true;
+}
+
+bool emit_quantized_clamp(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* from = node.args()[0].value();
+  const AffineParameters* parameters = lowering.dequantized(from);
+  const ir::Node* quantize = lowering.quantize_behind(node.result());
+  if (parameters == nullptr || quantize == nullptr || !same(*parameters, parameters_of(*quantize))) {
+    return false;
+  }
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Clamp range{0, kInfinity};
+  if (node.op != "aten::relu") {
+    range.min = static_cast<float>(number_of(node.args()[1]).value_or(-kInfinity));
+    range.max = static_cast<float>(number_of(node.args()[2]).value_or(kInfinity));
+  }
+  const Form form = lowering.form_of(from);
+  const uint32_t input = lowering.id_of(lowering.integers(from), form);
+  const ir::Value* result = take_quantize(lowering, *quantize);
+  lowering.writer.add_unary(NodeUnion::NodeUnion_Clamp, input, lowering.define(result, form), node.debug_handle,
+                            &range);
+  return true;
+}
+
+bool emit_quantized_concatenate(Lowering& lowering, const ir::Node& node, const std::vector<const ir::Value*>& parts) {
+  const ir::Node* quantize = lowering.quantize_behind(node.result());
+  if (quantize == nullptr) {
+    return false;
+  }
+  std::vector<const ir::Value*> integers;
+  bool image = false;
+  for (const ir::Value* part : parts) {
+    const AffineParameters* parameters = lowering.dequantized(part);
+    if (parameters == nullptr || !same(*parameters, parameters_of(*quantize))) {
+      return false;
+    }
+    image = image || lowering.form_of(part) == Form::kImage;
+    integers.push_back(lowering.integers(part));
+  }
+  const ir::Value* result = take_quantize(lowering, *quantize);
+  const auto rank = static_cast<int64_t>(result->type.tensor.rank());
+  const int64_t dim = int_of(node.args()[1]).value_or(0);
+  return concatenate_values(lowering, node, integers, result, static_cast<size_t>(dim < 0 ? dim + rank : dim),
+                            image ? Form::kImage : Form::kRowMajor) == Error::Ok;
+}
+
+Movement movement_of(Lowering& lowering, const ir::Node& node, bool rescales) {
+  const ir::Value* from = node.args()[0].value();
+  const AffineParameters* parameters = lowering.dequantized(from);
+  const ir::Node* quantize = lowering.quantize_behind(node.result());
+  if (parameters == nullptr || quantize == nullptr || (!rescales && !same(*parameters, parameters_of(*quantize)))) {
+    return {from, node.result()};
+  }
+  const ir::Value* integers = lowering.integers(from);
+  return {integers, take_quantize(lowering, *quantize)};
+}
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,76 @@
+"""Tags what the compiler half can write. The table of operators is C++ (compiler/op_support.cpp); here is the policy.
+
+>>> XnnpackPartitioner()  # the largest parts, all precisions  # doctest: +SKIP
+>>> XnnpackPartitioner(config_precisions=Precision.FP32, per_op_mode=True)  # doctest: +SKIP
+"""
+
+from collections.abc import Iterable
+
+from torch import fx
+from torch.export import ExportedProgram
+
+from executorch_py import _core
+from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
+from executorch_py.exir.backend.utils import note_refusal
+from executorch_py.export.importer import import_programs
+
+from .preprocess import BACKEND_ID, Precision, delegation_spec
+
+_TAG = "xnnpack"
+
+
+class XnnpackPartitioner(Partitioner):
+    """Gives XNNPACK what it can do, in parts that are as large as the graph allows.
+
+    Args:
+        config_precisions: One precision or several; None takes all.
+        per_op_mode: One part for each operator instead of the largest ones, for finding the operator that differs.
+        always: Take parts that hold elementwise operators and views only, too; by default they stay with the kernels,
+            which do them at least as fast as a call of the delegate.
+
+    Attributes:
+        refusals: Name of each node of the last program that was not taken -> the reason.
+    """
+
+    def __init__(
+        self,
+        config_precisions: Precision | Iterable[Precision] | None = None,
+        per_op_mode: bool = False,
+        always: bool = False,
+    ) -> None:
+        super().__init__()
+        chosen = [config_precisions] if isinstance(config_precisions, Precision) else config_precisions
+        self._delegation_spec = delegation_spec(Precision if chosen is None else chosen)
+        self._per_op_mode = per_op_mode
+        self._always = always or per_op_mode
+        self.refusals: dict[str, str] = {}
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tags the supported nodes and notes the reason at each other one."""
+        imported = import_programs({"forward": exported_program})
+        specs = [(spec.key, bytes(spec.value)) for spec in self._delegation_spec.compile_specs]
+        reasons: dict[str, str] = {}
+        for handle, reason in _core.query_support(imported.program, BACKEND_ID, specs, not self._always):
+            name = imported.handles[handle][1]
+            reasons[name] = reasons.get(name) or reason  # one node may have become several
+        self.refusals = {name: reason for name, reason in reasons.items() if reason}
+        tags = {}
+        for node in _nodes(exported_program.graph_module):
+            if node.op != "call_function" or node.name not in reasons:
+                continue
+            if reason := reasons[node.name]:
+                note_refusal(node, BACKEND_ID, reason)
+            else:
+                tag = f"{_TAG}_{len(tags)}" if self._per_op_mode else _TAG
+                node.meta["delegation_tag"] = tag
+                tags[tag] = self._delegation_spec
+        return PartitionResult(exported_program, tags)
+
+
+def _nodes(module: fx.GraphModule) -> list[fx.Node]:
+    """The nodes of a program and of the bodies of its control flow."""
+    nodes = list(module.graph.nodes)
+    for child in module.children():
+        if isinstance(child, fx.GraphModule):
+            nodes.extend(_nodes(child))
+    return nodes

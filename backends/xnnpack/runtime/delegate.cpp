@@ -1,0 +1,300 @@
+#include "backends/xnnpack/runtime/delegate.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "runtime/memory_allocator.h"
+#include "threads/native_pool.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+/// Average multiplications of a node from which threads are woken: some 5 us of one core.
+constexpr double kWorthWaking = 1 << 18;
+
+/// What stands in memory: sizes in the order of the dims in it.
+bool physical_sizes(const Tensor& tensor, Shape* out) {
+  const auto order = runtime::dim_order(tensor);
+  if (tensor.dim() > XNN_MAX_TENSOR_DIMS) {
+    return false;
+  }
+  out->rank = static_cast<size_t>(tensor.dim());
+  for (size_t i = 0; i < out->rank; ++i) {
+    out->dims[i] = static_cast<size_t>(tensor.sizes()[order[i]]);
+  }
+  return true;
+}
+
+bool holds(ScalarType dtype, xnn_datatype datatype) {
+  switch (datatype) {
+    case xnn_datatype_fp32: return dtype == ScalarType::Float;
+    case xnn_datatype_fp16: return dtype == ScalarType::Half;
+    case xnn_datatype_qint8: return dtype == ScalarType::Char;
+    case xnn_datatype_quint8: return dtype == ScalarType::Byte;
+    case xnn_datatype_int32: return dtype == ScalarType::Int;
+    default: return false;
+  }
+}
+
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  return (hash ^ (value + 0x9E3779B97F4A7C15ull + (hash << 6) + (hash >> 2))) * 0xFF51AFD7ED558CCDull;
+}
+uint64_t mixed(uint64_t hash, const Value& value) {
+  hash = mixed(hash, static_cast<uint64_t>(value.datatype));
+  uint32_t scale;
+  std::memcpy(&scale, &value.quantization.scale, sizeof(scale));
+  hash = mixed(hash, (uint64_t{scale} << 32) | static_cast<uint32_t>(value.quantization.zero_point));
+  hash = mixed(hash, reinterpret_cast<uintptr_t>(value.quantization.channel_scales.data()));
+  return mixed(hash, reinterpret_cast<uintptr_t>(value.quantization.group_scales.data()));
+}
+
+}  // namespace
+
+void Delegate::Instance::reset() {
+  if (runtime != nullptr) {
+    xnn_delete_runtime(runtime);
+    runtime = nullptr;
+  }
+  shaped_for = 0;
+  set.clear();
+}
+
+Error Delegate::init(runtime::BackendInitContext& context, const runtime::FreeableBuffer& payload) {
+  ET_CHECK_OR_RETURN(start_library() == Error::Ok, NotSupported,
+                     "xnnpack delegate: the library cannot run on this processor");
+  ET_TRY(const Payload read, read_payload({payload.data(), payload.size()}));
+  ET_RETURN_IF_ERROR(read_model(read, context.named_data, model_));
+  ET_RETURN_IF_ERROR(copy_loose_constants(*context.allocator));
+  shapes_.reserve(model_.values.size());
+  for (const Value& value : model_.values) {
+    shapes_.push_back(value.declared);
+  }
+  if (!context.args.empty()) {
+    ET_RETURN_IF_ERROR(check_arguments(context.args));
+    for (size_t i = 0; i < model_.inputs.size(); ++i) {
+      physical_sizes(context.args[i]->to_tensor(), &shapes_[model_.inputs[i]]);
+    }
+  }
+  const Span<Shape> shapes(shapes_.data(), shapes_.size());
+  ET_RETURN_IF_ERROR(infer_shapes(model_, shapes));
+  if (!model_.nodes.empty()) {
+    wakes_threads_ = num_multiplications(model_, shapes) >= kWorthWaking * static_cast<double>(model_.nodes.size());
+  }
+  shared_ = context.shared;
+  identify_filters();
+  ET_RETURN_IF_ERROR(subgraph_.build(model_, shapes));
+  shapes_version_ = 1;
+  // The upper bounds are no sizes of a call: the first one shapes anew.
+  for (const uint32_t input : model_.inputs) {
+    shapes_[input].rank = SIZE_MAX;
+  }
+  const threads::NativePool pool(wakes_threads_ ? context.pool : nullptr);
+  return make_runtime(pool.get() != nullptr ? threaded_ : alone_, pool.get());
+}
+
+Error Delegate::check_arguments(Span<EValue* const> args) const {
+  const size_t num_inputs = model_.inputs.size();
+  ET_CHECK_OR_RETURN(args.size() == num_inputs + model_.outputs.size(), InvalidProgram,
+                     "xnnpack delegate: the payload has %zu inputs and %zu outputs, the call %zu arguments", num_inputs,
+                     model_.outputs.size(), args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool is_input = i < num_inputs;
+    const Value& value = model_.values[is_input ? model_.inputs[i] : model_.outputs[i - num_inputs]];
+    ET_CHECK_OR_RETURN(args[i]->is_tensor(), InvalidProgram, "xnnpack delegate: argument %zu is no tensor", i);
+    const Tensor tensor = args[i]->to_tensor();
+    ET_CHECK_OR_RETURN(holds(tensor.scalar_type(), value.datatype) && tensor.dim() <= XNN_MAX_TENSOR_DIMS,
+                       InvalidProgram,
+                       "xnnpack delegate: argument %zu is of another type or rank than the payload says", i);
+    ET_CHECK_OR_RETURN(is_input || !tensor.unsafe_impl()->read_only(), InvalidProgram,
+                       "xnnpack delegate: output %zu is a constant", i - num_inputs);
+  }
+  return Error::Ok;
+}
+
+Error Delegate::copy_loose_constants(runtime::MemoryAllocator& allocator) {
+  for (Value& value : model_.values) {
+    if (value.data != nullptr && !value.is_packed_only) {
+      void* const copy = allocator.allocate(value.nbytes + XNN_EXTRA_BYTES, 64);
+      ET_CHECK_OR_RETURN(copy != nullptr, MemoryAllocationFailed,
+                         "xnnpack delegate: no memory for a constant of %zu bytes", value.nbytes);
+      std::memcpy(copy, value.data, value.nbytes);
+      std::memset(static_cast<char*>(copy) + value.nbytes, 0, XNN_EXTRA_BYTES);
+      value.data = copy;
+      value.is_shared = false;
+    }
+  }
+  return Error::Ok;
+}
+
+// ---------------------------------------------------------------------------------------------------------- packed weights
+
+// What the library packs depends on more than the bytes of filter and bias: on their dims and on the scales of input and
+// output, which it multiplies in. All of that is the variant under which packed weights are found again.
+void Delegate::identify_filters() {
+  for (const Node& node : model_.nodes) {
+    const Form form = node.type->form;
+    const bool packs = form == Form::kFullyConnected || form == Form::kConvolution || form == Form::kDepthwise ||
+                       form == Form::kDeconvolution;
+    const Value* const bias = node.num_inputs == 3 ? &model_.values[node.inputs[2]] : nullptr;
+    const Value& filter = model_.values[node.inputs[packs ? 1 : 0]];
+    if (!packs || !filter.is_shared || (bias != nullptr && !bias->is_shared)) {
+      continue;
+    }
+    uint64_t variant = mixed(static_cast<uint64_t>(form), node.flags);
+    if (form != Form::kFullyConnected) {
+      const auto& c = node.as<payload::Convolution>();
+      variant = mixed(mixed(mixed(variant, c.groups()), c.group_input_channels()), c.group_output_channels());
+      variant = mixed(mixed(variant, c.subsampling_height()), c.subsampling_width());
+    }
+    for (size_t d = 0; d < filter.declared.rank; ++d) {
+      variant = mixed(variant, filter.declared.dims[d]);
+    }
+    variant = mixed(variant, filter);
+    variant = mixed(variant, model_.values[node.inputs[0]]);
+    variant = mixed(variant, model_.values[node.outputs[0]]);
+    identities_.push_back({filter.data, bias == nullptr ? nullptr : bias->data, variant, true});
+  }
+  std::sort(identities_.begin(), identities_.end(),
+            [](const Identity& a, const Identity& b) { return a.filter < b.filter; });
+  for (size_t i = 1; i < identities_.size(); ++i) {
+    Identity &a = identities_[i - 1], &b = identities_[i];
+    if (a.filter == b.filter && (a.bias != b.bias || a.variant != b.variant || !a.is_unique)) {
+      a.is_unique = b.is_unique = false;  // one filter used in two ways: the library does not say which it packs
+    }
+  }
+}
+
+bool Delegate::identify(const void* self, const void* filter, const void* bias, uint64_t* variant) {
+  const auto& identities = static_cast<const Delegate*>(self)->identities_;
+  const auto found = std::lower_bound(identities.begin(), identities.end(), filter,
+                                      [](const Identity& a, const void* b) { return a.filter < b; });
+  if (found == identities.end() || found->filter != filter || found->bias != bias || !found->is_unique) {
+    return false;
+  }
+  *variant = found->variant;
+  return true;
+}
+
+Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
+  instance.reset();
+  const PackedWeightsScope scope(shared_, &Delegate::identify, this);
+  const xnn_status status = xnn_create_runtime_v3(subgraph_.get(), scope.cache(), pool, 0, &instance.runtime);
+  if (status != xnn_status_success) {
+    instance.runtime = nullptr;
+    ET_LOG_ERROR("xnnpack delegate: the library cannot make a runtime (status %d)", static_cast<int>(status));
+    return status == xnn_status_out_of_memory ? Error::MemoryAllocationFailed : Error::NotSupported;
+  }
+  instance.pool = pool;
+  for (const uint32_t id : model_.inputs) {
+    instance.set.push_back({id, nullptr});
+  }
+  for (const uint32_t id : model_.outputs) {
+    instance.set.push_back({id, nullptr});
+  }
+  return Error::Ok;
+}
+
+// ------------------------------------------------------------------------------------------------------------------- calls
+
+Error Delegate::update_shapes(Span<EValue* const> args) {
+  bool same = true;
+  for (size_t i = 0; i < model_.inputs.size(); ++i) {
+    Shape sizes;
+    ET_CHECK_OR_RETURN(physical_sizes(args[i]->to_tensor(), &sizes), InvalidArgument,
+                       "xnnpack delegate: input %zu has too many dims", i);
+    Shape& known = shapes_[model_.inputs[i]];
+    if (!(sizes == known)) {
+      known = sizes;
+      same = false;
+    }
+  }
+  if (same && shapes_version_ > 1) {
+    return Error::Ok;
+  }
+  const Error error = infer_shapes(model_, {shapes_.data(), shapes_.size()});
+  if (error != Error::Ok) {
+    for (const uint32_t input : model_.inputs) {
+      shapes_[input].rank = SIZE_MAX;  // the next call looks again
+    }
+    return error;
+  }
+  ++shapes_version_;
+  is_empty_ = false;
+  for (size_t i = 0; i < shapes_.size(); ++i) {
+    size_t count;
+    is_empty_ = is_empty_ || !num_elements(shapes_[i], &count) || count == 0;
+  }
+  return Error::Ok;
+}
+
+Error Delegate::resize_outputs(KernelContext& context, Span<EValue* const> outputs) const {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor tensor = outputs[i]->to_tensor();
+    const Shape& shape = shapes_[model_.outputs[i]];
+    const auto order = runtime::dim_order(tensor);
+    ET_CHECK_OR_RETURN(order.size() == shape.rank, InvalidProgram,
+                       "xnnpack delegate: output %zu has rank %zu, its tensor %zu", i, shape.rank, order.size());
+    int64_t sizes[XNN_MAX_TENSOR_DIMS];
+    bool same = true;
+    for (size_t d = 0; d < shape.rank; ++d) {
+      sizes[order[d]] = static_cast<int64_t>(shape.dims[d]);
+      same = same && tensor.sizes()[order[d]] == sizes[order[d]];
+    }
+    if (!same) {
+      ET_RETURN_IF_ERROR(runtime::resize_tensor(context, tensor, {sizes, shape.rank}));
+    }
+  }
+  return Error::Ok;
+}
+
+Error Delegate::prepare(Instance& instance, Span<EValue* const> args) const {
+  bool moved = false;
+  for (size_t i = 0; i < args.size(); ++i) {
+    void* const data = args[i]->to_tensor().mutable_data_ptr();
+    moved = moved || instance.set[i].data != data;
+    instance.set[i].data = data;
+  }
+  xnn_status status = xnn_status_success;
+  if (instance.shaped_for != shapes_version_) {
+    instance.shaped_for = 0;
+    for (const uint32_t id : model_.inputs) {
+      ET_RETURN_IF_ERROR(check(xnn_reshape_external_value(instance.runtime, id, shapes_[id].rank, shapes_[id].dims),
+                               "xnn_reshape_external_value"));
+    }
+    // Reshaping alone keeps its plan of the workspace while no value outgrows the largest size that it ever had, although
+    // a plan made for smaller ones in between has less room. Setting up the old way always plans anew.
+    ET_RETURN_IF_ERROR(check(xnn_reshape_runtime(instance.runtime), "xnn_reshape_runtime"));
+    status = xnn_setup_runtime(instance.runtime, instance.set.size(), instance.set.data());
+    instance.shaped_for = status == xnn_status_success ? shapes_version_ : 0;
+  } else if (moved) {
+    status = xnn_setup_runtime_v2(instance.runtime, instance.set.size(), instance.set.data());
+    instance.shaped_for = status == xnn_status_success ? shapes_version_ : 0;
+  }
+  return check(status, "xnn_setup_runtime");
+}
+
+Error Delegate::execute(KernelContext& context, Span<EValue* const> args) {
+  ET_RETURN_IF_ERROR(check_arguments(args));
+  const size_t num_inputs = model_.inputs.size();
+  ET_RETURN_IF_ERROR(update_shapes(args));
+  ET_RETURN_IF_ERROR(resize_outputs(context, args.subspan(num_inputs, args.size() - num_inputs)));
+  if (is_empty_) {
+    bool anything = false;
+    for (size_t i = num_inputs; i < args.size(); ++i) {
+      anything = anything || args[i]->to_tensor().numel() > 0;
+    }
+    ET_CHECK_OR_RETURN(!anything, InvalidArgument,
+                       "xnnpack delegate: a tensor without elements leads to one with some");
+    return Error::Ok;
+  }
+  const threads::NativePool pool(wakes_threads_ ? context.pool() : nullptr);
+  Instance& instance = pool.get() != nullptr ? threaded_ : alone_;
+  if (instance.runtime == nullptr || instance.pool != pool.get()) {
+    ET_RETURN_IF_ERROR(make_runtime(instance, pool.get()));
+  }
+  ET_RETURN_IF_ERROR(prepare(instance, args));
+  return check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime");
+}
+
+}  // namespace et::backends::xnnpack

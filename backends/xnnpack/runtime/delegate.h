@@ -1,0 +1,74 @@
+/// One delegated part at run time: its graph in the library, and how a call runs it.
+///
+/// For: register.cpp. A call looks at the sizes of its inputs; when they are those of the call before, nothing is reshaped,
+/// and when the tensors lie where they lay, nothing is set up either. Inputs and outputs are used where they are.
+///
+/// The library binds a graph to a pool of threads when it makes a runtime of it. So there are two: one on the process's
+/// pool, and one for the calling thread alone, made when it is first needed: for parts too small to wake threads for, and
+/// while another method holds the pool. They share packed weights. Each has a workspace of its own.
+#pragma once
+
+#include "backends/xnnpack/kernels/library.h"
+#include "backends/xnnpack/runtime/shapes.h"
+#include "backends/xnnpack/runtime/subgraph.h"
+#include "runtime/backend.h"
+
+namespace et::backends::xnnpack {
+
+class Delegate {
+ public:
+  Delegate() = default;
+  Delegate(const Delegate&) = delete;
+  Delegate& operator=(const Delegate&) = delete;
+
+  /// Reads the payload, checks it against the arguments of its first call, builds the graph and packs weights.
+  Error init(runtime::BackendInitContext& context, const runtime::FreeableBuffer& payload);
+  /// args: inputs, then outputs. Errors: InvalidArgument when sizes do not fit; MemoryAllocationFailed.
+  Error execute(KernelContext& context, Span<EValue* const> args);
+
+ private:
+  /// A runtime of the library and what it was last prepared for.
+  struct Instance {
+    Instance() = default;
+    ~Instance() { reset(); }
+    Instance(const Instance&) = delete;
+    Instance& operator=(const Instance&) = delete;
+    void reset();
+
+    xnn_runtime_t runtime = nullptr;
+    pthreadpool* pool = nullptr;
+    uint64_t shaped_for = 0;              ///< Delegate::shapes_version_
+    std::vector<xnn_external_value> set;  ///< [inputs, outputs]
+  };
+  /// What packed weights are named by: see PackedWeightsScope.
+  struct Identity {
+    const void* filter;
+    const void* bias;
+    uint64_t variant;
+    bool is_unique;
+  };
+
+  Error check_arguments(Span<EValue* const> args) const;
+  /// The library may read a few bytes past the end of what it does not pack: such constants get that room.
+  Error copy_loose_constants(runtime::MemoryAllocator& allocator);
+  void identify_filters();
+  static bool identify(const void* self, const void* filter, const void* bias, uint64_t* variant);
+  Error make_runtime(Instance& instance, pthreadpool* pool);
+  /// Brings `shapes_` up to date. `args` only the inputs.
+  Error update_shapes(Span<EValue* const> args);
+  Error resize_outputs(KernelContext& context, Span<EValue* const> outputs) const;
+  Error prepare(Instance& instance, Span<EValue* const> args) const;
+
+  Model model_;
+  Subgraph subgraph_;
+  SharedCache* shared_ = nullptr;
+  std::vector<Identity> identities_;  // sorted by filter
+  std::vector<Shape> shapes_;         // [values], of the last call
+  uint64_t shapes_version_ = 0;
+  bool is_empty_ = false;  // a value of the last call has no elements
+  bool wakes_threads_ = false;
+  Instance threaded_;
+  Instance alone_;
+};
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,132 @@
+/// Model: a payload's graph as the rest of the runtime half uses it. Ids are positions, types and ranks are checked.
+///
+/// For: shapes.h (what sizes do values have), subgraph.h (the library's form of it), delegate.h.
+///
+/// After read_model nothing of the graph is checked again except what depends on the sizes of a call:
+///  - each value has one definition (an input, a constant, a node) that stands before its uses;
+///  - constants have as many bytes as their dims and type need, scales are there for each channel or group;
+///  - the types of a node's values are a combination that the library has (it does not check all of them itself);
+///  - filters, biases and all other numbers of a node fit together.
+#pragma once
+
+#include <xnnpack.h>
+
+#include <limits>
+
+#include <vector>
+
+#include "backends/xnnpack/runtime/payload.h"
+#include "runtime/backend.h"
+
+namespace et::backends::xnnpack {
+
+/// Sizes of a value, outermost first.
+struct Shape {
+  size_t rank = 0;
+  size_t dims[XNN_MAX_TENSOR_DIMS] = {};
+
+  size_t last() const { return dims[rank - 1]; }
+};
+inline bool operator==(const Shape& a, const Shape& b) {
+  for (size_t i = 0; a.rank == b.rank && i < a.rank; ++i) {
+    if (a.dims[i] != b.dims[i]) {
+      return false;
+    }
+  }
+  return a.rank == b.rank;
+}
+
+/// Elements of a shape. False when there are more than fit into memory.
+bool num_elements(const Shape& shape, size_t* count);
+/// Bytes of `count` elements; 4-bit elements are two to a byte.
+size_t num_bytes(xnn_datatype datatype, size_t count);
+
+/// How a value's integers stand for numbers.
+struct Quantization {
+  float scale = 0;
+  int32_t zero_point = 0;
+  Span<const float> channel_scales;   ///< [channels]
+  Span<const uint16_t> group_scales;  ///< bfloat16 [channels, groups]
+  size_t channel_dim = 0;
+  size_t group_size = 0;
+  size_t num_nonbatch_dims = 0;  ///< of qdint8
+};
+
+struct Value {
+  xnn_datatype datatype = xnn_datatype_invalid;
+  Shape declared;
+  Quantization quantization;
+  const void* data = nullptr;  ///< of a constant; nullptr otherwise
+  size_t nbytes = 0;           ///< of a constant
+  bool is_shared = false;      ///< `data` stays at its address as long as the program
+  bool is_input = false;       ///< of the delegate
+  bool is_output = false;
+  bool is_packed_only = true;  ///< as a constant it is used by nodes that make their own copy
+};
+
+/// What kind of node: which table it has, how its output's sizes follow.
+enum class Form : uint8_t {
+  kUnary,
+  kConvert,
+  kSoftmax,
+  kCopy,
+  kBinary,
+  kFullyConnected,
+  kMatMul,
+  kConvolution,
+  kDepthwise,
+  kDeconvolution,
+  kMaxPool,
+  kAvgPool,
+  kArgMaxPool,
+  kGlobalPool,
+  kConcatenate,
+  kTranspose,
+  kReshape,
+  kSlice,
+  kPad,
+  kResize,
+  kAttention
+};
+
+/// One row of the table of node types.
+struct NodeType {
+  payload::NodeUnion type;
+  Form form;
+  int library;  ///< xnn_unary_operator or xnn_binary_operator; 0 for other forms
+  uint32_t allowed_flags;
+  const char* name;
+};
+
+struct Node {
+  const NodeType* type = nullptr;
+  const void* table = nullptr;  ///< payload::Convolution, … by the form
+  uint8_t num_inputs = 0;
+  uint8_t num_outputs = 0;
+  uint32_t inputs[5] = {};  ///< positions in Model::values; an absent bias is not counted
+  uint32_t outputs[2] = {};
+  uint32_t flags = 0;
+  float output_min = 0, output_max = 0;
+  uint32_t debug_handle = 0;
+
+  template <typename Table>
+  const Table& as() const {
+    return *static_cast<const Table*>(table);
+  }
+};
+
+/// Vectors here are no longer than the payload, which is in memory.
+struct Model {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<uint32_t> inputs;  ///< positions in values, in the order of the delegate's arguments
+  std::vector<uint32_t> outputs;
+  std::vector<runtime::FreeableBuffer> buffers;  ///< named data that constants point into
+};
+
+/// Reads and verifies a graph. `named_data` may be nullptr when no constant is in it.
+/// Errors: InvalidProgram, saying what is wrong; NotFound for named data that is not there; NotSupported for what the
+///         library has not; DelegateInvalidCompatibility for another version.
+Error read_model(const Payload& payload, const runtime::NamedDataMap* named_data, Model& model);
+
+}  // namespace et::backends::xnnpack

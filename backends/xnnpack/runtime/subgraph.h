@@ -1,0 +1,31 @@
+/// The library's form of a Model: an xnn_subgraph.
+///
+/// For: delegate.cpp, which makes runtimes from it. Values get the ids 0 … n - 1 of their positions in the Model.
+#pragma once
+
+#include "backends/xnnpack/runtime/model.h"
+
+namespace et::backends::xnnpack {
+
+/// A subgraph that deletes itself.
+class Subgraph {
+ public:
+  Subgraph() = default;
+  ~Subgraph() {
+    if (handle_ != nullptr) {
+      xnn_delete_subgraph(handle_);
+    }
+  }
+  Subgraph(const Subgraph&) = delete;
+  Subgraph& operator=(const Subgraph&) = delete;
+
+  /// Defines all values, with `shapes` [values] as their sizes, and all nodes. The library keeps pointers to constants.
+  /// Errors: NotSupported for what the library refuses; MemoryAllocationFailed.
+  Error build(const Model& model, Span<const Shape> shapes);
+  xnn_subgraph_t get() const { return handle_; }
+
+ private:
+  xnn_subgraph_t handle_ = nullptr;
+};
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,72 @@
+#include "driver/query_support.h"
+
+#include <unordered_map>
+
+#include "driver/outline_delegates.h"
+
+namespace et::driver {
+namespace {
+
+constexpr const char* kTaken = "taken";
+
+class Query {
+ public:
+  Query(ir::Program& program, passes::BackendCompiler& compiler, const std::vector<ir::Delegate::CompileSpec>& specs)
+      : program_(program), compiler_(compiler), specs_(specs) {}
+
+  void ask(ir::Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      for (const auto& region : node->regions) {
+        ask(*region);
+      }
+      if (node->op == "constant" || node->op == "buffer" || node->op == "delegate" || !node->tag.empty()) {
+        continue;
+      }
+      std::string why = node->regions.empty() ? compiler_.refusal(*node, program_, specs_) : "control flow";
+      node->tag = why.empty() ? kTaken : "";
+      position_[node.get()] = answers.size();
+      answers.push_back({node->debug_handle, std::move(why)});
+    }
+  }
+
+  void weigh(ir::Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      for (const auto& region : node->regions) {
+        weigh(*region);
+      }
+    }
+    for (const std::vector<ir::Node*>& part : delegate_parts(graph)) {
+      if (part.front()->tag != kTaken) {
+        continue;
+      }
+      const std::string why = compiler_.part_refusal({part.data(), part.size()});
+      for (ir::Node* node : part) {
+        answers[position_.at(node)].refusal = why;
+      }
+    }
+  }
+
+  std::vector<NodeSupport> answers;
+
+ private:
+  ir::Program& program_;
+  passes::BackendCompiler& compiler_;
+  const std::vector<ir::Delegate::CompileSpec>& specs_;
+  std::unordered_map<const ir::Node*, size_t> position_;
+};
+
+}  // namespace
+
+std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
+                                       const std::vector<ir::Delegate::CompileSpec>& specs, bool whole_parts) {
+  Query query(program, compiler, specs);
+  for (const auto& method : program.methods) {
+    query.ask(*method);
+    if (whole_parts) {
+      query.weigh(*method);
+    }
+  }
+  return std::move(query.answers);
+}
+
+}  // namespace et::driver

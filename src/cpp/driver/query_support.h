@@ -1,0 +1,28 @@
+/// Asks a backend's compiler what it would take of a program.
+///
+/// For: partitioners whose table of operators is in C++, so that what they tag is what preprocess can write. The program is
+/// an import of its own, only looked at: no pass has run on it, so what folding will compute is still there.
+/// Not for: backends whose partitioner has a table in Python.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "passes/backend_compiler.h"
+
+namespace et::driver {
+
+/// What the backend says of one node.
+struct NodeSupport {
+  uint32_t debug_handle = 0;
+  std::string refusal;  ///< empty = taken
+};
+
+/// One entry a node, in order, regions of control flow included; nodes that carry a tag already, constants and delegates are
+/// left out. With `whole_parts`, nodes of parts that BackendCompiler::part_refusal names are refused, too.
+/// Tags what is taken as it goes; `program` is not to be compiled afterwards.
+std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
+                                       const std::vector<ir::Delegate::CompileSpec>& specs, bool whole_parts);
+
+}  // namespace et::driver
