@@ -4,6 +4,7 @@
 #   make demo      two real models from torch.export to the C++ runtime
 #   make test      everything that CI runs           make quick     the tests that take seconds
 #   make bench     figures, beside the peers          make interop   both ways with the published package
+#   make conformance   PyTorch's databases of operators, modules and exported programs, all of them
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
 #   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU
 #   make sanitize  C++ tests under sanitizers        make fuzz      libFuzzer targets
@@ -27,7 +28,7 @@ FUZZED    := ir_parser program_loader
 SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test quick bench lint format fuzz size mcu interop sanitize wheel setup build sanitized-build interop-setup bench-setup mcu-setup clean help
+.PHONY: demo test quick conformance bench lint format fuzz size mcu interop sanitize wheel setup build sanitized-build interop-setup bench-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -56,6 +57,9 @@ test: build sanitized-build mcu-setup interop-setup
 quick: build
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
 	@$(TIMED) "Python tests" -- $(PYTEST) -m "not slow and not interop and not mcu" tests
+
+conformance: build
+	@$(PY) -m tests.conformance $(ARGS)
 
 bench-setup: interop-setup
 	@$(TIMED) "peers" -- $(SETUP) venv .venv-interop peers

@@ -41,6 +41,7 @@ Result<Offset<schema::ExecutionPlan>> PlanEmitter::run() {
   ET_RETURN_IF_ERROR(add_inputs());
   std::vector<int32_t> inputs;
   for (const auto& input : graph_.inputs()) {
+    ET_RETURN_IF_ERROR(refuse_complex(input.get()));
     inputs.push_back(indices_.at(input.get()));
   }
 
@@ -67,6 +68,7 @@ Result<Offset<schema::ExecutionPlan>> PlanEmitter::run() {
 
   std::vector<int32_t> outputs;
   for (const ir::Output& output : graph_.outputs) {
+    ET_RETURN_IF_ERROR(refuse_complex(output.value()));
     ET_TRY(const int32_t index, index_of(output, nullptr));
     outputs.push_back(index);
   }
@@ -84,6 +86,14 @@ Result<Offset<schema::ExecutionPlan>> PlanEmitter::run() {
       schema::CreateChainDirect(builder_, &none, &none, &instructions_, nullptr)};
   return schema::CreateExecutionPlanDirect(builder_, graph_.name.c_str(), container, &values_.values(), &inputs,
                                            &outputs, &chains, &operators_, &delegates_, &arena_sizes, nullptr);
+}
+
+Error PlanEmitter::refuse_complex(const ir::Value* value) {
+  if (value == nullptr || value->type.kind != ir::Kind::kTensor || !is_complex(value->type.tensor.dtype)) {
+    return Error::Ok;
+  }
+  return fail(Error::NotSupported, value->producer(),
+              "%" + value->name + " is complex; inputs and outputs of a method must be real: use torch.view_as_real");
 }
 
 Error PlanEmitter::add_step(const ir::Step& step) {

@@ -38,6 +38,8 @@ class PlanEmitter {
  private:
   using Args = std::vector<int32_t>;
 
+  /// Complex numbers exist between operators only: no caller can pass or take them.
+  Error refuse_complex(const ir::Value* value);
   Error add_inputs();
   void find_growing();
   Error add_step(const ir::Step& step);

@@ -130,10 +130,6 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
     return fail(Error::NotSupported, value->producer(),
                 "%" + value->name + " has a dimension of 2^31 elements or more");
   }
-  if (is_complex(type.dtype)) {
-    return fail(Error::NotSupported, value->producer(),
-                "%" + value->name + " is complex; complex numbers must be lowered to pairs of real ones");
-  }
   const ir::Value* root = root_of(value);
   const ir::Node* origin = root->producer();
   uint32_t data_index = 0;

@@ -26,8 +26,9 @@ from torch.export import ExportedProgram
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from .decompositions import training_decompositions
 from .dialect import EdgeVerifier
-from .operators import CHECKS, DROPPED, KEPT_WHOLE, VIEW_TO_COPY, decomposition_table, is_composite
+from .operators import CHECKS, DROPPED, KEPT_WHOLE, VIEW_TO_COPY, decomposition_table, is_composite, is_whole
 from .rewrites import RULES
 from .rewriting import GraphWriter, inherited_meta, is_needed
 
@@ -70,6 +71,8 @@ class Decomposer:
         self.kept = kept
         self._keep_filter = keep_filter
         self._table = decomposition_table(kept)
+        if training := training_decompositions():
+            self._table = {**self._table, **training}
         self._kept_composites = [op for op in kept if is_composite(op)]
         self._memo: dict[Any, _Replacement | None] = {}
         self._keys: dict[fx.Node, Any] = {}
@@ -155,6 +158,8 @@ class Decomposer:
             self._value[node] = self._copied(node)
 
     def _is_kept(self, node: fx.Node) -> bool:
+        if not is_whole(node):
+            return False
         return self._keep_filter is None or node.target in KEPT_WHOLE or self._keep_filter(node)
 
     def _copied(self, node: fx.Node, target: OpOverload | None = None) -> fx.Node:

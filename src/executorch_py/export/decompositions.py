@@ -48,22 +48,28 @@ def _trilinear(
 
 
 @_decomposes(aten.addbmm.default)
-def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    product = torch.bmm(batch1, batch2).sum(0)
-    product = product if alpha == 1 else product * alpha
-    return product if beta == 0 else product + (self if beta == 1 else self * beta)
-
-
-@_decomposes(aten.signbit.default)
-def _signbit(self: Tensor) -> Tensor:
-    """-0.0 and a NaN whose sign is set count as negative."""
-    return torch.copysign(torch.ones_like(self), self) < 0 if self.is_floating_point() else self < 0
+def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """A sum of products is one product, of the matrices side by side and on top of each other."""
+    batches, rows, depth = batch1.shape
+    side_by_side = batch1.permute(1, 0, 2).reshape(rows, batches * depth)
+    stacked = batch2.reshape(batches * depth, batch2.shape[2])
+    return aten.addmm(self, side_by_side, stacked, beta=beta, alpha=alpha)
 
 
 @_decomposes(aten.put.default)
 def _put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     flat = aten.index_put(self.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
     return flat.view(self.shape)
+
+
+@_decomposes(aten.take.default)
+def _take(self: Tensor, index: Tensor) -> Tensor:
+    return aten.index(self.reshape(-1), [index])
+
+
+@_decomposes(aten._embedding_bag_forward_only.default)
+def _embedding_bag_forward_only(*args: Any, **kwargs: Any) -> Any:
+    return aten._embedding_bag(*args, **kwargs)
 
 
 @_decomposes(aten.embedding_renorm.default)
@@ -132,3 +138,48 @@ def _resizing_matrix(size: int, resized: int, align_corners: bool, scale: float 
     ):
         identity = torch.eye(size).reshape(1, 1, size, size)
         return aten._upsample_bicubic2d_aa.default(identity, [resized, size], align_corners, scale, None)[0, 0]
+
+
+def _chunked_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    linear_bias: Tensor | None,
+    weight: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Tensor:
+    """Chunks save memory in training; inference takes the layer as it is."""
+    logits = torch.nn.functional.linear(input, linear_weight, linear_bias)
+    return torch.nn.functional.cross_entropy(
+        logits, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
+
+
+def training_decompositions() -> dict[OpOverload, Callable[..., Any]]:
+    """Of custom operators that PyTorch defines on first use, those that exist by now."""
+    namespace = torch.ops.torch_nn
+    found: dict[OpOverload, Callable[..., Any]] = {}
+    if hasattr(namespace, "_linear_cross_entropy_batch_chunked"):
+
+        def reduced(*args: Any) -> tuple[Tensor, ...]:
+            loss = _chunked_cross_entropy(*args[:8])
+            return (loss, *(loss.new_empty(0) for _ in range(3)))
+
+        found[namespace._linear_cross_entropy_batch_chunked.default] = reduced
+    if hasattr(namespace, "_linear_cross_entropy_batch_chunked_no_reduction"):
+
+        def unreduced(
+            input: Tensor,
+            linear_weight: Tensor,
+            target: Tensor,
+            linear_bias: Tensor | None,
+            weight: Tensor | None,
+            ignore_index: int,
+            *chunking: Any,
+        ) -> Tensor:
+            return _chunked_cross_entropy(input, linear_weight, target, linear_bias, weight, "none", ignore_index, 0.0)
+
+        found[namespace._linear_cross_entropy_batch_chunked_no_reduction.default] = unreduced
+    return found

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import fx
 from torch._ops import OpOverload
 
 from .decompositions import OWN_DECOMPOSITIONS
@@ -84,6 +85,14 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.bucketize.Tensor,
 )
 
+
+def is_whole(node: fx.Node) -> bool:
+    """False for a call of an operator in KEPT_WHOLE that its kernel does not cover: attention that drops weights at random."""
+    if node.target is not aten.scaled_dot_product_attention.default:
+        return True
+    return not (node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0))
+
+
 #: Of these, what the official runtime has a kernel for; the rest is decomposed for files that it is to load.
 PUBLISHED_WHOLE: tuple[OpOverload, ...] = (
     aten.linear.default,
@@ -135,6 +144,7 @@ CORE_KEPT: tuple[OpOverload, ...] = (
 #: A view of Core ATen and the copy that stands for it in Edge.
 VIEW_TO_COPY: dict[OpOverload, OpOverload] = {
     aten.as_strided.default: aten.as_strided_copy.default,
+    aten._conj.default: aten._conj_physical.default,
     aten.diagonal.default: aten.diagonal_copy.default,
     aten.expand.default: aten.expand_copy.default,
     aten.permute.default: aten.permute_copy.default,

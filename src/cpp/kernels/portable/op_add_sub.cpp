@@ -1,6 +1,7 @@
 #include "kernels/portable/op_add_sub.h"
 
 #include "kernels/portable/arithmetic.h"
+#include "kernels/portable/complex_elementwise.h"
 #include "kernels/portable/elementwise.h"
 
 namespace et::kernels::portable {
@@ -18,6 +19,10 @@ Error add_scaled(KernelContext& context, const char* op, const Tensor& self, con
   const ScalarType common = result_type({&self, &other});
   ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
   ET_RETURN_IF_ERROR(check_alpha(op, common, alpha));
+  if (is_complex(common)) {
+    const double scale = static_cast<double>(sign) * alpha.to<double>();
+    return complex_elementwise(context, op, out, [scale](Complex a, Complex b) { return a + scale * b; }, self, other);
+  }
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
     const C scale = wrapping_mul(static_cast<C>(sign), scalar_to<C>(alpha));
@@ -37,6 +42,11 @@ Error add_scaled_number(KernelContext& context, const char* op, const Tensor& se
   ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
   ET_RETURN_IF_ERROR(check_alpha(op, common, self_alpha));
   ET_RETURN_IF_ERROR(check_alpha(op, common, other_alpha));
+  if (is_complex(common)) {
+    const double scale = static_cast<double>(self_sign) * self_alpha.to<double>();
+    const double shift = other.to<double>() * static_cast<double>(other_sign) * other_alpha.to<double>();
+    return complex_elementwise(context, op, out, [=](Complex a) { return a * scale + shift; }, self);
+  }
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
     const C scale = wrapping_mul(static_cast<C>(self_sign), scalar_to<C>(self_alpha));

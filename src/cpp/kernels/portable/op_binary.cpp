@@ -60,6 +60,17 @@ Error minimum_out(KernelContext& context, const Tensor& self, const Tensor& othe
   return binary(context, "aten::minimum", self, other, out, [](auto a, auto b) { return minimum(a, b); });
 }
 
+// A number wins over NaN.
+Error fmax_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  return binary(context, "aten::fmax", self, other, out,
+                [](auto a, auto b) { return is_nan(a) || (!is_nan(b) && b > a) ? b : a; });
+}
+
+Error fmin_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  return binary(context, "aten::fmin", self, other, out,
+                [](auto a, auto b) { return is_nan(a) || (!is_nan(b) && b < a) ? b : a; });
+}
+
 Error gcd_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
   const ScalarType common = result_type({&self, &other});
   ET_CHECK_OR_RETURN(is_integral(common, false), InvalidType, "aten::gcd: operands are %s, must be integers",

@@ -1,6 +1,8 @@
 // Copies, casts and changes of dim order; and views that only change the shape.
 #include "kernels/portable/op_copy.h"
 
+#include <cstring>
+
 #include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
@@ -105,6 +107,21 @@ Error view_copy_out(KernelContext& context, const Tensor& self, IntArrayRef size
 
 Error unsafe_view_out(KernelContext& context, const Tensor& self, IntArrayRef size, Tensor& out) {
   return view(context, "aten::_unsafe_view", self, size, out);
+}
+
+Error resize_out(KernelContext& context, const Tensor& self, IntArrayRef size, std::optional<int64_t>, Tensor& out) {
+  constexpr const char* kOp = "aten::resize";
+  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, size));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &out}));
+  const size_t nbytes = self.nbytes() < out.nbytes() ? self.nbytes() : out.nbytes();
+  if (nbytes > 0) {
+    std::memmove(out.mutable_data_ptr(), self.const_data_ptr(), nbytes);
+  }
+  if (out.nbytes() > nbytes) {  // eager leaves these as they are, whatever that is
+    std::memset(static_cast<char*>(out.mutable_data_ptr()) + nbytes, 0, out.nbytes() - nbytes);
+  }
+  return Error::Ok;
 }
 
 Error squeeze_copy_out(KernelContext& context, const Tensor& self, Tensor& out) {

@@ -1,6 +1,7 @@
 #include "kernels/portable/op_div.h"
 
 #include "kernels/portable/arithmetic.h"
+#include "kernels/portable/complex_elementwise.h"
 #include "kernels/portable/elementwise.h"
 #include "kernels/portable/loop_nest.h"
 
@@ -62,6 +63,14 @@ Error divide(KernelContext& context, const Tensor& self, const Divisor& divisor,
   if (!mode.has_value()) {
     const ScalarType floating = to_floating(common);
     ET_RETURN_IF_ERROR(check_can_cast("aten::div", floating, out.scalar_type()));
+    if (is_complex(floating)) {
+      if (divisor.tensor != nullptr) {
+        return complex_elementwise(
+            context, "aten::div", out, [](Complex a, Complex b) { return a / b; }, self, *divisor.tensor);
+      }
+      const double number = divisor.number->to<double>();
+      return complex_elementwise(context, "aten::div", out, [number](Complex a) { return a / number; }, self);
+    }
     return dispatch_float(floating, [&](auto zero) {
       using C = decltype(zero);
       if (divisor.tensor != nullptr) {

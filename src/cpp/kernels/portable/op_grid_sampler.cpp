@@ -114,7 +114,79 @@ struct Plane {
   }
 };
 
+// One volume [depth, height, width]; positions are padded already.
+template <typename E, typename T>
+struct Volume {
+  const E* data;
+  int64_t depth;
+  int64_t height;
+  int64_t width;
+
+  T at(int64_t z, int64_t y, int64_t x) const {
+    const bool is_inside = z >= 0 && z < depth && y >= 0 && y < height && x >= 0 && x < width;
+    return is_inside ? convert<T>(data[(z * height + y) * width + x]) : T(0);
+  }
+  T trilinear(T z, T y, T x) const {
+    const T z0 = std::floor(z), y0 = std::floor(y), x0 = std::floor(x);
+    const T wz[] = {1 - (z - z0), z - z0}, wy[] = {1 - (y - y0), y - y0}, wx[] = {1 - (x - x0), x - x0};
+    T sum = 0;
+    for (int i = 0; i < 8; ++i) {
+      const int dz = i >> 2, dy = i >> 1 & 1, dx = i & 1;
+      sum += at(static_cast<int64_t>(z0) + dz, static_cast<int64_t>(y0) + dy, static_cast<int64_t>(x0) + dx) *
+             (wz[dz] * wy[dy] * wx[dx]);
+    }
+    return sum;
+  }
+  T nearest(T z, T y, T x) const {
+    return at(static_cast<int64_t>(std::nearbyint(z)), static_cast<int64_t>(std::nearbyint(y)),
+              static_cast<int64_t>(std::nearbyint(x)));
+  }
+};
+
 }  // namespace
+
+Error grid_sampler_3d_out(KernelContext& context, const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                          int64_t padding_mode, bool align_corners, Tensor& out) {
+  const char* op = "aten::grid_sampler_3d";
+  ET_RETURN_IF_ERROR(check_rank(op, "input", input, 5, 5));
+  ET_RETURN_IF_ERROR(check_rank(op, "grid", grid, 5, 5));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "grid", grid, input));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
+  ET_CHECK_OR_RETURN(grid.size(0) == input.size(0) && grid.size(4) == 3, InvalidArgument,
+                     "%s: grid is %s, input is %s; grid must be [N, D, H, W, 3] with the input's N", op,
+                     ShapeText(grid.sizes()).text, ShapeText(input.sizes()).text);
+  ET_CHECK_OR_RETURN(input.size(2) > 0 && input.size(3) > 0 && input.size(4) > 0, InvalidArgument,
+                     "%s: input is %s, has no pixels", op, ShapeText(input.sizes()).text);
+  ET_CHECK_OR_RETURN(interpolation_mode >= 0 && interpolation_mode <= 1 && padding_mode >= 0 && padding_mode <= 2,
+                     InvalidArgument,
+                     "%s: interpolation mode %" PRId64 " must be 0 or 1, padding mode %" PRId64 " 0, 1 or 2", op,
+                     interpolation_mode, padding_mode);
+  const int64_t batch = input.size(0), channels = input.size(1);
+  const int64_t depth = input.size(2), height = input.size(3), width = input.size(4);
+  const int64_t points = grid.size(1) * grid.size(2) * grid.size(3);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {batch, channels, grid.size(1), grid.size(2), grid.size(3)}));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&input, &grid, &out}));
+  const bool is_linear = static_cast<Interpolation>(interpolation_mode) == Interpolation::kBilinear;
+  const auto padding = static_cast<Padding>(padding_mode);
+
+  return dispatch<FloatTypes>(input.scalar_type(), op, [&](auto tag) {
+    using E = typename decltype(tag)::type;
+    using T = std::conditional_t<std::is_same_v<E, double>, double, float>;
+    const auto place = [&](E position, int64_t size) {
+      return pad_position(unnormalize(convert<T>(position), size, align_corners), size, padding, align_corners);
+    };
+    E* to = out.mutable_data_ptr<E>();
+    for (int64_t plane = 0; plane < batch * channels; ++plane) {
+      const Volume<E, T> volume{input.const_data_ptr<E>() + plane * depth * height * width, depth, height, width};
+      const E* position = grid.const_data_ptr<E>() + plane / channels * points * 3;
+      for (int64_t i = 0; i < points; ++i, position += 3) {
+        const T x = place(position[0], width), y = place(position[1], height), z = place(position[2], depth);
+        *to++ = convert<E>(is_linear ? volume.trilinear(z, y, x) : volume.nearest(z, y, x));
+      }
+    }
+    return Error::Ok;
+  });
+}
 
 Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
                           int64_t padding_mode, bool align_corners, Tensor& out) {

@@ -51,4 +51,29 @@ Error nonzero_out(KernelContext& context, const Tensor& self, Tensor& out) {
   return Error::Ok;
 }
 
+Error nonzero_static_out(KernelContext& context, const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
+  constexpr const char* kOp = "aten::nonzero_static";
+  ET_CHECK_OR_RETURN(out.scalar_type() == ScalarType::Long && size >= 0, InvalidArgument,
+                     "%s: out is %s, must be i64; size is %" PRId64, kOp, to_string(out.scalar_type()), size);
+  ET_CHECK_OR_RETURN(!is_complex(self.scalar_type()), InvalidType, "%s: complex numbers are not supported", kOp);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {size, self.dim()}));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&out}));
+  auto* rows = static_cast<int64_t*>(out.mutable_data_ptr());
+  const int64_t rank = self.dim();
+  int64_t row = 0;
+  for_each_nonzero(self, [&](int64_t position) {
+    if (row < size) {
+      for (int64_t d = rank - 1; d >= 0; --d) {
+        rows[row * rank + d] = position % self.size(d);
+        position /= self.size(d);
+      }
+      ++row;
+    }
+  });
+  for (int64_t i = row * rank; i < size * rank; ++i) {
+    rows[i] = fill_value;
+  }
+  return Error::Ok;
+}
+
 }  // namespace et::kernels::portable

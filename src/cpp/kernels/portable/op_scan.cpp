@@ -99,6 +99,18 @@ Error cumprod_out(KernelContext& context, const Tensor& self, int64_t dim, std::
   return accumulate(context, "aten::cumprod", self, dim, out, [](auto a, auto b) { return wrapping_mul(a, b); });
 }
 
+Error logcumsumexp_out(KernelContext& context, const Tensor& self, int64_t dim, Tensor& out) {
+  return accumulate(context, "aten::logcumsumexp", self, dim, out, [](auto a, auto b) {
+    using Total = decltype(a);
+    if constexpr (std::is_integral_v<Total>) {
+      return a;  // floating types only: the output's type is checked when the program is made
+    } else {
+      const Total high = maximum(a, b);
+      return std::isinf(high) ? high : high + std::log1p(std::exp(minimum(a, b) - high));
+    }
+  });
+}
+
 Error cummax_out(KernelContext& context, const Tensor& self, int64_t dim, Tensor& values, Tensor& indices) {
   return extremes(context, "aten::cummax", self, dim, true, values, indices);
 }

@@ -1,5 +1,7 @@
-// Sorting along one dimension: sort, topk, kthvalue, median. NaN counts as the largest value.
+// Sorting along one dimension: sort, topk, kthvalue, median, mode. NaN counts as the largest value.
 #include "kernels/portable/op_sort.h"
+
+#include <limits>
 
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
@@ -144,10 +146,73 @@ Error write_one(KernelContext& context, const char* op, const Tensor& self, int6
   });
 }
 
-// The lower median; NaN when there is one (NaN sorts last).
+// The lower median; NaN when there is one (NaN sorts last), unless NaN is passed over.
 template <typename C>
-int64_t median_rank(const Item<C>* items, int64_t n) {
-  return is_nan(items[n - 1].value) ? n - 1 : (n - 1) / 2;
+int64_t median_rank(const Item<C>* items, int64_t n, bool ignores_nan) {
+  if (!is_nan(items[n - 1].value)) {
+    return (n - 1) / 2;
+  }
+  if (!ignores_nan) {
+    return n - 1;
+  }
+  int64_t numbers = n;
+  while (numbers > 0 && is_nan(items[numbers - 1].value)) {
+    --numbers;
+  }
+  return numbers == 0 ? 0 : (numbers - 1) / 2;
+}
+
+// The last of the most frequent elements, of several such the smallest.
+template <typename C>
+int64_t mode_rank(const Item<C>* items, int64_t n) {
+  int64_t best = 0;
+  int64_t most = 0;
+  for (int64_t start = 0, end = 0; start < n; start = end) {
+    for (end = start + 1; end < n && !less(items[start].value, items[end].value);) {
+      ++end;
+    }
+    if (end - start > most) {
+      most = end - start;
+      best = end - 1;
+    }
+  }
+  return best;
+}
+
+Error median_along(KernelContext& context, const char* op, const Tensor& self, int64_t dim, bool keepdim,
+                   bool ignores_nan, Tensor& values, Tensor& indices) {
+  ET_RETURN_IF_ERROR(normalize_dim(op, dim, self.dim(), &dim));
+  const int64_t length = self.dim() == 0 ? 1 : self.size(dim);
+  ET_CHECK_OR_RETURN(length > 0 || self.numel() > 0 || values.numel() == 0, InvalidArgument,
+                     "%s: dim %" PRId64 " is empty", op, dim);
+  return write_one(
+      context, op, self, dim, keepdim, [=](const auto* items) { return median_rank(items, length, ignores_nan); },
+      values, indices);
+}
+
+Error median_of_all(KernelContext& context, const char* op, const Tensor& self, bool ignores_nan, Tensor& out) {
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {}));
+  const int64_t n = self.numel();
+  const ScalarType dtype = self.scalar_type();
+  return dispatch_compute(dtype, [&](auto zero) {
+    using C = decltype(zero);
+    if (n == 0) {
+      store_one(dtype, std::is_integral_v<C> ? std::numeric_limits<C>::min() : static_cast<C>(NAN),
+                out.mutable_data_ptr());
+      return Error::Ok;
+    }
+    const auto nbytes = static_cast<size_t>(n) * sizeof(Item<C>);
+    ET_TRY(void* memory, context.allocate_temp(nbytes));
+    ET_TRY(void* scratch, context.allocate_temp(nbytes));
+    auto* items = static_cast<Item<C>*>(memory);
+    for (int64_t i = 0; i < n; ++i) {  // dense: memory order will do
+      items[i] = {load_one<C>(dtype, self.const_data_ptr(), i), i};
+    }
+    sort_items(items, static_cast<Item<C>*>(scratch), n, false);
+    store_one(dtype, items[median_rank(items, n, ignores_nan)].value, out.mutable_data_ptr());
+    return Error::Ok;
+  });
 }
 
 }  // namespace
@@ -184,36 +249,29 @@ Error kthvalue_values(KernelContext& context, const Tensor& self, int64_t k, int
 
 Error median_dim_values(KernelContext& context, const Tensor& self, int64_t dim, bool keepdim, Tensor& values,
                         Tensor& indices) {
-  ET_RETURN_IF_ERROR(normalize_dim("aten::median", dim, self.dim(), &dim));
-  const int64_t length = self.dim() == 0 ? 1 : self.size(dim);
-  ET_CHECK_OR_RETURN(length > 0, InvalidArgument, "aten::median: dim %" PRId64 " is empty", dim);
-  return write_one(
-      context, "aten::median", self, dim, keepdim, [length](const auto* items) { return median_rank(items, length); },
-      values, indices);
+  return median_along(context, "aten::median", self, dim, keepdim, false, values, indices);
+}
+
+Error nanmedian_dim_values(KernelContext& context, const Tensor& self, int64_t dim, bool keepdim, Tensor& values,
+                           Tensor& indices) {
+  return median_along(context, "aten::nanmedian", self, dim, keepdim, true, values, indices);
 }
 
 Error median_out(KernelContext& context, const Tensor& self, Tensor& out) {
-  ET_RETURN_IF_ERROR(check_same_dtype("aten::median", "out", out, self));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {}));
-  const int64_t n = self.numel();
-  const ScalarType dtype = self.scalar_type();
-  return dispatch_compute(dtype, [&](auto zero) {
-    using C = decltype(zero);
-    if (n == 0) {
-      store_one(dtype, std::is_integral_v<C> ? C(0) : static_cast<C>(NAN), out.mutable_data_ptr());
-      return Error::Ok;
-    }
-    const auto nbytes = static_cast<size_t>(n) * sizeof(Item<C>);
-    ET_TRY(void* memory, context.allocate_temp(nbytes));
-    ET_TRY(void* scratch, context.allocate_temp(nbytes));
-    auto* items = static_cast<Item<C>*>(memory);
-    for (int64_t i = 0; i < n; ++i) {  // dense: memory order will do
-      items[i] = {load_one<C>(dtype, self.const_data_ptr(), i), i};
-    }
-    sort_items(items, static_cast<Item<C>*>(scratch), n, false);
-    store_one(dtype, items[median_rank(items, n)].value, out.mutable_data_ptr());
-    return Error::Ok;
-  });
+  return median_of_all(context, "aten::median", self, false, out);
+}
+
+Error nanmedian_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return median_of_all(context, "aten::nanmedian", self, true, out);
+}
+
+Error mode_values(KernelContext& context, const Tensor& self, int64_t dim, bool keepdim, Tensor& values,
+                  Tensor& indices) {
+  ET_RETURN_IF_ERROR(normalize_dim("aten::mode", dim, self.dim(), &dim));
+  const int64_t length = self.dim() == 0 ? 1 : self.size(dim);
+  return write_one(
+      context, "aten::mode", self, dim, keepdim, [length](const auto* items) { return mode_rank(items, length); },
+      values, indices);
 }
 
 }  // namespace et::kernels::portable

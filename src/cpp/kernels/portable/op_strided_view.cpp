@@ -30,6 +30,27 @@ Error transpose(KernelContext& context, const Tensor& self, int64_t dim0, int64_
   return emit(context, "aten::transpose", self, window, out);
 }
 
+// A window at any place and with any strides, in elements of the tensor's memory.
+Error strided_window(const Tensor& tensor, IntArrayRef size, IntArrayRef stride, std::optional<int64_t> storage_offset,
+                     Window* window) {
+  ET_CHECK_OR_RETURN(size.size() == stride.size(), InvalidArgument, "aten::as_strided: %zu sizes, %zu strides",
+                     size.size(), stride.size());
+  const int64_t offset = storage_offset.value_or(0);
+  int64_t last = offset;
+  bool empty = false;
+  for (size_t i = 0; i < size.size(); ++i) {
+    ET_CHECK_OR_RETURN(size[i] >= 0 && stride[i] >= 0, InvalidArgument, "aten::as_strided: negative size or stride");
+    last += (size[i] - 1) * stride[i];
+    empty = empty || size[i] == 0;
+  }
+  ET_CHECK_OR_RETURN(offset >= 0 && (empty || last < tensor.numel()), InvalidArgument,
+                     "aten::as_strided: sizes %s with strides %s reach element %" PRId64 " of %" PRId64,
+                     ShapeText(size).text, ShapeText(stride).text, last, tensor.numel());
+  *window = {window_of(tensor).data + offset * static_cast<int64_t>(tensor.element_size()), Sizes(size), Sizes(stride),
+             tensor.scalar_type()};
+  return Error::Ok;
+}
+
 }  // namespace
 
 Error permute_copy_out(KernelContext& context, const Tensor& self, IntArrayRef dims, Tensor& out) {
@@ -138,22 +159,23 @@ Error unfold_copy_out(KernelContext& context, const Tensor& self, int64_t dimens
 
 Error as_strided_copy_out(KernelContext& context, const Tensor& self, IntArrayRef size, IntArrayRef stride,
                           std::optional<int64_t> storage_offset, Tensor& out) {
-  ET_CHECK_OR_RETURN(size.size() == stride.size(), InvalidArgument, "aten::as_strided: %zu sizes, %zu strides",
-                     size.size(), stride.size());
-  const int64_t offset = storage_offset.value_or(0);
-  int64_t last = offset;
-  bool empty = false;
-  for (size_t i = 0; i < size.size(); ++i) {
-    ET_CHECK_OR_RETURN(size[i] >= 0 && stride[i] >= 0, InvalidArgument, "aten::as_strided: negative size or stride");
-    last += (size[i] - 1) * stride[i];
-    empty = empty || size[i] == 0;
-  }
-  ET_CHECK_OR_RETURN(offset >= 0 && (empty || last < self.numel()), InvalidArgument,
-                     "aten::as_strided: sizes %s with strides %s reach element %" PRId64 " of %" PRId64,
-                     ShapeText(size).text, ShapeText(stride).text, last, self.numel());
-  Window window{window_of(self).data + offset * static_cast<int64_t>(self.element_size()), Sizes(size), Sizes(stride),
-                self.scalar_type()};
+  Window window;
+  ET_RETURN_IF_ERROR(strided_window(self, size, stride, storage_offset, &window));
   return emit(context, "aten::as_strided", self, window, out);
+}
+
+Error as_strided_scatter_out(KernelContext& context, const Tensor& self, const Tensor& src, IntArrayRef size,
+                             IntArrayRef stride, std::optional<int64_t> storage_offset, Tensor& out) {
+  constexpr const char* kOp = "aten::as_strided_scatter";
+  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
+  ET_CHECK_OR_RETURN(equal(src.sizes(), size), InvalidArgument, "%s: src has shape %s, must have %s", kOp,
+                     ShapeText(src.sizes()).text, ShapeText(size).text);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &out}));
+  Window window;
+  ET_RETURN_IF_ERROR(strided_window(out, size, stride, storage_offset, &window));
+  ET_RETURN_IF_ERROR(copy_window(window_of(self), window_of(out)));
+  return copy_window(window_of(src), window);
 }
 
 Error flip_out(KernelContext& context, const Tensor& self, IntArrayRef dims, Tensor& out) {

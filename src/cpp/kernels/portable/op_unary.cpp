@@ -2,6 +2,7 @@
 #include "kernels/portable/op_unary.h"
 
 #include "kernels/portable/arithmetic.h"
+#include "kernels/portable/complex_elementwise.h"
 #include "kernels/portable/elementwise.h"
 
 namespace et::kernels::portable {
@@ -78,6 +79,39 @@ double digamma_of(double x) {
   return reflection + sum + std::log(x) - 0.5 / x - series;
 }
 
+template <typename C>
+C two_to_the(C x) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return std::exp2(x);
+  } else {
+    return std::pow(2.0, x);
+  }
+}
+
+template <typename C>
+C binary_logarithm(C x) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return std::log2(x);
+  } else {
+    return std::log(x) / 0.69314718055994530942;
+  }
+}
+
+template <typename Fn>
+Error complex_unary(KernelContext& context, const char* op, const Tensor& self, Tensor& out, const Fn& fn) {
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
+  return complex_elementwise(context, op, out, fn, self);
+}
+
+template <typename C>
+bool has_sign(C x) {
+  if constexpr (std::is_integral_v<C>) {
+    return x < 0;
+  } else {
+    return std::signbit(x);
+  }
+}
+
 template <typename Fn>
 Error predicate(KernelContext& context, const char* op, const Tensor& self, Tensor& out, const Fn& fn) {
   return dispatch_compute(self.scalar_type(), [&](auto zero) {
@@ -98,35 +132,48 @@ Error predicate(KernelContext& context, const char* op, const Tensor& self, Tens
     });                                                                       \
   }
 
-ET_FLOAT_UNARY(acos, std::acos(x))
-ET_FLOAT_UNARY(acosh, std::acosh(x))
-ET_FLOAT_UNARY(asin, std::asin(x))
-ET_FLOAT_UNARY(asinh, std::asinh(x))
-ET_FLOAT_UNARY(atan, std::atan(x))
-ET_FLOAT_UNARY(atanh, std::atanh(x))
-ET_FLOAT_UNARY(cos, std::cos(x))
-ET_FLOAT_UNARY(cosh, std::cosh(x))
 ET_FLOAT_UNARY(digamma, digamma_of(static_cast<double>(x)))
 ET_FLOAT_UNARY(erf, std::erf(x))
 ET_FLOAT_UNARY(erfc, std::erfc(x))
 ET_FLOAT_UNARY(erfinv, inverse_erf(static_cast<double>(x)))
-ET_FLOAT_UNARY(exp, std::exp(x))
-ET_FLOAT_UNARY(exp2, std::exp2(x))
 ET_FLOAT_UNARY(expm1, std::expm1(x))
 ET_FLOAT_UNARY(lgamma, std::lgamma(x))
-ET_FLOAT_UNARY(log, std::log(x))
-ET_FLOAT_UNARY(log10, std::log10(x))
 ET_FLOAT_UNARY(log1p, std::log1p(x))
-ET_FLOAT_UNARY(log2, std::log2(x))
-ET_FLOAT_UNARY(reciprocal, C(1) / x)
-ET_FLOAT_UNARY(rsqrt, C(1) / std::sqrt(x))
-ET_FLOAT_UNARY(sigmoid, C(1) / (C(1) + std::exp(-x)))
-ET_FLOAT_UNARY(sin, std::sin(x))
 ET_FLOAT_UNARY(sinc, x == C(0) ? C(1) : std::sin(x * kPi<C>) / (x * kPi<C>))
-ET_FLOAT_UNARY(sinh, std::sinh(x))
-ET_FLOAT_UNARY(sqrt, std::sqrt(x))
-ET_FLOAT_UNARY(tan, std::tan(x))
-ET_FLOAT_UNARY(tanh, std::tanh(x))
+
+// The same on complex numbers, too: the functions of <cmath> have namesakes in <complex>.
+#define ET_COMPLEX_UNARY(name, expression)                                                        \
+  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) {                     \
+    const auto fn = [](auto x) {                                                                  \
+      using C = decltype(x);                                                                      \
+      static_cast<void>(sizeof(C));                                                               \
+      return static_cast<C>(expression);                                                          \
+    };                                                                                            \
+    return is_complex(self.scalar_type()) ? complex_unary(context, "aten::" #name, self, out, fn) \
+                                          : float_unary(context, "aten::" #name, self, out, fn);  \
+  }
+
+ET_COMPLEX_UNARY(acos, std::acos(x))
+ET_COMPLEX_UNARY(acosh, std::acosh(x))
+ET_COMPLEX_UNARY(asin, std::asin(x))
+ET_COMPLEX_UNARY(asinh, std::asinh(x))
+ET_COMPLEX_UNARY(atan, std::atan(x))
+ET_COMPLEX_UNARY(atanh, std::atanh(x))
+ET_COMPLEX_UNARY(cos, std::cos(x))
+ET_COMPLEX_UNARY(cosh, std::cosh(x))
+ET_COMPLEX_UNARY(exp, std::exp(x))
+ET_COMPLEX_UNARY(exp2, two_to_the(x))
+ET_COMPLEX_UNARY(log, std::log(x))
+ET_COMPLEX_UNARY(log10, std::log10(x))
+ET_COMPLEX_UNARY(log2, binary_logarithm(x))
+ET_COMPLEX_UNARY(reciprocal, C(1) / x)
+ET_COMPLEX_UNARY(rsqrt, C(1) / std::sqrt(x))
+ET_COMPLEX_UNARY(sigmoid, C(1) / (C(1) + std::exp(-x)))
+ET_COMPLEX_UNARY(sin, std::sin(x))
+ET_COMPLEX_UNARY(sinh, std::sinh(x))
+ET_COMPLEX_UNARY(sqrt, std::sqrt(x))
+ET_COMPLEX_UNARY(tan, std::tan(x))
+ET_COMPLEX_UNARY(tanh, std::tanh(x))
 
 // The type of the input is kept.
 #define ET_SAME_TYPE_UNARY(name, expression)                                                                    \
@@ -134,16 +181,35 @@ ET_FLOAT_UNARY(tanh, std::tanh(x))
     return same_type_unary(context, "aten::" #name, self, out, [](auto x) { return decltype(x)(expression); }); \
   }
 
-ET_SAME_TYPE_UNARY(abs, x < 0 ? negate(x) : x == 0 ? decltype(x)(0) : x)
 ET_SAME_TYPE_UNARY(ceil, on_floats(x, [](auto v) { return std::ceil(v); }))
 ET_SAME_TYPE_UNARY(floor, on_floats(x, [](auto v) { return std::floor(v); }))
 ET_SAME_TYPE_UNARY(frac, on_floats(x, [](auto v) { return v - std::trunc(v); }))
-ET_SAME_TYPE_UNARY(neg, negate(x))
 ET_SAME_TYPE_UNARY(relu, x <= 0 ? decltype(x)(0) : x)
 ET_SAME_TYPE_UNARY(round, on_floats(x, [](auto v) { return std::nearbyint(v); }))
 ET_SAME_TYPE_UNARY(sign, sign_of(x))
-ET_SAME_TYPE_UNARY(square, wrapping_mul(x, x))
 ET_SAME_TYPE_UNARY(trunc, on_floats(x, [](auto v) { return std::trunc(v); }))
+
+#define ET_SAME_TYPE_UNARY_OR_COMPLEX(name, expression, complex_expression)                                         \
+  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) {                                       \
+    if (is_complex(self.scalar_type())) {                                                                           \
+      return complex_elementwise(context, "aten::" #name, out, [](Complex x) { return complex_expression; }, self); \
+    }                                                                                                               \
+    return same_type_unary(context, "aten::" #name, self, out, [](auto x) { return decltype(x)(expression); });     \
+  }
+
+ET_SAME_TYPE_UNARY_OR_COMPLEX(abs, x < 0 ? negate(x) : x == 0 ? decltype(x)(0) : x, std::abs(x))
+ET_SAME_TYPE_UNARY_OR_COMPLEX(neg, negate(x), -x)
+ET_SAME_TYPE_UNARY_OR_COMPLEX(square, wrapping_mul(x, x), x* x)
+
+Error angle_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  if (is_complex(self.scalar_type())) {
+    return complex_elementwise(context, "aten::angle", out, [](Complex x) { return std::arg(x); }, self);
+  }
+  return float_unary(context, "aten::angle", self, out, [](auto x) {
+    using C = decltype(x);
+    return is_nan(x) ? x : x < 0 ? kPi<C> : C(0);
+  });
+}
 
 #define ET_PREDICATE(name, expression)                                                               \
   Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) {                        \
@@ -154,6 +220,7 @@ ET_PREDICATE(isfinite, x - x == 0)
 ET_PREDICATE(isinf, x == x && !(x - x == 0))
 ET_PREDICATE(isnan, is_nan(x))
 ET_PREDICATE(logical_not, x == 0)
+ET_PREDICATE(signbit, has_sign(x))
 
 Error bitwise_not_out(KernelContext& context, const Tensor& self, Tensor& out) {
   const ScalarType dtype = self.scalar_type();

@@ -1,0 +1,96 @@
+/// Dense matrices in double precision, and the batches of them that tensors hold.
+///
+/// For: the linear algebra kernels (op_linalg_*.cpp). They compute in double whatever the tensors hold, so that each method is
+/// compiled once and f32 results are as good as f32 can be. Not for: matrix products (op_matmul.cpp), speed on large matrices.
+///
+///     MatrixBatch from(self, batch), to(out, batch);
+///     ET_TRY(Matrix a, make_matrix(context, n, n));
+///     for (int64_t b = 0; b < from.count(); ++b) { from.load(b, a); …; to.store(b, a); }
+#pragma once
+
+#include "kernels/portable/convert.h"
+#include "kernels/portable/shape.h"
+
+namespace et::kernels::portable {
+
+/// A row-major matrix in temporary memory.
+struct Matrix {
+  double* data = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+
+  double* operator[](int64_t row) const { return data + row * cols; }
+  double& operator()(int64_t row, int64_t col) const { return data[row * cols + col]; }
+};
+
+/// A matrix of zeros. Errors: MemoryAllocationFailed.
+Result<Matrix> make_matrix(KernelContext& context, int64_t rows, int64_t cols);
+/// `n` zeros. Errors: MemoryAllocationFailed.
+Result<double*> make_vector(KernelContext& context, int64_t n);
+
+void set_identity(const Matrix& a);
+void copy_matrix(const Matrix& from, const Matrix& to);
+/// to = fromᵀ
+void transpose_matrix(const Matrix& from, const Matrix& to);
+/// c = a b
+void multiply(const Matrix& a, const Matrix& b, const Matrix& c);
+
+/// The matrices of a tensor [batch…, rows, cols], broadcast over a larger batch; or its vectors [batch…, n], each seen as a matrix of
+/// one column; or its numbers [batch…], each seen as 1 × 1.
+class MatrixBatch {
+ public:
+  /// `rank`: dimensions that belong to the matrix: 2, 1 or 0. `batch`: the sizes to broadcast over.
+  MatrixBatch(const Tensor& tensor, IntArrayRef batch, int64_t rank = 2);
+
+  int64_t count() const { return count_; }
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
+  void load(int64_t index, const Matrix& to) const;
+  void store(int64_t index, const Matrix& from) const;
+  /// The matrix or vector as a row of numbers.
+  void store(int64_t index, const double* from) const;
+  void load(int64_t index, double* to) const;
+  /// The matrix's only number.
+  void store_number(int64_t index, double value) const { store(index, &value); }
+
+ private:
+  int64_t offset(int64_t index) const;
+
+  ScalarType dtype_;
+  char* data_;
+  Sizes batch_;
+  Sizes batch_strides_;  // elements; 0 where the tensor broadcasts
+  int64_t count_, rows_, cols_, row_stride_, col_stride_;
+};
+
+/// The sizes in front of a matrix [batch…, rows, cols] (or of the last `rank` dimensions).
+IntArrayRef batch_of(const Tensor& tensor, int64_t rank = 2);
+/// [batch…, tail…]
+Sizes joined(IntArrayRef batch, std::initializer_list<int64_t> tail);
+
+/// Errors: InvalidType unless the tensor is f32 or f64; InvalidArgument when it has fewer than two dimensions or, if `square`, is
+/// not a batch of square matrices.
+Error check_matrices(const char* op, const char* name, const Tensor& tensor, bool square);
+
+/// LU factors in place, rows exchanged as `pivots` [min(rows, cols)] says (row i with row pivots[i], counted from 0).
+/// Returns 0, or the number (from 1) of the first pivot that is zero.
+int64_t lu_factor(const Matrix& a, int64_t* pivots);
+/// Solves A x = b with lu_factor's result, b in place. With `transposed`: Aᵀ x = b.
+void lu_solve(const Matrix& lu, const int64_t* pivots, const Matrix& b, bool transposed);
+/// Solves a triangular system in place: a x = b, with `transposed` aᵀ x = b. `unit`: the diagonal is taken as ones.
+void triangular_solve(const Matrix& a, const Matrix& b, bool upper, bool transposed, bool unit);
+
+/// Householder's QR in place, as LAPACK's geqrf: R on and above the diagonal, the reflectors below it, tau [min(rows, cols)].
+void qr_factor(const Matrix& a, double* tau);
+/// c = H₁…H_k c (transposed: H_k…H₁ c), with the k reflectors in the columns of `a`.
+void apply_reflectors(const Matrix& a, const double* tau, int64_t k, const Matrix& c, bool transposed);
+
+/// Singular values, largest first, of a [m, n]; u [m, m or min], vt [n or min, n]. Destroys a.
+/// Errors: MemoryAllocationFailed. Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.3 (one-sided Jacobi).
+Error singular_values(KernelContext& context, const Matrix& a, double* s, const Matrix& u, const Matrix& vt);
+
+/// Eigenvalues, smallest first, of the symmetric a, which becomes diagonal; eigenvectors in the columns of v.
+/// Source: G. Golub, C. Van Loan, "Matrix Computations", 8.5 (cyclic Jacobi).
+void symmetric_eigen(const Matrix& a, double* values, const Matrix& v);
+
+}  // namespace et::kernels::portable

@@ -1,0 +1,190 @@
+// Cholesky factors of symmetric matrices, and triangular systems.
+#include "kernels/portable/op_linalg_cholesky.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/portable/matrix.h"
+
+namespace et::kernels::portable {
+namespace {
+
+// The lower factor in place, from the lower triangle; zeros above. Returns 0 or the order of the first minor that is not positive.
+int64_t cholesky_factor(const Matrix& a) {
+  const int64_t n = a.rows;
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t i = j; i < n; ++i) {
+      double rest = a(i, j);
+      for (int64_t k = 0; k < j; ++k) {
+        rest -= a(i, k) * a(j, k);
+      }
+      if (i == j) {
+        if (!(rest > 0.0)) {
+          return j + 1;
+        }
+        a(j, j) = std::sqrt(rest);
+      } else {
+        a(i, j) = rest / a(j, j);
+      }
+    }
+    std::fill(a[j] + j + 1, a[j] + n, 0.0);
+  }
+  return 0;
+}
+
+void transpose_in_place(const Matrix& a) {
+  for (int64_t i = 0; i < a.rows; ++i) {
+    for (int64_t j = 0; j < i; ++j) {
+      std::swap(a(i, j), a(j, i));
+    }
+  }
+}
+
+Error factor_all(KernelContext& context, const char* op, const Tensor& self, bool upper, bool must_succeed, Tensor& out,
+                 const Tensor* info) {
+  ET_RETURN_IF_ERROR(check_matrices(op, "self", self, true));
+  const IntArrayRef batch = batch_of(self);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  if (info != nullptr) {
+    ET_RETURN_IF_ERROR(resize_tensor(context, *info, batch));
+  }
+  ET_TRY(Matrix a, make_matrix(context, self.size(-1), self.size(-1)));
+  const MatrixBatch from(self, batch), to(out, batch);
+  for (int64_t b = 0; b < from.count(); ++b) {
+    from.load(b, a);
+    if (upper) {
+      transpose_in_place(a);
+    }
+    const int64_t failed = cholesky_factor(a);
+    ET_CHECK_OR_RETURN(failed == 0 || !must_succeed, InvalidArgument,
+                       "%s: matrix %" PRId64 " is not positive definite: its leading minor of order %" PRId64 " is not",
+                       op, b, failed);
+    if (upper) {
+      transpose_in_place(a);
+    }
+    to.store(b, a);
+    if (info != nullptr) {
+      MatrixBatch(*info, batch, 0).store_number(b, static_cast<double>(failed));
+    }
+  }
+  return Error::Ok;
+}
+
+// A system with a triangular matrix, for all matrices of a batch.
+struct Triangular {
+  bool upper, left, transposed, unit;
+};
+
+Error solve_all(KernelContext& context, const char* op, const Tensor& a, const Tensor& b, Triangular how, Tensor& out) {
+  ET_RETURN_IF_ERROR(check_matrices(op, "A", a, true));
+  ET_RETURN_IF_ERROR(check_matrices(op, "B", b, false));
+  ET_CHECK_OR_RETURN(b.size(how.left ? -2 : -1) == a.size(-1), InvalidArgument,
+                     "%s: matrices of shape %s and %s do not fit together", op, ShapeText(a.sizes()).text,
+                     ShapeText(b.sizes()).text);
+  Sizes batch;
+  ET_RETURN_IF_ERROR(broadcast_sizes(op, batch_of(a), batch_of(b), &batch));
+  Sizes sizes(batch);
+  sizes.push_back(b.size(-2));
+  sizes.push_back(b.size(-1));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_TRY(Matrix factor, make_matrix(context, a.size(-1), a.size(-1)));
+  ET_TRY(Matrix x, make_matrix(context, b.size(-2), b.size(-1)));
+  ET_TRY(Matrix turned, make_matrix(context, b.size(-1), b.size(-2)));
+  const MatrixBatch from(a, batch), right(b, batch), to(out, batch);
+  for (int64_t i = 0; i < to.count(); ++i) {
+    from.load(i, factor);
+    right.load(i, x);
+    if (how.left) {
+      triangular_solve(factor, x, how.upper, how.transposed, how.unit);
+    } else {  // X A = B is Aᵀ Xᵀ = Bᵀ
+      transpose_matrix(x, turned);
+      triangular_solve(factor, turned, how.upper, !how.transposed, how.unit);
+      transpose_matrix(turned, x);
+    }
+    to.store(i, x);
+  }
+  return Error::Ok;
+}
+
+// (L Lᵀ)⁻¹ b in place, or with (Uᵀ U).
+void solve_with_factor(const Matrix& factor, const Matrix& b, bool upper) {
+  triangular_solve(factor, b, upper, upper, false);
+  triangular_solve(factor, b, upper, !upper, false);
+}
+
+}  // namespace
+
+Error linalg_cholesky_ex_l(KernelContext& context, const Tensor& self, bool upper, bool, Tensor& l, Tensor& info) {
+  return factor_all(context, "aten::linalg_cholesky_ex", self, upper, false, l, &info);
+}
+
+Error cholesky_out(KernelContext& context, const Tensor& self, bool upper, Tensor& out) {
+  return factor_all(context, "aten::cholesky", self, upper, true, out, nullptr);
+}
+
+Error cholesky_solve_out(KernelContext& context, const Tensor& self, const Tensor& input2, bool upper, Tensor& out) {
+  constexpr const char* kOp = "aten::cholesky_solve";
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "self", self, false));
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "input2", input2, true));
+  ET_CHECK_OR_RETURN(self.size(-2) == input2.size(-1), InvalidArgument,
+                     "%s: matrices of shape %s and %s do not fit together", kOp, ShapeText(input2.sizes()).text,
+                     ShapeText(self.sizes()).text);
+  Sizes batch;
+  ET_RETURN_IF_ERROR(broadcast_sizes(kOp, batch_of(self), batch_of(input2), &batch));
+  Sizes sizes(batch);
+  sizes.push_back(self.size(-2));
+  sizes.push_back(self.size(-1));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_TRY(Matrix factor, make_matrix(context, input2.size(-1), input2.size(-1)));
+  ET_TRY(Matrix x, make_matrix(context, self.size(-2), self.size(-1)));
+  const MatrixBatch from(input2, batch), right(self, batch), to(out, batch);
+  for (int64_t i = 0; i < to.count(); ++i) {
+    from.load(i, factor);
+    right.load(i, x);
+    solve_with_factor(factor, x, upper);
+    to.store(i, x);
+  }
+  return Error::Ok;
+}
+
+Error cholesky_inverse_out(KernelContext& context, const Tensor& self, bool upper, Tensor& out) {
+  ET_RETURN_IF_ERROR(check_matrices("aten::cholesky_inverse", "self", self, true));
+  const IntArrayRef batch = batch_of(self);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  ET_TRY(Matrix factor, make_matrix(context, self.size(-1), self.size(-1)));
+  ET_TRY(Matrix x, make_matrix(context, self.size(-1), self.size(-1)));
+  const MatrixBatch from(self, batch), to(out, batch);
+  for (int64_t i = 0; i < to.count(); ++i) {
+    from.load(i, factor);
+    set_identity(x);
+    solve_with_factor(factor, x, upper);
+    to.store(i, x);
+  }
+  return Error::Ok;
+}
+
+Error linalg_solve_triangular_out(KernelContext& context, const Tensor& self, const Tensor& b, bool upper, bool left,
+                                  bool unitriangular, Tensor& out) {
+  return solve_all(context, "aten::linalg_solve_triangular", self, b, {upper, left, false, unitriangular}, out);
+}
+
+Error triangular_solve_x(KernelContext& context, const Tensor& self, const Tensor& a, bool upper, bool transpose,
+                         bool unitriangular, Tensor& x, Tensor& m) {
+  constexpr const char* kOp = "aten::triangular_solve";
+  ET_RETURN_IF_ERROR(solve_all(context, kOp, a, self, {upper, true, transpose, unitriangular}, x));
+  Sizes batch;
+  ET_RETURN_IF_ERROR(broadcast_sizes(kOp, batch_of(a), batch_of(self), &batch));
+  Sizes sizes(batch);
+  sizes.push_back(a.size(-2));
+  sizes.push_back(a.size(-1));
+  ET_RETURN_IF_ERROR(resize_tensor(context, m, sizes));
+  ET_TRY(Matrix copy, make_matrix(context, a.size(-2), a.size(-1)));
+  const MatrixBatch from(a, batch), to(m, batch);
+  for (int64_t i = 0; i < to.count(); ++i) {
+    from.load(i, copy);
+    to.store(i, copy);
+  }
+  return Error::Ok;
+}
+
+}  // namespace et::kernels::portable

@@ -1,0 +1,305 @@
+// LU factors and what is computed with them: solutions, inverses, determinants.
+#include "kernels/portable/op_linalg_lu.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/portable/matrix.h"
+
+namespace et::kernels::portable {
+namespace {
+
+/// Workspace of one factorisation, and where its results go.
+struct Factors {
+  Matrix lu;
+  int64_t* pivots;
+  double* numbered;  // the pivots as LAPACK numbers them, from 1
+
+  static Result<Factors> make(KernelContext& context, int64_t rows, int64_t cols) {
+    const int64_t n = std::min(rows, cols);
+    ET_TRY(Matrix lu, make_matrix(context, rows, cols));
+    ET_TRY(double* pivots, make_vector(context, n));  // 8 bytes each, as an int64
+    ET_TRY(double* numbered, make_vector(context, n));
+    return Factors{lu, reinterpret_cast<int64_t*>(pivots), numbered};
+  }
+  int64_t factor() {
+    const int64_t info = lu_factor(lu, pivots);
+    for (int64_t i = 0; i < std::min(lu.rows, lu.cols); ++i) {
+      numbered[i] = static_cast<double>(pivots[i] + 1);
+    }
+    return info;
+  }
+  /// Reads pivots that a tensor holds. Errors: InvalidArgument for a row that does not exist.
+  Error read_pivots(const char* op, const MatrixBatch& from, int64_t index, int64_t rows) {
+    from.load(index, numbered);
+    for (int64_t i = 0; i < from.rows(); ++i) {
+      ET_CHECK_OR_RETURN(numbered[i] >= 1 && numbered[i] <= static_cast<double>(rows), InvalidArgument,
+                         "%s: pivot %" PRId64 " is %" PRId64 ", must be in [1, %" PRId64 "]", op, i,
+                         static_cast<int64_t>(numbered[i]), rows);
+      pivots[i] = static_cast<int64_t>(numbered[i]) - 1;
+    }
+    return Error::Ok;
+  }
+};
+
+Error resize_factors(KernelContext& context, const Tensor& a, Tensor& lu, Tensor& pivots) {
+  ET_RETURN_IF_ERROR(resize_tensor(context, lu, a.sizes()));
+  return resize_tensor(context, pivots, joined(batch_of(a), {std::min(a.size(-1), a.size(-2))}));
+}
+
+// Sign and logarithm of the determinant, or (is_log false) the determinant alone in *value.
+struct Determinant {
+  double sign = 1.0;
+  double log = 0.0;
+  double value = 1.0;
+
+  explicit Determinant(const Factors& factors) {
+    for (int64_t i = 0; i < factors.lu.rows; ++i) {
+      const double pivot = factors.lu(i, i);
+      const double swap = factors.pivots[i] == i ? 1.0 : -1.0;
+      value *= pivot * swap;
+      sign *= pivot == 0.0 ? 0.0 : std::copysign(1.0, pivot) * swap;
+      log += std::log(std::fabs(pivot));
+    }
+  }
+};
+
+// Writes row exchanges, as P of A = P L U.
+void permutation_of(const int64_t* pivots, int64_t n, const Matrix& p, double* order) {
+  for (int64_t i = 0; i < p.rows; ++i) {
+    order[i] = static_cast<double>(i);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    std::swap(order[i], order[pivots[i]]);
+  }
+  std::fill(p.data, p.data + p.rows * p.cols, 0.0);
+  for (int64_t i = 0; i < p.rows; ++i) {
+    p(static_cast<int64_t>(order[i]), i) = 1.0;
+  }
+}
+
+void unpack(const Matrix& lu, const Matrix& lower, const Matrix& upper) {
+  for (int64_t i = 0; i < lower.rows; ++i) {
+    for (int64_t j = 0; j < lower.cols; ++j) {
+      lower(i, j) = j < i ? lu(i, j) : j == i ? 1.0 : 0.0;
+    }
+  }
+  for (int64_t i = 0; i < upper.rows; ++i) {
+    for (int64_t j = 0; j < upper.cols; ++j) {
+      upper(i, j) = j >= i ? lu(i, j) : 0.0;
+    }
+  }
+}
+
+// P, L and U of factors in `lu_of`; with `factor_first`, of the matrices there.
+Error unpacked(KernelContext& context, const char* op, const Tensor& a, const Tensor* pivots, bool with_data,
+               bool with_pivots, Tensor& p, Tensor& l, Tensor& u) {
+  const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+  const IntArrayRef batch = batch_of(a);
+  if (with_pivots) {
+    ET_RETURN_IF_ERROR(resize_tensor(context, p, joined(batch, {m, m})));
+  }
+  if (with_data) {
+    ET_RETURN_IF_ERROR(resize_tensor(context, l, joined(batch, {m, k})));
+    ET_RETURN_IF_ERROR(resize_tensor(context, u, joined(batch, {k, n})));
+  }
+  ET_TRY(Factors factors, Factors::make(context, m, n));
+  ET_TRY(Matrix permutation, make_matrix(context, m, m));
+  ET_TRY(Matrix lower, make_matrix(context, m, k));
+  ET_TRY(Matrix upper, make_matrix(context, k, n));
+  ET_TRY(double* order, make_vector(context, m));
+  const MatrixBatch from(a, batch);
+  for (int64_t b = 0; b < from.count(); ++b) {
+    from.load(b, factors.lu);
+    if (pivots == nullptr) {
+      factors.factor();
+    } else if (with_pivots) {
+      ET_RETURN_IF_ERROR(factors.read_pivots(op, MatrixBatch(*pivots, batch, 1), b, m));
+    }
+    if (with_pivots) {
+      permutation_of(factors.pivots, k, permutation, order);
+      MatrixBatch(p, batch).store(b, permutation);
+    }
+    if (with_data) {
+      unpack(factors.lu, lower, upper);
+      MatrixBatch(l, batch).store(b, lower);
+      MatrixBatch(u, batch).store(b, upper);
+    }
+  }
+  return Error::Ok;
+}
+
+}  // namespace
+
+Error linalg_lu_factor_ex_out(KernelContext& context, const Tensor& a, bool pivot, bool, Tensor& lu, Tensor& pivots,
+                              Tensor& info) {
+  constexpr const char* kOp = "aten::linalg_lu_factor_ex";
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "A", a, false));
+  ET_CHECK_OR_RETURN(pivot, NotSupported, "%s: pivot=False is not there, as in PyTorch on the CPU", kOp);
+  ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
+  const IntArrayRef batch = batch_of(a);
+  ET_RETURN_IF_ERROR(resize_tensor(context, info, batch));
+  ET_TRY(Factors factors, Factors::make(context, a.size(-2), a.size(-1)));
+  const MatrixBatch from(a, batch);
+  for (int64_t b = 0; b < from.count(); ++b) {
+    from.load(b, factors.lu);
+    MatrixBatch(info, batch, 0).store_number(b, static_cast<double>(factors.factor()));
+    MatrixBatch(lu, batch).store(b, factors.lu);
+    MatrixBatch(pivots, batch, 1).store(b, factors.numbered);
+  }
+  return Error::Ok;
+}
+
+Error linalg_lu_out(KernelContext& context, const Tensor& a, bool pivot, Tensor& p, Tensor& l, Tensor& u) {
+  constexpr const char* kOp = "aten::linalg_lu";
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "A", a, false));
+  ET_CHECK_OR_RETURN(pivot, NotSupported, "%s: pivot=False is not there, as in PyTorch on the CPU", kOp);
+  return unpacked(context, kOp, a, nullptr, true, true, p, l, u);
+}
+
+Error lu_unpack_out(KernelContext& context, const Tensor& lu_data, const Tensor& lu_pivots, bool unpack_data,
+                    bool unpack_pivots, Tensor& p, Tensor& l, Tensor& u) {
+  constexpr const char* kOp = "aten::lu_unpack";
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "LU_data", lu_data, false));
+  ET_CHECK_OR_RETURN(!unpack_pivots || (lu_pivots.dim() == lu_data.dim() - 1 &&
+                                        lu_pivots.size(-1) == std::min(lu_data.size(-1), lu_data.size(-2))),
+                     InvalidArgument, "%s: LU_pivots of shape %s do not belong to LU_data of shape %s", kOp,
+                     ShapeText(lu_pivots.sizes()).text, ShapeText(lu_data.sizes()).text);
+  return unpacked(context, kOp, lu_data, &lu_pivots, unpack_data, unpack_pivots, p, l, u);
+}
+
+Error linalg_lu_solve_out(KernelContext& context, const Tensor& lu, const Tensor& pivots, const Tensor& b, bool left,
+                          bool adjoint, Tensor& out) {
+  constexpr const char* kOp = "aten::linalg_lu_solve";
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "LU", lu, true));
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "B", b, false));
+  const int64_t n = lu.size(-1);
+  ET_CHECK_OR_RETURN(b.size(left ? -2 : -1) == n && pivots.dim() == lu.dim() - 1 && pivots.size(-1) == n,
+                     InvalidArgument, "%s: LU %s, pivots %s and B %s do not fit together", kOp,
+                     ShapeText(lu.sizes()).text, ShapeText(pivots.sizes()).text, ShapeText(b.sizes()).text);
+  Sizes batch;
+  ET_RETURN_IF_ERROR(broadcast_sizes(kOp, batch_of(lu), batch_of(b), &batch));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, joined(batch, {b.size(-2), b.size(-1)})));
+  ET_TRY(Factors factors, Factors::make(context, n, n));
+  ET_TRY(Matrix given, make_matrix(context, b.size(-2), b.size(-1)));
+  ET_TRY(Matrix x, make_matrix(context, n, left ? b.size(-1) : b.size(-2)));
+  const MatrixBatch from(lu, batch), exchanges(pivots, batch, 1), right(b, batch), to(out, batch);
+  for (int64_t i = 0; i < to.count(); ++i) {
+    from.load(i, factors.lu);
+    ET_RETURN_IF_ERROR(factors.read_pivots(kOp, exchanges, i, n));
+    right.load(i, given);
+    if (left) {
+      lu_solve(factors.lu, factors.pivots, given, adjoint);
+    } else {  // X A = B is Aᵀ Xᵀ = Bᵀ
+      transpose_matrix(given, x);
+      lu_solve(factors.lu, factors.pivots, x, !adjoint);
+      transpose_matrix(x, given);
+    }
+    to.store(i, given);
+  }
+  return Error::Ok;
+}
+
+Error linalg_solve_ex_result(KernelContext& context, const Tensor& a, const Tensor& b, bool left, bool, Tensor& result,
+                             Tensor& lu, Tensor& pivots, Tensor& info) {
+  constexpr const char* kOp = "aten::_linalg_solve_ex";
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "A", a, true));
+  const int64_t n = a.size(-1);
+  bool is_vector = b.dim() == 1;
+  if (b.dim() == a.dim() - 1) {
+    is_vector = true;
+    for (int64_t d = 0; d < b.dim(); ++d) {
+      is_vector = is_vector && b.size(d) == a.size(d);
+    }
+  }
+  ET_CHECK_OR_RETURN((is_vector || b.dim() >= 2) && b.size(is_vector || !left ? -1 : -2) == n, InvalidArgument,
+                     "%s: A %s and B %s do not fit together", kOp, ShapeText(a.sizes()).text,
+                     ShapeText(b.sizes()).text);
+  const int64_t rank = is_vector ? 1 : 2;
+  Sizes batch;
+  ET_RETURN_IF_ERROR(broadcast_sizes(kOp, batch_of(a), batch_of(b, rank), &batch));
+  const int64_t rows = b.size(-rank), cols = is_vector ? 1 : b.size(-1);
+  ET_RETURN_IF_ERROR(resize_tensor(context, result, is_vector ? joined(batch, {rows}) : joined(batch, {rows, cols})));
+  ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
+  ET_RETURN_IF_ERROR(resize_tensor(context, info, batch_of(a)));
+  ET_TRY(Factors factors, Factors::make(context, n, n));
+  ET_TRY(Matrix given, make_matrix(context, rows, cols));
+  ET_TRY(Matrix x, make_matrix(context, cols, rows));
+  const MatrixBatch from(a, batch), right(b, batch, rank), to(result, batch, rank);
+  for (int64_t i = 0; i < to.count(); ++i) {
+    from.load(i, factors.lu);
+    MatrixBatch(info, batch, 0).store_number(i, static_cast<double>(factors.factor()));
+    MatrixBatch(lu, batch).store(i, factors.lu);
+    MatrixBatch(pivots, batch, 1).store(i, factors.numbered);
+    right.load(i, given);
+    if (left || is_vector) {
+      lu_solve(factors.lu, factors.pivots, given, false);
+    } else {
+      transpose_matrix(given, x);
+      lu_solve(factors.lu, factors.pivots, x, true);
+      transpose_matrix(x, given);
+    }
+    to.store(i, given);
+  }
+  return Error::Ok;
+}
+
+Error linalg_inv_ex_inverse(KernelContext& context, const Tensor& a, bool, Tensor& inverse, Tensor& info) {
+  constexpr const char* kOp = "aten::linalg_inv_ex";
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "A", a, true));
+  const IntArrayRef batch = batch_of(a);
+  ET_RETURN_IF_ERROR(resize_tensor(context, inverse, a.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, info, batch));
+  const int64_t n = a.size(-1);
+  ET_TRY(Factors factors, Factors::make(context, n, n));
+  ET_TRY(Matrix x, make_matrix(context, n, n));
+  const MatrixBatch from(a, batch), to(inverse, batch);
+  for (int64_t b = 0; b < from.count(); ++b) {
+    from.load(b, factors.lu);
+    MatrixBatch(info, batch, 0).store_number(b, static_cast<double>(factors.factor()));
+    set_identity(x);
+    lu_solve(factors.lu, factors.pivots, x, false);
+    to.store(b, x);
+  }
+  return Error::Ok;
+}
+
+Error linalg_det_result(KernelContext& context, const Tensor& a, Tensor& result, Tensor& lu, Tensor& pivots) {
+  ET_RETURN_IF_ERROR(check_matrices("aten::_linalg_det", "A", a, true));
+  const IntArrayRef batch = batch_of(a);
+  ET_RETURN_IF_ERROR(resize_tensor(context, result, batch));
+  ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
+  ET_TRY(Factors factors, Factors::make(context, a.size(-1), a.size(-1)));
+  const MatrixBatch from(a, batch);
+  for (int64_t b = 0; b < from.count(); ++b) {
+    from.load(b, factors.lu);
+    factors.factor();
+    MatrixBatch(result, batch, 0).store_number(b, Determinant(factors).value);
+    MatrixBatch(lu, batch).store(b, factors.lu);
+    MatrixBatch(pivots, batch, 1).store(b, factors.numbered);
+  }
+  return Error::Ok;
+}
+
+Error linalg_slogdet_sign(KernelContext& context, const Tensor& a, Tensor& sign, Tensor& logabsdet, Tensor& lu,
+                          Tensor& pivots) {
+  ET_RETURN_IF_ERROR(check_matrices("aten::_linalg_slogdet", "A", a, true));
+  const IntArrayRef batch = batch_of(a);
+  ET_RETURN_IF_ERROR(resize_tensor(context, sign, batch));
+  ET_RETURN_IF_ERROR(resize_tensor(context, logabsdet, batch));
+  ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
+  ET_TRY(Factors factors, Factors::make(context, a.size(-1), a.size(-1)));
+  const MatrixBatch from(a, batch);
+  for (int64_t b = 0; b < from.count(); ++b) {
+    from.load(b, factors.lu);
+    factors.factor();
+    const Determinant determinant(factors);
+    MatrixBatch(sign, batch, 0).store_number(b, determinant.sign);
+    MatrixBatch(logabsdet, batch, 0).store_number(b, determinant.log);
+    MatrixBatch(lu, batch).store(b, factors.lu);
+    MatrixBatch(pivots, batch, 1).store(b, factors.numbered);
+  }
+  return Error::Ok;
+}
+
+}  // namespace et::kernels::portable

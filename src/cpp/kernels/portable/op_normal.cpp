@@ -1,0 +1,158 @@
+// Random operators beside rand and randn: normal and uniform numbers with parameters, and activations that draw.
+#include "kernels/portable/op_normal.h"
+
+#include "kernels/portable/convert.h"
+#include "kernels/portable/promote.h"
+#include "kernels/portable/random.h"
+#include "kernels/portable/shape.h"
+
+namespace et::kernels::portable {
+namespace {
+
+/// A number, or a tensor of numbers that broadcasts to the output.
+class Parameter {
+ public:
+  explicit Parameter(double value) : value_(value) {}
+  Parameter(const Tensor& tensor, IntArrayRef sizes) : tensor_(&tensor), sizes_(sizes) {}
+
+  /// For element `position` of the output, counted in row-major order.
+  double at(int64_t position) const {
+    if (tensor_ == nullptr) {
+      return value_;
+    }
+    int64_t offset = 0;
+    const int64_t missing = static_cast<int64_t>(sizes_.size()) - tensor_->dim();
+    for (int64_t d = static_cast<int64_t>(sizes_.size()) - 1; d >= missing; --d) {
+      if (tensor_->size(d - missing) != 1) {
+        offset += position % sizes_[d] * tensor_->stride(d - missing);
+      }
+      position /= sizes_[d];
+    }
+    return load_one<double>(tensor_->scalar_type(), tensor_->const_data_ptr(), offset);
+  }
+
+ private:
+  double value_ = 0.0;
+  const Tensor* tensor_ = nullptr;
+  Sizes sizes_;
+};
+
+Error check_deviations(const char* op, const Tensor& std) {
+  for (int64_t i = 0; i < std.numel(); ++i) {
+    const double value = load_one<double>(std.scalar_type(), std.const_data_ptr(), i);
+    ET_CHECK_OR_RETURN(value >= 0, InvalidArgument, "%s: a standard deviation is %g, must not be negative", op, value);
+  }
+  return Error::Ok;
+}
+
+template <typename Draw>
+Error fill(KernelContext& context, const char* op, IntArrayRef sizes, Tensor& out, const Draw& draw) {
+  ET_CHECK_OR_RETURN(is_floating(out.scalar_type()), InvalidType, "%s: out is %s, takes floating types", op,
+                     to_string(out.scalar_type()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&out}));
+  Philox philox(context.random());
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    store_one<double>(out.scalar_type(), draw(philox, i), out.mutable_data_ptr(), i);
+  }
+  return Error::Ok;
+}
+
+Error normal(KernelContext& context, IntArrayRef sizes, const Parameter& mean, const Parameter& std, Tensor& out) {
+  return fill(context, "aten::normal", sizes, out,
+              [&](Philox& philox, int64_t i) { return mean.at(i) + std.at(i) * philox.normal<double>(); });
+}
+
+Error integers_like(KernelContext& context, const Tensor& self, int64_t low, int64_t high, Tensor& out) {
+  constexpr const char* kOp = "aten::randint_like";
+  ET_CHECK_OR_RETURN(low < high, InvalidArgument, "%s: low %" PRId64 " is not below high %" PRId64, kOp, low, high);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  Philox philox(context.random());
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const auto value = static_cast<int64_t>(static_cast<uint64_t>(low) + philox.below(range));
+    store_one<int64_t>(out.scalar_type(), value, out.mutable_data_ptr(), i);
+  }
+  return Error::Ok;
+}
+
+}  // namespace
+
+Error normal_out(KernelContext& context, const Tensor& self, double mean, double std, std::optional<int64_t>,
+                 Tensor& out) {
+  ET_CHECK_OR_RETURN(std >= 0, InvalidArgument, "aten::normal: the standard deviation is %g, must not be negative",
+                     std);
+  return normal(context, self.sizes(), Parameter(mean), Parameter(std), out);
+}
+
+Error normal_float_float_out(KernelContext& context, double mean, double std, IntArrayRef size, std::optional<int64_t>,
+                             Tensor& out) {
+  ET_CHECK_OR_RETURN(std >= 0, InvalidArgument, "aten::normal: the standard deviation is %g, must not be negative",
+                     std);
+  return normal(context, size, Parameter(mean), Parameter(std), out);
+}
+
+Error normal_tensor_float_out(KernelContext& context, const Tensor& mean, double std, std::optional<int64_t>,
+                              Tensor& out) {
+  ET_CHECK_OR_RETURN(std >= 0, InvalidArgument, "aten::normal: the standard deviation is %g, must not be negative",
+                     std);
+  return normal(context, mean.sizes(), Parameter(mean, mean.sizes()), Parameter(std), out);
+}
+
+Error normal_float_tensor_out(KernelContext& context, double mean, const Tensor& std, std::optional<int64_t>,
+                              Tensor& out) {
+  ET_RETURN_IF_ERROR(check_deviations("aten::normal", std));
+  return normal(context, std.sizes(), Parameter(mean), Parameter(std, std.sizes()), out);
+}
+
+Error normal_tensor_tensor_out(KernelContext& context, const Tensor& mean, const Tensor& std, std::optional<int64_t>,
+                               Tensor& out) {
+  ET_RETURN_IF_ERROR(check_deviations("aten::normal", std));
+  Sizes sizes;
+  ET_RETURN_IF_ERROR(broadcast_sizes("aten::normal", mean.sizes(), std.sizes(), &sizes));
+  return normal(context, sizes, Parameter(mean, sizes), Parameter(std, sizes), out);
+}
+
+Error uniform_out(KernelContext& context, const Tensor& self, double from, double to, std::optional<int64_t>,
+                  Tensor& out) {
+  ET_CHECK_OR_RETURN(from <= to, InvalidArgument, "aten::uniform: from %g is above to %g", from, to);
+  return fill(context, "aten::uniform", self.sizes(), out,
+              [=](Philox& philox, int64_t) { return from + (to - from) * philox.uniform<double>(); });
+}
+
+Error randint_like_out(KernelContext& context, const Tensor& self, int64_t high, std::optional<int64_t>, Tensor& out) {
+  return integers_like(context, self, 0, high, out);
+}
+
+Error randint_like_low_dtype_out(KernelContext& context, const Tensor& self, int64_t low, int64_t high,
+                                 std::optional<int64_t>, Tensor& out) {
+  return integers_like(context, self, low, high, out);
+}
+
+Error rrelu_with_noise_functional_out(KernelContext& context, const Tensor& self, const Tensor& noise,
+                                      const Scalar& lower, const Scalar& upper, bool training, std::optional<int64_t>,
+                                      Tensor& out, Tensor& noise_out) {
+  constexpr const char* kOp = "aten::rrelu_with_noise_functional";
+  const ScalarType dtype = self.scalar_type();
+  ET_CHECK_OR_RETURN(is_floating(dtype), InvalidType, "%s: self is %s, takes floating types", kOp, to_string(dtype));
+  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, noise_out, noise.sizes()));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &noise, &out, &noise_out}));
+  const double low = lower.to<double>();
+  const double high = upper.to<double>();
+  Philox philox(context.random());
+  for (int64_t i = 0; i < self.numel(); ++i) {
+    const double x = load_one<double>(dtype, self.const_data_ptr(), i);
+    double slope = x > 0 ? 1.0 : 0.5 * (low + high);
+    if (training && x <= 0) {
+      slope = low + (high - low) * philox.uniform<double>();
+    }
+    store_one<double>(dtype, x * slope, out.mutable_data_ptr(), i);
+    const double kept = training ? slope : load_one<double>(noise.scalar_type(), noise.const_data_ptr(), i);
+    store_one<double>(noise_out.scalar_type(), kept, noise_out.mutable_data_ptr(), i);
+  }
+  return Error::Ok;
+}
+
+}  // namespace et::kernels::portable
