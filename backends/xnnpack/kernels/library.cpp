@@ -2,13 +2,10 @@
 
 #include <pthreadpool.h>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 #include <cstdlib>
 #include <mutex>
 
+#include "runtime/host/pages.h"
 #include "runtime/shared_cache.h"
 
 namespace et::backends::xnnpack {
@@ -53,11 +50,9 @@ namespace {
 
 // What packed weights name as alignment; the library's kernels load whole lines.
 constexpr size_t kPackedAlignment = 64;
-constexpr size_t kHugePage = size_t{2} << 20;
 
-/// Memory that is given back as a whole. Slabs double in size up to four huge pages: packed weights are written once from
-/// front to back, and with huge pages the system maps them in a few steps instead of one for every 4 KiB, which is half
-/// of the time that loading a network takes.
+/// Memory that is given back as a whole. The first slabs are small, for small programs; those that follow are address
+/// space for many weights, of which the system makes memory, in huge pages, as far as they are written.
 class SlabAllocator {
  public:
   SlabAllocator() = default;
@@ -66,7 +61,11 @@ class SlabAllocator {
   ~SlabAllocator() {
     while (slabs_ != nullptr) {
       Slab* const next = slabs_->next;
-      std::free(slabs_->base);
+      if (slabs_->is_mapped) {
+        runtime::unmap_pages(slabs_->base, slabs_->size);
+      } else {
+        std::free(slabs_->base);
+      }
       std::free(slabs_);
       slabs_ = next;
     }
@@ -99,27 +98,29 @@ class SlabAllocator {
     Slab* next;
     char* base;
     size_t size, used;
+    bool is_mapped;
   };
 
   bool add_slab(size_t least) {
-    constexpr size_t kSmallest = size_t{256} << 10;
-    size_t size = total_ < kSmallest ? kSmallest : total_ > 4 * kHugePage ? 4 * kHugePage : total_;
-    size = size < least ? least : size;
-    const bool huge = size >= kHugePage;
-    const size_t alignment = huge ? kHugePage : size_t{4096};
-    size = (size + 4095) / 4096 * 4096;
-    void* base = nullptr;
+    constexpr size_t kSmall = size_t{256} << 10;
+    constexpr size_t kLarge = size_t{64} << 20;
     auto* const slab = static_cast<Slab*>(std::malloc(sizeof(Slab)));
-    if (slab == nullptr || posix_memalign(&base, alignment, size) != 0) {
+    if (slab == nullptr) {
+      return false;
+    }
+    const bool is_mapped = total_ + least > 2 * kSmall;
+    const size_t size = is_mapped ? (least < kLarge ? kLarge : least) : (least < kSmall ? kSmall : least);
+    void* base = nullptr;
+    if (is_mapped) {
+      base = runtime::map_pages(size);
+    } else if (posix_memalign(&base, kPackedAlignment, size) != 0) {
+      base = nullptr;
+    }
+    if (base == nullptr) {
       std::free(slab);
       return false;
     }
-#if defined(__linux__)
-    if (huge) {
-      madvise(base, size, MADV_HUGEPAGE);  // a wish: where it is not granted nothing changes
-    }
-#endif
-    *slab = {slabs_, static_cast<char*>(base), size, 0};
+    *slab = {slabs_, static_cast<char*>(base), size, 0, is_mapped};
     slabs_ = slab;
     return true;
   }

@@ -1,5 +1,6 @@
 // Tensor, EValue, allocators, registries, unboxing.
 #include "method_fixture.h"
+#include "runtime/host/pages.h"
 
 namespace et::test {
 namespace {
@@ -88,6 +89,37 @@ TEST(HeapAllocatorTest, GrowsAndReusesItsBlocks) {
   EXPECT_EQ(allocator.allocate(SIZE_MAX - 8), nullptr);
   allocator.reset();
   EXPECT_EQ(allocator.allocate(100), first);
+}
+
+TEST(HeapAllocatorTest, LargeBlocksComeInPages) {
+  HeapAllocator allocator;
+  for (const size_t nbytes : {kHugePage / 2, kHugePage, 2 * kHugePage + kHugePage / 4, 3 * kHugePage - 100}) {
+    auto* const bytes = static_cast<uint8_t*>(allocator.allocate(nbytes, 64));
+    ASSERT_NE(bytes, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes) % 64, 0u);
+    EXPECT_TRUE(bytes[0] == 0 && bytes[nbytes - 1] == 0);
+    std::memset(bytes, 1, nbytes);
+  }
+}
+
+TEST(PagesTest, AreAlignedZeroedAndRefused) {
+  void* blocks[3];
+  const size_t sizes[] = {1, kHugePage + 1, 5 * kHugePage};
+  for (size_t i = 0; i < 3; ++i) {
+    blocks[i] = map_pages(sizes[i]);
+    ASSERT_NE(blocks[i], nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(blocks[i]) % kHugePage, 0u);
+    auto* const bytes = static_cast<uint8_t*>(blocks[i]);
+    EXPECT_TRUE(bytes[0] == 0 && bytes[sizes[i] - 1] == 0);
+    std::memset(bytes, 1, sizes[i]);
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    unmap_pages(blocks[i], sizes[i]);
+  }
+  EXPECT_EQ(map_pages(0), nullptr);
+  EXPECT_EQ(map_pages(SIZE_MAX), nullptr);
+  EXPECT_EQ(map_pages(SIZE_MAX - 3 * kHugePage), nullptr);
+  unmap_pages(nullptr, 1);
 }
 
 Error seven_out(KernelContext&, const Tensor&, Tensor&) { return Error::Ok; }

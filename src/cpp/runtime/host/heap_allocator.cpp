@@ -2,12 +2,32 @@
 
 #include <cstdlib>
 
+#include "runtime/host/pages.h"
+
 namespace et::runtime {
+
+namespace {
+/// Blocks from this size on are worth pages of their own.
+constexpr size_t kLarge = kHugePage / 2;
+}  // namespace
+
+HeapAllocator::Block* HeapAllocator::make_block(size_t total) {
+  return static_cast<Block*>(total >= kLarge ? map_pages(total) : std::calloc(1, total));
+}
+
+void HeapAllocator::free_block(Block* block) {
+  const size_t total = sizeof(Block) + block->size;
+  if (total >= kLarge) {
+    unmap_pages(block, total);
+  } else {
+    std::free(block);
+  }
+}
 
 HeapAllocator::~HeapAllocator() {
   while (first_ != nullptr) {
     Block* next = first_->next;
-    std::free(first_);
+    free_block(first_);
     first_ = next;
   }
 }
@@ -44,7 +64,7 @@ void* HeapAllocator::allocate(size_t nbytes, size_t alignment) {
   if (add_overflow(size, sizeof(Block), &total)) {
     return nullptr;
   }
-  auto* block = static_cast<Block*>(std::calloc(1, total));
+  Block* const block = make_block(total);
   if (block == nullptr) {
     return nullptr;
   }

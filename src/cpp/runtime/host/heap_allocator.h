@@ -8,7 +8,8 @@
 namespace et::runtime {
 
 /// Grows without limit. reset() keeps the blocks for the next round; the destructor frees them.
-/// Large blocks come zeroed from the system, as calloc's do; memory that is handed out again after a reset is not.
+/// Large blocks come from the system in huge pages (pages.h). Memory is zeroed when it is handed out first, not when it is
+/// handed out again after a reset.
 class HeapAllocator final : public MemoryAllocator {
  public:
   /// `block_size`: bytes of a block; a larger request gets a block of its own.
@@ -25,6 +26,8 @@ class HeapAllocator final : public MemoryAllocator {
     size_t size;  // bytes behind the header
     size_t used;
   };
+  static Block* make_block(size_t total);
+  static void free_block(Block* block);
 
   Block* first_ = nullptr;
   Block* current_ = nullptr;

@@ -1,0 +1,56 @@
+#include "runtime/host/pages.h"
+
+#include <cstdint>
+
+#include <sys/mman.h>
+
+#include "base/checked_math.h"
+
+namespace et::runtime {
+namespace {
+
+/// Bytes of address space for a block; 0 when there are not so many.
+size_t mapped_size(size_t nbytes) {
+  constexpr size_t kSmallPage = 4096;
+  size_t huge;
+  if (nbytes == 0 || align_up_overflow(nbytes, kHugePage, &huge)) {
+    return 0;
+  }
+  return huge - nbytes <= kHugePage / 2 ? huge : (nbytes + kSmallPage - 1) / kSmallPage * kSmallPage;
+}
+
+}  // namespace
+
+void* map_pages(size_t nbytes) {
+  const size_t size = mapped_size(nbytes);
+  size_t with_slack;
+  if (size == 0 || add_overflow(size, kHugePage, &with_slack)) {
+    return nullptr;
+  }
+  void* const mapping =
+      ::mmap(nullptr, with_slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) {
+    return nullptr;
+  }
+  // What the alignment left over in front and behind goes back.
+  auto* const begin = static_cast<char*>(mapping);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(mapping) % kHugePage) % kHugePage;
+  if (before > 0) {
+    ::munmap(begin, before);
+  }
+  if (before < kHugePage) {
+    ::munmap(begin + before + size, kHugePage - before);
+  }
+#if defined(MADV_HUGEPAGE)
+  ::madvise(begin + before, size, MADV_HUGEPAGE);  // a wish: where it is not granted nothing changes
+#endif
+  return begin + before;
+}
+
+void unmap_pages(void* block, size_t nbytes) {
+  if (block != nullptr) {
+    ::munmap(block, mapped_size(nbytes));
+  }
+}
+
+}  // namespace et::runtime

@@ -1,0 +1,26 @@
+/// Pages: large blocks of zeroed memory straight from the system, in huge pages where it has them.
+///
+/// For: blocks of a megabyte and more that are written soon after they are made (planned memory, packed weights). The
+/// system gives such memory page by page when it is first written, at more than a microsecond for each 4 KiB; with huge
+/// pages, 2 MiB cost about as much as a dozen small ones. That is most of the time before a first inference.
+/// Not for: small or short-lived blocks (std::malloc).
+///
+///     void* const block = map_pages(nbytes);     // aligned to kHugePage, or nullptr
+///     unmap_pages(block, nbytes);
+///
+/// A block takes address space at once, memory as it is written: a generous one costs nothing.
+#pragma once
+
+#include <cstddef>
+
+namespace et::runtime {
+
+inline constexpr size_t kHugePage = size_t{2} << 20;
+
+/// `nbytes` zeroed bytes, nullptr when the system has none. The end of the block is in small pages where more than half of
+/// a huge one would stay unused.
+void* map_pages(size_t nbytes);
+/// Gives a block back; `nbytes` as it was asked for.
+void unmap_pages(void* block, size_t nbytes);
+
+}  // namespace et::runtime
