@@ -1,10 +1,11 @@
-"""Every model of the zoo without a delegate, beside PyTorch eager on the same inputs in the same run.
+"""Every model of the zoo on our kernels and with the XNNPACK delegate, beside PyTorch eager in the same run.
 
     python -m benchmarks.models [--threads 1 2] [--models NAME ...] [--rounds N] [--json FILE]
 
-Ours and eager run in turn, in blocks that last about `--block` milliseconds each; a block's figure is its mean, a model's the
-median over the rounds, and the spread is the median distance of the rounds from it. The ratio is ours / eager: at most 1 is
-the aim, and up to 1.03 counts as level. Both sides use the same number of threads. Eager runs under `torch.inference_mode`.
+All sides run in turn on the same inputs, in blocks that last about `--block` milliseconds each; a block's figure is its mean,
+a model's the median over the rounds, and the spread is the median distance of the rounds from it. The ratio is ours / eager:
+at most 1 is the aim, and up to 1.03 counts as level; so it is for delegate / ours. All sides use the same number of threads.
+Eager runs under `torch.inference_mode`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch.utils import _pytree as pytree
 
 import executorch_py as et
+from executorch_py.exir.backend.partitioner import Partitioner
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.models.zoo import ZOO, Method
@@ -47,6 +51,8 @@ class Row:
     eager: float
     ours_spread: float
     eager_spread: float
+    delegated: float | None = None  # None: not measured
+    delegated_spread: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -75,27 +81,40 @@ def _spread(values: list[float]) -> float:
 
 
 def measure(
-    name: str, ours: Callable[[], object], eager: Callable[[], object], threads: int, rounds: int, block_ms: float
+    name: str,
+    ours: Callable[[], object],
+    eager: Callable[[], object],
+    threads: int,
+    rounds: int,
+    block_ms: float,
+    delegated: Callable[[], object] | None = None,
 ) -> Row:
-    """Runs both in turn, the first place alternating."""
-    sides = ((ours, _repeats(ours, block_ms), []), (eager, _repeats(eager, block_ms), []))
+    """Runs all sides in turn, the first place going round."""
+    calls = [ours, eager] if delegated is None else [ours, eager, delegated]
+    sides: list[tuple[Callable[[], object], int, list[float]]] = [
+        (call, _repeats(call, block_ms), []) for call in calls
+    ]
     gc.disable()
     try:
         for turn in range(rounds):
-            for call, repeats, times in sides if turn % 2 == 0 else reversed(sides):
+            first = turn % len(sides)
+            for call, repeats, times in (*sides[first:], *sides[:first]):
                 # A pool's workers wait actively for a moment after a call; they must not take a core from the other side.
                 time.sleep(0.02)
                 call()
                 times.append(_block(call, repeats))
     finally:
         gc.enable()
-    (_, _, mine), (_, _, theirs) = sides
-    return Row(name, threads, statistics.median(mine), statistics.median(theirs), _spread(mine), _spread(theirs))
+    medians = [statistics.median(times) for _, _, times in sides]
+    spreads = [_spread(times) for _, _, times in sides]
+    row = Row(name, threads, medians[0], medians[1], spreads[0], spreads[1])
+    return row if delegated is None else replace(row, delegated=medians[2], delegated_spread=spreads[2])
 
 
-def compile_methods(methods: dict[str, Method]) -> et.Program:
+def compile_methods(methods: dict[str, Method], partitioner: list[Partitioner] | None = None) -> et.Program:
     exported = {name: method.export() for name, method in methods.items()}
-    return et.Runtime.get().load_program(et.to_edge_transform_and_lower(exported).to_executorch().buffer)
+    edge = et.to_edge_transform_and_lower(exported, partitioner=partitioner)
+    return et.Runtime.get().load_program(edge.to_executorch().buffer)
 
 
 def calls(program: et.Program, method: Method, name: str) -> tuple[Callable[[], object], Callable[[], object]]:
@@ -111,18 +130,31 @@ def calls(program: et.Program, method: Method, name: str) -> tuple[Callable[[], 
 
 
 def table(rows: list[Row]) -> str:
-    lines = [f"{'model':24} {'threads':>7} {'ours ms':>10} {'eager ms':>10} {'ratio':>7}   spread ours / eager"]
+    with_delegate = any(row.delegated is not None for row in rows)
+    head = f"{'model':24} {'threads':>7} {'ours ms':>10} {'eager ms':>10} {'ratio':>7}"
+    lines = [head + (f" {'delegate ms':>12} {'/ ours':>7}" if with_delegate else "") + "   spread ours / eager"]
     for row in rows:
         mark = "" if row.ratio <= LEVEL else "  slower"
+        delegate = ""
+        if row.delegated is not None:
+            delegate = f" {row.delegated:12.3f} {row.delegated / row.ours:7.3f}"
+            mark += "" if row.delegated / row.ours <= LEVEL else "  delegate slower"
         lines.append(
-            f"{row.model:24} {row.threads:7d} {row.ours:10.3f} {row.eager:10.3f} {row.ratio:7.3f}   "
+            f"{row.model:24} {row.threads:7d} {row.ours:10.3f} {row.eager:10.3f} {row.ratio:7.3f}{delegate}   "
             f"{row.ours_spread:.4f} / {row.eager_spread:.4f}{mark}"
         )
     for threads in sorted({row.threads for row in rows}):
-        ratios = [row.ratio for row in rows if row.threads == threads]
-        mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
-        lines.append(f"geometric mean of the ratios, {threads} thread(s): {mean:.3f}; worst {max(ratios):.3f}")
+        mine = [row for row in rows if row.threads == threads]
+        lines.append(f"ours / eager, {_means([row.ratio for row in mine], threads)}")
+        if with_delegate:
+            ratios = [row.delegated / row.ours for row in mine if row.delegated is not None]
+            lines.append(f"delegate / ours, {_means(ratios, threads)}")
     return "\n".join(lines)
+
+
+def _means(ratios: list[float], threads: int) -> str:
+    mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
+    return f"{threads} thread(s): geometric mean {mean:.3f}; worst {max(ratios):.3f}"
 
 
 def add_options(parser: argparse.ArgumentParser, block_ms: float) -> None:
@@ -133,15 +165,15 @@ def add_options(parser: argparse.ArgumentParser, block_ms: float) -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
 
 
-def run(cases: Iterable[tuple[str, Callable[[], object], Callable[[], object]]], options: argparse.Namespace) -> int:
-    """Measures each (name, our call, eager's call) with every number of threads; prints the table, writes the JSON."""
+def run(cases: Iterable[tuple[Any, ...]], options: argparse.Namespace) -> int:
+    """Measures each (name, our call, eager's call[, the delegate's]) with every number of threads; prints, writes the JSON."""
     rows = []
-    for name, ours, eager in cases:
+    for name, ours, eager, *more in cases:
         for threads in options.threads:
             torch.set_num_threads(threads)
             et.set_num_threads(threads)
             print(f"\r{name}, {threads} thread(s) …".ljust(60), end="", file=sys.stderr, flush=True)
-            rows.append(measure(name, ours, eager, threads, options.rounds, options.block))
+            rows.append(measure(name, ours, eager, threads, options.rounds, options.block, *more))
     print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
     print(table(rows))
     if options.json:
@@ -149,12 +181,14 @@ def run(cases: Iterable[tuple[str, Callable[[], object], Callable[[], object]]],
     return 0
 
 
-def _cases(names: Iterable[str]) -> Iterable[tuple[str, Callable[[], object], Callable[[], object]]]:
+def _cases(names: Iterable[str]) -> Iterable[tuple[Any, ...]]:
     for name in names:
         methods = ZOO[name]()
         program = compile_methods(methods)
+        delegated = compile_methods(methods, [XnnpackPartitioner()])
         for method_name, method in methods.items():
-            yield (name if len(methods) == 1 else f"{name}.{method_name}", *calls(program, method, method_name))
+            title = name if len(methods) == 1 else f"{name}.{method_name}"
+            yield title, *calls(program, method, method_name), calls(delegated, method, method_name)[0]
 
 
 def main(arguments: list[str] | None = None) -> int:

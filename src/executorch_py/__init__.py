@@ -19,6 +19,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "lowering.config": ("EdgeCompileConfig", "ExecutorchBackendConfig", "MemoryPlanningPass"),
     "lowering.edge": ("EdgeProgramManager", "to_edge", "to_edge_transform_and_lower"),
     "lowering.program": ("ETRecord", "ExecutorchProgramManager"),
+    "devtools.delegation_report": ("DelegatedOperator", "DelegationReport", "delegation_report"),
     "devtools.validate": ("Tolerance", "ValidationReport", "validate"),
     "errors": (
         "AccessFailedError",

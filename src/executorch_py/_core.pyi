@@ -264,6 +264,9 @@ def compile(program: ProgramBuilder, options: dict[Any, Any] = {}) -> CompiledPr
 def compiler_backends() -> list[str]:
     """Ids of the backends of this build whose preprocess is C++"""
 
+def delegate_parts(program: ProgramBuilder) -> dict[str, list[list[int]]]:
+    """{method: [[debug handles of a part]]}: how the compiler would cut the tagged nodes of an imported program"""
+
 def error_codes() -> list[Any]:
     """[(name, value, python_class, meaning)] of every error code"""
 

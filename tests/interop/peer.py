@@ -1,6 +1,10 @@
 """Runs inside the environment that has the official package: lowers exported programs with it, and runs files in it.
 
     python peer.py lower FOLDER    every NAME.pt2 becomes NAME.pte by the official exporter, portable operators only
+    python peer.py delegate FOLDER every NAME.pt2 becomes NAME.pte by the official exporter, delegated to XNNPACK
+    python peer.py quantize FOLDER every NAME.model.pt (a module and the calls' inputs) becomes NAME.pt2, quantized with the
+                                   official XNNPACKQuantizer (NAME ends in the mode: static, channel or dynamic), and
+                                   NAME.eager.pt, what that program computes
     python peer.py run FOLDER      every NAME.pte runs on NAME.inputs.pt in the official runtime, giving NAME.outputs.pt
 
 What fails writes NAME.error (one line) instead, and the others go on. The package is used as a black box through its public
@@ -26,6 +30,35 @@ def lower(path: Path) -> None:
     path.with_suffix(".pte").write_bytes(program.buffer)
 
 
+def delegate(path: Path) -> None:
+    """Writes path's program as a `.pte` of the official exporter whose operators go to XNNPACK."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    exported = torch.export.load(path)
+    program = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+    path.with_suffix(".pte").write_bytes(program.buffer)
+
+
+def quantize(path: Path) -> None:
+    """Quantizes a module after training, exports it, and says what it computes."""
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    stem = path.name.removesuffix(".model.pt")
+    mode = stem.rsplit("-", 1)[1]
+    module, inputs = torch.load(path, weights_only=False)
+    config = get_symmetric_quantization_config(is_per_channel=mode != "static", is_dynamic=mode == "dynamic")
+    prepared = prepare_pt2e(torch.export.export(module, inputs).module(), XNNPACKQuantizer().set_global(config))
+    prepared(*inputs)
+    converted = convert_pt2e(prepared)
+    torch.export.save(torch.export.export(converted, inputs), path.with_name(f"{stem}.pt2"))
+    torch.save(torch.utils._pytree.tree_leaves(converted(*inputs)), path.with_name(f"{stem}.eager.pt"))
+
+
 def run(path: Path) -> None:
     """Runs `forward` of a `.pte` file on its stored inputs and stores the flat list of outputs."""
     from executorch.runtime import Runtime, Verification
@@ -49,15 +82,18 @@ def for_each(paths: list[Path], action: Callable[[Path], None]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 2 or arguments[0] not in ("lower", "run"):
+    commands = {
+        "lower": (lower, "*.pt2"),
+        "delegate": (delegate, "*.pt2"),
+        "quantize": (quantize, "*.model.pt"),
+        "run": (run, "*.pte"),
+    }
+    if len(arguments) != 2 or arguments[0] not in commands:
         print(__doc__, file=sys.stderr)
         return 2
     warnings.filterwarnings("ignore")
-    folder = Path(arguments[1])
-    if arguments[0] == "lower":
-        for_each(sorted(folder.glob("*.pt2")), lower)
-    else:
-        for_each(sorted(folder.glob("*.pte")), run)
+    action, pattern = commands[arguments[0]]
+    for_each(sorted(Path(arguments[1]).glob(pattern)), action)
     return 0
 
 

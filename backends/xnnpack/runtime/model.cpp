@@ -55,6 +55,7 @@ class ModelReader {
       ET_RETURN_IF_ERROR(read_value(*graph_.values()->Get(i), i));
     }
     is_defined_.assign(model_.values.size(), false);
+    is_read_.assign(model_.values.size(), false);
     ET_RETURN_IF_ERROR(read_border(graph_.input_ids(), &Value::is_input, model_.inputs));
     ET_RETURN_IF_ERROR(read_border(graph_.output_ids(), &Value::is_output, model_.outputs));
     for (size_t i = 0; i < model_.values.size(); ++i) {
@@ -65,6 +66,13 @@ class ModelReader {
     }
     for (uint32_t i = 0; i < length(graph_.nodes()); ++i) {
       ET_RETURN_IF_ERROR(read_node(*graph_.nodes()->Get(i), i));
+    }
+    // The library ends the process when it finds a result that is of no use.
+    for (const Node& node : model_.nodes) {
+      for (uint32_t i = 0; i < node.num_outputs; ++i) {
+        ET_CHECK_OR_RETURN(is_read_[node.outputs[i]] || model_.values[node.outputs[i]].is_output, InvalidProgram,
+                           "xnnpack payload: nothing reads what a %s node makes", node.type->name);
+      }
     }
     for (const uint32_t output : model_.outputs) {
       ET_CHECK_OR_RETURN(is_defined_[output] && !model_.values[output].is_input, InvalidProgram,
@@ -301,6 +309,7 @@ class ModelReader {
       ET_RETURN_IF_ERROR(position_of(inputs[i], &node.inputs[i]));
       ET_CHECK_OR_RETURN(is_defined_[node.inputs[i]], InvalidProgram,
                          "xnnpack payload: node %u reads value %u before it is defined", index, inputs[i]);
+      is_read_[node.inputs[i]] = true;
       Value& value = model_.values[node.inputs[i]];
       value.is_packed_only = value.is_packed_only && i > 0 && packs_constants(node);
     }
@@ -416,6 +425,7 @@ class ModelReader {
   std::vector<Bytes> constant_data_;      // as in the graph
   std::vector<uint32_t> position_of_id_;  // kNoId = no such id
   std::vector<bool> is_defined_;          // [values]
+  std::vector<bool> is_read_;             // [values]
 };
 
 }  // namespace

@@ -226,6 +226,22 @@ std::vector<std::pair<uint32_t, std::string>> query_support(const ProgramHandle&
   return out;
 }
 
+/// {method: [[debug handles of a part]]}, as outline_delegates would cut the tagged nodes of an imported program.
+std::map<std::string, std::vector<std::vector<uint32_t>>> delegate_parts(const ProgramHandle& handle) {
+  std::map<std::string, std::vector<std::vector<uint32_t>>> out;
+  for (const auto& method : handle.program->methods) {
+    driver::read_sizes_at_inputs(*method);
+    auto& parts = out[method->name];
+    for (const std::vector<ir::Node*>& part : driver::delegate_parts(*method)) {
+      auto& handles = parts.emplace_back();
+      for (const ir::Node* node : part) {
+        handles.push_back(node->debug_handle);
+      }
+    }
+  }
+  return out;
+}
+
 void run_passes(const ProgramHandle& handle, const std::vector<std::string>& ids, bool compatible) {
   const std::vector<std::string_view> views(ids.begin(), ids.end());
   run_step({}, [&](ir::Diagnostics& diagnostics) {
@@ -268,6 +284,9 @@ void init_compiler(py::module_& module) {
       "query_support", &query_support, py::arg("program"), py::arg("backend_id"), py::arg("compile_specs"),
       py::arg("whole_parts") = true,
       "[(debug handle, reason)] of the nodes of an imported program; an empty reason means that the backend takes it");
+  module.def(
+      "delegate_parts", &delegate_parts, py::arg("program"),
+      "{method: [[debug handles of a part]]}: how the compiler would cut the tagged nodes of an imported program");
   module.def("parse_program", &parse_program, py::arg("text"), "The program that a text of the IR describes");
   module.def("finish", &finish, py::arg("program"), py::arg("options") = py::dict(),
              "Plans the memory of a lowered program and lays out its file");

@@ -201,28 +201,6 @@ class Reorder {
   std::vector<size_t> waits_for_;
 };
 
-/// Reads sizes at the inputs of the method instead of at values that a part may compute: a size that is read in between
-/// would divide the part, although the same number is known at the start.
-void read_sizes_at_inputs(ir::Graph& graph) {
-  for (const auto& node : graph.nodes()) {
-    if (node->op != "aten::sym_size.int" || node->result()->type.dim.is_static()) {
-      continue;
-    }
-    for (const auto& input : graph.inputs()) {
-      const auto& dims = input->type.tensor.dims;
-      const auto found =
-          input->type.is_tensor() ? std::find(dims.begin(), dims.end(), node->result()->type.dim) : dims.end();
-      if (found != dims.end()) {
-        ir::Argument value, position;
-        value.data = input.get();
-        position.data = static_cast<int64_t>(found - dims.begin());
-        node->set_args({value, position});
-        break;
-      }
-    }
-  }
-}
-
 class DelegateCutter {
  public:
   DelegateCutter(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
@@ -307,6 +285,26 @@ class DelegateCutter {
 };
 
 }  // namespace
+
+void read_sizes_at_inputs(ir::Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (node->op != "aten::sym_size.int" || node->result()->type.dim.is_static()) {
+      continue;
+    }
+    for (const auto& input : graph.inputs()) {
+      const auto& dims = input->type.tensor.dims;
+      const auto found =
+          input->type.is_tensor() ? std::find(dims.begin(), dims.end(), node->result()->type.dim) : dims.end();
+      if (found != dims.end()) {
+        ir::Argument value, position;
+        value.data = input.get();
+        position.data = static_cast<int64_t>(found - dims.begin());
+        node->set_args({value, position});
+        break;
+      }
+    }
+  }
+}
 
 Error outline_delegates(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
                         ir::Diagnostics& diagnostics) {

@@ -37,6 +37,10 @@ using DelegationTable = std::map<std::string, DelegationSpec, std::less<>>;
 Error outline_delegates(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
                         ir::Diagnostics& diagnostics);
 
+/// Reads sizes at the inputs of the method instead of at values that a part may compute: a size that is read in between
+/// would divide the part, although the same number is known at the start.
+void read_sizes_at_inputs(ir::Graph& graph);
+
 /// Groups of tagged nodes of `graph` (regions not entered), each convex, all together acyclic; members in order of
 /// execution, groups in order of their first member. What outline_delegates cuts out.
 std::vector<std::vector<ir::Node*>> delegate_parts(const ir::Graph& graph);

@@ -61,6 +61,7 @@ std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendComp
                                        const std::vector<ir::Delegate::CompileSpec>& specs, bool whole_parts) {
   Query query(program, compiler, specs);
   for (const auto& method : program.methods) {
+    read_sizes_at_inputs(*method);
     query.ask(*method);
     if (whole_parts) {
       query.weigh(*method);

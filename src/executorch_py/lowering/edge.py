@@ -103,6 +103,14 @@ class EdgeProgramManager:
         """
         return self._method(method_name).program
 
+    def delegation_tags(self, method_name: str = "forward") -> dict[str, str]:
+        """``delegation_tag`` -> id of the backend whose C++ compiler takes the nodes that carry it.
+
+        Raises:
+            NotFoundError: There is no such method.
+        """
+        return {tag: spec.backend_id for tag, spec in self._method(method_name).tags.items()}
+
     def transform(self, passes: Passes, compile_config: EdgeCompileConfig | None = None) -> "EdgeProgramManager":
         """Runs users' passes: one, several, or several for each method by name."""
         changed = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from executorch_py import _core
@@ -159,11 +160,22 @@ def compile_methods(
     programs = {name: method.program for name, method in methods.items()}
     if config.compatible:
         # The official runtime has no operator for checks (torch._check), and its exporter leaves them out.
-        kept = frozenset(PUBLISHED_WHOLE)
-        programs = {name: decompose(program, kept, keep_checks=False) for name, program in programs.items()}
+        programs = {
+            name: decompose(program, frozenset(PUBLISHED_WHOLE) | _only_delegated(program), keep_checks=False)
+            for name, program in programs.items()
+        }
     imported = import_programs(programs, constant_methods, _external_rule(config))
     compiled = _core.compile(imported.program, _options(methods, config))
     return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config)
+
+
+def _only_delegated(program: ExportedProgram) -> frozenset[OpOverload]:
+    """Operators all of whose nodes go to a backend, which gets them whole whatever the official runtime has."""
+    delegated: dict[OpOverload, bool] = {}
+    for node in program.graph.nodes:
+        if isinstance(node.target, OpOverload):
+            delegated[node.target] = delegated.get(node.target, True) and bool(node.meta.get("delegation_tag"))
+    return frozenset(op for op, whole in delegated.items() if whole)
 
 
 def _external_rule(config: ExecutorchBackendConfig) -> Any:
