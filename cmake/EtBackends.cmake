@@ -4,6 +4,8 @@
 #     COMPILER compiler/lower.cpp                     # preprocess: ir::Graph -> payload
 #     RUNTIME  runtime/delegate.cpp                   # BackendInterface: init, execute, destroy
 #     KERNELS  kernels/register.cpp kernels/conv.cpp  # operator kernels beside delegation
+#     OPS      ops.yaml                               # operators of its own: KERNELS has their kernels, which include
+#                                                     # "backends/xnnpack/kernels.h"; registering is generated
 #     SCHEMA   schema/payload.fbs                     # compiled to "backends/xnnpack/schema/payload_generated.h"
 #     COMPILER_LIBS ...                               # linked by COMPILER only
 #     LIBS     et_third_party::xnnpack)               # linked by RUNTIME and KERNELS
@@ -20,16 +22,17 @@ include_guard(GLOBAL)
 foreach(part compiler runtime kernels)
   add_library(et_backends_${part} INTERFACE)
   add_library(et::backends_${part} ALIAS et_backends_${part})
-  target_include_directories(et_backends_${part} INTERFACE ${ET_GENERATED_DIR})
+  target_include_directories(et_backends_${part} INTERFACE $<BUILD_INTERFACE:${ET_GENERATED_DIR}>)
 endforeach()
 
 function(et_add_backend)
-  cmake_parse_arguments(arg "" "NAME" "COMPILER;RUNTIME;KERNELS;SCHEMA;COMPILER_LIBS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;OPS" "COMPILER;RUNTIME;KERNELS;SCHEMA;COMPILER_LIBS;LIBS" ${ARGN})
   set(base et_backend_${arg_NAME})
   set(schema)
   if(arg_SCHEMA)
     et_flatbuffer(NAME backend_${arg_NAME}_schema FOLDER backends/${arg_NAME}/schema SRCS ${arg_SCHEMA})
     set(schema et::backend_${arg_NAME}_schema)
+    set_property(GLOBAL APPEND PROPERTY ET_BACKEND_SCHEMAS et_backend_${arg_NAME}_schema)
   endif()
   if(arg_COMPILER AND ET_BUILD_COMPILER)
     _et_backend_part(${arg_NAME} compiler "${arg_COMPILER}" et::base et::ops et::ir et::passes ${schema} ${arg_COMPILER_LIBS})
@@ -37,9 +40,27 @@ function(et_add_backend)
   if(arg_RUNTIME)
     _et_backend_part(${arg_NAME} runtime "${arg_RUNTIME}" et::base et::ops et::runtime et::threads ${schema} ${arg_LIBS})
   endif()
+  if(arg_OPS)
+    _et_backend_operators(${arg_NAME} ${arg_OPS})
+    list(APPEND arg_KERNELS ${ET_GENERATED_DIR}/backends/${arg_NAME}/register.cpp)
+  endif()
   if(arg_KERNELS)
     _et_backend_part(${arg_NAME} kernels "${arg_KERNELS}" et::base et::ops et::runtime et::threads ${schema} ${arg_LIBS})
+    target_include_directories(et_backend_${arg_NAME}_kernels PRIVATE ${ET_GENERATED_DIR}/backends)
+    if(arg_RUNTIME)  # what both call: the device
+      target_link_libraries(et_backend_${arg_NAME}_kernels PRIVATE et_backend_${arg_NAME}_runtime)
+    endif()
   endif()
+endfunction()
+
+# The C++ around a backend's own operators (codegen/kernel_library.py), at configure time.
+function(_et_backend_operators name table)
+  get_filename_component(table ${table} ABSOLUTE)
+  execute_process(
+    COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/src/executorch_py/codegen/kernel_library.py --name ${name}
+            --ops ${table} --out ${ET_GENERATED_DIR}/backends --namespace et::backends::${name} --priority kPriorityLibrary
+    COMMAND_ERROR_IS_FATAL ANY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table} ${ET_CODEGEN_SOURCES})
 endfunction()
 
 function(_et_backend_part name part sources)

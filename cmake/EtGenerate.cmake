@@ -2,6 +2,9 @@
 # ET_GENERATED_DIR; a header generated for src/cpp/schema is included as "schema/program_generated.h".
 include_guard(GLOBAL)
 
+# Scripts that generated tables follow from, beside their own.
+file(GLOB ET_CODEGEN_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/executorch_py/codegen/*.py)
+
 # et_generate(NAME op_table OUTPUTS ops/op_table.inc COMMAND <script.py> args... [DEPENDS files...])
 # Runs a Python script that writes OUTPUTS (relative to ET_GENERATED_DIR; so are the paths the script gets in place of
 # the word @OUT@, which stands for ET_GENERATED_DIR). Link et::<NAME> to have the files made first.
@@ -44,7 +47,7 @@ endfunction()
 function(_et_generated_library name)
   add_library(et_${name} INTERFACE)
   add_library(et::${name} ALIAS et_${name})
-  target_include_directories(et_${name} INTERFACE ${ET_GENERATED_DIR})
+  target_include_directories(et_${name} INTERFACE $<BUILD_INTERFACE:${ET_GENERATED_DIR}>)
   add_custom_target(et_${name}_files DEPENDS ${ARGN})
   add_dependencies(et_${name} et_${name}_files)
 endfunction()

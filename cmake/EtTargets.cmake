@@ -26,7 +26,7 @@ endfunction()
 
 # Flags and include roots that all our own code shares.
 function(_et_common target)
-  target_include_directories(${target} PUBLIC ${ET_CPP_ROOT} ${ET_GENERATED_DIR})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${ET_CPP_ROOT}> $<BUILD_INTERFACE:${ET_GENERATED_DIR}>)
   target_compile_options(${target} PRIVATE ${ET_WARNINGS})
 endfunction()
 
@@ -53,7 +53,7 @@ function(et_library)
     endif()
   else()
     add_library(et_${id} INTERFACE)
-    target_include_directories(et_${id} INTERFACE ${ET_CPP_ROOT} ${ET_GENERATED_DIR})
+    target_include_directories(et_${id} INTERFACE $<BUILD_INTERFACE:${ET_CPP_ROOT}> $<BUILD_INTERFACE:${ET_GENERATED_DIR}>)
     target_link_libraries(et_${id} INTERFACE ${deps} ${public_deps})
   endif()
   add_library(et::${id} ALIAS et_${id})

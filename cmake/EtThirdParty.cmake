@@ -24,7 +24,7 @@ file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/third_party/flatbuffers)
 file(CREATE_LINK ${ET_FLATBUFFERS_INCLUDE}/flatbuffers ${CMAKE_BINARY_DIR}/third_party/flatbuffers/flatbuffers SYMBOLIC)
 add_library(et_flatbuffers INTERFACE)
 add_library(et_third_party::flatbuffers ALIAS et_flatbuffers)
-target_include_directories(et_flatbuffers SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/third_party/flatbuffers)
+target_include_directories(et_flatbuffers SYSTEM INTERFACE $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/third_party/flatbuffers>)
 
 # et_provision(<component> <variable>): the prefix of a library that tools/provision.py fetches and builds once, into a
 # cache shared by all build trees.
@@ -54,6 +54,7 @@ endfunction()
 function(_et_import name kind file include)
   add_library(et_third_party::${name} ${kind} IMPORTED GLOBAL)
   set_target_properties(et_third_party::${name} PROPERTIES IMPORTED_LOCATION ${file} INTERFACE_INCLUDE_DIRECTORIES ${include})
+  set_property(GLOBAL APPEND PROPERTY ET_THIRD_PARTY_LIBRARIES ${name})  # EtPackage.cmake installs them
 endfunction()
 
 # et_third_party::pthreadpool: what src/cpp/threads stands on. A build for a machine without threads leaves it out.

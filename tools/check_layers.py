@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CPP = ROOT / "src" / "cpp"
 
 _RUNTIME_SIDE = ("base", "ops", "schema", "runtime", "threads", "kernels")
-_ALL = (*_RUNTIME_SIDE, "ir", "passes", "planning", "emit", "driver", "backends")
+_ALL = (*_RUNTIME_SIDE, "builtin", "ir", "passes", "planning", "emit", "driver", "backends")
 
 # folder of src/cpp -> folders it may include beside itself
 MAY_INCLUDE: dict[str, tuple[str, ...]] = {
@@ -31,6 +31,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "runtime": ("base", "ops", "schema"),
     "threads": ("base",),
     "kernels": ("base", "ops", "runtime", "threads"),
+    "builtin": (*_RUNTIME_SIDE, "backends"),
     "driver": _ALL,
     "bindings": _ALL,
     "tools": _ALL,
@@ -126,12 +127,10 @@ def check_backends() -> Iterator[str]:
             if outside or "/" not in name or name.split("/")[0] in OUTSIDE:
                 continue
             if name.startswith("backends/"):
-                own = {
-                    part,
-                    "schema",
-                    *({"kernels"} if part == "runtime" else ()),
-                }  # both stand on one vendor's library
-                if not name.startswith(tuple(f"backends/{backend}/{folder}/" for folder in own)):
+                # What the runtime and the kernels stand on, one device or one library, they may share.
+                shared = ("runtime", "kernels") if part in ("runtime", "kernels") else (part,)
+                own = [f"backends/{backend}/{folder}/" for folder in ("schema", *shared)]
+                if not name.startswith((*own, f"backends/{backend}/kernels.h")):
                     yield f"{relative}:{number}: a backend's {part} may not include {name}"
             elif name.split("/")[0] not in BACKEND_MAY_INCLUDE[part]:
                 yield f"{relative}:{number}: a backend's {part} may not include {name.split('/')[0]} ({name})"

@@ -5,7 +5,8 @@
 
 With --tree the wheel is packed from a build tree that is already there; otherwise everything is compiled, as for a user.
 
-The model is exported by the environment that runs this script (it has torch); the clean one loads and runs the file.
+The models are exported by the environment that runs this script (it has torch); the clean one loads and runs the files, with
+a plug-in and in an application that tests/meta/wheel_plugin builds on the CMake package in the wheel.
 """
 
 from __future__ import annotations
@@ -29,16 +30,50 @@ def run(*command: object, **options: object) -> None:
 
 
 def check_contents(wheel: Path) -> None:
-    """A wheel has the package, its types and its shared libraries; it has no sources of the core."""
+    """A wheel has the package, its types, its libraries, headers and CMake package; it has no sources of the core."""
     names = zipfile.ZipFile(wheel).namelist()
-    for wanted in ("executorch_py/__init__.py", "executorch_py/py.typed"):
+    for wanted in (
+        "executorch_py/__init__.py",
+        "executorch_py/py.typed",
+        "executorch_py/codegen/kernel_library.py",
+        "executorch_py/include/runtime/kernel_types.h",
+        "executorch_py/lib/libet_runtime.a",
+        "executorch_py/share/cmake/executorch_py/executorch_pyConfig.cmake",
+    ):
         if wanted not in names:
             sys.exit(f"wheel: {wanted} is missing")
     if not any(name.startswith("executorch_py/_core.") and name.endswith(".so") for name in names):
         sys.exit("wheel: the extension module is missing")
-    strays = [name for name in names if name.endswith((".cpp", ".h", ".fbs", ".txt")) and "dist-info" not in name]
+    places = ("executorch_py/include/", "executorch_py/share/cmake/")
+    strays = [
+        name
+        for name in names
+        if name.endswith((".cpp", ".h", ".fbs", ".txt")) and "dist-info" not in name and not name.startswith(places)
+    ]
     if strays:
         sys.exit(f"wheel: contains what it should not: {', '.join(strays[:5])}")
+
+
+def build_plugin(python: Path, folder: Path, environment: dict[str, str]) -> Path:
+    """Builds tests/meta/wheel_plugin as a user of the wheel would; gives the build folder."""
+    ask = "import executorch_py; print(executorch_py.cmake_prefix_path)"
+    prefix = subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True, env=environment).stdout
+    build = folder / "plugin"
+    cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}") or "cmake"
+    prefix_path, executable = f"-DCMAKE_PREFIX_PATH={prefix.strip()}", f"-DPython3_EXECUTABLE={python}"
+    run(
+        cmake,
+        "-S",
+        SMOKE.parent / "wheel_plugin",
+        "-B",
+        build,
+        prefix_path,
+        executable,
+        "--log-level=WARNING",
+        env=environment,
+    )
+    run(cmake, "--build", build, env=environment)
+    return build
 
 
 def settings_of(tree: Path) -> list[str]:
@@ -74,14 +109,17 @@ def main() -> None:
         )
         (wheel,) = folder.glob("*.whl")
         check_contents(wheel)
-        model = folder / "smoke.pte"
-        run(sys.executable, SMOKE, "export", model)
+        run(sys.executable, SMOKE, "export", folder)
         print(f"[wheel] {wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB: trying it with numpy alone", flush=True)
         run(sys.executable, "-m", "venv", folder / "clean")
         python = folder / "clean" / "bin" / "python"
         run(python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", wheel)
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
-        run(python, SMOKE, "run", model, cwd=folder, env=environment)
+        run(python, SMOKE, "run", folder, cwd=folder, env=environment)
+        print("[wheel] building a plug-in and an application on it", flush=True)
+        build = build_plugin(python, folder, environment)
+        run(python, SMOKE, "plugin", folder, build / "libsmoke.so", cwd=folder, env=environment)
+        run(build / "application", folder / "custom.pte", env=environment)
         arguments.keep.mkdir(exist_ok=True)
         shutil.copy2(wheel, arguments.keep)
     print(f"[wheel] {arguments.keep / wheel.name}: ok", flush=True)

@@ -43,6 +43,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "RegistrationError",
         "VerificationError",
     ),
+    "export.verify": ("verify_dialect",),
     "module": ("Module", "load"),
     "runtime": (
         "Backend",
@@ -54,9 +55,11 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "Session",
         "TensorInfo",
         "Verification",
+        "load_kernel_library",
         "set_log_level",
         "set_num_threads",
     ),
+    "sdk": ("cmake_prefix_path",),
 }
 
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}

@@ -279,6 +279,12 @@ def flush_log() -> None:
 def is_backend_available(name: str) -> bool:
     """False for a backend that is not registered or whose device is not there"""
 
+def kernel_table() -> list[Any]:
+    """[(name, library, variant, priority, signature, may step aside)] of all kernels, in the order of their use"""
+
+def kernels_of(method: Method) -> list[Any]:
+    """[(instruction, name, library, variant)]: the kernel that each instruction of a loaded method got"""
+
 def list_passes() -> list[Any]:
     """[(id, summary)] of every pass"""
 
@@ -290,6 +296,9 @@ def num_threads() -> int:
 
 def operator_names() -> list[str]:
     """Names of all operators that have a kernel, sorted"""
+
+def operator_table() -> list[Any]:
+    """[(name, kernel, schema, kernel's schema, dtypes, tags as bits, is published)] of the compiler's operators"""
 
 def parse_program(text: str) -> ProgramBuilder:
     """The program that a text of the IR describes"""

@@ -4,26 +4,28 @@ etpy export my.models:make -o model.pte         make() returns (model, example_i
 etpy run model.pte --input x.npy --runs 100     prints outputs and the latency
 etpy inspect model.pte                          methods, tensors, operators, delegates, memory
 etpy validate model.pte my.models:make          the program against its model
-etpy ops --program model.pte                    which operators it calls, and which of them have a kernel here
+etpy ops model.pte                              which operators it calls, which kernel each call got, and what is missing
 etpy passes                                     the compiler's passes
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import json
 import os
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from executorch_py import _core
 from executorch_py.errors import ExecutorchError, InvalidArgumentError
-from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, ScalarType, TensorInfo
+from executorch_py.runtime import Method, MethodMetadata, Runtime, ScalarType, TensorInfo
 
 __all__ = ["main"]
 
@@ -189,16 +191,54 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _ops(arguments: argparse.Namespace) -> int:
-    known = Runtime.get().operator_registry.operator_names
-    if arguments.program is None:
-        print("\n".join(sorted(known)))
+    from executorch_py import operators
+
+    for library in arguments.kernels:
+        Runtime.get().load_plugin(library)
+    if arguments.model is not None:
+        return _needs(arguments)
+    if arguments.markdown:
+        print(operators.operators_page(), end="")
         return 0
-    program: Program = Runtime.get().load_program(arguments.program)
-    called = sorted({name for method in program.method_names for name in program.metadata(method).operators()})
-    missing = [name for name in called if name not in known]
-    for name in called:
-        print(f"{name}  no kernel" if name in missing else name)
-    return 1 if missing else 0
+    names = {op.kernel: op for op in operators.known_operators().values()}
+    rows = [
+        (name, names[name].dtype_text if name in names else "", " ".join(dict.fromkeys(k.label for k in kernels)))
+        for name, kernels in sorted(operators.registered_kernels().items())
+    ]
+    if arguments.json:
+        print(
+            json.dumps([dict(zip(("kernel", "dtypes", "implementations"), row, strict=True)) for row in rows], indent=2)
+        )
+        return 0
+    width = max(len(row[0]) for row in rows)
+    for name, dtypes, libraries in rows:
+        print(f"{name:<{width}}  {dtypes:<16} {libraries}".rstrip())
+    return 0
+
+
+def _needs(arguments: argparse.Namespace) -> int:
+    """What a program needs; the exit status is 1 when something is missing."""
+    from executorch_py.codegen.ops_yaml import TableError
+    from executorch_py.codegen.select_ops import read_selection
+    from executorch_py.devtools.requirements import lower_for_requirements, requirements, table_of
+
+    path = Path(arguments.model)
+    if path.suffix == ".pte":
+        data = path.read_bytes()
+    else:
+        data = lower_for_requirements(path, [_resolve(name)() for name in arguments.partitioner])
+    try:
+        needs = requirements(data, read_selection(Path(arguments.select)) if arguments.select else None)
+    except TableError as error:
+        raise InvalidArgumentError(str(error)) from None
+    if arguments.json:
+        plain = [
+            {**dataclasses.asdict(need), "dtypes": sorted(need.dtypes), "kernels": dict(need.kernels)} for need in needs
+        ]
+        print(json.dumps(plain, indent=2))
+    else:
+        print(table_of(needs))
+    return 1 if any(need.missing for need in needs) else 0
 
 
 def _passes(_: argparse.Namespace) -> int:
@@ -284,8 +324,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     passes.set_defaults(run=_passes)
 
-    ops = commands.add_parser("ops", help="the operators that have a kernel, or those of a program")
-    ops.add_argument("--program", help="a .pte file; the exit status is 1 when one of its operators has no kernel")
+    ops = commands.add_parser("ops", help="operators and their kernels: all of them, or what a program needs")
+    ops.add_argument(
+        "model",
+        nargs="?",
+        help="a .pte, or an exported program (.pt2); the exit status is 1 when something that it needs is missing",
+    )
+    ops.add_argument(
+        "--kernels", action="append", default=[], help="a library of kernels to load first; may be repeated"
+    )
+    ops.add_argument("--select", help="check against a build with ET_SELECT_OPS=this file (list, .yaml or .pte)")
+    ops.add_argument("--partitioner", action="append", default=[], help="for a .pt2: package.module:Class")
+    ops.add_argument("--markdown", action="store_true", help="all operators as the page docs/operators.md")
+    ops.add_argument("--json", action="store_true")
     ops.set_defaults(run=_ops)
     return parser
 

@@ -514,6 +514,17 @@ def set_num_threads(count: int) -> None:
     _core.set_num_threads(count)
 
 
+def load_kernel_library(path: PathLike) -> str:
+    """Loads a library of kernels for this process: :meth:`Runtime.load_plugin` of the one runtime.
+
+    Its operators can be lowered and run from then on. docs/custom_operators.md shows how to build one.
+
+    Returns:
+        The library's name.
+    """
+    return Runtime.get().load_plugin(path)
+
+
 def set_log_level(level: int) -> None:
     """Sets which messages of the C++ core reach ``logging`` (logger ``executorch_py``); at the start, warnings do."""
     _logging.set_level(level)

@@ -1,5 +1,11 @@
-"""The least that an installed wheel must do. `export` needs torch, `run` only numpy; no argument: import alone."""
+"""The least that an installed wheel must do. `export` needs torch, `run` and `plugin` only numpy; no argument: import alone.
 
+wheel_smoke.py export FOLDER            writes smoke.pte and custom.pte, which calls an operator of wheel_plugin/
+wheel_smoke.py run FOLDER               runs smoke.pte
+wheel_smoke.py plugin FOLDER LIBRARY    runs custom.pte with the kernels of a plug-in
+"""
+
+import os
 import sys
 import time
 
@@ -21,7 +27,18 @@ def export(path: str) -> None:
             return torch.relu(self.linear(x))
 
     program = et.to_edge_transform_and_lower(torch.export.export(Smoke(), (torch.ones(2, 4),))).to_executorch()
-    program.save(path)
+    program.save(os.path.join(path, "smoke.pte"))
+
+    torch.library.define("smoke::triple", "(Tensor x) -> Tensor")
+    torch.library.register_fake("smoke::triple", torch.empty_like)
+
+    class Custom(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.smoke.triple(x) + 1
+
+    edge = et.to_edge_transform_and_lower(torch.export.export(Custom(), (torch.ones(2),)))
+    config = et.ExecutorchBackendConfig(target_kernels=["smoke::triple.out"])
+    edge.to_executorch(config).save(os.path.join(path, "custom.pte"))
 
 
 def run(path: str) -> None:
@@ -29,9 +46,20 @@ def run(path: str) -> None:
 
     import executorch_py as et
 
-    (output,) = et.Runtime.get().load_program(path).load_method("forward").execute((np.ones((2, 4), np.float32),))
+    program = et.Runtime.get().load_program(os.path.join(path, "smoke.pte"))
+    (output,) = program.load_method("forward").execute((np.ones((2, 4), np.float32),))
     np.testing.assert_allclose(output, np.tile([7.0, 23.0, 39.0], (2, 1)), rtol=1e-6)
     assert "torch" not in sys.modules
+
+
+def plugin(path: str, library: str) -> None:
+    import numpy as np
+
+    import executorch_py as et
+
+    assert et.load_kernel_library(library) == "smoke"
+    output = et.load(os.path.join(path, "custom.pte"))(np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(output, [4, 7])
 
 
 def main() -> None:
@@ -45,6 +73,8 @@ def main() -> None:
         export(sys.argv[2])
     elif sys.argv[1:2] == ["run"]:
         run(sys.argv[2])
+    elif sys.argv[1:2] == ["plugin"]:
+        plugin(sys.argv[2], sys.argv[3])
     else:
         import executorch_py._core
 

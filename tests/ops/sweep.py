@@ -17,9 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from kernel_runner import DTYPE_CODES, KernelError, Unbound, is_dense, run_kernel
-from ops_yaml import Op, read_table
+
+from executorch_py.codegen.ops_yaml import Op, read_table
 
 OPS = {op.schema.name: op for op in read_table(Path(__file__).resolve().parents[2] / "src/cpp/ops/ops.yaml")}
 WITH_KERNEL = {op.kernel_schema.name for op in OPS.values() if op.kernel}

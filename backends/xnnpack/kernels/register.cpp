@@ -3,12 +3,12 @@
 namespace et::backends::xnnpack {
 
 Error register_kernels(runtime::KernelRegistry& registry) {
-  ET_RETURN_IF_ERROR(registry.add(kConvolutionKernels));
-  ET_RETURN_IF_ERROR(registry.add(kLinearKernels));
-  ET_RETURN_IF_ERROR(registry.add(kMatmulKernels));
-  ET_RETURN_IF_ERROR(registry.add(kPoolingKernels));
-  ET_RETURN_IF_ERROR(registry.add(kResizeKernels));
-  return registry.add(kSoftmaxKernels);
+  ET_RETURN_IF_ERROR(registry.add(kConvolutionKernels, "xnnpack"));
+  ET_RETURN_IF_ERROR(registry.add(kLinearKernels, "xnnpack"));
+  ET_RETURN_IF_ERROR(registry.add(kMatmulKernels, "xnnpack"));
+  ET_RETURN_IF_ERROR(registry.add(kPoolingKernels, "xnnpack"));
+  ET_RETURN_IF_ERROR(registry.add(kResizeKernels, "xnnpack"));
+  return registry.add(kSoftmaxKernels, "xnnpack");
 }
 
 }  // namespace et::backends::xnnpack

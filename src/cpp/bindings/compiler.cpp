@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -112,13 +113,23 @@ void take_finish_options(Options& options, driver::FinishOptions& out) {
   options.take("debug_info", out.emit.debug_info);
 }
 
-/// "delegation" is {tag: (backend id, [(key, bytes)])}.
+/// "delegation" is {tag: (backend id, [(key, bytes)])}; "custom_ops" is
+/// {operator: (kernel, changed arguments as bits, letters of its parameters)}.
 void take_compile_options(Options& options, driver::CompileOptions& out) {
   take_finish_options(options, out);
   std::vector<std::string> disabled;
   options.take("disabled_passes", disabled);
   out.disabled_passes.insert(disabled.begin(), disabled.end());
-  options.take("custom_ops", out.custom_ops);
+  std::map<std::string, std::tuple<std::string, uint32_t, std::string>> custom;
+  options.take("custom_ops", custom);
+  for (const auto& [op, description] : custom) {
+    const auto& [kernel, changed, signature] = description;
+    out.custom_ops[op] = {kernel, changed};
+    out.emit.signatures[kernel] = signature;
+  }
+  std::vector<std::string> target_kernels;
+  options.take("target_kernels", target_kernels);
+  out.target_kernels.insert(target_kernels.begin(), target_kernels.end());
   options.take("channels_last", out.channels_last);
   options.take("verify", out.verify);
   std::map<std::string, std::pair<std::string, std::vector<std::pair<std::string, py::bytes>>>> delegation;

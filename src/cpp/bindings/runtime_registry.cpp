@@ -15,26 +15,11 @@
 #include "bindings/interrupt.h"
 #include "bindings/python_backend.h"
 #include "bindings/topics.h"
-#include "kernels/optimized/register.h"
-#include "kernels/portable/register.h"
-#include "kernels/prim/register.h"
+#include "builtin/builtin.h"
 #include "runtime/plugin.h"
 #include "threads/thread_pool.h"
 
 namespace py = pybind11;
-
-#define ET_BACKEND_RUNTIME(name)                        \
-  namespace et::backends::name {                        \
-  Error register_runtime(runtime::BackendRegistry& to); \
-  }
-#include "backends/runtime_table.inc"
-#undef ET_BACKEND_RUNTIME
-#define ET_BACKEND_KERNELS(name)                       \
-  namespace et::backends::name {                       \
-  Error register_kernels(runtime::KernelRegistry& to); \
-  }
-#include "backends/kernels_table.inc"
-#undef ET_BACKEND_KERNELS
 
 namespace et::bindings {
 namespace {
@@ -44,29 +29,6 @@ using runtime::KernelRegistry;
 using runtime::Plugin;
 
 thread_local int t_load_depth = 0;
-
-Error register_all(ProcessRuntime& process) {
-  ET_RETURN_IF_ERROR(kernels::prim::register_prim_kernels(process.kernels));
-  ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(process.kernels));
-  ET_RETURN_IF_ERROR(kernels::optimized::register_optimized_kernels(process.kernels));
-#define ET_BACKEND_KERNELS(name) ET_RETURN_IF_ERROR(backends::name::register_kernels(process.kernels));
-#include "backends/kernels_table.inc"
-#undef ET_BACKEND_KERNELS
-#define ET_BACKEND_RUNTIME(name) ET_RETURN_IF_ERROR(backends::name::register_runtime(process.backends));
-#include "backends/runtime_table.inc"
-#undef ET_BACKEND_RUNTIME
-  return Error::Ok;
-}
-
-std::vector<std::string> operator_names() {
-  std::set<std::string> names;
-  for (const Span<const runtime::Kernel> table : process_runtime().kernels.tables()) {
-    for (const runtime::Kernel& kernel : table) {
-      names.insert(kernel.name);
-    }
-  }
-  return {names.begin(), names.end()};
-}
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
@@ -97,7 +59,7 @@ Error register_plugin(const Plugin& plugin) {
                          plugin.backends[i].name);
     }
     if (plugin.num_kernels != 0) {
-      ET_RETURN_IF_ERROR(process.kernels.add({plugin.kernels, plugin.num_kernels}));
+      ET_RETURN_IF_ERROR(process.kernels.add({{plugin.kernels, plugin.num_kernels}, plugin.name, plugin.variants}));
     }
     for (size_t i = 0; i < plugin.num_backends; ++i) {
       ET_RETURN_IF_ERROR(process.backends.add(plugin.backends[i].name, plugin.backends[i].backend));
@@ -208,7 +170,7 @@ runtime::HostOptions ProcessRuntime::options() {
 ProcessRuntime& process_runtime() {
   static ProcessRuntime* const instance = [] {
     auto made = std::make_unique<ProcessRuntime>();
-    check(register_all(*made));
+    check(builtin::register_all(made->kernels, made->backends));
     return made.release();
   }();
   return *instance;
@@ -219,7 +181,6 @@ void init_runtime_registry(py::module_& module) {
   module.def("set_num_threads", &threads::set_num_threads, py::arg("count"),
              "Threads of the process's pool, the calling one included; 0: all processors");
   module.def("num_threads", &threads::num_threads, "Threads of the process's pool");
-  module.def("operator_names", &operator_names, "Names of all operators that have a kernel, sorted");
   module.def("backend_names", &backend_names, "Names of all registered backends, sorted");
   module.def("is_backend_available", &is_backend_available, py::arg("name"),
              "False for a backend that is not registered or whose device is not there");

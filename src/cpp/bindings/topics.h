@@ -9,6 +9,7 @@ namespace et::bindings {
 
 void init_compiled_program(pybind11::module_& module);
 void init_compiler(pybind11::module_& module);
+void init_operator_tables(pybind11::module_& module);
 void init_program_builder(pybind11::module_& module);
 void init_python_backend(pybind11::module_& module);
 void init_runtime_program(pybind11::module_& module);

@@ -24,16 +24,16 @@ const ir::TensorType* main_tensor(const ir::Node& node) {
 
 class KernelCheck {
  public:
-  KernelCheck(const runtime::KernelRegistry& registry, const std::set<std::string, std::less<>>& custom_kernels,
+  KernelCheck(const runtime::KernelRegistry& registry, const std::set<std::string, std::less<>>& target_kernels,
               ir::Diagnostics& diagnostics)
-      : registry_(registry), custom_kernels_(custom_kernels), diagnostics_(diagnostics) {}
+      : registry_(registry), target_kernels_(target_kernels), diagnostics_(diagnostics) {}
 
   void check(const ir::Graph& graph, const ir::Graph& method) {
     for (const auto& node : graph.nodes()) {
       for (const auto& region : node->regions) {
         check(*region, method);
       }
-      if (node->op.find("::") != std::string::npos && custom_kernels_.count(node->op) == 0) {
+      if (node->op.find("::") != std::string::npos && target_kernels_.count(node->op) == 0) {
         check(*node, method);
       }
     }
@@ -62,7 +62,7 @@ class KernelCheck {
   }
 
   const runtime::KernelRegistry& registry_;
-  const std::set<std::string, std::less<>>& custom_kernels_;
+  const std::set<std::string, std::less<>>& target_kernels_;
   ir::Diagnostics& diagnostics_;
   Error error_ = Error::Ok;
 };
@@ -70,8 +70,8 @@ class KernelCheck {
 }  // namespace
 
 Error check_kernels(const ir::Program& program, const runtime::KernelRegistry& registry,
-                    const std::set<std::string, std::less<>>& custom_kernels, ir::Diagnostics& diagnostics) {
-  KernelCheck check(registry, custom_kernels, diagnostics);
+                    const std::set<std::string, std::less<>>& target_kernels, ir::Diagnostics& diagnostics) {
+  KernelCheck check(registry, target_kernels, diagnostics);
   for (const auto& method : program.methods) {
     check.check(*method, *method);
   }

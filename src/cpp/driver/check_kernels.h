@@ -13,10 +13,10 @@
 
 namespace et::driver {
 
-/// `registry` has the kernels of this build; `custom_kernels` the names of kernels that the user promises to register.
+/// `registry` has the kernels of this build; `target_kernels` the names of those that only the target has.
 ///
 /// Errors: OperatorMissing  no kernel of that name; NotSupported  none for the element type. One diagnostic a node.
 Error check_kernels(const ir::Program& program, const runtime::KernelRegistry& registry,
-                    const std::set<std::string, std::less<>>& custom_kernels, ir::Diagnostics& diagnostics);
+                    const std::set<std::string, std::less<>>& target_kernels, ir::Diagnostics& diagnostics);
 
 }  // namespace et::driver

@@ -23,14 +23,6 @@ passes::PassOptions pass_options(const ir::Program& program, const CompileOption
   return out;
 }
 
-std::set<std::string, std::less<>> names_of_kernels(const CompileOptions& options) {
-  std::set<std::string, std::less<>> names;
-  for (const auto& [op, kernel] : options.custom_ops) {
-    names.insert(kernel);
-  }
-  return names;
-}
-
 }  // namespace
 
 Error compile(const std::shared_ptr<ir::Program>& program, const CompileOptions& options, Compiled& out,
@@ -56,7 +48,7 @@ Error compile(const std::shared_ptr<ir::Program>& program, const CompileOptions&
   ET_RETURN_IF_ERROR(manager.run(passes::after_cut(), *program, context));
   passes::drop_unused_symbols(*program);
   if (options.kernels != nullptr) {
-    ET_RETURN_IF_ERROR(check_kernels(*program, *options.kernels, names_of_kernels(options), diagnostics));
+    ET_RETURN_IF_ERROR(check_kernels(*program, *options.kernels, options.target_kernels, diagnostics));
   }
   out.pass_timings = manager.timings();
   out.program = program;

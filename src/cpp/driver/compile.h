@@ -38,8 +38,10 @@ struct CompileOptions : FinishOptions {
   DelegationTable delegation;
   /// Ids of passes that are left out.
   std::set<std::string, std::less<>> disabled_passes;
-  /// Users' operators: functional name → name of the kernel.
-  std::map<std::string, std::string, std::less<>> custom_ops;
+  /// Users' operators, by functional name.
+  passes::CustomOps custom_ops;
+  /// Kernels that only the target has: not looked for in `kernels`.
+  std::set<std::string, std::less<>> target_kernels;
   bool channels_last = true;  ///< see passes::PassOptions
   bool verify = true;         ///< verify the graph after each pass
   /// Called after each pass of each method, for dumps.

@@ -32,6 +32,9 @@ struct EmitOptions {
   bool inline_payloads = false;
   /// Writes the entries "executorch_py.debug" and the names of "executorch_py.shapes".
   bool debug_info = true;
+  /// Kernels that the operator table does not have -> the letters of their parameters (runtime/unboxing.h): they say what an
+  /// empty list is a list of.
+  std::map<std::string, std::string, std::less<>> signatures;
 };
 
 /// Debug handles of each instruction of a method: ExecutorchProgramManager.debug_handle_map.

@@ -179,8 +179,13 @@ Error PlanEmitter::add_table_call(const ir::Node& node, const ops::OpInfo& op, A
 
 /// An operator that is not in the table: the runtime's own (executorch_prim) or a user's, whose schema is not known here.
 Error PlanEmitter::add_plain_call(const ir::Node& node, Args& args) {
-  for (const ir::Argument& argument : node.args()) {
-    ET_TRY(const int32_t index, index_of(argument, &node));
+  const auto known = tables_.options.signatures.find(node.op);
+  const std::string_view letters = known == tables_.options.signatures.end() ? std::string_view() : known->second;
+  for (size_t i = 0; i < node.args().size(); ++i) {
+    ops::Argument parameter = {};
+    parameter.name = "argument of a custom operator";
+    parameter.letter = i < letters.size() ? letters[i] : '?';
+    ET_TRY(const int32_t index, index_of(node.args()[i], parameter, node));
     args.push_back(index);
   }
   Args results;

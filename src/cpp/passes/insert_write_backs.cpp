@@ -56,8 +56,9 @@ void keep_old_content(ir::Graph& method, const std::vector<ir::Value*>& targets)
 }
 
 /// Arguments of `node` that are in the target's memory may all be overwritten while the node runs.
-bool reads_in_place_only(const ir::Node& node, const ir::Value* target, const ir::Value* result) {
-  const ops::OpInfo* op = ops::find_out(node.op);
+bool reads_in_place_only(const ir::Node& node, const ir::Value* target, const ir::Value* result,
+                         const PassContext& context) {
+  const uint32_t overwritable = overwritable_arguments(node, result, context);
   for (size_t i = 0; i < node.args().size(); ++i) {
     const ir::Argument& argument = node.args()[i];
     if (const auto* list = argument.as<ir::Argument::List>()) {
@@ -72,7 +73,7 @@ bool reads_in_place_only(const ir::Node& node, const ir::Value* target, const ir
     if (value == nullptr || value->root() != target) {
       continue;
     }
-    if (op == nullptr || (op->in_place >> i & 1u) == 0 || value->type.tensor != result->type.tensor) {
+    if ((overwritable >> i & 1u) == 0 || value->type.tensor != result->type.tensor) {
       return false;
     }
   }
@@ -81,7 +82,7 @@ bool reads_in_place_only(const ir::Node& node, const ir::Value* target, const ir
 
 /// The node that makes `value` can leave it in `target`.
 bool can_write_directly(const ir::Value* value, const ir::Value* target, const MemoryGroups& groups,
-                        const PassOptions& options) {
+                        const PassContext& context) {
   const ir::Node* node = value->producer();
   if (node == nullptr || node->graph() != target->graph() || !node->regions.empty() || value->alias_of != nullptr ||
       is_external(value) || value->type.tensor != target->type.tensor || target->producer() == nullptr) {
@@ -91,8 +92,8 @@ bool can_write_directly(const ir::Value* value, const ir::Value* target, const M
   const auto returned = std::any_of(method.outputs.begin(), method.outputs.end(), [&](const ir::Output& output) {
     return output.value() != nullptr && output.value()->root() == value;
   });
-  return (!returned || options.plan_outputs) && !groups.is_returned(target) &&
-         groups.last_use(target) <= groups.position(node) && reads_in_place_only(*node, target, value);
+  return (!returned || context.options.plan_outputs) && !groups.is_returned(target) &&
+         groups.last_use(target) <= groups.position(node) && reads_in_place_only(*node, target, value, context);
 }
 
 void use_in_place_form(ir::Node& node) {
@@ -128,7 +129,7 @@ Result<Changed> InsertWriteBacks::run(ir::Graph& method, PassContext& context) {
     if (value == target) {
       continue;
     }
-    if (can_write_directly(value, target, groups, context.options)) {
+    if (can_write_directly(value, target, groups, context)) {
       groups.make_alias(value, target);
       use_in_place_form(*value->producer());
       continue;

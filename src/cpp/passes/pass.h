@@ -58,15 +58,24 @@ struct PassOptions {
   bool plan_outputs = true;
 };
 
+/// An operator that the table does not have.
+struct CustomOp {
+  /// Name of its kernel, which takes the same arguments and then its outs.
+  std::string kernel;
+  /// Bit i: the operator changes argument i. Its last results are the new values of these arguments, in their order, and
+  /// each may take the memory of its own argument (runtime/in_place_kernel.h).
+  uint32_t changed = 0;
+};
+using CustomOps = std::map<std::string, CustomOp, std::less<>>;
+
 struct PassContext {
   ir::Program& program;
   ir::Diagnostics& diagnostics;
   PassOptions options = {};
   /// nullptr: constants are only reshaped, not computed.
   ConstantEvaluator* evaluator = nullptr;
-  /// Users' operators that the table does not have: functional name to the name of the kernel, which takes the same
-  /// arguments and then its outs.
-  std::map<std::string, std::string, std::less<>> custom_ops = {};
+  /// Users' operators that the table does not have, by functional name.
+  CustomOps custom_ops = {};
 };
 
 class Pass {

@@ -11,11 +11,11 @@ bool fits(const ir::Value* argument, const ir::Value* result) {
 }
 
 /// Every argument of the node in the memory of `root` is one that its kernel may overwrite.
-bool overwrites_only(const ir::Node& node, const ops::OpInfo& op, const ir::Value* root, const ir::Value* result) {
+bool overwrites_only(const ir::Node& node, uint32_t overwritable, const ir::Value* root, const ir::Value* result) {
   bool only = true;
   for (size_t i = 0; i < node.args().size(); ++i) {
     if (const ir::Value* value = node.args()[i].value()) {
-      only = only && (value->root() != root || ((op.in_place >> i & 1u) != 0 && fits(value, result)));
+      only = only && (value->root() != root || ((overwritable >> i & 1u) != 0 && fits(value, result)));
     } else if (const auto* list = node.args()[i].as<ir::Argument::List>()) {
       for (const ir::Argument& item : *list) {
         only = only && (item.value() == nullptr || item.value()->root() != root);
@@ -40,11 +40,14 @@ Result<Changed> ReuseInPlace::run(ir::Graph& graph, PassContext& context) {
   Changed changed = Changed::kNo;
   MemoryGroups groups(graph);
   for (const auto& node : graph.nodes()) {
-    const ops::OpInfo* op = ops::find_out(node->op);
-    if (op == nullptr || op->in_place == 0 || node->results().size() != 1) {
+    if (node->results().size() != 1) {
       continue;
     }
     ir::Value* result = node->result();
+    const uint32_t overwritable = overwritable_arguments(*node, result, context);
+    if (overwritable == 0) {
+      continue;
+    }
     const bool caller_gives_memory =
         graph.is_output(result) && (!context.options.plan_outputs || graph.owner != nullptr);
     if (result->alias_of != nullptr || !result->type.is_tensor() || caller_gives_memory) {
@@ -52,12 +55,12 @@ Result<Changed> ReuseInPlace::run(ir::Graph& graph, PassContext& context) {
     }
     for (size_t i = 0; i < node->args().size(); ++i) {
       ir::Value* argument = node->args()[i].value();
-      if ((op->in_place >> i & 1u) == 0 || !fits(argument, result)) {
+      if ((overwritable >> i & 1u) == 0 || !fits(argument, result)) {
         continue;
       }
       ir::Value* root = argument->root();
       if (is_own_memory(root, graph) && !groups.is_returned(root) &&
-          groups.last_use(root) <= groups.position(node.get()) && overwrites_only(*node, *op, root, result)) {
+          groups.last_use(root) <= groups.position(node.get()) && overwrites_only(*node, overwritable, root, result)) {
         groups.make_alias(result, argument);
         changed = Changed::kYes;
         break;

@@ -68,6 +68,25 @@ bool is_external(const ir::Value* value) {
   return value->producer() == nullptr || is_one_of(value->producer()->op, {"constant", "buffer"});
 }
 
+uint32_t overwritable_arguments(const ir::Node& node, const ir::Value* result, const PassContext& context) {
+  if (const ops::OpInfo* op = ops::find_out(node.op)) {
+    return op->in_place;
+  }
+  for (const auto& [name, custom] : context.custom_ops) {
+    if (custom.kernel != node.op) {
+      continue;
+    }
+    // The last results are the changed arguments' new values: from the end, each belongs to the next bit from the top.
+    size_t index = node.results().size();
+    for (uint32_t bit = 1u << 31; bit != 0; bit >>= 1) {
+      if ((custom.changed & bit) != 0 && index > 0 && node.result(--index) == result) {
+        return bit;
+      }
+    }
+  }
+  return 0;
+}
+
 ir::Argument order_argument(const ir::TensorType& type) {
   ir::Argument::List order;
   for (const uint8_t dim : type.dim_order) {

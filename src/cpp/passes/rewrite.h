@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "passes/pass.h"
 
 namespace et::passes {
 
@@ -35,6 +36,9 @@ ir::Node* producer_if(const ir::Argument& argument, std::initializer_list<std::s
 bool is_only_use(const ir::Value* value, const ir::Node* user);
 /// The value exists before the method runs, or outside: an input, a constant, a buffer.
 bool is_external(const ir::Value* value);
+
+/// Arguments of a lowered node whose memory `result`, one of its results, may take: bit i = argument i.
+uint32_t overwritable_arguments(const ir::Node& node, const ir::Value* result, const PassContext& context);
 
 /// The dim order of a type as an argument of dim_order_ops.
 ir::Argument order_argument(const ir::TensorType& type);

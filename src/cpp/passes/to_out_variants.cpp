@@ -66,7 +66,7 @@ Error lower(ir::Node& node, PassContext& context) {
     if (custom == context.custom_ops.end()) {
       return missing(context, graph, node, "the runtime has no operator " + node.op);
     }
-    node.op = custom->second;
+    node.op = custom->second.kernel;
     return Error::Ok;
   }
   if (context.options.compatible && !op->is_published) {

@@ -57,17 +57,17 @@ Result<void*> PrepareContext::allocate(size_t nbytes, size_t alignment) {
 
 bool PrepareContext::is_constant(const EValue& value) const { return query_ != nullptr && query_(method_, value); }
 
-Error KernelRegistry::add(Span<const Kernel> kernels) {
+Error KernelRegistry::add(const KernelTable& table) {
   ET_CHECK_OR_RETURN(count_ < kMaxTables, RegistrationExceedingMaxKernels,
                      "%zu tables of kernels are registered already", count_);
-  tables_[count_++] = kernels;
+  tables_[count_++] = table;
   return Error::Ok;
 }
 
 size_t KernelRegistry::find(std::string_view name, Span<const Kernel*> out) const {
   size_t found = 0;
   for (size_t t = 0; t < count_; ++t) {
-    for (const Kernel& kernel : tables_[t]) {
+    for (const Kernel& kernel : tables_[t].kernels) {
       if (name != kernel.name) {
         continue;
       }

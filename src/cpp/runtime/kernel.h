@@ -132,6 +132,19 @@ struct Kernel {
   uint8_t priority = kPriorityPortable;
 };
 
+/// The kernels of one library, and what tools say about them.
+struct KernelTable {
+  Span<const Kernel> kernels;
+  const char* library = "";  ///< "portable", "optimized", a backend's or a plug-in's name
+  /// [kernels.size()], each "" or what the kernel is specialised for ("self=f32/channels_last"); nullptr: none is.
+  const char* const* variants = nullptr;
+
+  bool has(const Kernel* kernel) const { return kernel >= kernels.begin() && kernel < kernels.end(); }
+  const char* variant(const Kernel* kernel) const {
+    return variants == nullptr ? "" : variants[kernel - kernels.begin()];
+  }
+};
+
 /// The kernels a Method may use. Holds pointers to tables; the tables must outlive it.
 class KernelRegistry {
  public:
@@ -139,16 +152,17 @@ class KernelRegistry {
 
   /// Adds a table. Errors: RegistrationExceedingMaxKernels when kMaxTables are in use.
   /// Threads: not during a load; the Python Runtime locks.
-  Error add(Span<const Kernel> kernels);
+  Error add(const KernelTable& table);
+  Error add(Span<const Kernel> kernels, const char* library = "") { return add(KernelTable{kernels, library}); }
   /// Writes up to `out.size()` kernels called `name`, best priority first (equal priority: last added first), and
   /// returns how many there are.
   size_t find(std::string_view name, Span<const Kernel*> out) const;
   /// True when at least one kernel has this name.
   bool has(std::string_view name) const;
-  Span<const Span<const Kernel>> tables() const { return {tables_, count_}; }
+  Span<const KernelTable> tables() const { return {tables_, count_}; }
 
  private:
-  Span<const Kernel> tables_[kMaxTables];
+  KernelTable tables_[kMaxTables];
   size_t count_ = 0;
 };
 

@@ -44,6 +44,8 @@ size_t Method::num_inputs() const { return state_->inputs.size(); }
 size_t Method::num_outputs() const { return state_->outputs.size(); }
 bool Method::writes_input(size_t i) const { return state_->inputs[i].is_written; }
 const FailureLocation& Method::failure() const { return state_->failure; }
+
+const Kernel* Method::kernel(size_t i) const { return state_->instructions[i].kernel; }
 void Method::cancel() { state_->is_cancelled.store(true, std::memory_order_relaxed); }
 
 namespace {

@@ -112,6 +112,10 @@ class Method {
   /// Where the last execution failed.
   const FailureLocation& failure() const;
 
+  /// The kernel that load chose for instruction `i`; nullptr when that calls none (a delegate, a jump).
+  /// i < meta().num_instructions().
+  const Kernel* kernel(size_t i) const;
+
  private:
   friend class Program;
   friend class MethodLoader;

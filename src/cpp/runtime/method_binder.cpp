@@ -1,4 +1,5 @@
 // The part of MethodLoader that joins instructions with kernels and delegates.
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/method_loader.h"
@@ -36,8 +37,13 @@ Error MethodLoader::find_candidates() {
   for (size_t i = 0; i < n && state_.options.kernels != nullptr; ++i) {
     char buffer[256];
     const std::string_view op = state_.meta.operator_name(i, buffer);
-    const size_t found = state_.options.kernels->find(op, candidates_[i].kernels);
-    candidates_[i].count = found < kMaxCandidates ? found : kMaxCandidates;
+    const Kernel* found[kMaxCandidates];
+    const size_t num_found = state_.options.kernels->find(op, found);
+    ET_CHECK_OR_RETURN(num_found <= kMaxCandidates, OutOfResources,
+                       "method '%s': %zu kernels are registered for %.*s, %zu can be", name(), num_found,
+                       static_cast<int>(op.size()), op.data(), kMaxCandidates);
+    ET_RETURN_IF_ERROR(allocate(num_found, &candidates_[i].kernels));
+    std::copy(found, found + num_found, candidates_[i].kernels.begin());
   }
   return Error::Ok;
 }
@@ -54,7 +60,7 @@ Error MethodLoader::make_instructions() {
     const fb::KernelCall* call = source.instr_args_as_KernelCall();
     if (call != nullptr) {
       Candidates& candidates = candidates_[static_cast<size_t>(call->op_index())];
-      candidates.is_missing = candidates.count == 0;
+      candidates.is_missing = candidates.kernels.empty();
       any_missing = any_missing || candidates.is_missing;
       if (!candidates.is_missing) {
         ET_RETURN_IF_ERROR(classify_kernel_call(state_.instructions[i], candidates, i));
@@ -133,8 +139,8 @@ Error MethodLoader::make_instruction(const fb::Instruction& source, Instruction*
 
 Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidates& candidates, size_t index) {
   bool any = false;
-  for (size_t c = 0; c < candidates.count; ++c) {
-    const Kernel& kernel = *candidates.kernels[c];
+  for (const Kernel* candidate : candidates.kernels) {
+    const Kernel& kernel = *candidate;
     if (!accepts(kernel, call)) {
       continue;
     }
@@ -273,7 +279,7 @@ Error MethodLoader::prepare_kernels() {
       const Candidates& candidates = candidates_[static_cast<size_t>(source.instr_args_as_KernelCall()->op_index())];
       const Span<EValue* const> args(instruction.args, instruction.num_args);
       Error error = Error::NotSupported;
-      for (size_t c = 0; c < candidates.count && error == Error::NotSupported; ++c) {
+      for (size_t c = 0; c < candidates.kernels.size() && error == Error::NotSupported; ++c) {
         const Kernel& kernel = *candidates.kernels[c];
         if (!accepts(kernel, instruction)) {
           continue;

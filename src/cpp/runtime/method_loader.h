@@ -18,13 +18,12 @@ class MethodLoader {
                              const MethodOptions& options);
 
  private:
-  /// Most kernels of one name that are tried.
-  static constexpr size_t kMaxCandidates = 6;
+  /// Most kernels of one name. More are refused: the last to be tried is the one that always fits.
+  static constexpr size_t kMaxCandidates = 32;
 
   /// The kernels registered for an operator of the plan, best first.
   struct Candidates {
-    const Kernel* kernels[kMaxCandidates] = {};
-    size_t count = 0;
+    Span<const Kernel*> kernels;
     bool is_missing = false;  // called, and there is no kernel
   };
 

@@ -11,9 +11,13 @@
 ///     }  // namespace
 ///     ET_EXPORT_PLUGIN(kPlugin)
 ///
-/// The library links et_base and et_runtime statically; nothing of the host is resolved by name. The one exported
-/// function is called first with the host's version, before anything else of the library is touched, so a library
-/// that was built against other headers is refused with both versions in the message and never misread.
+/// The CMake function executorch_py_add_kernel_library writes all of this from a table of operators
+/// (docs/custom_operators.md).
+///
+/// The library links the few functions that a kernel calls (resize_tensor, allocate_temp, log_message) statically and
+/// hidden; registries, programs and methods are the host's alone, and nothing of the host is resolved by name. The one
+/// exported function is called first with the host's version, before anything else of the library is touched, so a
+/// library that was built against other headers is refused with both versions in the message and never misread.
 ///
 /// A loaded plug-in stays until the process ends: methods hold pointers into it.
 #pragma once
@@ -29,7 +33,7 @@ namespace et::runtime {
 
 /// Version of everything a plug-in shares with its host: the types in runtime/ and base/. Raised with each change of
 /// their layout or meaning; host and plug-in must have the same.
-inline constexpr uint32_t kPluginAbiVersion = 1;
+inline constexpr uint32_t kPluginAbiVersion = 2;
 
 struct PluginBackend {
   const char* name;  ///< as partitioners write it into programs
@@ -43,6 +47,7 @@ struct Plugin {
   size_t num_kernels;
   const PluginBackend* backends;  ///< [num_backends]
   size_t num_backends;
+  const char* const* variants = nullptr;  ///< [num_kernels] or nullptr: see KernelTable
 };
 
 /// The exported function. Writes the version that the plug-in was built for to `version`, and returns nullptr when it

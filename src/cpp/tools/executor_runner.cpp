@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstring>
 
+#include "builtin/builtin.h"
 #include "runtime/host/module.h"
 #include "runtime/platform.h"
 #include "threads/thread_pool.h"
-#include "tools/all_operators.h"
 #include "tools/chrome_trace.h"
 #include "tools/npy.h"
 #include "tools/runner_options.h"
@@ -183,7 +183,7 @@ double ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 Error run(const RunnerOptions& options) {
   runtime::KernelRegistry kernels;
   runtime::BackendRegistry backends;
-  ET_RETURN_IF_ERROR(register_all(kernels, backends));
+  ET_RETURN_IF_ERROR(builtin::register_all(kernels, backends));
   threads::set_num_threads(options.threads);
   runtime::HostOptions host_options;
   host_options.kernels = &kernels;

@@ -59,9 +59,10 @@ class SchemaArguments:
         """The plan of ``op``."""
         return SchemaArguments(op)
 
-    def fill(self, importer: "MethodImporter", node: fx.Node) -> list[Any]:
-        """All arguments of ``node``."""
-        given, named = node.args, node.kwargs
+    def fill(self, importer: "MethodImporter", node: fx.Node, given: Any = None, named: Any = None) -> list[Any]:
+        """All arguments of ``node``; of the call in it when ``given`` and ``named`` are."""
+        given = node.args if given is None else given
+        named = node.kwargs if named is None else named
         arguments = []
         for index, (name, kind, has_default, default) in enumerate(self._plan):
             if index < len(given):

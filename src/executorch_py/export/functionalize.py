@@ -17,6 +17,7 @@ instead: slower, never wrong. A branch of control flow may change what it has ma
 """
 
 import copy
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, Tens
 
 from executorch_py.errors import NotSupportedError
 
+from .in_place import auto_functionalized, changed_arguments, named_arguments, simplify
 from .operators import is_composite
 from .rewriting import GraphWriter, is_needed
 
@@ -47,7 +49,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     except _NotCertain:
         pass
     try:
-        return program.run_decompositions({})
+        return simplify(program.run_decompositions({}))
     except Exception as error:  # whatever torch's tracing comes upon
         raise NotSupportedError(
             f"PyTorch cannot make the program functional ({type(error).__name__}: {str(error).splitlines()[0]}); write "
@@ -401,8 +403,32 @@ class _Functionalizer:
             return True
         return is_composite(target) and any(isinstance(a.meta.get("val"), torch.Tensor) for a in node.all_input_nodes)
 
+    def _change(self, node: fx.Node) -> None:
+        """An operator outside ATen that changes arguments: one functional call (in_place.py), then the new values."""
+        op = node.target
+        given = named_arguments(op, node.args, node.kwargs)
+        changed = {name: given.get(name) for name in changed_arguments(op)}
+        if not all(isinstance(old, fx.Node) and isinstance(old.meta["val"], torch.Tensor) for old in changed.values()):
+            raise _NotCertain
+        if len({self._root(old) for old in changed.values()}) != len(changed):
+            raise _NotCertain
+        returned = node.meta.get("val")
+        returned = returned if isinstance(returned, (tuple, list)) else (returned,)
+        values = (*returned, *(old.meta["val"] for old in changed.values()))
+        arguments = fx.map_arg(given, self.read)
+        call = self.writer.emit(node, auto_functionalized, (op,), arguments, values)
+        for index, old in enumerate(changed.values(), len(returned)):
+            self._write(old, self.writer.emit(node, operator.getitem, (call, index), None, values[index]))
+        if len(op._schema.returns) == 1:
+            self._value[node] = self.writer.emit(node, operator.getitem, (call, 0), None, values[0])
+        else:
+            self._value[node] = call  # its users are getitem nodes of the same positions
+
     def _mutate(self, node: fx.Node) -> None:
         target = node.target
+        if isinstance(target, OpOverload) and target.namespace != "aten":
+            self._change(node)
+            return
         schema = target._schema
         mutated = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         if len(mutated) != 1 or mutated[0].name != schema.arguments[0].name or len(schema.returns) != 1:

@@ -24,6 +24,8 @@ from executorch_py.errors import Diagnostic, ErrorCode, InvalidArgumentError, No
 
 from .arguments import SchemaArguments, dtype_code
 from .control_flow import import_control_flow
+from .custom_operators import operator_name
+from .in_place import operator_of
 from .operators import CHECKS
 from .sources import Source, source_of
 from .state import ProgramState, StateTensor, TensorVersion
@@ -260,6 +262,8 @@ class MethodImporter:
             emit_check(self, node)
         elif isinstance(target, OpOverload):
             self._operator(node, target)
+        elif (changing := operator_of(node)) is not None:
+            self._changing_operator(node, changing)
         elif isinstance(target, HigherOrderOperator):
             self._value[node] = import_control_flow(self, node)
         else:
@@ -274,6 +278,14 @@ class MethodImporter:
             )
         else:
             self._value[node] = self.emit(node, operator_name(target), arguments, [self.type_of(node, results)])[0]
+
+    def _changing_operator(self, node: fx.Node, op: OpOverload) -> None:
+        """An operator that changes arguments: its results, then their new values (in_place.py)."""
+        arguments = SchemaArguments.of(op).fill(self, node, (), node.kwargs)
+        values = node.meta["val"]
+        kinds = [self.type_of(node, value) for value in values if value is not None]
+        results = iter(self.emit(node, operator_name(op), arguments, kinds))
+        self._value[node] = [None if value is None else next(results) for value in values]
 
     def _delegate(self, node: fx.Node) -> None:
         lowered = _attribute(node.args[0])
@@ -397,12 +409,6 @@ class MethodImporter:
                 )
             ],
         )
-
-
-def operator_name(op: OpOverload) -> str:
-    """``aten.add.Tensor`` -> "aten::add.Tensor"; the default overload has no suffix."""
-    overload = op._overloadname
-    return op._schema.name if overload == "default" else f"{op._schema.name}.{overload}"
 
 
 def dim_order_of(value: torch.Tensor) -> list[int]:

@@ -1,6 +1,6 @@
 """Options of lowering, under their published names. Fields that steer nothing here are accepted and say so."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,8 @@ class ExecutorchBackendConfig:
         compatible: Use only operators of the official runtime, so that it loads the file.
         passes: Users' passes on the fx programs, just before they are imported.
         disabled_passes: Names of compiler passes (``etpy passes`` lists them) that are left out.
+        target_kernels: Names of kernels that the target has and this process has not ("my::op.out"), or True for all; their
+            operators are lowered without a check.
         memory_planning_pass: A MemoryPlanningPass, or one for each method by name.
         segment_alignment: Bytes; a power of two of at least 16.
         extract_delegate_segments: Payloads are segments of the file; False: they stand inline.
@@ -76,6 +78,7 @@ class ExecutorchBackendConfig:
     compatible: bool = False
     passes: Sequence[Callable[..., Any]] = ()
     disabled_passes: Sequence[str] = ()
+    target_kernels: bool | Collection[str] = ()
     memory_planning_pass: MemoryPlanningPass | Mapping[str, MemoryPlanningPass] = field(
         default_factory=MemoryPlanningPass
     )

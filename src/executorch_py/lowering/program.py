@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 
 from executorch_py import _core
 from executorch_py.errors import InvalidArgumentError, InvalidStateError
+from executorch_py.export.custom_operators import CustomOperator, find_custom_operators
 from executorch_py.export.decompose import decompose
 from executorch_py.export.importer import Imported, import_programs
 from executorch_py.export.operators import PUBLISHED_WHOLE
@@ -164,8 +165,9 @@ def compile_methods(
             name: decompose(program, frozenset(PUBLISHED_WHOLE) | _only_delegated(program), keep_checks=False)
             for name, program in programs.items()
         }
+    custom = find_custom_operators(programs, config.target_kernels)
     imported = import_programs(programs, constant_methods, _external_rule(config))
-    compiled = _core.compile(imported.program, _options(methods, config))
+    compiled = _core.compile(imported.program, _options(methods, custom, config))
     return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config)
 
 
@@ -178,6 +180,12 @@ def _only_delegated(program: ExportedProgram) -> frozenset[OpOverload]:
     return frozenset(op for op, whole in delegated.items() if whole)
 
 
+def _target_kernels(custom: Mapping[str, CustomOperator], config: ExecutorchBackendConfig) -> list[str]:
+    if config.target_kernels is True:
+        return [op.kernel for op in custom.values()]
+    return list(config.target_kernels or ())
+
+
 def _external_rule(config: ExecutorchBackendConfig) -> Any:
     """Symbol and tensor -> name of the ``.ptd`` file; "" keeps the constant in the program."""
     rule = config.external_constants
@@ -188,12 +196,16 @@ def _external_rule(config: ExecutorchBackendConfig) -> Any:
     return rule
 
 
-def _options(methods: Mapping[str, Delegated], config: ExecutorchBackendConfig) -> dict[str, Any]:
+def _options(
+    methods: Mapping[str, Delegated], custom: Mapping[str, CustomOperator], config: ExecutorchBackendConfig
+) -> dict[str, Any]:
     """The options of driver::compile, by name."""
     planning = {name: config.planning_for(name) for name in methods}
     return {
         "compatible": config.compatible,
         "disabled_passes": list(config.disabled_passes),
+        "custom_ops": {name: (op.kernel, op.changed, op.signature) for name, op in custom.items()},
+        "target_kernels": _target_kernels(custom, config),
         "segment_alignment": config.segment_alignment,
         "inline_delegates": not config.extract_delegate_segments,
         "debug_info": config.debug_info,

@@ -111,7 +111,8 @@ method @forward(%x: f32[2]) {
 TEST(Compile, TakesTheUsersWordForTheirKernels) {
   CompileOptions options;
   options.kernels = &kernels();
-  options.custom_ops["my::op"] = "my::op.out";
+  options.custom_ops["my::op"] = {"my::op.out"};
+  options.target_kernels.insert("my::op.out");
   Compiled compiled;
   ir::Diagnostics diagnostics;
   EXPECT_EQ(compile(parsed(R"(

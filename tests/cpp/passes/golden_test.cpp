@@ -141,7 +141,7 @@ std::string outcome(const Block& block) {
     else if (option == "no-evaluator")
       context.evaluator = nullptr;
     else if (option == "custom-op")
-      context.custom_ops["mylib::some"] = "mylib::some.out";
+      context.custom_ops = {{"mylib::some", {"mylib::some.out"}}, {"mylib::change_", {"mylib::change_", 0b1}}};
     else
       ids.push_back(option);
   }

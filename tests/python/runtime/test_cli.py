@@ -38,19 +38,6 @@ def test_inspect(program, tmp_path, capsys):
     assert "TensorInfo('x', Float[s0: 2..1000, 3])" in capsys.readouterr().out
 
 
-def test_ops(program, tmp_path, capsys):
-    assert main(["ops"]) == 0
-    assert "aten::add.out" in capsys.readouterr().out.splitlines()
-    assert main(["ops", "--program", program]) == 0
-    missing = tmp_path / "missing.pte"
-    missing.write_bytes(
-        compile_text("method @forward(%x: f32[2]) stage(lowered) {\n  %y = my::op.out(%x) : f32[2]\n  return %y\n}")
-    )
-    capsys.readouterr()
-    assert main(["ops", "--program", str(missing)]) == 1
-    assert capsys.readouterr().out == "my::op.out  no kernel\n"
-
-
 def test_export_and_validate(tmp_path, capsys, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)

@@ -15,6 +15,8 @@ constexpr runtime::Kernel kKernels[] = {
 
 Span<const runtime::Kernel> portable_kernels() { return kKernels; }
 
-Error register_portable_kernels(runtime::KernelRegistry& registry) { return registry.add(portable_kernels()); }
+Error register_portable_kernels(runtime::KernelRegistry& registry) {
+  return registry.add(portable_kernels(), "portable");
+}
 
 }  // namespace et::kernels::portable

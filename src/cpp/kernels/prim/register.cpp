@@ -42,6 +42,6 @@ constexpr runtime::Kernel kKernels[] = {
 
 Span<const runtime::Kernel> prim_kernels() { return kKernels; }
 
-Error register_prim_kernels(runtime::KernelRegistry& registry) { return registry.add(prim_kernels()); }
+Error register_prim_kernels(runtime::KernelRegistry& registry) { return registry.add(prim_kernels(), "prim"); }
 
 }  // namespace et::kernels::prim

@@ -1,8 +1,8 @@
 """Reads the operator table (src/cpp/ops/ops.yaml and tables in the same format of backends and users).
 
-For: tools/gen_tables.py and the tests. Uses the standard library only, because it runs at configure time on machines
-that have nothing but Python: the table keeps to a small part of YAML, which `read_yaml` parses strictly (a test checks
-that a full YAML parser reads the same). Not for: general YAML.
+For: tools/gen_tables.py, kernel_library.py and the tests. Uses the standard library only, because it runs at configure time
+on machines that have nothing but Python: the table keeps to a small part of YAML, which `read_yaml` parses strictly (a test
+checks that a full YAML parser reads the same). Not for: general YAML.
 
 Example:
     >>> op = parse_schema("aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)")
@@ -13,6 +13,7 @@ Example:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,12 @@ DTYPE_GROUPS = {
     "integral_bool": ["bool", "u8", "i8", "i16", "i32", "i64"],
     "complex": ["c64", "c128"],
 }
+
+
+def dtype_mask(dtypes: Iterable[str]) -> int:
+    """Bit = ScalarType's value, as C++ has sets of element types."""
+    return sum(1 << DTYPES[d] for d in set(dtypes))
+
 
 # What an operator is, beyond its schema. C++: ops::Tag in ops/op_table.h, in this order.
 TAGS = [
@@ -82,6 +89,21 @@ class Schema:
     returns: tuple[str, ...]  # types, without names
 
 
+@dataclass(frozen=True)
+class Specialisation:
+    """A kernel for certain element types and memory orders: `blur_nhwc_out self=f32/channels_last`."""
+
+    function: str
+    demands: tuple[tuple[str, tuple[str, ...], str], ...]  # argument, element types (none: any), memory order
+
+    @property
+    def text(self) -> str:
+        """The demands as they are written, for tools."""
+        return " ".join(
+            f"{name}={'/'.join(filter(None, ('|'.join(dtypes), order)))}" for name, dtypes, order in self.demands
+        )
+
+
 @dataclass
 class Op:
     """One entry of the table."""
@@ -93,6 +115,7 @@ class Op:
     tags: frozenset[str] = frozenset()
     in_place: tuple[str, ...] = ()  # tensor arguments whose memory the output may reuse
     notes: str = ""
+    specialised: tuple[Specialisation, ...] = ()  # of kernel libraries: tried before the kernel itself, in this order
     line: int = field(default=0, compare=False)
 
     @property
@@ -204,7 +227,36 @@ def read_yaml(text: str) -> list[dict]:
     return entries
 
 
-_KEYS = {"line", "schema", "out", "kernel", "dtypes", "tags", "in_place", "notes"}
+_KEYS = {"line", "schema", "out", "kernel", "dtypes", "tags", "in_place", "notes", "specialised"}
+
+#: Orders of a tensor in memory that a specialised kernel may ask for.
+MEMORY_ORDERS = ("contiguous", "channels_last")
+
+
+def parse_specialisation(text: str) -> Specialisation:
+    """Parses `function argument=types/order …`; types is one, a group or several with `|`; either may be left out.
+
+    Raises:
+        TableError: The text is not well formed, or names an element type or order that does not exist.
+    """
+    function, *rest = text.split()
+    demands = []
+    for part in rest:
+        match = re.fullmatch(r"(\w+)=([\w|]*)(?:/(\w+))?", part)
+        if not match or not re.fullmatch(r"\w+", function):
+            raise TableError(f"{text!r} is not 'function argument=types/order …'")
+        name, types, order = match.groups()
+        if types in MEMORY_ORDERS and order is None:
+            types, order = "", types
+        dtypes = [d for item in types.split("|") if item for d in DTYPE_GROUPS.get(item, [item])]
+        if set(dtypes) - set(DTYPES):
+            raise TableError(f"{text!r}: unknown dtype {', '.join(sorted(set(dtypes) - set(DTYPES)))}")
+        if order is not None and order not in MEMORY_ORDERS:
+            raise TableError(f"{text!r}: unknown order {order}; there are {', '.join(MEMORY_ORDERS)}")
+        demands.append((name, tuple(dict.fromkeys(dtypes)), order or ""))
+    if not demands:
+        raise TableError(f"{text!r} asks for nothing: a specialised kernel names an element type or an order")
+    return Specialisation(function, tuple(demands))
 
 
 def _as_list(value: str | list[str]) -> list[str]:
@@ -236,8 +288,9 @@ def _make_op(entry: dict) -> Op:
     names = {a.name for a in (out or schema).arguments}
     if set(in_place) - names:
         raise TableError(f"{where}: in_place names no argument of {schema.name}: {in_place}")
+    specialised = tuple(parse_specialisation(text) for text in _as_list(entry.get("specialised", [])))
     return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place),
-              entry.get("notes", ""), entry["line"])  # fmt: skip
+              entry.get("notes", ""), specialised, entry["line"])  # fmt: skip
 
 
 def read_table(path: Path) -> list[Op]:

@@ -1,13 +1,8 @@
-#include "tools/all_operators.h"
+#include "builtin/builtin.h"
 
+#include "kernels/optimized/register.h"
 #include "kernels/portable/register.h"
 #include "kernels/prim/register.h"
-#if __has_include("kernels/optimized/register.h")
-#include "kernels/optimized/register.h"
-#endif
-#if __has_include("kernels/quantized/register.h")
-#include "kernels/quantized/register.h"
-#endif
 
 #define ET_BACKEND_RUNTIME(name)                        \
   namespace et::backends::name {                        \
@@ -22,17 +17,12 @@
 #include "backends/kernels_table.inc"
 #undef ET_BACKEND_KERNELS
 
-namespace et::tools {
+namespace et::builtin {
 
 Error register_all(runtime::KernelRegistry& kernels, runtime::BackendRegistry& backends) {
   ET_RETURN_IF_ERROR(kernels::prim::register_prim_kernels(kernels));
   ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(kernels));
-#if __has_include("kernels/quantized/register.h")
-  ET_RETURN_IF_ERROR(kernels::quantized::register_quantized_kernels(kernels));
-#endif
-#if __has_include("kernels/optimized/register.h")
   ET_RETURN_IF_ERROR(kernels::optimized::register_optimized_kernels(kernels));
-#endif
 #define ET_BACKEND_KERNELS(name) ET_RETURN_IF_ERROR(backends::name::register_kernels(kernels));
 #include "backends/kernels_table.inc"
 #undef ET_BACKEND_KERNELS
@@ -43,4 +33,4 @@ Error register_all(runtime::KernelRegistry& kernels, runtime::BackendRegistry& b
   return Error::Ok;
 }
 
-}  // namespace et::tools
+}  // namespace et::builtin

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ops_yaml import DTYPE_GROUPS, DTYPES, TableError, read_yaml
-from pte_operators import read_pte_operators
+from .ops_yaml import DTYPE_GROUPS, DTYPES, TableError, read_yaml
+from .pte_operators import read_pte_operators
 
 
 class Selection:

@@ -1,4 +1,4 @@
-"""Which kernels a `.pte` file calls, and with which element types. For select_ops.py, at build time.
+"""Which kernels a `.pte` file calls, and with which element types. For select_ops.py, at build time, and `etpy ops`.
 
 Reads only operators, instructions and the element types of tensors, with the standard library. Every offset is checked:
 a damaged file is an error, not a crash. Slots are positions of fields in src/cpp/schema/program.fbs.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from ops_yaml import DTYPES, TableError
+from .ops_yaml import DTYPES, TableError
 
 _DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
 
@@ -89,8 +89,18 @@ def _tensor_dtypes(values: list[_Table], index: int) -> set[str]:
     return set()
 
 
-def read_pte_operators(data: bytes) -> dict[str, set[str]]:
-    """Kernel name → element types of its tensors, over all methods of a program.
+@dataclass(frozen=True)
+class KernelCall:
+    """One instruction that calls a kernel."""
+
+    method: str
+    instruction: int
+    kernel: str
+    dtypes: frozenset[str]  # element types of its tensors
+
+
+def read_pte_calls(data: bytes) -> list[KernelCall]:
+    """The kernel calls of all methods of a program, in order.
 
     Raises:
         TableError: The bytes are not a program.
@@ -98,19 +108,31 @@ def read_pte_operators(data: bytes) -> dict[str, set[str]]:
     if data[4:8] != b"ET12":
         raise TableError("not a .pte file (no ET12 at byte 4)")
     program = _Table(data, struct.unpack_from("<I", data, 0)[0])
-    kernels: dict[str, set[str]] = {}
+    calls: list[KernelCall] = []
     for plan in program.tables(1):
+        method = plan.text(0)
         values = plan.tables(2)
         names = [op.text(0) + (f".{op.text(1)}" if op.text(1) else "") for op in plan.tables(6)]
         for chain in plan.tables(5):
-            for instruction in chain.tables(2):
+            for position, instruction in enumerate(chain.tables(2)):
                 call = instruction.table(1)
                 if instruction.scalar(0, "B") != _KERNEL_CALL or call is None:
                     continue
                 index = call.scalar(0, "i")
                 if not 0 <= index < len(names):
                     raise TableError(f"operator {index} of {len(names)}")
-                dtypes = kernels.setdefault(names[index], set())
-                for argument in call.numbers(1):
-                    dtypes |= _tensor_dtypes(values, argument)
+                dtypes = frozenset().union(*(_tensor_dtypes(values, argument) for argument in call.numbers(1)))
+                calls.append(KernelCall(method, position, names[index], dtypes))
+    return calls
+
+
+def read_pte_operators(data: bytes) -> dict[str, set[str]]:
+    """Kernel name → element types of its tensors, over all methods of a program.
+
+    Raises:
+        TableError: The bytes are not a program.
+    """
+    kernels: dict[str, set[str]] = {}
+    for call in read_pte_calls(data):
+        kernels.setdefault(call.kernel, set()).update(call.dtypes)
     return kernels
