@@ -23,6 +23,9 @@ from executorch_py.operators import kernels_of_operator, known_operators
 from .in_place import operator_of
 from .sources import source_of
 
+#: Namespaces whose operators are not for users to implement, though they may: what lacks there, the compiler names.
+_PYTORCHS = ("aten", "prims", "prim")
+
 
 @dataclass(frozen=True)
 class CustomOperator:
@@ -87,6 +90,8 @@ def _look(found: _Found, method: str, node: fx.Node, op: OpOverload, target_kern
     try:
         form = kernel_form(op)
     except TableError as error:
+        if op.namespace in _PYTORCHS:
+            return  # an assertion, say: the importer and the compiler say what can be done
         found.impossible.append(_diagnostic(method, node, op, str(error), ErrorCode.NotSupported))
         return
     signatures = [kernel.signature for kernel in kernels_of_operator(form.name)]
@@ -98,10 +103,8 @@ def _look(found: _Found, method: str, node: fx.Node, op: OpOverload, target_kern
         found.impossible.append(_diagnostic(method, node, op, reason, ErrorCode.NotSupported))
     elif signatures or target_kernels is True or (target_kernels and form.name in target_kernels):
         found.operators[name] = CustomOperator(form.name, form.changed, form.signature)
-    elif op.namespace in ("aten", "prims"):
-        found.operators.setdefault(
-            name, CustomOperator(form.name, form.changed, form.signature)
-        )  # the compiler says what can be done
+    elif op.namespace in _PYTORCHS:
+        return
     else:
         reason = (
             f"no kernel {form.name} is registered. Write {form.declaration} and load its library with "

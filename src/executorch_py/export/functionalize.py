@@ -49,12 +49,13 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     except _NotCertain:
         pass
     try:
-        return simplify(program.run_decompositions({}))
+        functional = program.run_decompositions({})
     except Exception as error:  # whatever torch's tracing comes upon
         raise NotSupportedError(
             f"PyTorch cannot make the program functional ({type(error).__name__}: {str(error).splitlines()[0]}); write "
             "changes of tensors in place as new tensors, above all inside of control flow"
         ) from error
+    return simplify(functional)
 
 
 # ---------------------------------------------------------------------------------------------------------------- tables

@@ -40,7 +40,8 @@ def named_arguments(op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> dict
 
 def operator_of(node: fx.Node) -> OpOverload | None:
     """The operator that an ``auto_functionalized`` node stands for; None for other nodes."""
-    return node.args[0] if node.op == "call_function" and node.target is auto_functionalized else None
+    op: Any = node.args[0] if node.op == "call_function" and node.target is auto_functionalized else None
+    return op
 
 
 def simplify(program: ExportedProgram) -> ExportedProgram:
