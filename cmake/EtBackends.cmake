@@ -47,7 +47,7 @@ function(et_add_backend)
   if(arg_KERNELS)
     _et_backend_part(${arg_NAME} kernels "${arg_KERNELS}" et::base et::ops et::runtime et::threads ${schema} ${arg_LIBS})
     target_include_directories(et_backend_${arg_NAME}_kernels PRIVATE ${ET_GENERATED_DIR}/backends)
-    if(arg_RUNTIME)  # what both call: the device
+    if(arg_OPS AND arg_RUNTIME)  # its own operators run on the device that its delegates run on
       target_link_libraries(et_backend_${arg_NAME}_kernels PRIVATE et_backend_${arg_NAME}_runtime)
     endif()
   endif()
