@@ -162,7 +162,8 @@ def _run(
 
         actual = ours()
     except ExecutorchError as error:
-        return Status.FAILED, _line(error)
+        refused = _refusal_of_torch(exported, sample)
+        return (Status.NOT_EXPORTABLE, refused) if refused else (Status.FAILED, _line(error))
     except Exception as error:
         return Status.BROKEN, _line(error)
     wrong = _difference(item, sample, exported, actual, expected)
@@ -172,13 +173,21 @@ def _run(
         wrong = wrong if _difference(item, sample, exported, actual, exact) else ""
     if not wrong:
         return Status.PASSED, ""
-    try:
-        theirs = _eager(exported.module(), sample)
-    except Exception as error:
-        return Status.NOT_EXPORTABLE, f"torch's program fails: {_line(error)}"
+    if refused := _refusal_of_torch(exported, sample):
+        return Status.NOT_EXPORTABLE, refused
+    theirs = _eager(exported.module(), sample)
     if not is_random(exported) and _difference(item, sample, exported, theirs, expected):
         return Status.NOT_EXPORTABLE, "torch's program gives other values than eager"
     return Status.WRONG, wrong
+
+
+def _refusal_of_torch(exported: ExportedProgram, sample: Sample) -> str:
+    """Why torch's exported program does not run on the inputs that it was made with; "" when it does."""
+    try:
+        _eager(exported.module(), sample)
+    except Exception as error:
+        return f"torch's program fails: {_line(error)}"
+    return ""
 
 
 def _difference(item: Item, sample: Sample, exported: ExportedProgram, actual: list[Any], expected: list[Any]) -> str:

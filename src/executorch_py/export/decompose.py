@@ -182,6 +182,8 @@ class Decomposer:
     def _expand(self, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
         target: Any = node.target
         leaves, spec = pytree.tree_flatten((args, kwargs))
+        if any(_is_sparse(leaf.meta.get("val")) for leaf in leaves if isinstance(leaf, fx.Node)):
+            return self._copied(node)  # check_edge and the importer refuse it, with the method's name
         key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
         if key not in self._memo:
             self._memo[key] = self._trace(node, leaves, spec)
@@ -354,6 +356,10 @@ class _RegionWriter(GraphWriter):
             known = self._lifted[id(tensor)] = self.graph.create_node("get_attr", name)
             known.meta["val"] = fake
         return known
+
+
+def _is_sparse(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout != torch.strided
 
 
 def _is_row_major(value: torch.Tensor) -> bool:

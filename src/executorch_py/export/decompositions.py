@@ -56,6 +56,16 @@ def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return aten.addmm(self, side_by_side, stacked, beta=beta, alpha=alpha)
 
 
+@_decomposes(aten.complex.default)
+def _complex(real: Tensor, imag: Tensor) -> Tensor:
+    return torch.view_as_complex(torch.stack(torch.broadcast_tensors(real, imag), -1))
+
+
+@_decomposes(aten.polar.default)
+def _polar(abs: Tensor, angle: Tensor) -> Tensor:
+    return torch.view_as_complex(torch.stack([abs * angle.cos(), abs * angle.sin()], -1))
+
+
 @_decomposes(aten.put.default)
 def _put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     flat = aten.index_put(self.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)

@@ -11,6 +11,10 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from executorch_py.errors import Diagnostic, ErrorCode, NotSupportedError
+
+from .sources import source_of
+
 if TYPE_CHECKING:
     from .decompose import Decomposer
 
@@ -220,6 +224,30 @@ def _matmul(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, An
     if ranks == (3, 3) and _node_value(args[0]).shape[0] is _node_value(args[1]).shape[0]:
         return self.emit(node, aten.bmm.default, args, node.meta["val"])
     return None
+
+
+@_rule(aten.as_strided.default, aten.as_strided_copy.default, aten.as_strided_scatter.default)
+def _as_strided(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Strides into a tensor's memory mean the same in Edge only when that memory is the whole tensor, row-major."""
+    value = _node_value(node.args[0])
+    if value.is_contiguous() and value.storage_offset() == 0:
+        return None
+    source = source_of(node)
+    raise NotSupportedError(
+        f"{node.target} reads the memory behind a tensor that is a view or not row-major, which has another layout in a program; "
+        "call contiguous() before it",
+        diagnostics=[
+            Diagnostic(
+                "as_strided of a tensor that is not the whole of its memory, row-major; call contiguous() before it",
+                ErrorCode.NotSupported,
+                op=str(node.target),
+                node=node.name,
+                module_path=source.module_path or None,
+                file=source.file or None,
+                line=source.line or None,
+            )
+        ],
+    )
 
 
 @_rule(aten.empty_permuted.default, aten.new_empty_strided.default)
