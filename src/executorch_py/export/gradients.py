@@ -4,11 +4,13 @@ For: the dialect "aten-autograd-safe" (verify.py). PyTorch has no table that say
 none for one of its arguments, or refuse gradients altogether, as out variants do.
 """
 
+import contextlib
 from typing import Any
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
+from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
 _REFUSALS = ("not implemented", "support automatic differentiation", "not differentiable")
@@ -20,7 +22,8 @@ def gradient_refusal(node: fx.Node) -> str:
         return ""
     try:
         args, kwargs = pytree.tree_map_only(fx.Node, _differentiable, (node.args, node.kwargs))
-        with torch.enable_grad():
+        modes = [v.fake_mode for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, FakeTensor)]
+        with torch.enable_grad(), modes[0] if modes else contextlib.nullcontext():
             results = [
                 value
                 for value in pytree.tree_leaves(node.target(*args, **kwargs))
@@ -31,7 +34,7 @@ def gradient_refusal(node: fx.Node) -> str:
                     v for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor) and v.requires_grad
                 ]
                 torch.autograd.grad(results, inputs, [torch.ones_like(r) for r in results], allow_unused=True)
-    except (RuntimeError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError) as error:  # NotImplementedError is a RuntimeError
         text = str(error).split("\n")[0]
         return text if any(refusal in text for refusal in _REFUSALS) else ""
     return ""
