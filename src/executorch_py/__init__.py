@@ -19,7 +19,8 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "lowering.config": ("EdgeCompileConfig", "ExecutorchBackendConfig", "MemoryPlanningPass"),
     "lowering.edge": ("EdgeProgramManager", "to_edge", "to_edge_transform_and_lower"),
     "lowering.program": ("ETRecord", "ExecutorchProgramManager"),
-    "devtools.delegation_report": ("DelegatedOperator", "DelegationReport", "delegation_report"),
+    "devtools.delegation_report": ("delegation_report",),
+    "devtools.delegation_table": ("DelegatedOperator", "DelegationReport"),
     "devtools.validate": ("Tolerance", "ValidationReport", "validate"),
     "errors": (
         "AccessFailedError",

@@ -193,6 +193,8 @@ class Program:
 
     def new_session(self) -> Session: ...
 
+    def read_named_data(self, key: str) -> bytes: ...
+
 
 class ProgramBuilder:
     """An ir::Program; compile() consumes it."""

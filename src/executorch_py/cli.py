@@ -183,11 +183,21 @@ def _inspect(arguments: argparse.Namespace) -> int:
             print(f"  delegate: {delegate}")
         for operator in method["operators"]:
             print(f"  operator: {operator}")
+    _print_delegation(program, arguments.delegation)
     if named:
         print("\nnamed data")
     for key, nbytes in named.items():
         print(f"  {key}: {nbytes:,} bytes")
     return 0
+
+
+def _print_delegation(program: Program, whole: bool) -> None:
+    """What went to which backend and what did not, as the compiler wrote it into the program."""
+    from executorch_py.devtools.delegation_table import KEY, DelegationReport
+
+    if KEY in program.named_data():
+        report = DelegationReport.from_bytes(program.read_named_data(KEY))
+        print(f"\ndelegation\n{report.summary()}\n\n{report.table(only_refused=not whole)}")
 
 
 def _ops(arguments: argparse.Namespace) -> int:
@@ -309,6 +319,9 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="what stands in a program")
     inspect.add_argument("program")
     inspect.add_argument("--json", action="store_true")
+    inspect.add_argument(
+        "--delegation", action="store_true", help="list the delegated operators, too, not only the rest"
+    )
     inspect.set_defaults(run=_inspect)
 
     validate = commands.add_parser("validate", help="compare a program with its model")

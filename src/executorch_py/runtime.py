@@ -350,6 +350,14 @@ class Program:
         """Keys of the program's named data, and their sizes in bytes."""
         return dict(self._core.named_data)
 
+    def read_named_data(self, key: str) -> bytes:
+        """The bytes under a key of the named data.
+
+        Raises:
+            NotFoundError: There is no such key.
+        """
+        return self._core.read_named_data(key)
+
     def __repr__(self) -> str:
         return f"Program({', '.join(sorted(self.method_names))})"
 

@@ -22,7 +22,7 @@ from tests.models.zoo import ZOO
 from . import small_models
 from .compare import flat
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 NAMES = [*ZOO, *small_models.cases()]
 TOLERANCE = 1e-4

@@ -45,7 +45,7 @@ std::string binary(const Question& q) {
     return "an operand that is computed at run time and is no tensor";
   }
   if (q.is_constant(0) && (q.type(1) == nullptr || q.is_constant(1))) {
-    return "all operands are constants; it is computed when the program is compiled";
+    return "compile time: all operands are constants";
   }
   for (size_t i = 0; i < 2; ++i) {
     if (q.type(i) != nullptr && q.type(i)->dtype != q.result_type().dtype) {
@@ -519,7 +519,7 @@ std::string refusal_of(const ir::Node& node, const ir::Program& program, const O
     }
   });
   if (why.empty() && is_foldable(node.result())) {
-    return "it depends on constants only and is computed when the program is compiled";
+    return "compile time: it depends on constants only";
   }
   return why.empty() ? row->refusal(question) : why;
 }

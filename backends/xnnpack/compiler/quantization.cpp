@@ -16,6 +16,8 @@ using passes::is_one_of;
 using passes::number_of;
 using payload::NodeUnion;
 
+constexpr const char* kWeight = "compile time: a weight that goes along with the operators that use it";
+
 constexpr std::string_view kQuantize = "quantized_decomposed::quantize_per_tensor";
 constexpr std::string_view kDequantize = "quantized_decomposed::dequantize_per_tensor";
 constexpr std::string_view kQuantizeTensor = "quantized_decomposed::quantize_per_tensor.tensor";
@@ -55,14 +57,13 @@ std::string static_refusal(const Question& q) {
 
 std::string dequantize_refusal(const Question& q) {
   if (is_quantized_weight(q.node.result())) {
-    return "a weight: it goes to the operators that use it";
+    return kWeight;
   }
   return static_refusal(q);
 }
 
 std::string weight_refusal(const Question& q) {
-  return is_quantized_weight(q.node.result()) ? "a weight: it goes to the operators that use it"
-                                              : "integers with a scale a channel that are no constant";
+  return is_quantized_weight(q.node.result()) ? kWeight : "integers with a scale a channel that are no constant";
 }
 
 /// Every path from the parameters leads over quantize and dequantize into products.
@@ -321,9 +322,8 @@ std::string quantized_product_refusal(const Question& q, size_t input, size_t we
   }
   switch (input_kind(q.arg(input).value())) {
     case InputKind::kFloat:
-      return is_linear && (type == payload::Datatype_qcint8 || type == payload::Datatype_qcint4)
-                 ? ""
-                 : "integer weights with an input that is not quantized";
+      // The library has such products, but scales the bias along with the integers.
+      return "integer weights with an input that is not quantized";
     case InputKind::kStatic: {
       const ir::Node* last = &q.node;
       while (last->result()->users().size() == 1 &&

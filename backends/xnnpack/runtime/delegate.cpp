@@ -78,12 +78,10 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
   }
   const Span<Shape> shapes(shapes_.data(), shapes_.size());
   ET_RETURN_IF_ERROR(infer_shapes(model_, shapes));
-  if (!model_.nodes.empty()) {
-    wakes_threads_ = num_multiplications(model_, shapes) >= kWorthWaking * static_cast<double>(model_.nodes.size());
-  }
+  wakes_threads_ = is_worth_waking();
   shared_ = context.shared;
   identify_filters();
-  ET_RETURN_IF_ERROR(subgraph_.build(model_, shapes));
+  bounds_ = shapes_;
   shapes_version_ = 1;
   // The upper bounds are no sizes of a call: the first one shapes anew.
   for (const uint32_t input : model_.inputs) {
@@ -91,6 +89,11 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
   }
   const threads::NativePool pool(wakes_threads_ ? context.pool : nullptr);
   return make_runtime(pool.get() != nullptr ? threaded_ : alone_, pool.get());
+}
+
+bool Delegate::is_worth_waking() const {
+  const double total = num_multiplications(model_, {shapes_.data(), shapes_.size()});
+  return total >= kWorthWaking * static_cast<double>(model_.nodes.size());
 }
 
 Error Delegate::check_arguments(Span<EValue* const> args) const {
@@ -138,8 +141,12 @@ void Delegate::identify_filters() {
                        form == Form::kDeconvolution;
     const Value* const bias = node.num_inputs == 3 ? &model_.values[node.inputs[2]] : nullptr;
     const Value& filter = model_.values[node.inputs[packs ? 1 : 0]];
-    if (!packs || !filter.is_shared || (bias != nullptr && !bias->is_shared)) {
+    if (!packs) {
       continue;
+    }
+    if (!filter.is_shared || (bias != nullptr && !bias->is_shared)) {
+      shared_ = nullptr;  // bytes that may move have no name
+      return;
     }
     uint64_t variant = mixed(static_cast<uint64_t>(form), node.flags);
     if (form != Form::kFullyConnected) {
@@ -153,14 +160,15 @@ void Delegate::identify_filters() {
     variant = mixed(variant, filter);
     variant = mixed(variant, model_.values[node.inputs[0]]);
     variant = mixed(variant, model_.values[node.outputs[0]]);
-    identities_.push_back({filter.data, bias == nullptr ? nullptr : bias->data, variant, true});
+    identities_.push_back({filter.data, bias == nullptr ? nullptr : bias->data, variant});
   }
   std::sort(identities_.begin(), identities_.end(),
             [](const Identity& a, const Identity& b) { return a.filter < b.filter; });
   for (size_t i = 1; i < identities_.size(); ++i) {
     Identity &a = identities_[i - 1], &b = identities_[i];
-    if (a.filter == b.filter && (a.bias != b.bias || a.variant != b.variant || !a.is_unique)) {
-      a.is_unique = b.is_unique = false;  // one filter used in two ways: the library does not say which it packs
+    if (a.filter == b.filter && (a.bias != b.bias || a.variant != b.variant)) {
+      shared_ = nullptr;  // one filter used in two ways: the library does not say which it packs
+      return;
     }
   }
 }
@@ -169,7 +177,7 @@ bool Delegate::identify(const void* self, const void* filter, const void* bias, 
   const auto& identities = static_cast<const Delegate*>(self)->identities_;
   const auto found = std::lower_bound(identities.begin(), identities.end(), filter,
                                       [](const Identity& a, const void* b) { return a.filter < b; });
-  if (found == identities.end() || found->filter != filter || found->bias != bias || !found->is_unique) {
+  if (found == identities.end() || found->filter != filter || found->bias != bias) {
     return false;
   }
   *variant = found->variant;
@@ -178,8 +186,11 @@ bool Delegate::identify(const void* self, const void* filter, const void* bias, 
 
 Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
   instance.reset();
+  // Making a runtime changes the graph (the library fuses nodes), so each gets one of its own.
+  Subgraph subgraph;
+  ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}));
   const PackedWeightsScope scope(shared_, &Delegate::identify, this);
-  const xnn_status status = xnn_create_runtime_v3(subgraph_.get(), scope.cache(), pool, 0, &instance.runtime);
+  const xnn_status status = xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool, 0, &instance.runtime);
   if (status != xnn_status_success) {
     instance.runtime = nullptr;
     ET_LOG_ERROR("xnnpack delegate: the library cannot make a runtime (status %d)", static_cast<int>(status));
@@ -203,6 +214,8 @@ Error Delegate::update_shapes(Span<EValue* const> args) {
     Shape sizes;
     ET_CHECK_OR_RETURN(physical_sizes(args[i]->to_tensor(), &sizes), InvalidArgument,
                        "xnnpack delegate: input %zu has too many dims", i);
+    ET_CHECK_OR_RETURN(sizes.rank == bounds_[model_.inputs[i]].rank, InvalidArgument,
+                       "xnnpack delegate: input %zu has another rank than at load", i);
     Shape& known = shapes_[model_.inputs[i]];
     if (!(sizes == known)) {
       known = sizes;
@@ -220,6 +233,7 @@ Error Delegate::update_shapes(Span<EValue* const> args) {
     return error;
   }
   ++shapes_version_;
+  wakes_threads_ = is_worth_waking();
   is_empty_ = false;
   for (size_t i = 0; i < shapes_.size(); ++i) {
     size_t count;

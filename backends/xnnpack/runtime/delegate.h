@@ -45,7 +45,6 @@ class Delegate {
     const void* filter;
     const void* bias;
     uint64_t variant;
-    bool is_unique;
   };
 
   Error check_arguments(Span<EValue* const> args) const;
@@ -54,14 +53,16 @@ class Delegate {
   void identify_filters();
   static bool identify(const void* self, const void* filter, const void* bias, uint64_t* variant);
   Error make_runtime(Instance& instance, pthreadpool* pool);
+  /// True when nodes of these sizes have enough work for several threads.
+  bool is_worth_waking() const;
   /// Brings `shapes_` up to date. `args` only the inputs.
   Error update_shapes(Span<EValue* const> args);
   Error resize_outputs(KernelContext& context, Span<EValue* const> outputs) const;
   Error prepare(Instance& instance, Span<EValue* const> args) const;
 
   Model model_;
-  Subgraph subgraph_;
-  SharedCache* shared_ = nullptr;
+  SharedCache* shared_ = nullptr;     // nullptr: weights belong to the operators, as when one has no name
+  std::vector<Shape> bounds_;         // [values], upper bounds
   std::vector<Identity> identities_;  // sorted by filter
   std::vector<Shape> shapes_;         // [values], of the last call
   uint64_t shapes_version_ = 0;

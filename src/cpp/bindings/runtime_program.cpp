@@ -211,6 +211,11 @@ std::vector<std::pair<std::string, uint64_t>> named_data(const HostProgram& prog
   return entries;
 }
 
+py::bytes read_named_data(const HostProgram& program, const std::string& key) {
+  const runtime::FreeableBuffer bytes = unwrap(program.program().named_data().get(key));
+  return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
 std::unique_ptr<CallableMethod> load_method(HostProgram& program, const std::string& name,
                                             std::shared_ptr<HostSession> session, uint64_t seed,
                                             uint64_t max_backward_jumps) {
@@ -276,6 +281,7 @@ void init_runtime_program(py::module_& module) {
       .def_static("from_bytes", &load_bytes, py::arg("bytes"), py::arg("data_files") = std::vector<std::string>())
       .def_property_readonly("method_names", &method_names)
       .def_property_readonly("named_data", &named_data)
+      .def("read_named_data", &read_named_data, py::arg("key"))
       .def(
           "meta",
           [](HostProgram& program, const std::string& name) {

@@ -10,6 +10,15 @@ namespace {
 
 using Part = std::vector<ir::Node*>;
 
+/// An integer weight: what folding leaves alone so that backends see integers.
+bool is_dequantized_constant(const ir::Node& node) {
+  bool constant = node.op.find("dequantize") != std::string::npos;
+  node.for_each_input([&](const ir::Value* input) {
+    constant = constant && input->producer() != nullptr && input->producer()->op == "constant";
+  });
+  return constant;
+}
+
 /// A part as a graph of its own, and what it takes from and gives to the method.
 struct Outline {
   explicit Outline(const std::string& name) : graph(name) {}
@@ -99,15 +108,6 @@ class Outliner {
     }
     copies_.emplace(value, own);
     return own;
-  }
-
-  /// What folding leaves alone so that backends see integers.
-  static bool is_dequantized_constant(const ir::Node& node) {
-    bool constant = node.op.find("dequantize") != std::string::npos;
-    node.for_each_input([&](const ir::Value* input) {
-      constant = constant && input->producer() != nullptr && input->producer()->op == "constant";
-    });
-    return constant;
   }
 
   bool is_used_outside(const ir::Value& value) const {
@@ -229,10 +229,22 @@ class DelegateCutter {
     for (const Part& part : parts) {
       ET_RETURN_IF_ERROR(replace(graph, method, part));
     }
+    drop_weights(graph);
     return Error::Ok;
   }
 
  private:
+  /// Weights whose users have all become parts: each part took its own copy along.
+  static void drop_weights(ir::Graph& graph) {
+    ir::Node* next = nullptr;
+    for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
+      next = graph.next(node);
+      if (is_dequantized_constant(*node) && graph.is_unused(node->result())) {
+        graph.erase(node);
+      }
+    }
+  }
+
   Error replace(ir::Graph& graph, const ir::Graph& method, const Part& part) {
     const ir::Node& first = *part.front();
     const auto spec = table_.find(first.tag);

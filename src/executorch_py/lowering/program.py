@@ -167,8 +167,22 @@ def compile_methods(
         }
     custom = find_custom_operators(programs, config.target_kernels)
     imported = import_programs(programs, constant_methods, _external_rule(config))
+    if config.debug_info:
+        _note_delegation(methods, programs, imported)
     compiled = _core.compile(imported.program, _options(methods, custom, config))
     return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config)
+
+
+def _note_delegation(
+    methods: Mapping[str, Delegated], programs: Mapping[str, ExportedProgram], imported: Imported
+) -> None:
+    """Writes the delegation report into the program, for ``etpy inspect``, when something is delegated."""
+    from executorch_py.devtools.delegation_report import report_of
+    from executorch_py.devtools.delegation_table import KEY
+
+    backends = {name: {tag: spec.backend_id for tag, spec in method.tags.items()} for name, method in methods.items()}
+    if any(backends.values()):
+        imported.program.named_data(KEY, report_of(programs, backends, imported).to_bytes())
 
 
 def _only_delegated(program: ExportedProgram) -> frozenset[OpOverload]:

@@ -1,0 +1,157 @@
+"""DelegationReport: a table of operators and where they go. Works where torch is not installed (``etpy inspect``).
+
+delegation_report.py makes it from Edge programs; ``print`` it:
+
+method forward: 5 of 6 operators are delegated, in 2 parts
+  XnnpackBackend: 5 operators in 2 parts
+  not delegated: 1 operator: XNNPACK has no such operator, or the delegate's format cannot say it
+
+method forward
+  operator                        source       module  goes to
+  aten.convolution.default        model.py:12  conv    XnnpackBackend, part 0
+  aten.native_layer_norm.default  model.py:15  norm    the runtime's kernels: XNNPACK has no such operator, …
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+
+from executorch_py.errors import InvalidProgramError
+
+#: Name of the report in a program's named data; ``ExecutorchBackendConfig(debug_info=False)`` leaves it out.
+KEY = "executorch_py.delegation"
+
+_LARGEST = 64 << 20  # bytes of a report
+_WIDEST = 44  # of a column; longer texts are cut in the middle
+
+
+@dataclass(frozen=True)
+class DelegatedOperator:
+    """One operator of an Edge program.
+
+    Attributes:
+        name: Name of the fx node.
+        op: "aten.convolution.default".
+        source: "model.py:12", empty when it is not known.
+        module_path: Path of the module that it comes from.
+        backend: Id of the backend that takes it; empty = the runtime's kernels do.
+        part: Number of its part in the method; -1 when it is not delegated.
+        refusals: Backend id -> why that backend did not take it.
+    """
+
+    name: str
+    op: str
+    source: str
+    module_path: str
+    backend: str = ""
+    part: int = -1
+    refusals: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_compile_time(self) -> bool:
+        """Nothing of it is left at run time; a backend's refusal begins with "compile time" then."""
+        return not self.backend and any(reason.startswith("compile time") for reason in self.refusals.values())
+
+    @property
+    def reason(self) -> str:
+        """Why it is not delegated, in one line; empty when it is."""
+        if self.backend:
+            return ""
+        if not self.refusals:
+            return "no partitioner looked at it"
+        if len(self.refusals) == 1:
+            return next(iter(self.refusals.values()))
+        return "; ".join(f"{backend}: {reason}" for backend, reason in sorted(self.refusals.items()))
+
+
+@dataclass(frozen=True)
+class DelegationReport:
+    """What ``delegation_report`` found: method -> its operators in order. ``print`` it, or read the rows."""
+
+    methods: dict[str, list[DelegatedOperator]]
+
+    def delegated(self, method: str = "forward") -> list[DelegatedOperator]:
+        """The operators that backends take."""
+        return [row for row in self.methods[method] if row.backend]
+
+    def refused(self, method: str = "forward") -> list[DelegatedOperator]:
+        """The operators that stay with the runtime's kernels."""
+        return [row for row in self.methods[method] if not row.backend and not row.is_compile_time]
+
+    def summary(self) -> str:
+        """A few lines a method: how much goes where, and the reasons for the rest."""
+        return "\n".join(line for method in self.methods for line in self._summary(method))
+
+    def table(self, only_refused: bool = False) -> str:
+        """All operators in order (or only those that no backend took), a line each."""
+        blocks = []
+        for method in self.methods:
+            rows = self.refused(method) if only_refused else self.methods[method]
+            lines: list[tuple[str, ...]] = [(row.op, row.source, row.module_path, _destination(row)) for row in rows]
+            blocks.append(
+                "\n".join([f"method {method}", *_aligned(("operator", "source", "module", "goes to"), lines)])
+            )
+        return "\n\n".join(blocks)
+
+    def __str__(self) -> str:
+        return f"{self.summary()}\n\n{self.table()}"
+
+    def to_bytes(self) -> bytes:
+        """The report as it stands in a program (named data ``KEY``): compressed JSON, a list a row."""
+        rows = {method: [list(asdict(row).values()) for row in found] for method, found in self.methods.items()}
+        return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 9)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> DelegationReport:
+        """The report that ``to_bytes`` wrote.
+
+        Raises:
+            InvalidProgramError: The bytes are something else.
+        """
+        try:
+            # A file may come from anybody: a few bytes must not become gigabytes.
+            text = zlib.decompressobj().decompress(data, _LARGEST)
+            rows = json.loads(text)
+            return DelegationReport({name: [DelegatedOperator(*row) for row in found] for name, found in rows.items()})
+        except (zlib.error, ValueError, TypeError, AttributeError) as error:
+            raise InvalidProgramError(f"the program's delegation report is damaged: {error}") from None
+
+    def _summary(self, method: str) -> Iterator[str]:
+        rows = [row for row in self.methods[method] if not row.is_compile_time]
+        taken = self.delegated(method)
+        parts = len({(row.backend, row.part) for row in taken})
+        yield f"method {method}: {len(taken)} of {len(rows)} operators are delegated, in {_counted(parts, 'part')}"
+        for backend, count in sorted(Counter(row.backend for row in taken).items()):
+            own = len({row.part for row in taken if row.backend == backend})
+            yield f"  {backend}: {_counted(count, 'operator')} in {_counted(own, 'part')}"
+        for reason, count in Counter(row.reason for row in self.refused(method)).most_common():
+            yield f"  not delegated: {_counted(count, 'operator')}: {reason}"
+
+
+def _destination(row: DelegatedOperator) -> str:
+    if row.backend:
+        return f"{row.backend}, part {row.part}"
+    return row.reason if row.is_compile_time else f"the runtime's kernels: {row.reason}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST // 2 - 1]}…{text[-_WIDEST // 2 :]}"
+
+
+def _aligned(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """Columns of equal width; the last one as long as it is."""
+    cells = [head, *((*map(_shortened, row[:-1]), row[-1]) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head) - 1)]
+    lines = []
+    for row in cells:
+        padded = [text.ljust(width) for text, width in zip(row[:-1], widths, strict=True)]
+        lines.append(("  " + "  ".join([*padded, row[-1]])).rstrip())
+    return lines

@@ -1,0 +1,80 @@
+"""et.delegation_report: every operator once, with its backend, its part or the reason, and its source line."""
+
+import pytest
+import torch
+from executorch_py.backends.example import ExamplePartitioner
+from torch import nn
+
+import executorch_py as et
+from executorch_py.devtools.delegation_table import KEY, DelegationReport
+from executorch_py.errors import InvalidProgramError
+
+
+class Model(nn.Module):
+    """Two parts with an operator between them that the backend has not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.first(x))
+        x = torch.tanh(x)
+        return self.second(x)
+
+
+@pytest.fixture(scope="module")
+def edge() -> et.EdgeProgramManager:
+    exported = torch.export.export(Model().eval(), (torch.randn(1, 3, 6, 6),))
+    return et.to_edge_transform_and_lower(exported, partitioner=[ExamplePartitioner()])
+
+
+def test_rows(edge):
+    rows = et.delegation_report(edge).methods["forward"]
+    assert [row.op for row in rows] == [
+        "aten.convolution.default",
+        "aten.relu.default",
+        "aten.tanh.default",
+        "aten.convolution.default",
+    ]
+    assert [(row.backend, row.part) for row in rows] == [
+        ("ExampleBackend", 0),
+        ("ExampleBackend", 0),
+        ("", -1),
+        ("ExampleBackend", 1),
+    ]
+    assert rows[2].reason == "the device has no such operator"
+    assert (rows[0].module_path == "first" and rows[0].source.startswith("test_delegation_report.py:")) or rows[
+        0
+    ].source
+    assert all(not row.reason for row in rows if row.backend)
+
+
+def test_text(edge):
+    report = et.delegation_report(edge)
+    text = str(report)
+    assert "method forward: 3 of 4 operators are delegated, in 2 parts" in text
+    assert "not delegated: 1 operator: the device has no such operator" in text
+    assert (
+        len({line.index("ExampleBackend") for line in report.table().splitlines() if "part" in line}) == 1
+    )  # a column
+    assert "relu" not in report.table(only_refused=True) and "tanh" in report.table(only_refused=True)
+
+
+def test_without_a_partitioner():
+    exported = torch.export.export(nn.ReLU(), (torch.randn(2),))
+    (row,) = et.delegation_report(et.to_edge(exported)).methods["forward"]
+    assert row.reason == "no partitioner looked at it"
+
+
+def test_travels_in_the_program(edge):
+    program = et.Runtime.get().load_program(edge.to_executorch().buffer)
+    assert DelegationReport.from_bytes(program.read_named_data(KEY)) == et.delegation_report(edge)
+    silent = edge.to_executorch(et.ExecutorchBackendConfig(debug_info=False)).buffer
+    assert KEY not in et.Runtime.get().load_program(silent).named_data()
+
+
+@pytest.mark.parametrize("data", [b"", b"no zlib", b"x\x9cK\x04\x00\x00b\x00b"])
+def test_damaged(data):
+    with pytest.raises(InvalidProgramError, match="damaged"):
+        DelegationReport.from_bytes(data)

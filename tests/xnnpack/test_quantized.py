@@ -1,0 +1,150 @@
+"""Integers through the XNNPACK delegate, from q/dq nodes as torchao's PT2E flow leaves them.
+
+Modules call the quantized_decomposed operators themselves, so the tests need no quantizer. Results may differ from eager by one
+step of the output's scale where a sum falls on the other side of a rounding.
+"""
+
+import pytest
+import torch
+import torch.ao.quantization.fx._decomposed
+from executorch_py.backends.xnnpack import Precision, XnnpackPartitioner
+from torch import nn
+from torch.nn import functional as F
+
+import executorch_py as et
+
+q = torch.ops.quantized_decomposed
+
+
+def _through_int8(x: torch.Tensor, scale: float, zero_point: int) -> torch.Tensor:
+    integers = q.quantize_per_tensor(x, scale, zero_point, -128, 127, torch.int8)
+    return q.dequantize_per_tensor(integers, scale, zero_point, -128, 127, torch.int8)
+
+
+class Weight(nn.Module):
+    """A float weight as integers with a scale for each output channel, or each group of input channels."""
+
+    def __init__(self, weight: torch.Tensor, bits: int = 8, group: int = 0, per_tensor: bool = False) -> None:
+        super().__init__()
+        self.group, self.per_tensor = group, per_tensor
+        self.low, self.high = -(2 ** (bits - 1)) + (1 if bits == 8 else 0), 2 ** (bits - 1) - 1
+        rows = weight.reshape(weight.shape[0], -1, group) if group else weight.reshape(weight.shape[0], -1)
+        scales = rows.abs().amax(-1) / self.high
+        if per_tensor:
+            scales = scales.amax().expand(weight.shape[0])
+        if group:
+            scales = scales.bfloat16().float()  # as the format has them
+        shaped = scales.unsqueeze(-1) if group else scales.reshape(-1, *[1] * (weight.dim() - 1))
+        source = rows if group else weight
+        self.register_buffer(
+            "integers", (source / shaped).round().clamp(self.low, self.high).reshape(weight.shape).char()
+        )
+        self.register_buffer("scales", scales.contiguous())
+        self.register_buffer("zero_points", torch.zeros_like(scales, dtype=torch.int64))
+        self.one_scale = float(scales.reshape(-1)[0])
+
+    def forward(self) -> torch.Tensor:
+        limits = (self.low, self.high, torch.int8)
+        if self.per_tensor:
+            return q.dequantize_per_tensor(self.integers, self.one_scale, 0, *limits)
+        if self.group:
+            return q.dequantize_per_channel_group(
+                self.integers, self.scales, self.zero_points, *limits, self.group, torch.float32
+            )
+        return q.dequantize_per_channel(self.integers, self.scales, self.zero_points, 0, *limits)
+
+
+class Static(nn.Module):
+    """Convolutions and a linear layer between int8 activations."""
+
+    def __init__(self, per_tensor: bool) -> None:
+        super().__init__()
+        self.first = Weight(torch.randn(8, 3, 3, 3) * 0.3, per_tensor=per_tensor)
+        self.depthwise = Weight(torch.randn(16, 1, 3, 3) * 0.3, per_tensor=per_tensor)
+        self.head = Weight(torch.randn(5, 16) * 0.3, per_tensor=per_tensor)
+        self.bias = nn.Parameter(torch.randn(8))
+        self.head_bias = nn.Parameter(torch.randn(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = _through_int8(x, 0.03, 4)
+        x = F.relu(F.conv2d(x, self.first(), self.bias, padding=1))
+        x = _through_int8(x, 0.05, -128)
+        x = _through_int8(F.conv2d(x, self.depthwise(), None, stride=2, groups=8), 0.06, 0)
+        x = _through_int8(F.max_pool2d(x, 2), 0.06, 0)
+        x = _through_int8(x.mean((2, 3), keepdim=True), 0.03, 3)
+        x = _through_int8(x.reshape(x.shape[0], 16), 0.03, 3)
+        return _through_int8(F.linear(x, self.head(), self.head_bias), 0.04, -5)
+
+
+class Residual(nn.Module):
+    """int8 through additions, products, concatenation, slices and clamps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = Weight(torch.randn(4, 4, 1, 1) * 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = _through_int8(x, 0.03, 1)
+        y = _through_int8(F.conv2d(x, self.weight()), 0.05, -3)
+        y = _through_int8(F.relu(x + y), 0.04, -128)
+        y = _through_int8(y * x, 0.08, 2)
+        both = _through_int8(torch.cat([y, y], 1), 0.08, 2)
+        return _through_int8(both[:, 2:6], 0.08, 2)
+
+
+class Linear(nn.Module):
+    """A linear layer whose input is quantized at run time."""
+
+    def __init__(self, weight: Weight) -> None:
+        super().__init__()
+        self.weight = weight
+        self.bias = nn.Parameter(torch.randn(weight.integers.shape[0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale, zero_point = q.choose_qparams.tensor(x, -128, 127, 1e-6, torch.int8)
+        x = q.quantize_per_tensor.tensor(x, scale, zero_point, -128, 127, torch.int8)
+        x = q.dequantize_per_tensor.tensor(x, scale, zero_point, -128, 127, torch.int8)
+        return F.relu(F.linear(x, self.weight(), self.bias))
+
+
+def _weight(**options: int) -> Weight:
+    return Weight(torch.randn(24, 64) * 0.2, **options)
+
+
+_IMAGE = (torch.randn(2, 3, 13, 15),)
+_ROWS = (torch.randn(7, 64),)
+CASES = {
+    "static_tensor": (lambda: Static(True), _IMAGE, 0.04),
+    "static_channel": (lambda: Static(False), _IMAGE, 0.04),
+    "residual": (Residual, (torch.randn(1, 4, 6, 6),), 0.08),
+    "dynamic_int8": (lambda: Linear(_weight()), _ROWS, 0.05),
+    "dynamic_int4": (lambda: Linear(_weight(bits=4)), _ROWS, 0.05),
+    "dynamic_int4_groups": (lambda: Linear(_weight(bits=4, group=32)), _ROWS, 0.05),
+}
+
+
+def _lower(module, inputs, **options):
+    exported = torch.export.export(module.eval(), inputs)
+    return et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(**options)])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_integers(name):
+    torch.manual_seed(3)
+    make, inputs, step = CASES[name]
+    module = make()
+    edge = _lower(module, inputs)
+    manager = edge.to_executorch()
+    assert manager.dump().count("= delegate @") == 1
+    assert "quantized_decomposed" not in manager.dump().split("method @forward")[1], "something runs on kernels"
+    (actual,) = et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(inputs)
+    expected = module(*inputs)
+    assert (actual - expected).abs().max() <= 1.01 * step
+    assert (actual - expected).abs().mean() <= 0.15 * step
+
+
+def test_precision_choice():
+    module, inputs = Linear(_weight()), _ROWS
+    report = et.delegation_report(_lower(module, inputs, config_precisions=[Precision.FP32]))
+    reasons = {row.op: row.reason for row in report.refused()}
+    assert "dynamic quantization, which the partitioner was told to leave" in reasons.values(), reasons
