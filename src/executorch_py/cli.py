@@ -25,7 +25,7 @@ import numpy as np
 
 from executorch_py import _core
 from executorch_py.errors import ExecutorchError, InvalidArgumentError
-from executorch_py.runtime import Method, MethodMetadata, Runtime, ScalarType, TensorInfo
+from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, ScalarType, TensorInfo
 
 __all__ = ["main"]
 

@@ -65,13 +65,19 @@ def find_custom_operators(
     found = _Found()
     for method, program in programs.items():
         for node, op in _calls(program):
-            if not node.meta.get("delegation_tag"):
+            if not node.meta.get("delegation_tag") and not _goes_along(node):
                 _look(found, method, node, op, target_kernels)
     for diagnostics, error in ((found.impossible, NotSupportedError), (found.missing, OperatorMissingError)):
         if diagnostics:
             lines = "\n".join(f"  {item}" for item in diagnostics)
             raise error(f"custom operators cannot be lowered:\n{lines}", diagnostics=diagnostics)
     return found.operators
+
+
+def _goes_along(node: fx.Node) -> bool:
+    """An integer weight of delegated operators: each part takes its own along, and the node is dropped."""
+    taken = bool(node.users) and all(user.meta.get("delegation_tag") for user in node.users)
+    return taken and "dequantize" in str(node.target) and all(n.op != "call_function" for n in node.all_input_nodes)
 
 
 def _calls(program: ExportedProgram) -> Iterator[tuple[fx.Node, OpOverload]]:
