@@ -219,7 +219,10 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
     return Error::Ok;
   }
 
-  const threads::NativePool pool(context.pool());
+  const auto taps = static_cast<int64_t>(g.kernel.h) * g.kernel.w;
+  const auto depth = static_cast<int64_t>((g.transposed ? g.out_channels : g.in_channels) / g.groups);
+  const threads::NativePool pool(
+      pool_for(context, (g.transposed ? input : out).numel() * taps * depth, depth == 1 ? kDepthwisePs : kDensePs));
   if (state->op.needs_reshape(pool.get(), {input.size(0), in_h, in_w})) {
     const Error error = reshape(state, static_cast<size_t>(input.size(0)), static_cast<size_t>(in_h),
                                 static_cast<size_t>(in_w), pool.get());

@@ -25,11 +25,18 @@ using runtime::Scalar;
 using runtime::SharedCache;
 using runtime::Tensor;
 
-/// The pool for a product of so many multiplications: nullptr, the calling thread alone, where waking the workers takes
-/// longer than the work (some 5 us at the rate of one core).
-inline threads::ThreadPool* pool_for(const KernelContext& context, int64_t num_multiplications) {
-  constexpr int64_t kWorthWaking = int64_t{1} << 18;
-  return num_multiplications < kWorthWaking ? nullptr : context.pool();
+/// What a step of an operator takes on one core, in picoseconds: of operators small enough to stay in its cache.
+inline constexpr int64_t kDensePs = 20;           ///< a multiplication of a matrix product
+inline constexpr int64_t kDepthwisePs = 40;       ///< a multiplication of a depthwise convolution
+inline constexpr int64_t kWindowPs = 100;         ///< an element of a pooling window
+inline constexpr int64_t kExponentialPs = 500;    ///< an element of a softmax
+inline constexpr int64_t kInterpolationPs = 500;  ///< an element of a resized image
+
+/// The pool for `steps` steps; nullptr, the calling thread alone, where a hand-over to the workers takes as long as they
+/// would save: one or two microseconds while they wait actively, some fifty when they sleep.
+inline threads::ThreadPool* pool_for(const KernelContext& context, int64_t steps, int64_t picoseconds = kDensePs) {
+  constexpr int64_t kWorthWaking = 5'000'000;
+  return steps < kWorthWaking / picoseconds ? nullptr : context.pool();
 }
 
 /// Ok, or the error for `status`, logged with the name of the call.

@@ -116,7 +116,8 @@ Error run(KernelContext& context, Span<EValue* const> args, PoolingState* state,
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  const threads::NativePool pool(context.pool());
+  const int64_t window_size = int64_t{window.kernel[0]} * window.kernel[1];
+  const threads::NativePool pool(pool_for(context, out.numel() * window_size, kWindowPs));
   if (state->op.needs_reshape(pool.get(), self.sizes())) {
     const auto n = static_cast<size_t>(self.size(0));
     const auto c = static_cast<size_t>(self.size(1));

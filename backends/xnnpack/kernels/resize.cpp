@@ -84,7 +84,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  const threads::NativePool pool(context.pool());
+  const threads::NativePool pool(pool_for(context, out.numel(), kInterpolationPs));
   if (state->op.needs_reshape(pool.get(), self.sizes())) {
     const auto c = static_cast<size_t>(self.size(1));
     const Error error = check(xnn_reshape_resize_bilinear2d_nhwc_f32(

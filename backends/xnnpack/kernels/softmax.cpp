@@ -42,7 +42,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   }
   const int64_t channels = self.size(args[1]->to_int());
   const int64_t rows = self.numel() / channels;
-  const threads::NativePool pool(context.pool());
+  const threads::NativePool pool(pool_for(context, self.numel(), kExponentialPs));
   if (state->op.needs_reshape(pool.get(), {rows, channels})) {
     const auto c = static_cast<size_t>(channels);
     const Error error =

@@ -7,6 +7,7 @@
 
 #include "bindings/errors.h"
 #include "bindings/interrupt.h"
+#include "threads/thread_pool.h"
 
 namespace py = pybind11;
 
@@ -406,6 +407,7 @@ py::list CallableMethod::execute(py::handle inputs, py::handle out) {
     const InterruptScope interruptible(method());
     const py::gil_scoped_release release;
     error = method().execute();
+    threads::default_pool()->end_call();
   }
   flush_log_if_waiting();
   if (error != Error::Ok) {

@@ -9,6 +9,7 @@
 #include <pthreadpool.h>
 
 #include <atomic>
+#include <chrono>
 #include <new>
 #include <thread>
 
@@ -31,6 +32,14 @@ size_t available_processors() {
   const size_t count = std::thread::hardware_concurrency();
   return count == 0 ? 1 : count;
 }
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Calls whose use of the pool begins so soon after the end of the one before belong to a loop.
+constexpr int64_t kCloselyNs = 200'000;
 
 }  // namespace
 
@@ -74,8 +83,22 @@ class PthreadPool final : public ThreadPool {
     }
     if (pthreadpool* const native = acquire()) {
       pthreadpool_parallelize_1d(native, [](void*, size_t) {}, nullptr, num_threads(), PTHREADPOOL_FLAG_YIELD_WORKERS);
+      first_use_ns_.store(0, std::memory_order_relaxed);
       release();
     }
+  }
+
+  void end_call() override {
+    const int64_t first_use = first_use_ns_.load(std::memory_order_relaxed);
+    if (first_use == 0) {
+      return;
+    }
+    if (first_use - last_end_ns_.load(std::memory_order_relaxed) < kCloselyNs) {
+      first_use_ns_.store(0, std::memory_order_relaxed);
+    } else {
+      rest();
+    }
+    last_end_ns_.store(now_ns(), std::memory_order_relaxed);
   }
 
   /// The native pool, held for the caller; nullptr when there is one thread or somebody holds it.
@@ -94,7 +117,11 @@ class PthreadPool final : public ThreadPool {
       native = remake(count, generation);
       if (native == nullptr) {
         release();
+        return nullptr;
       }
+    }
+    if (first_use_ns_.load(std::memory_order_relaxed) == 0) {
+      first_use_ns_.store(now_ns(), std::memory_order_relaxed);
     }
     return native;
   }
@@ -124,6 +151,8 @@ class PthreadPool final : public ThreadPool {
   std::atomic<pthreadpool*> native_{nullptr};  // written by the holder only
   uint32_t made_in_ = 0;                       // generation of native_
   size_t made_with_ = 0;                       // threads of native_
+  std::atomic<int64_t> first_use_ns_{0};       // since the last call ended or the workers went to rest; 0 = none
+  std::atomic<int64_t> last_end_ns_{-kCloselyNs};
 };
 
 namespace {

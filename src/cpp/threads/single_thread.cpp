@@ -11,6 +11,7 @@ class SingleThread final : public ThreadPool {
   size_t num_threads() const override { return 1; }
   void set_num_threads(size_t) override {}
   void rest() override {}
+  void end_call() override {}
   void run(size_t count, Task task, void* argument) override {
     for (size_t i = 0; i < count; ++i) {
       task(argument, i);

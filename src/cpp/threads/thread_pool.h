@@ -34,6 +34,10 @@ class ThreadPool {
   /// Sends the workers to sleep now instead of after some milliseconds of active waiting. For a caller who hands the
   /// processors to another pool (torch's, say) for a while; costs some microseconds at the next run.
   virtual void rest() = 0;
+  /// Says that a call of a method, which may have used the pool, is over. Where calls do not follow each other closely the
+  /// workers go to sleep at once, as with rest(): waiting actively they would keep a core busy for tens of milliseconds.
+  /// Where they do, the workers stay awake for the next one. Costs nothing when no worker has been woken.
+  virtual void end_call() = 0;
 
  protected:
   ~ThreadPool() = default;  // pools are destroyed by who made them, never through the interface

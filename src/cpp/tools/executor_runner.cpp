@@ -226,6 +226,7 @@ Error run(const RunnerOptions& options) {
     const uint64_t start = runtime::platform_now_ns();
     ET_RETURN_IF_ERROR(method->method().execute());
     times.push_back(runtime::platform_now_ns() - start);
+    host_options.pool->end_call();
   }
   if (!times.empty()) {
     const uint64_t first = times.front();

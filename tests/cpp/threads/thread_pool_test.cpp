@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <ctime>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -132,6 +134,40 @@ TEST(ThreadPool, RestingWorkersWakeAgain) {
     parallel_tasks(pool.get(), 4, [&](size_t) { calls.fetch_add(1); });
     pool->rest();
     EXPECT_EQ(calls.load(), 4);
+  }
+}
+
+/// Processor time of this process while the calling thread sleeps for `duration`.
+std::chrono::milliseconds busy_during(std::chrono::milliseconds duration) {
+  const auto processor_time = [] {
+    timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return std::chrono::milliseconds(now.tv_sec * 1000 + now.tv_nsec / 1000000);
+  };
+  const auto before = processor_time();
+  std::this_thread::sleep_for(duration);
+  return processor_time() - before;
+}
+
+TEST(ThreadPool, WorkersSleepAfterACallThatStandsAlone) {
+  auto pool = pool_of(2);
+  pool->end_call();  // nothing was used: nothing happens
+  for (int call = 0; call < 3; ++call) {
+    std::atomic<int> calls{0};
+    parallel_tasks(pool.get(), 4, [&](size_t) { calls.fetch_add(1); });
+    EXPECT_EQ(calls.load(), 4);
+    pool->end_call();
+    EXPECT_LE(busy_during(std::chrono::milliseconds(30)).count(), 4);
+  }
+}
+
+TEST(ThreadPool, CallsInALoopUseTheWorkersEachTime) {
+  auto pool = pool_of(2);
+  for (int call = 0; call < 1000; ++call) {
+    std::atomic<int> calls{0};
+    parallel_tasks(pool.get(), 4, [&](size_t) { calls.fetch_add(1); });
+    EXPECT_EQ(calls.load(), 4);
+    pool->end_call();
   }
 }
 

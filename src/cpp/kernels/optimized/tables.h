@@ -14,6 +14,7 @@ Span<const Kernel> embedding_kernels();
 Span<const Kernel> norm_kernels();
 Span<const Kernel> reduce_kernels();
 Span<const Kernel> resize_kernels();
+Span<const Kernel> row_product_kernels();
 Span<const Kernel> softmax_kernels();
 Span<const Kernel> unary_kernels();
 

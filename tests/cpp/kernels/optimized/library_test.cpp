@@ -155,6 +155,55 @@ TEST_F(Library, Linear) {
                    .fits(kPriorityLibrary));
 }
 
+TEST(RowProduct, ReadsLargeWeightsAsTheyLie) {
+  constexpr uint8_t kBeforeLibrary = kPriorityLibrary + 1;
+  for (const int64_t k : {128, 300, 1283}) {
+    for (const int64_t n : {129, 1000}) {
+      Call("aten::linear.out")
+          .tensor({1, k})
+          .constant({n, k})
+          .constant({n})
+          .out({1, n})
+          .expect_same(kBeforeLibrary, 1e-6);
+      Call("aten::linear.out")
+          .tensor({1, 1, k})
+          .constant({n, k})
+          .none()
+          .out({1, 1, n})
+          .expect_same(kBeforeLibrary, 1e-6);
+      Call("et::linear_clamp.out")
+          .tensor({k})
+          .constant({n, k})
+          .constant({n})
+          .number(-1.5)
+          .none()
+          .out({n})
+          .expect_same(kBeforeLibrary, 1e-6);
+    }
+  }
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Call("et::linear_clamp.out")
+      .tensor({200})
+      .set(7, nan)
+      .constant({100, 200})
+      .none()
+      .integer(0)
+      .integer(6)
+      .out({100})
+      .expect_same(kBeforeLibrary);
+  // Several rows, a weight that is computed, a small one and one that lies the other way round are the library's.
+  EXPECT_FALSE(
+      Call("aten::linear.out").tensor({2, 300}).constant({129, 300}).none().out({2, 129}).fits(kBeforeLibrary));
+  EXPECT_FALSE(Call("aten::linear.out").tensor({1, 300}).tensor({129, 300}).none().out({1, 129}).fits(kBeforeLibrary));
+  EXPECT_FALSE(Call("aten::linear.out").tensor({1, 128}).constant({12, 128}).none().out({1, 12}).fits(kBeforeLibrary));
+  EXPECT_FALSE(Call("aten::linear.out")
+                   .tensor({1, 300})
+                   .constant({129, 300}, kReversed)
+                   .none()
+                   .out({1, 129})
+                   .fits(kBeforeLibrary));
+}
+
 TEST_F(Library, Matmul) {
   for (const int64_t m : {1, 7, 40}) {
     Call("aten::bmm.out").tensor({5, m, 30}).tensor({5, 30, 20}).out({5, m, 20}).expect_same(kPriorityLibrary, 2e-6);
