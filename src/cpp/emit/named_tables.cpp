@@ -104,7 +104,7 @@ class SymbolTable {
 
 void relate_value(SymbolTable& symbols, uint32_t number, const ir::Value& value,
                   std::vector<schema::shapes::SizeRelation>& relations) {
-  if (value.type.kind == ir::Kind::kInt) {
+  if (value.type.kind == ir::Kind::kInt && (value.type.dim.is_static() || value.type.dim.min >= 0)) {
     symbols.relate(number, -1, value.type.dim, relations);
   } else if (value.type.is_tensor()) {
     for (size_t d = 0; d < value.type.tensor.rank(); ++d) {

@@ -105,7 +105,13 @@ Error PlanEmitter::add_step(const ir::Step& step) {
     return Error::Ok;
   }
   const ir::Node& node = *step.node;
-  if (node.op == "constant" || node.op == "buffer" || node.op == "alias") {
+  if (node.op == "buffer") {
+    // Also when only views of it are used: its own value says that this memory is state, and with which content it begins.
+    ET_TRY(const int32_t index, value_index(node.result(), &node));
+    static_cast<void>(index);
+    return Error::Ok;
+  }
+  if (node.op == "constant" || node.op == "alias") {
     return Error::Ok;  // only their values matter, when something uses them
   }
   return node.op == "delegate" ? add_delegate_call(node) : add_call(node);

@@ -298,7 +298,9 @@ class Verifier {
       case 't':
         if (argument.is_none()) return true;
         [[fallthrough]];
-      case 'T': return is_kind(argument, {Kind::kTensor}) || (is_number && !lowered);
+      case 'T':
+        return is_kind(argument, {Kind::kTensor}) ||
+               (!lowered && (is_number || is_kind(argument, {Kind::kInt, Kind::kDouble, Kind::kBool})));
       case 'I':
       case 'Y':
         if (argument.is_none()) return true;

@@ -25,44 +25,58 @@ const ops::OpInfo* scalar_overload(const ops::OpInfo& op, size_t index, bool com
   return nullptr;
 }
 
-/// A constant without dims for a number beside the other tensors of `node`.
-ir::Constant constant_for(const ir::Argument& number, const ir::Node& node) {
-  if (const auto* real = number.as<double>()) {
-    bool is_double = !node.results().empty() && node.result()->type.tensor.dtype == ScalarType::Double;
-    node.for_each_input([&](const ir::Value* value) {
-      is_double = is_double || (value->type.is_tensor() && value->type.tensor.dtype == ScalarType::Double);
-    });
-    if (is_double) {
-      double* data = nullptr;
-      ir::Constant constant = new_constant(ir::TensorType::contiguous(ScalarType::Double, {}), &data);
-      *data = *real;
-      return constant;
-    }
-    float* data = nullptr;
-    ir::Constant constant = new_constant(ir::TensorType::contiguous(ScalarType::Float, {}), &data);
-    *data = static_cast<float>(*real);
-    return constant;
+/// The dtype that a number has as a tensor without dims beside the other tensors of `node`.
+ScalarType dtype_for(ir::Kind number, const ir::Node& node) {
+  if (number != ir::Kind::kDouble) {
+    return number == ir::Kind::kBool ? ScalarType::Bool : ScalarType::Long;
   }
-  if (const auto* flag = number.as<bool>()) {
-    bool* data = nullptr;
-    ir::Constant constant = new_constant(ir::TensorType::contiguous(ScalarType::Bool, {}), &data);
-    *data = *flag;
-    return constant;
-  }
-  int64_t* data = nullptr;
-  ir::Constant constant = new_constant(ir::TensorType::contiguous(ScalarType::Long, {}), &data);
-  *data = *number.as<int64_t>();
+  bool is_double = !node.results().empty() && node.result()->type.tensor.dtype == ScalarType::Double;
+  node.for_each_input([&](const ir::Value* value) {
+    is_double = is_double || (value->type.is_tensor() && value->type.tensor.dtype == ScalarType::Double);
+  });
+  return is_double ? ScalarType::Double : ScalarType::Float;
+}
+
+template <typename T>
+ir::Constant constant_of_one(ScalarType dtype, T value) {
+  T* data = nullptr;
+  ir::Constant constant = new_constant(ir::TensorType::contiguous(dtype, {}), &data);
+  *data = value;
   return constant;
 }
 
+/// A constant without dims for a literal.
+ir::Constant constant_for(const ir::Argument& number, const ir::Node& node) {
+  if (const auto* real = number.as<double>()) {
+    const ScalarType dtype = dtype_for(ir::Kind::kDouble, node);
+    return dtype == ScalarType::Double ? constant_of_one(dtype, *real)
+                                       : constant_of_one(dtype, static_cast<float>(*real));
+  }
+  if (const auto* flag = number.as<bool>()) {
+    return constant_of_one(ScalarType::Bool, *flag);
+  }
+  return constant_of_one(ScalarType::Long, *number.as<int64_t>());
+}
+
+/// A tensor without dims for a number that is known at run time only.
+ir::Value* tensor_for(ir::Value* number, ir::Node& node) {
+  const ScalarType dtype = dtype_for(number->type.kind, node);
+  ir::Node* made = create_like(node, "aten::scalar_tensor", {{number}, {static_cast<int64_t>(dtype)}, {}, {}, {}});
+  return made->add_result("scalar", ir::Type::of(ir::TensorType::contiguous(dtype, {})));
+}
+
 bool is_number(const ir::Argument& argument) {
+  if (const ir::Value* value = argument.value()) {
+    return value->type.kind == ir::Kind::kInt || value->type.kind == ir::Kind::kDouble ||
+           value->type.kind == ir::Kind::kBool;
+  }
   return argument.as<int64_t>() != nullptr || argument.as<double>() != nullptr || argument.as<bool>() != nullptr;
 }
 
 }  // namespace
 
 PassInfo LiftScalars::info() const {
-  return {"lift-scalars",   "Turns numbers that stand for tensors into scalar overloads or constants",
+  return {"lift-scalars",   "Turns numbers that stand for tensors into scalar overloads or tensors",
           ir::Stage::kEdge, ir::Stage::kEdge,
           Scope::kGraph,    /*is_required=*/true};
 }
@@ -83,7 +97,9 @@ Result<Changed> LiftScalars::run(ir::Graph& graph, PassContext& context) {
         op = overload;
         continue;
       }
-      node->set_arg(i, {add_constant(context.program, graph, "scalar", constant_for(number, *node), node.get())});
+      node->set_arg(i, {number.is_value()
+                            ? tensor_for(number.value(), *node)
+                            : add_constant(context.program, graph, "scalar", constant_for(number, *node), node.get())});
     }
   }
   return changed;

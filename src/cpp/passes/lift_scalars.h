@@ -9,7 +9,8 @@ namespace et::passes {
 /// In ATen `add.Tensor(x, 2.5)` is legal: the number counts as a tensor without dims that does not take part in the
 /// promotion of dtypes. A kernel `add.out` takes a tensor, so the node becomes the operator's overload for a scalar
 /// (`add.Scalar`), which needs no constant; where there is none, the number becomes a constant without dims: i64 for an
-/// integer, bool for a bool, f32 for a real number (f64 beside f64), which promotes as the number would.
+/// integer, bool for a bool, f32 for a real number (f64 beside f64), which promotes as the number would. A number that is
+/// known at run time only (a size, item()) becomes such a tensor by aten::scalar_tensor.
 ///
 /// Requires: Stage::kEdge, verified.
 /// Ensures:  no number stands where the schema has a tensor.

@@ -4,6 +4,7 @@
 
 #include "passes/memory_groups.h"
 #include "passes/rewrite.h"
+#include "passes/size_expression.h"
 
 namespace et::passes {
 namespace {
@@ -20,27 +21,6 @@ ir::Value* clone(ir::Graph& graph, ir::Value* value, ir::Node* before, const ir:
 }
 
 ir::Node* first_node(const ir::Graph& graph) { return graph.nodes().empty() ? nullptr : graph.nodes().front().get(); }
-
-/// The number that a size is at run time: a literal, or a node that asks one of `sources` for it. None when no source
-/// has a dim of that size.
-ir::Argument size_argument(const ir::Dim& dim, const std::vector<ir::Value*>& sources, ir::Node& before) {
-  if (dim.is_static()) {
-    return {dim.min};
-  }
-  for (ir::Value* source : sources) {
-    for (size_t d = 0; d < source->type.tensor.rank(); ++d) {
-      if (source->type.tensor.dims[d] == dim) {
-        ir::Node* node =
-            before.graph()->create_node("aten::sym_size.int", {{source}, {static_cast<int64_t>(d)}}, &before);
-        node->source = before.source;
-        ir::Type type = int_type();
-        type.dim = dim;
-        return {node->add_result("size", std::move(type))};
-      }
-    }
-  }
-  return {};
-}
 
 /// map and scan in the same words: what is carried, and what is taken item by item.
 struct ItemLoop {
@@ -69,16 +49,16 @@ ItemLoop item_loop(const ir::Node& node) {
 }
 
 /// Memory for a stacked result, before the loop.
-Result<ir::Value*> stacked_result(const ir::Value& result, const ItemLoop& loop, ir::Node& before,
-                                  PassContext& context) {
+Result<ir::Value*> stacked_result(const ir::Value& result, ir::Node& before, PassContext& context) {
   ir::Argument::List sizes;
   for (const ir::Dim& dim : result.type.tensor.dims) {
-    sizes.push_back(size_argument(dim, loop.scanned, before));
-    if (sizes.back().is_none()) {
+    const std::optional<ir::Argument> size = size_argument(dim, before);
+    if (!size) {
       return diagnose(context.diagnostics, Error::NotSupported, *before.graph()->method(), &before,
                       "result %" + result.name + " has the size " + dim.expr +
-                          ", which is no size of what is walked along; give it a constant size");
+                          ", which does not follow from the sizes that are known before the loop");
     }
+    sizes.push_back(*size);
   }
   ir::Node* node = before.graph()->create_node("dim_order_ops::_empty_dim_order.out",
                                                {{std::move(sizes)}, order_argument(result.type.tensor)}, &before);
@@ -109,11 +89,12 @@ Result<ir::Node*> to_while_loop(ir::Node* node, PassContext& context) {
     return diagnose(context.diagnostics, Error::InvalidProgram, *graph.method(), node,
                     node->op + " walks along at least one tensor, and its body takes an item of each");
   }
-  const ir::Argument count = size_argument(loop.scanned.front()->type.tensor.dims.front(), loop.scanned, *node);
+  // What is walked along has that size itself, so it is always found.
+  const ir::Argument count = *size_argument(loop.scanned.front()->type.tensor.dims.front(), *node);
   std::vector<ir::Argument> args = {{int64_t{0}}};
   args.insert(args.end(), loop.initial.begin(), loop.initial.end());
   for (size_t i = carried; i < node->results().size(); ++i) {
-    ET_TRY(ir::Value* const memory, stacked_result(*node->result(i), loop, *node, context));
+    ET_TRY(ir::Value* const memory, stacked_result(*node->result(i), *node, context));
     args.push_back({memory});
   }
   ir::Node* result = create_like(*node, "while_loop", std::move(args));

@@ -15,7 +15,7 @@ namespace et::passes {
 /// Requires: Stage::kLowered, verified.
 /// Ensures:  no map, no scan; a while_loop carries literals, numbers and tensors of its own; each tensor that its body
 ///           returns is the carried one or an alias of it.
-/// Errors:   NotSupported  a result of map or scan has a symbolic size that is no size of what is mapped.
+/// Errors:   NotSupported  a result of map or scan has a size that does not follow from those known before it.
 /// Cost:     O(nodes of loops).
 class LowerLoops final : public Pass {
  public:

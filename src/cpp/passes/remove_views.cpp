@@ -84,6 +84,9 @@ bool returned_by_region(const ir::Value* value) {
   return value->graph()->owner != nullptr && value->graph()->is_output(value);
 }
 
+/// A branch's output becomes the result by a move, so where its bytes lie is known at run time only.
+bool is_bound_by_move(const ir::Value* root) { return root->producer() != nullptr && root->producer()->op == "cond"; }
+
 bool may_share(const ir::Value* self, const ir::Value* view, const PassOptions& options) {
   const ir::Value* root = self->root();
   const ir::Graph* graph = view->graph();
@@ -118,11 +121,13 @@ Result<Changed> RemoveViews::run(ir::Graph& graph, PassContext& context) {
     }
     const ir::TensorType& from = self->type.tensor;
     const ir::TensorType& to = node->result()->type.tensor;
-    if (from.dtype != to.dtype || node->result()->alias_of != nullptr || !keeps_bytes(*node) ||
+    // The bound of a derived size may be wider than that of what it is derived from.
+    const bool fits = to.max_nbytes() <= self->root()->type.tensor.max_nbytes();
+    if (from.dtype != to.dtype || node->result()->alias_of != nullptr || !fits || !keeps_bytes(*node) ||
         !may_share(self, node->result(), context.options)) {
       continue;
     }
-    if (from.is_static() && to.is_static()) {
+    if (from.is_static() && to.is_static() && !is_bound_by_move(self->root())) {
       node->op = "alias";
       node->set_args({{self}});
     } else if (node->op == "aten::view_copy.out" && from.is_bounded() && to.is_bounded()) {

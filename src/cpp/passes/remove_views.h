@@ -11,6 +11,7 @@ namespace et::passes {
 ///           instruction), and so is a change of dim order that moves nothing; view_copy with sizes known at run time
 ///           is executorch_prim::et_view.default (no copy). Copies stay
 ///             - of constants (fold-constants takes those) and of what a method or region returns from outside,
+///             - of what a branch of cond gives, whose place is known at run time only (view_copy finds out there),
 ///             - where the caller gives the memory (PassOptions::plan_inputs, plan_outputs).
 /// Cost:     O(nodes).
 /// Example:  %v = aten::view_copy.out(%x, [4]) : f32[4]   =>   %v = alias(%x) : f32[4] alias(%x)

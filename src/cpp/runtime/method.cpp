@@ -116,9 +116,20 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
   for (size_t d = 0; d < impl->dim(); ++d) {
     const int64_t size = impl->sizes()[d];
     const bool is_dynamic = (slot.dynamic_dims >> d & 1) != 0;
-    ET_CHECK_OR_RETURN(is_dynamic ? size >= 0 && size <= info.sizes[d] : size == info.sizes[d], InvalidArgument,
-                       "input %s: size %" PRId64 " of dimension %zu was given, the method takes %s%d",
-                       InputText(meta, i).text, size, d, is_dynamic ? "at most " : "", info.sizes[d]);
+    // Sizes without an upper bound are looked at when all inputs are there (check_shapes).
+    const bool fits =
+        is_dynamic ? size >= 0 && (size <= info.sizes[d] || own->dynamism() == TensorShapeDynamism::kDynamicUnbound)
+                   : size == info.sizes[d];
+    if (!fits) {
+      const SizeBounds bounds = meta.input_bounds(i, d);
+      ET_CHECK_OR_RETURN(!is_dynamic, InvalidArgument,
+                         "input %s: size %" PRId64 " of dimension %zu was given, the method was exported for %" PRId64
+                         " to %" PRId64,
+                         InputText(meta, i).text, size, d, bounds.lower, bounds.upper);
+      ET_CHECK_OR_RETURN(false, InvalidArgument,
+                         "input %s: size %" PRId64 " of dimension %zu was given, the method takes %d",
+                         InputText(meta, i).text, size, d, info.sizes[d]);
+    }
   }
   ET_CHECK_OR_RETURN(same_layout(impl->sizes(), impl->dim_order(), own->dim_order()), InvalidArgument,
                      "input %s: its dimensions lie in another order in memory than the method was exported for; make "
@@ -128,15 +139,16 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
                      "input %s: the tensor has no memory", InputText(meta, i).text);
   ET_CHECK_OR_RETURN(!slot.is_written_back || !impl->read_only(), InvalidArgument,
                      "input %s: the method writes to it, but the tensor is read-only", InputText(meta, i).text);
+  if (!slot.is_planned) {
+    own->set_data(impl->data(), impl->nbytes());
+    own->set_read_only(impl->read_only());
+  }
   ET_RETURN_IF_ERROR(own->resize(impl->sizes()));
   if (slot.is_planned) {
     if (impl->numel() > 0) {
       std::memcpy(own->data(), impl->data(), impl->nbytes());
     }
     slot.caller_data = impl->data();
-  } else {
-    own->set_data(impl->data(), impl->nbytes());
-    own->set_read_only(impl->read_only());
   }
   slot.is_set = true;
   return Error::Ok;

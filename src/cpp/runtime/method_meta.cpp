@@ -76,6 +76,13 @@ SizeBounds MethodMeta::input_bounds(size_t i, size_t dim) const {
       if (mul_overflow(symbol->lower(), relation.scale(), &lower) || add_overflow(lower, relation.offset(), &lower)) {
         lower = 0;
       }
+      if (tensor->shape_dynamism() == fb::TensorShapeDynamism_DYNAMIC_UNBOUND) {
+        int64_t upper;  // the file's size of such a dimension is 0
+        if (mul_overflow(symbol->upper(), relation.scale(), &upper) || add_overflow(upper, relation.offset(), &upper)) {
+          upper = INT64_MAX;
+        }
+        bounds.upper = upper;
+      }
       bounds.lower = lower < 0 ? 0 : lower < bounds.upper ? lower : bounds.upper;
       bounds.symbol = view(symbol->name());
     }

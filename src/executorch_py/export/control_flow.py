@@ -7,6 +7,7 @@ value itself. What changes from turn to turn (a slice, a carried value) is an in
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import fx
 
 if TYPE_CHECKING:
@@ -60,10 +61,30 @@ def _cond(importer: "MethodImporter", node: fx.Node) -> list[Any]:
     predicate, true_body, false_body, operands = node.args
     condition = importer.value(predicate) if isinstance(predicate, fx.Node) else predicate
     captured = _operands(importer, operands)
+    _narrow_results(importer, node, [_body(node, true_body), _body(node, false_body)])
     results = importer.emit(node, "cond", [condition], _results(importer, node))
     for reference, name in ((true_body, "true"), (false_body, "false")):
         _region(importer, results[0], _body(node, reference), name, [], captured)
     return results
+
+
+def _narrow_results(importer: "MethodImporter", node: fx.Node, bodies: list[fx.Graph]) -> None:
+    """A size in which the branches differ is as large as the largest of them, which torch does not say."""
+    branches = [_output_values(body) for body in bodies]
+    for result, *values in zip(node.meta["val"], *branches, strict=True):
+        if isinstance(result, torch.Tensor):
+            for size, *sizes in zip(result.shape, *(value.shape for value in values), strict=True):
+                dims = [importer.symbols.dim(item) for item in sizes]
+                lows = [dim if isinstance(dim, int) else dim[1] for dim in dims]
+                highs = [dim if isinstance(dim, int) else dim[2] for dim in dims]
+                bounded = [high for high in highs if high is not None]
+                importer.symbols.narrow(size, min(lows), max(bounded) if len(bounded) == len(highs) else None)
+
+
+def _output_values(graph: fx.Graph) -> list[Any]:
+    outputs = next(reversed(graph.nodes)).args[0]
+    items = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    return [item.meta.get("val") if isinstance(item, fx.Node) else item for item in items]
 
 
 def _map(importer: "MethodImporter", node: fx.Node) -> list[Any]:

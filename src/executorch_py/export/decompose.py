@@ -8,6 +8,7 @@ replacement. The commonest operators need no trace at all (rewrites.py).
     >>> edge = decompose(functionalize(exported), kept=frozenset(KEPT_WHOLE))  # doctest: +SKIP
 
 Views become their ``*_copy`` forms, and every value is row-major: layout is the compiler's business from here on.
+Checks (``torch._check``, torch.export's own) stay: the runtime enforces them.
 """
 
 import contextlib
@@ -24,13 +25,14 @@ from torch._ops import OpOverload
 from torch._subclasses.functional_tensor import dispatch_functionalize
 from torch.export import ExportedProgram
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from .decompositions import training_decompositions
 from .dialect import EdgeVerifier
 from .operators import CHECKS, DROPPED, KEPT_WHOLE, VIEW_TO_COPY, decomposition_table, is_composite, is_whole
 from .rewrites import RULES
-from .rewriting import GraphWriter, inherited_meta, is_needed
+from .rewriting import GraphWriter, RegionWriter, inherited_meta, is_needed
 
 aten = torch.ops.aten
 
@@ -184,13 +186,27 @@ class Decomposer:
         leaves, spec = pytree.tree_flatten((args, kwargs))
         if any(_is_sparse(leaf.meta.get("val")) for leaf in leaves if isinstance(leaf, fx.Node)):
             return self._copied(node)  # check_edge and the importer refuse it, with the method's name
-        key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
-        if key not in self._memo:
-            self._memo[key] = self._trace(node, leaves, spec)
-        replacement = self._memo[key]
+        inputs = [leaf for leaf in leaves if isinstance(leaf, fx.Node)]
+        if _symbols_made_by(node, inputs):
+            # Its sizes are this node's own: no other node's, and under the names that later nodes know.
+            replacement = self._trace(node, leaves, spec)
+        else:
+            key = (target, spec, tuple(self._key(leaf) for leaf in leaves))
+            if key not in self._memo:
+                self._memo[key] = self._trace(node, leaves, spec)
+            replacement = self._memo[key]
         if replacement is None:
             return self._copied(node, VIEW_TO_COPY.get(target))
-        return replacement.inline(self, node, [leaf for leaf in leaves if isinstance(leaf, fx.Node)])
+        return self._retyped(node, replacement.inline(self, node, inputs))
+
+    def _retyped(self, node: fx.Node, new: Any) -> Any:
+        """Results whose sizes only the data decides have the symbols of the node they replace."""
+        values = node.meta.get("val")
+        single = isinstance(new, fx.Node)
+        for result, value in zip([new] if single else new, [values] if single else values, strict=True):
+            if isinstance(result, fx.Node) and result.op == "call_function" and _unbacked(value):
+                result.meta["val"] = self._row_major(value)
+        return new
 
     def _key(self, leaf: Any) -> Any:
         if not isinstance(leaf, fx.Node):
@@ -318,7 +334,7 @@ def _decompose_region(module: fx.GraphModule, outer: Decomposer) -> fx.GraphModu
     inner = copy.copy(outer)
     inner._value = {}
     inner._root = torch.nn.Module()
-    inner.writer = _RegionWriter(outer.writer.old, module, inner._root)
+    inner.writer = writer = RegionWriter(outer.writer.old, module, inner._root)
     outputs: Any = ()
     for node in module.graph.nodes:
         if node.op == "placeholder":
@@ -333,29 +349,19 @@ def _decompose_region(module: fx.GraphModule, outer: Decomposer) -> fx.GraphModu
             inner._call(node)
         elif node.op == "output":
             outputs = fx.map_arg(node.args[0], inner._mapped)
-    graph = inner.writer.graph
-    output = graph.output(outputs)
-    output.meta["val"] = fx.map_arg(outputs, lambda node: node.meta.get("val"))
-    graph.eliminate_dead_code(is_needed)
-    return fx.GraphModule(inner._root, graph)
+    return writer.finish_region(outputs)
 
 
-class _RegionWriter(GraphWriter):
-    """A writer for the graph of a branch, which has no signature: constants become attributes."""
+def _unbacked(value: Any) -> set[Any]:
+    """Symbols in ``value`` (a tensor, a number, or several) that stand for what only the data decides."""
+    return {symbol for leaf in pytree.tree_leaves(value) for symbol in free_unbacked_symbols(leaf)}
 
-    def __init__(self, old: ExportedProgram, module: fx.GraphModule, root: torch.nn.Module) -> None:
-        super().__init__(old)
-        self.graph._codegen = copy.copy(module.graph._codegen)
-        self._root = root
 
-    def lift_constant(self, tensor: torch.Tensor, fake: torch.Tensor) -> fx.Node:
-        known = self._lifted.get(id(tensor))
-        if known is None:
-            name = f"_lifted_by_edge_{len(self._lifted)}"
-            setattr(self._root, name, tensor)
-            known = self._lifted[id(tensor)] = self.graph.create_node("get_attr", name)
-            known.meta["val"] = fake
-        return known
+def _symbols_made_by(node: fx.Node, inputs: list[fx.Node]) -> set[Any]:
+    made = _unbacked(node.meta.get("val"))
+    for source in inputs:
+        made -= _unbacked(source.meta.get("val"))
+    return made
 
 
 def _is_sparse(value: Any) -> bool:

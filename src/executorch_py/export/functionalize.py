@@ -7,19 +7,18 @@ traces the whole model once more (over a second for MobileNetV2); here the graph
 * an in-place operator becomes its functional form, and later uses of the tensor see the new value;
 * a write through a view is carried back to the view's base (``slice`` -> ``slice_scatter`` and so on), and other views of
   the base are taken again, from the new value, when they are next read;
+* branches and bodies that mutate become functional ones (functional_regions.py);
 * buffers and inputs that end with a new value become outputs of kind BUFFER_MUTATION or USER_INPUT_MUTATION.
 
 Where this analysis is not certain (a write to something that may or may not be a view, such as ``reshape``; a cast hidden in
-an in-place operator; mutation inside control flow; batch_norm in training mode) torch's functionalisation is used
-instead: slower, never wrong. A branch of control flow may change what it has made itself.
+an in-place operator; vmap; batch_norm in training mode) torch's functionalisation is used instead: slower, never wrong.
 
     >>> program = functionalize(torch.export.export(model, inputs))  # doctest: +SKIP
 """
 
-import copy
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import fx
@@ -29,9 +28,10 @@ from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, Tens
 
 from executorch_py.errors import NotSupportedError
 
+from .functional_regions import functional_call, is_control_flow
 from .in_place import auto_functionalized, changed_arguments, named_arguments, simplify
 from .operators import is_composite
-from .rewriting import GraphWriter, is_needed
+from .rewriting import GraphWriter, with_guards_of
 
 aten = torch.ops.aten
 
@@ -45,11 +45,11 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     if not _needs_work(program):
         return program
     try:
-        return _Functionalizer(program).run()
+        return Functionalizer(program).run()
     except _NotCertain:
         pass
     try:
-        functional = program.run_decompositions({})
+        functional = with_guards_of(program.run_decompositions({}), program)
     except Exception as error:  # whatever torch's tracing comes upon
         raise NotSupportedError(
             f"PyTorch cannot make the program functional ({type(error).__name__}: {str(error).splitlines()[0]}); write "
@@ -94,11 +94,11 @@ _FRESH_COMPOSITE = frozenset(
 
 #: Views whose result always shares memory, and how a new value of the view becomes a new value of its base:
 #: function(emitter, base value, new view value, args, kwargs) -> new base value.
-_Inverse = Callable[["_Functionalizer", fx.Node, fx.Node, fx.Node], fx.Node]
+_Inverse = Callable[["Functionalizer", fx.Node, fx.Node, fx.Node], fx.Node]
 
 
 def _scatter(target: OpOverload) -> _Inverse:
-    def inverse(self: "_Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
+    def inverse(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
         args = fx.map_arg(view.args[1:], self.read)
         kwargs = fx.map_arg(view.kwargs, self.read)
         return self.writer.emit(view, target, (base, value, *args), kwargs, base.meta["val"])
@@ -106,18 +106,18 @@ def _scatter(target: OpOverload) -> _Inverse:
     return inverse
 
 
-def _reshaped(self: "_Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
+def _reshaped(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
     sizes = list(base.meta["val"].shape)
     if not all(isinstance(size, int) for size in sizes):
         raise _NotCertain
     return self.writer.emit(view, aten.view.default, (value, sizes), None, base.meta["val"])
 
 
-def _identity(self: "_Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
+def _identity(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
     return value
 
 
-def _unpermuted(self: "_Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
+def _unpermuted(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
     rank = base.meta["val"].dim()
     dims = [dim % rank for dim in view.args[1]]
     return self.writer.emit(
@@ -125,11 +125,11 @@ def _unpermuted(self: "_Functionalizer", view: fx.Node, base: fx.Node, value: fx
     )
 
 
-def _again(self: "_Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
+def _again(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
     return self.writer.emit(view, view.target, (value, *view.args[1:]), dict(view.kwargs), base.meta["val"])
 
 
-def _squeezed(self: "_Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
+def _squeezed(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
     dim = view.args[1] % view.meta["val"].dim()
     return self.writer.emit(view, aten.squeeze.dim, (value, dim), None, base.meta["val"])
 
@@ -193,7 +193,7 @@ def _is_mutating(node: fx.Node) -> bool:
 
 def _needs_work(program: ExportedProgram) -> bool:
     for node in program.graph.nodes:
-        if node.op == "call_function" and (_is_mutating(node) or _is_wrapper(node)):
+        if node.op == "call_function" and (_is_mutating(node) or _is_wrapper(node) or _is_transform(node)):
             return True
         if node.op == "get_attr" and _mutates(getattr(program.graph_module, node.target, None)):
             return True
@@ -204,9 +204,14 @@ def _is_wrapper(node: fx.Node) -> bool:
     return isinstance(node.target, HigherOrderOperator) and node.target.name().startswith("wrap_with_")
 
 
+def _is_transform(node: fx.Node) -> bool:
+    """A call of torch's vmap, which stands in the graph as the functions that open and close it."""
+    return getattr(node.target, "__module__", "").startswith("torch._functorch")
+
+
 def _mutates(module: Any) -> bool:
     return isinstance(module, fx.GraphModule) and any(
-        node.op == "call_function" and (_is_mutating(node) or _is_wrapper(node))
+        node.op == "call_function" and (_is_mutating(node) or _is_wrapper(node) or _is_transform(node))
         for body in module.modules()
         if isinstance(body, fx.GraphModule)
         for node in body.graph.nodes
@@ -230,7 +235,7 @@ def _functional_form(op: OpOverload) -> OpOverload:
 # -------------------------------------------------------------------------------------------------------------- the walk
 
 
-class _Functionalizer:
+class Functionalizer:
     """One walk over one program.
 
     Tensors of the old graph are *roots* (memory of their own) or views of a parent. ``_value`` holds each one's newest node
@@ -239,21 +244,22 @@ class _Functionalizer:
     of that: reading it after a later write, or writing it, is where the analysis stops being certain.
     """
 
-    def __init__(self, program: ExportedProgram) -> None:
+    def __init__(self, program: ExportedProgram, writer: GraphWriter | None = None) -> None:
         self.program = program
-        self.writer = GraphWriter(program)
+        self.writer = writer or GraphWriter(program)
         self._value: dict[fx.Node, Any] = {}
         self._parent: dict[fx.Node, fx.Node] = {}
         self._inverse: dict[fx.Node, _Inverse] = {}
         self._version: dict[fx.Node, int] = {}
         self._seen: dict[fx.Node, int] = {}
         self._maybe: dict[fx.Node, list[tuple[fx.Node, int]]] = {}
-        self._written: set[fx.Node] = set()  # roots that a node wrote to
+        self.written: set[fx.Node] = set()  # roots that a node wrote to
         self._elements: dict[fx.Node, list[Any]] = {}  # results of inlined regions
-        self._attributes = torch.nn.Module()  # what get_attr nodes name
+        self._results: dict[fx.Node, dict[int, fx.Node]] = {}  # of control flow that was rewritten
+        self.held: dict[str, Any] = {}  # what get_attr nodes of the new graph name
 
     def run(self) -> ExportedProgram:
-        self._walk(self.program.graph, None)
+        self._walk_nodes(self.program.graph, None)
         return self._finish()
 
     def read(self, node: Any) -> Any:
@@ -275,7 +281,7 @@ class _Functionalizer:
             self._seen[node] = self._version.get(root, 0)
         return self._value[node]
 
-    def _write(self, node: fx.Node, value: fx.Node) -> None:
+    def write(self, node: fx.Node, value: fx.Node) -> None:
         """``node`` now holds ``value``."""
         parent = self._parent.get(node)
         if parent is None:
@@ -283,13 +289,13 @@ class _Functionalizer:
                 raise _NotCertain
             self._value[node] = value
             self._version[node] = self._version.get(node, 0) + 1
-            self._written.add(node)
+            self.written.add(node)
             return
         if self._inverse[node] is not _identity:
             new = self._inverse[node](self, node, self.read(parent), value)
         else:
             new = value
-        self._write(parent, new)
+        self.write(parent, new)
         self._value[node] = value
         self._seen[node] = self._version[self._root(node)]
 
@@ -318,7 +324,7 @@ class _Functionalizer:
         self._value[node] = value
         self._seen[node] = self._version.get(self._root(node), 0)
 
-    def _walk(self, graph: fx.Graph, operands: tuple | None) -> list[Any]:
+    def _walk_nodes(self, graph: fx.Graph, operands: tuple | None) -> list[Any]:
         """Rewrites a graph; ``operands`` are the old nodes for the placeholders of an inlined region."""
         index = 0
         for node in graph.nodes:
@@ -335,40 +341,55 @@ class _Functionalizer:
             elif node.op == "get_attr":
                 if node.users and all(_inlined_region(user) is not None for user in node.users):
                     continue
-                if operands is not None:
+                if operands is not None or "." in node.target:
                     raise _NotCertain
-                self._value[node] = self.writer.copy_node(node, self.read)
                 held = getattr(graph.owning_module, node.target)
-                setattr(self._attributes, node.target, self._functional_region(held) if _mutates(held) else held)
+                if _mutates(held):
+                    if not all(is_control_flow(user) for user in node.users):
+                        raise _NotCertain
+                    continue  # rewritten with the nodes that use it
+                self.held[node.target] = held
+                self._value[node] = self.writer.copy_node(node, self.read)
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
-                return list(node.args[0])
+                return list(node.args[0]) if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
             else:
                 raise _NotCertain
         return []
 
-    def _functional_region(self, module: fx.GraphModule) -> fx.GraphModule:
-        """A branch of control flow that changes nothing but tensors of its own."""
-        inner = _Functionalizer(self.program)
-        outputs = [inner.read(o) if isinstance(o, fx.Node) else o for o in inner._walk(module.graph, None)]
-        if any(root.op != "call_function" for root in inner._written):
-            raise _NotCertain
-        graph = inner.writer.graph
-        graph._codegen = copy.copy(module.graph._codegen)
-        output = graph.output(tuple(outputs))
-        output.meta["val"] = tuple(o.meta.get("val") if isinstance(o, fx.Node) else o for o in outputs)
-        graph.eliminate_dead_code(is_needed)
-        return fx.GraphModule(inner._attributes, graph)
+    def walk(self, graph: fx.Graph) -> None:
+        """Rewrites the graph of a region; what it returns is read afterwards."""
+        self._walk_nodes(graph, None)
+
+    def inner(self, writer: GraphWriter) -> "Functionalizer":
+        """One for a region of this program."""
+        return Functionalizer(self.program, writer)
+
+    def give_up(self) -> NoReturn:
+        """Says that torch's functionalisation has to do it."""
+        raise _NotCertain
+
+    def hold(self, name: str, module: fx.GraphModule) -> fx.Node:
+        """A node that names ``module`` in the new graph."""
+        while self.held.setdefault(name, module) is not module:
+            name += "_"
+        return self.writer.graph.create_node("get_attr", name)
 
     def _call(self, node: fx.Node) -> None:
         target = node.target
         body = _inlined_region(node)
         if body is not None:
-            self._elements[node] = self._walk(body.graph, _region_operands(node))
+            self._elements[node] = self._walk_nodes(body.graph, _region_operands(node))
             return
-        if _is_wrapper(node):
+        if _is_wrapper(node) or _is_transform(node):
             raise _NotCertain
+        if is_control_flow(node) and any(
+            isinstance(argument, fx.Node) and argument.op == "get_attr" and argument not in self._value
+            for argument in node.args
+        ):
+            self._results[node] = functional_call(self, node)
+            return
         if _is_inert(node):
             self._view(node, node.args[0], _identity, self.read(node.args[0]))
             return
@@ -378,6 +399,9 @@ class _Functionalizer:
         if target is torch.ops.aten.dropout.default and node.args[2] is False:
             # In inference dropout returns its input itself.
             self._view(node, node.args[0], _identity, self.read(node.args[0]))
+            return
+        if getattr(target, "__name__", "") == "getitem" and node.args[0] in self._results:
+            self._value[node] = self._results[node.args[0]][node.args[1]]
             return
         if getattr(target, "__name__", "") == "getitem" and node.args[0] in self._elements:
             element = self._elements[node.args[0]][node.args[1]]
@@ -397,7 +421,9 @@ class _Functionalizer:
     def _may_alias(self, node: fx.Node) -> bool:
         target = node.target
         if not isinstance(target, OpOverload):
-            return isinstance(target, HigherOrderOperator) or getattr(target, "__name__", "") == "getitem"
+            return not is_control_flow(node) and (
+                isinstance(target, HigherOrderOperator) or getattr(target, "__name__", "") == "getitem"
+            )
         if target in _FRESH_COMPOSITE:
             return False
         if any(result.alias_info is not None for result in target._schema.returns):
@@ -419,7 +445,7 @@ class _Functionalizer:
         arguments = fx.map_arg(given, self.read)
         call = self.writer.emit(node, auto_functionalized, (op,), arguments, values)
         for index, old in enumerate(changed.values(), len(returned)):
-            self._write(old, self.writer.emit(node, operator.getitem, (call, index), None, values[index]))
+            self.write(old, self.writer.emit(node, operator.getitem, (call, index), None, values[index]))
         if len(op._schema.returns) == 1:
             self._value[node] = self.writer.emit(node, operator.getitem, (call, 0), None, values[0])
         else:
@@ -447,7 +473,7 @@ class _Functionalizer:
             if not _keeps_type(old, node):
                 raise _NotCertain
             value = self.writer.emit(node, form, args, kwargs, node.meta["val"])
-        self._write(destination, value)
+        self.write(destination, value)
         self._view(node, destination, _identity, value)
 
     def _copied(self, node: fx.Node, old: torch.Tensor, source: Any) -> fx.Node:
@@ -479,7 +505,7 @@ class _Functionalizer:
         writes: list[tuple[OutputKind, str, Any]] = []
         for spec in program.graph_signature.input_specs:
             node = placeholders.get(getattr(spec.arg, "name", ""))
-            if node is None or node not in self._written:
+            if node is None or node not in self.written:
                 continue
             if spec.kind == InputKind.BUFFER:
                 writes.append((OutputKind.BUFFER_MUTATION, spec.target, self._value[node]))
@@ -495,7 +521,10 @@ class _Functionalizer:
         for spec, value in zip(program.graph_signature.output_specs, output_node.args[0], strict=True):
             outputs.append(self.read(value) if isinstance(value, fx.Node) else value)
             specs.append(spec)
-        return self.writer.finish(outputs, specs, self._attributes, torch._export.verifier.Verifier)
+        root = torch.nn.Module()
+        for name, held in self.held.items():
+            setattr(root, name, held)
+        return self.writer.finish(outputs, specs, root, torch._export.verifier.Verifier)
 
 
 def _keeps_type(old: torch.Tensor, node: fx.Node) -> bool:

@@ -25,6 +25,7 @@ from executorch_py.errors import Diagnostic, ErrorCode, InvalidArgumentError, No
 from .arguments import SchemaArguments, dtype_code
 from .control_flow import import_control_flow
 from .custom_operators import operator_name
+from .guards import import_guards
 from .in_place import operator_of
 from .operators import CHECKS
 from .sources import Source, source_of
@@ -67,6 +68,7 @@ def import_programs(
     programs: Mapping[str, ExportedProgram],
     constant_methods: Mapping[str, Any] | None = None,
     external_file: Callable[[str, torch.Tensor], str] | None = None,
+    with_checks: bool = True,
 ) -> Imported:
     """Writes Edge programs into one IR program.
 
@@ -74,6 +76,8 @@ def import_programs(
         programs: Method name -> Edge program.
         constant_methods: Method name -> what it returns (a number, bool, string, tensor, or list of these).
         external_file: Asked for each constant (symbol, tensor): a name moves it to the ``.ptd`` file of that name, "" keeps it.
+        with_checks: Whether ``torch._check`` and the guards of torch.export are enforced at run time. The published
+            operators have no check, so files for the official runtime go without.
 
     Raises:
         NotSupportedError: A construct has no form in the IR; names the node and its source line.
@@ -83,7 +87,7 @@ def import_programs(
     imported.versions.extend(state.versions())
     delegates: dict[str, bytes] = {}
     for name in sorted(programs):
-        MethodImporter(name, programs[name], imported, state, external_file, delegates).run()
+        MethodImporter(name, programs[name], imported, state, external_file, delegates, with_checks).run()
     for key in sorted(delegates):
         imported.program.named_data(key, delegates[key])
     for name, value in sorted((constant_methods or {}).items()):
@@ -127,6 +131,7 @@ class MethodImporter:
         state: ProgramState,
         external_file: Callable[[str, torch.Tensor], str] | None,
         named_data: dict[str, bytes],
+        with_checks: bool,
     ) -> None:
         self.name = name
         self.program = program
@@ -136,6 +141,7 @@ class MethodImporter:
         self._state = state
         self._external_file = external_file
         self._named_data = named_data
+        self._with_checks = with_checks
         self._value: dict[fx.Node, Any] = {}
         self._pending: dict[fx.Node, Callable[[], Any]] = {}  # constants and buffers, until somebody reads them
         self._input_orders: dict[str, list[int]] = {}  # of user inputs that are not row-major
@@ -155,6 +161,8 @@ class MethodImporter:
                 self._pending[node] = self._state_reader(self._state.of(self.name, spec))
             else:
                 self.refuse(node, f"the module holds an object '{spec.target}' that is no tensor ({spec.kind.name})")
+        if self._with_checks:
+            import_guards(self, [node for node in placeholders if node.name in user_inputs])
         for node in program.graph.nodes:
             if node.op != "placeholder" and node.op != "output":
                 self._node(node)

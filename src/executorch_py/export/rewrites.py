@@ -273,6 +273,12 @@ def _round_decimals(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict
     return self.emit(node, after, (self.emit(node, aten.round.default, (scaled,), value), factor), value)
 
 
+@_rule(aten.item.default)
+def _item(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Traced, the number would get another symbol than the one that later nodes know it by."""
+    return self.emit(node, aten._local_scalar_dense.default, args, node.meta["val"])
+
+
 @_rule(aten.relu6.default)
 def _relu6(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     return self.emit(node, aten.hardtanh.default, (args[0], 0, 6), node.meta["val"])

@@ -69,13 +69,13 @@ class GraphWriter:
         self.input_specs: list[InputSpec] = list(old.graph_signature.input_specs)
         self.constants: dict[str, Any] = dict(old.constants)
         self._lifted: dict[int, fx.Node] = {}
-        self._placeholders: list[fx.Node] = []
+        self.placeholders: list[fx.Node] = []
 
     def copy_node(self, node: fx.Node, map_node: Callable[[fx.Node], Any]) -> fx.Node:
         """Copies a node, metadata included, with its arguments mapped."""
         new = copy_into(self.graph, node, map_node)
         if node.op == "placeholder":
-            self._placeholders.append(new)
+            self.placeholders.append(new)
         return new
 
     def emit(self, origin: fx.Node, target: Any, args: tuple, kwargs: dict[str, Any] | None, value: Any) -> fx.Node:
@@ -96,18 +96,18 @@ class GraphWriter:
         position = next(
             (i for i, spec in enumerate(self.input_specs) if spec.kind == InputKind.USER_INPUT), len(self.input_specs)
         )
-        anchor = self._placeholders[position] if position < len(self._placeholders) else None
+        anchor = self.placeholders[position] if position < len(self.placeholders) else None
         if anchor is not None:
             with self.graph.inserting_before(anchor):
                 node = self.graph.placeholder(f"c_{name}")
-        elif self._placeholders:
-            with self.graph.inserting_after(self._placeholders[-1]):
+        elif self.placeholders:
+            with self.graph.inserting_after(self.placeholders[-1]):
                 node = self.graph.placeholder(f"c_{name}")
         else:
             with self.graph.inserting_before(next(iter(self.graph.nodes), None)):
                 node = self.graph.placeholder(f"c_{name}")
         node.meta["val"] = fake
-        self._placeholders.insert(position, node)
+        self.placeholders.insert(position, node)
         self.input_specs.insert(
             position, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), target=name, persistent=False)
         )
@@ -140,7 +140,7 @@ class GraphWriter:
         signature = ExportGraphSignature(self.input_specs, specs)
         module = fx.GraphModule(root, self.graph)
         module.meta.update(getattr(self.old.graph_module, "meta", {}))
-        return ExportedProgram(
+        program = ExportedProgram(
             root=module,
             graph=self.graph,
             graph_signature=signature,
@@ -151,6 +151,42 @@ class GraphWriter:
             constants=self.constants,
             verifiers=[verifier] if verifier is not None else self.old.verifiers,
         )
+        return with_guards_of(program, self.old)
+
+
+class RegionWriter(GraphWriter):
+    """A writer for the graph of a branch or body, which has no signature: constants become attributes of its module."""
+
+    def __init__(self, old: ExportedProgram, module: fx.GraphModule, root: torch.nn.Module) -> None:
+        """``root`` gets what the get_attr nodes of the new graph name."""
+        super().__init__(old)
+        self.graph._codegen = copy.copy(module.graph._codegen)
+        self._module = module
+        self._root = root
+
+    def lift_constant(self, tensor: torch.Tensor, fake: torch.Tensor) -> fx.Node:
+        known = self._lifted.get(id(tensor))
+        if known is None:
+            index = len(self._lifted)
+            while hasattr(self._module, name := f"_constant_of_edge_{index}"):
+                index += 1
+            setattr(self._root, name, tensor)
+            known = self._lifted[id(tensor)] = self.graph.create_node("get_attr", name)
+            known.meta["val"] = fake
+        return known
+
+    def finish_region(self, outputs: Any) -> fx.GraphModule:
+        """The new region; ``outputs`` as they stand in the output node, with new nodes."""
+        output = self.graph.output(outputs)
+        output.meta["val"] = fx.map_arg(outputs, lambda node: node.meta.get("val"))
+        self.graph.eliminate_dead_code(is_needed)
+        return fx.GraphModule(self._root, self.graph)
+
+
+def with_guards_of(program: ExportedProgram, old: ExportedProgram) -> ExportedProgram:
+    """``program`` with the guards of ``old``: torch finds them anew in a new program, but not in one that was loaded."""
+    program._guards_code = list(dict.fromkeys([*old._guards_code, *program._guards_code]))
+    return program
 
 
 def is_needed(node: fx.Node) -> bool:

@@ -55,14 +55,24 @@ def emit_symbolic(importer: "MethodImporter", node: fx.Node) -> Any:
 
 
 def emit_check(importer: "MethodImporter", node: fx.Node) -> None:
-    """Writes the check that ``torch._check`` and its kin left: a failed one ends the call with its message."""
-    condition, message = (
-        _argument(importer, node.args[0]),
-        node.args[1] if len(node.args) > 1 else "an assertion failed",
-    )
-    if isinstance(node.args[0], fx.Node) and isinstance(node.args[0].meta.get("val"), torch.Tensor):
+    """Writes the check that ``torch._check`` and its kin left, unless the bounds of the inputs answer it already.
+
+    A failed one ends the call with its message. torch's own text names a node of its graph; here it is the condition.
+    """
+    given = node.args[0]
+    message = node.args[1] if len(node.args) > 1 else "an assertion failed"
+    value = given.meta.get("val") if isinstance(given, fx.Node) else given
+    if value is True:
+        return
+    if isinstance(value, torch.SymBool):
+        if importer.symbols.is_proven(value.node.expr):
+            return
+        if isinstance(message, str) and message.startswith("Runtime assertion failed for expression"):
+            message = f"a check of the model failed: {importer.symbols.text(value.node.expr)}"
+    condition = _argument(importer, given)
+    if isinstance(value, torch.Tensor):
         condition = importer.emit(node, "aten::_local_scalar_dense", [condition], ["bool"])[0]
-    importer.emit(node, _PRIM + "assert.Scalar", [condition, message], [])
+    importer.emit(node, f"{_PRIM}assert.Scalar", [condition, message], [])
 
 
 def _is_hashable(target: Any) -> bool:
@@ -113,7 +123,10 @@ def _power(importer: "MethodImporter", node: fx.Node, arguments: list[Any]) -> A
 
 
 def _floor(importer: "MethodImporter", node: fx.Node, arguments: list[Any]) -> Any:
-    return _emit(importer, node, "floordiv.Scalar", [arguments[0], 1])
+    """-ceil(-x): floordiv(x, 1) of a float would be a float."""
+    negated = _emit(importer, node, "neg.Scalar", arguments, "double")
+    kind = importer.type_of(node, node.meta["val"])
+    return _emit(importer, node, "neg.Scalar", [_emit(importer, node, "ceil.Scalar", [negated], kind)], kind)
 
 
 def _absolute(importer: "MethodImporter", node: fx.Node, arguments: list[Any]) -> Any:

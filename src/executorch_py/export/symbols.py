@@ -11,12 +11,16 @@ import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 #: (expression, min, max); a max of None means that there is no bound. A constant is a plain int.
 Dim = int | tuple[str, int, int | None]
 
 _LARGE = 2**62
+
+#: Sizes are 32 bits wide in the file; a bound beyond that is none, and nothing is planned for it.
+_LARGEST_SIZE = 2**31
 
 
 class SymbolTable:
@@ -27,6 +31,8 @@ class SymbolTable:
         self._names: dict[sympy.Symbol, str] = {}
         self._dims: dict[sympy.Expr, Dim] = {}
         self._counts = {"s": 0, "u": 0}
+        self._numbers: set[sympy.Expr] = set()  # symbols of the data that were met as numbers: item()
+        self._sizes: set[sympy.Expr] = set()  # those that were met as sizes of a result: nonzero()
 
     def dim(self, size: Any, *, is_size: bool = True) -> Dim:
         """The dim of an int or SymInt.
@@ -40,11 +46,49 @@ class SymbolTable:
         expression = size.node.expr
         if isinstance(expression, (int, sympy.Integer)):
             return int(expression)
+        if _is_unbacked(expression):
+            if is_size and expression not in self._numbers:
+                self._sizes.add(expression)
+            elif not is_size:
+                self._numbers.add(expression)
         key = (expression, is_size)
         known = self._dims.get(key)
         if known is None:
             known = self._dims[key] = self._make(size, expression, is_size)
         return known
+
+    def narrow(self, size: Any, low: int, high: int | None) -> None:
+        """Makes known that a size which only the data decides lies within bounds, for all that follows from it."""
+        if not isinstance(size, torch.SymInt) or not _is_unbacked(size.node.expr):
+            return
+        symbol = size.node.expr
+        known = self._ranges.get(symbol) or size.node.shape_env.var_to_range.get(symbol) or ValueRanges(0, int_oo)
+        lower = sympy.Max(known.lower, low)
+        upper = known.upper if high is None else sympy.Min(known.upper, high)
+        if lower <= upper:
+            self._ranges[symbol] = ValueRanges(lower, upper)
+
+    def is_proven(self, condition: Any) -> bool:
+        """Whether a condition on sizes holds for all inputs that the method accepts.
+
+        Of a symbol that only the data decides nothing is known but that it is not negative when it is the size of a
+        result: its other bounds are what the model checks.
+        """
+        ranges = {}
+        for symbol in condition.free_symbols:
+            if symbol in self._ranges and not _is_unbacked(symbol):
+                ranges[symbol] = self._ranges[symbol]
+            else:
+                ranges[symbol] = ValueRanges(0 if symbol in self._sizes else -int_oo, int_oo)
+        try:
+            bounds = bound_sympy(condition, ranges)
+        except (ValueError, TypeError, NotImplementedError, AssertionError, KeyError):
+            return False
+        return bounds.is_singleton() and bool(bounds.lower)
+
+    def text(self, condition: Any) -> str:
+        """A condition for a message, with the names that the IR gives to symbols."""
+        return str(condition.xreplace({symbol: sympy.Symbol(name) for symbol, name in self._names.items()}))
 
     def _make(self, size: torch.SymInt, expression: sympy.Expr, is_size: bool) -> Dim:
         unbacked = free_unbacked_symbols(size)
@@ -61,6 +105,7 @@ class SymbolTable:
             return low
         if is_size:
             low = max(low or 0, 0)
+            high = high if high is not None and high < _LARGEST_SIZE else None
         elif low is None:
             low = -_LARGE
         return (self._text(expression), low, high)
@@ -106,6 +151,10 @@ class SymbolTable:
         """A name for what the IR's expressions cannot say; equal expressions have equal names."""
         stand_in = sympy.Symbol(f"_expression_{expression}")
         return self._name(stand_in, is_unbacked=False)
+
+
+def _is_unbacked(expression: Any) -> bool:
+    return isinstance(expression, sympy.Symbol) and symbol_is_type(expression, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
 
 
 def _integer(bound: Any) -> int | None:

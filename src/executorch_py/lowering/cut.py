@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.errors import PartitionError
 from executorch_py.export.dialect import EdgeVerifier
-from executorch_py.export.rewriting import argument_of, copy_into
+from executorch_py.export.rewriting import argument_of, copy_into, with_guards_of
 
 _STATE_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -267,7 +267,7 @@ def rebuilt(program: ExportedProgram, signature: ExportGraphSignature, module: A
     module = module if module is not None else program.graph_module
     module.graph.lint()
     module.recompile()
-    return ExportedProgram(
+    new = ExportedProgram(
         root=module,
         graph=module.graph,
         graph_signature=signature,
@@ -278,6 +278,7 @@ def rebuilt(program: ExportedProgram, signature: ExportGraphSignature, module: A
         constants=program.constants,
         verifiers=[EdgeVerifier],
     )
+    return with_guards_of(new, program)
 
 
 def copied(program: ExportedProgram) -> ExportedProgram:
@@ -295,7 +296,7 @@ def copied(program: ExportedProgram) -> ExportedProgram:
             setattr(root, node.target, getattr(program.graph_module, node.target))
     module = fx.GraphModule(root, graph)
     module.meta.update(program.graph_module.meta)
-    return ExportedProgram(
+    new = ExportedProgram(
         root=module,
         graph=graph,
         graph_signature=copy.copy(program.graph_signature),
@@ -306,3 +307,4 @@ def copied(program: ExportedProgram) -> ExportedProgram:
         constants=program.constants,
         verifiers=program.verifiers,
     )
+    return with_guards_of(new, program)

@@ -166,7 +166,7 @@ def compile_methods(
             for name, program in programs.items()
         }
     custom = find_custom_operators(programs, config.target_kernels)
-    imported = import_programs(programs, constant_methods, _external_rule(config))
+    imported = import_programs(programs, constant_methods, _external_rule(config), not config.compatible)
     if config.debug_info:
         _note_delegation(methods, programs, imported)
     compiled = _core.compile(imported.program, _options(methods, custom, config))

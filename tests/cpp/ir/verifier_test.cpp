@@ -80,7 +80,9 @@ TEST(Verifier, SymbolsAndDelegates) {
 TEST(Verifier, SchemasAtEachStage) {
   EXPECT_BREACH(method("%y = aten::relu(%x, 1) : f32[2, 3] return"), "the schema has 1 arguments, the node 2");
   EXPECT_BREACH(method("%y = aten::relu(none) : f32[2, 3] return"), "argument 'self' must be Tensor");
-  EXPECT_BREACH(method("%y = aten::relu(%p) : f32[2, 3] return"), "argument 'self' must be Tensor");
+  EXPECT_EQ(verdict(*parsed(method("%y = aten::relu(%p) : f32[2, 3] return"))), "");  // lift-scalars makes it a tensor
+  EXPECT_BREACH(method("%y = aten::relu.out(%p) : f32[2, 3] return", " stage(lowered)"),
+                "argument 'self' must be Tensor");
   EXPECT_BREACH(method("%y = aten::permute_copy(%x, 1) : f32[2, 3] return"), "argument 'dims' must be");
   EXPECT_BREACH(method("%y = aten::cat([%x, none], 0) : f32[4, 3] return"), "argument 'tensors' must be");
   EXPECT_BREACH(method("%y = aten::copy_(%x, %x, false) : f32[2, 3] return"), "functional");

@@ -1,0 +1,101 @@
+"""Guards that a program carries as text: a program that was saved and loaded has them in no other form.
+
+torch writes ``(3*L['x'].size()[0]) % 4 == 0``: Python over the sizes of the inputs. Here that is read, not run.
+"""
+
+import ast
+import operator
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod
+
+_BINARY = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: FloorDiv,
+    ast.Mod: Mod,
+    ast.Pow: sympy.Pow,
+}
+_COMPARISONS = {
+    ast.Eq: sympy.Eq,
+    ast.NotEq: sympy.Ne,
+    ast.Lt: sympy.Lt,
+    ast.LtE: sympy.Le,
+    ast.Gt: sympy.Gt,
+    ast.GtE: sympy.Ge,
+}
+_CALLS = {"max": Max, "min": Min}
+
+
+def written_guards(program: ExportedProgram, values: list[Any]) -> tuple[list[sympy.Basic], list[str]]:
+    """The guards of a program as conditions on its symbols, and the texts that could not be read.
+
+    Args:
+        program: Whose guards are wanted.
+        values: The fake values of its user inputs, in order.
+    """
+    texts = list(getattr(program, "_guards_code", ()))
+    if not texts:
+        return [], []
+    names = _named_inputs(program, values)
+    conditions: list[sympy.Basic] = []
+    unread: list[str] = []
+    for text in texts:
+        try:
+            conditions.append(_condition(ast.parse(text, mode="eval").body, names))
+        except (KeyError, IndexError, TypeError, ValueError, SyntaxError, AttributeError):
+            unread.append(text)
+    return conditions, unread
+
+
+def _named_inputs(program: ExportedProgram, values: list[Any]) -> dict[str, Any]:
+    """The arguments of forward by name, as the texts call them."""
+    spec = program.call_spec.in_spec
+    if spec is None or spec.num_leaves != len(values):
+        return {}
+    args, kwargs = pytree.tree_unflatten(values, spec)
+    signature = program.module_call_graph[0].signature if program.module_call_graph else None
+    names = list(getattr(signature, "forward_arg_names", None) or ())
+    named: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+    named.setdefault("args", args)  # forward(*args)
+    named.setdefault("flat_args", values)
+    return named
+
+
+def _condition(node: ast.expr, names: dict[str, Any]) -> Any:
+    """One node of the text as sympy. KeyError and its kin: not of this small language."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, bool)):
+        return sympy.sympify(node.value)
+    if isinstance(node, ast.BinOp):
+        return _BINARY[type(node.op)](_condition(node.left, names), _condition(node.right, names))
+    if isinstance(node, ast.BoolOp):
+        join = sympy.And if isinstance(node.op, ast.And) else sympy.Or
+        return join(*(_condition(value, names) for value in node.values))
+    if isinstance(node, ast.UnaryOp):
+        inner = _condition(node.operand, names)
+        return sympy.Not(inner) if isinstance(node.op, ast.Not) else -inner
+    if isinstance(node, ast.Compare):
+        operands = [_condition(item, names) for item in (node.left, *node.comparators)]
+        parts = [_COMPARISONS[type(op)](a, b) for op, a, b in zip(node.ops, operands, operands[1:], strict=False)]
+        return sympy.And(*parts) if len(parts) > 1 else parts[0]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return _CALLS[node.func.id](*(_condition(item, names) for item in node.args))
+    found = _input(node, names)
+    return found.node.expr if isinstance(found, torch.SymInt) else sympy.sympify(int(found))
+
+
+def _input(node: ast.expr, names: dict[str, Any]) -> Any:
+    """``L['x'].size()[0]``, ``L['x'][1]['key'].stride()[0]``: what such a path leads to."""
+    if isinstance(node, ast.Name) and node.id == "L":
+        return names
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return _input(node.value, names)[node.slice.value]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("size", "stride"):
+        tensor = _input(node.func.value, names)
+        return tensor.size() if node.func.attr == "size" else tensor.stride()
+    raise ValueError(ast.dump(node))
