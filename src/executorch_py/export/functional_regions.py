@@ -42,7 +42,8 @@ class Region:
         if any(node.op == "get_attr" for node in self.inner.written):
             outer.give_up()
         output = next(reversed(module.graph.nodes)).args[0]
-        self.outputs = list(output) if isinstance(output, (list, tuple)) else output
+        self.is_single = not isinstance(output, (list, tuple))
+        self._outputs = [output] if self.is_single else list(output)
 
     def after(self, index: int) -> fx.Node:
         """The value that operand ``index`` has at the end."""
@@ -50,7 +51,7 @@ class Region:
 
     def results(self) -> list[Any]:
         """The values that the region returns."""
-        return [self.inner.read(item) if isinstance(item, fx.Node) else item for item in self.outputs]
+        return [self.inner.read(item) if isinstance(item, fx.Node) else item for item in self._outputs]
 
     def reorder(self, order: list[int]) -> None:
         """Puts the placeholders into another order."""
@@ -93,9 +94,7 @@ def functional_call(outer: "Functionalizer", node: fx.Node) -> dict[int, fx.Node
             region.reorder(order)
         condition, body = regions
         finished = [
-            condition.finish(
-                condition.results()[0] if not isinstance(condition.outputs, list) else condition.results()
-            ),
+            condition.finish(condition.results()[0] if condition.is_single else tuple(condition.results())),
             body.finish((*body.results(), *map(body.after, written))),
         ]
     elif name == "scan":
