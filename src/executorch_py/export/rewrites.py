@@ -4,6 +4,7 @@ A rule takes the decomposer, the node and its mapped arguments, and returns the 
 results), or None when the general way (trace the operator once with fake tensors, decompose.py) has to do it.
 """
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -248,6 +249,29 @@ def _as_strided(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str
             )
         ],
     )
+
+
+@_rule(aten.sym_storage_offset.default, aten.sym_stride.int, aten.sym_is_contiguous.default)
+def _layout(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Tensors are row-major and start at their memory in Edge. Other strides that the data decides have no form."""
+    value, target = node.meta["val"], node.target
+    if isinstance(value, (bool, int)):
+        return value
+    if target is aten.sym_storage_offset.default:
+        return 0
+    if target is aten.sym_is_contiguous.default:
+        return True
+    tensor = _node_value(args[0])
+    if not tensor.is_contiguous():
+        return None
+    stride: Any = 1
+    for dim in range(args[1] % tensor.dim() + 1, tensor.dim()):
+        size = tensor.shape[dim]
+        factor = size if isinstance(size, int) else self.emit(node, aten.sym_size.int, (args[0], dim), size)
+        product = _node_value(stride) * size
+        plain = isinstance(stride, int) and isinstance(factor, int)
+        stride = product if plain else self.emit(node, operator.mul, (stride, factor), product)
+    return stride
 
 
 @_rule(aten.empty_permuted.default, aten.new_empty_strided.default)

@@ -108,12 +108,24 @@ void MatrixBatch::store(int64_t index, const double* from) const {
 void MatrixBatch::store(int64_t index, const Matrix& from) const { store(index, from.data); }
 
 Error check_matrices(const char* op, const char* name, const Tensor& tensor, bool square) {
-  ET_CHECK_OR_RETURN(tensor.scalar_type() == ScalarType::Float || tensor.scalar_type() == ScalarType::Double,
-                     InvalidType, "%s: %s is %s, must be f32 or f64", op, name, to_string(tensor.scalar_type()));
+  ET_CHECK_OR_RETURN(is_floating(tensor.scalar_type()), InvalidType, "%s: %s is %s, must be floating", op, name,
+                     to_string(tensor.scalar_type()));
   ET_CHECK_OR_RETURN(tensor.dim() >= 2, InvalidArgument, "%s: %s has shape %s, must be a matrix or a batch of matrices",
                      op, name, ShapeText(tensor.sizes()).text);
   ET_CHECK_OR_RETURN(!square || tensor.size(-1) == tensor.size(-2), InvalidArgument,
                      "%s: the matrices of %s are not square: %s", op, name, ShapeText(tensor.sizes()).text);
+  return Error::Ok;
+}
+
+Error check_batch(const char* op, const char* name, const Tensor& tensor, int64_t rank, IntArrayRef batch) {
+  const int64_t have = tensor.dim() - rank;
+  const auto wanted = static_cast<int64_t>(batch.size());
+  bool fits = have >= 0 && have <= wanted;
+  for (int64_t d = 0; fits && d < have; ++d) {
+    fits = tensor.size(d) == 1 || tensor.size(d) == batch[static_cast<size_t>(wanted - have + d)];
+  }
+  ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: %s of shape %s does not go with a batch of shape %s", op, name,
+                     ShapeText(tensor.sizes()).text, ShapeText(batch).text);
   return Error::Ok;
 }
 

@@ -68,9 +68,12 @@ IntArrayRef batch_of(const Tensor& tensor, int64_t rank = 2);
 /// [batch…, tail…]
 Sizes joined(IntArrayRef batch, std::initializer_list<int64_t> tail);
 
-/// Errors: InvalidType unless the tensor is f32 or f64; InvalidArgument when it has fewer than two dimensions or, if `square`, is
+/// Errors: InvalidType unless the tensor is floating; InvalidArgument when it has fewer than two dimensions or, if `square`, is
 /// not a batch of square matrices.
 Error check_matrices(const char* op, const char* name, const Tensor& tensor, bool square);
+
+/// Errors: InvalidArgument unless the sizes in front of the tensor's last `rank` dimensions broadcast to `batch`.
+Error check_batch(const char* op, const char* name, const Tensor& tensor, int64_t rank, IntArrayRef batch);
 
 /// LU factors in place, rows exchanged as `pivots` [min(rows, cols)] says (row i with row pivots[i], counted from 0).
 /// Returns 0, or the number (from 1) of the first pivot that is zero.

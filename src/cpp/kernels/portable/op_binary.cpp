@@ -60,6 +60,21 @@ Error minimum_out(KernelContext& context, const Tensor& self, const Tensor& othe
   return binary(context, "aten::minimum", self, other, out, [](auto a, auto b) { return minimum(a, b); });
 }
 
+Error lcm_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
+  const ScalarType common = result_type({&self, &other});
+  ET_CHECK_OR_RETURN(is_integral(common, false), InvalidType, "aten::lcm: operands are %s, must be integers",
+                     to_string(common));
+  ET_RETURN_IF_ERROR(check_can_cast("aten::lcm", common, out.scalar_type()));
+  return elementwise<int64_t>(
+      context, "aten::lcm", common, out,
+      [](int64_t a, int64_t b) {
+        const int64_t divisor = greatest_common_divisor(a, b);
+        const int64_t multiple = divisor == 0 ? 0 : wrapping_mul(div_trunc(a, divisor), b);
+        return multiple < 0 ? negate(multiple) : multiple;
+      },
+      self, other);
+}
+
 // A number wins over NaN.
 Error fmax_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
   return binary(context, "aten::fmax", self, other, out,

@@ -54,6 +54,11 @@ Error fractional_max_pool(KernelContext& context, const char* op, const Tensor& 
                        in[to]);
     sizes[lead + d] = out[to];
   }
+  for (int64_t i = 0; i < samples.numel(); ++i) {
+    const double sample = load_one<double>(samples.scalar_type(), samples.const_data_ptr(), i);
+    ET_CHECK_OR_RETURN(sample >= 0.0 && sample <= 1.0, InvalidArgument,
+                       "%s: random sample %" PRId64 " is %g, must lie in [0, 1)", op, i, sample);
+  }
   ET_RETURN_IF_ERROR(resize_tensor(context, output, sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, indices, sizes));
   ET_RETURN_IF_ERROR(check_row_major(op, {&self, &samples, &output, &indices}));

@@ -44,7 +44,9 @@ void space_evenly(const Edges& edges, T first, T last) {
 // Edges of dimension `d` of the points [rows, width]: the range given, or that of the data.
 Error make_edges(KernelContext& context, const char* op, const Tensor& points, int64_t width, int64_t d, int64_t bins,
                  const OptionalRange& range, Edges* edges) {
-  ET_CHECK_OR_RETURN(bins > 0, InvalidArgument, "%s: bins is %" PRId64 ", must be positive", op, bins);
+  constexpr int64_t kMostBins = 2147483647;  // no allocation wraps around
+  ET_CHECK_OR_RETURN(bins > 0 && bins <= kMostBins, InvalidArgument,
+                     "%s: bins is %" PRId64 ", must be positive and below 2^31", op, bins);
   double low = 0.0, high = 0.0;
   if (range.has_value()) {
     ET_CHECK_OR_RETURN(range->size() == 2 * static_cast<size_t>(width), InvalidArgument,

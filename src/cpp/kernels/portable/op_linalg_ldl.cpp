@@ -199,6 +199,7 @@ Error linalg_ldl_solve_out(KernelContext& context, const Tensor& ld, const Tenso
                      ShapeText(pivots.sizes()).text, ShapeText(b.sizes()).text);
   Sizes batch;
   ET_RETURN_IF_ERROR(broadcast_sizes(kOp, batch_of(ld), batch_of(b), &batch));
+  ET_RETURN_IF_ERROR(check_batch(kOp, "pivots", pivots, 1, batch));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, joined(batch, {n, b.size(-1)})));
   ET_TRY(Matrix a, make_matrix(context, n, n));
   ET_TRY(Matrix x, make_matrix(context, n, b.size(-1)));

@@ -96,6 +96,9 @@ Error unpacked(KernelContext& context, const char* op, const Tensor& a, const Te
                bool with_pivots, Tensor& p, Tensor& l, Tensor& u) {
   const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
   const IntArrayRef batch = batch_of(a);
+  if (pivots != nullptr && with_pivots) {
+    ET_RETURN_IF_ERROR(check_batch(op, "LU_pivots", *pivots, 1, batch));
+  }
   if (with_pivots) {
     ET_RETURN_IF_ERROR(resize_tensor(context, p, joined(batch, {m, m})));
   }
@@ -179,6 +182,7 @@ Error linalg_lu_solve_out(KernelContext& context, const Tensor& lu, const Tensor
                      ShapeText(lu.sizes()).text, ShapeText(pivots.sizes()).text, ShapeText(b.sizes()).text);
   Sizes batch;
   ET_RETURN_IF_ERROR(broadcast_sizes(kOp, batch_of(lu), batch_of(b), &batch));
+  ET_RETURN_IF_ERROR(check_batch(kOp, "pivots", pivots, 1, batch));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, joined(batch, {b.size(-2), b.size(-1)})));
   ET_TRY(Factors factors, Factors::make(context, n, n));
   ET_TRY(Matrix given, make_matrix(context, b.size(-2), b.size(-1)));

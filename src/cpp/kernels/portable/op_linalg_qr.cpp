@@ -82,6 +82,7 @@ Error linalg_householder_product_out(KernelContext& context, const Tensor& input
                      "%s: input %s and tau %s do not fit together", kOp, ShapeText(input.sizes()).text,
                      ShapeText(tau.sizes()).text);
   const IntArrayRef batch = batch_of(input);
+  ET_RETURN_IF_ERROR(check_batch(kOp, "tau", tau, 1, batch));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, input.sizes()));
   ET_TRY(Matrix reflectors, make_matrix(context, m, n));
   ET_TRY(Matrix q, make_matrix(context, m, n));
@@ -104,10 +105,12 @@ Error ormqr_out(KernelContext& context, const Tensor& self, const Tensor& input2
   ET_RETURN_IF_ERROR(check_matrices(kOp, "input3", input3, false));
   const int64_t k = input2.dim() == 0 ? 0 : input2.size(-1);
   const int64_t order = input3.size(left ? -2 : -1);
-  ET_CHECK_OR_RETURN(self.size(-2) == order && k <= self.size(-1) && input2.dim() == self.dim() - 1, InvalidArgument,
-                     "%s: self %s, tau %s and other %s do not fit together", kOp, ShapeText(self.sizes()).text,
-                     ShapeText(input2.sizes()).text, ShapeText(input3.sizes()).text);
+  ET_CHECK_OR_RETURN(self.size(-2) == order && k <= self.size(-1) && k <= order && input2.dim() == self.dim() - 1,
+                     InvalidArgument, "%s: self %s, tau %s and other %s do not fit together", kOp,
+                     ShapeText(self.sizes()).text, ShapeText(input2.sizes()).text, ShapeText(input3.sizes()).text);
   const IntArrayRef batch = batch_of(input3);
+  ET_RETURN_IF_ERROR(check_batch(kOp, "self", self, 2, batch));
+  ET_RETURN_IF_ERROR(check_batch(kOp, "tau", input2, 1, batch));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, input3.sizes()));
   ET_TRY(Matrix reflectors, make_matrix(context, self.size(-2), self.size(-1)));
   ET_TRY(Matrix c, make_matrix(context, input3.size(-2), input3.size(-1)));
@@ -171,6 +174,11 @@ Error linalg_pinv_atol_rtol_tensor_out(KernelContext& context, const Tensor& sel
   const int64_t m = self.size(-2), n = self.size(-1), k = std::min(m, n);
   ET_CHECK_OR_RETURN(!hermitian || m == n, InvalidArgument, "%s: the matrices of self are not square: %s", kOp,
                      ShapeText(self.sizes()).text);
+  for (const OptionalTensor* tolerance : {&atol, &rtol}) {
+    if (tolerance->has_value()) {
+      ET_RETURN_IF_ERROR(check_batch(kOp, "a tolerance", **tolerance, 0, batch));
+    }
+  }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, joined(batch, {n, m})));
   ET_TRY(Matrix a, make_matrix(context, m, n));
   ET_TRY(Matrix u, make_matrix(context, m, k));

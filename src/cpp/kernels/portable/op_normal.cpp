@@ -136,6 +136,8 @@ Error rrelu_with_noise_functional_out(KernelContext& context, const Tensor& self
   const ScalarType dtype = self.scalar_type();
   ET_CHECK_OR_RETURN(is_floating(dtype), InvalidType, "%s: self is %s, takes floating types", kOp, to_string(dtype));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
+  ET_CHECK_OR_RETURN(equal(self.sizes(), noise.sizes()), InvalidArgument, "%s: self %s and noise %s differ in shape",
+                     kOp, ShapeText(self.sizes()).text, ShapeText(noise.sizes()).text);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, noise_out, noise.sizes()));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &noise, &out, &noise_out}));

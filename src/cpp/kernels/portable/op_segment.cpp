@@ -162,6 +162,9 @@ Error segment_reduce_out(KernelContext& context, const Tensor& data, std::string
   const Segments segments{numbers, offsets.has_value(), count};
   const int64_t rows = data.size(axis);
   const int64_t outer = product(data.sizes(), 0, static_cast<size_t>(axis));
+  ET_CHECK_OR_RETURN(numbers.numel() == outer * numbers.size(-1), InvalidArgument,
+                     "%s: lengths or offsets of shape %s for data %s along axis %" PRId64, kOp,
+                     ShapeText(numbers.sizes()).text, ShapeText(data.sizes()).text, axis);
   const int64_t inner = product(data.sizes(), static_cast<size_t>(axis) + 1, data.sizes().size());
   const ScalarType dtype = data.scalar_type();
   return dispatch_float(dtype, [&](auto zero) {

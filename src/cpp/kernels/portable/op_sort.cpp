@@ -133,6 +133,7 @@ Error write_one(KernelContext& context, const char* op, const Tensor& self, int6
       sizes.erase(static_cast<size_t>(dim));
     }
   }
+  ET_CHECK_OR_RETURN(self.numel() > 0 || sizes.numel() == 0, InvalidArgument, "%s: dim %" PRId64 " is empty", op, dim);
   ET_RETURN_IF_ERROR(resize_tensor(context, values, sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, indices, sizes));
   if (sizes.numel() == 0) {
@@ -183,8 +184,6 @@ Error median_along(KernelContext& context, const char* op, const Tensor& self, i
                    bool ignores_nan, Tensor& values, Tensor& indices) {
   ET_RETURN_IF_ERROR(normalize_dim(op, dim, self.dim(), &dim));
   const int64_t length = self.dim() == 0 ? 1 : self.size(dim);
-  ET_CHECK_OR_RETURN(length > 0 || self.numel() > 0 || values.numel() == 0, InvalidArgument,
-                     "%s: dim %" PRId64 " is empty", op, dim);
   return write_one(
       context, op, self, dim, keepdim, [=](const auto* items) { return median_rank(items, length, ignores_nan); },
       values, indices);

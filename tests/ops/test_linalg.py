@@ -1,0 +1,92 @@
+"""Linear algebra beyond the conformance suite: least squares (torch cannot export it), larger matrices, and arguments that only a
+damaged program has."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from kernel_runner import KernelError, Unbound, run_kernel
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("shape", [(7, 4), (4, 4), (3, 6), (2, 5, 3)], ids=str)
+def test_least_squares(driver: str, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(1)
+    a, b = torch.randn(*shape, dtype=torch.float64), torch.randn(*shape[:-1], 2, dtype=torch.float64)
+    solution = torch.empty(*shape[:-2], shape[-1], 2, dtype=torch.float64)
+    residuals = Unbound(torch.float64, len(shape) - 1)
+    rank = torch.empty([0] if driver == "gels" else shape[:-2], dtype=torch.int64)
+    values = Unbound(torch.float64, len(shape) - 1 if driver in ("gelsd", "gelss") else 1)
+    is_tall = shape[-2] > shape[-1] and driver != "gelsy"
+    if not is_tall:
+        residuals = Unbound(torch.float64, 1)
+    run_kernel("aten::linalg_lstsq.out", [a, b, None, driver, solution, residuals, rank, values], "TTDSTTTT")
+    expected = torch.linalg.lstsq(a, b, driver=driver)
+    torch.testing.assert_close(solution, expected.solution)
+    if is_tall:
+        torch.testing.assert_close(residuals.value, expected.residuals)
+
+
+def test_a_matrix_of_some_size() -> None:
+    torch.manual_seed(0)
+    a = torch.randn(60, 60)
+    s, u, vt = torch.empty(60), torch.empty(60, 60), torch.empty(60, 60)
+    run_kernel("aten::_linalg_svd.U", [a, False, True, None, u, s, vt], "TbbSTTT")
+    torch.testing.assert_close(s, torch.linalg.svdvals(a), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(u * s @ vt, a, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(u.T @ u, torch.eye(60), rtol=1e-4, atol=1e-4)
+    symmetric = a + a.T
+    values, vectors = torch.empty(60), torch.empty(60, 60)
+    run_kernel("aten::_linalg_eigh.eigenvalues", [symmetric, "L", True, values, vectors])
+    torch.testing.assert_close(values, torch.linalg.eigvalsh(symmetric), rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(symmetric @ vectors, vectors * values, rtol=1e-3, atol=1e-3)
+    general, vectors = torch.empty(60, dtype=torch.complex64), torch.empty(60, 60, dtype=torch.complex64)
+    run_kernel("aten::linalg_eig.out", [a, general, vectors])
+    torch.testing.assert_close(a.to(torch.complex64) @ vectors, vectors * general, rtol=1e-3, atol=1e-3)
+
+
+def test_rank_deficient_matrices_have_orthonormal_vectors() -> None:
+    for a in (torch.zeros(4, 3), torch.ones(3, 5), torch.eye(4)[:, :2]):
+        m, n = a.shape
+        s, u, vt = torch.empty(min(m, n)), torch.empty(m, m), torch.empty(n, n)
+        run_kernel("aten::_linalg_svd.U", [a, True, True, None, u, s, vt], "TbbSTTT")
+        torch.testing.assert_close(u.T @ u, torch.eye(m))
+        torch.testing.assert_close(vt @ vt.T, torch.eye(n))
+        torch.testing.assert_close(u[:, : len(s)] * s @ vt[: len(s)], a, rtol=1e-5, atol=1e-6)
+
+
+def ints(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("aten::linalg_lu_solve.out", lambda: [torch.eye(3), ints(1, 2, 9), torch.ones(3, 1), True, False, torch.empty(3, 1)],
+         "pivot 2 is 9"),
+        ("aten::linalg_ldl_solve.out", lambda: [torch.eye(3), ints(-2, -2, -3), torch.ones(3, 1), False, torch.empty(3, 1)],
+         "half of a block"),
+        ("aten::ormqr.out", lambda: [torch.ones(2, 3), torch.ones(3), torch.ones(2, 2), True, False, torch.empty(2, 2)],
+         "do not fit"),
+        ("aten::linalg_householder_product.out", lambda: [torch.ones(3, 4, 2), torch.ones(2, 2), torch.empty(3, 4, 2)],
+         "batch"),
+        ("aten::lu_unpack.out", lambda: [torch.ones(3, 2, 2), ints(1, 2, 1, 2).reshape(2, 2), True, True,
+                                         torch.empty(3, 2, 2), torch.empty(3, 2, 2), torch.empty(3, 2, 2)], "batch"),
+        ("aten::cholesky.out", lambda: [-torch.eye(2), False, torch.empty(2, 2)], "not positive definite"),
+        ("aten::linalg_eig.out", lambda: [torch.full((2, 2), torch.nan), torch.empty(2, dtype=torch.complex64),
+                                          torch.empty(2, 2, dtype=torch.complex64)], "NaN"),
+        ("aten::fractional_max_pool2d.output", lambda: [torch.ones(1, 4, 4), [2, 2], [2, 2], torch.full((1, 1, 2), 7.0),
+                                                        torch.empty(1, 2, 2), torch.empty(1, 2, 2, dtype=torch.int64)],
+         "random sample 0 is 7"),
+        ("aten::mode.values", lambda: [torch.empty(3, 0), 1, False, torch.empty(3), torch.empty(3, dtype=torch.int64)],
+         "is empty"),
+    ],
+)  # fmt: skip
+def test_impossible_arguments_are_refused(name: str, arguments, words: str) -> None:
+    with pytest.raises(KernelError, match=words):
+        run_kernel(name, arguments())
