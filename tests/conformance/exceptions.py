@@ -28,6 +28,10 @@ EXPECTED: tuple[Expected, ...] = (
     Expected(
         "op/chalf/*", "complex numbers of two 16-bit floats are in no kernel; refused when the program is compiled"
     ),
+    Expected("op/complex/float16/*", "complex numbers of two 16-bit floats are in no kernel; refused at compile time"),
+    Expected(
+        "op/view_as_complex/float16/*", "complex numbers of two 16-bit floats are in no kernel; refused at compile time"
+    ),
     Expected(
         "op/as_strided.partial_views/float32/2",
         "the strides address memory around the input, of which a program gets the elements only; refused when it is lowered",

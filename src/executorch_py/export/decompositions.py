@@ -5,6 +5,7 @@ Each is an ordinary function of tensors with the operator's own arguments, which
     >>> table = {**torch._decomp.core_aten_decompositions(), **OWN_DECOMPOSITIONS}  # doctest: +SKIP
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -64,6 +65,13 @@ def _complex(real: Tensor, imag: Tensor) -> Tensor:
 @_decomposes(aten.polar.default)
 def _polar(abs: Tensor, angle: Tensor) -> Tensor:
     return torch.view_as_complex(torch.stack([abs * angle.cos(), abs * angle.sin()], -1))
+
+
+@_decomposes(aten.geometric.default)
+def _geometric(self: Tensor, p: float, generator: Any = None) -> Tensor:
+    """PyTorch's draws uniform numbers in the type of self, which need not be a floating one."""
+    uniform = torch.rand(self.shape)
+    return (torch.floor(torch.log1p(-uniform) / math.log1p(-p)) + 1).to(self.dtype)
 
 
 @_decomposes(aten.put.default)
