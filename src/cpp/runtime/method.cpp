@@ -139,7 +139,7 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
                      "input %s: the tensor has no memory", InputText(meta, i).text);
   ET_CHECK_OR_RETURN(!slot.is_written_back || !impl->read_only(), InvalidArgument,
                      "input %s: the method writes to it, but the tensor is read-only", InputText(meta, i).text);
-  if (!slot.is_planned) {
+  if (!slot.is_planned) {  // the capacity first: sizes may have grown since the last call
     own->set_data(impl->data(), impl->nbytes());
     own->set_read_only(impl->read_only());
   }

@@ -114,7 +114,24 @@ Error Method::State::begin() {
   return error;
 }
 
-/// Gives memory to the outputs for which the program planned none.
+/// True when the memory that the caller gives for an output is that of an input: the output must not be made there, since
+/// the input is still to be read.
+bool Method::State::overlaps_input(const OutputSlot& slot) const {
+  const auto begin = reinterpret_cast<uintptr_t>(slot.caller_data);
+  for (const InputSlot& input : inputs) {
+    if (input.value == nullptr || !input.value->is_tensor()) {
+      continue;
+    }
+    const TensorImpl* impl = input.value->to_tensor().unsafe_impl();
+    const auto start = reinterpret_cast<uintptr_t>(impl->data());
+    if (start < begin + slot.caller_nbytes && begin < start + impl->nbytes()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Gives memory to the outputs for which the program planned none, or none that anything else depends on.
 Error Method::State::open_outputs() {
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputSlot& slot = outputs[i];
@@ -124,6 +141,10 @@ Error Method::State::open_outputs() {
     }
     void* data = slot.caller_data;
     size_t capacity = slot.caller_nbytes;
+    if (slot.own_place != nullptr && (data == nullptr || capacity < slot.own_nbytes || overlaps_input(slot))) {
+      data = slot.own_place;
+      capacity = slot.own_nbytes;
+    }
     if (data == nullptr) {
       const fb::Tensor& source =
           *plan->values()->Get(static_cast<uint32_t>(slot.value - values.data()))->val_as_Tensor();

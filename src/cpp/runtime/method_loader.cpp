@@ -169,9 +169,9 @@ Error MethodLoader::make_inputs() {
       continue;
     }
     const fb::Tensor& source = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
-    slot.is_planned = source.allocation_info() != nullptr;
-    flags |= slot.is_planned ? 0 : kInput;
     slot.is_written = (flags & kWritten) != 0;
+    slot.is_planned = source.allocation_info() != nullptr && (slot.is_written || !has_own_place(index));
+    flags |= slot.is_planned ? 0 : kInput;
     slot.is_written_back = slot.is_planned && slot.is_written;
     if (!slot.is_planned && slot.is_written) {
       flags |= kLate;  // the caller's tensor may be read-only
@@ -221,6 +221,33 @@ Error MethodLoader::finish_values() {
   return Error::Ok;
 }
 
+/// True for a planned tensor of which no other value has a byte, so that no view of it and nothing that is made in place can
+/// depend on where it lies, and that begins without a value.
+bool MethodLoader::has_own_place(size_t index) const {
+  const fb::Tensor& tensor = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
+  if (tensor.allocation_info() == nullptr || tensor.data_buffer_idx() > 0 || is_external(tensor)) {
+    return false;
+  }
+  const uint32_t memory_id = tensor.allocation_info()->memory_id();
+  if (program_.is_state_memory(memory_id)) {
+    return false;
+  }
+  const uint64_t begin = allocation_offset(*tensor.allocation_info());
+  const uint64_t end = begin + static_cast<uint64_t>(tensor_nbytes(tensor));
+  for (uint32_t i = 0; i < count(plan().values()); ++i) {
+    const fb::Tensor* other = plan().values()->Get(i)->val_as_Tensor();
+    if (i == index || other == nullptr || other->allocation_info() == nullptr ||
+        other->allocation_info()->memory_id() != memory_id) {
+      continue;
+    }
+    const uint64_t start = allocation_offset(*other->allocation_info());
+    if (start < end && begin < start + static_cast<uint64_t>(tensor_nbytes(*other))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Error MethodLoader::make_outputs() {
   const Span<const int32_t> indices = span(plan().outputs());
   ET_RETURN_IF_ERROR(allocate(indices.size(), &state_.outputs));
@@ -234,6 +261,11 @@ Error MethodLoader::make_outputs() {
     slot.tensor = slot.value->to_tensor().unsafe_impl();
     uint8_t& flags = state_.value_flags[index];
     slot.is_open = slot.tensor->data() == nullptr && (flags & (kLate | kRebound | kInput | kOpenOutput)) == 0;
+    if ((flags & (kLate | kRebound | kRepointed | kInput | kOpenOutput)) == 0 && has_own_place(index)) {
+      slot.own_place = slot.tensor->data();
+      slot.own_nbytes = slot.tensor->nbytes();
+      slot.is_open = true;
+    }
     flags |= slot.is_open ? kOpenOutput : 0;  // one that is returned twice is opened once
   }
   // Every tensor that an instruction uses has memory now, or a rule by which it gets some.

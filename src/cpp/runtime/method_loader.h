@@ -38,6 +38,7 @@ class MethodLoader {
   Error bind_tensor(const schema::Tensor& source, TensorImpl* impl);
   Error make_inputs();
   Error finish_values();
+  bool has_own_place(size_t index) const;
   Error make_outputs();
   Error make_restore_lists();
   static bool is_constant(const void* state, const EValue& value);

@@ -52,7 +52,7 @@ enum ValueFlag : uint8_t {
 struct InputSlot {
   EValue* value = nullptr;
   uint16_t dynamic_dims = 0;     // bit d: dimension d may differ from the program's size
-  bool is_planned = false;       // bytes are copied into the arena
+  bool is_planned = false;       // bytes are copied into the arena (not where its place there is nobody else's)
   bool is_set = false;           // since the last execution
   bool is_written = false;       // modified by the method
   bool is_written_back = false;  // planned, and modified by the method: copied back to the caller
@@ -64,6 +64,10 @@ struct OutputSlot {
   void* caller_data = nullptr;   // given by set_output_data_ptr
   size_t caller_nbytes = 0;
   bool is_open = false;  // the program planned no memory for it: the caller's or the data allocator's is used
+  /// Its place in the arena, when no other value has any of it: the caller's memory can stand for it then, and nothing is
+  /// copied. nullptr: the place is shared, or there is none.
+  void* own_place = nullptr;
+  size_t own_nbytes = 0;
 };
 
 /// A tensor that gets other memory while running (DYNAMIC_UNBOUND, views), and the memory it begins each execution with.
@@ -124,6 +128,7 @@ struct Method::State {
 
   // method_execute.cpp
   Error begin();
+  bool overlaps_input(const OutputSlot& slot) const;
   Error open_outputs();
   Error run_one(KernelContext& context, size_t* next);
   Error jump_if_false(const Instruction& instruction, size_t index, size_t* next);
