@@ -25,44 +25,37 @@ inline uint32_t float_to_bits(float value) {
   return bits;
 }
 
+// The conversions choose between results instead of branching, so that compilers turn loops over them into vector code.
+
 inline float half_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  const uint32_t mantissa = half & 0x3ffu;
-  if (exponent == 0x1f) {
-    return bits_to_float(sign | 0x7f800000u | (mantissa << 13));
-  }
-  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24 is exact in float
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return bits_to_float(sign | float_to_bits(magnitude));
-  }
-  return bits_to_float(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  const uint32_t magnitude = half & 0x7fffu;
+  const uint32_t normal = (magnitude << 13) + (112u << 23);
+  // Zero or subnormal: mantissa * 2^-24 is exact in float.
+  const uint32_t subnormal = float_to_bits(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
+  const uint32_t special = 0x7f800000u | (magnitude << 13);  // infinity or NaN
+  const uint32_t finite = magnitude < 0x400u ? subnormal : normal;
+  return bits_to_float(sign | (magnitude >= 0x7c00u ? special : finite));
 }
 
 inline uint16_t float_to_half(float value) {
   const uint32_t bits = float_to_bits(value);
-  const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude >= 0x7f800000u) {  // infinity or NaN
-    return static_cast<uint16_t>(sign | (magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u));
-  }
-  if (magnitude >= 0x477ff000u) {  // rounds past 65504
-    return static_cast<uint16_t>(sign | 0x7c00u);
-  }
-  if (magnitude < 0x38800000u) {  // subnormal: adding 0.5 aligns the rounding point with the mantissa's last bit
-    const float shifted = bits_to_float(magnitude) + 0.5f;
-    return static_cast<uint16_t>(sign | (float_to_bits(shifted) - 0x3f000000u));
-  }
-  const uint32_t odd = (magnitude >> 13) & 1u;
-  return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const auto magnitude = static_cast<int32_t>(bits & 0x7fffffffu);
+  const int32_t normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  // Subnormal: adding 0.5 aligns the rounding point with the mantissa's last bit.
+  const uint32_t shifted = float_to_bits(bits_to_float(static_cast<uint32_t>(magnitude)) + 0.5f);
+  const int32_t subnormal = static_cast<int32_t>(shifted) - 0x3f000000;
+  const int32_t special = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;  // NaN; infinity and what rounds past 65504
+  const int32_t finite = magnitude < 0x38800000 ? subnormal : normal;
+  return static_cast<uint16_t>(sign | static_cast<uint32_t>(magnitude >= 0x477ff000 ? special : finite));
 }
 
 inline uint16_t float_to_bfloat16(float value) {
   const uint32_t bits = float_to_bits(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) {
-    return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  }
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  const uint32_t quiet = (bits >> 16) | 0x40u;
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
 }  // namespace detail

@@ -131,7 +131,7 @@ inline C power(C a, C b) {
 
 template <typename C>
 inline C sign_of(C a) {
-  return is_nan(a) ? a : static_cast<C>((a > C(0)) - (a < C(0)));
+  return static_cast<C>((a > C(0)) - (a < C(0)));
 }
 
 /// Any number as a truth value; NaN is true.

@@ -57,12 +57,19 @@ void store(ScalarType dtype, const C* values, int64_t n, void* data, int64_t str
 /// One element.
 template <typename C>
 inline C load_one(ScalarType dtype, const void* data, int64_t index = 0) {
+  if (dtype == dtype_of<C>) {
+    return static_cast<const C*>(data)[index];
+  }
   C value;
   load<C>(dtype, static_cast<const char*>(data) + index * static_cast<int64_t>(element_size(dtype)), 1, 1, &value);
   return value;
 }
 template <typename C>
 inline void store_one(ScalarType dtype, C value, void* data, int64_t index = 0) {
+  if (dtype == dtype_of<C>) {
+    static_cast<C*>(data)[index] = value;
+    return;
+  }
   store<C>(dtype, &value, 1, static_cast<char*>(data) + index * static_cast<int64_t>(element_size(dtype)), 1);
 }
 

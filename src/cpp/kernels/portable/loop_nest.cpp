@@ -33,6 +33,17 @@ bool LoopNest::empty() const {
   return false;
 }
 
+LoopNest LoopNest::part(int64_t begin, int64_t end) const {
+  LoopNest nest(*this);
+  if (sizes_.size() > 0) {
+    nest.sizes_[0] = end - begin;
+    for (size_t k = 0; k < operands_; ++k) {
+      nest.data_[k] += begin * strides_[k][0];
+    }
+  }
+  return nest;
+}
+
 void LoopNest::move_loop(size_t from, size_t to) {
   const int64_t size = sizes_[static_cast<int64_t>(from)];
   sizes_.erase(from);

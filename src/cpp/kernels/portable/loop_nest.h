@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kernels/portable/shape.h"
+#include "threads/parallel.h"
 
 namespace et::kernels::portable {
 
@@ -34,6 +35,12 @@ class LoopNest {
   void rebase(size_t operand, char* data) { data_[operand] = data; }
 
   bool empty() const;
+  /// Iterations of the outermost loop; 1 for a nest without loops.
+  int64_t outer_size() const { return sizes_.size() == 0 ? 1 : sizes_[0]; }
+  /// Iterations of all loops together.
+  int64_t steps() const { return sizes_.numel(); }
+  /// The nest with iterations [begin, end) of the outermost loop only.
+  LoopNest part(int64_t begin, int64_t end) const;
   /// Length of the innermost loop; 1 for a nest without loops.
   int64_t run_length() const { return sizes_.size() == 0 ? 1 : sizes_[static_cast<int64_t>(sizes_.size()) - 1]; }
   /// Byte stride of an operand in the innermost loop; 0 for a nest without loops.
@@ -83,5 +90,23 @@ class LoopNest {
   Sizes strides_[kMaxOperands];  // bytes
   size_t operands_ = 0;
 };
+
+/// Calls f(part) for parts of a nest that together are all of it, shared among the threads of `pool` (nullptr: all here).
+/// `cost`: simple instructions that a step of the innermost loop takes.
+template <typename F>
+void parallel_parts(threads::ThreadPool* pool, const LoopNest& nest, size_t cost, F&& f) {
+  if (nest.empty()) {
+    return;
+  }
+  const auto outer = static_cast<size_t>(nest.outer_size());
+  const size_t work = static_cast<size_t>(nest.steps()) / outer * cost;
+  threads::parallel_for(pool, outer, threads::grain_for(work), [&](size_t begin, size_t end) {
+    if (end - begin == outer) {
+      f(nest);
+    } else {
+      f(nest.part(static_cast<int64_t>(begin), static_cast<int64_t>(end)));
+    }
+  });
+}
 
 }  // namespace et::kernels::portable

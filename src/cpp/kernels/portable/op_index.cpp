@@ -49,14 +49,20 @@ Error expand_mask(KernelContext& context, const char* op, const Tensor& self, co
   for (int64_t i = 0; i < mask.numel(); ++i) {
     count += bytes[i] != 0 ? 1 : 0;
   }
+  const int64_t width = mask.size(mask.dim() - 1);
   for (int64_t k = 0; k < mask.dim(); ++k) {
     ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(count) * sizeof(int64_t)));
     auto* positions = static_cast<int64_t*>(memory);
-    const int64_t inner = product(mask.sizes(), static_cast<size_t>(k) + 1, static_cast<size_t>(mask.dim()));
+    const bool is_last = k + 1 == mask.dim();
+    const int64_t rows_inside =
+        is_last ? 1 : product(mask.sizes(), static_cast<size_t>(k) + 1, static_cast<size_t>(mask.dim()) - 1);
     int64_t found = 0;
-    for (int64_t i = 0; i < mask.numel(); ++i) {
-      if (bytes[i] != 0) {
-        positions[found++] = i / inner % mask.size(k);
+    for (int64_t start = 0, row = 0; start < mask.numel(); start += width, ++row) {
+      const int64_t of_row = is_last ? 0 : row / rows_inside % mask.size(k);
+      for (int64_t i = 0; i < width; ++i) {
+        if (bytes[start + i] != 0) {
+          positions[found++] = is_last ? i : of_row;
+        }
       }
     }
     Positions& index = plan->index[dim + k];
@@ -109,55 +115,191 @@ Error plan_indices(KernelContext& context, const char* op, const Tensor& self, O
   return Error::Ok;
 }
 
-// Calls f(offset in self, in bytes; linear position) for each indexed element: once for every combination of index
-// position and position in the whole dimensions, in the row-major order of plan.sizes.
-template <typename F>
-void for_each_indexed(const Plan& plan, const Tensor& self, F&& f) {
-  if (plan.sizes.numel() == 0) {
-    return;
-  }
-  const int64_t size = static_cast<int64_t>(self.element_size());
-  Sizes whole_strides;  // stride in self of each dimension of plan.sizes; 0 for those of the indices
-  for (int64_t d = 0; d < self.dim(); ++d) {
-    if (plan.index[d].data == nullptr) {
-      whole_strides.push_back(self.stride(d) * size);
+// The common walk of all operators here. An *indexed* tensor is addressed through the positions of a plan, a *straight* one
+// has the plan's sizes (or broadcasts to them); without one (nullptr) its addresses mean nothing.
+class IndexedWalk {
+ public:
+  IndexedWalk(const Plan& plan, const Tensor& indexed, const Tensor* straight) : plan_(plan) {
+    const size_t rank = plan.sizes.size();
+    const size_t index_rank = plan.index_sizes.size();
+    Sizes straight_strides;  // bytes, by dimension of plan.sizes
+    straight_strides.resize(rank, 0);
+    for (int64_t d = 0; straight != nullptr && d < straight->dim(); ++d) {
+      const int64_t place = static_cast<int64_t>(rank) - straight->dim() + d;
+      const int64_t step = straight->stride(d) * static_cast<int64_t>(straight->element_size());
+      straight_strides[place] = straight->size(d) == 1 ? 0 : step;
     }
-  }
-  const size_t index_rank = plan.index_sizes.size();
-  for (size_t i = 0; i < index_rank; ++i) {
-    whole_strides.insert(plan.position, 0);
-  }
-  const int64_t rank = static_cast<int64_t>(plan.sizes.size());
-  int64_t at[kMaxRank] = {};
-  int64_t position = 0;
-  for (;;) {
-    int64_t offset = 0;
-    for (int64_t d = 0; d < rank; ++d) {
-      offset += at[d] * whole_strides[d];
-    }
-    for (int64_t d = 0; d < self.dim(); ++d) {
-      const Positions& index = plan.index[d];
-      if (index.data == nullptr) {
-        continue;
+    Sizes whole_strides;  // of the indexed tensor's dimensions without positions
+    for (int64_t d = 0; d < indexed.dim(); ++d) {
+      index_strides_.push_back(indexed.stride(d) * static_cast<int64_t>(indexed.element_size()));
+      extents_.push_back(indexed.size(d));
+      if (plan.index[d].data == nullptr) {
+        whole_strides.push_back(index_strides_[d]);
       }
-      int64_t place = 0;
-      const int64_t rank_of_index = static_cast<int64_t>(index.sizes.size());
-      const int64_t lead = static_cast<int64_t>(plan.position + index_rank) - rank_of_index;
-      for (int64_t k = 0; k < rank_of_index; ++k) {
-        place += index.sizes[k] == 1 ? 0 : at[lead + k] * index.strides[k];
-      }
-      const int64_t value = index.at(place);
-      offset += (value < 0 ? value + self.size(d) : value) * self.stride(d) * size;
     }
-    f(offset, position++);
-    int64_t d = rank - 1;
-    for (; d >= 0 && ++at[d] == plan.sizes[d]; --d) {
-      at[d] = 0;
+    for (size_t i = 0; i < index_rank; ++i) {
+      straight_steps_.push_back(straight_strides[static_cast<int64_t>(plan.position + i)]);
     }
-    if (d < 0) {
+    const auto add = [&](LoopNest& nest, size_t first, size_t whole_first, size_t count) {
+      nest.add(indexed.const_data_ptr(), slice(whole_strides, whole_first, count), 1);
+      nest.add((straight != nullptr ? *straight : indexed).const_data_ptr(), slice(straight_strides, first, count), 1);
+      nest.merge();
+    };
+    const size_t tail = rank - plan.position - index_rank;
+    before_ = LoopNest(slice(plan.sizes, 0, plan.position));
+    add(before_, 0, 0, plan.position);
+    after_ = LoopNest(slice(plan.sizes, plan.position + index_rank, tail));
+    add(after_, plan.position + index_rank, plan.position, tail);
+  }
+
+  // Calls f(indexed, straight, n, indexed step, straight step) for runs of n elements, steps in bytes, of positions
+  // [begin, end). Two runs at one place of the indexed tensor come in the order of their positions.
+  template <typename F>
+  void for_each_run(int64_t begin, int64_t end, F&& f) const {
+    if (plan_.sizes.numel() == 0) {
       return;
     }
+    constexpr int64_t kChunk = 64;
+    int64_t indexed_offsets[kChunk];
+    int64_t straight_offsets[kChunk];
+    LoopNest after = after_;
+    const int64_t steps[2] = {after.run_stride(0), after.run_stride(1)};
+    const bool single = after.steps() == 1;
+    for (int64_t first = begin; first < end; first += kChunk) {
+      const int64_t count = end - first < kChunk ? end - first : kChunk;
+      find_offsets(first, count, indexed_offsets, straight_offsets);
+      before_.for_each_run([&](char* const* pointers, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          char* const indexed = pointers[0] + i * before_.run_stride(0);
+          char* const straight = pointers[1] + i * before_.run_stride(1);
+          for (int64_t p = 0; p < count; ++p) {
+            if (single) {
+              f(indexed + indexed_offsets[p], straight + straight_offsets[p], int64_t{1}, int64_t{0}, int64_t{0});
+              continue;
+            }
+            after.rebase(0, indexed + indexed_offsets[p]);
+            after.rebase(1, straight + straight_offsets[p]);
+            after.for_each_run([&](char* const* at, int64_t m) { f(at[0], at[1], m, steps[0], steps[1]); });
+          }
+        }
+      });
+    }
   }
+
+  // As above for all positions, one after the other: for writes to the indexed tensor.
+  template <typename F>
+  void for_each_run(F&& f) const {
+    for_each_run(0, positions(), f);
+  }
+
+  int64_t positions() const { return plan_.index_sizes.numel(); }
+  // Elements that belong to one position.
+  int64_t elements() const { return before_.steps() * after_.steps(); }
+
+ private:
+  static IntArrayRef slice(const Sizes& sizes, size_t first, size_t count) {
+    return IntArrayRef(sizes.data() + first, count);
+  }
+
+  // Byte offsets of positions [first, first + count) in both tensors.
+  void find_offsets(int64_t first, int64_t count, int64_t* indexed, int64_t* straight) const {
+    const auto rank = static_cast<int64_t>(plan_.index_sizes.size());
+    int64_t at[kMaxRank] = {};
+    int64_t rest = first;
+    for (int64_t k = rank - 1; k >= 0; --k) {
+      at[k] = rest % plan_.index_sizes[k];
+      rest /= plan_.index_sizes[k];
+    }
+    for (int64_t p = 0; p < count; ++p) {
+      straight[p] = 0;
+      for (int64_t k = 0; k < rank; ++k) {
+        straight[p] += at[k] * straight_steps_[k];
+      }
+      indexed[p] = 0;
+      for (size_t d = 0; d < extents_.size(); ++d) {
+        const Positions& index = plan_.index[d];
+        if (index.data == nullptr) {
+          continue;
+        }
+        int64_t place = 0;
+        const int64_t lead = rank - static_cast<int64_t>(index.sizes.size());
+        for (int64_t k = lead; k < rank; ++k) {
+          place += index.sizes[k - lead] == 1 ? 0 : at[k] * index.strides[k - lead];
+        }
+        const int64_t value = index.at(place);
+        const auto dim = static_cast<int64_t>(d);
+        indexed[p] += (value < 0 ? value + extents_[dim] : value) * index_strides_[dim];
+      }
+      for (int64_t k = rank - 1; k >= 0 && ++at[k] == plan_.index_sizes[k]; --k) {
+        at[k] = 0;
+      }
+    }
+  }
+
+  const Plan& plan_;
+  Sizes extents_;                   // of the indexed tensor
+  Sizes index_strides_;             // bytes, of the indexed tensor
+  Sizes straight_steps_;            // bytes, by dimension of the positions
+  LoopNest before_{IntArrayRef()};  // dimensions before and after the positions; operands: indexed, straight
+  LoopNest after_{IntArrayRef()};
+};
+
+template <typename T>
+void copy_run(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t n) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  if (n > 1 && to_step == kSize && from_step == kSize) {
+    std::memmove(to, from, static_cast<size_t>(n * kSize));
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    std::memcpy(to + i * to_step, from + i * from_step, sizeof(T));
+  }
+}
+
+// straight = indexed[positions]
+Error take(KernelContext& context, const Plan& plan, const Tensor& indexed, const Tensor& straight) {
+  const IndexedWalk walk(plan, indexed, &straight);
+  constexpr size_t kCost = 4;  // an element that is looked up, next to one that is copied
+  const size_t grain = threads::grain_for(static_cast<size_t>(walk.elements()) * kCost);
+  return dispatch_by_size(indexed.element_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    threads::parallel_for(context.pool(), static_cast<size_t>(walk.positions()), grain, [&](size_t begin, size_t end) {
+      walk.for_each_run(static_cast<int64_t>(begin), static_cast<int64_t>(end),
+                        [](char* from, char* to, int64_t n, int64_t from_step, int64_t to_step) {
+                          copy_run<T>(to, to_step, from, from_step, n);
+                        });
+    });
+    return Error::Ok;
+  });
+}
+
+// indexed[positions] = straight
+Error put(const Plan& plan, const Tensor& indexed, const Tensor& straight) {
+  const IndexedWalk walk(plan, indexed, &straight);
+  return dispatch_by_size(indexed.element_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    walk.for_each_run([](char* to, char* from, int64_t n, int64_t to_step, int64_t from_step) {
+      copy_run<T>(to, to_step, from, from_step, n);
+    });
+    return Error::Ok;
+  });
+}
+
+// indexed[positions] += factor * straight, in the order of the positions
+Error add(const Plan& plan, const Tensor& indexed, const Tensor& straight, const Scalar& factor) {
+  const IndexedWalk walk(plan, indexed, &straight);
+  const ScalarType dtype = indexed.scalar_type();
+  return dispatch_compute(dtype, [&](auto zero) {
+    using C = decltype(zero);
+    const C multiple = scalar_to<C>(factor);
+    walk.for_each_run([&](char* to, char* from, int64_t n, int64_t to_step, int64_t from_step) {
+      for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step) {
+        const C addend = wrapping_mul(multiple, load_one<C>(dtype, from));
+        store_one(dtype, wrapping_add(load_one<C>(dtype, to), addend), to);
+      }
+    });
+    return Error::Ok;
+  });
 }
 
 Error index_put(KernelContext& context, const char* op, const Tensor& self, OptionalTensorList indices,
@@ -173,46 +315,35 @@ Error index_put(KernelContext& context, const char* op, const Tensor& self, Opti
                      ShapeText(plan.sizes).text);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   ET_RETURN_IF_ERROR(copy_window(window_of(self), window_of(out)));
-  const Sizes logical = contiguous_strides(plan.sizes);
-  const ScalarType dtype = self.scalar_type();
-  const size_t size = self.element_size();
-  char* base = static_cast<char*>(out.mutable_data_ptr());
-  const char* source = static_cast<const char*>(values.const_data_ptr());
-  const int64_t lead = static_cast<int64_t>(plan.sizes.size()) - values.dim();
-  const auto value_offset = [&](int64_t position) {
-    int64_t offset = 0;
-    for (int64_t d = 0; d < values.dim(); ++d) {
-      const int64_t i = position / logical[lead + d] % plan.sizes[lead + d];
-      offset += values.size(d) == 1 ? 0 : i * values.stride(d);
-    }
-    return offset * static_cast<int64_t>(size);
-  };
-  if (!accumulate) {
-    for_each_indexed(plan, out, [&](int64_t offset, int64_t position) {
-      std::memcpy(base + offset, source + value_offset(position), size);
-    });
-    return Error::Ok;
-  }
-  return dispatch_compute(dtype, [&](auto zero) {
-    using C = decltype(zero);
-    for_each_indexed(plan, out, [&](int64_t offset, int64_t position) {
-      const C sum =
-          wrapping_add(load_one<C>(dtype, base + offset), load_one<C>(dtype, source + value_offset(position)));
-      store_one(dtype, sum, base + offset);
-    });
-    return Error::Ok;
-  });
+  return accumulate ? add(plan, out, values, Scalar(int64_t{1})) : put(plan, out, values);
 }
 
-// What index_select, index_add, index_fill and index_copy share: a vector of positions along `dim`.
-Error plan_positions(const char* op, const Tensor& self, int64_t* dim, const Tensor& index) {
+// What index_select, index_add, index_fill and index_copy share: a vector of positions along `dim`, each at least `low`.
+Error plan_positions(const char* op, const Tensor& self, int64_t* dim, const Tensor& index, int64_t low, Plan* plan) {
   ET_RETURN_IF_ERROR(normalize_dim(op, *dim, self.dim(), dim));
   ET_RETURN_IF_ERROR(check_rank(op, "index", index, 0, 1));
-  return check_indices(op, index, self.dim() == 0 ? 1 : self.size(*dim), 0);
+  const int64_t size = self.dim() == 0 ? 1 : self.size(*dim);
+  ET_RETURN_IF_ERROR(check_indices(op, index, size, low == 0 ? 0 : -size));
+  const Sizes count(IntArrayRef({index.numel()}));
+  plan->sizes = Sizes(self.sizes());
+  if (self.dim() == 0) {
+    plan->sizes = count;  // every position is the one element
+  } else {
+    plan->sizes[*dim] = index.numel();
+    plan->position = static_cast<size_t>(*dim);
+    // Something to point at where there are no positions: it is never read, and says that the dimension has some.
+    plan->index[*dim] = {index.numel() == 0 ? plan : index.const_data_ptr(), index.scalar_type(), count,
+                         Sizes(IntArrayRef({int64_t{1}}))};
+  }
+  plan->index_sizes = count;
+  return Error::Ok;
 }
 
-Window slot(const Tensor& tensor, int64_t dim, int64_t index) {
-  return tensor.dim() == 0 ? window_of(tensor) : select_of(tensor, dim, index);
+// Copies self to out, unless they are the same memory.
+Error start_from(KernelContext& context, const char* op, const Tensor& self, const Tensor& out) {
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  return copy_window(window_of(self), window_of(out));
 }
 
 Error check_slots(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
@@ -235,16 +366,7 @@ Error index_tensor_out(KernelContext& context, const Tensor& self, OptionalTenso
   ET_RETURN_IF_ERROR(plan_indices(context, kOp, self, indices, &plan));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, plan.sizes));
-  ET_RETURN_IF_ERROR(check_row_major(kOp, {&out}));
-  const char* base = static_cast<const char*>(self.const_data_ptr());
-  char* target = static_cast<char*>(out.mutable_data_ptr());
-  return dispatch_by_size(self.element_size(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for_each_indexed(plan, self, [&](int64_t offset, int64_t position) {
-      std::memcpy(target + position * static_cast<int64_t>(sizeof(T)), base + offset, sizeof(T));
-    });
-    return Error::Ok;
-  });
+  return take(context, plan, self, out);
 }
 
 Error index_put_out(KernelContext& context, const Tensor& self, OptionalTensorList indices, const Tensor& values,
@@ -259,81 +381,47 @@ Error index_put_(KernelContext& context, Tensor& self, OptionalTensorList indice
 
 Error index_select_out(KernelContext& context, const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
   constexpr const char* kOp = "aten::index_select";
-  ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index));
+  Plan plan;
+  ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index, 0, &plan));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
-  Sizes sizes(self.sizes());
-  if (self.dim() > 0) {
-    sizes[dim] = index.numel();
-  }
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  for (int64_t i = 0; i < index.numel(); ++i) {
-    ET_RETURN_IF_ERROR(copy_window(slot(self, dim, index_at(index, i)), slot(out, dim, i)));
-  }
-  return Error::Ok;
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.dim() == 0 ? self.sizes() : IntArrayRef(plan.sizes)));
+  return take(context, plan, self, out);
 }
 
 Error index_copy_out(KernelContext& context, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                      Tensor& out) {
   constexpr const char* kOp = "aten::index_copy";
-  ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index));
+  Plan plan;
+  ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index, 0, &plan));
   ET_RETURN_IF_ERROR(check_slots(kOp, self, dim, index, source));
-  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  ET_RETURN_IF_ERROR(copy_window(window_of(self), window_of(out)));
-  for (int64_t i = 0; i < index.numel(); ++i) {
-    ET_RETURN_IF_ERROR(copy_window(slot(source, dim, i), slot(out, dim, index_at(index, i))));
-  }
-  return Error::Ok;
+  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  return put(plan, out, source);
 }
 
 Error index_fill_int_scalar_out(KernelContext& context, const Tensor& self, int64_t dim, const Tensor& index,
                                 const Scalar& value, Tensor& out) {
   constexpr const char* kOp = "aten::index_fill";
-  ET_RETURN_IF_ERROR(normalize_dim(kOp, dim, self.dim(), &dim));
-  ET_RETURN_IF_ERROR(check_rank(kOp, "index", index, 0, 1));
-  const int64_t size = self.dim() == 0 ? 1 : self.size(dim);
-  ET_RETURN_IF_ERROR(check_indices(kOp, index, size, -size));
-  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  ET_RETURN_IF_ERROR(copy_window(window_of(self), window_of(out)));
+  Plan plan;
+  ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index, -1, &plan));
+  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
   alignas(16) char element[16];
   store_scalar(self.scalar_type(), value, element);
-  for (int64_t i = 0; i < index.numel(); ++i) {
-    const int64_t position = index_at(index, i);
-    fill_window(slot(out, dim, position < 0 ? position + size : position), element);
-  }
-  return Error::Ok;
+  const IndexedWalk walk(plan, out, nullptr);
+  return dispatch_by_size(self.element_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    walk.for_each_run([&](char* to, char*, int64_t n, int64_t step, int64_t) { copy_run<T>(to, step, element, 0, n); });
+    return Error::Ok;
+  });
 }
 
 Error index_add_out(KernelContext& context, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                     const Scalar& alpha, Tensor& out) {
   constexpr const char* kOp = "aten::index_add";
-  ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index));
+  Plan plan;
+  ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index, 0, &plan));
   ET_RETURN_IF_ERROR(check_slots(kOp, self, dim, index, source));
-  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  ET_RETURN_IF_ERROR(copy_window(window_of(self), window_of(out)));
-  const ScalarType dtype = self.scalar_type();
-  return dispatch_compute(dtype, [&](auto zero) {
-    using C = decltype(zero);
-    const C factor = scalar_to<C>(alpha);
-    for (int64_t i = 0; i < index.numel(); ++i) {
-      const Window from = slot(source, dim, i);
-      const Window to = slot(out, dim, index_at(index, i));
-      LoopNest nest(to.sizes);
-      nest.add(to.data, to.strides, to.element_size());
-      nest.add(from.data, from.strides, from.element_size());
-      nest.simplify();
-      nest.for_each_run([&](char* const* pointers, int64_t n) {
-        for (int64_t k = 0; k < n; ++k) {
-          char* target = pointers[0] + k * nest.run_stride(0);
-          const C addend = load_one<C>(dtype, pointers[1] + k * nest.run_stride(1));
-          store_one(dtype, wrapping_add(load_one<C>(dtype, target), wrapping_mul(factor, addend)), target);
-        }
-      });
-    }
-    return Error::Ok;
-  });
+  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  return add(plan, out, source, alpha);
 }
 
 Error embedding_out(KernelContext& context, const Tensor& weight, const Tensor& indices, int64_t, bool, bool,

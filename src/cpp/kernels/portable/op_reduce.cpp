@@ -105,11 +105,55 @@ Error truth(KernelContext& context, const char* op, const Tensor& self, IntArray
   });
 }
 
-// Welford's method, so that one pass over the input serves mean and variance.
+// Count, mean and sum of squared deviations of what has been seen. A block of values is treated in two passes and then
+// joined, so that mean and variance come from one walk over the input.
+// Source: T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 struct Moments {
   double count = 0;
   double mean = 0;
   double squares = 0;
+
+  template <typename C>
+  void add(const C* values, int64_t n) {
+    constexpr int64_t kBlock = 512;
+    for (int64_t start = 0; start < n; start += kBlock) {
+      join(values + start, n - start < kBlock ? n - start : kBlock);
+    }
+  }
+
+  template <typename C>
+  void join(const C* values, int64_t n) {
+    // Around the first value, so that a constant far from 0 leaves no error.
+    const double shift = static_cast<double>(values[0]);
+    const auto size = static_cast<double>(n);
+    const double block_mean = shift + sum_of(values, n, [shift](double x) { return x - shift; }) / size;
+    const double block_squares =
+        sum_of(values, n, [block_mean](double x) { return (x - block_mean) * (x - block_mean); });
+    if (count == 0) {
+      *this = {size, block_mean, block_squares};
+      return;
+    }
+    const double total = count + size;
+    const double delta = block_mean - mean;
+    squares += block_squares + delta * delta * count * size / total;
+    mean += delta * size / total;
+    count = total;
+  }
+
+  template <typename C, typename Fn>
+  static double sum_of(const C* values, int64_t n, const Fn& fn) {
+    double lanes[4] = {};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+      for (int64_t k = 0; k < 4; ++k) {
+        lanes[k] += fn(static_cast<double>(values[i + k]));
+      }
+    }
+    for (; i < n; ++i) {
+      lanes[0] += fn(static_cast<double>(values[i]));
+    }
+    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+  }
 };
 
 Error variance(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, double correction,
@@ -127,16 +171,7 @@ Error variance(KernelContext& context, const char* op, const Tensor& self, IntAr
   return dispatch_float(self.scalar_type(), [&](auto zero) {
     using C = decltype(zero);
     reduction.run<C>(
-        Moments{},
-        [](Moments& m, const C* values, int64_t n) {
-          for (int64_t i = 0; i < n; ++i) {
-            const double value = static_cast<double>(values[i]);
-            const double delta = value - m.mean;
-            m.count += 1;
-            m.mean += delta / m.count;
-            m.squares += delta * (value - m.mean);
-          }
-        },
+        Moments{}, [](Moments& m, const C* values, int64_t n) { m.add(values, n); },
         [&](const Moments& m, char* const* outs) {
           const double nan = std::numeric_limits<double>::quiet_NaN();
           const double value = m.count == 0 ? nan : m.squares / (divisor > 0 ? divisor : 0.0);
@@ -294,14 +329,25 @@ Error linalg_vector_norm_out(KernelContext& context, const Tensor& self, const S
   reduction.run<double>(
       p == -infinity ? infinity : 0.0,
       [p, infinity](double& total, const double* values, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) {
-          const double x = std::fabs(values[i]);
-          total = p == infinity    ? maximum(total, x)
-                  : p == -infinity ? minimum(total, x)
-                  : p == 0         ? total + (x != 0 ? 1 : 0)
-                  : p == 1         ? total + x
-                  : p == 2         ? total + x * x
-                                   : total + std::pow(x, p);
+        const auto fold = [&](auto fn) {
+          double result = total;
+          for (int64_t i = 0; i < n; ++i) {
+            result = fn(result, std::fabs(values[i]));
+          }
+          total = result;
+        };
+        if (p == 2) {
+          fold([](double sum, double x) { return sum + x * x; });
+        } else if (p == 1) {
+          fold([](double sum, double x) { return sum + x; });
+        } else if (p == infinity) {
+          fold([](double best, double x) { return maximum(best, x); });
+        } else if (p == -infinity) {
+          fold([](double best, double x) { return minimum(best, x); });
+        } else if (p == 0) {
+          fold([](double count, double x) { return count + (x != 0 ? 1 : 0); });
+        } else {
+          fold([p](double sum, double x) { return sum + std::pow(x, p); });
         }
       },
       [&](double total, char* const* outs) {

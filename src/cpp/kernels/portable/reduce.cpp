@@ -51,7 +51,33 @@ Error Reduction::plan(KernelContext& context, const char* op, const Tensor& self
   reduced_.add(self.const_data_ptr(), reduced_strides, self.element_size());
   reduced_.merge();
   dtype_ = self.scalar_type();
+  pool_ = context.pool();
   return Error::Ok;
 }
+
+template <typename C>
+void Reduction::load_columns(ScalarType dtype, const char* data, int64_t row_stride, int64_t rows, int64_t columns,
+                             C* out) {
+  if (columns == 1) {
+    load(dtype, data, row_stride, rows, out);
+    return;
+  }
+  const int64_t row_bytes = row_stride * static_cast<int64_t>(element_size(dtype));
+  C converted[kColumns];
+  for (int64_t r = 0; r < rows; ++r, data += row_bytes) {
+    const C* row = reinterpret_cast<const C*>(data);
+    if (dtype != dtype_of<C>) {
+      load(dtype, data, 1, columns, converted);
+      row = converted;
+    }
+    for (int64_t c = 0; c < columns; ++c) {
+      out[c * kRows + r] = row[c];
+    }
+  }
+}
+
+template void Reduction::load_columns(ScalarType, const char*, int64_t, int64_t, int64_t, float*);
+template void Reduction::load_columns(ScalarType, const char*, int64_t, int64_t, int64_t, double*);
+template void Reduction::load_columns(ScalarType, const char*, int64_t, int64_t, int64_t, int64_t*);
 
 }  // namespace et::kernels::portable

@@ -6,7 +6,7 @@
 ///     ET_RETURN_IF_ERROR(reduction.plan(context, "aten::amax", self, dims, keepdim, {&out}));
 ///     reduction.run<float>(-INFINITY, [](float& m, const float* v, int64_t n) { … }, [](float m, char* const* outs) { … });
 ///
-/// Elements are read in row-major order of the reduced dimensions, converted to the compute type in runs.
+/// Elements of an output are read in row-major order of the reduced dimensions, converted to the compute type in runs.
 #pragma once
 
 #include <initializer_list>
@@ -27,44 +27,71 @@ class Reduction {
   int64_t count() const { return count_; }
 
   /// For each output element: state = initial; step(state, values, n) for each run of values; finish(state, outs), where
-  /// outs[k] is the address of the element in output k.
+  /// outs[k] is the address of the element in output k. Several threads may do this for different elements at once.
   template <typename C, typename State, typename Step, typename Finish>
   void run(const State& initial, const Step& step, const Finish& finish) {
-    constexpr int64_t kChunk = 128;
-    C buffer[kChunk];
+    parallel_parts(pool_, kept_, static_cast<size_t>(count_),
+                   [&](const LoopNest& kept) { run_part<C>(kept, initial, step, finish); });
+  }
+
+ private:
+  /// Values of a block: elements that are neighbours in memory belong to different outputs where columns are reduced, and
+  /// are read together then.
+  static constexpr int64_t kColumns = 16;
+  static constexpr int64_t kRows = 64;
+
+  template <typename C, typename State, typename Step, typename Finish>
+  void run_part(const LoopNest& kept, const State& initial, const Step& step, const Finish& finish) const {
+    C buffer[kColumns * kRows];
+    LoopNest reduced = reduced_;
     const int64_t size = static_cast<int64_t>(element_size(dtype_));
-    const int64_t stride = reduced_.run_stride(0);
-    const bool direct = dtype_ == dtype_of<C> && (stride == size || reduced_.run_length() == 1);
-    kept_.for_each_run([&](char* const* pointers, int64_t outputs) {
-      for (int64_t o = 0; o < outputs; ++o) {
-        char* outs[LoopNest::kMaxOperands];
-        for (size_t k = 0; k < num_outs_; ++k) {
-          outs[k] = pointers[k] + o * kept_.run_stride(k);
+    const int64_t stride = reduced.run_stride(0);
+    const int64_t next = kept.run_stride(num_outs_);
+    const bool direct = dtype_ == dtype_of<C> && (stride == size || reduced.run_length() == 1);
+    const int64_t block = next == size && !direct ? kColumns : 1;
+    kept.for_each_run([&](char* const* pointers, int64_t outputs) {
+      for (int64_t o = 0; o < outputs; o += block) {
+        const int64_t columns = outputs - o < block ? outputs - o : block;
+        State states[kColumns];
+        for (int64_t c = 0; c < columns; ++c) {
+          states[c] = initial;
         }
-        State state = initial;
-        reduced_.rebase(0, pointers[num_outs_] + o * kept_.run_stride(num_outs_));
-        reduced_.for_each_run([&](char* const* in, int64_t n) {
+        reduced.rebase(0, pointers[num_outs_] + o * next);
+        reduced.for_each_run([&](char* const* in, int64_t n) {
           if (direct) {
-            step(state, reinterpret_cast<const C*>(in[0]), n);
+            step(states[0], reinterpret_cast<const C*>(in[0]), n);
             return;
           }
-          for (int64_t start = 0; start < n; start += kChunk) {
-            const int64_t chunk = n - start < kChunk ? n - start : kChunk;
-            load(dtype_, in[0] + start * stride, stride / size, chunk, buffer);
-            step(state, static_cast<const C*>(buffer), chunk);
+          for (int64_t start = 0; start < n; start += kRows) {
+            const int64_t rows = n - start < kRows ? n - start : kRows;
+            load_columns(dtype_, in[0] + start * stride, stride / size, rows, columns, buffer);
+            for (int64_t c = 0; c < columns; ++c) {
+              step(states[c], static_cast<const C*>(buffer + c * kRows), rows);
+            }
           }
         });
-        finish(static_cast<const State&>(state), static_cast<char* const*>(outs));
+        for (int64_t c = 0; c < columns; ++c) {
+          char* outs[LoopNest::kMaxOperands];
+          for (size_t k = 0; k < num_outs_; ++k) {
+            outs[k] = pointers[k] + (o + c) * kept.run_stride(k);
+          }
+          finish(static_cast<const State&>(states[c]), static_cast<char* const*>(outs));
+        }
       }
     });
   }
 
- private:
+  /// out[c * kRows + r] = element c of row r; columns are neighbours, rows `row_stride` elements apart.
+  template <typename C>
+  static void load_columns(ScalarType dtype, const char* data, int64_t row_stride, int64_t rows, int64_t columns,
+                           C* out);
+
   LoopNest kept_{IntArrayRef()};     // operands: the outputs, then self
   LoopNest reduced_{IntArrayRef()};  // operand: self
   size_t num_outs_ = 0;
   int64_t count_ = 1;
   ScalarType dtype_ = ScalarType::Float;
+  threads::ThreadPool* pool_ = nullptr;
 };
 
 /// Sum of `n` values, in eight partial sums so that the rounding error stays small and the loop is vectorised.
