@@ -95,6 +95,9 @@ inline constexpr size_t kCheap = 1;
 inline constexpr size_t kDivides = 2;
 inline constexpr size_t kTranscendental = 4;
 
+/// The loop of x^b, b being the operation's number, for exponents that are not a few multiplications.
+BlockFunction power_loop();
+
 /// True when a Scalar argument is a whole number (or a bool), so that it leaves an integer dtype as it is.
 inline bool is_whole(const EValue& value) { return value.is_int() || value.is_bool(); }
 /// A Scalar argument as float, rounded once.

@@ -9,13 +9,17 @@ Span<const Kernel> attention_kernels();
 Span<const Kernel> binary_kernels();
 Span<const Kernel> cast_kernels();
 Span<const Kernel> compare_kernels();
+Span<const Kernel> convolution_kernels();
 Span<const Kernel> copy_kernels();
 Span<const Kernel> embedding_kernels();
+Span<const Kernel> matmul_kernels();
 Span<const Kernel> norm_kernels();
 Span<const Kernel> reduce_kernels();
 Span<const Kernel> resize_kernels();
 Span<const Kernel> row_product_kernels();
 Span<const Kernel> softmax_kernels();
+Span<const Kernel> sort_kernels();
+Span<const Kernel> transcendental_kernels();
 Span<const Kernel> unary_kernels();
 
 }  // namespace et::kernels::optimized

@@ -64,11 +64,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-#define ET_LOOPS(X)                                                                                            \
-  X(Relu)                                                                                                      \
-  X(Clamp)                                                                                                     \
-  X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Tanh) X(Exp) X(Erf) X(GeluErf) X(GeluTanh) X(Sqrt) X(Rsqrt) \
-      X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) X(LeakyRelu)
+#define ET_LOOPS(X)                                                                                                  \
+  X(Relu)                                                                                                            \
+  X(Clamp)                                                                                                           \
+  X(HardSigmoid)                                                                                                     \
+  X(HardSwish) X(Sigmoid) X(Silu) X(Tanh) X(Exp) X(Erf) X(GeluErf) X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) \
+      X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) X(LeakyRelu)
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
   static BlockFunction loop_##NAME() { return HWY_DYNAMIC_POINTER(NAME); }
@@ -122,7 +123,7 @@ Error choose_leaky_relu(Arguments args, PointwiseOperation* operation) {
   return choose(args, loop_LeakyRelu(), kCheap, operation, number_as_float(*args[1]));
 }
 
-// pow(self, Scalar exponent, out): exponents that are a few multiplications; others are the portable kernel's.
+// pow(self, Scalar exponent, out): exponents that are a few multiplications, else the general power.
 Error choose_pow(Arguments args, PointwiseOperation* operation) {
   const struct {
     double exponent;
@@ -136,7 +137,7 @@ Error choose_pow(Arguments args, PointwiseOperation* operation) {
       return choose(args, entry.function, kDivides, operation);
     }
   }
-  return Error::NotSupported;
+  return choose(args, power_loop(), 4 * kTranscendental, operation, 0.0f, number_as_float(*args[1]));
 }
 
 template <BlockFunction (*Loop)(), size_t kCost>

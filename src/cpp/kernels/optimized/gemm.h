@@ -1,0 +1,57 @@
+/// Products of matrices that are packed on the fly: f32, bf16 and f16 operands in any layout, sums in float.
+///
+/// For: matrix products and convolutions whose operands are known at run time only, and the 16-bit floats. A caller gives
+/// each operand as a function that packs a strip of it, so that a conversion, a transpose or the windows of a convolution
+/// cost nothing beside the copy that packing is anyway.
+/// Not for: constant float weights; a library that packs them once at load stands above (kernels of backends/).
+///
+///     StridedMatrix a{data, ScalarType::BFloat16, row_stride, 1};                      // element (i, k)
+///     Gemm gemm{rows, columns, depth, strips_of(a), strips_of(b), out, columns, false};
+///     ET_RETURN_IF_ERROR(multiply(context, gemm));                                     // out = a · b
+///
+/// Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008: packed strips that stay in
+/// the caches around a kernel that keeps a tile of the product in registers.
+#pragma once
+
+#include "runtime/kernel_types.h"
+
+namespace et::kernels::optimized {
+
+/// One operand, cut into strips of rows (left) or columns (right). `pack` writes `depth` steps of a strip, beginning with
+/// step `k`: out[s * width + i] = element of step k + s in row or column first + i, for i < count; 0 up to `width`.
+struct GemmStrips {
+  using Pack = void (*)(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                        float* out);
+  Pack pack;
+  const void* state;
+};
+
+/// out[r * out_stride + c] (+)= sum over k of left(r, k) * right(k, c).
+struct Gemm {
+  size_t rows, columns, depth;
+  GemmStrips left, right;
+  float* out;
+  size_t out_stride;
+  bool accumulate;  // add to what is in `out`
+};
+
+/// Computes the product on the context's threads. The result does not depend on their number.
+/// Errors: MemoryAllocationFailed for the packed strips; Cancelled.
+Error multiply(KernelContext& context, const Gemm& gemm);
+
+/// A matrix in memory as an operand: along the strip elements are `across` apart, from step to step `along`.
+struct StridedMatrix {
+  const void* data;
+  ScalarType dtype;  // Float, BFloat16 or Half
+  int64_t across;
+  int64_t along;
+};
+/// The matrix must live until multiply() is done.
+GemmStrips strips_of(const StridedMatrix& matrix);
+
+/// True for the dtypes that StridedMatrix takes.
+inline bool is_gemm_dtype(ScalarType dtype) {
+  return dtype == ScalarType::Float || dtype == ScalarType::BFloat16 || dtype == ScalarType::Half;
+}
+
+}  // namespace et::kernels::optimized

@@ -1,0 +1,225 @@
+// mm, bmm, addmm, baddbmm and linear of floats, 16-bit ones included, by the packed product of gemm.h.
+
+#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/gemm.h"
+#include "kernels/optimized/tables.h"
+#include "kernels/portable/convert.h"
+#include "kernels/portable/shape.h"
+#include "threads/parallel.h"
+
+namespace et::kernels::optimized {
+namespace {
+
+using portable::ShapeText;
+using portable::Sizes;
+
+/// out = alpha * (left · right) + beta * added, a product for each index of the first of three dimensions.
+struct Product {
+  const Tensor* left;          // [batches,] rows, depth
+  const Tensor* right;         // [batches,] depth, columns
+  const OptionalTensor added;  // broadcasts to the output
+  double beta, alpha;
+};
+
+/// Matrix number `batch` of a tensor; rank 2 has one.
+StridedMatrix matrix_of(const Tensor& tensor, int64_t batch, bool strips_are_columns) {
+  const int64_t d = tensor.dim() - 2;
+  const int64_t offset = d > 0 ? batch * tensor.stride(0) : 0;
+  const auto* const data =
+      static_cast<const char*>(tensor.const_data_ptr()) + offset * static_cast<int64_t>(tensor.element_size());
+  const int64_t row = tensor.stride(d);
+  const int64_t column = tensor.stride(d + 1);
+  return {data, tensor.scalar_type(), strips_are_columns ? column : row, strips_are_columns ? row : column};
+}
+
+/// alpha * sums [rows, columns] + beta * added to row-major elements `out`; `added` may be nullptr.
+void finish(KernelContext& context, float alpha, const float* sums, size_t rows, size_t columns, float beta,
+            const char* added, int64_t added_row, int64_t added_column, ScalarType dtype, char* out) {
+  const size_t size = element_size(dtype);
+  threads::parallel_for(context.pool(), rows, threads::grain_for(2 * columns), [&](size_t begin, size_t end) {
+    constexpr size_t kChunk = 256;
+    float line[kChunk];
+    float other[kChunk];
+    for (size_t r = begin; r < end; ++r) {
+      for (size_t c = 0; c < columns; c += kChunk) {
+        const size_t n = columns - c < kChunk ? columns - c : kChunk;
+        const float* const from = sums + r * columns + c;
+        for (size_t i = 0; i < n; ++i) {
+          line[i] = alpha * from[i];
+        }
+        if (added != nullptr) {
+          const int64_t at = static_cast<int64_t>(r) * added_row + static_cast<int64_t>(c) * added_column;
+          portable::load(dtype, added + at * static_cast<int64_t>(size), added_column, static_cast<int64_t>(n), other);
+          for (size_t i = 0; i < n; ++i) {
+            line[i] += beta * other[i];
+          }
+        }
+        portable::store(dtype, line, static_cast<int64_t>(n), out + (r * columns + c) * size, 1);
+      }
+    }
+  });
+}
+
+Error run_product(KernelContext& context, const char* op, const Product& product, IntArrayRef out_sizes,
+                  const Tensor& out) {
+  const auto rank = static_cast<int64_t>(out_sizes.size());
+  Sizes added_strides;
+  if (product.added) {
+    const Tensor& added = *product.added;
+    Sizes both;
+    ET_RETURN_IF_ERROR(portable::broadcast_sizes(op, added.sizes(), out_sizes, &both));
+    ET_CHECK_OR_RETURN(equal(IntArrayRef(both), out_sizes), InvalidArgument, "%s: shape %s does not broadcast to %s",
+                       op, ShapeText(added.sizes()).text, ShapeText(out_sizes).text);
+    added_strides.resize(static_cast<size_t>(rank), 0);
+    for (int64_t d = 0; d < added.dim(); ++d) {
+      added_strides[rank - added.dim() + d] = added.size(d) == 1 ? 0 : added.stride(d);
+    }
+  }
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  const auto rows = static_cast<size_t>(out_sizes[static_cast<size_t>(rank) - 2]);
+  const auto columns = static_cast<size_t>(out_sizes[static_cast<size_t>(rank) - 1]);
+  const int64_t batches = rank == 3 ? out_sizes[0] : 1;
+  const ScalarType dtype = out.scalar_type();
+  const bool adds = product.added && product.beta != 0.0;  // a factor of 0 keeps NaN out, as in ATen
+  const bool direct = dtype == ScalarType::Float && !adds && product.alpha == 1.0;
+  float* sums = nullptr;
+  if (!direct) {
+    ET_TRY(void* const memory, context.allocate_temp(rows * columns * sizeof(float)));
+    sums = static_cast<float*>(memory);
+  }
+  for (int64_t n = 0; n < batches; ++n) {
+    char* const to =
+        static_cast<char*>(out.mutable_data_ptr()) + static_cast<size_t>(n) * rows * columns * element_size(dtype);
+    const StridedMatrix left = matrix_of(*product.left, n, false);
+    const StridedMatrix right = matrix_of(*product.right, n, true);
+    const Gemm gemm{rows,
+                    columns,
+                    static_cast<size_t>(product.left->size(-1)),
+                    strips_of(left),
+                    strips_of(right),
+                    direct ? reinterpret_cast<float*>(to) : sums,
+                    columns,
+                    false};
+    ET_RETURN_IF_ERROR(multiply(context, gemm));
+    if (!direct) {
+      const char* added = nullptr;
+      int64_t added_row = 0;
+      int64_t added_column = 0;
+      if (adds) {
+        const int64_t offset = rank == 3 ? n * added_strides[0] : 0;
+        added = static_cast<const char*>(product.added->const_data_ptr()) +
+                offset * static_cast<int64_t>(element_size(dtype));
+        added_row = added_strides[rank - 2];
+        added_column = added_strides[rank - 1];
+      }
+      finish(context, static_cast<float>(product.alpha), sums, rows, columns, static_cast<float>(product.beta), added,
+             added_row, added_column, dtype, to);
+    }
+  }
+  return Error::Ok;
+}
+
+Error matrix_product(KernelContext& context, const char* op, const OptionalTensor& added, const Tensor& left,
+                     const Tensor& right, const Scalar& beta, const Scalar& alpha, const Tensor& out) {
+  const int64_t rank = left.dim();
+  ET_CHECK_OR_RETURN(left.size(-1) == right.size(-2) && (rank == 2 || left.size(0) == right.size(0)), InvalidArgument,
+                     "%s: shapes %s and %s do not multiply", op, ShapeText(left.sizes()).text,
+                     ShapeText(right.sizes()).text);
+  Sizes sizes(left.sizes());
+  sizes[rank - 1] = right.size(-1);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  return run_product(context, op, {&left, &right, added, beta.to<double>(), alpha.to<double>()}, sizes, out);
+}
+
+Error mm_out(KernelContext& context, const Tensor& self, const Tensor& mat2, Tensor& out) {
+  return matrix_product(context, "aten::mm", std::nullopt, self, mat2, Scalar(1.0), Scalar(1.0), out);
+}
+
+Error bmm_out(KernelContext& context, const Tensor& self, const Tensor& mat2, Tensor& out) {
+  return matrix_product(context, "aten::bmm", std::nullopt, self, mat2, Scalar(1.0), Scalar(1.0), out);
+}
+
+Error addmm_out(KernelContext& context, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                const Scalar& alpha, Tensor& out) {
+  return matrix_product(context, "aten::addmm", self, mat1, mat2, beta, alpha, out);
+}
+
+Error baddbmm_out(KernelContext& context, const Tensor& self, const Tensor& batch1, const Tensor& batch2,
+                  const Scalar& beta, const Scalar& alpha, Tensor& out) {
+  return matrix_product(context, "aten::baddbmm", self, batch1, batch2, beta, alpha, out);
+}
+
+Error linear_out(KernelContext& context, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                 Tensor& out) {
+  constexpr const char* kOp = "aten::linear";
+  ET_CHECK_OR_RETURN(input.size(-1) == weight.size(1), InvalidArgument, "%s: shapes %s and %s do not multiply", kOp,
+                     ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text);
+  Sizes sizes(input.sizes());
+  sizes[input.dim() - 1] = weight.size(0);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  const auto columns = static_cast<size_t>(weight.size(0));
+  const size_t rows = static_cast<size_t>(out.numel()) / columns;
+  const auto depth = static_cast<size_t>(weight.size(1));
+  const ScalarType dtype = out.scalar_type();
+  const bool direct = dtype == ScalarType::Float && !bias;
+  auto* sums = static_cast<float*>(out.mutable_data_ptr());
+  if (!direct) {
+    ET_TRY(void* const memory, context.allocate_temp(rows * columns * sizeof(float)));
+    sums = static_cast<float*>(memory);
+  }
+  const StridedMatrix left{input.const_data_ptr(), dtype, static_cast<int64_t>(depth), 1};
+  const StridedMatrix right{weight.const_data_ptr(), dtype, weight.stride(0), weight.stride(1)};
+  const Gemm gemm{rows, columns, depth, strips_of(left), strips_of(right), sums, columns, false};
+  ET_RETURN_IF_ERROR(multiply(context, gemm));
+  if (!direct) {
+    const auto* const added = bias ? static_cast<const char*>(bias->const_data_ptr()) : nullptr;
+    finish(context, 1.0f, sums, rows, columns, 1.0f, added, 0, 1, dtype, static_cast<char*>(out.mutable_data_ptr()));
+  }
+  return Error::Ok;
+}
+
+/// Tensors of one of the dtypes, a row-major output.
+bool fits_tensors(Arguments args, std::initializer_list<size_t> tensors) {
+  const EValue& out = *args[args.size() - 1];
+  const ScalarType dtype = out.to_tensor().scalar_type();
+  for (const size_t i : tensors) {
+    if (!args[i]->is_none() && args[i]->to_tensor().scalar_type() != dtype) {
+      return false;
+    }
+  }
+  return is_gemm_dtype(dtype) && is_row_major(out);
+}
+
+int64_t rank_of(const EValue& value) { return value.to_tensor().dim(); }
+
+template <int64_t kRank>
+bool fits_product(Arguments args) {  // (self, mat2, out)
+  return fits_tensors(args, {0, 1}) && rank_of(*args[0]) == kRank && rank_of(*args[1]) == kRank;
+}
+template <int64_t kRank>
+bool fits_added_product(Arguments args) {  // (self, mat1, mat2, beta, alpha, out)
+  return fits_tensors(args, {0, 1, 2}) && rank_of(*args[1]) == kRank && rank_of(*args[2]) == kRank;
+}
+bool fits_linear(Arguments args) {  // (input, weight, bias, out)
+  return fits_tensors(args, {0, 1, 2}) && is_row_major(*args[0]) && rank_of(*args[0]) > 0 && rank_of(*args[1]) == 2 &&
+         (args[2]->is_none() || rank_of(*args[2]) == 1);
+}
+
+constexpr Kernel kKernels[] = {
+    make_fitting_kernel<&addmm_out, &fits_added_product<2>>("aten::addmm.out"),
+    make_fitting_kernel<&baddbmm_out, &fits_added_product<3>>("aten::baddbmm.out"),
+    make_fitting_kernel<&bmm_out, &fits_product<3>>("aten::bmm.out"),
+    make_fitting_kernel<&linear_out, &fits_linear>("aten::linear.out"),
+    make_fitting_kernel<&mm_out, &fits_product<2>>("aten::mm.out"),
+};
+
+}  // namespace
+
+Span<const Kernel> matmul_kernels() { return kKernels; }
+
+}  // namespace et::kernels::optimized

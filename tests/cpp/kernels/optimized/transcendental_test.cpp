@@ -1,0 +1,43 @@
+#include "kernel_harness.h"
+
+namespace et::kernels::testing {
+namespace {
+
+using runtime::kPriorityOptimized;
+
+struct Function {
+  const char* name;
+  float low;
+  float high;
+};
+
+// Where the function is defined, and beyond: what lies outside goes another way in the kernel.
+constexpr Function kFunctions[] = {
+    {"aten::acos.out", -1.2f, 1.2f},     {"aten::acosh.out", 0.5f, 100.0f},  {"aten::asin.out", -1.2f, 1.2f},
+    {"aten::asinh.out", -50.0f, 50.0f},  {"aten::atan.out", -50.0f, 50.0f},  {"aten::atanh.out", -1.1f, 1.1f},
+    {"aten::ceil.out", -9.0f, 9.0f},     {"aten::cos.out", -100.0f, 100.0f}, {"aten::cosh.out", -89.0f, 89.0f},
+    {"aten::exp2.out", -140.0f, 130.0f}, {"aten::expm1.out", -20.0f, 89.0f}, {"aten::floor.out", -9.0f, 9.0f},
+    {"aten::frac.out", -9.0f, 9.0f},     {"aten::log.out", -0.5f, 9.0f},     {"aten::log10.out", -0.5f, 9.0f},
+    {"aten::log1p.out", -1.2f, 9.0f},    {"aten::log2.out", -0.5f, 9.0f},    {"aten::round.out", -9.0f, 9.0f},
+    {"aten::sign.out", -2.0f, 2.0f},     {"aten::sin.out", -100.0f, 100.0f}, {"aten::sinh.out", -89.0f, 89.0f},
+    {"aten::tan.out", -1.5f, 1.5f},      {"aten::trunc.out", -9.0f, 9.0f},
+};
+
+TEST(Transcendental, LikePortable) {
+  for (const Function& f : kFunctions) {
+    SCOPED_TRACE(f.name);
+    for (const int64_t n : {1, 7, 1000, 40001}) {
+      Call(f.name).tensor({n}, kRowMajor, f.low, f.high).out({n}).expect_same(kPriorityOptimized, 2e-6);
+    }
+    Call(f.name)
+        .tensor({2, 3, 4, 5}, kChannelsLast, f.low, f.high)
+        .out({2, 3, 4, 5}, kChannelsLast)
+        .expect_same(kPriorityOptimized, 2e-6);
+    Call(f.name).tensor({}, kRowMajor, 1.1f, 1.2f).out({}).fits(kPriorityOptimized);
+    // Infinities, NaN, zeros, subnormal and large numbers: random bits.
+    Call(f.name).bytes_of(ScalarType::Float, {4099}).out({4099}).expect_same(kPriorityOptimized, 4e-6);
+  }
+}
+
+}  // namespace
+}  // namespace et::kernels::testing
