@@ -1,17 +1,22 @@
 """Single operators without a delegate, beside PyTorch eager in the same run: which kernel holds a model back.
 
-    python -m benchmarks.kernels [--threads 1 2] [--only SUBSTRING] [--rounds N] [--json FILE]
+    python -m benchmarks.kernels [--set zoo|database] [--dtype float32 …] [--threads 1 2] [--only SUBSTRING] [--rounds N]
+                                 [--json FILE]
 
-Each case is a model of one operator with shapes from the zoo, so a figure contains one call from Python (about a microsecond on
-either side) and, for images, the transposes that a network needs at its borders only. Method and columns as in
-benchmarks.models.
+`--set zoo` (the default): models of one operator with shapes from the zoo; for images a figure contains the transposes that
+a network needs at its borders only. `--set database`: every operator of PyTorch's own database on about a million elements
+(benchmarks/enlarge.py), slowest first. No operator may take more than three times eager's time.
+
+A figure contains one call from Python, about a microsecond on either side. Method and columns as in benchmarks.models;
+"out= ms" is our call into outputs that the caller gives; beside ours it shows what fresh memory costs.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,6 +24,7 @@ from torch.nn import functional as F
 
 from tests.models.zoo import Method
 
+from . import enlarge
 from .models import add_options, calls, compile_methods, run
 
 
@@ -99,7 +105,7 @@ def _pairs() -> dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor,
     return cases
 
 
-def _cases(only: str) -> Iterable[tuple[str, Callable[[], object], Callable[[], object]]]:
+def _zoo(only: str) -> Iterator[tuple[Any, ...]]:
     for name, (function, inputs) in _pairs().items():
         if only in name:
             module = function if isinstance(function, nn.Module) else _Function(function)
@@ -107,12 +113,47 @@ def _cases(only: str) -> Iterable[tuple[str, Callable[[], object], Callable[[], 
             yield (name, *calls(compile_methods({"forward": method}), method, "forward"))
 
 
+def _database(dtypes: list[str], only: str, left_out: list[str]) -> Iterator[tuple[Any, ...]]:
+    """Every operator that can be exported and that our kernels take; `left_out` gets the others with the reason."""
+    for dtype in dtypes:
+        for case in enlarge.cases(dtype, lambda name: only in name):
+            method = Method(_Function(case.function).eval(), case.inputs)
+            name = case.name if len(dtypes) == 1 else f"{case.name} {dtype}"
+            try:
+                loaded = compile_methods({"forward": method}).load_method("forward")
+                outputs = loaded.execute(case.inputs)
+            except Exception as error:  # whatever export, lowering or the runtime say: the reason is shown
+                left_out.append(f"{name}: {type(error).__name__}: {str(error).splitlines()[0][:110]}")
+                continue
+
+            def ours(loaded=loaded, inputs=case.inputs) -> object:
+                return loaded.execute(inputs)
+
+            def eager(case=case) -> object:
+                with torch.inference_mode():
+                    return case.eager(*case.inputs)
+
+            def reused(loaded=loaded, inputs=case.inputs, outputs=outputs) -> object:
+                return loaded.execute(inputs, out=outputs)
+
+            tensors = all(isinstance(output, torch.Tensor) for output in outputs)
+            yield (name, ours, eager, *([reused] if tensors else []))
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--set", choices=["zoo", "database"], default="zoo")
+    parser.add_argument("--dtype", nargs="+", default=["float32"], help="of the database's samples")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     add_options(parser, block_ms=10.0)
     options = parser.parse_args(arguments)
-    return run(_cases(options.only), options)
+    if options.set == "zoo":
+        return run(_zoo(options.only), options)
+    left_out: list[str] = []
+    result = run(_database(options.dtype, options.only, left_out), options, third="out=", slowest_first=True)
+    if left_out:
+        print(f"\nnot measured ({len(left_out)}):", *left_out, sep="\n  ")
+    return result
 
 
 if __name__ == "__main__":

@@ -68,10 +68,12 @@ def _block(call: Callable[[], object], repeats: int) -> float:
 
 
 def _repeats(call: Callable[[], object], block_ms: float) -> int:
-    """How many calls make a block, after a warm-up."""
-    for _ in range(3):
-        call()
-    return max(1, int(block_ms / max(_block(call, 3), 1e-4)))
+    """How many calls make a block, after a warm-up that is short where calls are long."""
+    once = _block(call, 1)
+    if once < block_ms:
+        _block(call, 3)
+        once = _block(call, 3)
+    return max(1, int(block_ms / max(once, 1e-4)))
 
 
 def _spread(values: list[float]) -> float:
@@ -129,18 +131,19 @@ def calls(program: et.Program, method: Method, name: str) -> tuple[Callable[[], 
     return lambda: loaded.execute(inputs), eager
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[Row], third: str = "delegate") -> str:
+    """The rows as text; `third` names the third side where there is one."""
     with_delegate = any(row.delegated is not None for row in rows)
-    head = f"{'model':24} {'threads':>7} {'ours ms':>10} {'eager ms':>10} {'ratio':>7}"
-    lines = [head + (f" {'delegate ms':>12} {'/ ours':>7}" if with_delegate else "") + "   spread ours / eager"]
+    head = f"{'model':40} {'threads':>7} {'ours ms':>10} {'eager ms':>10} {'ratio':>7}"
+    lines = [head + (f" {third + ' ms':>12} {'/ ours':>7}" if with_delegate else "") + "   spread ours / eager"]
     for row in rows:
         mark = "" if row.ratio <= LEVEL else "  slower"
         delegate = ""
         if row.delegated is not None:
             delegate = f" {row.delegated:12.3f} {row.delegated / row.ours:7.3f}"
-            mark += "" if row.delegated / row.ours <= LEVEL else "  delegate slower"
+            mark += "" if row.delegated / row.ours <= LEVEL else f"  {third} slower"
         lines.append(
-            f"{row.model:24} {row.threads:7d} {row.ours:10.3f} {row.eager:10.3f} {row.ratio:7.3f}{delegate}   "
+            f"{row.model:40} {row.threads:7d} {row.ours:10.3f} {row.eager:10.3f} {row.ratio:7.3f}{delegate}   "
             f"{row.ours_spread:.4f} / {row.eager_spread:.4f}{mark}"
         )
     for threads in sorted({row.threads for row in rows}):
@@ -148,13 +151,14 @@ def table(rows: list[Row]) -> str:
         lines.append(f"ours / eager, {_means([row.ratio for row in mine], threads)}")
         if with_delegate:
             ratios = [row.delegated / row.ours for row in mine if row.delegated is not None]
-            lines.append(f"delegate / ours, {_means(ratios, threads)}")
+            lines.append(f"{third} / ours, {_means(ratios, threads)}")
     return "\n".join(lines)
 
 
 def _means(ratios: list[float], threads: int) -> str:
     mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
-    return f"{threads} thread(s): geometric mean {mean:.3f}; worst {max(ratios):.3f}"
+    slow = sum(ratio > 3 for ratio in ratios)
+    return f"{threads} thread(s): {len(ratios)} measured, geometric mean {mean:.3f}; worst {max(ratios):.3f}; above 3: {slow}"
 
 
 def add_options(parser: argparse.ArgumentParser, block_ms: float) -> None:
@@ -165,17 +169,27 @@ def add_options(parser: argparse.ArgumentParser, block_ms: float) -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
 
 
-def run(cases: Iterable[tuple[Any, ...]], options: argparse.Namespace) -> int:
-    """Measures each (name, our call, eager's call[, the delegate's]) with every number of threads; prints, writes the JSON."""
+def run(
+    cases: Iterable[tuple[Any, ...]],
+    options: argparse.Namespace,
+    third: str = "delegate",
+    slowest_first: bool = False,
+) -> int:
+    """Measures each (name, our call, eager's call[, a third call]) with every number of threads; prints, writes the JSON."""
     rows = []
-    for name, ours, eager, *more in cases:
-        for threads in options.threads:
-            torch.set_num_threads(threads)
-            et.set_num_threads(threads)
-            print(f"\r{name}, {threads} thread(s) …".ljust(60), end="", file=sys.stderr, flush=True)
-            rows.append(measure(name, ours, eager, threads, options.rounds, options.block, *more))
-    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
-    print(table(rows))
+    try:
+        for name, ours, eager, *more in cases:
+            for threads in options.threads:
+                torch.set_num_threads(threads)
+                et.set_num_threads(threads)
+                print(f"\r{name}, {threads} thread(s) …".ljust(70), end="", file=sys.stderr, flush=True)
+                rows.append(measure(name, ours, eager, threads, options.rounds, options.block, *more))
+    except KeyboardInterrupt:
+        print("\nstopped: what was measured so far", file=sys.stderr)
+    print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
+    if slowest_first:
+        rows.sort(key=lambda row: -row.ratio)
+    print(table(rows, third))
     if options.json:
         options.json.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1) + "\n")
     return 0
