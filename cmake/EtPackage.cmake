@@ -53,8 +53,8 @@ function(et_install_package)
 
   _et_install_third_party()
   set(ET_CODEGEN_DIR "\${executorch_py_FOLDER}/codegen")
-  if(NOT SKBUILD_STATE MATCHES "^(wheel|metadata_wheel|sdist)$")
-    set(ET_CODEGEN_DIR ${CMAKE_SOURCE_DIR}/src/executorch_py/codegen)  # read where it lies: build trees, editable installs
+  if(SKBUILD_STATE STREQUAL "editable")  # Python sources are read where they lie
+    set(ET_CODEGEN_DIR ${CMAKE_SOURCE_DIR}/src/executorch_py/codegen)
   endif()
   configure_file(${CMAKE_SOURCE_DIR}/cmake/package/executorch_pyConfig.cmake.in
     ${CMAKE_BINARY_DIR}/package/executorch_pyConfig.cmake @ONLY)
