@@ -22,11 +22,12 @@ thread a method of its own, and a session of its own (:meth:`Program.new_session
 from __future__ import annotations
 
 import enum
+import io
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Protocol
 
-from executorch_py import _core, _logging
+from executorch_py import _arguments, _core, _logging
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = [
@@ -45,6 +46,10 @@ __all__ = [
 ]
 
 PathLike = str | os.PathLike[str]
+
+_LARGEST = 2**63 - 1
+#: More threads than any machine has processors are a mistake.
+_MAX_THREADS = 4096
 
 
 class ScalarType(enum.IntEnum):
@@ -127,6 +132,11 @@ class TensorInfo:
         return f"TensorInfo({name}{self.dtype().name}[{', '.join(sizes)}])"
 
 
+def _place(index: int) -> int:
+    """The number of an input or output; negative ones do not count from the end."""
+    return _arguments.integer("the number of an input or output", index, 0, _LARGEST)
+
+
 class MethodMetadata:
     """What a method takes, gives and needs, without loading it."""
 
@@ -149,19 +159,19 @@ class MethodMetadata:
 
     def input_kind(self, index: int) -> str:
         """``"Tensor"``, ``"Int"``, ``"Double"``, ``"Bool"``, ``"String"`` or ``"None"``."""
-        return self._core.input_kind(index)
+        return self._core.input_kind(_place(index))
 
     def output_kind(self, index: int) -> str:
         """Kind of an output, as for inputs."""
-        return self._core.output_kind(index)
+        return self._core.output_kind(_place(index))
 
     def input_name(self, index: int) -> str:
         """Name of an input in the model; empty when the file does not say."""
-        return self._core.input_name(index)
+        return self._core.input_name(_place(index))
 
     def output_name(self, index: int) -> str:
         """Name of an output in the model; empty when the file does not say."""
-        return self._core.output_name(index)
+        return self._core.output_name(_place(index))
 
     def input_tensor_meta(self, index: int) -> TensorInfo:
         """Description of a tensor input.
@@ -170,11 +180,11 @@ class MethodMetadata:
             IndexError: There is no such input.
             InvalidTypeError: It is no tensor.
         """
-        return TensorInfo(self._core.input_tensor(index))
+        return TensorInfo(self._core.input_tensor(_place(index)))
 
     def output_tensor_meta(self, index: int) -> TensorInfo:
         """Description of a tensor output. Raises as :meth:`input_tensor_meta`."""
-        return TensorInfo(self._core.output_tensor(index))
+        return TensorInfo(self._core.output_tensor(_place(index)))
 
     def planned_buffer_sizes(self) -> tuple[int, ...]:
         """Bytes of each planned arena, those of sessions included."""
@@ -321,7 +331,7 @@ class Program:
         Raises:
             NotFoundError: There is no such method.
         """
-        return MethodMetadata(self._core.meta(name))
+        return MethodMetadata(self._core.meta(_arguments.text("the name of a method", name)))
 
     def load_method(
         self, name: str, *, session: Session | None = None, seed: int = 0, max_backward_jumps: int = 10_000_000
@@ -339,8 +349,11 @@ class Program:
             OperatorMissingError: Names all operators without a kernel.
             OutOfMemoryError: The planned memory is not to be had.
         """
-        core = None if session is None else session._core
-        return Method(self._core.load_method(name, core, seed, max_backward_jumps))
+        name = _arguments.text("the name of a method", name)
+        core = None if session is None else _arguments.instance("session", session, Session, "a Session")._core
+        seed = _arguments.integer("seed", seed, 0, 2**64 - 1)
+        jumps = _arguments.integer("max_backward_jumps", max_backward_jumps, 0, _LARGEST)
+        return Method(self._core.load_method(name, core, seed, jumps))
 
     def new_session(self) -> Session:
         """State of its own, at initial values: one a thread or conversation."""
@@ -372,7 +385,7 @@ class BackendRegistry:
 
     def is_available(self, backend_name: str) -> bool:
         """False when the backend is not registered or the device it needs is not there."""
-        return _core.is_backend_available(backend_name)
+        return _core.is_backend_available(_arguments.text("the name of a backend", backend_name))
 
 
 class OperatorRegistry:
@@ -434,18 +447,16 @@ class Runtime:
         """
         if not isinstance(verification, Verification):
             raise InvalidTypeError(f"verification is {verification!r}, must be a member of Verification")
-        if data_path is None:
-            data_files: list[str] = []
-        elif isinstance(data_path, (str, os.PathLike)):
-            data_files = [os.fspath(data_path)]
-        else:
-            data_files = [os.fspath(path) for path in data_path]
+        several = data_path if isinstance(data_path, (list, tuple)) else [] if data_path is None else [data_path]
+        data_files = [_arguments.path("data_path", path) for path in several]
         if isinstance(data, (str, os.PathLike)):
-            return Program(_core.Program.from_file(os.fspath(data), data_files, mmap))
-        if hasattr(data, "read"):
+            return Program(_core.Program.from_file(_arguments.path("the program", data), data_files, bool(mmap)))
+        if hasattr(data, "read") and not isinstance(data, io.TextIOBase):
             data = data.read()
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise InvalidTypeError(f"a program is a path, bytes or a binary file, not a {type(data).__name__}")
+            raise InvalidTypeError(f"a program is a path, bytes or a binary file ('rb'), not a {type(data).__name__}")
+        if isinstance(data, memoryview) and not data.c_contiguous:
+            raise InvalidArgumentError("the memoryview of a program has strides; pass its bytes()")
         return Program(_core.Program.from_bytes(data, data_files))
 
     @property
@@ -478,7 +489,7 @@ class Runtime:
             NotSupportedError: It was built for another version; names both.
             RegistrationError: It brings a backend whose name is taken.
         """
-        return _core.load_plugin(os.fspath(path))
+        return _core.load_plugin(_arguments.path("the plug-in", path))
 
     def register_backend(self, name: str, backend: type[Backend] | Backend) -> None:
         """Registers a backend written in Python, for tests and prototypes; the same name again replaces it.
@@ -492,6 +503,7 @@ class Runtime:
         Raises:
             RegistrationError: A backend of that name is built in.
         """
+        _arguments.text("the name of a backend", name)
         implementation = backend() if isinstance(backend, type) else backend
         for required in ("init", "execute"):
             if not callable(getattr(implementation, required, None)):
@@ -515,11 +527,9 @@ def set_num_threads(count: int) -> None:
     """Sets how many threads methods use, the calling one included; 0: all processors (at the start).
 
     Raises:
-        InvalidArgumentError: ``count`` is negative.
+        InvalidArgumentError: ``count`` is negative, or more than any machine has.
     """
-    if count < 0:
-        raise InvalidArgumentError(f"the number of threads is {count}, must be 0 (all processors) or more")
-    _core.set_num_threads(count)
+    _core.set_num_threads(_arguments.integer("the number of threads (0: all processors)", count, 0, _MAX_THREADS))
 
 
 def load_kernel_library(path: PathLike) -> str:
@@ -535,4 +545,4 @@ def load_kernel_library(path: PathLike) -> str:
 
 def set_log_level(level: int) -> None:
     """Sets which messages of the C++ core reach ``logging`` (logger ``executorch_py``); at the start, warnings do."""
-    _logging.set_level(level)
+    _logging.set_level(_arguments.integer("the log level", level, 0, 100))

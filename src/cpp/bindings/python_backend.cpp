@@ -69,9 +69,9 @@ py::object to_python(const EValue& value) {
     return plain_to_python(value);
   }
   const Tensor tensor = value.to_tensor();
-  // The owner is None: the memory is the method's.
+  // The owner is None: the memory is the method's. Constants and inputs that are lent read-only may not be written.
   return numpy_view(tensor.mutable_data_ptr(), tensor.scalar_type(), tensor.sizes(), tensor.strides(), py::none(),
-                    true);
+                    !tensor.unsafe_impl()->read_only());
 }
 
 py::object resize(const ExecutionView& view, size_t index, const std::vector<int64_t>& sizes) {

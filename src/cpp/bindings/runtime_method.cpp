@@ -25,12 +25,21 @@ namespace {
 
 const char* type_name(py::handle value) { return Py_TYPE(value.ptr())->tp_name; }
 
+/// "a list", "an int", "None".
+std::string kind_of(py::handle value) {
+  if (value.is_none()) {
+    return "None";
+  }
+  const std::string name = type_name(value);
+  return (std::strchr("aeio", name.front()) == nullptr ? "a " : "an ") + name;
+}
+
 /// The items of a list or tuple, as they are now: reading a value may run Python code, which may change the list. Other
 /// sequences are refused: a tensor is one, and its rows are never what is meant.
 py::tuple items_of(py::handle sequence, const char* what) {
   if (PyList_Check(sequence.ptr()) == 0 && PyTuple_Check(sequence.ptr()) == 0) {
     throw CoreError(Error::InvalidType,
-                    std::string(what) + " must be a list or tuple with one value each, not a " + type_name(sequence));
+                    std::string(what) + " must be a list or tuple with one value each, not " + kind_of(sequence));
   }
   return py::reinterpret_steal<py::tuple>(PySequence_Tuple(sequence.ptr()));
 }
@@ -161,7 +170,7 @@ void CallableMethod::set_input(size_t i, py::handle value) {
     case Tag::kString:
       if (PyUnicode_Check(value.ptr()) == 0) {
         throw CoreError(Error::InvalidType,
-                        title("input", input, i) + " is a " + type_name(value) + ", the method takes a string");
+                        title("input", input, i) + " is " + kind_of(value) + ", the method takes a string");
       }
       input.text = py::cast<std::string>(value);
       input.text_view = input.text;
@@ -169,7 +178,7 @@ void CallableMethod::set_input(size_t i, py::handle value) {
       return;
     case Tag::kNone:
       if (!value.is_none()) {
-        throw CoreError(Error::InvalidType, title("input", input, i) + " is a " + type_name(value) +
+        throw CoreError(Error::InvalidType, title("input", input, i) + " is " + kind_of(value) +
                                                 ", it was None when the model was exported and must be None again");
       }
       set_plain(input, i, value, EValue());
@@ -203,7 +212,7 @@ void CallableMethod::set_tensor(Input& input, size_t i, py::handle value) {
     throw CoreError(error.code(), title("input", input, i) + ": " + error.message());
   }
   if (!is_tensor) {
-    throw CoreError(Error::InvalidType, title("input", input, i) + " is a " + type_name(value) +
+    throw CoreError(Error::InvalidType, title("input", input, i) + " is " + kind_of(value) +
                                             ", the method takes a tensor " +
                                             describe(input.dtype, {input.bound_sizes, input.rank}));
   }
@@ -269,21 +278,34 @@ void CallableMethod::take_out(py::handle out) {
     if (item.is_none()) {
       continue;
     }
-    if (output.tag != Tag::kTensor || !output.given.borrow(item)) {
-      throw CoreError(Error::InvalidType, "out[" + std::to_string(i) + "] is a " + type_name(item) + ", " +
-                                              title("output", output, i) + " is a " + runtime::to_string(output.tag));
+    const std::string place = "out[" + std::to_string(i) + "]";
+    bool is_tensor = false;
+    try {
+      is_tensor = output.tag == Tag::kTensor && output.given.borrow(item);
+    } catch (const CoreError& error) {
+      throw CoreError(error.code(), place + ": " + error.message());
+    }
+    if (!is_tensor) {
+      throw CoreError(Error::InvalidType, place + " is " + kind_of(item) + ", " + title("output", output, i) +
+                                              " is a " + runtime::to_string(output.tag));
     }
     const TensorView& view = output.given.view();
     const bool same_sizes = output.dynamism != TensorShapeDynamism::kStatic ||
                             std::equal(view.sizes, view.sizes + view.rank, output.bound_sizes);
     if (view.dtype != output.dtype || view.rank != output.rank || !same_sizes) {
-      throw CoreError(Error::InvalidArgument, "out[" + std::to_string(i) + "] is " +
-                                                  describe(view.dtype, {view.sizes, view.rank}) + ", " +
+      throw CoreError(Error::InvalidArgument, place + " is " + describe(view.dtype, {view.sizes, view.rank}) + ", " +
                                                   title("output", output, i) + " is " +
                                                   describe(output.dtype, {output.bound_sizes, output.rank}));
     }
     if (view.read_only) {
-      throw CoreError(Error::InvalidArgument, "out[" + std::to_string(i) + "] is read-only");
+      throw CoreError(Error::InvalidArgument, place + " is read-only");
+    }
+    for (size_t d = 0; d < view.rank; ++d) {
+      if (view.byte_strides[d] == 0 && view.sizes[d] > 1) {
+        throw CoreError(Error::InvalidArgument, place +
+                                                    " is an expanded tensor, whose elements share memory; pass one "
+                                                    "that owns all of its elements");
+      }
     }
     for (size_t k = 0; k < i; ++k) {
       if (outputs_[k].is_given && outputs_[k].given.view().overlaps(view)) {

@@ -148,9 +148,10 @@ runtime::HostOptions options_for(std::vector<std::string> data_files, bool mmap)
   return options;
 }
 
-/// Runs a function that returns a Result, without the GIL and as a load.
+/// Runs a function that returns a Result, without the GIL and as a load. `names_file`: of two lines of a failure the second
+/// says which file the first is about.
 template <typename Load>
-auto load_without_gil(Load&& load) {
+auto load_without_gil(Load&& load, bool names_file = false) {
   clear_last_message();
   auto result = [&] {
     const py::gil_scoped_release release;
@@ -161,12 +162,15 @@ auto load_without_gil(Load&& load) {
   if (!result.ok() && last_message().find("', instruction ") != std::string::npos && !previous_message().empty()) {
     raise(result.error(), previous_message() + "\n  at " + last_message());
   }
+  if (!result.ok() && names_file && !previous_message().empty()) {
+    raise(result.error(), previous_message() + "\n  " + last_message());
+  }
   return unwrap(std::move(result));
 }
 
 std::shared_ptr<HostProgram> load_file(const std::string& path, std::vector<std::string> data_files, bool mmap) {
   const runtime::HostOptions options = options_for(std::move(data_files), mmap);
-  return load_without_gil([&] { return HostProgram::from_file(path, options); });
+  return load_without_gil([&] { return HostProgram::from_file(path, options); }, /*names_file=*/true);
 }
 
 std::shared_ptr<HostProgram> load_bytes(const py::buffer& bytes, std::vector<std::string> data_files) {

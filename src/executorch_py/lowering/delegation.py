@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from executorch_py import _core
 from executorch_py.errors import InvalidArgumentError, NotFoundError, PartitionError
 from executorch_py.exir.backend.backend_details import (
+    PreprocessResult,
     find_python_backend,
     named_data_of,
     require_python_backend,
@@ -68,7 +69,7 @@ def _(backend_id: str, edge_program: ExportedProgram, compile_specs: list[Compil
     return LoweredBackendModule(
         edge_program,
         backend_id,
-        result.processed_bytes,
+        _payload(backend_id, result),
         compile_specs,
         named_data_of(result),
         result.debug_handle_map,
@@ -100,7 +101,13 @@ def _tagged(
     before = {node: node.meta[_TAG] for node in program.graph.nodes if node.meta.get(_TAG) is not None}
     result = partitioner(program)
     if not isinstance(result, PartitionResult):
-        raise PartitionError(f"{type(partitioner).__name__} returned a {type(result).__name__}, not a PartitionResult")
+        raise PartitionError(f"{type(partitioner).__name__} returned {result!r:.60}, must return a PartitionResult")
+    for tag, spec in result.partition_tags.items():
+        if not isinstance(tag, str) or not isinstance(spec, DelegationSpec):
+            name_of = type(partitioner).__name__
+            raise PartitionError(
+                f"partition_tags of {name_of} has {tag!r}: {spec!r:.60}, must be a string: DelegationSpec"
+            )
     program = result.tagged_exported_program
     unique: dict[str, str] = {}
     for node in program.graph.nodes:
@@ -158,7 +165,22 @@ def _compile(parts: _Parts) -> None:
         )
         for method, found in by_method.items():
             for part, result in zip(found, results[method], strict=True):
-                part.fill(bytes(result.processed_bytes), named_data_of(result), result.debug_handle_map)
+                part.fill(_payload(backend_id, result), named_data_of(result), result.debug_handle_map)
+
+
+def _payload(backend_id: str, result: Any) -> bytes:
+    """The bytes that a backend's preprocess gave.
+
+    Raises:
+        PartitionError: It gave something else than a PreprocessResult with bytes.
+    """
+    if not isinstance(result, PreprocessResult):
+        raise PartitionError(f"{backend_id}.preprocess returned {result!r}, must return a PreprocessResult")
+    if not isinstance(result.processed_bytes, (bytes, bytearray, memoryview)):
+        raise PartitionError(
+            f"{backend_id}.preprocess gave {result.processed_bytes!r:.60} as processed_bytes, must be bytes"
+        )
+    return bytes(result.processed_bytes)
 
 
 def _require_core_backend(backend_id: str) -> None:

@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
-from executorch_py.errors import InvalidArgumentError, NotFoundError
+from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from executorch_py.exir.backend.partitioner import Partitioner
 from executorch_py.export.decompose import decompose
 from executorch_py.export.dialect import check_edge
@@ -82,7 +83,11 @@ class EdgeProgramManager:
         compile_config: EdgeCompileConfig | None = None,
     ) -> None:
         self.compile_config = compile_config or EdgeCompileConfig()
+        if not isinstance(constant_methods, (Mapping, NoneType)):
+            raise InvalidTypeError(f"constant_methods is {constant_methods!r:.80}, must be a dict of names and values")
         self._constant_methods = dict(constant_methods or {})
+        for name in self._constant_methods:
+            require_method_name(name)
         self._delegated = {name: Delegated(program) for name, program in _named(edge_programs).items()}
 
     @property
@@ -138,7 +143,8 @@ class EdgeProgramManager:
             NotSupportedError: A construct has no form in the file; names it and its source line.
             OperatorMissingError: No kernel exists for an operator.
         """
-        config = config or ExecutorchBackendConfig()
+        config = config if config is not None else ExecutorchBackendConfig()
+        _require_options("config", config, ExecutorchBackendConfig)
         programs = {
             name: Delegated(run_passes(method.program, passes_for(config.passes, name)), method.tags)
             for name, method in self._delegated.items()
@@ -157,9 +163,28 @@ class EdgeProgramManager:
         return other
 
 
+def _require_options(what: str, given: Any, kind: type) -> None:
+    if not isinstance(given, kind):
+        raise InvalidTypeError(f"{what} is {given!r:.80}, must be an {kind.__name__}")
+
+
+def require_method_name(name: Any) -> None:
+    """A method is called by its name from Python, C++ and shells.
+
+    Raises:
+        InvalidTypeError: It is no string.
+        InvalidArgumentError: It is empty, or has characters that no shell or log shows.
+    """
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"the name of a method is {name!r}, must be a string")
+    if not name or not name.isprintable():
+        raise InvalidArgumentError(f"the name of a method is {name!r}; it must have characters, all of them printable")
+
+
 def _named(programs: Programs) -> dict[str, ExportedProgram]:
     named = dict(programs) if isinstance(programs, Mapping) else {"forward": programs}
     for name, program in named.items():
+        require_method_name(name)
         if not isinstance(program, ExportedProgram):
             hint = "; call torch.export.export(model, inputs) first" if isinstance(program, torch.nn.Module) else ""
             raise InvalidArgumentError(f"method '{name}' is a {type(program).__name__}, not an ExportedProgram{hint}")
@@ -172,8 +197,12 @@ def _to_edge(
     config: EdgeCompileConfig,
     partitioners: Mapping[str, Sequence[Partitioner]],
 ) -> EdgeProgramManager:
+    _require_options("compile_config", config, EdgeCompileConfig)
     edge: dict[str, ExportedProgram] = {}
-    for name, program in _named(programs).items():
+    named = _named(programs)
+    if not named:
+        raise InvalidArgumentError("there is no program to lower: the dict of programs is empty")
+    for name, program in named.items():
         functional = functionalize(program)
         wanted, accepts = _wanted_whole(functional, partitioners.get(name, ()), config)
         edge[name] = decompose(functional, frozenset((*KEPT_WHOLE, *wanted)), accepts)
@@ -220,7 +249,7 @@ def _listed(partitioner: Any) -> list[Partitioner]:
     several = list(partitioner) if isinstance(partitioner, (list, tuple)) else [partitioner]
     for one in several:
         if not isinstance(one, Partitioner):
-            raise InvalidArgumentError(f"a {type(one).__name__} is no Partitioner")
+            raise InvalidArgumentError(f"{one!r:.80} is no object of a class derived from Partitioner")
     return several
 
 

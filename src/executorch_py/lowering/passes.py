@@ -12,7 +12,7 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, OutputSpec
 
-from executorch_py.errors import InvalidArgumentError
+from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.export.rewriting import argument_of
 
 from .cut import copied, rebuilt
@@ -29,9 +29,12 @@ def passes_for(passes: Passes | None, method: str) -> list[Callable[..., Any]]:
         return passes_for(passes.get(method), method)
     if callable(passes):
         return [passes]
-    if hasattr(passes, "passes"):  # a PassManager of torch
-        return list(passes.passes)
-    return list(passes)
+    several = getattr(passes, "passes", passes)  # a PassManager of torch has a list of them
+    if not isinstance(several, Sequence) or not all(callable(one) for one in several):
+        raise InvalidTypeError(
+            f"passes are {passes!r:.80}, must be callables: one, a list, or a dict of lists by method"
+        )
+    return list(several)
 
 
 def run_passes(program: ExportedProgram, passes: Sequence[Callable[..., Any]]) -> ExportedProgram:
@@ -56,9 +59,7 @@ def _result_of(one: Callable[..., Any], module: fx.GraphModule) -> fx.GraphModul
     changed = getattr(result, "graph_module", result)
     if not isinstance(changed, torch.fx.GraphModule):
         name = getattr(one, "__name__", type(one).__name__)
-        raise InvalidArgumentError(
-            f"the pass {name} returned a {type(result).__name__}; it must return a PassResult or None"
-        )
+        raise InvalidArgumentError(f"the pass {name} returned {result!r:.60}; it must return a PassResult or None")
     return changed
 
 

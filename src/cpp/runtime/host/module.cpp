@@ -26,7 +26,7 @@ std::shared_ptr<HostProgram> HostSession::program() const { return program_->sha
 HostProgram::~HostProgram() = default;
 
 Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoader> loader,
-                                                       std::shared_ptr<const void> keep_alive,
+                                                       std::shared_ptr<const void> keep_alive, const std::string& path,
                                                        const HostOptions& options) {
   std::shared_ptr<HostProgram> host(new HostProgram);
   host->options_ = options;
@@ -44,18 +44,20 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
     host->data_map_list_.push_back(host->data_maps_.back().get());
   }
   host->external_data_ = std::make_unique<MergedDataMap>(Span<const NamedDataMap* const>(host->data_map_list_));
-  ET_TRY(Program program, Program::load(host->loader_.get()));
-  host->program_ = std::make_unique<Program>(std::move(program));
+  Result<Program> program = Program::load(host->loader_.get());
+  if (!program.ok()) {
+    if (!path.empty()) {
+      ET_LOG_ERROR("'%s' cannot be loaded: %s", path.c_str(), to_string(program.error()));
+    }
+    return program.error();
+  }
+  host->program_ = std::make_unique<Program>(std::move(program.get()));
   return host;
 }
 
 Result<std::shared_ptr<HostProgram>> HostProgram::from_file(const std::string& path, const HostOptions& options) {
   ET_TRY(std::unique_ptr<DataLoader> loader, open_loader(path, options.mode));
-  Result<std::shared_ptr<HostProgram>> host = make(std::move(loader), nullptr, options);
-  if (!host.ok()) {
-    ET_LOG_ERROR("'%s' cannot be loaded: %s", path.c_str(), to_string(host.error()));
-  }
-  return host;
+  return make(std::move(loader), nullptr, path, options);
 }
 
 Result<std::shared_ptr<HostProgram>> HostProgram::from_buffer(std::shared_ptr<const void> keep_alive, const void* data,
@@ -70,7 +72,7 @@ Result<std::shared_ptr<HostProgram>> HostProgram::from_buffer(std::shared_ptr<co
     keep_alive = std::shared_ptr<const void>(copy, [](const void* memory) { std::free(const_cast<void*>(memory)); });
     data = copy;
   }
-  return make(std::make_unique<BufferLoader>(data, size), std::move(keep_alive), options);
+  return make(std::make_unique<BufferLoader>(data, size), std::move(keep_alive), "", options);
 }
 
 Result<std::shared_ptr<HostSession>> HostProgram::default_session() {

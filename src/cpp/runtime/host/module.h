@@ -130,7 +130,8 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
  private:
   HostProgram() = default;
   static Result<std::shared_ptr<HostProgram>> make(std::unique_ptr<DataLoader> loader,
-                                                   std::shared_ptr<const void> keep_alive, const HostOptions& options);
+                                                   std::shared_ptr<const void> keep_alive, const std::string& path,
+                                                   const HostOptions& options);
 
   HostOptions options_;
   std::shared_ptr<const void> keep_alive_;

@@ -1,0 +1,75 @@
+"""Checks of what callers pass: each gives the value back, or says what it is and what it must be.
+
+Example:
+    >>> integer("the number of threads", 2, 0, 8)
+    2
+    >>> integer("the number of threads", "two", 0, 8)
+    Traceback (most recent call last):
+    executorch_py.errors.InvalidTypeError: the number of threads is 'two', must be an int
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any
+
+from executorch_py.errors import InvalidArgumentError, InvalidTypeError
+
+__all__ = ["instance", "integer", "path", "text"]
+
+
+def integer(what: str, value: Any, lowest: int, highest: int) -> int:
+    """``value`` as an int within both bounds.
+
+    Raises:
+        InvalidTypeError: It is no integer.
+        InvalidArgumentError: It is out of bounds.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidTypeError(f"{what} is {value!r}, must be an int") from None
+    if not lowest <= number <= highest:
+        raise InvalidArgumentError(f"{what} is {number}, must be from {lowest} to {highest}")
+    return number
+
+
+def text(what: str, value: Any) -> str:
+    """``value``, a string.
+
+    Raises:
+        InvalidTypeError: It is none.
+    """
+    return instance(what, value, str, "a string")
+
+
+def instance(what: str, value: Any, kind: type, name: str) -> Any:
+    """``value``, an object of the class ``kind``, which messages call ``name``.
+
+    Raises:
+        InvalidTypeError: It is something else.
+    """
+    if not isinstance(value, kind):
+        raise InvalidTypeError(f"{what} is {value!r}, must be {name}")
+    return value
+
+
+def path(what: str, value: Any) -> str:
+    """``value`` as the name of a file.
+
+    Raises:
+        InvalidTypeError: It is neither a string nor an ``os.PathLike``.
+        InvalidArgumentError: It is empty, or no name that UTF-8 can say.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise InvalidTypeError(f"{what} is {value!r}, must be a path")
+    name = os.fsdecode(value)
+    if not name or "\0" in name or (not name.isprintable() and _has_surrogates(name)):
+        reason = "empty" if not name else f"{name!r}, which is no name of a file in UTF-8"
+        raise InvalidArgumentError(f"{what} is {reason}")
+    return name
+
+
+def _has_surrogates(name: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in name)
