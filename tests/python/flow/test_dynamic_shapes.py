@@ -1,5 +1,7 @@
 """Dynamic shapes against eager: every form of torch.export, sizes going up and down, bounds enforced by name."""
 
+import io
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,8 +9,9 @@ from executorch_py.backends.example import ExamplePartitioner
 from torch import nn
 from torch.export import Dim
 
+import executorch_py as et
 from executorch_py.errors import InvalidArgumentError
-from tests.python.flow.series import Case, cases, check, lower, method_of
+from tests.python.flow.series import Call, Case, cases, check, lower, method_of
 
 B = Dim("b", min=2, max=8)
 N = Dim("n", min=3, max=8)
@@ -428,3 +431,15 @@ def test_out_takes_dynamic_results():
         (result,) = method.execute([x], out=[out])
         assert result is out
         torch.testing.assert_close(out, torch.relu(x) + 1)
+
+
+def test_guards_of_a_program_that_was_saved_and_loaded():
+    """torch keeps them as text only."""
+    exported = torch.export.export(Call(_divisible), (torch.randn(4, 3),), dynamic_shapes=(({0: Dim.AUTO},),))
+    file = io.BytesIO()
+    torch.export.save(exported, file)
+    file.seek(0)
+    method = method_of(et.to_edge(torch.export.load(file)).to_executorch())
+    assert method.execute([torch.randn(8, 3)])[0].shape == (6, 4)
+    with pytest.raises(et.ExecutorchError, match="must satisfy"):
+        method.execute([torch.randn(5, 3)])
