@@ -24,7 +24,7 @@ import torch
 from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 
 from executorch_py.errors import NotSupportedError
 
@@ -49,7 +49,8 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     except _NotCertain:
         pass
     try:
-        functional = with_guards_of(program.run_decompositions({}), program)
+        with torch.no_grad():  # else torch prepares for a backward pass, which state that is written does not allow
+            functional = with_guards_of(program.run_decompositions({}), program)
     except Exception as error:  # whatever torch's tracing comes upon
         raise NotSupportedError(
             f"PyTorch cannot make the program functional ({type(error).__name__}: {str(error).splitlines()[0]}); write "
@@ -159,9 +160,24 @@ _INERT_UNLESS_TRAINING: dict[fx.node.Target, int] = {
 }
 
 
+_CONVERSIONS = frozenset({aten.to.dtype, aten.to.dtype_layout, aten.to.device, aten.to.other})
+
+
 def _is_inert(node: fx.Node) -> bool:
     position = _INERT_UNLESS_TRAINING.get(node.target)
     return position is not None and len(node.args) > position and node.args[position] is False
+
+
+def _is_same_tensor(node: fx.Node) -> bool:
+    """Whether ``x.to(…)`` is x: nothing asks for another dtype, layout in memory or place, or for a copy."""
+    if node.target not in _CONVERSIONS or not isinstance(node.args[0], fx.Node):
+        return False
+    given, result = node.args[0].meta["val"], node.meta["val"]
+    options = {argument.name: argument.default_value for argument in node.target._schema.arguments}
+    options.update(zip(options, node.args, strict=False))
+    options.update(node.kwargs)
+    is_plain = options.get("memory_format") in (None, torch.preserve_format) and not options.get("copy")
+    return is_plain and given.dtype == result.dtype and given.device == result.device
 
 
 def _inlined_region(node: fx.Node) -> fx.GraphModule | None:
@@ -396,8 +412,8 @@ class Functionalizer:
         if _is_mutating(node):
             self._mutate(node)
             return
-        if target is torch.ops.aten.dropout.default and node.args[2] is False:
-            # In inference dropout returns its input itself.
+        if (target is aten.dropout.default and node.args[2] is False) or _is_same_tensor(node):
+            # The input itself: dropout in inference, a conversion to what the tensor is already.
             self._view(node, node.args[0], _identity, self.read(node.args[0]))
             return
         if getattr(target, "__name__", "") == "getitem" and node.args[0] in self._results:
@@ -503,7 +519,7 @@ class Functionalizer:
         outputs: list[Any] = []
         specs: list[OutputSpec] = []
         writes: list[tuple[OutputKind, str, Any]] = []
-        for spec in program.graph_signature.input_specs:
+        for index, spec in enumerate(program.graph_signature.input_specs):
             node = placeholders.get(getattr(spec.arg, "name", ""))
             if node is None or node not in self.written:
                 continue
@@ -511,7 +527,12 @@ class Functionalizer:
                 writes.append((OutputKind.BUFFER_MUTATION, spec.target, self._value[node]))
             elif spec.kind == InputKind.USER_INPUT:
                 writes.append((OutputKind.USER_INPUT_MUTATION, spec.arg.name, self._value[node]))
-            else:  # a parameter or a constant: torch decides whether that is legal
+            elif spec.kind == InputKind.CONSTANT_TENSOR:
+                # A tensor that the module holds without having registered it: what is written is a buffer all the same.
+                buffer = InputSpec(InputKind.BUFFER, spec.arg, spec.target, persistent=False)
+                self.writer.input_specs[index] = buffer
+                writes.append((OutputKind.BUFFER_MUTATION, spec.target, self._value[node]))
+            else:  # a parameter: torch decides whether that is legal
                 raise _NotCertain
         if any(spec.kind != OutputKind.USER_OUTPUT for spec in program.graph_signature.output_specs):
             raise _NotCertain

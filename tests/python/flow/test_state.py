@@ -137,6 +137,18 @@ def _input_mutated(self, x):
     return self.total + x
 
 
+class Unregistered(nn.Module):
+    """Writes a tensor that it holds in a plain object, as caches of transformers are held."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = {"count": torch.zeros(3)}
+
+    def forward(self, x):
+        self.held["count"].to(torch.float32).add_(x)
+        return self.held["count"] * 2
+
+
 TOTAL = {"total": torch.arange(3.0)}
 CACHE = {"cache": torch.arange(12.0).reshape(4, 3)}
 STATE = [
@@ -177,6 +189,7 @@ STATE = [
         state=CACHE,
     ),
     Case("ring", _ring, BOTH, state=CACHE),
+    Case("unregistered", Unregistered(), BOTH),
     Case("input-mutated", _input_mutated, BOTH, state=TOTAL),
 ]
 
