@@ -221,6 +221,7 @@ Error run(const RunnerOptions& options) {
                      options.method.c_str(), next_file);
 
   std::vector<uint64_t> times;
+  times.reserve(options.warmup + options.runs);
   for (size_t i = 0; i < options.warmup + options.runs; ++i) {
     ET_RETURN_IF_ERROR(set_inputs(*method, tensors, constants));
     const uint64_t start = runtime::platform_now_ns();
