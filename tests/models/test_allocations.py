@@ -66,5 +66,5 @@ def test_a_call_allocates_nothing(name, counter, tmp_path) -> None:
     et.to_edge_transform_and_lower(ZOO[name]()["forward"].export()).to_executorch().save(model)
     for threads in (1, 2):
         once = blocks_of(counter, model, 1, threads)
-        assert once > 100, "nothing was counted"
+        assert once > 0, "nothing was counted"
         assert blocks_of(counter, model, 11, threads) == once, f"{threads} thread(s)"
