@@ -12,7 +12,7 @@ from torch.nn import functional as F
 import executorch_py as et
 from executorch_py.errors import ExecutorchError, InvalidProgramError
 
-ROUNDS = 700
+ROUNDS = 400
 
 
 def _many(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

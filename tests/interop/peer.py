@@ -2,7 +2,7 @@
 
     python peer.py lower FOLDER    every NAME.pt2 becomes NAME.pte by the official exporter, portable operators only
     python peer.py delegate FOLDER every NAME.pt2 becomes NAME.pte by the official exporter, delegated to XNNPACK
-    python peer.py quantize FOLDER every NAME.model.pt (a module and the calls' inputs) becomes NAME.pt2, quantized with the
+    python peer.py quantize FOLDER every NAME.float (a .pt2 of floats) becomes NAME.pt2, quantized on NAME.inputs.pt with the
                                    official XNNPACKQuantizer (NAME ends in the mode: static, channel or dynamic), and
                                    NAME.eager.pt, what that program computes
     python peer.py run FOLDER      every NAME.pte runs on NAME.inputs.pt in the official runtime, giving NAME.outputs.pt
@@ -41,22 +41,21 @@ def delegate(path: Path) -> None:
 
 
 def quantize(path: Path) -> None:
-    """Quantizes a module after training, exports it, and says what it computes."""
+    """Quantizes a program after training, exports it, and says what it computes."""
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
         get_symmetric_quantization_config,
     )
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    stem = path.name.removesuffix(".model.pt")
-    mode = stem.rsplit("-", 1)[1]
-    module, inputs = torch.load(path, weights_only=False)
+    mode = path.stem.rsplit("-", 1)[1]
+    inputs = tuple(torch.load(path.with_suffix(".inputs.pt"))[0])
     config = get_symmetric_quantization_config(is_per_channel=mode != "static", is_dynamic=mode == "dynamic")
-    prepared = prepare_pt2e(torch.export.export(module, inputs).module(), XNNPACKQuantizer().set_global(config))
+    prepared = prepare_pt2e(torch.export.load(path).module(), XNNPACKQuantizer().set_global(config))
     prepared(*inputs)
     converted = convert_pt2e(prepared)
-    torch.export.save(torch.export.export(converted, inputs), path.with_name(f"{stem}.pt2"))
-    torch.save(torch.utils._pytree.tree_leaves(converted(*inputs)), path.with_name(f"{stem}.eager.pt"))
+    torch.export.save(torch.export.export(converted, inputs), path.with_suffix(".pt2"))
+    torch.save(torch.utils._pytree.tree_leaves(converted(*inputs)), path.with_suffix(".eager.pt"))
 
 
 def run(path: Path) -> None:
@@ -85,7 +84,7 @@ def main(arguments: list[str]) -> int:
     commands = {
         "lower": (lower, "*.pt2"),
         "delegate": (delegate, "*.pt2"),
-        "quantize": (quantize, "*.model.pt"),
+        "quantize": (quantize, "*.float"),
         "run": (run, "*.pte"),
     }
     if len(arguments) != 2 or arguments[0] not in commands:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
 
@@ -95,11 +96,12 @@ def exchanged(tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Pat
 def quantized(tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Path], None]) -> tuple[Path, Path]:
     """As `exchanged`, of modules that the official quantizer quantized."""
     theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours")
-    for name, made in _quantizable().items():
-        torch.save(made, theirs / f"{name}.model.pt")
+    for name, (module, inputs) in _quantizable().items():
+        torch.export.save(torch.export.export(module, inputs), theirs / f"{name}.float")
+        for folder in (theirs, ours):
+            torch.save([list(inputs)], folder / f"{name}.inputs.pt")
     peer("quantize", theirs)
-    for name, (_, inputs) in _quantizable().items():
-        torch.save([list(inputs)], ours / f"{name}.inputs.pt")
+    for name in QUANTIZED:
         _lower(torch.export.load(theirs / f"{name}.pt2")).save(ours / f"{name}.pte")
     peer("delegate", theirs)
     peer("run", ours)
