@@ -63,7 +63,9 @@ def calls() -> dict[str, Call]:
                 warnings.simplefilter("ignore")
                 try:
                     sample = next(iter(entry.sample_inputs_func(entry, "cpu", dtype, requires_grad=False)))
-                    made = record(lambda s=sample: entry(s.input, *s.args, **s.kwargs), lambda n: n not in NOT_COMPARED)
+                    made = record(
+                        lambda e=entry, s=sample: e(s.input, *s.args, **s.kwargs), lambda n: n not in NOT_COMPARED
+                    )
                 except Exception:  # eager itself refuses the sample
                     continue
             for call in made:

@@ -90,6 +90,10 @@ class ExecutorchBackendConfig:
     emit_stacktrace: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.target_kernels, str):
+            raise InvalidArgumentError(
+                f"target_kernels is '{self.target_kernels}'; it must be a list of names, or True"
+            )
         alignment = self.segment_alignment
         if alignment < 16 or alignment & (alignment - 1):
             raise InvalidArgumentError(f"segment_alignment is {alignment}; it must be a power of two of at least 16")

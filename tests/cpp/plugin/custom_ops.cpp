@@ -126,6 +126,21 @@ Error halve_into(KernelContext& context, const Tensor& x, Tensor& half) {
   return Error::Ok;
 }
 
+Error affine_out(KernelContext& context, const Tensor& x, double a, double b, Tensor& out) {
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, x.sizes()));
+  for (int64_t k = 0; k < x.numel(); ++k) {
+    out.mutable_data_ptr<float>()[k] = static_cast<float>(a) * x.const_data_ptr<float>()[k] + static_cast<float>(b);
+  }
+  return Error::Ok;
+}
+
+Error shift_(KernelContext&, Tensor& x, double by) {
+  for (int64_t k = 0; k < x.numel(); ++k) {
+    x.mutable_data_ptr<float>()[k] += static_cast<float>(by);
+  }
+  return Error::Ok;
+}
+
 Error wrong_out(KernelContext&, const Tensor&, int64_t, Tensor&) { return Error::Ok; }
 
 }  // namespace custom_ops

@@ -187,6 +187,11 @@ def test_a_promise_for_another_kernel_is_no_promise():
         lower(model, (torch.ones(2),), target_kernels=["test_ops::elsewhere.out"])
 
 
+def test_a_promise_is_a_list():
+    with pytest.raises(et.InvalidArgumentError, match="must be a list"):
+        et.ExecutorchBackendConfig(target_kernels="test_ops::nowhere.out")
+
+
 def test_a_kernel_with_other_parameters_is_refused():
     model = Calls(lambda x: torch.ops.test_ops.wrong(x, 0.5))
     with pytest.raises(et.NotSupportedError, match=r"has other parameters \(Tio\).*double by"):
