@@ -26,17 +26,11 @@ bool uses_only_first(const ir::Node& node) {
 }  // namespace
 
 PassInfo DropUnusedResults::info() const {
-  return {"drop-unused-results", "Uses the operator that computes only what is used"};
+  return PassInfo::extension("drop-unused-results", "Uses the operator that computes only what is used");
 }
 
-Result<Changed> DropUnusedResults::run(ir::Graph& graph, PassContext& context) {
-  Changed changed = Changed::kNo;
-  if (context.options.compatible) {
-    return changed;
-  }
-  ir::Node* next = nullptr;
-  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
-    next = graph.next(node);
+Result<Changed> DropUnusedResults::run(ir::Graph& graph, PassContext&) {
+  return rewrite_each(graph, [](ir::Node* node) {
     for (const Lesser& lesser : kLesser) {
       if (node->op != lesser.whole || !uses_only_first(*node)) {
         continue;
@@ -48,11 +42,10 @@ Result<Changed> DropUnusedResults::run(ir::Graph& graph, PassContext& context) {
       ir::Node* created = create_like(*node, lesser.first_only, node->args());
       created->add_result(node->result()->name, node->result()->type);
       replace_node(node, created);
-      changed = Changed::kYes;
-      break;
+      return true;
     }
-  }
-  return changed;
+    return false;
+  });
 }
 
 }  // namespace et::passes

@@ -77,13 +77,10 @@ PassInfo EliminateCommonSubexpressions::info() const {
 }
 
 Result<Changed> EliminateCommonSubexpressions::run(ir::Graph& graph, PassContext&) {
-  Changed changed = Changed::kNo;
   std::unordered_map<size_t, std::vector<ir::Node*>> seen;
-  ir::Node* next = nullptr;
-  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
-    next = graph.next(node);
+  return rewrite_each(graph, [&](ir::Node* node) {
     if (!may_merge(*node)) {
-      continue;
+      return false;
     }
     std::vector<ir::Node*>& equals = seen[Hasher()(node)];
     const auto first = std::find_if(equals.begin(), equals.end(), [&](ir::Node* other) {
@@ -91,16 +88,15 @@ Result<Changed> EliminateCommonSubexpressions::run(ir::Graph& graph, PassContext
     });
     if (first == equals.end()) {
       equals.push_back(node);
-      continue;
+      return false;
     }
     for (size_t i = 0; i < node->results().size(); ++i) {
       graph.replace_all_uses(node->result(i), (*first)->result(i));
     }
     (*first)->absorb(*node);
     graph.erase(node);
-    changed = Changed::kYes;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace et::passes

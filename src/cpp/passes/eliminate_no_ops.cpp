@@ -146,25 +146,22 @@ PassInfo EliminateNoOps::info() const {
 }
 
 Result<Changed> EliminateNoOps::run(ir::Graph& graph, PassContext&) {
-  Changed changed = Changed::kNo;
-  ir::Node* next = nullptr;
-  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
-    next = graph.next(node);
+  return rewrite_each(graph, [&graph](ir::Node* node) {
+    bool changed = false;
     while (join_views(*node) || join_permutes(*node)) {
-      changed = Changed::kYes;
+      changed = true;
     }
     ir::Value* source = identity_of(*node);
     if (source == nullptr || !stays_inside(*node) || would_return_what_is_not_its_own(*node, source)) {
-      continue;
+      return changed;
     }
     if (ir::Node* producer = source->producer(); producer != nullptr && producer->tag == node->tag) {
       producer->absorb(*node);
     }
     graph.replace_all_uses(node->result(), source);
     graph.erase(node);
-    changed = Changed::kYes;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace et::passes

@@ -66,17 +66,14 @@ PassInfo FoldConstants::info() const {
 }
 
 Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
-  Changed changed = Changed::kNo;
-  ir::Node* next = nullptr;
-  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
-    next = graph.next(node);
+  return rewrite_each(graph, [&](ir::Node* node) {
     int64_t input_nbytes = 0;
     const bool returned = std::any_of(node->results().begin(), node->results().end(),
                                       [&](const auto& result) { return graph.is_output(result.get()); });
     if (returned || node->results().empty() || !node->regions.empty() || !is_deterministic(*node) ||
         is_uninitialised(node->op) || node->op.find("dequantize") != std::string::npos ||
         !has_constant_inputs(*node, context.program, &input_nbytes) || !worth_folding(*node, input_nbytes)) {
-      continue;
+      return false;
     }
     std::vector<ir::Constant> results;
     const ir::Constant* source = node->args().empty() ? nullptr : constant_of(context.program, node->args()[0]);
@@ -89,7 +86,7 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
     } else if (context.evaluator == nullptr ||
                context.evaluator->evaluate(*node, context.program.constants, &results) != Error::Ok ||
                results.size() != node->results().size()) {
-      continue;
+      return false;
     }
     for (size_t i = 0; i < results.size(); ++i) {
       ir::Value* old = node->result(i);
@@ -100,9 +97,8 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
       }
     }
     graph.erase(node);
-    changed = Changed::kYes;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace et::passes

@@ -163,20 +163,16 @@ PassInfo FoldConvBatchNorm::info() const {
 }
 
 Result<Changed> FoldConvBatchNorm::run(ir::Graph& graph, PassContext& context) {
-  Changed changed = Changed::kNo;
-  ir::Node* next = nullptr;
-  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
-    next = graph.next(node);
+  return rewrite_each(graph, [&context](ir::Node* node) {
     if (node->op != "aten::_native_batch_norm_legit_no_training" || node->results().size() != 3) {
-      continue;
+      return false;
     }
     Match m = match(*node, context.program);
     if (m.ok()) {
       fold(node, m, context);
-      changed = Changed::kYes;
     }
-  }
-  return changed;
+    return m.ok();
+  });
 }
 
 }  // namespace et::passes

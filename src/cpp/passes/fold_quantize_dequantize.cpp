@@ -78,10 +78,7 @@ PassInfo FoldQuantizeDequantize::info() const {
 }
 
 Result<Changed> FoldQuantizeDequantize::run(ir::Graph& graph, PassContext&) {
-  Changed changed = Changed::kNo;
-  ir::Node* next = nullptr;
-  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
-    next = graph.next(node);
+  return rewrite_each(graph, [&graph](ir::Node* node) {
     for (const Pair& pair : kPairs) {
       ir::Value* integers = node->op == pair.quantize ? integers_behind(*node, pair) : nullptr;
       if (integers == nullptr || (graph.is_output(node->result()) && is_external(integers))) {
@@ -93,11 +90,10 @@ Result<Changed> FoldQuantizeDequantize::run(ir::Graph& graph, PassContext&) {
       if (dequantize->graph()->is_unused(dequantize->result())) {
         dequantize->graph()->erase(dequantize);
       }
-      changed = Changed::kYes;
-      break;
+      return true;
     }
-  }
-  return changed;
+    return false;
+  });
 }
 
 }  // namespace et::passes

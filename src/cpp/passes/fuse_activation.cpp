@@ -70,22 +70,11 @@ bool fuse(ir::Node* activation) {
 }  // namespace
 
 PassInfo FuseActivation::info() const {
-  return {"fuse-activation", "Lets convolutions and products clamp their results themselves"};
+  return PassInfo::extension("fuse-activation", "Lets convolutions and products clamp their results themselves");
 }
 
-Result<Changed> FuseActivation::run(ir::Graph& graph, PassContext& context) {
-  Changed changed = Changed::kNo;
-  if (context.options.compatible) {
-    return changed;
-  }
-  ir::Node* next = nullptr;
-  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
-    next = graph.next(node);
-    if (!node->args().empty() && bounds_of(*node) && fuse(node)) {
-      changed = Changed::kYes;
-    }
-  }
-  return changed;
+Result<Changed> FuseActivation::run(ir::Graph& graph, PassContext&) {
+  return rewrite_each(graph, [](ir::Node* node) { return !node->args().empty() && bounds_of(*node) && fuse(node); });
 }
 
 }  // namespace et::passes

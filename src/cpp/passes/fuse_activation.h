@@ -6,7 +6,7 @@ namespace et::passes {
 
 /// Lets convolutions and products clamp their results themselves.
 ///
-/// Requires: Stage::kEdge, verified. Does nothing when the file is to be compatible: the fused operators are ours.
+/// Requires: Stage::kEdge, verified. An extension: the fused operators are ours.
 /// Ensures:  relu, relu6, hardtanh and clamp by numbers are part of the floating-point convolution, linear or addmm
 ///           whose only use they were, with equal tags: et::convolution_clamp, et::linear_clamp, et::addmm_clamp.
 /// Cost:     O(nodes).

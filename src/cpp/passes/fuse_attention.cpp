@@ -288,25 +288,21 @@ bool share_heads(ir::Node& attention) {
 }  // namespace
 
 PassInfo FuseAttention::info() const {
-  return {"fuse-attention", "Finds attention that is written out; keys and values of head groups are shared"};
+  return PassInfo::extension("fuse-attention",
+                             "Finds attention that is written out; keys and values of head groups are shared");
 }
 
-Result<Changed> FuseAttention::run(ir::Graph& graph, PassContext& context) {
-  Changed changed = Changed::kNo;
-  if (context.options.compatible) {
-    return changed;
-  }
-  ir::Node* next = nullptr;
-  for (ir::Node* node = graph.nodes().empty() ? nullptr : graph.nodes().front().get(); node != nullptr; node = next) {
-    next = graph.next(node);
+Result<Changed> FuseAttention::run(ir::Graph& graph, PassContext&) {
+  return rewrite_each(graph, [](ir::Node* node) {
     if (node->op == kAttention) {
-      changed = share_heads(*node) ? Changed::kYes : changed;
-    } else if (const std::optional<Match> m = match(node)) {
-      fuse(*m);
-      changed = Changed::kYes;
+      return share_heads(*node);
     }
-  }
-  return changed;
+    const std::optional<Match> m = match(node);
+    if (m) {
+      fuse(*m);
+    }
+    return m.has_value();
+  });
 }
 
 }  // namespace et::passes

@@ -10,7 +10,7 @@ namespace et::passes {
 ///
 /// One kernel computes it without the matrix of weights, which is quadratic in the length.
 ///
-/// Requires: Stage::kEdge, verified. Does nothing when the file is to be compatible: the kernel is ours.
+/// Requires: Stage::kEdge, verified. An extension: the kernel is ours.
 /// Ensures:  no bmm of a softmax over the last dim of a bmm with a transpose, when everything between them has constant
 ///           sizes and one use, and is a view, a factor (a number) or one floating-point mask that is added and
 ///           broadcasts to the scores. Keys and values that were repeated for groups of heads (unsqueeze, expand, view)

@@ -44,11 +44,19 @@ struct PassInfo {
   ir::Stage after = ir::Stage::kEdge;  ///< the pass manager sets it on the method and its regions
   Scope scope = Scope::kGraph;
   bool is_required = false;  ///< the file would be wrong without it, so it cannot be switched off
+  /// It brings in what only our runtime has, so it does not run when the file is to be compatible.
+  bool is_extension = false;
+
+  static PassInfo extension(const char* id, const char* summary) {
+    PassInfo info{id, summary};
+    info.is_extension = true;
+    return info;
+  }
 };
 
 /// What the file is to be like.
 struct PassOptions {
-  /// Only published operators: the official runtime shall load the file.
+  /// Only published operators: the official runtime shall load the file. Passes that are extensions do not run.
   bool compatible = false;
   /// Let image models run in channels-last order where that saves time.
   bool channels_last = true;

@@ -49,6 +49,9 @@ Result<Changed> run_on(Pass& pass, Scope scope, ir::Graph& graph, PassContext& c
 
 Error PassManager::run_pass(Pass& pass, ir::Graph& method, PassContext& context, PassTiming& timing) {
   const PassInfo info = pass.info();
+  if (info.is_extension && context.options.compatible) {
+    return Error::Ok;
+  }
   if (method.stage != info.before) {
     return complain(
         context, Error::InvalidState,

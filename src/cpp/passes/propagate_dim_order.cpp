@@ -280,14 +280,11 @@ class Regions {
 }  // namespace
 
 PassInfo PropagateDimOrder::info() const {
-  return {"propagate-dim-order", "Lets regions of image operators run with channels innermost"};
+  return PassInfo::extension("propagate-dim-order", "Lets regions of image operators run with channels innermost");
 }
 
 Result<Changed> PropagateDimOrder::run(ir::Graph& graph, PassContext& context) {
-  if (context.options.compatible || !context.options.channels_last) {
-    return Changed::kNo;
-  }
-  return Regions(graph).convert() ? Changed::kYes : Changed::kNo;
+  return context.options.channels_last && Regions(graph).convert() ? Changed::kYes : Changed::kNo;
 }
 
 }  // namespace et::passes

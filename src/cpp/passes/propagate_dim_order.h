@@ -11,8 +11,7 @@ namespace et::passes {
 /// do not mind. So values that such operators connect form a region. A region turns channels-last when the bytes that
 /// are transposed at its borders are fewer than those that its convolutions and poolings would transpose.
 ///
-/// Requires: Stage::kEdge, verified, row-major. Does nothing when the file is to be compatible, or without
-///           PassOptions::channels_last.
+/// Requires: Stage::kEdge, verified, row-major. An extension. Does nothing without PassOptions::channels_last.
 /// Ensures:  within a region, images (ranks 3 to 5, [batch, channels, spatial…]) have dim_order 0, 2, …, 1. A value
 ///           that enters or leaves is converted once, by dim_order_ops::_clone_dim_order. Inputs, outputs, constants
 ///           (filters are the kernels' business), state and what regions of control flow share stay row-major.

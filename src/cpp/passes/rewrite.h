@@ -17,6 +17,20 @@
 
 namespace et::passes {
 
+/// Calls visit(node) -> bool for each node of the graph in order and says whether any returned true, that is, changed
+/// something. It may erase the node it is given, and add and erase nodes before that one.
+template <typename Visit>
+Changed rewrite_each(ir::Graph& graph, Visit&& visit) {
+  Changed changed = Changed::kNo;
+  ir::Node* next = graph.nodes().empty() ? nullptr : graph.nodes().front().get();
+  while (next != nullptr) {
+    ir::Node* const node = next;
+    next = graph.next(node);
+    changed = visit(node) ? Changed::kYes : changed;
+  }
+  return changed;
+}
+
 /// The literal integers of a list; nothing when an element is a value or another thing.
 std::optional<std::vector<int64_t>> ints_of(const ir::Argument& argument);
 /// A literal integer, or a bool as 0 or 1.
