@@ -37,17 +37,33 @@ constexpr const char* to_string(Error error) {
   return "Unknown";
 }
 
+namespace detail {
+/// Logs an error message and returns its code, which stands in the low byte beside the line. Out of line and cold, so that
+/// a check costs its caller one call.
+Error log_error(const char* file, uint32_t line_and_code, const char* format, ...)
+    __attribute__((cold, noinline, format(printf, 3, 4)));
+}  // namespace detail
+
 }  // namespace et
 
 /// Returns `Error::code` from the enclosing function after logging the message, unless `condition` holds.
 /// The message is a printf format; ET_STRIP_MESSAGES removes it from the binary.
-#define ET_CHECK_OR_RETURN(condition, code, ...) \
-  do {                                           \
-    if (__builtin_expect(!(condition), 0)) {     \
-      ET_LOG_ERROR(__VA_ARGS__);                 \
-      return ::et::Error::code;                  \
-    }                                            \
+#define ET_CHECK_OR_RETURN(condition, code, ...)       \
+  do {                                                 \
+    if (__builtin_expect(!(condition), 0)) {           \
+      return ET_ERROR_WITH_MESSAGE(code, __VA_ARGS__); \
+    }                                                  \
   } while (false)
+
+/// The value Error::code; its message is logged.
+#if defined(ET_STRIP_MESSAGES)
+#define ET_ERROR_WITH_MESSAGE(code, ...) \
+  (static_cast<void>(sizeof(::et::detail::swallow(__VA_ARGS__))), ::et::Error::code)
+#else
+#define ET_ERROR_WITH_MESSAGE(code, ...) ::et::detail::log_error(ET_FILE_NAME, ET_LINE_AND_CODE(code), __VA_ARGS__)
+#endif
+
+#define ET_LINE_AND_CODE(code) (static_cast<uint32_t>(__LINE__) << 8 | static_cast<uint32_t>(::et::Error::code))
 
 /// Returns the error of `expression` (an Error) from the enclosing function unless it is Ok.
 #define ET_RETURN_IF_ERROR(expression)                       \

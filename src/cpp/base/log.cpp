@@ -4,30 +4,50 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "base/error.h"
+
 namespace et {
 namespace {
 
 std::atomic<LogHook> g_hook{nullptr};
+std::atomic<LogRelay> g_relay{nullptr};
 
-}  // namespace
-
-LogHook set_log_hook(LogHook hook) { return g_hook.exchange(hook, std::memory_order_acq_rel); }
-
-void log_message(LogLevel level, const char* file, int line, const char* format, ...) {
+void log_arguments(LogLevel level, const char* file, int line, const char* format, va_list arguments) {
   const LogHook hook = g_hook.load(std::memory_order_acquire);
   if (hook == nullptr) {
     return;
   }
   char text[512];
-  va_list arguments;
-  va_start(arguments, format);
   const int written = vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
   if (written < 0) {
     return;
   }
   const size_t length = static_cast<size_t>(written) < sizeof(text) ? static_cast<size_t>(written) : sizeof(text) - 1;
-  hook(level, file, line, text, length);
+  const LogRelay relay = g_relay.load(std::memory_order_acquire);
+  if (relay == nullptr || !relay(level, file, line, text, length)) {
+    hook(level, file, line, text, length);
+  }
+}
+
+}  // namespace
+
+LogHook set_log_hook(LogHook hook) { return g_hook.exchange(hook, std::memory_order_acq_rel); }
+
+void set_log_relay(LogRelay relay) { g_relay.store(relay, std::memory_order_release); }
+
+void log_message(LogLevel level, const char* file, int line, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  log_arguments(level, file, line, format, arguments);
+  va_end(arguments);
+}
+
+Error detail::log_error(const char* file, uint32_t line_and_code, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  log_arguments(LogLevel::kError, file, static_cast<int>(line_and_code >> 8), format, arguments);
+  va_end(arguments);
+  return static_cast<Error>(line_and_code & 0xff);
 }
 
 }  // namespace et

@@ -24,6 +24,9 @@ struct LogLine {
 /// that waits for that thread. Bounded: a program that logs without end loses its oldest lines, not its memory.
 constexpr size_t kMaxQueuedLines = 1024;
 
+/// Before each place that an error passed.
+constexpr char kAt[] = "\n  at ";
+
 struct LogQueue {
   std::mutex mutex;
   std::deque<LogLine> lines;
@@ -37,15 +40,20 @@ LogQueue& queue() {
 }
 
 std::atomic<bool> g_lines_wait{false};
-thread_local std::string t_last_message;
-thread_local std::string t_previous_message;
+thread_local std::string t_message;  // what went wrong
+thread_local std::string t_context;  // where, from the inside outwards, each line after kAt
 thread_local std::optional<py::error_already_set> t_held_error;
 
 void on_log(LogLevel level, const char* file, int line, const char* message, size_t length) {
+  // Errors travel in the exception; logging them as well would say everything twice.
   if (level == LogLevel::kError) {
-    t_previous_message.swap(t_last_message);
-    t_last_message.assign(message, length);
-    return;  // it travels in the exception; logging it as well would say everything twice
+    t_message.assign(message, length);
+    t_context.clear();
+    return;
+  }
+  if (level == LogLevel::kContext) {
+    t_context.append(kAt).append(message, length);
+    return;
   }
   LogQueue& lines = queue();
   const std::lock_guard<std::mutex> lock(lines.mutex);
@@ -137,11 +145,10 @@ py::list error_codes() {
 
 }  // namespace
 
-const std::string& last_message() { return t_last_message; }
-const std::string& previous_message() { return t_previous_message; }
+const std::string& last_message() { return t_message; }
 void clear_last_message() {
-  t_last_message.clear();
-  t_previous_message.clear();
+  t_message.clear();
+  t_context.clear();
 }
 
 Error hold_python_error(py::error_already_set&& error) {
@@ -169,7 +176,10 @@ void raise(Error error, std::string message, std::vector<Diagnostic> diagnostics
     throw held;
   }
   if (message.empty()) {
-    message = t_last_message;
+    message = t_message + t_context;
+    if (t_message.empty() && !t_context.empty()) {
+      message.erase(0, sizeof(kAt) - 1);
+    }
   }
   if (message.empty()) {
     message = diagnostics.empty() ? meaning(error) : diagnostics.front().message;

@@ -8,8 +8,8 @@
 ///     make_exception(code: int, message: str, diagnostics: list[dict]) -> BaseException
 ///
 /// Without a factory (somebody imports _core alone) the exception is a RuntimeError with the same text.
-/// The message is what the caller gives, or else the last line that this thread sent to the log hook: the text that
-/// came with the error (base/log.h).
+/// The message is what the caller gives, or else the last error that this thread sent to the log hook and the context
+/// lines after it: the text that came with the error (base/log.h).
 ///
 /// Place: bindings only; nothing below knows Python.
 #pragma once
@@ -55,18 +55,16 @@ class CoreError : public std::exception {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// The last error line that this thread sent to the log hook since `clear_last_message`, and the one before; empty
-/// when there is none. Where an instruction fails, the runtime's own line comes last and says where; the one before
-/// says what.
+/// The last error (LogLevel::kError) that this thread sent to the log hook since `clear_last_message`, without the
+/// context lines that followed it; empty when there is none.
 const std::string& last_message();
-const std::string& previous_message();
 void clear_last_message();
 
 /// Keeps an exception of Python code that the core called (a backend written in Python) for this thread, and gives the
 /// Error to return to the core. The next `check` of a failed call on this thread raises the exception again.
 Error hold_python_error(pybind11::error_already_set&& error);
 
-/// Throws the held Python exception, or CoreError. An empty message is the last one, or else the code's meaning.
+/// Throws the held Python exception, or CoreError. An empty message is the last one with its context, or else the code's meaning.
 [[noreturn]] void raise(Error error, std::string message = {}, std::vector<Diagnostic> diagnostics = {});
 
 /// raise(error, {}, diagnostics) unless `error` is Ok.

@@ -394,8 +394,6 @@ void CallableMethod::fail(Error error) {
   diagnostic.message = last_message();
   diagnostic.method = name_;
   if (where.in_instruction) {
-    // The runtime's own line, the last one, says where, which the diagnostic does; the one before says what.
-    diagnostic.message = previous_message();
     diagnostic.op = where.operator_name;
     diagnostic.module_path = where.module_path;
     diagnostic.file = where.source_file;

@@ -148,10 +148,9 @@ runtime::HostOptions options_for(std::vector<std::string> data_files, bool mmap)
   return options;
 }
 
-/// Runs a function that returns a Result, without the GIL and as a load. `names_file`: of two lines of a failure the second
-/// says which file the first is about.
+/// Runs a function that returns a Result, without the GIL and as a load.
 template <typename Load>
-auto load_without_gil(Load&& load, bool names_file = false) {
+auto load_without_gil(Load&& load) {
   clear_last_message();
   auto result = [&] {
     const py::gil_scoped_release release;
@@ -159,18 +158,12 @@ auto load_without_gil(Load&& load, bool names_file = false) {
     return load();
   }();
   flush_log_if_waiting();
-  if (!result.ok() && last_message().find("', instruction ") != std::string::npos && !previous_message().empty()) {
-    raise(result.error(), previous_message() + "\n  at " + last_message());
-  }
-  if (!result.ok() && names_file && !previous_message().empty()) {
-    raise(result.error(), previous_message() + "\n  " + last_message());
-  }
   return unwrap(std::move(result));
 }
 
 std::shared_ptr<HostProgram> load_file(const std::string& path, std::vector<std::string> data_files, bool mmap) {
   const runtime::HostOptions options = options_for(std::move(data_files), mmap);
-  return load_without_gil([&] { return HostProgram::from_file(path, options); }, /*names_file=*/true);
+  return load_without_gil([&] { return HostProgram::from_file(path, options); });
 }
 
 std::shared_ptr<HostProgram> load_bytes(const py::buffer& bytes, std::vector<std::string> data_files) {

@@ -1,6 +1,6 @@
 /// The names that kernels use for tensors and arguments: the runtime's own types, or ATen's in ATen mode.
 ///
-/// For: the one include of a kernel file. A kernel that uses only these names compiles in both modes.
+/// For: the one include of a kernel file. A kernel that uses only these names, and those of base, compiles in both modes.
 #pragma once
 
 #ifdef ET_ATEN_MODE
@@ -14,12 +14,14 @@ using runtime::EValue;
 using runtime::IntArrayRef;
 using runtime::Kernel;
 using runtime::KernelContext;
+using runtime::make_kernel;
 using runtime::resize_tensor;
 using runtime::Scalar;
 using runtime::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 using TensorList = Span<const Tensor>;
 using OptionalTensorList = Span<const std::optional<Tensor> >;
+using et::element_size;
 
 }  // namespace et::kernels
 #endif

@@ -1,5 +1,7 @@
 #include "runtime/method.h"
 
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 
 #include "base/checked_math.h"
@@ -50,30 +52,35 @@ void Method::cancel() { state_->is_cancelled.store(true, std::memory_order_relax
 
 namespace {
 
-/// "2 ('x')" or "2": the position of an input and its name where the file has one.
-struct InputText {
-  char text[80];
-  InputText(const MethodMeta& meta, size_t i) {
-    const std::string_view name = meta.input_name(i);
-    size_t length = 0;
-    // snprintf would do, at the cost of the whole formatter on small targets that strip messages.
-    char digits[20];
-    size_t n = 0;
-    do {
-      digits[n++] = static_cast<char>('0' + i % 10);
-      i /= 10;
-    } while (i > 0);
-    while (n > 0) {
-      text[length++] = digits[--n];
-    }
-    if (!name.empty()) {
-      length += std::string_view(" ('").copy(text + length, 3);
-      length += name.copy(text + length, sizeof(text) - length - 3);
-      length += std::string_view("')").copy(text + length, 2);
-    }
-    text[length] = '\0';
-  }
-};
+#ifdef ET_STRIP_MESSAGES
+#define ET_CHECK_INPUT(condition, meta, i, code, ...) \
+  do {                                                \
+    static_cast<void>(i);                             \
+    ET_CHECK_OR_RETURN(condition, code, __VA_ARGS__); \
+  } while (false)
+#else
+/// ET_CHECK_OR_RETURN for input `i`: the message begins with "input 2 ('x'): ".
+#define ET_CHECK_INPUT(condition, meta, i, code, ...)                    \
+  do {                                                                   \
+    if (__builtin_expect(!(condition), 0)) {                             \
+      return refuse_input(meta, i, ET_LINE_AND_CODE(code), __VA_ARGS__); \
+    }                                                                    \
+  } while (false)
+
+__attribute__((cold, noinline, format(printf, 4, 5))) Error refuse_input(const MethodMeta& meta, size_t i,
+                                                                         uint32_t line_and_code, const char* format,
+                                                                         ...) {
+  char text[320];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  const std::string_view name = meta.input_name(i);
+  return et::detail::log_error(ET_FILE_NAME, line_and_code,
+                               name.empty() ? "input %zu%.*s: %s" : "input %zu ('%.*s'): %s", i,
+                               static_cast<int>(name.size()), name.data(), text);
+}
+#endif
 
 /// True when both orders lay out these sizes in the same way: dimensions of size 1 may stand anywhere.
 bool same_layout(IntArrayRef sizes, Span<const uint8_t> a, Span<const uint8_t> b) {
@@ -105,13 +112,12 @@ bool same_constant(const EValue& a, const EValue& b) {
 Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& given, size_t i) {
   TensorImpl* own = slot.value->to_tensor().unsafe_impl();
   const TensorImpl* impl = given.unsafe_impl();
-  ET_CHECK_OR_RETURN(impl != nullptr, InvalidArgument, "input %s: the tensor is undefined", InputText(meta, i).text);
-  ET_CHECK_OR_RETURN(impl->dtype() == own->dtype(), InvalidType,
-                     "input %s: dtype %s was given, the method takes %s; convert it first", InputText(meta, i).text,
-                     to_string(impl->dtype()), to_string(own->dtype()));
-  ET_CHECK_OR_RETURN(impl->dim() == own->dim(), InvalidArgument,
-                     "input %s: rank %zu was given, the method takes rank %zu", InputText(meta, i).text, impl->dim(),
-                     own->dim());
+  ET_CHECK_INPUT(impl != nullptr, meta, i, InvalidArgument, "the tensor is undefined");
+  ET_CHECK_INPUT(impl->dtype() == own->dtype(), meta, i, InvalidType,
+                 "dtype %s was given, the method takes %s; convert it first", to_string(impl->dtype()),
+                 to_string(own->dtype()));
+  ET_CHECK_INPUT(impl->dim() == own->dim(), meta, i, InvalidArgument, "rank %zu was given, the method takes rank %zu",
+                 impl->dim(), own->dim());
   ET_TRY(const TensorInfo info, meta.input_tensor_info(i));
   for (size_t d = 0; d < impl->dim(); ++d) {
     const int64_t size = impl->sizes()[d];
@@ -122,23 +128,19 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
                    : size == info.sizes[d];
     if (!fits) {
       const SizeBounds bounds = meta.input_bounds(i, d);
-      ET_CHECK_OR_RETURN(!is_dynamic, InvalidArgument,
-                         "input %s: size %" PRId64 " of dimension %zu was given, the method was exported for %" PRId64
-                         " to %" PRId64,
-                         InputText(meta, i).text, size, d, bounds.lower, bounds.upper);
-      ET_CHECK_OR_RETURN(false, InvalidArgument,
-                         "input %s: size %" PRId64 " of dimension %zu was given, the method takes %d",
-                         InputText(meta, i).text, size, d, info.sizes[d]);
+      ET_CHECK_INPUT(!is_dynamic, meta, i, InvalidArgument,
+                     "size %" PRId64 " of dimension %zu was given, the method was exported for %" PRId64 " to %" PRId64,
+                     size, d, bounds.lower, bounds.upper);
+      ET_CHECK_INPUT(false, meta, i, InvalidArgument, "size %" PRId64 " of dimension %zu was given, the method takes %d",
+                     size, d, info.sizes[d]);
     }
   }
-  ET_CHECK_OR_RETURN(same_layout(impl->sizes(), impl->dim_order(), own->dim_order()), InvalidArgument,
-                     "input %s: its dimensions lie in another order in memory than the method was exported for; make "
-                     "it contiguous (or channels-last) first",
-                     InputText(meta, i).text);
-  ET_CHECK_OR_RETURN(impl->data() != nullptr || impl->numel() == 0, InvalidArgument,
-                     "input %s: the tensor has no memory", InputText(meta, i).text);
-  ET_CHECK_OR_RETURN(!slot.is_written_back || !impl->read_only(), InvalidArgument,
-                     "input %s: the method writes to it, but the tensor is read-only", InputText(meta, i).text);
+  ET_CHECK_INPUT(same_layout(impl->sizes(), impl->dim_order(), own->dim_order()), meta, i, InvalidArgument,
+                 "its dimensions lie in another order in memory than the method was exported for; make "
+                 "it contiguous (or channels-last) first");
+  ET_CHECK_INPUT(impl->data() != nullptr || impl->numel() == 0, meta, i, InvalidArgument, "the tensor has no memory");
+  ET_CHECK_INPUT(!slot.is_written_back || !impl->read_only(), meta, i, InvalidArgument,
+                 "the method writes to it, but the tensor is read-only");
   if (!slot.is_planned) {  // the capacity first: sizes may have grown since the last call
     own->set_data(impl->data(), impl->nbytes());
     own->set_read_only(impl->read_only());
@@ -165,28 +167,24 @@ Error Method::set_input(const EValue& value, size_t i) {
   InputSlot& slot = state.inputs[i];
   EValue& own = *slot.value;
   if (own.is_tensor()) {
-    ET_CHECK_OR_RETURN(value.is_tensor(), InvalidType, "input %s: %s was given, the method takes Tensor",
-                       InputText(state.meta, i).text, to_string(value.tag()));
+    ET_CHECK_INPUT(value.is_tensor(), state.meta, i, InvalidType, "%s was given, the method takes Tensor",
+                   to_string(value.tag()));
     return set_tensor_input(state.meta, slot, value.to_tensor(), i);
   }
-  ET_CHECK_OR_RETURN((value.is_number() && own.is_number()) || value.tag() == own.tag(), InvalidType,
-                     "input %s: %s was given, the method takes %s", InputText(state.meta, i).text,
-                     to_string(value.tag()), to_string(own.tag()));
+  ET_CHECK_INPUT((value.is_number() && own.is_number()) || value.tag() == own.tag(), state.meta, i, InvalidType,
+                 "%s was given, the method takes %s", to_string(value.tag()), to_string(own.tag()));
   const bool is_used = (state.value_flags[static_cast<size_t>(&own - state.values.data())] & kUsed) != 0;
   if (own.is_int() && is_used) {
-    ET_CHECK_OR_RETURN(!value.is_double(), InvalidType, "input %s: Double was given, the method takes Int",
-                       InputText(state.meta, i).text);
+    ET_CHECK_INPUT(!value.is_double(), state.meta, i, InvalidType, "Double was given, the method takes Int");
     own = EValue(value.number_as_int());
   } else if (own.is_double() && is_used) {
     own = EValue(value.number_as_double());
   } else if (own.is_bool() && is_used) {
     own = EValue(value.number_as_bool());
   } else {
-    ET_CHECK_OR_RETURN(
-        same_constant(own, value), InvalidArgument,
-        "input %s: the value differs from the one the method was exported with, which became part of it; "
-        "pass the same value or export again",
-        InputText(state.meta, i).text);
+    ET_CHECK_INPUT(same_constant(own, value), state.meta, i, InvalidArgument,
+                   "the value differs from the one the method was exported with, which became part of it; "
+                   "pass the same value or export again");
   }
   slot.is_set = true;
   return Error::Ok;
@@ -280,20 +278,18 @@ Error Method::State::check_shapes() {
     int64_t rest;
     const bool overflows = __builtin_sub_overflow(size, relation.offset(), &rest);
     const int64_t value = overflows ? -1 : rest / relation.scale();
-    ET_CHECK_OR_RETURN(!overflows && rest % relation.scale() == 0, InvalidArgument,
-                       "input %s: size %" PRId64 " of dimension %d was given, must be %" PRId64 " * %s + %" PRId64,
-                       InputText(meta, relation.value()).text, size, relation.dim(), relation.scale(), name,
-                       relation.offset());
-    ET_CHECK_OR_RETURN(value >= symbol->lower() && value <= symbol->upper(), InvalidArgument,
-                       "input %s: size %" PRId64 " of dimension %d was given, which makes %s %" PRId64
-                       "; the method was exported for %" PRId64 " to %" PRId64,
-                       InputText(meta, relation.value()).text, size, relation.dim(), name, value, symbol->lower(),
-                       symbol->upper());
+    ET_CHECK_INPUT(!overflows && rest % relation.scale() == 0, meta, relation.value(), InvalidArgument,
+                   "size %" PRId64 " of dimension %d was given, must be %" PRId64 " * %s + %" PRId64, size,
+                   relation.dim(), relation.scale(), name, relation.offset());
+    ET_CHECK_INPUT(value >= symbol->lower() && value <= symbol->upper(), meta, relation.value(), InvalidArgument,
+                   "size %" PRId64 " of dimension %d was given, which makes %s %" PRId64
+                   "; the method was exported for %" PRId64 " to %" PRId64,
+                   size, relation.dim(), name, value, symbol->lower(), symbol->upper());
     int64_t& known = symbol_values[relation.symbol()];
-    ET_CHECK_OR_RETURN(known == -1 || known == value, InvalidArgument,
-                       "input %s: size %" PRId64 " of dimension %d makes %s %" PRId64
-                       ", another input makes it %" PRId64 "; these sizes must agree",
-                       InputText(meta, relation.value()).text, size, relation.dim(), name, value, known);
+    ET_CHECK_INPUT(known == -1 || known == value, meta, relation.value(), InvalidArgument,
+                   "size %" PRId64 " of dimension %d makes %s %" PRId64 ", another input makes it %" PRId64
+                   "; these sizes must agree",
+                   size, relation.dim(), name, value, known);
     known = value;
   }
   return Error::Ok;

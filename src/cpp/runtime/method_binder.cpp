@@ -260,8 +260,8 @@ Error MethodLoader::init_delegate(const fb::BackendDelegate& source, DelegateSta
   }
   const Result<DelegateHandle*> handle = delegate->backend->init(context, &delegate->processed, specs);
   if (!handle.ok()) {
-    ET_LOG_ERROR("method '%s': backend '%s' cannot make delegate %u: %s", name(), source.id()->c_str(), index,
-                 to_string(handle.error()));
+    ET_LOG_CONTEXT("method '%s': backend '%s' cannot make delegate %u: %s", name(), source.id()->c_str(), index,
+                   to_string(handle.error()));
     return handle.error();
   }
   delegate->handle = handle.get();

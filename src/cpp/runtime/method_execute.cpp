@@ -357,13 +357,13 @@ Error Method::State::fail(Error error, size_t index) {
   }
   const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };
   if (failure.source_file.empty()) {
-    ET_LOG_ERROR("method '%s', instruction %zu, %.*s: %s", plan->name()->c_str(), index, length(failure.operator_name),
-                 failure.operator_name.data(), to_string(error));
+    ET_LOG_CONTEXT("method '%s', instruction %zu, %.*s: %s", plan->name()->c_str(), index,
+                   length(failure.operator_name), failure.operator_name.data(), to_string(error));
   } else {
-    ET_LOG_ERROR("method '%s', instruction %zu, %.*s: %s; module '%.*s', %.*s:%u", plan->name()->c_str(), index,
-                 length(failure.operator_name), failure.operator_name.data(), to_string(error),
-                 length(failure.module_path), failure.module_path.data(), length(failure.source_file),
-                 failure.source_file.data(), failure.source_line);
+    ET_LOG_CONTEXT("method '%s', instruction %zu, %.*s: %s; module '%.*s', %.*s:%u", plan->name()->c_str(), index,
+                   length(failure.operator_name), failure.operator_name.data(), to_string(error),
+                   length(failure.module_path), failure.module_path.data(), length(failure.source_file),
+                   failure.source_file.data(), failure.source_line);
   }
   return error;
 }

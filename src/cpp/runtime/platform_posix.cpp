@@ -9,7 +9,7 @@ namespace {
 
 void write_to_stderr(LogLevel level, const char* file, int line, const char* message, size_t) {
   if (level >= LogLevel::kWarning) {
-    std::fprintf(stderr, "%s %s:%d] %s\n", level == LogLevel::kError ? "E" : "W", file, line, message);
+    std::fprintf(stderr, "%s %s:%d] %s\n", level >= LogLevel::kError ? "E" : "W", file, line, message);
   }
 }
 

@@ -1,5 +1,8 @@
 #include "runtime/program_verifier.h"
 
+#include <cstdarg>
+#include <cstdio>
+
 #include "base/checked_math.h"
 #include "base/dtype.h"
 #include "runtime/tensor.h"
@@ -10,9 +13,17 @@ namespace {
 namespace fb = schema;
 
 #define ET_VERIFY(condition, ...) ET_CHECK_OR_RETURN(condition, InvalidProgram, __VA_ARGS__)
-/// The same inside a method: the message begins with its name.
-#define ET_VERIFY_PLAN(condition, format, ...) \
-  ET_CHECK_OR_RETURN(condition, InvalidProgram, "method '%s': " format, name_, ##__VA_ARGS__)
+/// The same inside a method: the message begins with its name and with what is looked at.
+#ifdef ET_STRIP_MESSAGES
+#define ET_VERIFY_PLAN(condition, ...) ET_VERIFY(condition, __VA_ARGS__)
+#else
+#define ET_VERIFY_PLAN(condition, ...)                              \
+  do {                                                              \
+    if (__builtin_expect(!(condition), 0)) {                        \
+      return refuse(ET_LINE_AND_CODE(InvalidProgram), __VA_ARGS__); \
+    }                                                               \
+  } while (false)
+#endif
 
 /// Longest operator name with its overload; MethodLoader joins them in a buffer of this size.
 constexpr size_t kMaxOperatorName = 200;
@@ -38,6 +49,7 @@ class Verifier {
       ET_VERIFY(count(plan_->name()) <= kMaxMethodName && budget_.is_name(plan_->name()),
                 "method %u has no name, one of over %zu bytes, or one that is not UTF-8", i, kMaxMethodName);
       name_ = plan_->name()->c_str();
+      look_at(nullptr, 0);
       for (uint32_t other = 0; other < i; ++other) {
         ET_VERIFY_PLAN(view(program_.execution_plan()->Get(other)->name()) != view(plan_->name()),
                        "there are two methods of this name");
@@ -110,6 +122,7 @@ class Verifier {
     for (uint32_t i = 0; i < num_values_; ++i) {
       ET_RETURN_IF_ERROR(verify_value(i));
     }
+    look_at(nullptr, 0);
     ET_RETURN_IF_ERROR(verify_indices(span(plan_->inputs()), "inputs"));
     ET_RETURN_IF_ERROR(verify_indices(span(plan_->outputs()), "outputs"));
     for (const int32_t index : span(plan_->inputs())) {
@@ -124,6 +137,7 @@ class Verifier {
                      "operator %u has no name, one that is not UTF-8, or one of over %zu bytes", i, kMaxOperatorName);
     }
     ET_RETURN_IF_ERROR(verify_delegates());
+    look_at(nullptr, 0);
     if (plan_->container_meta_type() != nullptr) {
       ET_VERIFY_PLAN(budget_.is_text(plan_->container_meta_type()->encoded_inp_str()) &&
                          budget_.is_text(plan_->container_meta_type()->encoded_out_str()),
@@ -133,6 +147,27 @@ class Verifier {
                    count(plan_->chains()));
     return count(plan_->chains()) == 0 ? Error::Ok : verify_chain(*plan_->chains()->Get(0));
   }
+
+  /// Names the part that the messages to come are about; nullptr: the method itself.
+  void look_at(const char* what, uint32_t index) {
+    what_ = what;
+    index_ = index;
+  }
+
+#ifndef ET_STRIP_MESSAGES
+  /// Logs "method 'forward': tensor value 3: …" and returns the code.
+  __attribute__((cold, noinline, format(printf, 3, 4))) Error refuse(uint32_t line_and_code, const char* format,
+                                                                     ...) const {
+    char text[320];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    return what_ == nullptr ? detail::log_error(ET_FILE_NAME, line_and_code, "method '%s': %s", name_, text)
+                            : et::detail::log_error(ET_FILE_NAME, line_and_code, "method '%s': %s %u: %s", name_, what_,
+                                                    index_, text);
+  }
+#endif
 
   const fb::EValue* value(int64_t index) const { return plan_->values()->Get(static_cast<uint32_t>(index)); }
   bool is_value(int64_t index) const { return index >= 0 && index < static_cast<int64_t>(num_values_); }
@@ -148,114 +183,110 @@ class Verifier {
 
   /// Items of a list: every one must be a value of type `wanted` (or `also`); -1 is allowed for optional tensors.
   template <typename T>
-  Error verify_list(uint32_t index, Span<const T> items, fb::KernelTypes wanted, fb::KernelTypes also, bool optional) {
-    ET_VERIFY_PLAN(is_aligned(items), "value %u: list is not aligned", index);
+  Error verify_list(Span<const T> items, fb::KernelTypes wanted, fb::KernelTypes also, bool optional) {
+    ET_VERIFY_PLAN(is_aligned(items), "list is not aligned");
     ET_RETURN_IF_ERROR(budget_.spend(items.size()));
     for (size_t i = 0; i < items.size(); ++i) {
       if (optional && items[i] == -1) {
         continue;
       }
-      ET_VERIFY_PLAN(is_value(items[i]), "value %u: item %zu of the list is value %" PRId64 ", there are %u values",
-                     index, i, static_cast<int64_t>(items[i]), num_values_);
+      ET_VERIFY_PLAN(is_value(items[i]), "item %zu of the list is value %" PRId64 ", there are %u values", i,
+                     static_cast<int64_t>(items[i]), num_values_);
       const fb::KernelTypes type = value(items[i])->val_type();
-      ET_VERIFY_PLAN(type == wanted || type == also, "value %u: item %zu of the list is of kind %d, must be %d", index,
-                     i, static_cast<int>(type), static_cast<int>(wanted));
+      ET_VERIFY_PLAN(type == wanted || type == also, "item %zu of the list is of kind %d, must be %d", i,
+                     static_cast<int>(type), static_cast<int>(wanted));
     }
     return Error::Ok;
   }
 
   Error verify_value(uint32_t index) {
     const fb::EValue& v = *value(index);
-    ET_VERIFY_PLAN(v.val() != nullptr, "value %u is not set (kind %d)", index, static_cast<int>(v.val_type()));
+    look_at(v.val_type() == fb::KernelTypes_Tensor ? "tensor value" : "value", index);
+    ET_VERIFY_PLAN(v.val() != nullptr, "not set (kind %d)", static_cast<int>(v.val_type()));
     switch (v.val_type()) {
       case fb::KernelTypes_Null:
       case fb::KernelTypes_Int:
       case fb::KernelTypes_Bool:
       case fb::KernelTypes_Double: return Error::Ok;
-      case fb::KernelTypes_Tensor: return verify_tensor(index, *v.val_as_Tensor());
+      case fb::KernelTypes_Tensor: return verify_tensor(*v.val_as_Tensor());
       case fb::KernelTypes_String:
         ET_VERIFY_PLAN(v.val_as_String()->string_val() != nullptr && budget_.is_text(v.val_as_String()->string_val()),
-                       "value %u: the string is missing or not UTF-8", index);
+                       "the string is missing or not UTF-8");
         return Error::Ok;
       case fb::KernelTypes_IntList:
-        return verify_list(index, span(v.val_as_IntList()->items()), fb::KernelTypes_Int, fb::KernelTypes_Int, false);
+        return verify_list(span(v.val_as_IntList()->items()), fb::KernelTypes_Int, fb::KernelTypes_Int, false);
       case fb::KernelTypes_DoubleList:
-        ET_VERIFY_PLAN(is_aligned(span(v.val_as_DoubleList()->items())), "value %u: list is not aligned", index);
+        ET_VERIFY_PLAN(is_aligned(span(v.val_as_DoubleList()->items())), "list is not aligned");
         return Error::Ok;
       case fb::KernelTypes_BoolList: {
         const Span<const uint8_t> items = span(v.val_as_BoolList()->items());
         ET_RETURN_IF_ERROR(budget_.spend(items.size()));
         for (const uint8_t item : items) {
-          ET_VERIFY_PLAN(item <= 1, "value %u: a bool is %d", index, item);
+          ET_VERIFY_PLAN(item <= 1, "a bool is %d", item);
         }
         return Error::Ok;
       }
       case fb::KernelTypes_TensorList:
-        return verify_list(index, span(v.val_as_TensorList()->items()), fb::KernelTypes_Tensor, fb::KernelTypes_Tensor,
-                           false);
+        return verify_list(span(v.val_as_TensorList()->items()), fb::KernelTypes_Tensor, fb::KernelTypes_Tensor, false);
       case fb::KernelTypes_OptionalTensorList:
-        return verify_list(index, span(v.val_as_OptionalTensorList()->items()), fb::KernelTypes_Tensor,
-                           fb::KernelTypes_Null, true);
+        return verify_list(span(v.val_as_OptionalTensorList()->items()), fb::KernelTypes_Tensor, fb::KernelTypes_Null,
+                           true);
       default: break;
     }
-    ET_VERIFY_PLAN(false, "value %u is of unknown kind %d; the file is of a newer version", index,
-                   static_cast<int>(v.val_type()));
+    ET_VERIFY_PLAN(false, "unknown kind %d; the file is of a newer version", static_cast<int>(v.val_type()));
     return Error::Ok;
   }
 
-  Error verify_tensor(uint32_t index, const fb::Tensor& t) {
+  Error verify_tensor(const fb::Tensor& t) {
     const int dtype = t.scalar_type();
-    ET_VERIFY_PLAN(is_valid_dtype(dtype), "tensor value %u: dtype %d is not supported by this runtime", index, dtype);
-    ET_VERIFY_PLAN(t.storage_offset() == 0 && t.layout() == 0,
-                   "tensor value %u: storage_offset %d and layout %d, must be 0", index, t.storage_offset(),
-                   t.layout());
+    ET_VERIFY_PLAN(is_valid_dtype(dtype), "dtype %d is not supported by this runtime", dtype);
+    ET_VERIFY_PLAN(t.storage_offset() == 0 && t.layout() == 0, "storage_offset %d and layout %d, must be 0",
+                   t.storage_offset(), t.layout());
     const Span<const int32_t> sizes = span(t.sizes());
     const Span<const uint8_t> dim_order = span(t.dim_order());
     ET_VERIFY_PLAN(sizes.size() <= kMaxRank && dim_order.size() == sizes.size(),
-                   "tensor value %u: %zu sizes and %zu entries of dim_order, must be equal and at most %zu", index,
-                   sizes.size(), dim_order.size(), kMaxRank);
+                   "%zu sizes and %zu entries of dim_order, must be equal and at most %zu", sizes.size(),
+                   dim_order.size(), kMaxRank);
     uint32_t seen = 0;
     int64_t extent = static_cast<int64_t>(element_size(static_cast<ScalarType>(dtype)));
     const uint64_t alignment = static_cast<uint64_t>(extent);
     for (size_t d = 0; d < sizes.size(); ++d) {
-      ET_VERIFY_PLAN(sizes[d] >= 0, "tensor value %u: size %d of dimension %zu is negative", index, sizes[d], d);
+      ET_VERIFY_PLAN(sizes[d] >= 0, "size %d of dimension %zu is negative", sizes[d], d);
       const bool overflows = mul_overflow(extent, int64_t{sizes[d] > 0 ? sizes[d] : 1}, &extent);
       ET_VERIFY_PLAN(!overflows && static_cast<uint64_t>(extent) <= SIZE_MAX / 2,
-                     "tensor value %u: its number of bytes does not fit the address space", index);
+                     "its number of bytes does not fit the address space");
       seen |= dim_order[d] < kMaxRank ? 1u << dim_order[d] : 0;
     }
-    ET_VERIFY_PLAN(seen == (1u << sizes.size()) - 1,
-                   "tensor value %u: dim_order is not a permutation of its dimensions", index);
+    ET_VERIFY_PLAN(seen == (1u << sizes.size()) - 1, "dim_order is not a permutation of its dimensions");
     const int dynamism = t.shape_dynamism();
-    ET_VERIFY_PLAN(dynamism >= 0 && dynamism <= 2, "tensor value %u: shape_dynamism %d is not known", index, dynamism);
-    return verify_placement(index, t, alignment);
+    ET_VERIFY_PLAN(dynamism >= 0 && dynamism <= 2, "shape_dynamism %d is not known", dynamism);
+    return verify_placement(t, alignment);
   }
 
   /// Where the bytes of a tensor lie. Units: bytes.
-  Error verify_placement(uint32_t index, const fb::Tensor& t, uint64_t alignment) {
+  Error verify_placement(const fb::Tensor& t, uint64_t alignment) {
     const uint64_t nbytes = tensor_nbytes(t);
     const fb::AllocationDetails* allocation = t.allocation_info();
     if (allocation != nullptr) {
       const Span<const int64_t> buffers = span(plan_->non_const_buffer_sizes());
       const uint64_t offset = allocation_offset(*allocation);
       const uint32_t id = allocation->memory_id();
-      ET_VERIFY_PLAN(id >= 1 && id < buffers.size(), "tensor value %u: memory_id %u, must be 1 to %zd", index, id,
+      ET_VERIFY_PLAN(id >= 1 && id < buffers.size(), "memory_id %u, must be 1 to %zd", id,
                      static_cast<ptrdiff_t>(buffers.size()) - 1);
       const uint64_t capacity = static_cast<uint64_t>(buffers[id]);
       ET_VERIFY_PLAN(offset <= capacity && nbytes <= capacity - offset && offset % alignment == 0,
-                     "tensor value %u: %" PRIu64 " bytes at offset %" PRIu64
+                     "%" PRIu64 " bytes at offset %" PRIu64
                      " are not inside (or not aligned in) planned buffer %u of %" PRIu64 " bytes",
-                     index, nbytes, offset, id, capacity);
+                     nbytes, offset, id, capacity);
     }
     const fb::ExtraTensorInfo* extra = t.extra_tensor_info();
     if (extra != nullptr) {
-      ET_VERIFY_PLAN(budget_.is_text(extra->fully_qualified_name()), "tensor value %u: its name is not UTF-8", index);
+      ET_VERIFY_PLAN(budget_.is_text(extra->fully_qualified_name()), "its name is not UTF-8");
       ET_VERIFY_PLAN(
           extra->location() == fb::TensorDataLocation_SEGMENT ||
               (extra->location() == fb::TensorDataLocation_EXTERNAL && budget_.is_name(extra->fully_qualified_name())),
-          "tensor value %u: location %d without a name, or not known", index, static_cast<int>(extra->location()));
-      ET_VERIFY_PLAN(extra->device_type() == fb::DeviceType_CPU, "tensor value %u: is on another device than the CPU",
-                     index);
+          "location %d without a name, or not known", static_cast<int>(extra->location()));
+      ET_VERIFY_PLAN(extra->device_type() == fb::DeviceType_CPU, "is on another device than the CPU");
     }
     const uint32_t data = t.data_buffer_idx();
     if (data == 0 || is_external(t)) {
@@ -269,33 +300,32 @@ class Verifier {
       table = program_.mutable_data_segments()->Get(static_cast<uint32_t>(table_index));
     }
     const Span<const uint64_t> offsets = table == nullptr ? Span<const uint64_t>() : span(table->offsets());
-    ET_VERIFY_PLAN(data < offsets.size(), "tensor value %u: data_buffer_idx %u, there are %zu entries", index, data,
-                   offsets.size());
+    ET_VERIFY_PLAN(data < offsets.size(), "data_buffer_idx %u, there are %zu entries", data, offsets.size());
     const fb::DataSegment& s = *segment(table->segment_index());
     const uint64_t start = layout_.segment_base_offset + s.offset() + offsets[data];
     ET_VERIFY_PLAN(nbytes <= s.size() - offsets[data],
-                   "tensor value %u: %" PRIu64 " bytes at %" PRIu64 " are not inside the segment of %" PRIu64 " bytes",
-                   index, nbytes, offsets[data], s.size());
+                   "%" PRIu64 " bytes at %" PRIu64 " are not inside the segment of %" PRIu64 " bytes", nbytes,
+                   offsets[data], s.size());
     ET_VERIFY_PLAN(allocation != nullptr || start % alignment == 0,
-                   "tensor value %u: its constant stands at byte %" PRIu64 ", which is not aligned to its dtype", index,
-                   start);
+                   "its constant stands at byte %" PRIu64 ", which is not aligned to its dtype", start);
     return Error::Ok;
   }
 
   Error verify_delegates() {
     for (uint32_t i = 0; i < count(plan_->delegates()); ++i) {
       const fb::BackendDelegate* delegate = plan_->delegates()->Get(i);
-      ET_VERIFY_PLAN(budget_.is_name(delegate->id()), "delegate %u has no backend name or one that is not UTF-8", i);
+      look_at("delegate", i);
+      ET_VERIFY_PLAN(budget_.is_name(delegate->id()), "no backend name or one that is not UTF-8");
       const fb::BackendDelegateDataReference* data = delegate->processed();
-      ET_VERIFY_PLAN(data != nullptr, "delegate %u has no payload", i);
+      ET_VERIFY_PLAN(data != nullptr, "no payload");
       const bool is_inline = data->location() == fb::DataLocation_INLINE;
-      ET_VERIFY_PLAN(is_inline || data->location() == fb::DataLocation_SEGMENT, "delegate %u: location %d is not known",
-                     i, static_cast<int>(data->location()));
+      ET_VERIFY_PLAN(is_inline || data->location() == fb::DataLocation_SEGMENT, "location %d is not known",
+                     static_cast<int>(data->location()));
       const uint32_t limit = is_inline ? count(program_.backend_delegate_data()) : count(program_.segments());
-      ET_VERIFY_PLAN(data->index() < limit, "delegate %u: payload %u, there are %u", i, data->index(), limit);
+      ET_VERIFY_PLAN(data->index() < limit, "payload %u, there are %u", data->index(), limit);
       for (uint32_t k = 0; k < count(delegate->compile_specs()); ++k) {
         ET_VERIFY_PLAN(budget_.is_name(delegate->compile_specs()->Get(k)->key()),
-                       "delegate %u: compile spec %u has no key or one that is not UTF-8", i, k);
+                       "compile spec %u has no key or one that is not UTF-8", k);
       }
     }
     return Error::Ok;
@@ -305,14 +335,14 @@ class Verifier {
     const uint32_t length = count(chain.instructions());
     for (uint32_t i = 0; i < length; ++i) {
       const fb::Instruction& instruction = *chain.instructions()->Get(i);
-      ET_VERIFY_PLAN(instruction.instr_args() != nullptr, "instruction %u is not set (kind %d)", i,
+      look_at("instruction", i);
+      ET_VERIFY_PLAN(instruction.instr_args() != nullptr, "not set (kind %d)",
                      static_cast<int>(instruction.instr_args_type()));
       switch (instruction.instr_args_type()) {
         case fb::InstructionArguments_KernelCall: {
           const fb::KernelCall& call = *instruction.instr_args_as_KernelCall();
           ET_VERIFY_PLAN(call.op_index() >= 0 && static_cast<uint32_t>(call.op_index()) < count(plan_->operators()),
-                         "instruction %u: op_index %d, there are %u operators", i, call.op_index(),
-                         count(plan_->operators()));
+                         "op_index %d, there are %u operators", call.op_index(), count(plan_->operators()));
           ET_RETURN_IF_ERROR(verify_indices(span(call.args()), "arguments of a kernel"));
           break;
         }
@@ -320,54 +350,49 @@ class Verifier {
           const fb::DelegateCall& call = *instruction.instr_args_as_DelegateCall();
           ET_VERIFY_PLAN(
               call.delegate_index() >= 0 && static_cast<uint32_t>(call.delegate_index()) < count(plan_->delegates()),
-              "instruction %u: delegate_index %d, there are %u delegates", i, call.delegate_index(),
-              count(plan_->delegates()));
+              "delegate_index %d, there are %u delegates", call.delegate_index(), count(plan_->delegates()));
           ET_RETURN_IF_ERROR(verify_indices(span(call.args()), "arguments of a delegate"));
           break;
         }
         case fb::InstructionArguments_MoveCall:
-          ET_RETURN_IF_ERROR(verify_move(i, *instruction.instr_args_as_MoveCall()));
+          ET_RETURN_IF_ERROR(verify_move(*instruction.instr_args_as_MoveCall()));
           break;
         case fb::InstructionArguments_JumpFalseCall: {
           const fb::JumpFalseCall& jump = *instruction.instr_args_as_JumpFalseCall();
           ET_VERIFY_PLAN(
               jump.destination_instruction() >= 0 && static_cast<uint32_t>(jump.destination_instruction()) <= length,
-              "instruction %u: jump to %d, there are %u instructions", i, jump.destination_instruction(), length);
-          ET_VERIFY_PLAN(is_value(jump.cond_value_index()),
-                         "instruction %u: condition is value %d, there are %u values", i, jump.cond_value_index(),
-                         num_values_);
+              "jump to %d, there are %u instructions", jump.destination_instruction(), length);
+          ET_VERIFY_PLAN(is_value(jump.cond_value_index()), "condition is value %d, there are %u values",
+                         jump.cond_value_index(), num_values_);
           const fb::EValue* condition = value(jump.cond_value_index());
           const fb::Tensor* tensor = condition->val_as_Tensor();
           ET_VERIFY_PLAN(condition->val_type() == fb::KernelTypes_Bool ||
                              (tensor != nullptr && tensor->scalar_type() == fb::ScalarType_Bool),
-                         "instruction %u: condition (value %d) is neither a Bool nor a bool tensor", i,
-                         jump.cond_value_index());
+                         "condition (value %d) is neither a Bool nor a bool tensor", jump.cond_value_index());
           break;
         }
         case fb::InstructionArguments_FreeCall: {
           const int32_t index = instruction.instr_args_as_FreeCall()->value_index();
           ET_VERIFY_PLAN(is_value(index) && value(index)->val_type() == fb::KernelTypes_Tensor,
-                         "instruction %u: frees value %d, which is no tensor", i, index);
+                         "frees value %d, which is no tensor", index);
           break;
         }
         default:
-          ET_VERIFY_PLAN(false, "instruction %u is of unknown kind %d; the file is of a newer version", i,
+          ET_VERIFY_PLAN(false, "unknown kind %d; the file is of a newer version",
                          static_cast<int>(instruction.instr_args_type()));
       }
     }
     return Error::Ok;
   }
 
-  Error verify_move(uint32_t i, const fb::MoveCall& move) {
-    ET_VERIFY_PLAN(is_value(move.move_from()) && is_value(move.move_to()),
-                   "instruction %u: moves value %d to %d, there are %u values", i, move.move_from(), move.move_to(),
-                   num_values_);
+  Error verify_move(const fb::MoveCall& move) {
+    ET_VERIFY_PLAN(is_value(move.move_from()) && is_value(move.move_to()), "moves value %d to %d, there are %u values",
+                   move.move_from(), move.move_to(), num_values_);
     const fb::EValue& from = *value(move.move_from());
     const fb::EValue& to = *value(move.move_to());
     ET_VERIFY_PLAN(from.val_type() == to.val_type() && from.val_type() <= fb::KernelTypes_Tensor,
-                   "instruction %u: moves value %d of kind %d to value %d of kind %d, must be equal and no list", i,
-                   move.move_from(), static_cast<int>(from.val_type()), move.move_to(),
-                   static_cast<int>(to.val_type()));
+                   "moves value %d of kind %d to value %d of kind %d, must be equal and no list", move.move_from(),
+                   static_cast<int>(from.val_type()), move.move_to(), static_cast<int>(to.val_type()));
     const fb::Tensor* a = from.val_as_Tensor();
     const fb::Tensor* b = to.val_as_Tensor();
     if (a != nullptr) {
@@ -381,8 +406,7 @@ class Verifier {
                : b->shape_dynamism() == fb::TensorShapeDynamism_DYNAMIC_BOUND ? have <= want
                                                                               : true;
       }
-      ET_VERIFY_PLAN(fits,
-                     "instruction %u: moves tensor %d to tensor %d of another dtype, rank, dim_order or larger size", i,
+      ET_VERIFY_PLAN(fits, "moves tensor %d to tensor %d of another dtype, rank, dim_order or larger size",
                      move.move_from(), move.move_to());
     }
     return Error::Ok;
@@ -394,6 +418,8 @@ class Verifier {
   const fb::ExecutionPlan* plan_ = nullptr;
   const char* name_ = "";
   uint32_t num_values_ = 0;
+  const char* what_ = nullptr;  // "value", "instruction", …: the part of the method that is looked at
+  uint32_t index_ = 0;          // and which one it is
 };
 
 }  // namespace

@@ -66,7 +66,9 @@ ET_UNBOX(Span<const std::optional<Tensor>>, 'w', v.to_optional_tensor_list())
 #undef ET_UNBOX
 
 template <typename Arg>
-inline constexpr char letter_of = std::is_same_v<Arg, Tensor&> ? 'o' : Unbox<std::decay_t<Arg>>::letter;
+inline constexpr bool is_written = std::is_lvalue_reference_v<Arg> && !std::is_const_v<std::remove_reference_t<Arg>>;
+template <typename Arg>
+inline constexpr char letter_of = is_written<Arg> ? 'o' : Unbox<std::decay_t<Arg>>::letter;
 
 template <auto Function, typename Type = decltype(Function)>
 struct Boxed;

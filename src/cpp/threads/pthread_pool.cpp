@@ -13,6 +13,7 @@
 #include <new>
 #include <thread>
 
+#include "threads/message_relay.h"
 #include "threads/native_pool.h"
 #include "threads/thread_pool.h"
 
@@ -26,6 +27,19 @@ void install_fork_handler() {
   if (!fork_handler_installed.exchange(true)) {
     pthread_atfork(nullptr, nullptr, [] { process_generation.fetch_add(1, std::memory_order_relaxed); });
   }
+}
+
+/// One loop that the native pool runs.
+struct Loop {
+  ThreadPool::Task task;
+  void* argument;
+  MessageRelay messages;
+};
+
+void run_task(void* opaque, size_t index) {
+  Loop& loop = *static_cast<Loop*>(opaque);
+  const MessageRelay::Task scope(loop.messages, index);
+  loop.task(loop.argument, index);
 }
 
 size_t available_processors() {
@@ -72,8 +86,10 @@ class PthreadPool final : public ThreadPool {
       }
       return;
     }
-    pthreadpool_parallelize_1d(native, task, argument, count, 0);
+    Loop loop{task, argument, {}};
+    pthreadpool_parallelize_1d(native, &run_task, &loop, count, 0);
     release();
+    loop.messages.finish();
   }
 
   void rest() override {

@@ -27,6 +27,8 @@ class ThreadPool {
   /// Calls task(argument, i) for each i in [0, count), the calling thread taking part, and returns when all are done.
   /// A call from inside a task, or while another thread runs its tasks here, does all its work on the calling thread:
   /// nothing waits for the pool, so nothing can deadlock, and methods that run side by side keep one core each.
+  /// Errors that tasks log reach the log hook on the calling thread, when all are done: the last one of the
+  /// first task that failed.
   virtual void run(size_t count, Task task, void* argument) = 0;
   /// Sets num_threads; 0 means the processors this process may use. Takes effect with the next run that finds the pool
   /// free.

@@ -26,8 +26,10 @@ Error triple_out(KernelContext& context, const Tensor& self, Tensor& out) {
 class Fill final : public et::runtime::BackendInterface {
  public:
   bool is_available() const override { return true; }
-  Result<et::runtime::DelegateHandle*> init(et::runtime::BackendInitContext&, et::runtime::FreeableBuffer*,
+  Result<et::runtime::DelegateHandle*> init(et::runtime::BackendInitContext&, et::runtime::FreeableBuffer* processed,
                                             Span<const et::runtime::CompileSpec>) const override {
+    ET_CHECK_OR_RETURN(processed->size() == 1, DelegateInvalidCompatibility, "fill: the payload has %zu bytes, not 1",
+                       processed->size());
     return static_cast<et::runtime::DelegateHandle*>(nullptr);
   }
   Error execute(et::runtime::BackendExecutionContext&, et::runtime::DelegateHandle*,

@@ -50,8 +50,8 @@ ET_TRAP(InputIndex, b_.plan().inputs[0] = 50, "inputs[0] is value 50")
 ET_TRAP(OutputIndex, b_.plan().outputs[0] = -5, "outputs[0] is value -5")
 ET_TRAP(InputIsConstant, b_.plan().inputs[0] = w_, "is a constant")
 ET_TRAP(InstructionUnset, b_.chain().instructions.push_back(std::make_unique<fb::InstructionT>()),
-        "instruction 1 is not set")
-ET_TRAP(ValueUnset, b_.plan().values.push_back(std::make_unique<fb::EValueT>()), "is not set (kind 0)")
+        "method 'forward': instruction 1: not set")
+ET_TRAP(ValueUnset, b_.plan().values.push_back(std::make_unique<fb::EValueT>()), "not set (kind 0)")
 ET_TRAP(JumpTooFar, b_.jump_false(b_.boolean(false), 3), "jump to 3, there are 2 instructions")
 ET_TRAP(JumpNegative, b_.jump_false(b_.boolean(false), -1), "jump to -1")
 ET_TRAP(JumpOnInt, b_.jump_false(b_.integer(0), 0), "neither a Bool nor a bool tensor")
@@ -67,7 +67,8 @@ ET_TRAP(ListIndex, b_.int_list({1000}), "item 0 of the list is value 1000")
 ET_TRAP(ListIndexHuge, b_.int_list({INT64_MAX}), "item 0 of the list is value 9223372036854775807")
 ET_TRAP(TensorListOfInts, b_.tensor_list({b_.integer(1)}), "item 0 of the list is of kind 2")
 ET_TRAP(OptionalListNegative, b_.optional_tensor_list({-2}), "item 0 of the list is value -2")
-ET_TRAP(Dtype, tensor(x_).scalar_type = fb::ScalarType_QInt8, "dtype 12 is not supported")
+ET_TRAP(Dtype, tensor(x_).scalar_type = fb::ScalarType_QInt8,
+        "method 'forward': tensor value 0: dtype 12 is not supported")
 ET_TRAP(StorageOffset, tensor(x_).storage_offset = 4, "storage_offset 4")
 ET_TRAP(NegativeSize, tensor(x_).sizes[1] = -1, "size -1 of dimension 1 is negative")
 ET_TRAP(HugeSize, (tensor(x_).sizes = {INT32_MAX, INT32_MAX, INT32_MAX}, tensor(x_).dim_order = {0, 1, 2}),
@@ -108,8 +109,9 @@ ET_TRAP(DelegateIndex,
         (b_.delegate("B", "x", {x_}), b_.chain().instructions[1]->instr_args.AsDelegateCall()->delegate_index = 1),
         "delegate_index 1")
 ET_TRAP(DelegatePayload, (b_.delegate("B", "x", {x_}), b_.plan().delegates[0]->processed->index = 40), "payload 40")
-ET_TRAP(DelegateNoPayload, (b_.delegate("B", "x", {x_}), b_.plan().delegates[0]->processed.reset()), "no payload")
-ET_TRAP(DelegateNoName, (b_.delegate("", "x", {x_})), "delegate 0 has no backend name")
+ET_TRAP(DelegateNoPayload, (b_.delegate("B", "x", {x_}), b_.plan().delegates[0]->processed.reset()),
+        "delegate 0: no payload")
+ET_TRAP(DelegateNoName, (b_.delegate("", "x", {x_})), "delegate 0: no backend name")
 ET_TRAP(NamedDataSegment, (b_.named_data("k", "v"), b_.program().named_data[0]->segment_index = 17), "segment 17")
 ET_TRAP(NamedDataKey, b_.named_data("", "v"), "named data 0 has no key")
 ET_TRAP(DebugDamaged, b_.named_data("executorch_py.debug", std::string(40, '\x7f')), "not a well-formed table")

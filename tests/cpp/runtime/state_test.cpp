@@ -1,4 +1,5 @@
 // Mutable state: initial values, sessions, methods that share buffers.
+#include <atomic>
 #include <thread>
 
 #include "method_fixture.h"
@@ -170,6 +171,46 @@ TEST_F(StateTest, ThreadsWithSessionsOfTheirOwn) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+}
+
+/// Threads that load methods of one program, describe it and run them while others do the same. For ThreadSanitizer.
+TEST_F(StateTest, ThreadsShareAProgram) {
+  ProgramBuilder b = counter_program();
+  b.add_method("stateless");
+  const int x = b.input(b.tensor({1}));
+  const int y = b.output(b.tensor({1}));
+  b.kernel("test::add", "out", {x, b.constant<float>({1}, {2}), y, y});
+  auto program = load(b);
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      TestTensor input({1}, {static_cast<float>(t)});
+      for (int i = 0; i < 50; ++i) {
+        auto own = program->load_method("stateless");
+        ASSERT_TRUE(own.ok());
+        ASSERT_EQ((*own)->method().set_input(input.value(), 0), Error::Ok);
+        ASSERT_EQ((*own)->method().execute(), Error::Ok);
+        EXPECT_EQ(floats((*own)->method().get_output(0))[0], static_cast<float>(t + 2));
+        // The default session's state belongs to one at a time: the others are refused, and nothing is lost or torn.
+        auto shared = program->load_method("bump");
+        ASSERT_TRUE(shared.ok());
+        TestTensor one({1}, {1});
+        ASSERT_EQ((*shared)->method().set_input(one.value(), 0), Error::Ok);
+        const Error error = (*shared)->method().execute();
+        ASSERT_TRUE(error == Error::Ok || error == Error::InvalidState);
+        refused += error == Error::InvalidState ? 1 : 0;
+        EXPECT_EQ(program->program().num_methods(), 3u);
+        EXPECT_FALSE(program->program().method_meta("nobody").ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  auto reader = program->load_method("read");
+  ASSERT_TRUE(reader.ok());
+  EXPECT_EQ(read(**reader), 5 + 4 * 50 - refused.load());
 }
 
 }  // namespace

@@ -12,9 +12,11 @@
 #include <memory>
 #include <numeric>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "threads/native_pool.h"
 #include "threads/parallel.h"
 
@@ -180,6 +182,56 @@ TEST(NativePool, IsHeldOnce) {
   auto single = pool_of(1);
   EXPECT_EQ(NativePool(single.get()).get(), nullptr);
   EXPECT_EQ(NativePool(nullptr).get(), nullptr);
+}
+
+/// What the log hook saw on this thread.
+std::vector<std::string>& lines() {
+  static thread_local std::vector<std::string> instance;
+  return instance;
+}
+
+TEST(ThreadPool, ErrorsOfWorkersReachTheCaller) {
+  set_log_hook([](LogLevel level, const char*, int, const char* text, size_t) {
+    lines().push_back((level == LogLevel::kError     ? "E "
+                       : level == LogLevel::kContext ? "C "
+                                                     : "W ") +
+                      std::string(text));
+  });
+  for (const size_t threads : {1, 2, 4}) {
+    auto pool = pool_of(threads);
+    lines().clear();
+    std::atomic<int> errors{0};
+    parallel_tasks(pool.get(), 64, [&](size_t i) {
+      if (i == 0) {  // the others get their share first
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      if (i % 7 == 3 && (threads > 1 || errors.load() == 0)) {
+        ET_LOG_ERROR("task %zu failed", i);
+        ET_LOG_CONTEXT("in task %zu", i);
+        errors.fetch_add(1);
+      }
+    });
+    EXPECT_EQ(lines(), (std::vector<std::string>{"E task 3 failed", "C in task 3"})) << threads << " threads";
+  }
+  set_log_hook(nullptr);
+}
+
+TEST(ThreadPool, ErrorsOfNestedLoopsBelongToTheOuterTask) {
+  set_log_hook([](LogLevel, const char*, int, const char* text, size_t) { lines().emplace_back(text); });
+  auto pool = pool_of(2);
+  lines().clear();
+  parallel_tasks(pool.get(), 4, [&](size_t outer) {
+    parallel_tasks(pool.get(), 4, [&](size_t inner) {
+      if (outer == 1 || outer == 2) {
+        ET_LOG_ERROR("task %zu of %zu", inner, outer);
+      }
+    });
+  });
+  EXPECT_EQ(lines(), std::vector<std::string>{"task 3 of 1"}) << "the last thing that the first failed task said";
+  lines().clear();
+  ET_LOG_ERROR("outside");
+  EXPECT_EQ(lines(), std::vector<std::string>{"outside"});
+  set_log_hook(nullptr);
 }
 
 #if !defined(__SANITIZE_THREAD__)  // ThreadSanitizer refuses threads in the child of a process that had some

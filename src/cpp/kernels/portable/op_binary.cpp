@@ -1,6 +1,8 @@
 // Binary functions of two numbers: maximum, pow, atan2 and their like.
 #include "kernels/portable/op_binary.h"
 
+#include <cstring>
+
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/elementwise.h"
 
@@ -42,11 +44,10 @@ float next_narrow(float a, float b) {
     return a == b ? b : a + b;
   }
   T x(a);
-  if (a == 0.0f) {
-    x.bits = static_cast<uint16_t>(b > 0.0f ? 0x0001 : 0x8001);
-  } else {
-    x.bits = static_cast<uint16_t>(x.bits + ((b > a) == (a > 0.0f) ? 1 : -1));
-  }
+  uint16_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  bits = static_cast<uint16_t>(a == 0.0f ? (b > 0.0f ? 0x0001 : 0x8001) : bits + ((b > a) == (a > 0.0f) ? 1 : -1));
+  std::memcpy(&x, &bits, sizeof(bits));
   return x;
 }
 

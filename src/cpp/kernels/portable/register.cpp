@@ -5,8 +5,6 @@
 namespace et::kernels::portable {
 namespace {
 
-using runtime::make_kernel;
-
 constexpr runtime::Kernel kKernels[] = {
 #include "kernels/portable/register_table.inc"
 };

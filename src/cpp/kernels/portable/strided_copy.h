@@ -21,7 +21,7 @@ struct Window {
   Sizes strides;  // elements
   ScalarType dtype;
 
-  size_t element_size() const { return et::element_size(dtype); }
+  size_t element_size() const { return kernels::element_size(dtype); }
   /// Moves the first element `count` steps along `dim`.
   void advance(int64_t dim, int64_t count) { data += count * strides[dim] * static_cast<int64_t>(element_size()); }
 };

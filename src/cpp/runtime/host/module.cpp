@@ -36,7 +36,7 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
     ET_TRY(std::unique_ptr<DataLoader> data_loader, open_loader(path, options.mode));
     Result<FlatTensorDataMap> map = FlatTensorDataMap::load(data_loader.get());
     if (!map.ok()) {
-      ET_LOG_ERROR("'%s' cannot be used as external data: %s", path.c_str(), to_string(map.error()));
+      ET_LOG_CONTEXT("'%s' cannot be used as external data: %s", path.c_str(), to_string(map.error()));
       return map.error();
     }
     host->data_loaders_.push_back(std::move(data_loader));
@@ -47,7 +47,7 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
   Result<Program> program = Program::load(host->loader_.get());
   if (!program.ok()) {
     if (!path.empty()) {
-      ET_LOG_ERROR("'%s' cannot be loaded: %s", path.c_str(), to_string(program.error()));
+      ET_LOG_CONTEXT("'%s' cannot be loaded: %s", path.c_str(), to_string(program.error()));
     }
     return program.error();
   }
