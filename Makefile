@@ -7,7 +7,8 @@
 #   make conformance   PyTorch's databases of operators, modules and exported programs, all of them
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
 #   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU
-#   make sanitize  C++ tests under sanitizers        make fuzz      libFuzzer targets
+#   make sanitize  C++ tests and the sweep over      make fuzz      libFuzzer targets, FUZZ_SECONDS=60 each
+#                  all kernels under sanitizers
 #                  (SANITIZE=thread: the other kind)
 #   make wheel     build the wheel and try it in a clean environment
 
@@ -26,6 +27,7 @@ SANITIZE  ?= address,undefined
 HOSTILE   := base schema runtime robustness
 FUZZED    := ir_parser program_loader
 SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
+FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: demo test quick conformance bench lint format fuzz size mcu interop sanitize wheel setup build sanitized-build interop-setup bench-setup mcu-setup clean help
@@ -109,12 +111,17 @@ sanitized-build: setup
 	    -DET_SANITIZE=$(SANITIZE) -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
 	@$(TIMED) "build with sanitizers" -- $(BIN)/ninja -C $(SANITIZED) -j$(JOBS) --quiet $(SANITIZED_TARGETS)
 
+# Python itself is not built with sanitizers: their library is loaded before it, and its own leaks are not looked for.
 sanitize: sanitized-build
 	@$(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error
+ifneq ($(findstring address,$(SANITIZE)),)
+	@LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 ET_BUILD_DIR=$(SANITIZED) \
+	    $(PYTEST) tests/ops/test_kernels.py tests/ops/test_own_kernels.py
+endif
 
 fuzz: setup
 	@$(SETUP) debian fuzz
-	@$(PY) tests/fuzz/run.py
+	@$(PY) tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 wheel: setup
 	@$(PY) tools/wheel_smoke.py

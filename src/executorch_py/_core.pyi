@@ -266,6 +266,9 @@ def compile(program: ProgramBuilder, options: dict[Any, Any] = {}) -> CompiledPr
 def compiler_backends() -> list[str]:
     """Ids of the backends of this build whose preprocess is C++"""
 
+def content_hash(address: int, nbytes: int) -> int:
+    """A number that changes with the bytes at an address"""
+
 def delegate_parts(program: ProgramBuilder) -> dict[str, list[list[int]]]:
     """{method: [[debug handles of a part]]}: how the compiler would cut the tagged nodes of an imported program"""
 

@@ -24,29 +24,6 @@ from typing import Any, ClassVar, TypeVar
 
 from executorch_py import _core
 
-__all__ = [
-    "AccessFailedError",
-    "CancelledError",
-    "DelegateError",
-    "Diagnostic",
-    "ErrorCode",
-    "ExecutorchError",
-    "InternalError",
-    "InvalidArgumentError",
-    "InvalidExternalDataError",
-    "InvalidProgramError",
-    "InvalidStateError",
-    "InvalidTypeError",
-    "NotFoundError",
-    "NotSupportedError",
-    "OperatorMissingError",
-    "OutOfMemoryError",
-    "OutOfResourcesError",
-    "PartitionError",
-    "RegistrationError",
-    "VerificationError",
-]
-
 
 class ErrorCode(enum.IntEnum):
     """The published error codes; the meanings stand in docs/error_handling.md."""

@@ -3,6 +3,9 @@
 
     tests/fuzz/run.py [--seconds 60] [NAME ...]
 
+The loader gets the kernels that its corpus calls (operators.txt) and no others, so that the build takes minutes; what
+mutated files do to all the kernels is the business of tests/cpp/robustness.
+
 New inputs go to build/fuzz/corpus/<name>; an input that crashes is left in build/fuzz/crashes and named. Put it, made
 small, into tests/fuzz/corpus/<name> with the fix: plain tests replay that folder.
 """
@@ -29,6 +32,7 @@ def main() -> int:
         sys.exit(f"fuzz: no such target: {', '.join(sorted(unknown))}; there are {', '.join(corpora)}")
 
     options = ["-DET_BUILD_FUZZERS=ON", "-DET_BUILD_TESTS=ON", "-DET_BUILD_PYTHON=OFF", "-DET_BUILD_TOOLS=OFF"]
+    options += [f"-DET_SELECT_OPS={ROOT / 'tests/fuzz/operators.txt'}", "-DET_BUILD_THREADS=OFF"]
     options += ["-DET_BACKENDS=", "-DET_BUILD_OPTIMIZED=OFF", "-DET_SANITIZE=address,undefined", "-DET_WERROR=OFF"]
     options += ["-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++", f"-DPython_EXECUTABLE={sys.executable}"]
     subprocess.run(["cmake", "-S", ROOT, "-B", TREE, "-G", "Ninja", "--log-level=WARNING", *options], check=True)

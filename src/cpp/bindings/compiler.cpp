@@ -17,6 +17,7 @@
 #include "bindings/runtime_registry.h"
 #include "bindings/topics.h"
 #include "driver/compile.h"
+#include "driver/content_hash.h"
 #include "driver/query_support.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -298,6 +299,13 @@ void init_compiler(py::module_& module) {
   module.def(
       "delegate_parts", &delegate_parts, py::arg("program"),
       "{method: [[debug handles of a part]]}: how the compiler would cut the tagged nodes of an imported program");
+  module.def(
+      "content_hash",
+      [](uintptr_t address, size_t nbytes) {
+        const py::gil_scoped_release release;
+        return driver::content_hash(reinterpret_cast<const void*>(address), nbytes);
+      },
+      py::arg("address"), py::arg("nbytes"), "A number that changes with the bytes at an address");
   module.def("parse_program", &parse_program, py::arg("text"), "The program that a text of the IR describes");
   module.def("finish", &finish, py::arg("program"), py::arg("options") = py::dict(),
              "Plans the memory of a lowered program and lays out its file");

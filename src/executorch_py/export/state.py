@@ -12,6 +12,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
+from executorch_py import _core
 from executorch_py.errors import InvalidStateError, NotSupportedError
 
 _Key = tuple[Any, ...]
@@ -25,12 +26,14 @@ class StateTensor:
 
     Attributes:
         symbol: Its name in the program: the fully qualified name in the module.
+        source: The module's own tensor.
         tensor: Its content, detached.
         is_mutable: Some method writes it.
         methods: The methods that use it.
     """
 
     symbol: str
+    source: torch.Tensor
     tensor: torch.Tensor
     is_mutable: bool = False
     methods: set[str] = field(default_factory=set)
@@ -44,24 +47,26 @@ class TensorVersion:
         name: Fully qualified name.
         tensor: The weight.
         version: torch's count of its changes in place.
+        content: Address and hash of its bytes: torch does not count what is written through ``.data`` or NumPy.
     """
 
     name: str
     tensor: torch.Tensor
     version: int
+    content: tuple[int, int]
 
     @classmethod
     def of(cls, name: str, tensor: torch.Tensor) -> "TensorVersion":
         """The present version."""
-        return cls(name, tensor, tensor._version)
+        return cls(name, tensor, tensor._version, _content(tensor))
 
     def require_unchanged(self, step: str) -> None:
-        """Refuses a weight that was changed in place since.
+        """Refuses a weight that was changed since, in place or by giving it other data.
 
         Raises:
             InvalidStateError: It was.
         """
-        if self.tensor._version != self.version:
+        if self.tensor._version != self.version or _content(self.tensor) != self.content:
             raise InvalidStateError(
                 f"'{self.name}' was changed after {step}, which has computed with its old value; lower the program again"
             )
@@ -84,7 +89,7 @@ class ProgramState:
 
     def versions(self) -> list[TensorVersion]:
         """All tensors as they are now; buffers that the program itself changes have their content copied when written."""
-        return [TensorVersion.of(state.symbol, state.tensor) for state in self._by_key.values()]
+        return [TensorVersion.of(state.symbol, state.source) for state in self._by_key.values()]
 
     def _reserve_name(self, method: str, name: str) -> str:
         return self.reserve(name if name not in self._symbols else f"{method}.{name}")
@@ -99,11 +104,12 @@ class ProgramState:
         for spec in program.graph_signature.input_specs:
             if spec.kind not in _STATE_KINDS:
                 continue
-            tensor = _tensor_of(method, program, spec)
+            source = _tensor_of(method, program, spec)
+            tensor = source.detach().cpu()
             key = _key(tensor)
             state = self._by_key.get(key)
             if state is None:
-                state = self._by_key[key] = StateTensor(self._reserve_name(method, spec.target), tensor)
+                state = self._by_key[key] = StateTensor(self._reserve_name(method, spec.target), source, tensor)
             if spec.target in written:
                 if id(state) in mutable_here:
                     raise NotSupportedError(
@@ -137,6 +143,14 @@ class ProgramState:
                 )
 
 
+def _content(tensor: torch.Tensor) -> tuple[int, int]:
+    """Address and hash of a tensor's bytes."""
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.numel() == 0:
+        return (0, 0)
+    dense = tensor.detach().contiguous()
+    return (tensor.data_ptr(), _core.content_hash(dense.data_ptr(), dense.nbytes))
+
+
 def _key(tensor: torch.Tensor) -> _Key:
     if tensor.numel() == 0:
         return (id(tensor),)
@@ -144,7 +158,7 @@ def _key(tensor: torch.Tensor) -> _Key:
 
 
 def _tensor_of(method: str, program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
-    """The tensor itself, checked: dense, with data, on the CPU, of plain type."""
+    """The tensor itself, checked: dense, with data, of plain type."""
     tensor = program.constants.get(spec.target)
     if tensor is None:
         tensor = program.state_dict.get(spec.target)
@@ -157,5 +171,4 @@ def _tensor_of(method: str, program: ExportedProgram, spec: InputSpec) -> torch.
         )
     if tensor.is_meta or tensor.layout != torch.strided:
         raise NotSupportedError(f"{where} has no dense data ({tensor.layout}, device {tensor.device})")
-    tensor = tensor.detach()
-    return tensor if tensor.device.type == "cpu" else tensor.cpu()
+    return tensor

@@ -1,49 +1,26 @@
 // executor_runner and pte_dump, as a user calls them.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <fstream>
 #include <string>
 
+#include "run_tool.h"
 #include "tools/npy.h"
 
 namespace et::tools {
 namespace {
 
-struct Finished {
-  int status;
-  std::string output;
-};
-
-Finished run(const std::string& command) {
-  Finished result{-1, ""};
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) {
-    return result;
-  }
-  char chunk[4096];
-  for (size_t n; (n = std::fread(chunk, 1, sizeof(chunk), pipe)) > 0;) {
-    result.output.append(chunk, n);
-  }
-  const int status = pclose(pipe);
-  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
-}
-
 const std::string kRunner = ET_RUNNER;
 const std::string kLinear = ET_MODELS "/official_linear.pte";
 const std::string kView = ET_MODELS "/official_view_dyn.pte";
-
-bool has(const Finished& r, const char* text) { return r.output.find(text) != std::string::npos; }
 
 TEST(RunnerTest, RunsAModelOnGeneratedInputs) {
   const Finished r =
       run(kRunner + " --model " + kLinear + " --runs 3 --warmup 1 --threads 1 --print-outputs --planned-memory");
   EXPECT_EQ(r.status, 0) << r.output;
-  EXPECT_TRUE(has(r, "of 3 runs: median")) << r.output;
-  EXPECT_TRUE(has(r, "output 0: f32 [2, 3] = [")) << r.output;
-  EXPECT_TRUE(has(r, "planned buffer 1:")) << r.output;
+  EXPECT_TRUE(r.has("of 3 runs: median")) << r.output;
+  EXPECT_TRUE(r.has("output 0: f32 [2, 3] = [")) << r.output;
+  EXPECT_TRUE(r.has("planned buffer 1:")) << r.output;
 }
 
 TEST(RunnerTest, TakesAndGivesArrays) {
@@ -64,14 +41,14 @@ TEST(RunnerTest, TakesAndGivesArrays) {
   ASSERT_EQ(write_npy(folder + "x.npy", x), Error::Ok);
   const Finished wrong = run(kRunner + " --model " + kLinear + " --input " + folder + "x.npy");
   EXPECT_EQ(wrong.status, 1);
-  EXPECT_TRUE(has(wrong, "is f32 of rank 1, input 0 is f32 of rank 2")) << wrong.output;
+  EXPECT_TRUE(wrong.has("is f32 of rank 1, input 0 is f32 of rank 2")) << wrong.output;
 }
 
 TEST(RunnerTest, Traces) {
   const std::string path = ::testing::TempDir() + "trace.json";
   const Finished r = run(kRunner + " --model " + kView + " --trace " + path);
   EXPECT_EQ(r.status, 0) << r.output;
-  EXPECT_TRUE(has(r, "aten::sin.out")) << r.output;
+  EXPECT_TRUE(r.has("aten::sin.out")) << r.output;
   std::ifstream file(path);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   EXPECT_EQ(text.front(), '[');
@@ -85,24 +62,24 @@ TEST(RunnerTest, SaysWhatIsWrong) {
   EXPECT_EQ(run(kRunner + " --help").status, 0);
   const Finished missing = run(kRunner + " --model /nonexistent.pte");
   EXPECT_EQ(missing.status, 1);
-  EXPECT_TRUE(has(missing, "cannot open '/nonexistent.pte'")) << missing.output;
+  EXPECT_TRUE(missing.has("cannot open '/nonexistent.pte'")) << missing.output;
   const Finished method = run(kRunner + " --model " + kLinear + " --method predict");
   EXPECT_EQ(method.status, 1);
-  EXPECT_TRUE(has(method, "no method 'predict'; it has: forward")) << method.output;
+  EXPECT_TRUE(method.has("no method 'predict'; it has: forward")) << method.output;
 }
 
 TEST(RunnerTest, LinksNeitherTorchNorPython) {
   const Finished r = run("ldd " + kRunner);
   ASSERT_EQ(r.status, 0);
-  EXPECT_FALSE(has(r, "libtorch") || has(r, "libc10")) << r.output;
-  EXPECT_FALSE(has(r, "libpython")) << r.output;
+  EXPECT_FALSE(r.has("libtorch") || r.has("libc10")) << r.output;
+  EXPECT_FALSE(r.has("libpython")) << r.output;
 }
 
 TEST(DumpTest, ShowsAProgram) {
   const Finished r = run(std::string(ET_DUMP) + " " + kView);
   EXPECT_EQ(r.status, 0);
-  EXPECT_TRUE(has(r, "call executorch_prim::et_view.default [7, 11, 12]")) << r.output;
-  EXPECT_TRUE(has(r, "tensor f32[8, 4] bound at memory 1+0")) << r.output;
+  EXPECT_TRUE(r.has("call executorch_prim::et_view.default [7, 11, 12]")) << r.output;
+  EXPECT_TRUE(r.has("tensor f32[8, 4] bound at memory 1+0")) << r.output;
   EXPECT_EQ(run(std::string(ET_DUMP) + " " + std::string(ET_DUMP)).status, 1);
 }
 

@@ -316,6 +316,14 @@ def test_weights_changed_after_delegation_are_refused():
         edge.to_executorch()
 
 
+def test_weights_changed_through_data_after_delegation_are_refused():
+    model = Model()
+    edge = et.to_edge(torch.export.export(model, INPUTS)).to_backend(TagTargets(*ELEMENTWISE))
+    model.scale.data.add_(1)
+    with pytest.raises(InvalidStateError, match=r"'scale' was changed after to_backend"):
+        edge.to_executorch()
+
+
 def test_unknown_backend_and_unlisted_tag():
     edge = et.to_edge(torch.export.export(Model(), INPUTS))
     with pytest.raises(NotFoundError, match=r"'Nobody'.*C\+\+ backends"):

@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+import executorch_py
 from executorch_py import _core, errors
 
 CODES = [entry for entry in _core.error_codes() if entry[0] != "Ok"]
@@ -14,6 +15,12 @@ def test_every_code_has_its_member_and_class():
     assert {name: python_class for name, _, python_class, _ in CODES} == {
         code.name: cls.__name__ for code, cls in errors.CLASS_OF_CODE.items()
     }
+
+
+def test_the_package_gives_every_public_name_of_the_module():
+    named = {name for name, value in vars(errors).items() if getattr(value, "__module__", "") == errors.__name__}
+    public = {name for name in named if isinstance(getattr(errors, name), type) and not name.startswith("_")}
+    assert public == set(executorch_py._EXPORTS["errors"])
 
 
 @pytest.mark.parametrize(("name", "value", "python_class", "meaning"), CODES)

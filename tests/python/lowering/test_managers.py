@@ -191,6 +191,42 @@ def test_weights_changed_after_lowering_are_refused():
         _ = manager.buffer
 
 
+def _through_data(parameter):
+    parameter.data.zero_()
+
+
+def _through_numpy(parameter):
+    parameter.detach().numpy()[1, 2] += 1
+
+
+def _swapped_rows(parameter):
+    parameter.data.copy_(parameter.data.flip(0).clone())
+
+
+def _other_data(parameter):
+    parameter.data = parameter.data.clone()
+
+
+@pytest.mark.parametrize("change", [_through_data, _through_numpy, _swapped_rows, _other_data])
+def test_changes_that_torch_does_not_count_are_refused(change):
+    model = Net()
+    manager = _edge(model).to_executorch()
+    change(model.linear.weight)
+    with pytest.raises(InvalidStateError, match=r"'linear.weight' was changed after to_executorch"):
+        _ = manager.buffer
+    with pytest.raises(InvalidStateError, match=r"'linear.weight' was changed after to_executorch"):
+        manager.save("never_written.pte")
+
+
+@pytest.mark.parametrize("change", [_through_data, _other_data])
+def test_changes_before_lowering_are_seen_however_they_are_made(change):
+    model = Net()
+    edge = _edge(model)
+    change(model.linear.weight)
+    assert_close = torch.testing.assert_close
+    assert_close(_run(edge.to_executorch()), [model(*X)])
+
+
 def test_weights_changed_before_lowering_are_seen():
     model = Net()
     edge = _edge(model)

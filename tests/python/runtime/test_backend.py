@@ -174,6 +174,45 @@ method @forward(%x: f32[2, 2]) stage(lowered) {
         method.execute([-X])
 
 
+def test_plugins_of_installed_packages(monkeypatch):
+    path = plugin("plugin")
+
+    class Entry:
+        def __init__(self, function):
+            self.function = function
+
+        def load(self):
+            return self.function
+
+    asked = []
+
+    def entry_points(**selection):
+        asked.append(selection)
+        return [Entry(lambda: path), Entry(lambda: str(path))]
+
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+    assert RUNTIME.load_entry_points() == ["test_plugin", "test_plugin"]
+    assert asked == [{"group": "executorch_py.backends"}]
+    assert "test_plugin::triple.out" in RUNTIME.operator_registry.operator_names
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [Entry(lambda: "/nowhere/plugin.so")])
+    with pytest.raises(et.AccessFailedError, match=r"/nowhere/plugin\.so"):
+        RUNTIME.load_entry_points()
+
+
+def test_why_a_backend_refuses_its_payload_is_said():
+    RUNTIME.load_plugin(plugin("plugin"))
+    text = (
+        'delegate "TestPluginBackend" = "too long"\n'
+        "method @forward(%x: f32[2, 2]) stage(lowered) {\n  %y = delegate @0(%x) : f32[2, 2]\n  return %y\n}"
+    )
+    program = RUNTIME.load_program(compile_text(text))
+    with pytest.raises(et.DelegateError) as caught:
+        program.load_method("forward")
+    what, where = str(caught.value).splitlines()
+    assert what == "fill: the payload has 8 bytes, not 1"
+    assert where.strip().startswith("at method 'forward': backend 'TestPluginBackend' cannot make delegate 0")
+
+
 def test_a_plugin_of_another_version_is_refused():
     with pytest.raises(et.NotSupportedError, match="built for plug-in version 0, this runtime has version 2"):
         RUNTIME.load_plugin(plugin("old_plugin"))

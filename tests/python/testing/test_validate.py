@@ -202,5 +202,45 @@ def test_compare(actual, expected, passed):
             assert_close(actual, expected, name="logits")
 
 
+class ConvNet(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x):
+        return torch.softmax(torch.relu(self.conv(x)), 1)
+
+
+def test_a_delegated_program_is_compared_without_its_delegates_too(capsys):
+    example = pytest.importorskip("executorch_py.backends.example")
+    model, x = ConvNet().eval(), torch.linspace(-1, 1, 3 * 8 * 8).reshape(1, 3, 8, 8)
+    exported = torch.export.export(model, (x,))
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[example.ExamplePartitioner()])
+    program = edge.to_executorch()
+    report = et.validate(program, model, (x,))
+    assert report.passed and [line.program for line in report.outputs] == ["delegated", "portable"]
+    assert "portable" in capsys.readouterr().out
+    alone = et.validate(program, model, (x,), portable=False, verbose=False)
+    assert [line.program for line in alone.outputs] == ["delegated"]
+    given = et.validate(program, model, (x,), portable=lower(model, (x,)), verbose=False)
+    assert [line.program for line in given.outputs] == ["delegated", "portable"] and given.passed
+    function = et.validate(program, lambda x: model(x), (x,), verbose=False)
+    assert function.passed and "the model is no torch.nn.Module" in function.notes[0]
+
+
+def test_a_fault_of_a_backend_is_told_from_one_of_the_rest():
+    example = pytest.importorskip("executorch_py.backends.example")
+    model, x = ConvNet().eval(), torch.linspace(-1, 1, 3 * 8 * 8).reshape(1, 3, 8, 8)
+    exported = torch.export.export(model, (x,))
+    program = et.to_edge_transform_and_lower(exported, partitioner=[example.ExamplePartitioner()]).to_executorch()
+    wrong = copy.deepcopy(model)
+    with torch.no_grad():
+        wrong.conv.bias.add_(0.5)  # as if the backend had another bias than the model
+    report = et.validate(program, wrong, (x,), verbose=False)
+    assert {line.program: line.comparison.passed for line in report.outputs} == {"delegated": False, "portable": True}
+    assert not report
+
+
 def test_fixtures(runtime, single_thread):
     assert runtime is et.Runtime.get() and runtime.num_threads == 1

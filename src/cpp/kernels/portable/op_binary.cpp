@@ -47,7 +47,7 @@ float next_narrow(float a, float b) {
   uint16_t bits;
   std::memcpy(&bits, &x, sizeof(bits));
   bits = static_cast<uint16_t>(a == 0.0f ? (b > 0.0f ? 0x0001 : 0x8001) : bits + ((b > a) == (a > 0.0f) ? 1 : -1));
-  std::memcpy(&x, &bits, sizeof(bits));
+  std::memcpy(static_cast<void*>(&x), &bits, sizeof(bits));
   return x;
 }
 
