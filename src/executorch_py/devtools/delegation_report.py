@@ -1,6 +1,6 @@
 """``et.delegation_report(edge)``: what went to which backend, what did not and why, operator by operator.
 
->>> edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])  # doctest: +SKIP
+>>> edge = et.to_edge_transform_and_lower(exported, partitioner=[MyPartitioner()])  # doctest: +SKIP
 >>> print(et.delegation_report(edge))  # doctest: +SKIP
 """
 

@@ -3,13 +3,13 @@
 delegation_report.py makes it from Edge programs; ``print`` it:
 
 method forward: 5 of 6 operators are delegated, in 2 parts
-  XnnpackBackend: 5 operators in 2 parts
-  not delegated: 1 operator: XNNPACK has no such operator, or the delegate's format cannot say it
+  VendorBackend: 5 operators in 2 parts
+  not delegated: 1 operator: the vendor has no such operator, or the delegate's format cannot say it
 
 method forward
   operator                        source       module  goes to
-  aten.convolution.default        model.py:12  conv    XnnpackBackend, part 0
-  aten.native_layer_norm.default  model.py:15  norm    the runtime's kernels: XNNPACK has no such operator, …
+  aten.convolution.default        model.py:12  conv    VendorBackend, part 0
+  aten.native_layer_norm.default  model.py:15  norm    the runtime's kernels: the vendor has no such operator, …
 """
 
 from __future__ import annotations
