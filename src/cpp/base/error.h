@@ -38,8 +38,8 @@ constexpr const char* to_string(Error error) {
 }
 
 namespace detail {
-/// Logs an error message and returns its code, which stands in the low byte beside the line. Out of line and cold, so that
-/// a check costs its caller one call.
+/// Logs an error message; its code stands in the low byte beside the line, and is returned for callers that pass it on.
+/// Out of line and cold, so that a check costs its caller one call.
 Error log_error(const char* file, uint32_t line_and_code, const char* format, ...)
     __attribute__((cold, noinline, format(printf, 3, 4)));
 }  // namespace detail
