@@ -3,7 +3,7 @@
 Part of functionalize.py. In inference torch lets a branch fill a buffer of the module. A functional region cannot, so
 
 * a branch of ``cond`` returns the new values beside its results (the old one, where only the other branch writes);
-* a tensor that the body of ``while_loop`` or ``scan`` writes is carried from turn to turn instead of captured;
+* a tensor that the body of ``while_loop`` writes is carried from turn to turn instead of captured;
 
 and the node after the control flow that reads the tensor sees the value that came back.
 """
@@ -76,46 +76,31 @@ def functional_call(outer: "Functionalizer", node: fx.Node) -> dict[int, fx.Node
     references = [argument for argument in node.args if isinstance(argument, fx.Node) and argument.op == "get_attr"]
     regions = [Region(outer, getattr(node.graph.owning_module, reference.target)) for reference in references]
     written = sorted(set().union(*(region.written for region in regions)))
+    before: list[Any] = []
+    lists = [list(argument) for argument in node.args if isinstance(argument, (list, tuple))]
+    place = len(node.meta["val"])  # where the new results stand among the old ones
     if name == "cond":
-        predicate, _, _, operands = node.args
-        lists: list[list[Any]] = [list(operands)]
-        arguments = ([predicate], lists)
-        place = len(node.meta["val"])
+        before = [node.args[0]]
         finished = [region.finish((*region.results(), *map(region.after, written))) for region in regions]
     elif name == "while_loop":
-        _, _, carried, captured = node.args
-        count = len(carried)
-        if regions[0].written or any(index < count for index in written):
-            outer.give_up()
-        lists, order = _moved(written, [list(carried)], list(captured))
-        arguments = ([], lists)
-        place = count
-        for region in regions:
-            region.reorder(order)
         condition, body = regions
+        carried, captured = lists
+        place = len(carried)
+        if condition.written or any(index < place for index in written):
+            outer.give_up()
+        kept = [index for index in range(place, place + len(captured)) if index not in written]
+        lists = [carried + [captured[index - place] for index in written], [captured[index - place] for index in kept]]
+        for region in regions:
+            region.reorder([*range(place), *written, *kept])
         finished = [
             condition.finish(condition.results()[0] if condition.is_single else tuple(condition.results())),
             body.finish((*body.results(), *map(body.after, written))),
         ]
-    elif name == "scan":
-        _, initial, scanned, captured = node.args
-        count = len(initial)
-        if any(index < count + len(scanned) for index in written):
-            outer.give_up()
-        lists, order = _moved(written, [list(initial), list(scanned)], list(captured))
-        arguments = ([], lists)
-        place = count
-        (body,) = regions
-        body.reorder(order)
-        results = body.results()
-        finished = [body.finish((*results[:count], *map(body.after, written), *results[count:]))]
     else:
-        if written:
+        if written:  # torch.export refuses such bodies of map and scan itself
             outer.give_up()
-        arguments, place = ([], [list(node.args[1]), list(node.args[2])]), 0
         finished = [region.finish(tuple(region.results())) for region in regions]
-    before, lists = arguments
-    operands_of = [item for items in _originals(node) for item in items]
+    operands_of = [item for argument in node.args if isinstance(argument, (list, tuple)) for item in argument]
     targets = [operands_of[index] for index in written]
     if not all(isinstance(target, fx.Node) for target in targets):
         outer.give_up()
@@ -131,19 +116,3 @@ def functional_call(outer: "Functionalizer", node: fx.Node) -> dict[int, fx.Node
     for offset, target in enumerate(targets):
         outer.write(target, item(place + offset))
     return {index: item(index if index < place else index + len(targets)) for index in range(len(values))}
-
-
-def _originals(node: fx.Node) -> list[list[Any]]:
-    """The operands in the order of the regions' placeholders."""
-    return [list(argument) for argument in node.args if isinstance(argument, (list, tuple))]
-
-
-def _moved(written: list[int], fixed: list[list[Any]], captured: list[Any]) -> tuple[list[list[Any]], list[int]]:
-    """Operands with the written captured ones behind the first list, and the new order of the placeholders."""
-    first, rest = len(fixed[0]), sum(map(len, fixed))
-    lists = [list(items) for items in fixed]
-    lists[0] += [captured[index - rest] for index in written]
-    lists.append([item for index, item in enumerate(captured, rest) if index not in written])
-    order = [*range(first), *written, *range(first, rest)]
-    order += [index for index in range(rest, rest + len(captured)) if index not in written]
-    return lists, order

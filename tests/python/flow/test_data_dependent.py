@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 
 from executorch_py.errors import ExecutorchError
@@ -135,6 +137,32 @@ def _cond_on_count(self, x):
     return torch.cond(picked.shape[0] > 2, lambda a: a * 2, lambda a: a + 1, (x,))
 
 
+def _two_of_them(self, x):
+    a, b = x[x > 0], x[x < 0]
+    return torch.outer(a, b), torch.cat([a, b]).sort()[0], a.numel() + b.numel()
+
+
+def _nonzero_twice(self, x):
+    a, b = x.nonzero(), (x > 1).nonzero()
+    return a, b, a.shape[0] - b.shape[0]
+
+
+def _branches_of_unknown_size(self, x):
+    return torch.cond(x.sum() > 0, lambda a: a[a > 0], lambda a: a[a < -1] * 2, (x,)) + 1
+
+
+def _int_input(self, x, n):
+    return x[:n] * n, torch.arange(n)
+
+
+def _rotate(self, n, x):
+    return while_loop(lambda i, a: i < n, lambda i, a: (i + 1, torch.cat([a[1:], a[:1]])), (torch.zeros_like(n), x))[1]
+
+
+def _doubled_rows(self, xs):
+    return torch_map(lambda x: torch.cat([x, x]), xs), torch.cond(xs.sum() > 0, torch.sin, torch.cos, (xs,)).sum(0)
+
+
 INTS = [(torch.tensor([3, 1, 1, 2, 3, 3]),), (torch.tensor([5, 5, 5, 5, 5, 5]),), (torch.arange(6),)]
 DATA = [
     Case("nonzero", _nonzero, [*VECTORS]),
@@ -189,6 +217,17 @@ DATA = [
         [(torch.tensor(1), torch.tensor(3)), (torch.tensor(-5), torch.tensor(3))],
         refused=[((torch.tensor(3), torch.tensor(3)), "a check of the model failed: u0 < u1")],
     ),
+    Case("two-of-them", _two_of_them, VECTORS),
+    Case("nonzero-twice", _nonzero_twice, [(torch.tensor([1.0, 0, 3]),), (torch.zeros(3),), (torch.ones(3) * 2,)]),
+    Case("branches-of-unknown-size", _branches_of_unknown_size, VECTORS),
+    Case("int-input", _int_input, [(torch.randn(8), n) for n in (3, 7, 2)], (None, Dim.DYNAMIC)),
+    Case(
+        "unbounded-loop",
+        _rotate,
+        [(torch.tensor(n), torch.randn(k)) for n, k in ((2, 5), (0, 9), (3, 40))],
+        (None, {0: Dim.DYNAMIC}),
+    ),
+    Case("unbounded-map", _doubled_rows, _sizes((4, 3), (50, 7), (3, 2)), ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)),
     Case("views", _view_of_unbacked, VECTORS),
     Case("linear", _linear, _sizes((4, 3), (8, 3), (2, 3)), ({0: B},), state={"layer": torch.nn.Linear(3, 5)}),
     Case("cond-on-count", _cond_on_count, VECTORS),

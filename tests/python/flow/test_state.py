@@ -87,6 +87,34 @@ def _in_branch(self, x):
     return torch.cond(x.sum() > 0, true, false, (x,)), self.total * 1
 
 
+def _in_one_branch(self, x):
+    def true(a):
+        self.total[1:].mul_(2)
+        return a * 2
+
+    return torch.cond(x.sum() > 0, true, lambda a: a + 1, (x,)), self.total.sum()
+
+
+def _in_nested_branch(self, x):
+    def inner(b):
+        self.total.add_(b)
+        return b * 2
+
+    def true(a):
+        return torch.cond(a.max() > 1, inner, lambda b: b.neg(), (a,))
+
+    return torch.cond(x.sum() > 0, true, lambda a: a + 1, (x,)), self.total * 2
+
+
+def _in_loop(self, n, x):
+    def body(i, a):
+        self.total.add_(a)
+        return i + 1, a * 0.5
+
+    _, y = while_loop(lambda i, a: i < n, body, (torch.zeros_like(n), x))
+    return y, self.total * 1
+
+
 def _from_branch(self, x):
     new = torch.cond(x.sum() > 0, lambda t, a: t + a, lambda t, a: t.clone(), (self.total, x))
     self.total.copy_(new)
@@ -170,6 +198,9 @@ STATE = [
     Case("integer", _integer, BOTH, state={"count": torch.tensor(5), "flags": torch.zeros(3, dtype=torch.bool)}),
     Case("swap", _swap, BOTH, state={"a": torch.ones(3), "b": torch.arange(3.0)}),
     Case("in-branch", _in_branch, BOTH, state=TOTAL),
+    Case("in-one-branch", _in_one_branch, BOTH, state=TOTAL),
+    Case("in-nested-branch", _in_nested_branch, BOTH, state=TOTAL),
+    Case("in-loop", _in_loop, [(torch.tensor(n), X) for n in (2, 0, 3)], state=TOTAL),
     Case("from-branch", _from_branch, BOTH, state=TOTAL),
     Case("by-loop", _by_loop, BOTH, state=TOTAL),
     Case("through-view", _through_view, BOTH, state=CACHE),
