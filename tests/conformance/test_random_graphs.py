@@ -16,7 +16,7 @@ DEEPER = int(os.environ.get("ET_RANDOM_GRAPHS", "0"))
 
 
 @settings(
-    max_examples=DEEPER or 60,
+    max_examples=DEEPER or 40,
     derandomize=not DEEPER,
     database=None,
     deadline=None,

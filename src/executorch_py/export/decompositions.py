@@ -45,7 +45,8 @@ def _trilinear(
         i2 = i2.unsqueeze(dim)
     for dim in expand3:
         i3 = i3.unsqueeze(dim)
-    return (i1 * i2 * i3).sum(list(sumdim)) if sumdim else i1 * i2 * i3
+    product = i1 * i2 * i3
+    return product.sum(list(sumdim), dtype=product.dtype) if sumdim else product
 
 
 @_decomposes(aten.addbmm.default)

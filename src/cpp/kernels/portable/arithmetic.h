@@ -129,6 +129,7 @@ inline C power(C a, C b) {
   }
 }
 
+/// -1, 0 or 1; 0 for NaN, as in ATen.
 template <typename C>
 inline C sign_of(C a) {
   return static_cast<C>((a > C(0)) - (a < C(0)));
