@@ -25,6 +25,14 @@ def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+def test_alpha_of_bool_tensors_is_a_bool() -> None:
+    x, y = torch.tensor([True, True, False, False]), torch.tensor([True, False, True, False])
+    for alpha in (-1, 0, 1, 2):
+        out = torch.empty_like(x)
+        run_kernel("aten::add.out", [x, y, alpha, out])
+        assert torch.equal(out, torch.add(x, y, alpha=alpha)), alpha
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("lead", [(), (4,), (2, 3)])
 @pytest.mark.parametrize("bias", [True, False])

@@ -25,7 +25,9 @@ Error add_scaled(KernelContext& context, const char* op, const Tensor& self, con
   }
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
-    const C scale = wrapping_mul(static_cast<C>(sign), scalar_to<C>(alpha));
+    // As a bool, alpha and the sign say whether `other` counts.
+    const C scale = common == ScalarType::Bool ? static_cast<C>(scalar_to<bool>(alpha))
+                                               : wrapping_mul(static_cast<C>(sign), scalar_to<C>(alpha));
     if (scale == C(1)) {
       return elementwise<C>(context, op, common, out, [](C a, C b) { return wrapping_add(a, b); }, self, other);
     }
