@@ -109,10 +109,14 @@ class SlabAllocator {
       return false;
     }
     const bool is_mapped = total_ + least > 2 * kSmall;
-    const size_t size = is_mapped ? (least < kLarge ? kLarge : least) : (least < kSmall ? kSmall : least);
+    size_t size = is_mapped ? (least < kLarge ? kLarge : least) : (least < kSmall ? kSmall : least);
     void* base = nullptr;
     if (is_mapped) {
       base = runtime::map_pages(size);
+      if (base == nullptr) {  // a system that counts address space as memory
+        size = least;
+        base = runtime::map_pages(size);
+      }
     } else if (posix_memalign(&base, kPackedAlignment, size) != 0) {
       base = nullptr;
     }

@@ -117,6 +117,9 @@ TEST(PagesTest, AreAlignedZeroedAndRefused) {
     unmap_pages(blocks[i], sizes[i]);
   }
   EXPECT_EQ(map_pages(0), nullptr);
+#if SIZE_MAX > UINT32_MAX
+  EXPECT_EQ(map_pages(size_t{1} << 46), nullptr) << "64 TiB: more than the machine has";
+#endif
   EXPECT_EQ(map_pages(SIZE_MAX), nullptr);
   EXPECT_EQ(map_pages(SIZE_MAX - 3 * kHugePage), nullptr);
   unmap_pages(nullptr, 1);

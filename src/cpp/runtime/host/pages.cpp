@@ -27,8 +27,8 @@ void* map_pages(size_t nbytes) {
   if (size == 0 || add_overflow(size, kHugePage, &with_slack)) {
     return nullptr;
   }
-  void* const mapping =
-      ::mmap(nullptr, with_slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // Not MAP_NORESERVE: a size that this machine can never give, as a hostile file may plan, is refused here.
+  void* const mapping = ::mmap(nullptr, with_slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) {
     return nullptr;
   }
