@@ -110,7 +110,7 @@ def test_sizes_outside_the_bounds(network):
 
 
 def test_outputs_are_not_overwritten_by_the_next_call(network):
-    module, program = network
+    _, program = network
     method = program.load_method("forward")
     (first,) = method.execute((torch.randn(1, 3, 16, 16),))
     kept = first.clone()

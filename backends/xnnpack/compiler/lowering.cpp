@@ -14,8 +14,13 @@ constexpr uint32_t kLayoutHandle = 65535;
 
 bool is_dequantize(const ir::Node& node) { return node.op == "quantized_decomposed::dequantize_per_tensor"; }
 
-/// True when the image form is the same bytes: one channel, or one pixel.
+/// True when the image form is the same bytes, one channel or one pixel, and a reshape can say so.
 bool is_same_memory(const ir::TensorType& type) {
+  const auto dynamic =
+      std::count_if(type.dims.begin(), type.dims.end(), [](const ir::Dim& d) { return !d.is_static(); });
+  if (dynamic > 1) {
+    return false;
+  }
   const auto is_one = [](const ir::Dim& dim) { return dim.is_static() && dim.max == 1; };
   bool one_pixel = true;
   for (size_t d = 2; d < type.rank(); ++d) {
