@@ -2,8 +2,10 @@
 
 Pipeline, in the order of the files::
 
-    functionalize.py   training IR -> functional ATen      (in-place operators, inlined no_grad regions)
+    functionalize.py   training IR -> functional ATen      (in-place operators, inlined no_grad regions;
+                                                            functional_regions.py: branches that write)
     decompose.py       functional ATen -> Edge             (node by node, with a memo; operators.py says what stays whole)
     dialect.py         is it Edge? errors name operator, source line and what to do
-    importer.py        Edge -> et::ir::Program             (the only file that knows both fx and our IR)
+    importer.py        Edge -> et::ir::Program             (the only file that knows both fx and our IR;
+                                                            guards.py: what torch assumed of sizes, as checks)
 """

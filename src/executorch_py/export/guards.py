@@ -44,7 +44,7 @@ def import_guards(importer: "MethodImporter", placeholders: list[fx.Node]) -> No
         text = sizes.text(condition)
         try:
             value = sympy_interp(writer, sizes, condition)
-        except NotImplementedError:
+        except (AttributeError, KeyError, NotImplementedError):  # an operator that has no primitive one
             _log.warning("method '%s': torch.export assumes %s, which is not checked at run time", importer.name, text)
             continue
         message = f"the sizes of the inputs must satisfy {text}, which torch.export found in the model"
@@ -153,6 +153,9 @@ class _ConditionWriter:
     def add(self, a: Any, b: Any) -> Any:
         return self._call("add", _NUMBER, a, b)
 
+    def sym_sum(self, terms: Any) -> Any:
+        return functools.reduce(self.add, terms)
+
     def mul(self, a: Any, b: Any) -> Any:
         return self._call("mul", _NUMBER, a, b)
 
@@ -220,9 +223,6 @@ class _ConditionWriter:
 
     def or_(self, a: Any, b: Any) -> Any:
         return self._call("sym_ite", "bool", a, True, b)
-
-    def __getattr__(self, name: str) -> Any:
-        raise NotImplementedError(name)
 
 
 #: A number whose expression nobody needs.

@@ -361,7 +361,12 @@ def _divisible(self, x):
     return x.reshape(-1, 4)
 
 
+def _odd_only(self, x):
+    return x[1:].reshape(-1, 2, 3).sum(1)
+
+
 GUARDS = [
+    Case("sum-auto", _odd_only, _x((5, 3), (9, 3)), ({0: Dim.AUTO},), refused=[(_x((6, 3))[0], "must satisfy")]),
     Case(
         "even",
         _even_only,
