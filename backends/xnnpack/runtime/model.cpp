@@ -272,7 +272,7 @@ class ModelReader {
 
   Error read_border(const flatbuffers::Vector<uint32_t>* ids, bool Value::* mark, std::vector<uint32_t>& out) {
     for (uint32_t i = 0; i < length(ids); ++i) {
-      uint32_t position;
+      uint32_t position = 0;
       ET_RETURN_IF_ERROR(position_of(ids->Get(i), &position));
       Value& value = model_.values[position];
       ET_CHECK_OR_RETURN(!(value.*mark) && value.datatype != xnn_datatype_qdint8, InvalidProgram,
