@@ -37,12 +37,14 @@ class OperatorInfo:
 
     @property
     def dtype_text(self) -> str:
-        """The element types by their short names, or the name of the group that they are."""
-        names = {_DTYPE_NAMES[code] for code in self.dtypes if code in _DTYPE_NAMES}
-        for group, members in DTYPE_GROUPS.items():
-            if set(members) == names:
-                return group
-        return " ".join(name for name in DTYPES if name in names)
+        """The element types by their short names, groups by theirs: ``any complex``."""
+        left = {_DTYPE_NAMES[code] for code in self.dtypes if code in _DTYPE_NAMES}
+        words = []
+        for group, members in sorted(DTYPE_GROUPS.items(), key=lambda item: -len(item[1])):
+            if left.issuperset(members):
+                words.append(group)
+                left.difference_update(members)
+        return " ".join([*words, *(name for name in DTYPES if name in left)])
 
 
 @dataclass(frozen=True)
