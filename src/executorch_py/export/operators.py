@@ -87,10 +87,17 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
 
 
 def is_whole(node: fx.Node) -> bool:
-    """False for a call of an operator in KEPT_WHOLE that its kernel does not cover: attention that drops weights at random."""
+    """False for a call of an operator in KEPT_WHOLE that its kernel does not cover.
+
+    That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast.
+    """
     if node.target is not aten.scaled_dot_product_attention.default:
         return True
-    return not (node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0))
+    if node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0):
+        return False
+    query, key, value = (argument.meta["val"].shape[:-2] for argument in node.args[:3])
+    grouped = node.kwargs.get("enable_gqa", False)
+    return grouped or (query == key and key == value)
 
 
 #: Of these, what the official runtime has a kernel for; the rest is decomposed for files that it is to load.

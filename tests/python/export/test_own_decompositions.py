@@ -56,3 +56,10 @@ def test_matches_eager(name):
 def test_resize_to_more_elements_is_refused():
     with pytest.raises(OperatorMissingError, match=r"resize(.|\n)*test_own_decompositions.py"):
         lower(Call(lambda x: (x + 1).resize_(3, 4)), (torch.randn(2, 3),))
+
+
+def test_attention_whose_heads_broadcast():
+    """One key and value head for all query heads, not declared as grouped: eager broadcasts."""
+    attention = Call(lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True))
+    assert_matches_eager(attention, (torch.randn(2, 4, 5, 8), torch.randn(2, 1, 5, 8)))
+    assert_matches_eager(attention, (torch.randn(4, 5, 8), torch.randn(5, 8)))
