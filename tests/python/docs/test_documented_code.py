@@ -13,6 +13,7 @@ import pytest
 import torch
 from executorch_py.backends.example.op_support import refusal
 from executorch_py.backends.example.partitioner import ExamplePartitioner
+from executorch_py.backends.example.passes import FuseConv2dRelu
 
 import executorch_py as et
 from executorch_py import cli
@@ -57,9 +58,16 @@ def _python_api(block: int) -> dict:
     }
 
 
+def _exported() -> torch.export.ExportedProgram:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval()
+    return torch.export.export(model, (torch.randn(1, 3, 8, 8),))
+
+
 def _add_backend(block: int) -> dict:
     return {
         "et": et,
+        "exported": _exported(),
+        "FuseConv2dRelu": FuseConv2dRelu,
         "json": json,
         "refusal": refusal,
         "constant_names": constant_names,
@@ -76,6 +84,7 @@ def _add_backend(block: int) -> dict:
 SETUP = {
     "docs/python_api.md": _python_api,
     "docs/add_backend.md": _add_backend,
+    "docs/backends_xnnpack.md": lambda block: {"et": et, "exported": _exported()},
     "docs/memory_planning.md": lambda block: {"et": et},
 }
 
