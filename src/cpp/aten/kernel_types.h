@@ -53,6 +53,21 @@ constexpr bool is_integral(ScalarType dtype, bool include_bool) {
   return et::is_integral(static_cast<et::ScalarType>(dtype), include_bool);
 }
 
+namespace detail {
+template <typename T>
+struct AtenOf {
+  using type = T;
+};
+template <>
+struct AtenOf<et::Half> {
+  using type = Half;
+};
+template <>
+struct AtenOf<et::BFloat16> {
+  using type = BFloat16;
+};
+}  // namespace detail
+
 template <typename T>
 struct DTypeOf;
 template <ScalarType>
@@ -60,12 +75,12 @@ struct CTypeOf;
 #define ET_DTYPE(name, value, c_type, text, nbytes)                                              \
   static_assert(static_cast<int>(ScalarType::name) == value && sizeof(c_type) == nbytes, #name); \
   template <>                                                                                    \
-  struct DTypeOf<c_type> {                                                                       \
+  struct DTypeOf<detail::AtenOf<c_type>::type> {                                                 \
     static constexpr ScalarType value_of = ScalarType::name;                                     \
   };                                                                                             \
   template <>                                                                                    \
   struct CTypeOf<ScalarType::name> {                                                             \
-    using type = c_type;                                                                         \
+    using type = detail::AtenOf<c_type>::type;                                                   \
   };
 #include "base/dtype.def"
 #undef ET_DTYPE

@@ -26,11 +26,11 @@ template <typename T, typename C>
 void load_run(const T* data, int64_t stride, int64_t n, C* out) {
   if (stride == 1) {
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = convert<C>(element(data, i));
+      out[i] = portable::convert<C>(element(data, i));
     }
   } else {
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = convert<C>(element(data, i * stride));
+      out[i] = portable::convert<C>(element(data, i * stride));
     }
   }
 }

@@ -268,11 +268,11 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
   ET_RETURN_IF_ERROR(check_floating(kOp, input));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out0", out0, input));
   const int64_t lead = input.dim() - static_cast<int64_t>(normalized_shape.size());
-  ET_CHECK_OR_RETURN(
-      lead >= 0 && !normalized_shape.empty() &&
-          equal(input.sizes().subspan(static_cast<size_t>(lead), normalized_shape.size()), normalized_shape),
-      InvalidArgument, "%s: input %s does not end in normalized_shape %s", kOp, ShapeText(input.sizes()).text,
-      ShapeText(normalized_shape).text);
+  ET_CHECK_OR_RETURN(lead >= 0 && !normalized_shape.empty() &&
+                         equal(IntArrayRef(input.sizes()).subspan(static_cast<size_t>(lead), normalized_shape.size()),
+                               normalized_shape),
+                     InvalidArgument, "%s: input %s does not end in normalized_shape %s", kOp,
+                     ShapeText(input.sizes()).text, ShapeText(normalized_shape).text);
   const int64_t columns = product(normalized_shape, 0, normalized_shape.size());
   ET_RETURN_IF_ERROR(check_parameter(kOp, "weight", weight, columns));
   ET_RETURN_IF_ERROR(check_parameter(kOp, "bias", bias, columns));

@@ -62,9 +62,10 @@ Error im2col_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
   const size_t first = static_cast<size_t>(self.dim()) - 3;
   Sliding sliding;
-  ET_RETURN_IF_ERROR(sliding.init(op, self.sizes().subspan(first + 1, 2), kernel_size, dilation, padding, stride));
+  ET_RETURN_IF_ERROR(
+      sliding.init(op, IntArrayRef(self.sizes()).subspan(first + 1, 2), kernel_size, dilation, padding, stride));
   const int64_t channels = self.size(-3);
-  Sizes sizes(self.sizes().subspan(0, first));
+  Sizes sizes(IntArrayRef(self.sizes()).subspan(0, first));
   sizes.push_back(channels * sliding.kernel_numel());
   sizes.push_back(sliding.block_numel());
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
@@ -98,7 +99,7 @@ Error col2im_out(KernelContext& context, const Tensor& self, IntArrayRef output_
                      InvalidArgument,
                      "%s: self is %s; %" PRId64 " elements a kernel and %" PRId64 " blocks do not fit it", op,
                      ShapeText(self.sizes()).text, sliding.kernel_numel(), sliding.block_numel());
-  Sizes sizes(self.sizes().subspan(0, static_cast<size_t>(self.dim()) - 2));
+  Sizes sizes(IntArrayRef(self.sizes()).subspan(0, static_cast<size_t>(self.dim()) - 2));
   sizes.push_back(self.size(-2) / sliding.kernel_numel());
   sizes.push_back(sliding.image[0]);
   sizes.push_back(sliding.image[1]);
