@@ -59,8 +59,8 @@ Error cdist_forward_out(KernelContext& context, const Tensor& x1, const Tensor& 
   const int64_t rows2 = x2.size(-2);
   const int64_t width = x1.size(-1);
   Sizes batch;
-  ET_RETURN_IF_ERROR(
-      broadcast_sizes(op, x1IntArrayRef(.sizes()).subspan(0, rank1 - 2), x2.sizes().subspan(0, rank2 - 2), &batch));
+  ET_RETURN_IF_ERROR(broadcast_sizes(op, IntArrayRef(x1.sizes()).subspan(0, rank1 - 2),
+                                     IntArrayRef(x2.sizes()).subspan(0, rank2 - 2), &batch));
   Sizes sizes = batch;
   sizes.push_back(rows1);
   sizes.push_back(rows2);
