@@ -36,6 +36,8 @@ NOT_COMPARED = {
     "aten::empty.memory_format", "aten::empty_like", "aten::new_empty", "aten::empty_strided",  # contents are not defined
     "aten::as_strided",  # addresses the storage, of which a recorded call keeps only the view
     "aten::rand", "aten::randn", "aten::rand_like", "aten::randn_like", "aten::randperm", "aten::randint",
+    "aten::randint_like", "aten::randint_like.low_dtype", "aten::normal.Tensor_Tensor", "aten::normal.Tensor_float",
+    "aten::normal.float_Tensor", "aten::normal.float_float",  # random numbers: conformance compares distributions
     "aten::randint.low", "aten::bernoulli", "aten::bernoulli.p", "aten::multinomial", "aten::native_dropout",
 }  # fmt: skip
 

@@ -87,16 +87,22 @@ const char* meaning(Error error) {
   return "unknown error";
 }
 
+/// A text as str, whatever its bytes: messages quote names from files that nobody has to trust.
+py::str to_text(const std::string& text) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
 py::dict to_python(const Diagnostic& diagnostic) {
   py::dict out;
   out["code"] = static_cast<int>(diagnostic.code);
-  out["message"] = diagnostic.message;
+  out["message"] = to_text(diagnostic.message);
   const std::pair<const char*, const std::string*> texts[] = {
       {"method", &diagnostic.method},           {"op", &diagnostic.op},     {"node", &diagnostic.node},
       {"module_path", &diagnostic.module_path}, {"file", &diagnostic.file},
   };
   for (const auto& [key, text] : texts) {
-    out[key] = text->empty() ? py::object(py::none()) : py::object(py::str(*text));
+    out[key] = text->empty() ? py::object(py::none()) : py::object(to_text(*text));
   }
   out["line"] = diagnostic.line > 0 ? py::object(py::int_(diagnostic.line)) : py::object(py::none());
   out["instruction"] =
@@ -114,7 +120,7 @@ void set_python_error(const CoreError& error) {
   for (const Diagnostic& diagnostic : error.diagnostics()) {
     diagnostics.append(to_python(diagnostic));
   }
-  const py::object exception = factory(static_cast<int>(error.code()), error.message(), diagnostics);
+  const py::object exception = factory(static_cast<int>(error.code()), to_text(error.message()), diagnostics);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
 }
 
@@ -131,7 +137,7 @@ void flush_log() {
     return;
   }
   for (const LogLine& line : lines) {
-    handler(static_cast<int>(line.level), line.file, line.line, line.text);
+    handler(static_cast<int>(line.level), line.file, line.line, to_text(line.text));
   }
 }
 
