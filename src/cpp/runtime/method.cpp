@@ -131,8 +131,8 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
       ET_CHECK_INPUT(!is_dynamic, meta, i, InvalidArgument,
                      "size %" PRId64 " of dimension %zu was given, the method was exported for %" PRId64 " to %" PRId64,
                      size, d, bounds.lower, bounds.upper);
-      ET_CHECK_INPUT(false, meta, i, InvalidArgument, "size %" PRId64 " of dimension %zu was given, the method takes %d",
-                     size, d, info.sizes[d]);
+      ET_CHECK_INPUT(false, meta, i, InvalidArgument,
+                     "size %" PRId64 " of dimension %zu was given, the method takes %d", size, d, info.sizes[d]);
     }
   }
   ET_CHECK_INPUT(same_layout(impl->sizes(), impl->dim_order(), own->dim_order()), meta, i, InvalidArgument,

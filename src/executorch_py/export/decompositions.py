@@ -113,17 +113,6 @@ def _rrelu(
     return NotImplemented if training else (torch.nn.functional.leaky_relu(self, (lower + upper) / 2), noise)
 
 
-@_decomposes(aten.resize.default)
-def _resize(self: Tensor, size: Sequence[int], *, memory_format: Any = None) -> Tensor:
-    """Of fewer or equally many elements it is the first ones in their order; more would be memory that nobody wrote."""
-    count = 1
-    for extent in size:
-        count *= extent
-    if not all(isinstance(extent, int) for extent in (*size, *self.shape)) or count > self.numel():
-        return NotImplemented
-    return self.reshape(-1)[:count].reshape(list(size))
-
-
 @_decomposes(aten.empty_permuted.default)
 def _empty_permuted(
     size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None, device: Any = None, **options: Any

@@ -97,7 +97,7 @@ def is_whole(node: fx.Node) -> bool:
         return False
     query, key, value = (argument.meta["val"].shape[:-2] for argument in node.args[:3])
     grouped = node.kwargs.get("enable_gqa", False)
-    return grouped or (query == key and key == value)
+    return bool(grouped) or (query == key and key == value)
 
 
 #: Of these, what the official runtime has a kernel for; the rest is decomposed for files that it is to load.

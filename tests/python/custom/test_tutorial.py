@@ -63,7 +63,13 @@ def check_plugin(path: Path) -> None:
     exported = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout
     assert EXPORTED.findall(exported) == ["et_plugin_entry"]
     everything = subprocess.run(["nm", "-C", path], capture_output=True, text=True, check=True).stdout
-    for part in ("et::runtime::Method::", "et::runtime::Program::", "MethodLoader", "BackendRegistry", "pthreadpool_create"):
+    for part in (
+        "et::runtime::Method::",
+        "et::runtime::Program::",
+        "MethodLoader",
+        "BackendRegistry",
+        "pthreadpool_create",
+    ):
         assert part not in everything, part
 
 

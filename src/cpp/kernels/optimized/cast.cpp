@@ -42,12 +42,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-#define ET_CASTS(X)                                                                                              \
-  X(Float, Long)                                                                                                 \
-  X(Float, Int)                                                                                                  \
-  X(Float, Bool)                                                                                                 \
-  X(Long, Float) X(Long, Int) X(Long, Bool) X(Int, Float) X(Int, Long) X(Int, Bool) X(Bool, Float) X(Bool, Long) \
-      X(Bool, Int)
+#define ET_CASTS(X) \
+  X(Float, Long)    \
+  X(Float, Int)     \
+  X(Float, Bool)    \
+  X(Long, Float)    \
+  X(Long, Int) X(Long, Bool) X(Int, Float) X(Int, Long) X(Int, Bool) X(Bool, Float) X(Bool, Long) X(Bool, Int)
 #define ET_EXPORT(FROM, TO) HWY_EXPORT(FROM##To##TO);
 ET_CASTS(ET_EXPORT)
 #undef ET_EXPORT
