@@ -169,36 +169,47 @@ void scatter_tap(const Problem& p, const float* products, const int64_t* tap, fl
   }
 }
 
-/// `products`: [out channels, taps, input positions] scratch; `sums` as in forward.
+/// Output channels whose products fit the scratch of a transposed convolution, which is bounded.
+int64_t channels_at_once(const Problem& p) {
+  constexpr int64_t kScratch = 4 << 20;  // floats
+  const int64_t per_channel = std::max<int64_t>(1, p.taps() * p.positions_in());
+  return std::min(p.out_channels, std::max<int64_t>(1, kScratch / per_channel));
+}
+
+/// `products`: [channels_at_once, taps, input positions] scratch; `sums` as in forward.
 Error transposed(KernelContext& context, const Problem& p, const Slice& slice, float* products, float* sums) {
-  const int64_t rows = p.out_channels * p.taps();
   const int64_t positions = p.positions_in();
-  const StridedMatrix weight{slice.weight, p.dtype, 1, rows};
-  const StridedMatrix input{slice.input, p.dtype, 1, positions};
-  const Gemm gemm{static_cast<size_t>(rows),
-                  static_cast<size_t>(positions),
-                  static_cast<size_t>(p.in_channels),
-                  strips_of(weight),
-                  strips_of(input),
-                  products,
-                  static_cast<size_t>(positions),
-                  false};
-  ET_RETURN_IF_ERROR(multiply(context, gemm));
   const int64_t plane_size = p.positions_out();
+  const int64_t step = channels_at_once(p);
   float* const to = sums != nullptr ? sums : reinterpret_cast<float*>(slice.out);
-  const size_t work = static_cast<size_t>(plane_size + p.taps() * positions);
-  threads::parallel_for(
-      context.pool(), static_cast<size_t>(p.out_channels), threads::grain_for(work), [&](size_t begin, size_t end) {
-        for (auto c = static_cast<int64_t>(begin); c < static_cast<int64_t>(end); ++c) {
-          float* const plane = to + c * plane_size;
-          std::fill_n(plane, plane_size, bias_of(p, slice, c));
-          const float* from = products + c * p.taps() * positions;
-          for (int64_t t = 0; t < p.taps(); ++t, from += positions) {
-            const int64_t tap[3] = {t / (p.kernel[1] * p.kernel[2]), t / p.kernel[2] % p.kernel[1], t % p.kernel[2]};
-            scatter_tap(p, from, tap, plane);
+  const StridedMatrix input{slice.input, p.dtype, 1, positions};
+  for (int64_t first = 0; first < p.out_channels; first += step) {
+    const int64_t channels = std::min(step, p.out_channels - first);
+    const auto offset = first * p.taps() * static_cast<int64_t>(element_size(p.dtype));
+    const StridedMatrix weight{slice.weight + offset, p.dtype, 1, p.out_channels * p.taps()};
+    const Gemm gemm{static_cast<size_t>(channels * p.taps()),
+                    static_cast<size_t>(positions),
+                    static_cast<size_t>(p.in_channels),
+                    strips_of(weight),
+                    strips_of(input),
+                    products,
+                    static_cast<size_t>(positions),
+                    false};
+    ET_RETURN_IF_ERROR(multiply(context, gemm));
+    const size_t work = static_cast<size_t>(plane_size + p.taps() * positions);
+    threads::parallel_for(
+        context.pool(), static_cast<size_t>(channels), threads::grain_for(work), [&](size_t begin, size_t end) {
+          for (auto c = static_cast<int64_t>(begin); c < static_cast<int64_t>(end); ++c) {
+            float* const plane = to + (first + c) * plane_size;
+            std::fill_n(plane, plane_size, bias_of(p, slice, first + c));
+            const float* from = products + c * p.taps() * positions;
+            for (int64_t t = 0; t < p.taps(); ++t, from += positions) {
+              const int64_t tap[3] = {t / (p.kernel[1] * p.kernel[2]), t / p.kernel[2] % p.kernel[1], t % p.kernel[2]};
+              scatter_tap(p, from, tap, plane);
+            }
           }
-        }
-      });
+        });
+  }
   if (sums != nullptr) {
     portable::store(p.dtype, sums, p.out_channels * plane_size, slice.out, 1);
   }
@@ -265,7 +276,7 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
   float* products = nullptr;
   float* sums = nullptr;
   if (is_transposed) {
-    const int64_t elements = p.out_channels * p.taps() * p.positions_in();
+    const int64_t elements = channels_at_once(p) * p.taps() * p.positions_in();
     ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(elements) * sizeof(float)));
     products = static_cast<float*>(memory);
   }

@@ -17,6 +17,8 @@ namespace et::kernels::optimized {
 
 /// Steps that are packed at a time: a strip of the right operand then fills most of the first cache.
 inline constexpr size_t kDepthBlock = 256;
+/// Rows and columns that are packed at a time: about 2 MiB each, whatever the size of the matrices.
+inline constexpr size_t kPanel = 2048;
 
 /// A block of the product from packed strips: rows of `left` strips, columns of `right` strips.
 struct GemmBlock {
@@ -165,16 +167,36 @@ namespace {
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
-/// Packs all strips of an operand for steps [k, k + depth).
-void pack_all(threads::ThreadPool* pool, const GemmStrips& strips, size_t k, size_t depth, size_t count, size_t width,
-              float* out) {
-  threads::parallel_for(
-      pool, (count + width - 1) / width, threads::grain_for(2 * depth * width), [&](size_t begin, size_t end) {
-        for (size_t i = begin; i < end; ++i) {
-          const size_t first = i * width;
-          strips.pack(strips.state, k, depth, first, std::min(width, count - first), width, out + first * depth);
-        }
-      });
+/// Packs strips of rows or columns [start, start + count) of an operand for steps [k, k + depth).
+void pack_panel(threads::ThreadPool* pool, const GemmStrips& strips, size_t k, size_t depth, size_t start, size_t count,
+                size_t width, float* out) {
+  threads::parallel_for(pool, (count + width - 1) / width, threads::grain_for(2 * depth * width),
+                        [&](size_t begin, size_t end) {
+                          for (size_t i = begin; i < end; ++i) {
+                            const size_t first = i * width;
+                            strips.pack(strips.state, k, depth, start + first, std::min(width, count - first), width,
+                                        out + first * depth);
+                          }
+                        });
+}
+
+/// The product of two packed panels, in blocks that share what the second cache holds.
+void multiply_panels(threads::ThreadPool* pool, const GemmBlock& panels, size_t strip_rows, size_t strip_columns) {
+  const size_t block_rows = 8 * strip_rows;
+  const size_t block_columns = 8 * strip_columns;
+  const size_t down = (panels.rows + block_rows - 1) / block_rows;
+  const size_t across = (panels.columns + block_columns - 1) / block_columns;
+  const auto multiply_block = HWY_DYNAMIC_POINTER(MultiplyBlock);
+  const size_t work = block_rows * block_columns * panels.depth / 16;  // a vector instruction does 16 products or so
+  threads::parallel_for(pool, down * across, threads::grain_for(work), [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const size_t row = i % down * block_rows;
+      const size_t column = i / down * block_columns;
+      multiply_block({panels.left + row * panels.depth, panels.right + column * panels.depth, panels.depth,
+                      std::min(block_rows, panels.rows - row), std::min(block_columns, panels.columns - column),
+                      panels.out + row * panels.out_stride + column, panels.out_stride, panels.accumulate});
+    }
+  });
 }
 
 }  // namespace
@@ -191,34 +213,27 @@ Error multiply(KernelContext& context, const Gemm& gemm) {
   }
   const size_t strip_rows = HWY_DYNAMIC_DISPATCH(StripRows)();
   const size_t strip_columns = HWY_DYNAMIC_DISPATCH(StripColumns)();
-  const size_t rows = round_up(gemm.rows, strip_rows);
-  const size_t columns = round_up(gemm.columns, strip_columns);
+  const size_t panel_rows = round_up(std::min(gemm.rows, kPanel), strip_rows);
+  const size_t panel_columns = round_up(std::min(gemm.columns, kPanel), strip_columns);
   const size_t deepest = std::min(gemm.depth, kDepthBlock);
-  ET_TRY(void* const memory, context.allocate_temp((rows + columns) * deepest * sizeof(float)));
+  ET_TRY(void* const memory, context.allocate_temp((panel_rows + panel_columns) * deepest * sizeof(float)));
   auto* const left = static_cast<float*>(memory);
-  float* const right = left + rows * deepest;
-
-  // Blocks of the product that share what the second cache holds.
-  const size_t block_rows = 8 * strip_rows;
-  const size_t block_columns = 8 * strip_columns;
-  const size_t down = (gemm.rows + block_rows - 1) / block_rows;
-  const size_t across = (gemm.columns + block_columns - 1) / block_columns;
-  const auto multiply_block = HWY_DYNAMIC_POINTER(MultiplyBlock);
-  for (size_t k = 0; k < gemm.depth; k += kDepthBlock) {
-    ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "matrix product: cancelled");
-    const size_t depth = std::min(kDepthBlock, gemm.depth - k);
-    pack_all(context.pool(), gemm.left, k, depth, gemm.rows, strip_rows, left);
-    pack_all(context.pool(), gemm.right, k, depth, gemm.columns, strip_columns, right);
-    const size_t work = block_rows * block_columns * depth / 16;  // a vector instruction does 16 products or so
-    threads::parallel_for(context.pool(), down * across, threads::grain_for(work), [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) {
-        const size_t row = i % down * block_rows;
-        const size_t column = i / down * block_columns;
-        multiply_block({left + row * depth, right + column * depth, depth, std::min(block_rows, gemm.rows - row),
-                        std::min(block_columns, gemm.columns - column), gemm.out + row * gemm.out_stride + column,
-                        gemm.out_stride, gemm.accumulate || k > 0});
+  float* const right = left + panel_rows * deepest;
+  for (size_t column = 0; column < gemm.columns; column += panel_columns) {
+    const size_t columns = std::min(panel_columns, gemm.columns - column);
+    for (size_t k = 0; k < gemm.depth; k += kDepthBlock) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "matrix product: cancelled");
+      const size_t depth = std::min(kDepthBlock, gemm.depth - k);
+      pack_panel(context.pool(), gemm.right, k, depth, column, columns, strip_columns, right);
+      for (size_t row = 0; row < gemm.rows; row += panel_rows) {
+        const size_t rows = std::min(panel_rows, gemm.rows - row);
+        pack_panel(context.pool(), gemm.left, k, depth, row, rows, strip_rows, left);
+        multiply_panels(context.pool(),
+                        {left, right, depth, rows, columns, gemm.out + row * gemm.out_stride + column, gemm.out_stride,
+                         gemm.accumulate || k > 0},
+                        strip_rows, strip_columns);
       }
-    });
+    }
   }
   return Error::Ok;
 }
