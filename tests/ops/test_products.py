@@ -1,0 +1,73 @@
+"""Matrix products and convolutions whose weights are known only at run time, against eager in float64: sizes around the
+panels of the packed kernels, transposed operands, every kind of convolution, 16-bit floats."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import executorch_py as et
+
+# Largest |ours - exact| / largest |exact|: a few roundings of the result's type; sums are kept in float32.
+LIMITS = {torch.float32: 1e-5, torch.bfloat16: 8e-3, torch.float16: 1e-3}
+SIZES = (1, 3, 17, 64, 129, 300, 511)
+
+
+class Call(nn.Module):
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.function(*inputs)
+
+
+def check(function: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...], dtype: torch.dtype) -> None:
+    inputs = tuple(value.to(dtype) for value in inputs)
+    data = et.to_edge(torch.export.export(Call(function), inputs)).to_executorch().buffer
+    (actual,) = et.Runtime.get().load_program(data).load_method("forward").execute(inputs)
+    exact = function(*(value.double() for value in inputs))
+    assert (actual.double() - exact).abs().max() <= LIMITS[dtype] * exact.abs().max()
+
+
+@pytest.mark.parametrize("dtype", LIMITS, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_products(seed: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(seed)
+    draw = random.Random(seed)
+    m, k, n = (draw.choice(SIZES) for _ in range(3))
+    check(torch.mm, (torch.randn(m, k), torch.randn(k, n)), dtype)
+    check(lambda a, b: torch.mm(a.t(), b.t()), (torch.randn(k, m), torch.randn(n, k)), dtype)
+    addends = (torch.randn(n), torch.randn(m, k), torch.randn(k, n))
+    check(lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), addends, dtype)
+    batches = (torch.randn(3, m % 70 + 1, k), torch.randn(3, n % 70 + 1, k))
+    check(lambda a, b: torch.bmm(a, b.transpose(1, 2)), batches, dtype)
+    check(F.linear, (torch.randn(2, m % 50 + 1, k), torch.randn(n, k), torch.randn(n)), dtype)
+
+
+@pytest.mark.parametrize("dtype", LIMITS, ids=str)
+@pytest.mark.parametrize("dims", (1, 2, 3))
+@pytest.mark.parametrize("seed", range(3))
+def test_convolutions(seed: int, dims: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(seed)
+    draw = random.Random(seed)
+    groups = draw.choice((1, 2, 3))
+    channels, filters = groups * draw.choice((1, 4, 9)), groups * draw.choice((1, 5, 16))
+    kernel = [draw.choice((1, 2, 3, 5)) for _ in range(dims)]
+    stride = [draw.choice((1, 2, 3)) for _ in range(dims)]
+    padding = [draw.randrange(0, size + 1) // 2 for size in kernel]
+    dilation = [draw.choice((1, 2)) for _ in range(dims)]
+    extra = [draw.randrange(0, max(s, d)) for s, d in zip(stride, dilation, strict=True)]
+    x = torch.randn(2, channels, *(draw.choice((12, 13, 17)) for _ in range(dims)))
+    bias = torch.randn(filters)
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[dims - 1]
+    weight = torch.randn(filters, channels // groups, *kernel)
+    check(lambda x, w, b: convolve(x, w, b, stride, padding, dilation, groups), (x, weight, bias), dtype)
+    transposed = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
+    weight = torch.randn(channels, filters // groups, *kernel)
+    check(lambda x, w, b: transposed(x, w, b, stride, padding, extra, groups, dilation), (x, weight, bias), dtype)
