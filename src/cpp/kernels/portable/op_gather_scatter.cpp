@@ -2,9 +2,9 @@
 #include "kernels/portable/op_gather_scatter.h"
 
 #include <cstring>
-#include <limits>
 
 #include "kernels/portable/arithmetic.h"
+#include "kernels/portable/combine.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/index_checks.h"
@@ -69,47 +69,6 @@ Error start_from(KernelContext& context, const char* op, const Tensor& self, con
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   return copy_window(window_of(self), window_of(out));
-}
-
-enum class Reduce { kSum, kProd, kMean, kMax, kMin };
-
-Error parse_reduce(const char* op, std::string_view text, Reduce* reduce) {
-  struct Name {
-    std::string_view text;
-    Reduce reduce;
-  };
-  constexpr Name kNames[] = {{"sum", Reduce::kSum},       {"add", Reduce::kSum},   {"prod", Reduce::kProd},
-                             {"multiply", Reduce::kProd}, {"mean", Reduce::kMean}, {"amax", Reduce::kMax},
-                             {"amin", Reduce::kMin}};
-  for (const Name& name : kNames) {
-    if (name.text == text) {
-      *reduce = name.reduce;
-      return Error::Ok;
-    }
-  }
-  ET_CHECK_OR_RETURN(false, InvalidArgument, "%s: reduce is '%.*s', not sum, prod, mean, amax or amin", op,
-                     static_cast<int>(text.size()), text.data());
-}
-
-template <typename C>
-C combine(Reduce reduce, C a, C b) {
-  switch (reduce) {
-    case Reduce::kProd: return wrapping_mul(a, b);
-    case Reduce::kMax: return maximum(a, b);
-    case Reduce::kMin: return minimum(a, b);
-    default: return wrapping_add(a, b);
-  }
-}
-
-template <typename C>
-C neutral(Reduce reduce) {
-  using Limits = std::numeric_limits<C>;
-  switch (reduce) {
-    case Reduce::kProd: return C(1);
-    case Reduce::kMax: return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-    case Reduce::kMin: return Limits::has_infinity ? Limits::infinity() : Limits::max();
-    default: return C(0);
-  }
 }
 
 Error scatter_reduce(KernelContext& context, const char* op, const Tensor& self, int64_t dim, const Tensor& index,
@@ -208,14 +167,14 @@ Error scatter_add_out(KernelContext& context, const Tensor& self, int64_t dim, c
 
 Error scatter_reduce_out(KernelContext& context, const Tensor& self, int64_t dim, const Tensor& index,
                          const Tensor& src, std::string_view reduce, Tensor& out) {
-  Reduce how;
+  Reduce how = Reduce::kSum;
   ET_RETURN_IF_ERROR(parse_reduce("aten::scatter", reduce, &how));
   return scatter_reduce(context, "aten::scatter", self, dim, index, src, how, true, out);
 }
 
 Error scatter_reduce_two_out(KernelContext& context, const Tensor& self, int64_t dim, const Tensor& index,
                              const Tensor& src, std::string_view reduce, bool include_self, Tensor& out) {
-  Reduce how;
+  Reduce how = Reduce::kSum;
   ET_RETURN_IF_ERROR(parse_reduce("aten::scatter_reduce", reduce, &how));
   return scatter_reduce(context, "aten::scatter_reduce", self, dim, index, src, how, include_self, out);
 }

@@ -2,56 +2,15 @@
 #include "kernels/portable/op_segment.h"
 
 #include <cmath>
-#include <limits>
 
 #include "kernels/portable/arithmetic.h"
+#include "kernels/portable/combine.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/index_checks.h"
 #include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
 namespace {
-
-enum class Reduce { kSum, kMean, kProd, kMax, kMin };
-
-Error parse_reduce(const char* op, std::string_view text, Reduce* reduce) {
-  if (text == "sum") {
-    *reduce = Reduce::kSum;
-  } else if (text == "mean") {
-    *reduce = Reduce::kMean;
-  } else if (text == "prod") {
-    *reduce = Reduce::kProd;
-  } else if (text == "amax" || text == "max") {
-    *reduce = Reduce::kMax;
-  } else if (text == "amin" || text == "min") {
-    *reduce = Reduce::kMin;
-  } else {
-    ET_CHECK_OR_RETURN(false, InvalidArgument, "%s: there is no reduction '%.*s'", op, static_cast<int>(text.size()),
-                       text.data());
-  }
-  return Error::Ok;
-}
-
-template <typename C>
-C combined(Reduce reduce, C a, C b) {
-  switch (reduce) {
-    case Reduce::kProd: return wrapping_mul(a, b);
-    case Reduce::kMax: return maximum(a, b);
-    case Reduce::kMin: return minimum(a, b);
-    default: return wrapping_add(a, b);
-  }
-}
-
-template <typename C>
-C neutral(Reduce reduce) {
-  using Limits = std::numeric_limits<C>;
-  switch (reduce) {
-    case Reduce::kProd: return C(1);
-    case Reduce::kMax: return Limits::has_infinity ? -Limits::infinity() : Limits::min();
-    case Reduce::kMin: return Limits::has_infinity ? Limits::infinity() : Limits::max();
-    default: return C(0);
-  }
-}
 
 // Which rows along the axis belong to a segment: lengths one after the other, or offsets.
 struct Segments {
@@ -80,7 +39,7 @@ struct Segments {
 Error index_reduce_out(KernelContext& context, const Tensor& self, int64_t dim, const Tensor& index,
                        const Tensor& source, std::string_view reduce, bool include_self, Tensor& out) {
   constexpr const char* kOp = "aten::index_reduce";
-  Reduce how;
+  Reduce how = Reduce::kSum;
   ET_RETURN_IF_ERROR(parse_reduce(kOp, reduce, &how));
   ET_RETURN_IF_ERROR(normalize_dim(kOp, dim, self.dim(), &dim));
   const int64_t size = self.dim() == 0 ? 1 : self.size(dim);
@@ -125,7 +84,7 @@ Error index_reduce_out(KernelContext& context, const Tensor& self, int64_t dim, 
           values[place] = neutral<C>(how);
         }
         values[place] =
-            combined(how, values[place], load_one<C>(dtype, source.const_data_ptr(), with + i * source_step));
+            combine(how, values[place], load_one<C>(dtype, source.const_data_ptr(), with + i * source_step));
       }
       for (int64_t i = 0; i < size; ++i) {
         if (how == Reduce::kMean && counts[i] > 0) {
@@ -143,7 +102,7 @@ Error segment_reduce_out(KernelContext& context, const Tensor& data, std::string
                          const OptionalTensor& lengths, const OptionalTensor& indices, const OptionalTensor& offsets,
                          int64_t axis, bool, const std::optional<Scalar>& initial, Tensor& out) {
   constexpr const char* kOp = "aten::segment_reduce";
-  Reduce how;
+  Reduce how = Reduce::kSum;
   ET_RETURN_IF_ERROR(parse_reduce(kOp, reduce, &how));
   ET_RETURN_IF_ERROR(normalize_dim(kOp, axis, data.dim(), &axis));
   ET_CHECK_OR_RETURN(!indices.has_value() && (lengths.has_value() || offsets.has_value()), InvalidArgument,
@@ -176,7 +135,7 @@ Error segment_reduce_out(KernelContext& context, const Tensor& data, std::string
         for (int64_t i = 0; i < inner; ++i) {
           C value = initial.has_value() ? scalar_to<C>(*initial) : neutral<C>(how);
           for (int64_t r = begin; r < end; ++r) {
-            value = combined(how, value, load_one<C>(dtype, data.const_data_ptr(), (o * rows + r) * inner + i));
+            value = combine(how, value, load_one<C>(dtype, data.const_data_ptr(), (o * rows + r) * inner + i));
           }
           if (how == Reduce::kMean) {
             value = end > begin           ? value / static_cast<C>(end - begin)
