@@ -197,7 +197,8 @@ def _print_delegation(program: Program, whole: bool) -> None:
 
     if KEY in program.named_data():
         report = DelegationReport.from_bytes(program.read_named_data(KEY))
-        print(f"\ndelegation\n{report.summary()}\n\n{report.table(only_refused=not whole)}")
+        parts = (report.summary(), report.table(only_refused=not whole))
+        print("\ndelegation\n" + "\n\n".join(part for part in parts if part))
 
 
 def _ops(arguments: argparse.Namespace) -> int:

@@ -87,10 +87,12 @@ class DelegationReport:
         return "\n".join(line for method in self.methods for line in self._summary(method))
 
     def table(self, only_refused: bool = False) -> str:
-        """All operators in order (or only those that no backend took), a line each."""
+        """All operators in order (or only those that no backend took), a line each; methods without any are left out."""
         blocks = []
         for method in self.methods:
             rows = self.refused(method) if only_refused else self.methods[method]
+            if not rows:
+                continue
             lines: list[tuple[str, ...]] = [(row.op, row.source, row.module_path, _destination(row)) for row in rows]
             blocks.append(
                 "\n".join([f"method {method}", *_aligned(("operator", "source", "module", "goes to"), lines)])
