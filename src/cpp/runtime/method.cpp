@@ -164,6 +164,7 @@ Error Method::set_input(const EValue& value, size_t i) {
                      state.plan->name()->c_str(), state.inputs.size());
   ET_CHECK_OR_RETURN(!state.is_running.load(std::memory_order_relaxed) && !state.is_stepping, InvalidState,
                      "input %zu: the method is running", i);
+  state.restore();
   InputSlot& slot = state.inputs[i];
   EValue& own = *slot.value;
   if (own.is_tensor()) {

@@ -65,8 +65,8 @@ class Method {
   size_t num_inputs() const;
   size_t num_outputs() const;
 
-  /// Gives input `i` for the next execution. A tensor's bytes are copied when the program planned memory for the input;
-  /// otherwise they are borrowed until execute() returns.
+  /// Gives input `i` for the next execution. A tensor's bytes are copied when the program planned memory for the input that
+  /// other values share; otherwise they are borrowed until execute() returns.
   ///
   /// Shapes:  rank and dim_order of the program; sizes equal, or within bounds when dynamic.
   /// Errors:  InvalidArgument, InvalidType: names the input and both sides. A number or string that was fixed at export
@@ -98,7 +98,7 @@ class Method {
   void reset_execution();
 
   /// Output `i`. Its tensor describes memory of the method, a constant, an input or the state, valid until the next
-  /// execution. Before the first execution the sizes are the upper bounds and data may be nullptr.
+  /// set_input() or execution. Before the first execution the sizes are the upper bounds and data may be nullptr.
   const EValue& get_output(size_t i) const;
 
   /// Puts mutable buffers back to their initial values: those of the session, too.

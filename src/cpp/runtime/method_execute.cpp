@@ -65,6 +65,26 @@ void Method::reset_execution() {
   }
 }
 
+/// Puts back what the last execution left elsewhere: destinations of moves and tensors that were given other memory. Before
+/// inputs are set, which would otherwise be written where the last execution's values lay.
+void Method::State::restore() {
+  if (!is_changed) {
+    return;
+  }
+  is_changed = false;
+  for (const ReboundValue& value : rebound) {
+    *value.value = value.original;
+  }
+  for (const RestoredTensor& tensor : restored) {
+    tensor.tensor->set_data(tensor.data, tensor.capacity);
+    tensor.tensor->set_read_only(tensor.is_read_only);
+    if (tensor.data == nullptr && tensor.tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
+      static constexpr int64_t kEmpty[kMaxRank] = {};
+      static_cast<void>(tensor.tensor->resize({kEmpty, tensor.tensor->dim()}));
+    }
+  }
+}
+
 /// Takes the method and the session's state, and puts everything in the condition in which an execution begins.
 Error Method::State::begin() {
   ET_CHECK_OR_RETURN(!is_running.exchange(true, std::memory_order_acquire), InvalidState,
@@ -92,19 +112,10 @@ Error Method::State::begin() {
     is_running.store(false, std::memory_order_release);
     return error;
   }
-  for (const ReboundValue& value : rebound) {
-    *value.value = value.original;
-  }
+  restore();
+  is_changed = true;
   if (memory.data_allocator != nullptr) {
     memory.data_allocator->reset();
-  }
-  for (const RestoredTensor& tensor : restored) {
-    tensor.tensor->set_data(tensor.data, tensor.capacity);
-    tensor.tensor->set_read_only(tensor.is_read_only);
-    if (tensor.data == nullptr && tensor.tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
-      static constexpr int64_t kEmpty[kMaxRank] = {};
-      static_cast<void>(tensor.tensor->resize({kEmpty, tensor.tensor->dim()}));
-    }
   }
   error = open_outputs();
   backward_jumps = 0;

@@ -261,7 +261,9 @@ Error MethodLoader::make_outputs() {
     slot.tensor = slot.value->to_tensor().unsafe_impl();
     uint8_t& flags = state_.value_flags[index];
     slot.is_open = slot.tensor->data() == nullptr && (flags & (kLate | kRebound | kInput | kOpenOutput)) == 0;
-    if ((flags & (kLate | kRebound | kRepointed | kInput | kOpenOutput)) == 0 && has_own_place(index)) {
+    const auto is_same = [&slot](const InputSlot& input) { return input.value == slot.value; };
+    const bool is_input = std::any_of(state_.inputs.begin(), state_.inputs.end(), is_same);
+    if ((flags & (kLate | kRebound | kRepointed | kOpenOutput)) == 0 && !is_input && has_own_place(index)) {
       slot.own_place = slot.tensor->data();
       slot.own_nbytes = slot.tensor->nbytes();
       slot.is_open = true;

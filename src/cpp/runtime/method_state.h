@@ -106,6 +106,7 @@ struct Method::State {
   Span<OutputSlot> outputs;
   Span<RestoredTensor> restored;
   Span<ReboundValue> rebound;
+  bool is_changed = true;       // since restore(): an execution has begun, or the method was just loaded
   Span<int64_t> symbol_values;  // [symbols]; scratch of the shape guard
   size_t num_prepared = 0;      // instructions whose kernel state must be destroyed
   bool uses_session_state = false;
@@ -129,6 +130,7 @@ struct Method::State {
   // method_execute.cpp
   Error begin();
   bool overlaps_input(const OutputSlot& slot) const;
+  void restore();
   Error open_outputs();
   Error run_one(KernelContext& context, size_t* next);
   Error jump_if_false(const Instruction& instruction, size_t index, size_t* next);
