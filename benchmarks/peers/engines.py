@@ -8,6 +8,7 @@ set up as its documentation recommends for a CPU, with its own quantizer for int
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ class Unsupported(Exception):
     """The engine cannot do this row; the text says why and goes into the report."""
 
 
-class Engine:
+class Engine(ABC):
     """A package that runs models.
 
     Attributes:
@@ -44,9 +45,9 @@ class Engine:
     def enter(self, threads: int) -> None:
         """In the process that will load a model: what a program does once, such as making the pool of threads."""
 
+    @abstractmethod
     def load(self, file: Path, inputs: tuple[torch.Tensor, ...], threads: int) -> Call:
         """A call that runs the model once on the inputs and returns its flat outputs. Its time is measured."""
-        raise NotImplementedError
 
 
 def calibration(inputs: tuple[torch.Tensor, ...]) -> list[tuple[torch.Tensor, ...]]:

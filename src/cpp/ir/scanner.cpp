@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <type_traits>
 
 #include "ir/lexical.h"
 
@@ -166,37 +167,29 @@ bool Scanner::try_number(std::string_view* text) {
   return true;
 }
 
-bool Scanner::expect_double(std::string_view what, double* value) {
+template <typename T>
+bool Scanner::expect_value(std::string_view what, const char* kind, T* value) {
   const size_t start = position();
   std::string_view text;
   if (!try_number(&text)) {
     return fail("expected " + std::string(what));
   }
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return (code == std::errc() && end == text.data() + text.size()) ||
-         fail_at(start, "'" + std::string(text) + "' is no number");
+  if (code == std::errc() && end == text.data() + text.size()) {
+    return true;
+  }
+  return fail_at(start, std::is_floating_point_v<T> ? "'" + std::string(text) + "' is " + kind
+                                                    : "expected " + std::string(what) + ", " + kind);
 }
 
+bool Scanner::expect_double(std::string_view what, double* value) { return expect_value(what, "no number", value); }
+
 bool Scanner::expect_unsigned(std::string_view what, uint64_t* value) {
-  const size_t start = position();
-  std::string_view text;
-  if (!try_number(&text)) {
-    return fail("expected " + std::string(what));
-  }
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return (code == std::errc() && end == text.data() + text.size()) ||
-         fail_at(start, "expected " + std::string(what) + ", a number of at most 64 bits");
+  return expect_value(what, "a number of at most 64 bits", value);
 }
 
 bool Scanner::expect_int(std::string_view what, int64_t* value) {
-  const size_t start = position();
-  std::string_view text;
-  if (!try_number(&text)) {
-    return fail("expected " + std::string(what));
-  }
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return (code == std::errc() && end == text.data() + text.size()) ||
-         fail_at(start, "expected " + std::string(what) + ", an integer of at most 64 bits");
+  return expect_value(what, "an integer of at most 64 bits", value);
 }
 
 bool Scanner::expect_expression(std::string* expression) {

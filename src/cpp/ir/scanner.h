@@ -52,6 +52,9 @@ class Scanner {
   const ParseError& error() const { return error_; }
 
  private:
+  /// A number of type T. `kind` says of which kind, in the error.
+  template <typename T>
+  bool expect_value(std::string_view what, const char* kind, T* value);
   void skip();
   std::string found() const;
 

@@ -199,6 +199,25 @@ void lu_solve(const Matrix& lu, const int64_t* pivots, const Matrix& b, bool tra
 
 // ------------------------------------------------------------------------------------------------------------ reflectors
 
+namespace {
+
+// Reflector number r of `a` (below its diagonal) on the columns of c from `first`.
+void apply_reflector(const Matrix& a, double tau, int64_t r, const Matrix& c, int64_t first) {
+  for (int64_t j = first; j < c.cols; ++j) {
+    double dot = c(r, j);
+    for (int64_t i = r + 1; i < c.rows; ++i) {
+      dot += a(i, r) * c(i, j);
+    }
+    dot *= tau;
+    c(r, j) -= dot;
+    for (int64_t i = r + 1; i < c.rows; ++i) {
+      c(i, j) -= dot * a(i, r);
+    }
+  }
+}
+
+}  // namespace
+
 void qr_factor(const Matrix& a, double* tau) {
   for (int64_t k = 0; k < std::min(a.rows, a.cols); ++k) {
     double below = 0.0;
@@ -216,17 +235,7 @@ void qr_factor(const Matrix& a, double* tau) {
       a(i, k) /= alpha - beta;
     }
     a(k, k) = beta;
-    for (int64_t j = k + 1; j < a.cols; ++j) {
-      double dot = a(k, j);
-      for (int64_t i = k + 1; i < a.rows; ++i) {
-        dot += a(i, k) * a(i, j);
-      }
-      dot *= tau[k];
-      a(k, j) -= dot;
-      for (int64_t i = k + 1; i < a.rows; ++i) {
-        a(i, j) -= dot * a(i, k);
-      }
-    }
+    apply_reflector(a, tau[k], k, a, k + 1);
   }
 }
 
@@ -236,17 +245,7 @@ void apply_reflectors(const Matrix& a, const double* tau, int64_t k, const Matri
     if (tau[r] == 0.0) {
       continue;
     }
-    for (int64_t j = 0; j < c.cols; ++j) {
-      double dot = c(r, j);
-      for (int64_t i = r + 1; i < c.rows; ++i) {
-        dot += a(i, r) * c(i, j);
-      }
-      dot *= tau[r];
-      c(r, j) -= dot;
-      for (int64_t i = r + 1; i < c.rows; ++i) {
-        c(i, j) -= dot * a(i, r);
-      }
-    }
+    apply_reflector(a, tau[r], r, c, 0);
   }
 }
 

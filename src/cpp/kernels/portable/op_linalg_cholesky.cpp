@@ -70,30 +70,40 @@ Error factor_all(KernelContext& context, const char* op, const Tensor& self, boo
   return Error::Ok;
 }
 
+// Solves the systems of a batch: `solve(factor, x)` replaces the right sides x by the answer. The factor stands left of the
+// unknowns, or right of them.
+template <typename Solve>
+Error solve_each(KernelContext& context, const char* op, const char* const (&names)[2], const Tensor& a,
+                 const Tensor& b, bool left, Tensor& out, Solve solve) {
+  ET_RETURN_IF_ERROR(check_matrices(op, names[0], a, true));
+  ET_RETURN_IF_ERROR(check_matrices(op, names[1], b, false));
+  ET_CHECK_OR_RETURN(b.size(left ? -2 : -1) == a.size(-1), InvalidArgument,
+                     "%s: matrices of shape %s and %s do not fit together", op, ShapeText(a.sizes()).text,
+                     ShapeText(b.sizes()).text);
+  Sizes batch;
+  ET_RETURN_IF_ERROR(broadcast_sizes(op, batch_of(a), batch_of(b), &batch));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, joined(batch, {b.size(-2), b.size(-1)})));
+  ET_TRY(Matrix factor, make_matrix(context, a.size(-1), a.size(-1)));
+  ET_TRY(Matrix x, make_matrix(context, b.size(-2), b.size(-1)));
+  const MatrixBatch from(a, batch), right(b, batch), to(out, batch);
+  for (int64_t i = 0; i < to.count(); ++i) {
+    from.load(i, factor);
+    right.load(i, x);
+    solve(factor, x);
+    to.store(i, x);
+  }
+  return Error::Ok;
+}
+
 // A system with a triangular matrix, for all matrices of a batch.
 struct Triangular {
   bool upper, left, transposed, unit;
 };
 
 Error solve_all(KernelContext& context, const char* op, const Tensor& a, const Tensor& b, Triangular how, Tensor& out) {
-  ET_RETURN_IF_ERROR(check_matrices(op, "A", a, true));
   ET_RETURN_IF_ERROR(check_matrices(op, "B", b, false));
-  ET_CHECK_OR_RETURN(b.size(how.left ? -2 : -1) == a.size(-1), InvalidArgument,
-                     "%s: matrices of shape %s and %s do not fit together", op, ShapeText(a.sizes()).text,
-                     ShapeText(b.sizes()).text);
-  Sizes batch;
-  ET_RETURN_IF_ERROR(broadcast_sizes(op, batch_of(a), batch_of(b), &batch));
-  Sizes sizes(batch);
-  sizes.push_back(b.size(-2));
-  sizes.push_back(b.size(-1));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  ET_TRY(Matrix factor, make_matrix(context, a.size(-1), a.size(-1)));
-  ET_TRY(Matrix x, make_matrix(context, b.size(-2), b.size(-1)));
   ET_TRY(Matrix turned, make_matrix(context, b.size(-1), b.size(-2)));
-  const MatrixBatch from(a, batch), right(b, batch), to(out, batch);
-  for (int64_t i = 0; i < to.count(); ++i) {
-    from.load(i, factor);
-    right.load(i, x);
+  return solve_each(context, op, {"A", "B"}, a, b, how.left, out, [&](const Matrix& factor, const Matrix& x) {
     if (how.left) {
       triangular_solve(factor, x, how.upper, how.transposed, how.unit);
     } else {  // X A = B is Aᵀ Xᵀ = Bᵀ
@@ -101,9 +111,7 @@ Error solve_all(KernelContext& context, const char* op, const Tensor& a, const T
       triangular_solve(factor, turned, how.upper, !how.transposed, how.unit);
       transpose_matrix(turned, x);
     }
-    to.store(i, x);
-  }
-  return Error::Ok;
+  });
 }
 
 // (L Lᵀ)⁻¹ b in place, or with (Uᵀ U).
@@ -123,28 +131,8 @@ Error cholesky_out(KernelContext& context, const Tensor& self, bool upper, Tenso
 }
 
 Error cholesky_solve_out(KernelContext& context, const Tensor& self, const Tensor& input2, bool upper, Tensor& out) {
-  constexpr const char* kOp = "aten::cholesky_solve";
-  ET_RETURN_IF_ERROR(check_matrices(kOp, "self", self, false));
-  ET_RETURN_IF_ERROR(check_matrices(kOp, "input2", input2, true));
-  ET_CHECK_OR_RETURN(self.size(-2) == input2.size(-1), InvalidArgument,
-                     "%s: matrices of shape %s and %s do not fit together", kOp, ShapeText(input2.sizes()).text,
-                     ShapeText(self.sizes()).text);
-  Sizes batch;
-  ET_RETURN_IF_ERROR(broadcast_sizes(kOp, batch_of(self), batch_of(input2), &batch));
-  Sizes sizes(batch);
-  sizes.push_back(self.size(-2));
-  sizes.push_back(self.size(-1));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  ET_TRY(Matrix factor, make_matrix(context, input2.size(-1), input2.size(-1)));
-  ET_TRY(Matrix x, make_matrix(context, self.size(-2), self.size(-1)));
-  const MatrixBatch from(input2, batch), right(self, batch), to(out, batch);
-  for (int64_t i = 0; i < to.count(); ++i) {
-    from.load(i, factor);
-    right.load(i, x);
-    solve_with_factor(factor, x, upper);
-    to.store(i, x);
-  }
-  return Error::Ok;
+  return solve_each(context, "aten::cholesky_solve", {"input2", "self"}, input2, self, true, out,
+                    [&](const Matrix& factor, const Matrix& x) { solve_with_factor(factor, x, upper); });
 }
 
 Error cholesky_inverse_out(KernelContext& context, const Tensor& self, bool upper, Tensor& out) {

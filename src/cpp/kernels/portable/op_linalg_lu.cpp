@@ -64,6 +64,23 @@ struct Determinant {
   }
 };
 
+// Factors every matrix of a batch into `lu` and `pivots`, and calls f with its number and its determinant.
+template <typename F>
+Error for_each_determinant(KernelContext& context, const Tensor& a, Tensor& lu, Tensor& pivots, F f) {
+  ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
+  ET_TRY(Factors factors, Factors::make(context, a.size(-1), a.size(-1)));
+  const IntArrayRef batch = batch_of(a);
+  const MatrixBatch from(a, batch);
+  for (int64_t b = 0; b < from.count(); ++b) {
+    from.load(b, factors.lu);
+    factors.factor();
+    f(b, Determinant(factors));
+    MatrixBatch(lu, batch).store(b, factors.lu);
+    MatrixBatch(pivots, batch, 1).store(b, factors.numbered);
+  }
+  return Error::Ok;
+}
+
 // Writes row exchanges, as P of A = P L U.
 void permutation_of(const int64_t* pivots, int64_t n, const Matrix& p, double* order) {
   for (int64_t i = 0; i < p.rows; ++i) {
@@ -270,40 +287,21 @@ Error linalg_inv_ex_inverse(KernelContext& context, const Tensor& a, bool, Tenso
 
 Error linalg_det_result(KernelContext& context, const Tensor& a, Tensor& result, Tensor& lu, Tensor& pivots) {
   ET_RETURN_IF_ERROR(check_matrices("aten::_linalg_det", "A", a, true));
-  const IntArrayRef batch = batch_of(a);
-  ET_RETURN_IF_ERROR(resize_tensor(context, result, batch));
-  ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
-  ET_TRY(Factors factors, Factors::make(context, a.size(-1), a.size(-1)));
-  const MatrixBatch from(a, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
-    from.load(b, factors.lu);
-    factors.factor();
-    MatrixBatch(result, batch, 0).store_number(b, Determinant(factors).value);
-    MatrixBatch(lu, batch).store(b, factors.lu);
-    MatrixBatch(pivots, batch, 1).store(b, factors.numbered);
-  }
-  return Error::Ok;
+  ET_RETURN_IF_ERROR(resize_tensor(context, result, batch_of(a)));
+  return for_each_determinant(context, a, lu, pivots, [&](int64_t b, const Determinant& determinant) {
+    MatrixBatch(result, batch_of(a), 0).store_number(b, determinant.value);
+  });
 }
 
 Error linalg_slogdet_sign(KernelContext& context, const Tensor& a, Tensor& sign, Tensor& logabsdet, Tensor& lu,
                           Tensor& pivots) {
   ET_RETURN_IF_ERROR(check_matrices("aten::_linalg_slogdet", "A", a, true));
-  const IntArrayRef batch = batch_of(a);
-  ET_RETURN_IF_ERROR(resize_tensor(context, sign, batch));
-  ET_RETURN_IF_ERROR(resize_tensor(context, logabsdet, batch));
-  ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
-  ET_TRY(Factors factors, Factors::make(context, a.size(-1), a.size(-1)));
-  const MatrixBatch from(a, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
-    from.load(b, factors.lu);
-    factors.factor();
-    const Determinant determinant(factors);
-    MatrixBatch(sign, batch, 0).store_number(b, determinant.sign);
-    MatrixBatch(logabsdet, batch, 0).store_number(b, determinant.log);
-    MatrixBatch(lu, batch).store(b, factors.lu);
-    MatrixBatch(pivots, batch, 1).store(b, factors.numbered);
-  }
-  return Error::Ok;
+  ET_RETURN_IF_ERROR(resize_tensor(context, sign, batch_of(a)));
+  ET_RETURN_IF_ERROR(resize_tensor(context, logabsdet, batch_of(a)));
+  return for_each_determinant(context, a, lu, pivots, [&](int64_t b, const Determinant& determinant) {
+    MatrixBatch(sign, batch_of(a), 0).store_number(b, determinant.sign);
+    MatrixBatch(logabsdet, batch_of(a), 0).store_number(b, determinant.log);
+  });
 }
 
 }  // namespace et::kernels::portable
