@@ -205,23 +205,14 @@ Error for_each_lane(KernelContext& context, const char* op, const Tensor& self, 
   });
 }
 
-Error check_outputs(const char* op, const Tensor& self, const Tensor& values, const Tensor& indices) {
-  ET_CHECK_OR_RETURN(values.scalar_type() == self.scalar_type() && indices.scalar_type() == ScalarType::Long,
-                     InvalidType, "%s: values are %s and indices %s, must be %s and i64", op,
-                     to_string(values.scalar_type()), to_string(indices.scalar_type()), to_string(self.scalar_type()));
-  return Error::Ok;
-}
-
 /// The first `count` elements of each lane in order.
 Error write_sorted(KernelContext& context, const char* op, const Tensor& self, int64_t dim, int64_t count,
                    bool descending, const Tensor& values, const Tensor& indices) {
-  ET_RETURN_IF_ERROR(check_outputs(op, self, values, indices));
   Sizes sizes(self.sizes());
   if (self.dim() > 0) {
     sizes[dim] = count;
   }
-  ET_RETURN_IF_ERROR(resize_tensor(context, values, sizes));
-  ET_RETURN_IF_ERROR(resize_tensor(context, indices, sizes));
+  ET_RETURN_IF_ERROR(portable::resize_selection(context, op, self, sizes, values, indices));
   if (sizes.numel() == 0) {
     return Error::Ok;
   }
@@ -252,15 +243,13 @@ Error write_sorted(KernelContext& context, const char* op, const Tensor& self, i
 /// Element number `rank` of each lane in ascending order; with `nan_wins`, the first NaN of a lane that has one.
 Error write_one(KernelContext& context, const char* op, const Tensor& self, int64_t dim, bool keepdim, int64_t rank,
                 bool nan_wins, const Tensor& values, const Tensor& indices) {
-  ET_RETURN_IF_ERROR(check_outputs(op, self, values, indices));
   Sizes sizes(self.sizes());
   if (self.dim() > 0 && keepdim) {
     sizes[dim] = 1;
   } else if (self.dim() > 0) {
     sizes.erase(static_cast<size_t>(dim));
   }
-  ET_RETURN_IF_ERROR(resize_tensor(context, values, sizes));
-  ET_RETURN_IF_ERROR(resize_tensor(context, indices, sizes));
+  ET_RETURN_IF_ERROR(portable::resize_selection(context, op, self, sizes, values, indices));
   if (sizes.numel() == 0) {
     return Error::Ok;
   }

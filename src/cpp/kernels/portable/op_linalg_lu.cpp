@@ -47,7 +47,7 @@ Error resize_factors(KernelContext& context, const Tensor& a, Tensor& lu, Tensor
   return resize_tensor(context, pivots, joined(batch_of(a), {std::min(a.size(-1), a.size(-2))}));
 }
 
-// Sign and logarithm of the determinant, or (is_log false) the determinant alone in *value.
+// The determinant of a factored matrix, and its sign and logarithm.
 struct Determinant {
   double sign = 1.0;
   double log = 0.0;

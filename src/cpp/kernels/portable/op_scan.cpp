@@ -63,11 +63,7 @@ Error accumulate(KernelContext& context, const char* op, const Tensor& self, int
 Error extremes(KernelContext& context, const char* op, const Tensor& self, int64_t dim, bool largest, Tensor& values,
                Tensor& indices) {
   ET_RETURN_IF_ERROR(normalize_dim(op, dim, self.dim(), &dim));
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "values", values, self));
-  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices are %s, must be i64", op,
-                     to_string(indices.scalar_type()));
-  ET_RETURN_IF_ERROR(resize_tensor(context, values, self.sizes()));
-  ET_RETURN_IF_ERROR(resize_tensor(context, indices, self.sizes()));
+  ET_RETURN_IF_ERROR(resize_selection(context, op, self, self.sizes(), values, indices));
   const ScalarType dtype = self.scalar_type();
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);

@@ -44,13 +44,6 @@ void sort_items(Item<C>* items, Item<C>* other, int64_t n, bool descending) {
   }
 }
 
-Error check_outputs(const char* op, const Tensor& self, const Tensor& values, const Tensor& indices) {
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "values", values, self));
-  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices are %s, must be i64", op,
-                     to_string(indices.scalar_type()));
-  return Error::Ok;
-}
-
 // Sorts each lane along `dim` and calls f(sorted items, lane number) to write what is wanted; lanes come in row-major
 // order of the other dimensions.
 template <typename F>
@@ -98,13 +91,11 @@ char* lane_address(const Tensor& tensor, int64_t dim, int64_t lane) {
 // Writes the first `count` sorted elements of each lane.
 Error write_sorted(KernelContext& context, const char* op, const Tensor& self, int64_t dim, int64_t count,
                    bool descending, Tensor& values, Tensor& indices) {
-  ET_RETURN_IF_ERROR(check_outputs(op, self, values, indices));
   Sizes sizes(self.sizes());
   if (self.dim() > 0) {
     sizes[dim] = count;
   }
-  ET_RETURN_IF_ERROR(resize_tensor(context, values, sizes));
-  ET_RETURN_IF_ERROR(resize_tensor(context, indices, sizes));
+  ET_RETURN_IF_ERROR(resize_selection(context, op, self, sizes, values, indices));
   if (sizes.numel() == 0) {
     return Error::Ok;
   }
@@ -124,7 +115,6 @@ Error write_sorted(KernelContext& context, const char* op, const Tensor& self, i
 template <typename RankOf>
 Error write_one(KernelContext& context, const char* op, const Tensor& self, int64_t dim, bool keepdim,
                 const RankOf& rank_of, Tensor& values, Tensor& indices) {
-  ET_RETURN_IF_ERROR(check_outputs(op, self, values, indices));
   Sizes sizes(self.sizes());
   if (self.dim() > 0) {
     if (keepdim) {
@@ -134,8 +124,7 @@ Error write_one(KernelContext& context, const char* op, const Tensor& self, int6
     }
   }
   ET_CHECK_OR_RETURN(self.numel() > 0 || sizes.numel() == 0, InvalidArgument, "%s: dim %" PRId64 " is empty", op, dim);
-  ET_RETURN_IF_ERROR(resize_tensor(context, values, sizes));
-  ET_RETURN_IF_ERROR(resize_tensor(context, indices, sizes));
+  ET_RETURN_IF_ERROR(resize_selection(context, op, self, sizes, values, indices));
   if (sizes.numel() == 0) {
     return Error::Ok;
   }

@@ -71,6 +71,15 @@ Error check_same_dtype(const char* op, const char* name, const Tensor& tensor, c
   return Error::Ok;
 }
 
+Error resize_selection(KernelContext& context, const char* op, const Tensor& self, IntArrayRef sizes,
+                       const Tensor& values, const Tensor& indices) {
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "values", values, self));
+  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices are %s, must be i64", op,
+                     to_string(indices.scalar_type()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, values, sizes));
+  return resize_tensor(context, indices, sizes);
+}
+
 Error check_rank(const char* op, const char* name, const Tensor& tensor, int64_t low, int64_t high) {
   ET_CHECK_OR_RETURN(tensor.dim() >= low && tensor.dim() <= high, InvalidArgument,
                      "%s: %s has shape %s, expected %" PRId64 " to %" PRId64 " dimensions", op, name,

@@ -88,6 +88,11 @@ int64_t list_item(IntArrayRef list, size_t i, int64_t when_empty);
 /// Errors: InvalidArgument unless `tensor` has the dtype of `like`.
 Error check_same_dtype(const char* op, const char* name, const Tensor& tensor, const Tensor& like);
 
+/// Gives `sizes` to the outputs of a selection: values of the dtype of `self`, and where they stood.
+/// Errors: InvalidArgument, InvalidType for other dtypes; those of resize_tensor.
+Error resize_selection(KernelContext& context, const char* op, const Tensor& self, IntArrayRef sizes,
+                       const Tensor& values, const Tensor& indices);
+
 /// Errors: InvalidArgument unless rank is in [low, high].
 Error check_rank(const char* op, const char* name, const Tensor& tensor, int64_t low, int64_t high);
 
