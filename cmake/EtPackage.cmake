@@ -9,7 +9,7 @@
 # The target et_sdk does the same into <build>/python, so that a build tree is a package, too.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/package/executorch_py_add_kernel_library.cmake)
-set(CMAKE_INSTALL_MESSAGE LAZY)
+set(CMAKE_INSTALL_MESSAGE NEVER)
 set(executorch_py_CODEGEN ${CMAKE_CURRENT_SOURCE_DIR}/src/executorch_py/codegen)
 
 set(ET_PACKAGE_LIBRARIES et_base et_ops et_schema et_runtime et_runtime_host et_threads et_kernels_portable et_kernels_prim
@@ -91,6 +91,7 @@ function(_et_install_third_party)
     endif()
     string(APPEND text "_executorch_py_import(${name} ${place}")
     if(links)
+      list(TRANSFORM links REPLACE "^et_([a-z_]+)$" "executorch_py::\\1")  # a library of ours
       list(JOIN links " " links)
       string(APPEND text " ${links}")
     endif()

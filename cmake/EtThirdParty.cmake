@@ -1,4 +1,4 @@
-# Third-party libraries as imported targets, et_third_party::{flatbuffers,pthreadpool,hwy,xnnpack,cpuinfo}, and
+# Third-party libraries as imported targets, et_third_party::{flatbuffers,hwy,xnnpack,cpuinfo}, and
 # GTest::gtest_main for tests. Where they come from and what they must hash to: tools/provision.py, tools/third_party.txt.
 include_guard(GLOBAL)
 
@@ -53,16 +53,17 @@ endfunction()
 
 function(_et_import name kind file include)
   add_library(et_third_party::${name} ${kind} IMPORTED GLOBAL)
-  set_target_properties(et_third_party::${name} PROPERTIES IMPORTED_LOCATION ${file} INTERFACE_INCLUDE_DIRECTORIES ${include})
+  set_target_properties(et_third_party::${name} PROPERTIES IMPORTED_LOCATION ${file}
+    INTERFACE_INCLUDE_DIRECTORIES "${include}")
   set_property(GLOBAL APPEND PROPERTY ET_THIRD_PARTY_LIBRARIES ${name})  # EtPackage.cmake installs them
 endfunction()
 
-# et_third_party::pthreadpool: what src/cpp/threads stands on. A build for a machine without threads leaves it out.
+# ET_PTHREADPOOL_INCLUDE: the header of the interface that XNNPACK calls and src/cpp/threads implements. A build for a machine
+# without threads leaves it out.
 if(ET_BUILD_THREADS)
   find_package(Threads REQUIRED)
   et_provision(pthreadpool prefix)
-  _et_import(pthreadpool STATIC ${prefix}/lib/libpthreadpool.a ${prefix}/include)
-  target_link_libraries(et_third_party::pthreadpool INTERFACE Threads::Threads)
+  set(ET_PTHREADPOOL_INCLUDE ${prefix}/include)
 endif()
 
 # et_third_party::hwy: SIMD with run-time dispatch, for src/cpp/kernels/optimized only.
@@ -82,9 +83,9 @@ function(et_need_xnnpack)
   file(GLOB cpuinfo ${prefix}/lib/libcpuinfo.so.0 ${prefix}/lib/libcpuinfo.a)
   _et_import(cpuinfo UNKNOWN ${cpuinfo} ${prefix}/include)
   _et_import(xnnpack_microkernels STATIC ${prefix}/lib/libmicrokernels-prod.a ${prefix}/include)
-  _et_import(xnnpack STATIC ${prefix}/lib/libXNNPACK.a ${prefix}/include)
+  _et_import(xnnpack STATIC ${prefix}/lib/libXNNPACK.a "${prefix}/include;${ET_PTHREADPOOL_INCLUDE}")
   target_link_libraries(et_third_party::xnnpack INTERFACE
-    et_third_party::xnnpack_microkernels et_third_party::pthreadpool et_third_party::cpuinfo m)
+    et_third_party::xnnpack_microkernels et_third_party::cpuinfo et_threads m)  # et_threads: pthreadpool's functions
   if(ET_BUILD_PYTHON AND cpuinfo MATCHES "[.]so")  # stands beside the extension module in the wheel
     install(FILES ${cpuinfo} DESTINATION executorch_py COMPONENT python)
   endif()

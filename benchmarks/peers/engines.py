@@ -36,13 +36,13 @@ class Engine(ABC):
     peer: ClassVar[bool] = True
     suffix: ClassVar[str] = ".pt2"
 
-    def start(self) -> None:
+    def start(self) -> None:  # noqa: B027 - optional
         """Imports the package, so that later measurements do not contain it."""
 
-    def prepare(self, exported: Path, inputs: tuple[torch.Tensor, ...], precision: str, out: Path) -> None:
+    def prepare(self, exported: Path, inputs: tuple[torch.Tensor, ...], precision: str, out: Path) -> None:  # noqa: B027 - optional
         """Writes `out` from the exported program of the model."""
 
-    def enter(self, threads: int) -> None:
+    def enter(self, threads: int) -> None:  # noqa: B027 - optional
         """In the process that will load a model: what a program does once, such as making the pool of threads."""
 
     @abstractmethod

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import gc
 import json
+import mmap
 import os
 import sys
 import time
@@ -38,6 +39,16 @@ def status_bytes(field: str) -> int:
     raise KeyError(field)
 
 
+def settle_memory(nbytes: int = 512 << 20) -> None:
+    """Touches memory and gives it back, so that no load pays for pages which a virtual machine has not given its guest yet.
+
+    The first engine that touched them paid 100 ms for a model of 90 MB, whoever it was.
+    """
+    with mmap.mmap(-1, nbytes) as memory:
+        for page in range(0, nbytes, mmap.PAGESIZE):
+            memory[page] = 1
+
+
 def largest_error(outputs: Any, expected: list[torch.Tensor]) -> float:
     """The worst of max |output - expected| / max |expected| over the outputs."""
     worst = 0.0
@@ -54,6 +65,7 @@ class Session:
         self.inputs = tuple(torch.load(request["inputs"]))
         expected = torch.load(request["expected"])
         engine.enter(request["threads"])
+        settle_memory()
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
         self.before = status_bytes("VmRSS")
         start = time.perf_counter()

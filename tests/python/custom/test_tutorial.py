@@ -68,7 +68,7 @@ def check_plugin(path: Path) -> None:
         "et::runtime::Program::",
         "MethodLoader",
         "BackendRegistry",
-        "pthreadpool_create",
+        "WorkerPool::create",
     ):
         assert part not in everything, part
 

@@ -1,12 +1,11 @@
-// The thread pool on pthreadpool.
+// The pool that callers share, on a WorkerPool.
 //
-// One word, `holder_`, says who may use the native pool; it is taken with one compare-and-swap and nobody waits for it.
+// One word, `holder_`, says who may use the workers; it is taken with one compare-and-swap and nobody waits for it.
 // What is taken holds the *generation* of the process, a counter that a child of fork() increases: the workers of the
-// parent do not exist in the child, so a pool of another generation is forgotten (not destroyed: its threads cannot be
+// parent do not exist in the child, so a WorkerPool of another generation is forgotten (not destroyed: its threads cannot be
 // joined) and made anew, and a hold that another thread of the parent had is void.
 
 #include <pthread.h>
-#include <pthreadpool.h>
 
 #include <atomic>
 #include <chrono>
@@ -16,6 +15,7 @@
 #include "threads/message_relay.h"
 #include "threads/native_pool.h"
 #include "threads/thread_pool.h"
+#include "threads/worker_pool.h"
 
 namespace et::threads {
 namespace {
@@ -29,14 +29,14 @@ void install_fork_handler() {
   }
 }
 
-/// One loop that the native pool runs.
+/// One loop that the workers run.
 struct Loop {
   ThreadPool::Task task;
   void* argument;
   MessageRelay messages;
 };
 
-void run_task(void* opaque, size_t index) {
+void run_task(void* opaque, size_t, size_t index) {
   Loop& loop = *static_cast<Loop*>(opaque);
   const MessageRelay::Task scope(loop.messages, index);
   loop.task(loop.argument, index);
@@ -57,9 +57,9 @@ constexpr int64_t kCloselyNs = 200'000;
 
 }  // namespace
 
-class PthreadPool final : public ThreadPool {
+class SharedPool final : public ThreadPool {
  public:
-  constexpr explicit PthreadPool(size_t num_threads) : wanted_(num_threads) {}
+  constexpr explicit SharedPool(size_t num_threads) : wanted_(num_threads) {}
 
   size_t num_threads() const override {
     size_t count = wanted_.load(std::memory_order_relaxed);
@@ -79,26 +79,25 @@ class PthreadPool final : public ThreadPool {
   }
 
   void run(size_t count, Task task, void* argument) override {
-    pthreadpool* const native = count > 1 ? acquire() : nullptr;
-    if (native == nullptr) {
+    WorkerPool* const workers = count > 1 ? acquire() : nullptr;
+    if (workers == nullptr) {
       for (size_t i = 0; i < count; ++i) {
         task(argument, i);
       }
       return;
     }
     Loop loop{task, argument, {}};
-    pthreadpool_parallelize_1d(native, &run_task, &loop, count, 0);
+    workers->run(count, &run_task, &loop, false);
     release();
     loop.messages.finish();
   }
 
   void rest() override {
-    // A loop of one task a thread, after which the workers do not wait actively.
-    if (native_.load(std::memory_order_relaxed) == nullptr) {
+    if (workers_.load(std::memory_order_relaxed) == nullptr) {
       return;
     }
-    if (pthreadpool* const native = acquire()) {
-      pthreadpool_parallelize_1d(native, [](void*, size_t) {}, nullptr, num_threads(), PTHREADPOOL_FLAG_YIELD_WORKERS);
+    if (WorkerPool* const workers = acquire()) {
+      workers->rest();
       first_use_ns_.store(0, std::memory_order_relaxed);
       release();
     }
@@ -117,8 +116,8 @@ class PthreadPool final : public ThreadPool {
     last_end_ns_.store(now_ns(), std::memory_order_relaxed);
   }
 
-  /// The native pool, held for the caller; nullptr when there is one thread or somebody holds it.
-  pthreadpool* acquire() {
+  /// The workers, held for the caller; nullptr when there is one thread or somebody holds it.
+  WorkerPool* acquire() {
     const size_t count = num_threads();
     if (count == 1) {
       return nullptr;
@@ -128,10 +127,10 @@ class PthreadPool final : public ThreadPool {
     if (holder == generation || !holder_.compare_exchange_strong(holder, generation, std::memory_order_acquire)) {
       return nullptr;
     }
-    pthreadpool* native = native_.load(std::memory_order_relaxed);
-    if (native == nullptr || made_in_ != generation || made_with_ != count) {
-      native = remake(count, generation);
-      if (native == nullptr) {
+    WorkerPool* workers = workers_.load(std::memory_order_relaxed);
+    if (workers == nullptr || made_in_ != generation || made_with_ != count) {
+      workers = remake(count, generation);
+      if (workers == nullptr) {
         release();
         return nullptr;
       }
@@ -139,60 +138,61 @@ class PthreadPool final : public ThreadPool {
     if (first_use_ns_.load(std::memory_order_relaxed) == 0) {
       first_use_ns_.store(now_ns(), std::memory_order_relaxed);
     }
-    return native;
+    return workers;
   }
 
   void release() { holder_.store(0, std::memory_order_release); }
 
   void shut_down() {
-    pthreadpool* const native = native_.load(std::memory_order_relaxed);
-    if (native != nullptr && made_in_ == process_generation.load(std::memory_order_relaxed)) {
-      pthreadpool_destroy(native);
+    WorkerPool* const workers = workers_.load(std::memory_order_relaxed);
+    if (workers != nullptr && made_in_ == process_generation.load(std::memory_order_relaxed)) {
+      workers->destroy();
     }
   }
 
  private:
-  pthreadpool* remake(size_t count, uint32_t generation) {
+  WorkerPool* remake(size_t count, uint32_t generation) {
     shut_down();
     install_fork_handler();
-    pthreadpool* const native = pthreadpool_create(count);
-    native_.store(native, std::memory_order_relaxed);
+    WorkerPool* const workers = WorkerPool::create(count);
+    workers_.store(workers, std::memory_order_relaxed);
     made_in_ = generation;
     made_with_ = count;
-    return native;
+    return workers;
   }
 
   mutable std::atomic<size_t> wanted_;         // threads asked for; 0 = not looked up yet
   std::atomic<uint32_t> holder_{0};            // 0 = free, else the generation in which it was taken
-  std::atomic<pthreadpool*> native_{nullptr};  // written by the holder only
-  uint32_t made_in_ = 0;                       // generation of native_
-  size_t made_with_ = 0;                       // threads of native_
+  std::atomic<WorkerPool*> workers_{nullptr};  // written by the holder only
+  uint32_t made_in_ = 0;                       // generation of workers_
+  size_t made_with_ = 0;                       // threads of workers_
   std::atomic<int64_t> first_use_ns_{0};       // since the last call ended or the workers went to rest; 0 = none
   std::atomic<int64_t> last_end_ns_{-kCloselyNs};
 };
 
 namespace {
 // Constant-initialised and without a destructor: usable before and after every static object of other code.
-PthreadPool process_pool(0);
+SharedPool process_pool(0);
 }  // namespace
 
 ThreadPool* default_pool() { return &process_pool; }
 
 ThreadPool* make_pool(size_t num_threads) {
-  return new (std::nothrow) PthreadPool(num_threads == 0 ? available_processors() : num_threads);
+  return new (std::nothrow) SharedPool(num_threads == 0 ? available_processors() : num_threads);
 }
 
 void destroy_pool(ThreadPool* pool) {
-  auto* const owned = static_cast<PthreadPool*>(pool);
+  auto* const owned = static_cast<SharedPool*>(pool);
   if (owned != nullptr) {
     owned->shut_down();
     delete owned;
   }
 }
 
-// Every ThreadPool of a build with threads is a PthreadPool: nobody else derives from the interface.
+// Every ThreadPool of a build with threads is a SharedPool: nobody else derives from the interface.
 NativePool::NativePool(ThreadPool* pool)
-    : pool_(nullptr), native_(pool == nullptr ? nullptr : static_cast<PthreadPool*>(pool)->acquire()) {
+    : pool_(nullptr),
+      native_(pool == nullptr ? nullptr : reinterpret_cast<pthreadpool*>(static_cast<SharedPool*>(pool)->acquire())) {
   if (native_ != nullptr) {
     pool_ = pool;
   }
@@ -200,7 +200,7 @@ NativePool::NativePool(ThreadPool* pool)
 
 NativePool::~NativePool() {
   if (pool_ != nullptr) {
-    static_cast<PthreadPool*>(pool_)->release();
+    static_cast<SharedPool*>(pool_)->release();
   }
 }
 
