@@ -21,6 +21,9 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "lowering.program": ("ETRecord", "ExecutorchProgramManager"),
     "devtools.delegation_report": ("delegation_report",),
     "devtools.delegation_table": ("DelegatedOperator", "DelegationReport"),
+    "devtools.quantization.macs": ("MacCount", "count_macs"),
+    "devtools.quantization.report": ("quantization_report",),
+    "devtools.quantization.table": ("QuantizationReport",),
     "devtools.validate": ("Tolerance", "ValidationReport", "validate"),
     "errors": (
         "AccessFailedError",

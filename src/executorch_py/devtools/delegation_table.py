@@ -20,13 +20,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
+from executorch_py.devtools.text_table import aligned
 from executorch_py.errors import InvalidProgramError
 
 #: Name of the report in a program's named data; ``ExecutorchBackendConfig(debug_info=False)`` leaves it out.
 KEY = "executorch_py.delegation"
 
 _LARGEST = 64 << 20  # bytes of a report
-_WIDEST = 44  # of a column; longer texts are cut in the middle
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,7 @@ class DelegationReport:
             if not rows:
                 continue
             lines: list[tuple[str, ...]] = [(row.op, row.source, row.module_path, _destination(row)) for row in rows]
-            blocks.append(
-                "\n".join([f"method {method}", *_aligned(("operator", "source", "module", "goes to"), lines)])
-            )
+            blocks.append("\n".join([f"method {method}", *aligned(("operator", "source", "module", "goes to"), lines)]))
         return "\n\n".join(blocks)
 
     def __str__(self) -> str:
@@ -142,18 +140,3 @@ def _destination(row: DelegatedOperator) -> str:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST // 2 - 1]}…{text[-_WIDEST // 2 :]}"
-
-
-def _aligned(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    """Columns of equal width; the last one as long as it is."""
-    cells = [head, *((*map(_shortened, row[:-1]), row[-1]) for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(head) - 1)]
-    lines = []
-    for row in cells:
-        padded = [text.ljust(width) for text, width in zip(row[:-1], widths, strict=True)]
-        lines.append(("  " + "  ".join([*padded, row[-1]])).rstrip())
-    return lines

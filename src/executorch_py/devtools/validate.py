@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from executorch_py.devtools.comparison import Comparison, Tolerance, compare
+from executorch_py.devtools.text_table import aligned
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.module import Module, load
 from executorch_py.runtime import Program
@@ -82,15 +83,9 @@ class ValidationReport:
             if self.num_inputs > 1:
                 verdict += f" (inputs {line.inputs})"
             rows.append([line.output, line.program, *(text(line.comparison) for _, text in _COLUMNS), verdict])
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         sets = f"{self.num_inputs} set{'s' if self.num_inputs != 1 else ''} of inputs"
         lines = [f"method {self.method}, {sets}", *self.notes]
-        for row in rows:
-            cells = [
-                cell.ljust(width) if i < 2 or i == len(row) - 1 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            lines.append("  ".join(cells).rstrip())
+        lines += aligned(rows[0], rows[1:], right=range(2, 2 + len(_COLUMNS)), indent="")
         return "\n".join(lines)
 
     __str__ = table
@@ -133,12 +128,12 @@ def validate(
     """
     sets = _input_sets(example_inputs)
     kwargs = dict(example_kwargs or {})
-    module = _as_module(program)
+    module = as_module(program)
     delegated = bool(module.program.metadata(method).backends())
     notes: list[str] = []
     runs: list[tuple[str, Module]] = [("delegated" if delegated else "program", module)]
     if portable is not None and portable is not False:
-        runs.append(("portable", _as_module(portable)))
+        runs.append(("portable", as_module(portable)))
     elif delegated and portable is None:
         without, why = _lower_without_delegates(model, sets[0], kwargs)
         if without is None:
@@ -168,7 +163,8 @@ def _input_sets(example_inputs: Sequence[Any]) -> list[tuple[Any, ...]]:
     return list(example_inputs)
 
 
-def _as_module(program: Any) -> Module:
+def as_module(program: Any) -> Module:
+    """What ``to_executorch()`` gave, the bytes or path of a ``.pte``, a Program or a Module, as a Module."""
     if isinstance(program, Module):
         return program
     if isinstance(program, Program):
