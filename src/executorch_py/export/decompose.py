@@ -247,8 +247,8 @@ class Decomposer:
             warnings.catch_warnings(),
             torch.no_grad(),
             enable_python_dispatcher(),
-            _keeping(kept),
-            _without_mkldnn(),
+            keeping(kept),
+            without_mkldnn(),
             self._fake_mode,
         ):
             warnings.simplefilter("ignore")
@@ -391,7 +391,7 @@ def _fake_mode_of(program: ExportedProgram) -> Any:
 
 
 @contextlib.contextmanager
-def _without_mkldnn() -> Iterator[None]:
+def without_mkldnn() -> Iterator[None]:
     """OneDNN's fused operators (mkldnn_rnn_layer) are not in any dialect of ours."""
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
@@ -401,7 +401,7 @@ def _without_mkldnn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-class _keeping:
+class keeping:
     """While active, tracing leaves the given composite operators whole."""
 
     def __init__(self, ops: list[OpOverload]) -> None:

@@ -20,6 +20,7 @@ from executorch_py.export.decompose import decompose
 from executorch_py.export.dialect import check_edge
 from executorch_py.export.functionalize import functionalize
 from executorch_py.export.operators import KEPT_WHOLE
+from executorch_py.export.quantized_forms import canonical_quantization
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig
 from .delegation import Delegated, delegate
@@ -203,7 +204,7 @@ def _to_edge(
     if not named:
         raise InvalidArgumentError("there is no program to lower: the dict of programs is empty")
     for name, program in named.items():
-        functional = functionalize(program)
+        functional = canonical_quantization(functionalize(program))
         wanted, accepts = _wanted_whole(functional, partitioners.get(name, ()), config)
         edge[name] = decompose(functional, frozenset((*KEPT_WHOLE, *wanted)), accepts)
         if config._check_ir_validity:

@@ -1,0 +1,73 @@
+"""Quantizers, and the flows around them, on torchao's PT2E: which tensors of a model become integers, and how.
+
+>>> from executorch_py import quantizer  # doctest: +SKIP
+>>> program = quantizer.quantize(model, example_inputs, "static_int8", calibration_data)  # doctest: +SKIP
+>>> edge = et.to_edge_transform_and_lower(program, partitioner=[...])  # doctest: +SKIP
+
+One file a quantizer: a table of patterns and a short class that walks it. What they share:
+
+pt2e.py         torchao's classes and functions, the same objects; the only file that imports torchao
+config.py       configurations: dtypes, observers, granularity; presets by name
+observers.py    observers that torchao lacks
+matching.py     finds chains of operators and says what a node belongs to
+annotation.py   how the tensors of a matched operator get their specs
+expansion.py    operators that are taken apart before they are annotated (LSTM, GRU, attention)
+flow.py         quantize, prepare, calibrate, convert
+batch_norm.py   eps and momentum of batch norms that are folded while they train
+checks.py       what must hold before and after calibration
+lifting.py      the converted module as an ExportedProgram, with its source lines
+
+Quantizers and backends know nothing of each other: the quantize and dequantize nodes in the graph are all that passes between
+them. Names are loaded on first use, so that importing this package imports neither torch nor torchao.
+"""
+
+import importlib
+from typing import Any
+
+# module -> its public names, as the package gives them
+_EXPORTS: dict[str, tuple[str, ...]] = {
+    "pt2e": (
+        "ComposableQuantizer",
+        "DerivedQuantizationSpec",
+        "EdgeOrNode",
+        "FixedQParamsQuantizationSpec",
+        "QuantizationAnnotation",
+        "QuantizationConfig",
+        "QuantizationSpec",
+        "QuantizationSpecBase",
+        "Quantizer",
+        "SharedQuantizationSpec",
+        "convert_pt2e",
+        "prepare_pt2e",
+        "prepare_qat_pt2e",
+    ),
+    "config": ("PRESETS", "get_symmetric_quantization_config", "quantization_config"),
+    "embedding_quantizer": ("EmbeddingQuantizer",),
+    "example": ("ExampleQuantizer",),
+    "flow": ("calibrate", "convert", "prepare", "prepare_qat", "quantize"),
+    "observers": (
+        "GroupwiseObserver",
+        "HistogramObserver",
+        "MSEObserver",
+        "PerChannelMSEObserver",
+        "PercentileObserver",
+    ),
+    "xnnpack_quantizer": ("XNNPACKQuantizer",),
+}
+
+_HOME = {name: module for module, names in _EXPORTS.items() for name in names}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

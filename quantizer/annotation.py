@@ -1,0 +1,140 @@
+"""Rules: how the tensors of a matched operator get their specs. Rows of the quantizers' tables name them.
+
+An annotation says of a node which of its inputs are quantized and how its result is. A chain that a kernel computes at once (a
+linear layer and its relu) is annotated as a unit: inputs at its first node, the result at its last, nothing between.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import fx
+
+from .config import kind_of, weight_of
+from .matching import CONV_TRANSPOSE, EMBEDDING, Match, is_annotated, is_constant, is_float32, is_mask
+from .pt2e import (
+    ANNOTATION,
+    QuantizationAnnotation,
+    QuantizationConfig,
+    QuantizationSpecBase,
+    SharedQuantizationSpec,
+)
+
+
+def annotate(match: Match, inputs: dict[fx.Node, QuantizationSpecBase], output: QuantizationSpecBase | None) -> None:
+    """Writes the annotation of a chain: ``inputs`` at its first node, ``output`` at its last."""
+    for node in match.nodes:
+        node.meta[ANNOTATION] = QuantizationAnnotation(
+            input_qspec_map=inputs if node is match.first else {},
+            output_qspec=output if node is match.last else None,
+            _annotated=True,
+        )
+
+
+def product(match: Match, config: QuantizationConfig) -> None:
+    """A convolution or linear layer with a constant weight, and what is fused behind it."""
+    node = match.first
+    x, weight = node.args[0], node.args[1]
+    if not is_float32(x) or not is_float32(weight) or not is_constant(weight) or is_constant(x):
+        return
+    kind = kind_of(config)
+    transposed, groups = _form_of(node)
+    if kind == "dynamic" and (transposed or groups != 1):
+        return  # no kernel quantizes the input of these at run time
+    if config.weight is None or weight is x:
+        return
+    # Channels of a transposed filter lie along its second dimension; in groups, several share one scale.
+    axis = 0 if not transposed else 1 if groups == 1 else None
+    # In this order: torchao's folding of batch norms takes the entries for input, weight and bias by their places.
+    inputs: dict[fx.Node, Any] = {x: config.input_activation, weight: weight_of(config, axis)}
+    if config.input_activation is None and not config.is_qat:
+        del inputs[x]
+    bias = node.args[2] if len(node.args) > 2 else None
+    if kind == "half" and isinstance(bias, fx.Node):
+        inputs[bias] = config.weight
+    annotate(match, inputs, config.output_activation)
+
+
+def _form_of(node: fx.Node) -> tuple[bool, int]:
+    """Whether a convolution is transposed, and its groups."""
+    names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
+    values: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    return node.target in CONV_TRANSPOSE or bool(values.get("transposed")), int(values.get("groups") or 1)
+
+
+def table(match: Match, config: QuantizationConfig) -> None:
+    """The table of an embedding, a scale a row or a group of columns. Its indices and its result stay as they are."""
+    node = match.first
+    weight = node.args[0]
+    if node.target not in EMBEDDING or not is_float32(weight) or not is_constant(weight) or config.weight is None:
+        return
+    spec = weight_of(config)
+    if spec.ch_axis is None and kind_of(config) != "half":
+        return  # one scale for a whole table would be that of its largest row
+    annotate(match, {weight: spec}, None)
+
+
+def binary(match: Match, config: QuantizationConfig) -> None:
+    """A sum or product of two activations, one of which at least is quantized already."""
+    node = match.first
+    a, b = node.args[:2]
+    if not is_float32(node) or not all(is_float32(x) and not is_constant(x) and not is_mask(x) for x in (a, b)):
+        return
+    if node.kwargs.get("alpha", 1) != 1 or any(_is_scalar(x) for x in (a, b)):
+        return
+    if kind_of(config) == "static" and not (_is_quantized(a) or _is_quantized(b)):
+        return  # neither side is there as integers: rounding both would only lose
+    annotate(match, {a: config.input_activation, b: config.input_activation}, config.output_activation)
+
+
+def _is_scalar(node: fx.Node) -> bool:
+    """Whether a tensor has one element only: a factor or temperature, which loses more than it costs."""
+    return all(isinstance(size, int) and size == 1 for size in node.meta["val"].shape)
+
+
+def matmul(match: Match, config: QuantizationConfig) -> None:
+    """A product of two activations."""
+    a, b = match.first.args[:2]
+    if is_float32(a) and is_float32(b) and not is_constant(a) and not is_constant(b):
+        annotate(match, {a: config.input_activation, b: config.input_activation}, config.output_activation)
+
+
+def rescaled(match: Match, config: QuantizationConfig) -> None:
+    """An operator with one quantized input whose result has another range: means and average pooling."""
+    x = match.first.args[0]
+    if is_float32(x) and (_is_quantized(x) or kind_of(config) == "half"):
+        annotate(match, {x: config.input_activation}, config.output_activation)
+
+
+def shared(match: Match, config: QuantizationConfig) -> None:
+    """An operator whose result is made of elements of its quantized input: both have one scale."""
+    node = match.first
+    x = node.args[0]
+    if not is_float32(node) or not isinstance(x, fx.Node) or not _is_quantized(x):
+        return
+    if kind_of(config) == "half":
+        annotate(match, {x: config.input_activation}, config.output_activation)
+        return
+    annotate(match, {x: SharedQuantizationSpec(x)}, SharedQuantizationSpec((x, node)))
+
+
+def joined(match: Match, config: QuantizationConfig) -> None:
+    """A concatenation: all its parts and its result have one scale, when a part is quantized at all."""
+    node = match.first
+    parts: Sequence[Any] = node.args[0] if isinstance(node.args[0], (list, tuple)) else ()
+    if len(parts) < 2 or not all(is_float32(part) and not is_constant(part) and not is_mask(part) for part in parts):
+        return
+    if not any(_is_quantized(part) for part in parts):
+        return
+    if kind_of(config) == "half":
+        annotate(match, dict.fromkeys(parts, config.input_activation), config.output_activation)
+        return
+    first = parts[0]
+    same = SharedQuantizationSpec((first, node))
+    inputs: dict[fx.Node, Any] = dict.fromkeys(parts, same)
+    inputs[first] = config.input_activation
+    annotate(match, inputs, same)
+
+
+def _is_quantized(node: Any) -> bool:
+    """Whether a node's result is annotated."""
+    return isinstance(node, fx.Node) and is_annotated(node) and node.meta[ANNOTATION].output_qspec is not None

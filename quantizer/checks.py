@@ -1,0 +1,175 @@
+"""What must hold of a model before it is prepared, and of its observers before it is converted.
+
+Nothing becomes integers in silence that cannot: every error names the layer and its line.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
+
+from .matching import is_constant, modules_of, place_of
+from .pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase, PlaceholderObserver
+
+#: Values beyond this have no use for 255 steps: masks with the smallest float, overflows.
+_LARGEST_RANGE = 1e30
+
+_EAGER = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized", "torch.ao.nn.quantizable")
+
+
+class QuantizationWarning(UserWarning):
+    """Something was quantized that deserves a look."""
+
+
+def require_float_model(model: nn.Module) -> None:
+    """Raises what a user of a model that cannot be quantized must know.
+
+    Raises:
+        NotSupportedError: Eager-mode quantization has been applied, which torch.export cannot take.
+        InvalidTypeError: Parameters that are not float32 (float16 and bfloat16 models are not quantized, nor are doubles).
+    """
+    for path, module in model.named_modules():
+        home = type(module).__module__
+        if home.startswith(_EAGER) or type(module).__name__ in ("QuantStub", "DeQuantStub", "QuantWrapper"):
+            raise NotSupportedError(
+                f"'{path or type(model).__name__}' is a {home}.{type(module).__name__}: the model went through eager-mode "
+                "torch.ao.quantization, which torch.export cannot take; give the float model, without QuantStub and "
+                "DeQuantStub, to executorch_py.quantizer.quantize (or prepare / convert)"
+            )
+    for name, parameter in model.named_parameters():
+        if parameter.is_floating_point() and parameter.dtype != torch.float32:
+            raise InvalidTypeError(
+                f"parameter '{name}' is {str(parameter.dtype).removeprefix('torch.')}, quantization begins at float32: call "
+                "model.float() first"
+            )
+        if not bool(torch.isfinite(parameter).all()):
+            raise InvalidArgumentError(f"parameter '{name}' holds NaN or infinity")
+
+
+def require_known_names(model: fx.GraphModule, names: Iterable[str], types: Iterable[str]) -> None:
+    """Names that a quantizer was given must stand in the model.
+
+    Raises:
+        InvalidArgumentError: One does not; names those that are close.
+    """
+    import difflib
+
+    places = [place for node in model.graph.nodes for place in modules_of(node)]
+    for what, wanted, known in (
+        ("module", names, {path for path, _ in places}),
+        ("module type", types, {kind for _, kind in places}),
+    ):
+        for name in wanted:
+            if name not in known:
+                close = ", ".join(difflib.get_close_matches(name, known, 5)) or ", ".join(sorted(known - {""})[:8])
+                raise InvalidArgumentError(
+                    f"no operator of the model belongs to the {what} '{name}'; there are {close}"
+                )
+
+
+def require_annotations(prepared: fx.GraphModule) -> None:
+    """A quantizer that annotated nothing is a mistake, not a wish.
+
+    Raises:
+        InvalidStateError: There is no observer in the module.
+    """
+    if not any(True for _ in observers_of(prepared)):
+        raise InvalidStateError(
+            "the quantizer found nothing to quantize: its patterns match no operator of the model (see "
+            "quantizer/xnnpack_quantizer.py, PATTERNS), or its configuration leaves all of them out"
+        )
+
+
+def observers_of(prepared: fx.GraphModule) -> Iterator[tuple[fx.Node, Any]]:
+    """The calls of observers and fake quantizers in a prepared module, with what they call; each observer once."""
+    modules = dict(prepared.named_modules(remove_duplicate=False))
+    seen = set()
+    for node in prepared.graph.nodes:
+        if node.op == "call_module":
+            module = modules.get(str(node.target))
+            if isinstance(module, (ObserverBase, FakeQuantizeBase)) and id(module) not in seen:
+                seen.add(id(module))
+                yield node, module
+
+
+def is_weight(node: fx.Node) -> bool:
+    """Whether an observer's call looks at a constant."""
+    return is_constant(node.args[0])
+
+
+def needs_data(prepared: fx.GraphModule) -> bool:
+    """Whether something in a prepared module is measured on samples."""
+    return any(not is_weight(node) and _measures(module) for node, module in observers_of(prepared))
+
+
+def _measures(module: Any) -> bool:
+    inner = getattr(module, "activation_post_process", module)
+    if getattr(inner, "is_dynamic", False) or isinstance(inner, (PlaceholderObserver, FixedQParamsObserver)):
+        return False
+    return hasattr(inner, "min_val")
+
+
+def check_observers(prepared: fx.GraphModule) -> None:
+    """What the observers have seen must make sense as scales.
+
+    Raises:
+        InvalidStateError: An observer has seen nothing: the module was never calibrated.
+        InvalidArgumentError: One has seen NaN, infinity, or a range that no scale fits.
+    """
+    constant = []
+    for node, module in observers_of(prepared):
+        if not _measures(module):
+            continue
+        inner = getattr(module, "activation_post_process", module)
+        low, high = inner.min_val.detach().reshape(-1), inner.max_val.detach().reshape(-1)
+        place = _observed(node)
+        if low.numel() == 0 or bool((low == float("inf")).any()) or bool((high == float("-inf")).any()):
+            raise InvalidStateError(
+                f"{place} was never observed: run the prepared module on samples of your data (calibrate, or "
+                "quantize(..., calibration_data=...)) before it is converted"
+            )
+        for values in (low, high):
+            if not bool(torch.isfinite(values).all()):
+                raise InvalidArgumentError(f"{place} gave {_word(values)} on the calibration data; no scale fits that")
+            if float(values.abs().max()) > _LARGEST_RANGE:
+                raise InvalidArgumentError(
+                    f"{place} reaches {float(values.abs().max()):.3g} on the calibration data, and everything else would be "
+                    "rounded to zero beside it; leave it as it is with set_module_name(…, None) or set_operator_type(…, None)"
+                )
+        if not is_weight(node) and low.numel() == 1 and float(low) == float(high):
+            constant.append(f"{place} is always {float(low):.6g}")
+    if constant:
+        warnings.warn(
+            "constant on all of the calibration data, so that its scale fits nothing else:\n  " + "\n  ".join(constant),
+            QuantizationWarning,
+            stacklevel=3,
+        )
+
+
+def _observed(node: fx.Node) -> str:
+    """What an observer looks at, for messages."""
+    source: Any = node.args[0]
+    modules = [user for user in node.users if user.op == "call_function"]
+    if source.op == "call_function":
+        return f"the result of {place_of(source)}"
+    name = f"'{source.target}'"
+    return f"{name}, which {place_of(modules[0])} reads," if modules else name
+
+
+def _word(values: torch.Tensor) -> str:
+    return "NaN" if bool(torch.isnan(values).any()) else "infinity"
+
+
+def describe(sample: Any) -> str:
+    """A sample in a few words, for messages."""
+    if isinstance(sample, torch.Tensor):
+        return f"a tensor {list(sample.shape)}"
+    if isinstance(sample, Mapping):
+        return f"a dict of {', '.join(map(str, list(sample)[:5]))}"
+    if isinstance(sample, (tuple, list)):
+        return f"a {type(sample).__name__} of {len(sample)}"
+    return f"a {type(sample).__name__}"

@@ -1,0 +1,94 @@
+"""Takes operators apart that are made of others which a quantizer knows.
+
+torch.export leaves LSTM, GRU and attention whole; here they become linear layers and products. A recurrent layer becomes a step
+for each element of the sequence; the steps share their weights.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
+
+from executorch_py.export.decompose import keeping, without_mkldnn
+from executorch_py.export.rewriting import inherited_meta
+
+from .matching import LINEAR, MATMUL, Operators, ops
+
+#: Operator -> what is in it that a quantizer may ask for.
+EXPANDED: dict[Any, Operators] = {
+    **dict.fromkeys(ops("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input"), LINEAR),
+    **dict.fromkeys(ops("scaled_dot_product_attention.default"), MATMUL),
+}
+
+#: Stay whole inside: what the tables of quantizers name, and what lowering knows better as it is.
+_KEPT = [torch.ops.aten.linear.default, torch.ops.aten.matmul.default, torch.ops.aten.softmax.int]
+
+
+def expand(model: fx.GraphModule, wanted: Callable[[fx.Node, Operators], bool]) -> fx.GraphModule:
+    """Replaces operators of EXPANDED, in place, where ``wanted(node, what is in it)``."""
+    changed = False
+    for node in list(model.graph.nodes):
+        if node.op == "call_function" and node.target in EXPANDED and wanted(node, EXPANDED[node.target]):
+            _replace(model, node)
+            changed = True
+    if changed:
+        model.graph.eliminate_dead_code()
+        model.recompile()
+    return model
+
+
+def _replace(model: fx.GraphModule, node: fx.Node) -> None:
+    traced = _traced(node)
+    inputs = iter(leaf for leaf in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(leaf, fx.Node))
+    new: dict[fx.Node, Any] = {}
+    with model.graph.inserting_before(node):
+        for inner in traced.graph.nodes:
+            if inner.op == "placeholder":
+                new[inner] = next(inputs)
+            elif inner.op == "get_attr":
+                name = f"_{node.name}_{inner.target}".replace(".", "_")
+                model.register_buffer(name, getattr(traced, inner.target))
+                new[inner] = model.graph.get_attr(name)
+                new[inner].meta["val"] = inner.meta.get("val")
+            elif inner.op == "call_function":
+                new[inner] = model.graph.node_copy(inner, lambda old: new[old])
+                new[inner].meta = inherited_meta(node, inner.meta.get("val"))
+            else:
+                results = fx.map_arg(inner.args[0], lambda old: new[old])
+    if isinstance(results, fx.Node):
+        node.replace_all_uses_with(results)
+    else:
+        for user in list(node.users):  # getitem
+            user.replace_all_uses_with(results[user.args[1]])
+            model.graph.erase_node(user)
+    model.graph.erase_node(node)
+
+
+def _traced(node: fx.Node) -> fx.GraphModule:
+    """The operator's own decomposition for the types of its arguments."""
+    leaves, spec = pytree.tree_flatten((node.args, node.kwargs))
+    given = [leaf.meta["val"] for leaf in leaves if isinstance(leaf, fx.Node)]
+    mode = next(value.fake_mode for value in given if hasattr(value, "fake_mode"))
+    with mode:  # tracing tells inputs apart by identity: query, key and value may be one
+        values = [torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) for v in given]
+
+    def call(*inputs: Any) -> Any:
+        remaining = iter(inputs)
+        filled = [next(remaining) if isinstance(leaf, fx.Node) else leaf for leaf in leaves]
+        args, kwargs = pytree.tree_unflatten(filled, spec)
+        return node.target(*args, **kwargs)  # type: ignore[operator]
+
+    with (
+        torch.no_grad(),
+        enable_python_dispatcher(),
+        keeping(_KEPT),
+        without_mkldnn(),
+        sdpa_kernel(SDPBackend.MATH),
+        mode,
+    ):
+        return make_fx(call, _allow_non_fake_inputs=True)(*values)

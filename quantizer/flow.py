@@ -1,0 +1,310 @@
+"""From a model to a quantized program: in one call, or step by step.
+
+>>> program = quantize(model, example_inputs, "static_int8", calibration_data)  # doctest: +SKIP
+
+>>> prepared = prepare(model, example_inputs, quantizer)  # observers are in the graph  # doctest: +SKIP
+>>> calibrate(prepared, calibration_data)  # doctest: +SKIP
+>>> program = convert(prepared)  # an ExportedProgram with q/dq nodes  # doctest: +SKIP
+
+>>> prepared = prepare_qat(model, example_inputs, quantizer)  # fake quantization: train it as any module  # doctest: +SKIP
+>>> program = convert(prepared)  # doctest: +SKIP
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sized
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.export import ExportedProgram
+
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
+from executorch_py.export.functionalize import functionalize
+
+from . import batch_norm
+from .checks import (
+    check_observers,
+    describe,
+    is_weight,
+    needs_data,
+    observers_of,
+    require_annotations,
+    require_float_model,
+)
+from .config import as_config
+from .lifting import lift
+from .pt2e import (
+    QuantizationConfig,
+    Quantizer,
+    allow_exported_model_train_eval,
+    convert_pt2e,
+    move_exported_model_to_eval,
+    prepare_pt2e,
+    prepare_qat_pt2e,
+)
+from .xnnpack_quantizer import XNNPACKQuantizer
+
+#: Where a prepared module keeps the program that it was made of.
+_PROGRAM = "executorch_py.float_program"
+
+Choice = QuantizationConfig | Quantizer | str
+
+
+def quantize(
+    model: nn.Module | ExportedProgram,
+    example_inputs: tuple[Any, ...] = (),
+    config_or_quantizer: Choice = "static_int8",
+    calibration_data: Iterable[Any] | None = None,
+    *,
+    example_kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    transform: Callable[[Any], Any] | None = None,
+    progress: bool = False,
+) -> ExportedProgram:
+    """Post-training quantization: static, dynamic, weight-only or half precision, as the configuration says.
+
+    Args:
+        model: The float model in eval mode, or its exported program.
+        example_inputs: What the model is exported with, as for torch.export; not used for an exported program.
+        config_or_quantizer: A quantizer, a configuration for all of the model, or the name of a preset: "static_int8",
+            "dynamic_int8", "dynamic_int4", "int8_weight_only", "int4_weight_only", "fp16".
+        calibration_data: Samples for static quantization, any iterable or DataLoader; read once, one sample at a time. A sample
+            is the model's arguments: a tensor, a tuple or list of them, or a dict of keyword arguments.
+        example_kwargs: Keyword arguments beside ``example_inputs``.
+        dynamic_shapes: As in torch.export.
+        transform: Makes the model's arguments of a sample, such as ``lambda sample: sample[0]`` where labels stand beside.
+        progress: Show on stderr how far the calibration is.
+
+    Returns:
+        A program with quantize and dequantize nodes, for ``to_edge_transform_and_lower``; ``program.module()`` runs it in eager
+        PyTorch.
+
+    Raises:
+        InvalidArgumentError: Calibration data that is empty, or that the model cannot take; NaN or infinity in what it gave.
+        InvalidStateError: The model is in training mode, or the quantizer found nothing to quantize.
+        InvalidTypeError: The model is not float32.
+        NotSupportedError: The model went through eager-mode quantization; a combination that nothing computes with.
+    """
+    prepared = prepare(
+        model, example_inputs, config_or_quantizer, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes
+    )
+    if needs_data(prepared):
+        if calibration_data is None:
+            raise InvalidArgumentError(
+                "static quantization measures activations: give samples of your data as calibration_data (some 100 are "
+                "enough), or choose a dynamic or weight-only configuration"
+            )
+        calibrate(prepared, calibration_data, transform=transform, progress=progress)
+    return convert(prepared)
+
+
+def prepare(
+    model: nn.Module | ExportedProgram,
+    example_inputs: tuple[Any, ...] = (),
+    config_or_quantizer: Choice = "static_int8",
+    *,
+    example_kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> fx.GraphModule:
+    """The model with observers, for :func:`calibrate` and :func:`convert`. Arguments and errors as in :func:`quantize`."""
+    quantizer = _quantizer(config_or_quantizer)
+    if isinstance(model, nn.Module) and model.training and any(True for _ in model.modules()):
+        raise InvalidStateError(
+            "the model is in training mode: call model.eval() first, or prepare_qat to train it quantized"
+        )
+    program = functionalize(_exported(model, example_inputs, example_kwargs, dynamic_shapes))
+    return _kept(prepare_pt2e(_module_of(program), quantizer), program)
+
+
+def prepare_qat(
+    model: nn.Module | ExportedProgram,
+    example_inputs: tuple[Any, ...] = (),
+    config_or_quantizer: Choice | None = None,
+    *,
+    example_kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> fx.GraphModule:
+    """The model with fake quantization and folded batch norms, to be trained by a loop of your own.
+
+    ``train()`` and ``eval()`` work on it, parameters are those of the model. Then :func:`convert`.
+
+    Args:
+        model: The float model; exported in training mode.
+        example_inputs: As in :func:`quantize`; a batch of more than one, which batch norm wants in training mode.
+        config_or_quantizer: A quantizer or configuration for training (``is_qat=True``); by default int8 by channel.
+        example_kwargs: As in :func:`quantize`.
+        dynamic_shapes: As in torch.export; batch sizes of the training loop are usually a dynamic dimension.
+
+    Raises:
+        InvalidArgumentError: A configuration that is not for training.
+    """
+    from .config import quantization_config
+
+    config = quantization_config(qat=True) if config_or_quantizer is None else config_or_quantizer
+    if isinstance(config, (str, QuantizationConfig)) and not as_config(config).is_qat:
+        raise InvalidArgumentError(
+            "prepare_qat needs a configuration for training: quantization_config(qat=True) or "
+            "get_symmetric_quantization_config(is_qat=True)"
+        )
+    quantizer = _quantizer(config)
+    if isinstance(model, nn.Module):
+        model.train()
+    program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
+    module = _module_of(program)
+    numbers = batch_norm.noted(module)
+    prepared = _kept(prepare_qat_pt2e(module, quantizer), program)
+    batch_norm.restore(prepared, numbers)
+    allow_exported_model_train_eval(prepared)
+    return prepared
+
+
+def calibrate(
+    prepared: fx.GraphModule,
+    data: Iterable[Any],
+    *,
+    transform: Callable[[Any], Any] | None = None,
+    progress: bool = False,
+) -> int:
+    """Runs samples through a prepared module; one is held at a time. Returns how many there were.
+
+    Raises:
+        InvalidArgumentError: There is none, or the module cannot take one.
+    """
+    total = len(data) if isinstance(data, Sized) else None
+    weights = [module for node, module in observers_of(prepared) if is_weight(node)]
+    count, started = 0, time.monotonic()
+    try:
+        with torch.no_grad():
+            for sample in data:
+                args, kwargs = _arguments(sample if transform is None else transform(sample))
+                try:
+                    prepared(*args, **kwargs)
+                except Exception as error:
+                    raise InvalidArgumentError(
+                        f"calibration sample {count}, {describe(sample)}, does not run through the model: "
+                        f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+                        f"{_hint(sample, transform)}"
+                    ) from error
+                if count == 0:
+                    for module in weights:  # they do not change: once is enough
+                        module.forward = _unchanged
+                count += 1
+                if progress:
+                    _show(count, total, time.monotonic() - started)
+    finally:
+        for module in weights:
+            module.__dict__.pop("forward", None)
+        if progress and count:
+            print(file=sys.stderr)
+    if count == 0:
+        raise InvalidArgumentError(
+            "the calibration data has no sample; an iterator that was read before is empty, too: give a list or a DataLoader"
+        )
+    return count
+
+
+def convert(prepared: fx.GraphModule) -> ExportedProgram:
+    """Replaces observers by quantize and dequantize nodes; ``prepared`` is used up.
+
+    Raises:
+        InvalidStateError: It was not made by :func:`prepare` or :func:`prepare_qat`, or was never calibrated or trained.
+        InvalidArgumentError: Observers have seen NaN, infinity, or ranges that no scale fits; names the layer.
+    """
+    program = prepared.meta.get(_PROGRAM) if isinstance(prepared, fx.GraphModule) else None
+    if program is None:
+        raise InvalidStateError(
+            "convert takes what prepare or prepare_qat of this package made, once; a module of torchao's prepare_pt2e goes "
+            "through torchao's convert_pt2e and torch.export.export"
+        )
+    _observe_weights(prepared)
+    check_observers(prepared)
+    if any(node.target is torch.ops.aten.batch_norm.default for node in prepared.graph.nodes):
+        move_exported_model_to_eval(prepared)
+    batch_norm.absorb(prepared)
+    del prepared.meta[_PROGRAM]
+    return lift(convert_pt2e(prepared), program)
+
+
+def _quantizer(choice: Choice) -> Quantizer:
+    if isinstance(choice, Quantizer):
+        return choice
+    if isinstance(choice, type):
+        raise InvalidTypeError(f"{choice.__name__} is a class; give an object of it, {choice.__name__}()")
+    return XNNPACKQuantizer().set_global(as_config(choice))
+
+
+def _exported(
+    model: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any
+) -> ExportedProgram:
+    if isinstance(model, ExportedProgram):
+        if kwargs or dynamic_shapes is not None:
+            raise InvalidArgumentError("an exported program has its inputs and dynamic shapes already")
+        return model
+    if not isinstance(model, nn.Module):
+        raise InvalidTypeError(f"model is {model!r:.80}, must be a torch.nn.Module or an ExportedProgram")
+    if not isinstance(inputs, tuple):
+        raise InvalidTypeError(f"example_inputs is {describe(inputs)}, must be a tuple of the model's arguments")
+    require_float_model(model)
+    return torch.export.export(model, inputs, kwargs, dynamic_shapes=dynamic_shapes)
+
+
+def _module_of(program: ExportedProgram) -> fx.GraphModule:
+    module = program.module(check_guards=False)
+    assert isinstance(module, fx.GraphModule)
+    return module
+
+
+def _kept(prepared: fx.GraphModule, program: ExportedProgram) -> fx.GraphModule:
+    require_annotations(prepared)
+    prepared.meta[_PROGRAM] = program
+    return prepared
+
+
+def _observe_weights(prepared: fx.GraphModule) -> None:
+    """Shows observers of constants what they observe, where no sample has done so: dynamic and weight-only flows need none."""
+    values: dict[fx.Node, Any] = {}
+    with torch.no_grad():
+        for node in prepared.graph.nodes:
+            if node.op == "call_module" and is_weight(node):
+                prepared.get_submodule(str(node.target))(_constant(prepared, node.args[0], values))
+
+
+def _constant(module: fx.GraphModule, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+    """The value of a node that depends on constants only."""
+    if node not in values:
+        if node.op == "get_attr":
+            value: Any = module
+            for part in str(node.target).split("."):
+                value = getattr(value, part)
+        else:
+            args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: _constant(module, source, values))
+            value = node.target(*args, **kwargs)  # type: ignore[operator]
+        values[node] = value
+    return values[node]
+
+
+def _arguments(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(sample, Mapping):
+        return (), dict(sample)
+    return (tuple(sample), {}) if isinstance(sample, (tuple, list)) else ((sample,), {})
+
+
+def _hint(sample: Any, transform: Any) -> str:
+    if transform is None and isinstance(sample, (tuple, list)) and len(sample) > 1:
+        return "; where labels stand beside the inputs, give transform=lambda sample: sample[0]"
+    return ""
+
+
+def _unchanged(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+def _show(count: int, total: int | None, seconds: float) -> None:
+    of = f" of {total}" if total is not None else ""
+    print(
+        f"\rcalibration: {count}{of} samples, {count / max(seconds, 1e-9):.1f} a second",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )

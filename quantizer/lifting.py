@@ -1,0 +1,208 @@
+"""The converted module as an ExportedProgram, without tracing the model again.
+
+torch.export of a converted module takes as long as that of the model, and forgets modules and source lines. The graph, however,
+is there already: its constants become inputs again, in the order that torch.export gives them, and the few new nodes get the
+types that their operators say.
+"""
+
+import copy
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from torch.utils import _pytree as pytree
+
+from executorch_py.errors import InternalError
+from executorch_py.export.rewriting import argument_of, with_guards_of
+
+aten = torch.ops.aten
+
+_PREFIX = {InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_", InputKind.CONSTANT_TENSOR: "c_"}
+
+
+def lift(module: fx.GraphModule, program: ExportedProgram) -> ExportedProgram:
+    """``module`` as a program.
+
+    Args:
+        module: What convert_pt2e made of ``program.module()``.
+        program: The program before quantization: inputs, outputs, ranges and guards are its own.
+
+    Raises:
+        InternalError: The module's inputs or outputs are not those of the program.
+    """
+    return _Lifting(module, program).run()
+
+
+class _Lifting:
+    def __init__(self, module: fx.GraphModule, program: ExportedProgram) -> None:
+        self._module, self._program = module, program
+        self._graph = fx.Graph()
+        self._new: dict[fx.Node, Any] = {}
+        self._root = torch.nn.Module()
+        self._mode = _fake_mode_of(program)
+        self._state: dict[str, Any] = {}
+        self._constants: dict[str, Any] = {}
+        self._specs: list[InputSpec] = []
+        self._lifted: dict[str, fx.Node] = {}
+
+    def run(self) -> ExportedProgram:
+        self._lift_constants()
+        self._add_user_inputs()
+        writes: list[tuple[OutputKind, str, fx.Node]] = []
+        results: Any = ()
+        for node in self._module.graph.nodes:
+            if node.op == "call_function":
+                if node.target is aten.copy_.default and (write := self._write_of(node)) is not None:
+                    writes.append(write)
+                else:
+                    self._copy(node)
+            elif node.op == "output":
+                results = pytree.tree_leaves(node.args[0])
+        return self._finish(writes, [self._new.get(r, r) if isinstance(r, fx.Node) else r for r in results])
+
+    # ------------------------------------------------------------------------------------------------------------ inputs
+
+    def _lift_constants(self) -> None:
+        parameters = dict(self._module.named_parameters(remove_duplicate=False))
+        buffers = dict(self._module.named_buffers(remove_duplicate=False))
+        persistent = set(self._module.state_dict(keep_vars=True))
+        found: dict[InputKind, list[tuple[str, Any]]] = {kind: [] for kind in _PREFIX}
+        for node in self._module.graph.nodes:
+            if node.op != "get_attr" or str(node.target) in self._lifted or not node.users:
+                continue
+            name = str(node.target)
+            value = _held(self._module, name)
+            if not isinstance(value, torch.Tensor):
+                self._root.add_module(name, value) if isinstance(value, torch.nn.Module) else setattr(
+                    self._root, name, value
+                )
+                continue
+            kind = (
+                InputKind.PARAMETER
+                if name in parameters
+                else InputKind.BUFFER
+                if name in buffers
+                else InputKind.CONSTANT_TENSOR
+            )
+            if name not in [known for known, _ in found[kind]]:
+                found[kind].append((name, value))
+        for kind, entries in found.items():
+            for name, value in entries:
+                node = self._graph.placeholder(_PREFIX[kind] + name.replace(".", "_"))
+                node.meta["val"] = self._mode.from_tensor(value, static_shapes=True)
+                is_persistent = name in persistent
+                self._specs.append(
+                    InputSpec(
+                        kind, TensorArgument(node.name), name, is_persistent if kind is InputKind.BUFFER else None
+                    )
+                )
+                if kind is InputKind.CONSTANT_TENSOR or (kind is InputKind.BUFFER and not is_persistent):
+                    self._constants[name] = value
+                else:
+                    self._state[name] = value
+                self._lifted[name] = node
+
+    def _add_user_inputs(self) -> None:
+        given = [spec for spec in self._program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+        nodes = [node for node in self._module.graph.nodes if node.op == "placeholder"]
+        old = {node.name: node for node in self._program.graph.nodes if node.op == "placeholder"}
+        if len(given) != len(nodes):
+            raise InternalError(f"the converted module has {len(nodes)} inputs, the program had {len(given)}")
+        for spec, node in zip(given, nodes, strict=True):
+            new = self._graph.placeholder(node.name)
+            new.name = node.name
+            before = old.get(getattr(spec.arg, "name", ""))
+            new.meta = dict(before.meta if before is not None else node.meta)
+            self._new[node] = new
+            argument = copy.copy(spec.arg)
+            if getattr(argument, "name", ""):
+                argument.name = new.name  # type: ignore[misc]
+            self._specs.append(InputSpec(InputKind.USER_INPUT, argument, None))
+
+    # ------------------------------------------------------------------------------------------------------------- nodes
+
+    def _mapped(self, node: fx.Node) -> Any:
+        if node.op == "get_attr":
+            name = str(node.target)
+            if name in self._lifted:
+                return self._lifted[name]
+            if node not in self._new:
+                self._new[node] = self._graph.get_attr(name)
+                self._new[node].meta = dict(node.meta)
+        return self._new[node]
+
+    def _copy(self, node: fx.Node) -> None:
+        new = self._graph.node_copy(node, self._mapped)
+        new.meta = {key: value for key, value in node.meta.items() if key != "quantization_annotation"}
+        if "val" not in new.meta:
+            new.meta["val"] = self._value_of(new)
+        self._new[node] = new
+
+    def _value_of(self, node: fx.Node) -> Any:
+        """The type of a node that quantization put in."""
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: source.meta["val"])
+        with self._mode, torch.no_grad():
+            return node.target(*args, **kwargs)  # type: ignore[operator]
+
+    def _write_of(self, node: fx.Node) -> tuple[OutputKind, str, fx.Node] | None:
+        """A change of state or of an input at the end of a module: an output of the program."""
+        target, value = node.args[:2]
+        if node.users or not isinstance(target, fx.Node) or not isinstance(value, fx.Node):
+            return None
+        if target.op == "get_attr" and str(target.target) in self._lifted:
+            return OutputKind.BUFFER_MUTATION, str(target.target), self._mapped(value)
+        if target.op == "placeholder":
+            return OutputKind.USER_INPUT_MUTATION, self._new[target].name, self._mapped(value)
+        return None
+
+    # ----------------------------------------------------------------------------------------------------------- the end
+
+    def _finish(self, writes: list[tuple[OutputKind, str, fx.Node]], results: list[Any]) -> ExportedProgram:
+        program = self._program
+        kinds = (OutputKind.USER_OUTPUT,)
+        user = [spec for spec in program.graph_signature.output_specs if spec.kind in kinds]
+        results = results[len(results) - len(user) :] if len(results) > len(user) else results
+        if len(results) != len(user):
+            raise InternalError(f"the converted module has {len(results)} outputs, the program had {len(user)}")
+        outputs = [value for _, _, value in writes] + results
+        specs = [OutputSpec(kind, TensorArgument(value.name), target) for kind, target, value in writes]
+        specs += [OutputSpec(OutputKind.USER_OUTPUT, argument_of(value), None) for value in results]
+        output = self._graph.output(tuple(outputs))
+        output.meta["val"] = tuple(v.meta.get("val") if isinstance(v, fx.Node) else v for v in outputs)
+        graph_module = fx.GraphModule(self._root, self._graph)
+        lifted = ExportedProgram(
+            root=graph_module,
+            graph=self._graph,
+            graph_signature=ExportGraphSignature(self._specs, specs),
+            state_dict=self._state,
+            range_constraints=program.range_constraints,
+            module_call_graph=program.module_call_graph[:1],
+            example_inputs=program.example_inputs,
+            constants=self._constants,
+            verifiers=program.verifiers,
+        )
+        return with_guards_of(lifted, program)
+
+
+def _held(module: torch.nn.Module, path: str) -> Any:
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _fake_mode_of(program: ExportedProgram) -> Any:
+    for node in program.graph.nodes:
+        for value in pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, torch._subclasses.FakeTensor):
+                return value.fake_mode
+    return torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)

@@ -1,0 +1,208 @@
+"""Finds chains of operators in an exported graph, and says what a node belongs to.
+
+A Pattern is a row of a quantizer's table: a name, a chain of operators of which each is the only user of the one before, and the
+rule that annotates what was found (annotation.py).
+
+>>> Pattern("linear_relu", (LINEAR, RELU), product)  # doctest: +SKIP
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from .config import Kind
+from .pt2e import ANNOTATION, QuantizationConfig
+
+aten = torch.ops.aten
+
+#: Overloads of an operator that mean the same to a quantizer.
+Operators = frozenset[Any]
+
+
+@dataclass(frozen=True)
+class Match:
+    """The nodes of one chain, first to last."""
+
+    nodes: tuple[fx.Node, ...]
+
+    @property
+    def first(self) -> fx.Node:
+        """The node that the others follow."""
+        return self.nodes[0]
+
+    @property
+    def last(self) -> fx.Node:
+        """The node whose result leaves the chain."""
+        return self.nodes[-1]
+
+
+#: Annotates what was found, or leaves it.
+Rule = Callable[[Match, QuantizationConfig], None]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A row of a quantizer's table.
+
+    Attributes:
+        name: For reports and tests.
+        chain: Operators, each the only user of the one before.
+        rule: Annotates a match.
+        kinds: Kinds of configurations that the row is for.
+        by_name_only: Not taken by a global configuration, only when named by operator, module type or module name.
+    """
+
+    name: str
+    chain: tuple[Operators, ...]
+    rule: Rule
+    kinds: frozenset[Kind]
+    by_name_only: bool = False
+
+
+def ops(*names: str) -> Operators:
+    """Overloads by name: ``ops("relu.default", "relu_.default")``; those that this torch does not have are left out."""
+    found = []
+    for name in names:
+        packet, overload = name.split(".")
+        if hasattr(aten, packet) and hasattr(getattr(aten, packet), overload):
+            found.append(getattr(getattr(aten, packet), overload))
+    return frozenset(found)
+
+
+CONV = ops("conv1d.default", "conv2d.default", "conv1d.padding", "conv2d.padding", "convolution.default")
+CONV_TRANSPOSE = ops("conv_transpose1d.default", "conv_transpose2d.input")
+LINEAR = ops("linear.default")
+BATCH_NORM = ops("batch_norm.default")
+RELU = ops("relu.default", "relu_.default", "relu6.default", "relu6_.default", "hardtanh.default", "hardtanh_.default")
+ADD = ops("add.Tensor", "add_.Tensor")
+MUL = ops("mul.Tensor", "mul_.Tensor")
+CAT = ops("cat.default")
+EMBEDDING = ops("embedding.default")
+MATMUL = ops("matmul.default", "bmm.default")
+MAX_POOL = ops("max_pool1d.default", "max_pool2d.default", "adaptive_max_pool2d.default")
+AVERAGE = ops(
+    "adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "avg_pool1d.default", "avg_pool2d.default", "mean.dim"
+)
+#: Operators that move elements or leave them as they are.
+MOVEMENT = ops(
+    "view.default",
+    "reshape.default",
+    "_unsafe_view.default",
+    "flatten.using_ints",
+    "unflatten.int",
+    "permute.default",
+    "transpose.int",
+    "t.default",
+    "squeeze.default",
+    "squeeze.dim",
+    "squeeze.dims",
+    "unsqueeze.default",
+    "slice.Tensor",
+    "select.int",
+    "expand.default",
+    "contiguous.default",
+    "clone.default",
+    "alias.default",
+    "detach.default",
+    "dropout.default",
+    "pixel_shuffle.default",
+    "pixel_unshuffle.default",
+    "upsample_nearest2d.vec",
+    "channel_shuffle.default",
+    "flip.default",
+    "relu.default",
+    "relu_.default",
+    "hardtanh.default",
+    "hardtanh_.default",
+    "relu6.default",
+)
+
+
+def find(graph: fx.Graph, pattern: Pattern) -> Iterator[Match]:
+    """All places where the chain stands, in the order of the graph."""
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target in pattern.chain[0]:
+            nodes = [node]
+            for wanted in pattern.chain[1:]:
+                user = next(iter(nodes[-1].users)) if len(nodes[-1].users) == 1 else None
+                if user is None or user.target not in wanted or user.args[0] is not nodes[-1]:
+                    break
+                nodes.append(user)
+            else:
+                yield Match(tuple(nodes))
+
+
+def is_annotated(node: fx.Node) -> bool:
+    """Whether a quantizer has said something of the node."""
+    return node.meta.get(ANNOTATION) is not None
+
+
+def is_float32(node: Any) -> bool:
+    """Whether a node's result is a float32 tensor."""
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+
+
+def is_constant(node: Any) -> bool:
+    """Whether a node depends on parameters and buffers only."""
+    seen, waiting = set(), [node]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, fx.Node) or one.op not in ("get_attr", "call_function"):
+            return False
+        if one not in seen:
+            seen.add(one)
+            waiting.extend(one.all_input_nodes)
+            if one.op == "call_function" and not one.all_input_nodes:
+                return False  # made of nothing: a mask, a range
+    return True
+
+
+#: What gives a value of its own kind: past these a value is an activation, whatever went in.
+_SOURCES = CONV | CONV_TRANSPOSE | LINEAR | EMBEDDING | MATMUL | BATCH_NORM | ops("layer_norm.default", "addmm.default")
+
+
+def is_mask(node: fx.Node) -> bool:
+    """Whether a value is made of integers, booleans and constants only: masks and position tables, which no scale fits.
+
+    An additive attention mask holds 0 and the smallest float; quantized as an activation, it would leave everything else zero.
+    """
+    seen, waiting = set(), [node]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if one.op == "placeholder":
+            value = one.meta.get("val")
+            if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
+                return False
+        elif one.target in _SOURCES or len(seen) > 200:
+            return False
+        else:
+            waiting.extend(one.all_input_nodes)
+    return True
+
+
+def modules_of(node: fx.Node) -> list[tuple[str, str]]:
+    """Paths and class names of the modules that a node stands in, outermost first."""
+    found = []
+    for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+        path = path.removeprefix("L['self'].").removeprefix("L['self']")
+        found.append((path, kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"))
+    return found
+
+
+def place_of(node: fx.Node) -> str:
+    """A node's operator, module and source line for messages: ``aten.linear.default (encoder.fc1, model.py:12)``."""
+    from executorch_py.export.sources import source_of
+
+    source = source_of(node)
+    parts = [source.module_path] if source.module_path else []
+    if source.file:
+        parts.append(f"{source.file}:{source.line}" if source.line else source.file)
+    name = str(node.target) if node.op == "call_function" else f"the {node.op} '{node.target}'"
+    return f"{name} ({', '.join(parts)})" if parts else f"{name} (node {node.name})"

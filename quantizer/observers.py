@@ -1,0 +1,312 @@
+"""Observers: what torchao's minimum and maximum do not say of a tensor.
+
+Activations stream through a histogram of fixed size (constant memory, whatever the number of samples); weights are there
+whole. From either a range is chosen, and from the range scale and zero point, by torchao's own arithmetic.
+
+class                    chooses the range
+HistogramObserver        that loses least to clipping and rounding together, each end by itself
+PercentileObserver       that leaves out a fixed share of the values at each end
+MSEObserver              with the least squared error of the rounded values; both ends shrink together
+PerChannelMSEObserver    the same for each channel of a weight, on the weight itself
+GroupwiseObserver        for each group of a weight's columns: int4 weights
+"""
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from .pt2e import ObserverBase, UniformQuantizationObserverBase
+
+#: Shares of the full range that are tried as ranges, largest first.
+_SHRINKS = torch.linspace(1.0, 0.3, 71)
+
+
+class _StreamingHistogram(UniformQuantizationObserverBase):
+    """Counts values in ``bins`` bins over [-limit, limit], beside their exact minimum and maximum.
+
+    When a value lies outside, the limit doubles and two old bins become one new: nothing is estimated. Zeros are counted
+    apart, because every affine quantization has them exactly.
+    """
+
+    def __init__(self, bins: int = 4096, **options: Any) -> None:
+        super().__init__(**options)
+        if bins < 64 or bins % 4:
+            raise ValueError(f"bins is {bins}, must be a multiple of 4 and at least 64")
+        self.bins = bins
+        self.register_buffer("min_val", torch.tensor(float("inf")))
+        self.register_buffer("max_val", torch.tensor(float("-inf")))
+        self.register_buffer("limit", torch.tensor(0.0))
+        self.register_buffer("histogram", torch.zeros(bins, dtype=torch.float64))
+        self.register_buffer("zeros", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        """Counts ``x_orig`` (any shape, floating point) and returns it."""
+        x = x_orig.detach().reshape(-1).float()
+        if x.numel() == 0:
+            return x_orig
+        low, high = torch.aminmax(x)
+        # NaN stays in min_val and max_val, where checks.py finds it.
+        self.min_val.copy_(torch.minimum(self.min_val, low))
+        self.max_val.copy_(torch.maximum(self.max_val, high))
+        largest = float(torch.maximum(high, -low))
+        if not 0 < largest < float("inf"):
+            self.zeros += x.numel() if largest == 0 else 0
+            return x_orig
+        self._grow_to(largest)
+        limit = float(self.limit)
+        self.histogram += torch.histc(x, self.bins, min=-limit, max=limit).double()
+        self.zeros += x.numel() - int(torch.count_nonzero(x))
+        return x_orig
+
+    def _grow_to(self, largest: float) -> None:
+        limit = float(self.limit)
+        if limit == 0:
+            limit = largest
+            if limit < 1e-30:  # what histc can still tell apart
+                limit = 1e-30
+        while limit < largest:
+            merged = self.histogram.reshape(-1, 2).sum(1)
+            quarter = self.bins // 4
+            self.histogram.zero_()
+            self.histogram[quarter : 3 * quarter] = merged
+            limit *= 2
+        self.limit.fill_(limit)
+
+    def _content(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Middles of the bins and how many values other than zero lie in each, both [bins], float64."""
+        width = 2 * float(self.limit) / self.bins
+        centers = (torch.arange(self.bins, dtype=torch.float64) + 0.5) * width - float(self.limit)
+        counts = self.histogram.clone()
+        middle = self.bins // 2
+        counts[middle] = max(0.0, float(counts[middle] - self.zeros))  # histc puts 0 into the bin that it begins
+        used = counts > 0
+        return centers[used].clamp(float(self.min_val), float(self.max_val)), counts[used]
+
+    def _range(self) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        """Scale and zero point, each of shape [1]."""
+        if not torch.isfinite(self.min_val) or not torch.isfinite(self.max_val) or float(self.limit) == 0:
+            return self._calculate_qparams(self.min_val, self.max_val)
+        low, high = self._range()
+        return self._calculate_qparams(torch.tensor(low), torch.tensor(high))
+
+    @property
+    def _is_symmetric(self) -> bool:
+        return self.qscheme == torch.per_tensor_symmetric
+
+    @property
+    def _steps(self) -> int:
+        return int(self.quant_max) - int(self.quant_min)
+
+    def _ends(self) -> tuple[float, float]:
+        """The range of the values, made to hold zero; symmetric when the scheme is."""
+        low, high = min(0.0, float(self.min_val)), max(0.0, float(self.max_val))
+        return (-max(-low, high), max(-low, high)) if self._is_symmetric else (low, high)
+
+
+class HistogramObserver(_StreamingHistogram):
+    """The range that loses least, by the histogram.
+
+    A value inside loses the square of a step / 12 on average, one outside the square of its distance. Each end is moved while the
+    other stands still, twice. About 1 ms an observer at the end of calibration.
+    """
+
+    def _range(self) -> tuple[float, float]:
+        low, high = self._ends()
+        centers, counts = self._content()
+        for _ in range(2):
+            if self._is_symmetric:
+                best = self._best(-high * _SHRINKS.double(), high * _SHRINKS.double(), centers, counts)
+                return -high * best, high * best
+            fixed = torch.full_like(_SHRINKS, low, dtype=torch.float64)
+            high *= self._best(fixed, high * _SHRINKS.double(), centers, counts) if high > 0 else 1
+            fixed = torch.full_like(_SHRINKS, high, dtype=torch.float64)
+            low *= self._best(low * _SHRINKS.double(), fixed, centers, counts) if low < 0 else 1
+        return low, high
+
+    def _best(self, lows: torch.Tensor, highs: torch.Tensor, centers: torch.Tensor, counts: torch.Tensor) -> float:
+        """The share of _SHRINKS whose range, lows[i] to highs[i], loses least."""
+        steps = (highs - lows) / self._steps
+        outside = (centers - highs.unsqueeze(1)).clamp(min=0) + (lows.unsqueeze(1) - centers).clamp(min=0)
+        loss = (outside.square() * counts).sum(1) + steps.square() / 12 * counts.sum()
+        return float(_SHRINKS[int(loss.argmin())])
+
+
+class PercentileObserver(_StreamingHistogram):
+    """Leaves ``100 - percentile`` percent of the values out at each end.
+
+    Args:
+        percentile: In (50, 100]; 100 is the minimum and maximum.
+        options: As in torchao's observers.
+    """
+
+    def __init__(self, percentile: float = 99.99, **options: Any) -> None:
+        super().__init__(**options)
+        if not 50 < percentile <= 100:
+            raise ValueError(f"percentile is {percentile}, must lie above 50 and be at most 100")
+        self.percentile = percentile
+
+    def _range(self) -> tuple[float, float]:
+        low, high = self._ends()
+        if self.percentile == 100:
+            return low, high
+        cumulative = torch.cumsum(self.histogram, 0) / self.histogram.sum()
+        width = 2 * float(self.limit) / self.bins
+        share = self.percentile / 100
+        above = int(torch.searchsorted(cumulative, share)) + 1
+        below = int(torch.searchsorted(cumulative, 1 - share))
+        high = min(high, max(0.0, above * width - float(self.limit)))
+        low = max(low, min(0.0, below * width - float(self.limit)))
+        return (-max(-low, high), max(-low, high)) if self._is_symmetric else (low, high)
+
+
+class MSEObserver(_StreamingHistogram):
+    """The share of the full range with the least mean squared error of the values as they come back from integers."""
+
+    def _range(self) -> tuple[float, float]:
+        low, high = self._ends()
+        centers, counts = self._content()
+        lows, highs = low * _SHRINKS.double(), high * _SHRINKS.double()
+        steps = ((highs - lows) / self._steps).unsqueeze(1)
+        first = torch.round(lows.unsqueeze(1) / steps)
+        rounded = torch.minimum(torch.maximum(torch.round(centers / steps), first), first + self._steps) * steps
+        loss = ((rounded - centers).square() * counts).sum(1)
+        best = float(_SHRINKS[int(loss.argmin())])
+        return low * best, high * best
+
+
+class _WholeWeight(ObserverBase):
+    """Base of observers of weights, which are there whole: the last tensor counts."""
+
+    def __init__(
+        self,
+        dtype: torch.dtype = torch.int8,
+        qscheme: torch.qscheme = torch.per_channel_symmetric,
+        quant_min: int = -127,
+        quant_max: int = 127,
+        ch_axis: int = 0,
+        eps: float = 2**-24,
+        is_dynamic: bool = False,
+    ) -> None:
+        super().__init__(dtype, is_dynamic)
+        if is_dynamic or qscheme != torch.per_channel_symmetric:
+            raise ValueError(f"{type(self).__name__} is for constant weights with symmetric scales, not for {qscheme}")
+        self.qscheme, self.quant_min, self.quant_max, self.ch_axis, self.eps = (
+            qscheme,
+            quant_min,
+            quant_max,
+            ch_axis,
+            eps,
+        )
+        self.weight: torch.Tensor | None = None
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        """Keeps the weight in sight; no copy."""
+        self.weight = weight.detach()
+        return weight
+
+    def _rows(self) -> torch.Tensor:
+        """The weight with a row for each scale, [channels, elements]."""
+        if self.weight is None:
+            raise RuntimeError("the observer has seen no weight")
+        return self.weight.float().transpose(0, self.ch_axis).flatten(1)
+
+    def _scales(self, rows: torch.Tensor, search: bool) -> torch.Tensor:
+        """A scale for each row of [rows, elements]; ``search`` for the one with the least squared error."""
+        largest = rows.abs().amax(1).clamp(min=self.eps)
+        full = largest / ((self.quant_max - self.quant_min) / 2)
+        if not search:
+            return full
+        best, least = full.clone(), torch.full_like(full, float("inf"))
+        for shrink in _SHRINKS[::2].tolist():
+            scale = full * shrink
+            step = scale.unsqueeze(1)
+            back = torch.round(rows / step).clamp_(self.quant_min, self.quant_max).mul_(step)
+            loss = back.sub_(rows).square_().sum(1)
+            better = loss < least
+            best, least = torch.where(better, scale, best), torch.where(better, loss, least)
+        return best
+
+
+class PerChannelMSEObserver(_WholeWeight):
+    """For each channel of a weight the scale with the least squared error of its integers."""
+
+    def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        """Scales [channels] float32 and zero points [channels] int64, all zero."""
+        scales = self._scales(self._rows(), search=True)
+        return scales, torch.zeros_like(scales, dtype=torch.int64)
+
+
+class GroupwiseObserver(_WholeWeight):
+    """A scale for each ``group_size`` columns of a row: weights of linear layers and embeddings as int4.
+
+    Scales are rounded to bfloat16, which kernels store them in; the integers are made with the rounded scales. A weight that is
+    no matrix, or whose rows are no multiple of a group, gets one scale a channel.
+
+    Args:
+        group_size: Columns that share a scale.
+        search: Look for the scale with the least squared error instead of taking the largest value.
+        options: ``dtype``, ``quant_min``, ``quant_max`` … as in torchao's observers.
+    """
+
+    def __init__(self, group_size: int = 32, search: bool = True, **options: Any) -> None:
+        # torchao hands an axis to observers with PerChannel in their name only; here it is always the first.
+        super().__init__(**{"quant_min": -8, "quant_max": 7, **options, "ch_axis": 0})
+        if group_size < 2:
+            raise ValueError(f"group_size is {group_size}, must be at least 2")
+        self.group_size, self.search = group_size, search
+
+    def is_grouped(self) -> bool:
+        """Whether the weight can be divided into groups."""
+        return self.weight is not None and self.weight.dim() == 2 and self.weight.shape[1] % self.group_size == 0
+
+    def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        """Scales [channels, groups] or [channels], float32, and zero points of that shape, int64, all zero."""
+        rows = self._rows()
+        if self.is_grouped():
+            scales = self._scales(rows.reshape(-1, self.group_size), self.search).bfloat16().float()
+            scales = scales.reshape(rows.shape[0], -1)
+        else:
+            scales = self._scales(rows, self.search)
+        return scales, torch.zeros_like(scales, dtype=torch.int64)
+
+    def convert(self, model: fx.GraphModule, observer_node: fx.Node) -> None:
+        """Replaces the observer by the integers and their dequantize; torchao's convert calls it.
+
+        torchao folds a constant's quantize per channel, but not one per group, so the integers are made here.
+        """
+        scales, zero_points = self.calculate_qparams()
+        rows = self._rows()
+        per_row = scales.reshape(rows.shape[0], -1).repeat_interleave(
+            self.group_size if self.is_grouped() else rows.shape[1], dim=1
+        )
+        integers = torch.round(rows / per_row).clamp(self.quant_min, self.quant_max).to(self.dtype)
+        assert self.weight is not None
+        integers = integers.reshape(self.weight.shape).contiguous()
+        graph = model.graph
+        with graph.inserting_before(observer_node):
+            nodes = [
+                _attribute(model, graph, str(observer_node.target), part, value)
+                for part, value in (("integers", integers), ("scales", scales), ("zero_points", zero_points))
+            ]
+            limits = (self.quant_min, self.quant_max, self.dtype)
+            decomposed = torch.ops.quantized_decomposed
+            if self.is_grouped():
+                args = (*nodes, *limits, self.group_size, self.weight.dtype)
+                new = graph.call_function(decomposed.dequantize_per_channel_group.default, args)
+            else:
+                new = graph.call_function(decomposed.dequantize_per_channel.default, (*nodes, 0, *limits))
+        new.meta = {
+            key: observer_node.meta[key] for key in ("nn_module_stack", "stack_trace") if key in observer_node.meta
+        }
+        observer_node.replace_all_uses_with(new)
+        graph.erase_node(observer_node)
+
+
+def _attribute(model: fx.GraphModule, graph: fx.Graph, owner: str, part: str, value: torch.Tensor) -> fx.Node:
+    name = f"_{owner}_{part}".replace(".", "_")
+    model.register_buffer(name, value)
+    return graph.get_attr(name)

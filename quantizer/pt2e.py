@@ -1,0 +1,93 @@
+"""torchao's PT2E classes and functions, the same objects. The only file of this package that imports torchao.
+
+torchao takes over a second to import and says three things at start-up that no user of this package can act on (kernels of
+its own for other processors, newer calls of torch); they are kept quiet during the import, and only there.
+"""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in ("torchao", "torch.utils._pytree", "torch.distributed")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+with _quiet():
+    try:
+        import torchao  # noqa: F401
+    except ImportError as error:
+        raise ImportError("quantization needs torchao: pip install 'torchao>=0.18,<0.19'") from error
+    from torchao.quantization.pt2e import (
+        FakeQuantize,
+        FakeQuantizeBase,
+        FixedQParamsObserver,
+        FusedMovingAvgObsFakeQuantize,
+        MinMaxObserver,
+        MovingAverageMinMaxObserver,
+        MovingAveragePerChannelMinMaxObserver,
+        ObserverBase,
+        PerChannelMinMaxObserver,
+        PlaceholderObserver,
+        UniformQuantizationObserverBase,
+        allow_exported_model_train_eval,
+        move_exported_model_to_eval,
+    )
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+    from torchao.quantization.pt2e.quantizer import (
+        ComposableQuantizer,
+        DerivedQuantizationSpec,
+        EdgeOrNode,
+        FixedQParamsQuantizationSpec,
+        QuantizationAnnotation,
+        QuantizationConfig,
+        QuantizationSpec,
+        QuantizationSpecBase,
+        Quantizer,
+        SharedQuantizationSpec,
+    )
+
+#: Where torchao looks for a node's annotation: ``node.meta[ANNOTATION]``.
+ANNOTATION = "quantization_annotation"
+
+__all__ = [
+    "ANNOTATION",
+    "ComposableQuantizer",
+    "DerivedQuantizationSpec",
+    "EdgeOrNode",
+    "FakeQuantize",
+    "FakeQuantizeBase",
+    "FixedQParamsObserver",
+    "FixedQParamsQuantizationSpec",
+    "FusedMovingAvgObsFakeQuantize",
+    "MinMaxObserver",
+    "MovingAverageMinMaxObserver",
+    "MovingAveragePerChannelMinMaxObserver",
+    "ObserverBase",
+    "PerChannelMinMaxObserver",
+    "PlaceholderObserver",
+    "QuantizationAnnotation",
+    "QuantizationConfig",
+    "QuantizationSpec",
+    "QuantizationSpecBase",
+    "Quantizer",
+    "SharedQuantizationSpec",
+    "UniformQuantizationObserverBase",
+    "allow_exported_model_train_eval",
+    "convert_pt2e",
+    "move_exported_model_to_eval",
+    "prepare_pt2e",
+    "prepare_qat_pt2e",
+]

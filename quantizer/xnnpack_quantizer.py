@@ -1,0 +1,187 @@
+"""XNNPACKQuantizer: what 8-bit and 4-bit kernels of the usual processors compute with, chosen globally, by module or by operator.
+
+>>> quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))  # doctest: +SKIP
+>>> quantizer.set_module_name("head", None)  # stays as it is  # doctest: +SKIP
+>>> quantizer.set_operator_type(torch.ops.aten.add.Tensor, None)  # doctest: +SKIP
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import fx
+
+from executorch_py.errors import InvalidTypeError
+
+from .annotation import binary, joined, matmul, product, rescaled, shared, table
+from .config import as_config, kind_of
+from .expansion import expand
+from .matching import (
+    ADD,
+    AVERAGE,
+    BATCH_NORM,
+    CAT,
+    CONV,
+    CONV_TRANSPOSE,
+    EMBEDDING,
+    LINEAR,
+    MATMUL,
+    MAX_POOL,
+    MOVEMENT,
+    MUL,
+    RELU,
+    Match,
+    Pattern,
+    find,
+    is_annotated,
+    modules_of,
+)
+from .pt2e import QuantizationConfig, Quantizer
+
+_WEIGHTED = frozenset({"static", "dynamic", "weight_only", "half"})
+_CHAINED = frozenset({"static", "half"})
+
+#: What is quantized, longest chains first: a chain that a kernel computes at once is annotated as a unit.
+PATTERNS: tuple[Pattern, ...] = (
+    Pattern("conv_bn_relu", (CONV, BATCH_NORM, RELU), product, _WEIGHTED),
+    Pattern("conv_bn", (CONV, BATCH_NORM), product, _WEIGHTED),
+    Pattern("conv_relu", (CONV, RELU), product, _WEIGHTED),
+    Pattern("conv", (CONV,), product, _WEIGHTED),
+    Pattern("conv_transpose_bn_relu", (CONV_TRANSPOSE, BATCH_NORM, RELU), product, _WEIGHTED),
+    Pattern("conv_transpose_bn", (CONV_TRANSPOSE, BATCH_NORM), product, _WEIGHTED),
+    Pattern("conv_transpose_relu", (CONV_TRANSPOSE, RELU), product, _WEIGHTED),
+    Pattern("conv_transpose", (CONV_TRANSPOSE,), product, _WEIGHTED),
+    Pattern("linear_relu", (LINEAR, RELU), product, _WEIGHTED),
+    Pattern("linear", (LINEAR,), product, _WEIGHTED),
+    Pattern("embedding", (EMBEDDING,), table, _WEIGHTED),
+    Pattern("matmul", (MATMUL,), matmul, _CHAINED, by_name_only=True),
+)
+#: What follows its inputs: taken where they are quantized, in the order of the graph.
+FOLLOWERS: tuple[Pattern, ...] = (
+    Pattern("add_relu", (ADD, RELU), binary, _CHAINED),
+    Pattern("add", (ADD,), binary, _CHAINED),
+    Pattern("mul_relu", (MUL, RELU), binary, _CHAINED),
+    Pattern("mul", (MUL,), binary, _CHAINED),
+    Pattern("cat", (CAT,), joined, _CHAINED),
+    Pattern("average", (AVERAGE,), rescaled, _CHAINED),
+    Pattern("max_pool", (MAX_POOL,), shared, _CHAINED),
+    Pattern("movement", (MOVEMENT,), shared, _CHAINED),
+)
+
+
+class XNNPACKQuantizer(Quantizer):
+    """Annotates what PATTERNS and FOLLOWERS list, each node with the most particular configuration that is set for it.
+
+    From the most particular to the least: module name, module type, operator, global. None leaves what it is set for as it is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._global: QuantizationConfig | None = None
+        self._by_operator: dict[Any, QuantizationConfig | None] = {}
+        self._by_type: dict[str, QuantizationConfig | None] = {}
+        self._by_name: dict[str, QuantizationConfig | None] = {}
+        self._filter: Callable[[fx.Node], bool] | None = None
+
+    # -------------------------------------------------------------------------------------------------------- the choices
+
+    def set_global(self, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
+        """Sets what holds where nothing else is set: a configuration, or the name of a preset."""
+        self._global = _checked(config)
+        return self
+
+    def set_operator_type(self, operator: Any, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
+        """Sets what holds for an operator: ``torch.ops.aten.linear.default``, or all overloads, ``torch.ops.aten.linear``."""
+        self._by_operator[operator] = _checked(config)
+        return self
+
+    #: The same under its other published name.
+    set_object_type = set_operator_type
+
+    def set_module_type(self, module_type: type | str, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
+        """Sets what holds inside modules of a class, such as ``torch.nn.Linear``."""
+        if isinstance(module_type, type):
+            module_type = f"{module_type.__module__}.{module_type.__qualname__}"
+        self._by_type[module_type] = _checked(config)
+        return self
+
+    def set_module_name(self, module_name: str, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
+        """Sets what holds inside one module, such as ``"encoder.layers.0"``, and all that is in it."""
+        if not isinstance(module_name, str):
+            raise InvalidTypeError(
+                f"the name of a module is {module_name!r:.60}, must be a string such as 'encoder.layers.0'"
+            )
+        self._by_name[module_name] = _checked(config)
+        return self
+
+    def set_filter_function(self, keep: Callable[[fx.Node], bool]) -> "XNNPACKQuantizer":
+        """Nodes for which ``keep`` gives False are left as they are."""
+        self._filter = keep
+        return self
+
+    def config_of(self, node: fx.Node) -> tuple[QuantizationConfig | None, bool]:
+        """The configuration of a node, and whether it was set for it by name (not globally)."""
+        places = modules_of(node)
+        for path, _ in reversed(places):
+            if path in self._by_name:
+                return self._by_name[path], True
+        for _, kind in reversed(places):
+            if kind in self._by_type:
+                return self._by_type[kind], True
+        for key in (node.target, getattr(node.target, "overloadpacket", None)):
+            if key in self._by_operator:
+                return self._by_operator[key], True
+        return self._global, False
+
+    # ------------------------------------------------------------------------------------------------- torchao calls these
+
+    def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+        """Takes LSTM, GRU and attention apart where what is in them is to be quantized."""
+        return expand(model, self._is_expanded)
+
+    def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+        """Writes annotations; nodes that another quantizer has annotated are left."""
+        for pattern in PATTERNS:
+            for match in find(model.graph, pattern):
+                self._take(pattern, match)
+        matches: dict[fx.Node, tuple[Pattern, Match]] = {}
+        for pattern in FOLLOWERS:
+            for match in find(model.graph, pattern):
+                matches.setdefault(match.first, (pattern, match))
+        for node in model.graph.nodes:  # in this order each node sees what its inputs have become
+            if node in matches:
+                self._take(*matches[node])
+        return model
+
+    def validate(self, model: fx.GraphModule) -> None:
+        """Names that were set must stand in the model.
+
+        Raises:
+            InvalidArgumentError: A module name or type that no operator of the model belongs to.
+        """
+        from .checks import require_known_names
+
+        require_known_names(model, self._by_name, self._by_type)
+
+    def _take(self, pattern: Pattern, match: Match) -> None:
+        if any(is_annotated(node) for node in match.nodes):
+            return
+        config, named = self.config_of(match.first)
+        if config is None or kind_of(config) not in pattern.kinds or (pattern.by_name_only and not named):
+            return
+        if self._filter is None or all(self._filter(node) for node in match.nodes):
+            pattern.rule(match, config)
+
+    def _is_expanded(self, node: fx.Node, inner: frozenset[Any]) -> bool:
+        """Whether an operator made of others is taken apart: when one of these would be quantized."""
+        config, named = self.config_of(node)
+        if config is None or (self._filter is not None and not self._filter(node)):
+            return False
+        return any(
+            kind_of(config) in pattern.kinds and (named or not pattern.by_name_only)
+            for pattern in PATTERNS
+            if inner & pattern.chain[0]
+        )
+
+
+def _checked(config: QuantizationConfig | str | None) -> QuantizationConfig | None:
+    return None if config is None else as_config(config)

@@ -1,0 +1,270 @@
+"""What XNNPACKQuantizer, EmbeddingQuantizer and ExampleQuantizer say of a graph, written out: the goldens of the patterns."""
+
+import pytest
+import torch
+from executorch_py.quantizer import (
+    ComposableQuantizer,
+    EmbeddingQuantizer,
+    ExampleQuantizer,
+    SharedQuantizationSpec,
+    XNNPACKQuantizer,
+    quantization_config,
+)
+from executorch_py.quantizer.config import PRESETS
+from executorch_py.quantizer.pt2e import ANNOTATION
+from torch import nn
+from torch.nn import functional as F
+
+
+def spec_text(spec) -> str:
+    if spec is None:
+        return "-"
+    if isinstance(spec, SharedQuantizationSpec):
+        source = spec.edge_or_node
+        return f"as {source.name}" if isinstance(source, torch.fx.Node) else f"as {source[0].name}"
+    bits = {(-128, 127): "i8", (-127, 127): "w8", (-8, 7): "w4", (-32767, 32767): "i16", (0, 255): "u8"}
+    text = bits.get((spec.quant_min, spec.quant_max), str(spec.dtype).removeprefix("torch."))
+    if spec.qscheme == torch.per_channel_symmetric:
+        text += f" by {spec.ch_axis}"
+    return text + (" dynamic" if spec.is_dynamic else "")
+
+
+def annotated(module, inputs, quantizer) -> list[str]:
+    """A line for each annotated node: ``operator(input: spec, …) -> spec of the result``."""
+    model = torch.export.export(module.eval(), inputs).module(check_guards=False)
+    model = quantizer.transform_for_annotation(model)
+    quantizer.annotate(model)
+    quantizer.validate(model)
+    lines = []
+    names = dict(zip((node for node in model.graph.nodes if node.op == "placeholder"), "xyz", strict=False))
+    for node in model.graph.nodes:
+        annotation = node.meta.get(ANNOTATION)
+        if annotation is not None:
+            inputs_text = ", ".join(
+                f"{names.get(n, n.name)}: {spec_text(s)}" for n, s in annotation.input_qspec_map.items()
+            )
+            lines.append(f"{node.name}({inputs_text}) -> {spec_text(annotation.output_qspec)}")
+    return lines
+
+
+def preset(name: str) -> XNNPACKQuantizer:
+    return XNNPACKQuantizer().set_global(PRESETS[name]())
+
+
+class Call(nn.Module):
+    """A function, with layers that it may use."""
+
+    def __init__(self, function, **layers) -> None:
+        super().__init__()
+        self.function = function
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, *inputs):
+        return self.function(self, *inputs)
+
+
+IMAGE = torch.randn(2, 4, 8, 8)
+ROWS = torch.randn(3, 8)
+CONV = {"conv": nn.Conv2d(4, 4, 3, padding=1)}
+LINEAR = {"fc": nn.Linear(8, 8)}
+
+CASES = {
+    "linear": (
+        Call(lambda m, x: m.fc(x), **LINEAR),
+        (ROWS,),
+        ["linear(x: i8, fc_weight: w8 by 0) -> i8"],
+    ),
+    "linear_relu_as_a_unit": (
+        Call(lambda m, x: F.relu(m.fc(x)), **LINEAR),
+        (ROWS,),
+        ["linear(x: i8, fc_weight: w8 by 0) -> -", "relu() -> i8"],
+    ),
+    "linear_whose_result_is_used_twice": (
+        Call(lambda m, x: (F.relu(y := m.fc(x)), y), **LINEAR),
+        (ROWS,),
+        ["linear(x: i8, fc_weight: w8 by 0) -> i8", "relu(linear: as linear) -> as linear"],
+    ),
+    "conv_1d": (
+        Call(lambda m, x: m.conv(x), conv=nn.Conv1d(4, 4, 3)),
+        (torch.randn(2, 4, 9),),
+        ["conv1d(x: i8, conv_weight: w8 by 0) -> i8"],
+    ),
+    "conv_bn_relu6_as_a_unit": (
+        Call(lambda m, x: F.relu6(m.bn(m.conv(x))), bn=nn.BatchNorm2d(4), **CONV),
+        (IMAGE,),
+        ["conv2d(x: i8, conv_weight: w8 by 0) -> -", "batch_norm() -> -", "relu6() -> i8"],
+    ),
+    "conv_transposed": (
+        Call(lambda m, x: m.up(x), up=nn.ConvTranspose2d(4, 6, 2)),
+        (IMAGE,),
+        ["conv_transpose2d(x: i8, up_weight: w8 by 1) -> i8"],
+    ),
+    "conv_transposed_in_groups_has_one_scale": (
+        Call(lambda m, x: m.up(x), up=nn.ConvTranspose2d(4, 6, 2, groups=2)),
+        (IMAGE,),
+        ["conv_transpose2d(x: i8, up_weight: w8) -> i8"],
+    ),
+    "residual": (
+        Call(lambda m, x: F.relu(m.conv(x) + x), **CONV),
+        (IMAGE,),
+        ["conv2d(x: i8, conv_weight: w8 by 0) -> i8", "add(conv2d: i8, x: i8) -> -", "relu() -> i8"],
+    ),
+    "in_place": (
+        Call(lambda m, x: m.conv(x).add_(x).relu_(), **CONV),
+        (IMAGE,),
+        ["conv2d(x: i8, conv_weight: w8 by 0) -> i8", "add_(conv2d: i8, x: i8) -> -", "relu_() -> i8"],
+    ),
+    "followers": (
+        Call(
+            lambda m, x: torch.cat([y := F.max_pool2d(m.conv(x), 2), y * m.conv(x).mean((2, 3), True)], 1).flatten(1),
+            **CONV,
+        ),
+        (IMAGE,),
+        [
+            "conv2d(x: i8, conv_weight: w8 by 0) -> i8",
+            "max_pool2d(conv2d: as conv2d) -> as conv2d",
+            "conv2d_1(x: i8, conv_weight: w8 by 0) -> i8",
+            "mean(conv2d_1: i8) -> i8",
+            "mul(max_pool2d: i8, mean: i8) -> i8",
+            "cat(max_pool2d: i8, mul: as max_pool2d) -> as max_pool2d",
+            "flatten(cat: as cat) -> as cat",
+        ],
+    ),
+    "left_alone": (
+        Call(
+            lambda m, x, mask: (
+                m.fc(x) + mask.float(),  # a mask is no activation
+                torch.softmax(x, -1) + torch.sigmoid(x),  # neither side is quantized
+                m.fc(x) + 1,
+                torch.add(m.fc(x), x, alpha=2),
+                F.linear(x, x @ x.T @ x),  # a computed weight
+            ),
+            **LINEAR,
+        ),
+        (ROWS, torch.tensor([True] * 8)),
+        [
+            "linear(x: i8, fc_weight: w8 by 0) -> i8",
+            "linear_1(x: i8, fc_weight: w8 by 0) -> i8",
+            "linear_2(x: i8, fc_weight: w8 by 0) -> i8",
+        ],
+    ),
+    "embedding": (
+        Call(lambda m, i: m.fc(m.table(i)), table=nn.Embedding(10, 8), **LINEAR),
+        (torch.tensor([1, 2]),),
+        ["embedding(table_weight: w8 by 0) -> -", "linear(embedding: i8, fc_weight: w8 by 0) -> i8"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_static(name):
+    module, inputs, expected = CASES[name]
+    assert annotated(module, inputs, preset("static_int8")) == expected
+
+
+def test_dynamic_and_weight_only():
+    module = Call(
+        lambda m, x, y: (F.relu(m.fc(x)) + x, m.conv(y), m.deep(y)), deep=nn.Conv2d(4, 4, 3, groups=4), **LINEAR, **CONV
+    )
+    assert annotated(module, (ROWS, IMAGE), preset("dynamic_int8")) == [
+        "linear(x: i8 dynamic, fc_weight: w8 by 0) -> -",
+        "relu() -> -",
+        "conv2d(y: i8 dynamic, conv_weight: w8 by 0) -> -",
+    ]
+    assert annotated(module, (ROWS, IMAGE), preset("int4_weight_only")) == [
+        "linear(fc_weight: w4 by 0) -> -",
+        "relu() -> -",
+        "conv2d(conv_weight: w4 by 0) -> -",
+        "conv2d_1(deep_weight: w4 by 0) -> -",
+    ]
+
+
+@pytest.mark.parametrize(("kind", "name"), [(nn.LSTM, "lstm"), (nn.GRU, "gru")])
+def test_recurrent_layers_are_taken_apart(kind, name):
+    module = Call(lambda m, x: m.cell(x)[0], cell=kind(4, 6, batch_first=True))
+    lines = annotated(module, (torch.randn(1, 3, 4),), preset("dynamic_int8"))
+    assert len(lines) == 4, lines  # all steps of the input at once, one product of the state a step
+    assert sum("cell_weight_ih_l0: w8 by 0" in line for line in lines) == 1
+    assert sum("cell_weight_hh_l0: w8 by 0" in line for line in lines) == 3
+
+
+def test_attention_only_when_named():
+    module = Call(lambda m, q, k: F.scaled_dot_product_attention(m.fc(q), m.fc(k), k), **LINEAR)
+    inputs = (torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8))
+    everywhere = annotated(module, inputs, preset("static_int8"))
+    assert [line.split("(")[0] for line in everywhere] == ["linear", "linear_1"]
+    named = preset("static_int8").set_operator_type(torch.ops.aten.scaled_dot_product_attention.default, "static_int8")
+    named.set_operator_type(torch.ops.aten.matmul.default, "static_int8")
+    lines = annotated(module, inputs, named)
+    assert sum(line.startswith("matmul") for line in lines) == 2, lines
+
+
+class Nested(nn.Module):
+    """Two towers and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.towers = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(2))
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(self.towers[0](x) + self.towers[1](x))
+
+
+def test_the_most_particular_choice_counts():
+    quantizer = (
+        XNNPACKQuantizer()
+        .set_global("static_int8")
+        .set_module_name("towers.0", None)
+        .set_module_name("head", quantization_config("int16"))
+        .set_operator_type(torch.ops.aten.add.Tensor, None)
+    )
+    assert annotated(Nested(), (ROWS,), quantizer) == [
+        "linear_1(x: i8, towers_1_0_weight: w8 by 0) -> i8".replace("-> i8", "-> -"),
+        "relu_1() -> i8",
+        "linear_2(add: i16, head_weight: w8 by 0) -> i16",
+    ]
+    by_type = XNNPACKQuantizer().set_module_type(nn.Sequential, "dynamic_int8")
+    assert [line.split("(")[0] for line in annotated(Nested(), (ROWS,), by_type)] == [
+        "linear",
+        "relu",
+        "linear_1",
+        "relu_1",
+    ]
+    filtered = preset("static_int8").set_filter_function(lambda node: "head" in str(node.meta.get("nn_module_stack")))
+    assert [line.split("(")[0] for line in annotated(Nested(), (ROWS,), filtered)] == ["linear_2"]
+
+
+def test_half_precision_takes_chains():
+    assert annotated(Nested(), (ROWS,), preset("fp16")) == [
+        "linear(x: float16, towers_0_0_weight: float16, towers_0_0_bias: float16) -> -",
+        "relu() -> float16",
+        "linear_1(x: float16, towers_1_0_weight: float16, towers_1_0_bias: float16) -> -",
+        "relu_1() -> float16",
+        "add(relu: float16, relu_1: float16) -> float16",
+        "linear_2(add: float16, head_weight: float16, head_bias: float16) -> float16",
+    ]
+
+
+def test_quantizers_compose():
+    module, inputs, _ = CASES["embedding"]
+    both = ComposableQuantizer([EmbeddingQuantizer("int4", group_size=4), preset("dynamic_int8")])
+    assert annotated(module, inputs, both) == [
+        "embedding(table_weight: w4 by 0) -> -",
+        "linear(embedding: i8 dynamic, fc_weight: w8 by 0) -> -",
+    ]
+
+
+def test_example():
+    module = Call(
+        lambda m, x, y: (F.softmax(F.relu(m.conv(F.interpolate(x, scale_factor=2.0))), 1), F.relu(m.fc(y)), m.fc(y)),
+        **CONV,
+        **LINEAR,
+    )
+    assert annotated(module, (IMAGE, ROWS), ExampleQuantizer()) == [
+        "conv2d(upsample_nearest2d: i8, conv_weight: w8 by 0) -> i8",
+        "linear(y: i8, fc_weight: w8 by 0) -> -",
+        "relu_1() -> i8",
+        "linear_1(y: i8, fc_weight: w8 by 0) -> i8",
+    ]

@@ -1,0 +1,56 @@
+"""Quantized by each flow, lowered, and run by the C++ runtime over all held-out digits."""
+
+import copy
+
+import pytest
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+
+import executorch_py as et
+from executorch_py import quantizer
+from tests.quantizer.digits import accuracy, data, fit, trained
+
+#: Flow -> how many points of accuracy it may lose, in the mean over seeds.
+PERMITTED = {"static_int8": 0.5, "dynamic_int8": 0.5, "qat": 0.5}
+SEEDS = (0, 1, 2, 3, 4)
+
+
+def quantized(flow: str, seed: int) -> torch.export.ExportedProgram:
+    images, _, held_out, _ = data()
+    model = copy.deepcopy(trained(seed))
+    if flow != "qat":
+        return quantizer.quantize(model, (held_out,), flow, images.split(29))
+    batch = torch.export.Dim("batch", min=2, max=len(held_out))
+    prepared = quantizer.prepare_qat(model, (held_out,), dynamic_shapes=({0: batch},))
+    fit(prepared, epochs=2, rate=2e-4, seed=seed)
+    return quantizer.convert(prepared)
+
+
+def run(program: torch.export.ExportedProgram, delegated: bool = True) -> torch.Tensor:
+    partitioner = [XnnpackPartitioner()] if delegated else []
+    edge = et.to_edge_transform_and_lower(program, partitioner=partitioner)
+    method = et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
+    return method.execute((data()[2],))[0]
+
+
+def losses(flow: str, seeds: tuple[int, ...]) -> list[float]:
+    """Points of accuracy lost, for each seed."""
+    found = []
+    for seed in seeds:
+        before = accuracy(trained(seed)(data()[2]).detach())
+        assert before >= 98, f"the float model of seed {seed} has {before:.2f} %"
+        found.append(before - accuracy(run(quantized(flow, seed))))
+    return found
+
+
+@pytest.mark.parametrize("flow", PERMITTED)
+def test_one_seed(flow):
+    (loss,) = losses(flow, SEEDS[:1])
+    assert loss <= PERMITTED[flow] + 0.34, f"loses {loss:.2f} points"  # three images more than the mean may
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flow", PERMITTED)
+def test_mean_of_five_seeds(flow):
+    found = losses(flow, SEEDS)
+    assert sum(found) / len(found) <= PERMITTED[flow], found

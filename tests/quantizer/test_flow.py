@@ -1,0 +1,308 @@
+"""quantize, prepare, calibrate, convert: what goes in, what comes out, and what is refused with which words."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.quantizer.checks import QuantizationWarning
+from torch import nn
+from torch.nn import functional as F
+
+import executorch_py as et
+from executorch_py import quantizer
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
+
+decomposed = torch.ops.quantized_decomposed
+
+
+class Small(nn.Module):
+    """A convolution with batch norm, a residual sum, a linear head; one keyword argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.bn = nn.BatchNorm2d(3)
+        self.head = nn.Linear(3, 5)
+
+    def forward(self, x, scale=None):
+        x = F.relu(self.bn(self.conv(x))) + x
+        x = self.head(x.mean((2, 3)))
+        return x if scale is None else x * scale
+
+
+def small() -> nn.Module:
+    torch.manual_seed(3)
+    model = Small().eval()
+    model.bn.running_var.uniform_(0.5, 1.5)
+    model.bn.running_mean.normal_()
+    return model
+
+
+GENERATOR = torch.Generator().manual_seed(7)
+IMAGES = torch.rand(16, 1, 3, 6, 6, generator=GENERATOR)
+EXAMPLE = (IMAGES[0],)
+
+
+def sqnr(actual, expected) -> float:
+    actual, expected = actual.detach(), expected.detach()
+    noise = (actual - expected).double().square().mean()
+    return float(10 * torch.log10(expected.double().square().mean() / noise))
+
+
+def count(program, operator) -> int:
+    return sum(node.target is operator for node in program.graph.nodes)
+
+
+@pytest.mark.parametrize(
+    ("preset", "least"),
+    [
+        ("static_int8", 30),
+        ("dynamic_int8", 30),
+        ("dynamic_int4", 12),
+        ("int8_weight_only", 35),
+        ("int4_weight_only", 12),
+        ("fp16", 55),
+    ],
+)
+def test_presets_stay_near_the_float_model(preset, least):
+    model = small()
+    with torch.no_grad():
+        expected = model(IMAGES[5])
+        data = list(IMAGES) if preset == "static_int8" else None
+        program = quantizer.quantize(model, EXAMPLE, preset, data)
+        assert sqnr(program.module()(IMAGES[5]), expected) > least
+
+
+def test_static_graph():
+    program = quantizer.quantize(small(), EXAMPLE, "static_int8", IMAGES)
+    assert not any("batch_norm" in str(node.target) for node in program.graph.nodes)
+    assert count(program, decomposed.dequantize_per_channel.default) == 2  # both weights
+    assert all(
+        node.meta.get("stack_trace")
+        for node in program.graph.nodes
+        if node.op == "call_function" and node.target.namespace == "aten"
+    )
+    integers = [p for p in program.state_dict.values() if p.dtype == torch.int8]
+    assert len(integers) == 2
+    again = torch.export.export(
+        program.module(), EXAMPLE
+    )  # an ordinary program: it goes through torch.export once more
+    torch.testing.assert_close(again.module()(IMAGES[3]), program.module()(IMAGES[3]), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("observer", ["min_max", "moving_average", "histogram", "percentile", "mse"])
+@pytest.mark.parametrize("activations", ["int8", "uint8", "int16"])
+def test_observers_and_dtypes(observer, activations):
+    model = small()
+    config = quantizer.quantization_config(activations, observer=observer)
+    program = quantizer.quantize(model, EXAMPLE, config, IMAGES)
+    assert sqnr(program.module()(IMAGES[5]), model(IMAGES[5])) > (20 if observer == "moving_average" else 28)
+
+
+def test_keyword_arguments_and_dynamic_shapes():
+    model = small()
+    scale = torch.tensor(2.0)
+    program = quantizer.quantize(
+        model,
+        (torch.rand(2, 3, 6, 6),),
+        "static_int8",
+        [{"x": image, "scale": scale} for image in IMAGES],
+        example_kwargs={"scale": scale},
+        dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1, max=8)}, "scale": None},
+    )
+    module = program.module()
+    batch = torch.cat([*IMAGES[:5]])
+    assert sqnr(module(batch, scale=scale), model(batch, scale)) > 30
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    loaded = et.load(edge.to_executorch().buffer)
+    for size in (2, 5, 1):
+        assert sqnr(loaded(batch[:size], scale=scale), module(batch[:size], scale=scale)) > 40
+
+
+def test_any_iterable_one_sample_at_a_time(capsys):
+    alive: list = []
+
+    def stream():
+        for image in IMAGES:
+            sample = image.clone()
+            alive.append(weakref.ref(sample))
+            yield {"image": sample, "label": 3}
+            del sample
+            gc.collect()
+            assert sum(ref() is not None for ref in alive) <= 1
+
+    program = quantizer.quantize(
+        small(), EXAMPLE, "static_int8", stream(), transform=lambda sample: sample["image"], progress=True
+    )
+    assert count(program, decomposed.dequantize_per_tensor.default) > 0
+    assert "16 samples" in capsys.readouterr().err
+
+
+def test_data_loader():
+    labels = torch.arange(16)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(IMAGES[:, 0], labels), batch_size=1)
+    quantizer.quantize(small(), EXAMPLE, "static_int8", loader, transform=lambda batch: (batch[0],))
+    with pytest.raises(InvalidArgumentError, match=r"sample 0.*transform=lambda"):
+        quantizer.quantize(small(), EXAMPLE, "static_int8", loader)
+
+
+def test_exported_program_and_steps():
+    model = small()
+    prepared = quantizer.prepare(torch.export.export(model, EXAMPLE), config_or_quantizer="static_int8")
+    assert quantizer.calibrate(prepared, IMAGES) == 16
+    program = quantizer.convert(prepared)
+    whole = quantizer.quantize(model, EXAMPLE, "static_int8", IMAGES)
+    assert torch.equal(program.module()(IMAGES[1]), whole.module()(IMAGES[1]))
+
+
+def test_torchao_flow_with_our_quantizer():
+    model = small()
+    chosen = quantizer.XNNPACKQuantizer().set_global(quantizer.get_symmetric_quantization_config(is_per_channel=True))
+    prepared = quantizer.prepare_pt2e(torch.export.export(model, EXAMPLE).module(), chosen)
+    for image in IMAGES:
+        prepared(image)
+    program = torch.export.export(quantizer.convert_pt2e(prepared), EXAMPLE)
+    ours = quantizer.quantize(model, EXAMPLE, chosen, IMAGES)
+    torch.testing.assert_close(program.module()(IMAGES[1]), ours.module()(IMAGES[1]), atol=0, rtol=0)
+
+
+def test_same_objects_as_torchao():
+    from torchao.quantization.pt2e import quantizer as torchao
+
+    for name in ("Quantizer", "QuantizationSpec", "SharedQuantizationSpec", "DerivedQuantizationSpec"):
+        assert getattr(quantizer, name) is getattr(torchao, name)
+    for name in ("FixedQParamsQuantizationSpec", "QuantizationAnnotation", "ComposableQuantizer"):
+        assert getattr(quantizer, name) is getattr(torchao, name)
+
+
+# ------------------------------------------------------------------------------------------------------------- training
+
+
+def test_training_folds_batch_norm():
+    model = small()
+    batch = torch.cat([*IMAGES[:4]])
+    prepared = quantizer.prepare_qat(model, (batch,), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2)}})
+    optimizer = torch.optim.SGD(prepared.parameters(), lr=1e-3)
+    prepared.train()
+    before = prepared.conv.weight.detach().clone()
+    for start in range(0, 16, 8):
+        loss = prepared(torch.cat([*IMAGES[start : start + 8]])).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert not torch.equal(prepared.conv.weight, before)
+    prepared.eval()
+    with torch.no_grad():
+        expected = prepared(batch)
+    program = quantizer.convert(prepared)
+    assert not any("batch_norm" in str(node.target) for node in program.graph.nodes)
+    assert sqnr(program.module()(batch), expected) > 35
+
+
+# --------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_calibration_data_is_missing_or_empty():
+    with pytest.raises(InvalidArgumentError, match="give samples of your data"):
+        quantizer.quantize(small(), EXAMPLE, "static_int8")
+    for empty in ([], iter(())):
+        with pytest.raises(InvalidArgumentError, match="no sample"):
+            quantizer.quantize(small(), EXAMPLE, "static_int8", empty)
+
+
+def test_never_calibrated():
+    prepared = quantizer.prepare(small(), EXAMPLE)
+    with pytest.raises(InvalidStateError, match=r"was never observed.*calibrat"):
+        quantizer.convert(prepared)
+    with pytest.raises(InvalidStateError, match="what prepare"):
+        quantizer.convert(torch.fx.symbolic_trace(nn.ReLU()))
+
+
+def test_not_a_number_names_the_layer():
+    class Breaks(Small):
+        def forward(self, x):
+            return self.head(torch.log(self.conv(x)).mean((2, 3)))
+
+    with pytest.raises(InvalidArgumentError, match=r"mean.*test_flow.py.*gave NaN|NaN"):
+        quantizer.quantize(Breaks().eval(), EXAMPLE, "static_int8", IMAGES)
+
+
+def test_range_that_no_scale_fits():
+    class Huge(Small):
+        def forward(self, x):
+            return self.head(self.conv(x).mean((2, 3)) * 1e38)
+
+    with pytest.raises(InvalidArgumentError, match=r"reaches .*set_module_name|gave infinity"):
+        quantizer.quantize(Huge().eval(), EXAMPLE, "static_int8", IMAGES)
+
+
+def test_constant_is_reported():
+    class Dead(Small):
+        def forward(self, x):
+            return self.head(F.relu(self.conv(x) - 1e6).mean((2, 3)))
+
+    with pytest.warns(QuantizationWarning, match="always 0"):
+        quantizer.quantize(Dead().eval(), EXAMPLE, "static_int8", IMAGES)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_wrong_dtype(dtype):
+    with pytest.raises(InvalidTypeError, match=r"conv.weight.*model.float\(\)"):
+        quantizer.quantize(small().to(dtype), (IMAGES[0].to(dtype),), "dynamic_int8")
+
+
+def test_training_mode():
+    with pytest.raises(InvalidStateError, match=r"model.eval\(\)"):
+        quantizer.quantize(small().train(), EXAMPLE, "dynamic_int8")
+
+
+def test_eager_mode_models():
+    class Eager(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.quant, self.fc = torch.ao.quantization.QuantStub(), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.fc(self.quant(x))
+
+    with pytest.raises(NotSupportedError, match=r"eager-mode.*quantizer.quantize"):
+        quantizer.quantize(Eager().eval(), (torch.rand(1, 3),), "dynamic_int8")
+
+
+def test_nothing_to_quantize():
+    with pytest.raises(InvalidStateError, match="found nothing to quantize"):
+        quantizer.quantize(nn.Softmax(-1).eval(), (torch.rand(1, 3),), "dynamic_int8")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"activations": "int7"}, "must be one of 'int8'"),
+        ({"weights": "int2"}, "must be one of 'int8'"),
+        ({"observer": "median"}, "must be one of 'min_max'"),
+        ({"dynamic": True, "activations": "int16"}, "dynamic quantization needs"),
+        ({"weights": "int4", "group_size": 32}, "dynamic or weight-only"),
+        ({"weights": "int8", "activations": None, "group_size": 32}, "int4"),
+        ({"weights": "fp16"}, "fp16 goes with fp16"),
+        ({"qat": True, "weight_observer": "mse"}, "min_max"),
+    ],
+)
+def test_combinations_that_are_not(options, words):
+    with pytest.raises((InvalidArgumentError, NotSupportedError), match=words):
+        quantizer.quantization_config(**options)
+
+
+def test_names_that_are_not_there():
+    chosen = quantizer.XNNPACKQuantizer().set_global("dynamic_int8").set_module_name("haed", None)
+    with pytest.raises(InvalidArgumentError, match="there are head"):
+        quantizer.quantize(small(), EXAMPLE, chosen)
+    with pytest.raises(InvalidArgumentError, match="must be one of 'static_int8'"):
+        quantizer.quantize(small(), EXAMPLE, "int8")
+    with pytest.raises(InvalidTypeError, match="is a class"):
+        quantizer.quantize(small(), EXAMPLE, quantizer.ExampleQuantizer)
+    with pytest.raises(InvalidTypeError, match="must be a tuple"):
+        quantizer.quantize(small(), IMAGES[0], "dynamic_int8")
+    with pytest.raises(InvalidArgumentError, match="is_qat=True"):
+        quantizer.prepare_qat(small(), EXAMPLE, "static_int8")

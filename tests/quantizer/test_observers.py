@@ -1,0 +1,131 @@
+"""Observers against brute force on the values themselves."""
+
+import pytest
+import torch
+from executorch_py.quantizer import (
+    GroupwiseObserver,
+    HistogramObserver,
+    MSEObserver,
+    PercentileObserver,
+    PerChannelMSEObserver,
+)
+from executorch_py.quantizer.config import ACTIVATIONS
+
+from executorch_py import quantizer
+
+GENERATOR = torch.Generator().manual_seed(5)
+SAMPLES = {
+    "normal": torch.randn(12000, generator=GENERATOR),
+    "relu": torch.randn(12000, generator=GENERATOR).relu(),
+    "heavy_tail": torch.randn(12000, generator=GENERATOR) ** 3,
+    "shifted": torch.randn(12000, generator=GENERATOR) + 3,
+    "tiny": torch.randn(12000, generator=GENERATOR) * 1e-6,
+}
+INT8 = {"dtype": torch.int8, "quant_min": -128, "quant_max": 127}
+
+
+def error(values, scale, zero_point, low=-128, high=127):
+    """Mean squared error of the values as they come back."""
+    back = torch.fake_quantize_per_tensor_affine(values, float(scale), int(zero_point), low, high)
+    return float((back - values).double().square().mean())
+
+
+def best_error(values, scheme):
+    """The least error over a fine grid of ranges, each end by itself."""
+    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    best = float("inf")
+    for above in torch.linspace(1, 0.3, 15).tolist():
+        for below in torch.linspace(1, 0.3, 15).tolist() if low < 0 else [1.0]:
+            if scheme == torch.per_tensor_symmetric:
+                limit = max(-low, high) * above
+                scale, zero_point = limit / 127.5, 0
+            else:
+                scale = (high * above - low * below) / 255
+                zero_point = max(-128, min(127, round(-128 - low * below / scale)))
+            best = min(best, error(values, max(scale, 1e-12), zero_point))
+            if scheme == torch.per_tensor_symmetric:
+                break
+    return best
+
+
+@pytest.mark.parametrize("scheme", [torch.per_tensor_affine, torch.per_tensor_symmetric], ids=["affine", "symmetric"])
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("observer", [HistogramObserver, MSEObserver])
+def test_error_is_near_the_least(observer, name, scheme):
+    values = SAMPLES[name]
+    made = observer(qscheme=scheme, eps=1e-12, **INT8)
+    for part in values.split(2500):
+        made(part)
+    assert error(values, *made.calculate_qparams()) <= 1.1 * best_error(values, scheme) + 1e-16
+
+
+def test_growing_range_counts_as_if_it_was_known():
+    values = SAMPLES["heavy_tail"]
+    ordered = values[values.abs().argsort()]  # the range grows with each part
+    streamed = HistogramObserver(**INT8)
+    for part in ordered.split(500):
+        streamed(part)
+    limit = float(streamed.limit)
+    expected = torch.histc(values, streamed.bins, min=-limit, max=limit)
+    assert float(streamed.histogram.sum()) == values.numel()
+    # Values close to the edge of a bin may fall to either side: above all those around zero, where histc has lost their bits.
+    counted, wanted = (histogram.roll(1).reshape(-1, 2).sum(1) for histogram in (streamed.histogram, expected))
+    assert float((counted - wanted).abs().sum()) <= 1e-3 * values.numel()
+    assert float(streamed.max_val) == float(values.max())
+
+
+@pytest.mark.parametrize("percentile", [90.0, 99.0, 99.9, 100.0])
+def test_percentile(percentile):
+    values = SAMPLES["normal"]
+    made = PercentileObserver(percentile=percentile, **INT8)
+    made(values)
+    scale, _ = made.calculate_qparams()
+    ends = torch.quantile(values, torch.tensor([1 - percentile / 100, percentile / 100]))
+    assert float(scale) == pytest.approx(float(ends[1] - ends[0]) / 255, rel=0.02)
+
+
+def test_zero_alone_and_nothing_at_all():
+    made = HistogramObserver(**INT8)
+    made(torch.zeros(5))
+    made(torch.empty(0))
+    scale, zero_point = made.calculate_qparams()
+    assert float(scale) > 0 and -128 <= int(zero_point) <= 127
+
+
+def test_channels():
+    weight = torch.randn(6, 4, 3, 3, generator=GENERATOR) ** 3
+    made = PerChannelMSEObserver(quant_min=-8, quant_max=7)
+    made(weight)
+    scales, zero_points = made.calculate_qparams()
+    plain = weight.flatten(1).abs().amax(1) / 7.5
+    for row, scale, full in zip(weight.flatten(1), scales, plain, strict=True):
+        assert error(row, scale, 0, -8, 7) <= error(row, full, 0, -8, 7)
+    assert not zero_points.any()
+
+
+def test_groups():
+    weight = torch.randn(5, 96, generator=GENERATOR)
+    made = GroupwiseObserver(group_size=32)
+    made(weight)
+    scales, _ = made.calculate_qparams()
+    assert scales.shape == (5, 3)
+    assert torch.equal(scales, scales.bfloat16().float())
+    odd = GroupwiseObserver(group_size=32)
+    odd(torch.randn(5, 33, generator=GENERATOR))
+    assert odd.calculate_qparams()[0].shape == (5,)
+
+
+@pytest.mark.parametrize("dtype", ACTIVATIONS)
+@pytest.mark.parametrize("observer", ["min_max", "moving_average", "histogram", "percentile", "mse"])
+def test_every_observer_with_every_dtype(observer, dtype):
+    config = quantizer.quantization_config(dtype, observer=observer)
+    spec = config.input_activation
+    made = spec.observer_or_fake_quant_ctr.with_args(
+        dtype=spec.dtype, quant_min=spec.quant_min, quant_max=spec.quant_max, qscheme=spec.qscheme
+    )()
+    values = SAMPLES["shifted"]
+    made(values)
+    scale, zero_point = made.calculate_qparams()
+    back = torch.fake_quantize_per_tensor_affine(values, float(scale), int(zero_point), spec.quant_min, spec.quant_max)
+    signal = float(values.square().mean() / (back - values).square().mean())
+    assert signal > 1e4
