@@ -13,7 +13,7 @@ set(CMAKE_INSTALL_MESSAGE NEVER)
 set(executorch_py_CODEGEN ${CMAKE_CURRENT_SOURCE_DIR}/src/executorch_py/codegen)
 
 set(ET_PACKAGE_LIBRARIES et_base et_ops et_schema et_runtime et_runtime_host et_threads et_kernels_portable et_kernels_prim
-    et_kernels_optimized et_builtin)
+    et_kernels_quantized et_kernels_optimized et_builtin)
 set(ET_PACKAGE_INTERFACES et_schema_tables et_flatbuffers et_backends_runtime et_backends_kernels)
 # Headers of the runtime that are its own.
 set(ET_INTERNAL_HEADERS flatbuffer_views.h method_loader.h method_state.h external_data.h program_verifier.h open_file.h)

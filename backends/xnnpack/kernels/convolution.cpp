@@ -1,6 +1,7 @@
 // aten::convolution.out and et::convolution_clamp.out with constant weights: 1-D and 2-D, grouped, depthwise, dilated and
 // transposed, on xnn_convolution2d_nhwc_f32 and xnn_deconvolution2d_nhwc_f32. 1-D is 2-D with one row.
 
+#include "backends/xnnpack/kernels/geometry.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
 
@@ -10,111 +11,9 @@ namespace {
 // Arguments by position; the two operators differ in what follows kGroups.
 enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups, kMin, kMax };
 
-struct Pair {
-  uint32_t h;
-  uint32_t w;
-};
-
-struct Geometry {
-  Pair kernel, stride, padding, dilation, output_padding;
-  bool transposed;
-  uint32_t groups;
-  size_t in_channels, out_channels;
-};
-
 struct ConvolutionState {
   Operator op;
   Geometry geometry;
-};
-
-/// Element for height and width of a list that has one entry for all, or one a spatial dimension.
-bool read_pair(const EValue& value, int64_t spatial_dims, uint32_t for_missing_height, int64_t least, Pair* pair) {
-  const IntArrayRef list = value.to_int_list();
-  if (list.size() != 1 && list.size() != static_cast<size_t>(spatial_dims)) {
-    return false;
-  }
-  for (const int64_t entry : list) {
-    if (entry < least || entry > INT32_MAX) {
-      return false;
-    }
-  }
-  pair->w = static_cast<uint32_t>(list.back());
-  pair->h = spatial_dims == 1 ? for_missing_height : static_cast<uint32_t>(list.front());
-  return true;
-}
-
-/// The geometry of the arguments. Errors: NotSupported.
-Result<Geometry> read_geometry(Span<EValue* const> args) {
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor weight = args[kWeight]->to_tensor();
-  const int64_t spatial_dims = input.dim() - 2;
-  if (spatial_dims < 1 || spatial_dims > 2 || weight.dim() != input.dim()) {
-    return Error::NotSupported;
-  }
-  Geometry g{};
-  if (!read_pair(*args[kStride], spatial_dims, 1, 1, &g.stride) ||
-      !read_pair(*args[kPadding], spatial_dims, 0, 0, &g.padding) ||
-      !read_pair(*args[kDilation], spatial_dims, 1, 1, &g.dilation)) {
-    return Error::NotSupported;
-  }
-  g.transposed = args[kTransposed]->to_bool();
-  if (g.transposed && !read_pair(*args[kOutputPadding], spatial_dims, 0, 0, &g.output_padding)) {
-    return Error::NotSupported;
-  }
-  const int64_t groups = args[kGroups]->to_int();
-  if (groups < 1 || groups > INT32_MAX || weight.numel() == 0 || weight.size(0) % groups != 0) {
-    return Error::NotSupported;
-  }
-  g.groups = static_cast<uint32_t>(groups);
-  g.kernel = {spatial_dims == 1 ? 1 : static_cast<uint32_t>(weight.size(2)), static_cast<uint32_t>(weight.size(-1))};
-  const auto per_group = static_cast<size_t>(weight.size(1)) * g.groups;
-  g.in_channels = g.transposed ? static_cast<size_t>(weight.size(0)) : per_group;
-  g.out_channels = g.transposed ? per_group : static_cast<size_t>(weight.size(0));
-  if (static_cast<size_t>(input.size(1)) != g.in_channels) {
-    return Error::NotSupported;
-  }
-  return g;
-}
-
-/// The weight as the library wants it, [groups][out / groups][height][width][in / groups]: the constant itself or a copy.
-class LibraryWeight {
- public:
-  ~LibraryWeight() { delete[] copy_; }
-
-  Error make(const Tensor& weight, const Geometry& g) {
-    data_ = weight.const_data_ptr<float>();
-    const size_t taps = static_cast<size_t>(g.kernel.h) * g.kernel.w;
-    const bool taps_before_second = is_channels_innermost(weight);  // [d0, taps, d1] rather than [d0, d1, taps]
-    if (!g.transposed) {
-      return taps_before_second
-                 ? Error::Ok
-                 : permute(weight, {static_cast<size_t>(weight.size(0)), static_cast<size_t>(weight.size(1)), taps},
-                           {0, 2, 1});
-    }
-    const size_t in = g.in_channels / g.groups;
-    const size_t out = g.out_channels / g.groups;
-    if (taps_before_second) {
-      return permute(weight, {g.groups, in, taps, out}, {0, 3, 2, 1});
-    }
-    return permute(weight, {g.groups, in, out, taps}, {0, 2, 3, 1});
-  }
-
-  const float* data() const { return data_; }
-
- private:
-  Error permute(const Tensor& weight, Span<const size_t> shape, Span<const size_t> permutation) {
-    copy_ = new (std::nothrow) float[static_cast<size_t>(weight.numel()) + XNN_EXTRA_BYTES / sizeof(float)];
-    ET_CHECK_OR_RETURN(copy_ != nullptr, MemoryAllocationFailed, "no memory to reorder a weight of %zu bytes",
-                       weight.nbytes());
-    ET_RETURN_IF_ERROR(
-        check(xnn_run_transpose_nd_x32(data_, copy_, shape.size(), shape.data(), permutation.data(), 0, nullptr),
-              "xnn_run_transpose_nd_x32"));
-    data_ = copy_;
-    return Error::Ok;
-  }
-
-  const float* data_ = nullptr;
-  float* copy_ = nullptr;
 };
 
 xnn_status create(const Geometry& g, const float* weight, const float* bias, ClampRange range,
@@ -142,7 +41,9 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange rang
       out.scalar_type() != ScalarType::Float) {
     return Error::NotSupported;
   }
-  ET_TRY(const Geometry geometry, read_geometry(args));
+  ET_TRY(const Geometry geometry,
+         read_geometry({args[kInput], args[kWeight], args[kStride], args[kPadding], args[kDilation], args[kTransposed],
+                        args[kOutputPadding], args[kGroups]}));
   ET_RETURN_IF_ERROR(start_library());
 
   const Tensor weight = args[kWeight]->to_tensor();
@@ -155,7 +56,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange rang
     ET_RETURN_IF_ERROR(library_weight.make(weight, geometry));
     const uint64_t variant = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 2 : 1);
     PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), bias_data, variant);
-    status = create(geometry, library_weight.data(), bias_data, range, scope.cache(), made->op.receive());
+    status = create(geometry, library_weight.data<float>(), bias_data, range, scope.cache(), made->op.receive());
   }
   if (status != xnn_status_success) {
     made->~ConvolutionState();
@@ -172,16 +73,6 @@ Error prepare_convolution(PrepareContext& context, Span<EValue* const> args, voi
 Error prepare_convolution_clamp(PrepareContext& context, Span<EValue* const> args, void** state) {
   ET_TRY(const ClampRange range, clamp_range(*args[kMin], *args[kMax]));
   return prepare(context, args, range, state);
-}
-
-int64_t output_extent(int64_t in, uint32_t kernel, uint32_t stride, uint32_t padding, uint32_t dilation,
-                      uint32_t output_padding, bool transposed) {
-  const int64_t reach = int64_t{dilation} * (kernel - 1) + 1;
-  if (transposed) {
-    return (in - 1) * stride - 2 * int64_t{padding} + reach + output_padding;
-  }
-  const int64_t room = in + 2 * int64_t{padding} - reach;
-  return room < 0 ? 0 : room / stride + 1;
 }
 
 Error reshape(ConvolutionState* state, size_t batch, size_t height, size_t width, pthreadpool* pool) {
@@ -204,15 +95,10 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   const bool rows = input.dim() == 4;
   const int64_t in_h = rows ? input.size(2) : 1;
   const int64_t in_w = input.size(-1);
-  const int64_t out_h =
-      output_extent(in_h, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h, g.output_padding.h, g.transposed);
-  const int64_t out_w =
-      output_extent(in_w, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w, g.output_padding.w, g.transposed);
-  ET_CHECK_OR_RETURN(out_h > 0 && out_w > 0, InvalidArgument,
-                     "convolution: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", in_h, in_w);
-  int64_t sizes[4] = {input.size(0), static_cast<int64_t>(g.out_channels), out_h, out_w};
+  ET_TRY(const Extent extent, output_extent(g, in_h, in_w));
+  int64_t sizes[4] = {input.size(0), static_cast<int64_t>(g.out_channels), extent.h, extent.w};
   if (!rows) {
-    sizes[2] = out_w;
+    sizes[2] = extent.w;
   }
   ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, static_cast<size_t>(input.dim())}));
   if (out.numel() == 0) {
@@ -231,14 +117,14 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
       return error;
     }
   }
-  ET_TRY(const float* const x, channels_innermost(context, input, pool.get()));
+  ET_TRY(const float* const x, channels_innermost<float>(context, input, pool.get()));
   ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
   if (g.transposed) {
-    ET_RETURN_IF_ERROR(
-        check(xnn_setup_deconvolution2d_nhwc_f32(state->op.get(), x, y.data()), "xnn_setup_deconvolution2d_nhwc_f32"));
+    ET_RETURN_IF_ERROR(check(xnn_setup_deconvolution2d_nhwc_f32(state->op.get(), x, y.data<float>()),
+                             "xnn_setup_deconvolution2d_nhwc_f32"));
   } else {
     ET_TRY(void* const workspace, state->op.workspace(context));
-    ET_RETURN_IF_ERROR(check(xnn_setup_convolution2d_nhwc_f32(state->op.get(), workspace, x, y.data()),
+    ET_RETURN_IF_ERROR(check(xnn_setup_convolution2d_nhwc_f32(state->op.get(), workspace, x, y.data<float>()),
                              "xnn_setup_convolution2d_nhwc_f32"));
   }
   ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));

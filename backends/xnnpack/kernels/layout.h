@@ -15,23 +15,32 @@ bool has_image_layout(const Tensor& tensor);
 bool is_channels_innermost(const Tensor& tensor);
 
 /// The elements of `image` with channels innermost: its own memory, or temporary memory that holds a copy.
-Result<const float*> channels_innermost(KernelContext& context, const Tensor& image, pthreadpool* pool);
+Result<const void*> bytes_with_channels_innermost(KernelContext& context, const Tensor& image, pthreadpool* pool);
+template <typename T>
+Result<const T*> channels_innermost(KernelContext& context, const Tensor& image, pthreadpool* pool) {
+  ET_TRY(const void* const bytes, bytes_with_channels_innermost(context, image, pool));
+  return static_cast<const T*>(bytes);
+}
 
 /// An output that the library writes with channels innermost.
 class ImageOutput {
  public:
   /// Takes `out` (already resized), or temporary memory when it lies row-major.
   static Result<ImageOutput> make(KernelContext& context, const Tensor& out);
-  float* data() const { return data_; }
+  template <typename T>
+  T* data() const {
+    return static_cast<T*>(data_);
+  }
   /// Brings what was written to the tensor.
   Error finish(pthreadpool* pool) const;
 
  private:
   Tensor out_;
-  float* data_ = nullptr;
+  void* data_ = nullptr;
 };
 
-/// Copies [batch, rows, columns] to [batch, columns, rows].
-Error transpose(const float* from, float* to, size_t batch, size_t rows, size_t columns, pthreadpool* pool);
+/// Copies [batch, rows, columns] to [batch, columns, rows]; elements of 1 or 4 bytes.
+Error transpose(const void* from, void* to, size_t element_size, size_t batch, size_t rows, size_t columns,
+                pthreadpool* pool);
 
 }  // namespace et::backends::xnnpack

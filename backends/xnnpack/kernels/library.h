@@ -27,6 +27,7 @@ using runtime::Tensor;
 
 /// What a step of an operator takes on one core, in picoseconds: of operators small enough to stay in its cache.
 inline constexpr int64_t kDensePs = 20;           ///< a multiplication of a matrix product
+inline constexpr int64_t kIntegerPs = 8;          ///< a multiplication of a matrix product of int8
 inline constexpr int64_t kDepthwisePs = 40;       ///< a multiplication of a depthwise convolution
 inline constexpr int64_t kWindowPs = 100;         ///< an element of a pooling window
 inline constexpr int64_t kExponentialPs = 500;    ///< an element of a softmax

@@ -133,11 +133,12 @@ Error run(KernelContext& context, Span<EValue* const> args, PoolingState* state,
       return error;
     }
   }
-  ET_TRY(const float* const x, channels_innermost(context, self, pool.get()));
+  ET_TRY(const float* const x, channels_innermost<float>(context, self, pool.get()));
   ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
   ET_TRY(void* const workspace, state->op.workspace(context));
-  const xnn_status status = average ? xnn_setup_average_pooling2d_nhwc_f32(state->op.get(), workspace, x, y.data())
-                                    : xnn_setup_max_pooling2d_nhwc_f32(state->op.get(), x, y.data());
+  const xnn_status status = average
+                                ? xnn_setup_average_pooling2d_nhwc_f32(state->op.get(), workspace, x, y.data<float>())
+                                : xnn_setup_max_pooling2d_nhwc_f32(state->op.get(), x, y.data<float>());
   ET_RETURN_IF_ERROR(check(status, "setup of a pooling operator"));
   ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));
   return y.finish(pool.get());

@@ -7,6 +7,8 @@ Error register_kernels(runtime::KernelRegistry& registry) {
   ET_RETURN_IF_ERROR(registry.add(kLinearKernels, "xnnpack"));
   ET_RETURN_IF_ERROR(registry.add(kMatmulKernels, "xnnpack"));
   ET_RETURN_IF_ERROR(registry.add(kPoolingKernels, "xnnpack"));
+  ET_RETURN_IF_ERROR(registry.add(kQuantizedConvolutionKernels, "xnnpack"));
+  ET_RETURN_IF_ERROR(registry.add(kQuantizedLinearKernels, "xnnpack"));
   ET_RETURN_IF_ERROR(registry.add(kResizeKernels, "xnnpack"));
   return registry.add(kSoftmaxKernels, "xnnpack");
 }

@@ -97,10 +97,10 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
       return error;
     }
   }
-  ET_TRY(const float* const x, channels_innermost(context, self, pool.get()));
+  ET_TRY(const float* const x, channels_innermost<float>(context, self, pool.get()));
   ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
   ET_TRY(void* const workspace, state->op.workspace(context));
-  ET_RETURN_IF_ERROR(check(xnn_setup_resize_bilinear2d_nhwc_f32(state->op.get(), workspace, x, y.data()),
+  ET_RETURN_IF_ERROR(check(xnn_setup_resize_bilinear2d_nhwc_f32(state->op.get(), workspace, x, y.data<float>()),
                            "xnn_setup_resize_bilinear2d_nhwc_f32"));
   ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));
   return y.finish(pool.get());

@@ -3,6 +3,7 @@
 #include "kernels/optimized/register.h"
 #include "kernels/portable/register.h"
 #include "kernels/prim/register.h"
+#include "kernels/quantized/register.h"
 
 #define ET_BACKEND_RUNTIME(name)                        \
   namespace et::backends::name {                        \
@@ -22,6 +23,7 @@ namespace et::builtin {
 Error register_all(runtime::KernelRegistry& kernels, runtime::BackendRegistry& backends) {
   ET_RETURN_IF_ERROR(kernels::prim::register_prim_kernels(kernels));
   ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(kernels));
+  ET_RETURN_IF_ERROR(kernels::quantized::register_quantized_kernels(kernels));
   ET_RETURN_IF_ERROR(kernels::optimized::register_optimized_kernels(kernels));
 #define ET_BACKEND_KERNELS(name) ET_RETURN_IF_ERROR(backends::name::register_kernels(kernels));
 #include "backends/kernels_table.inc"

@@ -31,6 +31,18 @@ bool is_uninitialised(std::string_view op) {
                         "dim_order_ops::_empty_dim_order"});
 }
 
+/// An integer weight: kernels and backends that take it want the integers, and a file that holds them is small. Only when
+/// the file must do without the operator, because the official runtime has not got it, do floats replace it.
+bool is_kept_integer(const ir::Node& node, const PassOptions& options) {
+  if (node.op.find("dequantize") == std::string::npos) {
+    return false;
+  }
+  const ops::OpInfo* op = ops::find_op(node.op);
+  const auto& users = node.result()->users();
+  return !options.compatible || op == nullptr || op->is_published ||
+         std::any_of(users.begin(), users.end(), [](const ir::Node* user) { return !user->tag.empty(); });
+}
+
 /// All inputs are constants with data; adds up their bytes.
 bool has_constant_inputs(const ir::Node& node, const ir::Program& program, int64_t* nbytes) {
   bool constant = true;
@@ -71,7 +83,7 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
     const bool returned = std::any_of(node->results().begin(), node->results().end(),
                                       [&](const auto& result) { return graph.is_output(result.get()); });
     if (returned || node->results().empty() || !node->regions.empty() || !is_deterministic(*node) ||
-        is_uninitialised(node->op) || node->op.find("dequantize") != std::string::npos ||
+        is_uninitialised(node->op) || is_kept_integer(*node, context.options) ||
         !has_constant_inputs(*node, context.program, &input_nbytes) || !worth_folding(*node, input_nbytes)) {
       return false;
     }

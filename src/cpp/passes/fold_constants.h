@@ -9,8 +9,8 @@ namespace et::passes {
 /// Requires: Stage::kEdge, verified. Without PassContext::evaluator only views are folded.
 /// Ensures:  no node of a known, deterministic operator has constants (or literals) as its only inputs, unless the
 ///           result is much larger than they are, or is returned (outputs are tensors of their own), or the node
-///           dequantizes (folding that would undo the quantisation of weights). Views share the bytes of what they
-///           view.
+///           dequantizes (folding that would undo the quantisation of weights; in a file for the official runtime only
+///           what that has a kernel for stays). Views share the bytes of what they view.
 /// Cost:     O(nodes) and the kernels.
 /// Example:  %w = constant @w; %t = aten::permute_copy(%w, [1, 0])   =>   %t = constant @_derived.forward.t
 class FoldConstants final : public Pass {

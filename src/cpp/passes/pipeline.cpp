@@ -17,13 +17,17 @@ constexpr std::string_view kBeforeCut[] = {
 };
 
 constexpr std::string_view kAfterCut[] = {
-    "eliminate-no-ops",     // the cut leaves copies at its borders
-    "drop-unused-results",  // before fusion, so that it finds the operators that we have fast kernels for
-    "fuse-attention",       // before anything rewrites the products that it is made of
-    "fuse-linear",          // before fuse-activation, which knows linear; leaves transposes to fold-constants
-    "fuse-activation",      // before lift-scalars: bounds stay numbers
-    "lift-scalars",         // before folding: a lifted constant may be all that a node waits for
-    "fold-constants",       // what fusion prepared
+    "eliminate-no-ops",          // the cut leaves copies at its borders
+    "drop-unused-results",       // before fusion, so that it finds the operators that we have fast kernels for
+    "fuse-attention",            // before anything rewrites the products that it is made of
+    "fuse-linear",               // before fuse-activation, which knows linear; leaves transposes to fold-constants
+    "propagate-dequantize",      // before fuse-quantized, so that q/dq pairs stand next to what computes
+    "fold-quantize-dequantize",  // pairs that met
+    "fold-constants",            // integer weights that were moved
+    "fuse-quantized",            // before fuse-activation: clamps become ranges of integers
+    "fuse-activation",           // before lift-scalars: bounds stay numbers
+    "lift-scalars",              // before folding: a lifted constant may be all that a node waits for
+    "fold-constants",            // what fusion prepared
     "eliminate-common-subexpressions",  // also merges the constants that passes made
     "eliminate-dead-code",              // last of the edge stage: lowering complains about operators without a kernel
     "propagate-dim-order",  // after all fusion: it looks at what kernels will run; types change from here on

@@ -19,7 +19,8 @@ enum class Manner : uint8_t {
 bool wants_channels_last(std::string_view op) {
   return is_one_of(op, {"aten::convolution", "et::convolution_clamp", "aten::max_pool2d",
                         "aten::max_pool2d_with_indices", "aten::avg_pool2d", "aten::_adaptive_avg_pool2d",
-                        "aten::upsample_bilinear2d.vec", "aten::upsample_nearest2d.vec"});
+                        "aten::upsample_bilinear2d.vec", "aten::upsample_nearest2d.vec", "et::quantized_convolution",
+                        "et::quantized_avg_pool2d", "et::quantized_adaptive_avg_pool2d"});
 }
 
 bool takes_any_order(const ir::Node& node) {
@@ -28,11 +29,13 @@ bool takes_any_order(const ir::Node& node) {
                           "dim_order_ops::_to_dim_order_copy"})) {
     return true;
   }
-  if (is_one_of(node.op, {"aten::mean.dim", "aten::sum.dim_IntList", "aten::amax", "aten::amin"})) {
+  const bool is_integer_mean = node.op == "et::quantized_mean";
+  if (is_integer_mean || is_one_of(node.op, {"aten::mean.dim", "aten::sum.dim_IntList", "aten::amax", "aten::amin"})) {
     // Over all spatial dims, kept: global pooling.
-    const auto dims = ints_of(node.args()[1]);
+    const size_t first = is_integer_mean ? 3 : 1;
+    const auto dims = ints_of(node.args()[first]);
     const auto rank = node.result()->type.tensor.rank();
-    const auto keepdim = int_of(node.args()[2]);
+    const auto keepdim = int_of(node.args()[first + 1]);
     if (!dims || keepdim != 1 || dims->size() + 2 != rank) {
       return false;
     }

@@ -52,6 +52,9 @@ TAGS = [
     "fused",  # our own operator, made by a pass or kept whole by the importer
 ]
 
+#: Folders of src/cpp/kernels whose kernels the table names: the first by the file alone, others with "<folder>/" before it.
+KERNEL_LIBRARIES = ("portable", "quantized")
+
 # Schema type → signature letter of a required and of an optional argument (see runtime/unboxing.h). A file holds None for
 # a Generator, Layout or Device.
 _LETTERS = {
@@ -110,13 +113,19 @@ class Op:
 
     schema: Schema
     out: Schema | None = None
-    kernel: str | None = None  # file in kernels/portable
+    kernel: str | None = None  # file in kernels/portable, or "<folder>/<file>" in another of KERNEL_LIBRARIES
     dtypes: tuple[str, ...] = ()
     tags: frozenset[str] = frozenset()
     in_place: tuple[str, ...] = ()  # tensor arguments whose memory the output may reuse
     notes: str = ""
     specialised: tuple[Specialisation, ...] = ()  # of kernel libraries: tried before the kernel itself, in this order
     line: int = field(default=0, compare=False)
+
+    @property
+    def library(self) -> str:
+        """The folder of src/cpp/kernels that has the kernel."""
+        folder, separator, _ = (self.kernel or "").partition("/")
+        return folder if separator else KERNEL_LIBRARIES[0]
 
     @property
     def kernel_schema(self) -> Schema:
@@ -277,6 +286,9 @@ def _make_op(entry: dict) -> Op:
     for what, bad in (("dtype", set(dtypes) - set(DTYPES)), ("tag", tags - set(TAGS))):
         if bad:
             raise TableError(f"{where}: unknown {what} {', '.join(sorted(bad))} of {schema.name}")
+    kernel = entry.get("kernel", "")
+    if "/" in kernel and kernel.partition("/")[0] not in KERNEL_LIBRARIES:
+        raise TableError(f"{where}: {kernel} is in no folder of {', '.join(KERNEL_LIBRARIES)}")
     if out and not any(a.is_out for a in out.arguments):
         raise TableError(f"{where}: {out.name} has no output argument")
     if "in_place" in entry:

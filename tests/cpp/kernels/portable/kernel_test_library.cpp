@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/portable/register.h"
+#include "kernels/quantized/register.h"
 #include "runtime/kernel.h"
 #include "runtime/memory_allocator.h"
 
@@ -159,7 +160,8 @@ __attribute__((visibility("default"))) int et_kernel_test_run(const char* name, 
   set_log_hook(&keep_message);
   last_message.clear();
   KernelRegistry registry;
-  if (kernels::portable::register_portable_kernels(registry) != Error::Ok) {
+  if (kernels::portable::register_portable_kernels(registry) != Error::Ok ||
+      kernels::quantized::register_quantized_kernels(registry) != Error::Ok) {
     return 255;
   }
   const Kernel* found[1];

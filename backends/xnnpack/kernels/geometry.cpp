@@ -1,0 +1,106 @@
+#include "backends/xnnpack/kernels/geometry.h"
+
+#include "backends/xnnpack/kernels/layout.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+int64_t extent_along(int64_t in, uint32_t kernel, uint32_t stride, uint32_t padding, uint32_t dilation,
+                     uint32_t output_padding, bool transposed) {
+  const int64_t reach = int64_t{dilation} * (kernel - 1) + 1;
+  if (transposed) {
+    return (in - 1) * stride - 2 * int64_t{padding} + reach + output_padding;
+  }
+  const int64_t room = in + 2 * int64_t{padding} - reach;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+/// Element for height and width of a list that has one entry for all, or one a spatial dimension.
+bool read_pair(const EValue& value, int64_t spatial_dims, uint32_t for_missing_height, int64_t least, Pair* pair) {
+  const IntArrayRef list = value.to_int_list();
+  if (list.size() != 1 && list.size() != static_cast<size_t>(spatial_dims)) {
+    return false;
+  }
+  for (const int64_t entry : list) {
+    if (entry < least || entry > INT32_MAX) {
+      return false;
+    }
+  }
+  pair->w = static_cast<uint32_t>(list.back());
+  pair->h = spatial_dims == 1 ? for_missing_height : static_cast<uint32_t>(list.front());
+  return true;
+}
+
+}  // namespace
+
+Result<Geometry> read_geometry(const ConvolutionValues& values) {
+  const Tensor input = values.input->to_tensor();
+  const Tensor weight = values.weight->to_tensor();
+  const int64_t spatial_dims = input.dim() - 2;
+  if (spatial_dims < 1 || spatial_dims > 2 || weight.dim() != input.dim()) {
+    return Error::NotSupported;
+  }
+  Geometry g{};
+  if (!read_pair(*values.stride, spatial_dims, 1, 1, &g.stride) ||
+      !read_pair(*values.padding, spatial_dims, 0, 0, &g.padding) ||
+      !read_pair(*values.dilation, spatial_dims, 1, 1, &g.dilation)) {
+    return Error::NotSupported;
+  }
+  g.transposed = values.transposed->to_bool();
+  if (g.transposed && !read_pair(*values.output_padding, spatial_dims, 0, 0, &g.output_padding)) {
+    return Error::NotSupported;
+  }
+  const int64_t groups = values.groups->to_int();
+  if (groups < 1 || groups > INT32_MAX || weight.numel() == 0 || weight.size(0) % groups != 0) {
+    return Error::NotSupported;
+  }
+  g.groups = static_cast<uint32_t>(groups);
+  g.kernel = {spatial_dims == 1 ? 1 : static_cast<uint32_t>(weight.size(2)), static_cast<uint32_t>(weight.size(-1))};
+  const auto per_group = static_cast<size_t>(weight.size(1)) * g.groups;
+  g.in_channels = g.transposed ? static_cast<size_t>(weight.size(0)) : per_group;
+  g.out_channels = g.transposed ? per_group : static_cast<size_t>(weight.size(0));
+  if (static_cast<size_t>(input.size(1)) != g.in_channels) {
+    return Error::NotSupported;
+  }
+  return g;
+}
+
+Result<Extent> output_extent(const Geometry& g, int64_t in_h, int64_t in_w) {
+  const Extent out = {
+      extent_along(in_h, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h, g.output_padding.h, g.transposed),
+      extent_along(in_w, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w, g.output_padding.w, g.transposed)};
+  ET_CHECK_OR_RETURN(out.h > 0 && out.w > 0, InvalidArgument,
+                     "convolution: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", in_h, in_w);
+  return out;
+}
+
+Error LibraryWeight::make(const Tensor& weight, const Geometry& g) {
+  data_ = weight.const_data_ptr();
+  const size_t taps = static_cast<size_t>(g.kernel.h) * g.kernel.w;
+  const bool taps_before_second = is_channels_innermost(weight);  // [d0, taps, d1] rather than [d0, d1, taps]
+  if (!g.transposed) {
+    return taps_before_second
+               ? Error::Ok
+               : permute(weight, {static_cast<size_t>(weight.size(0)), static_cast<size_t>(weight.size(1)), taps},
+                         {0, 2, 1});
+  }
+  const size_t in = g.in_channels / g.groups;
+  const size_t out = g.out_channels / g.groups;
+  if (taps_before_second) {
+    return permute(weight, {g.groups, in, taps, out}, {0, 3, 2, 1});
+  }
+  return permute(weight, {g.groups, in, out, taps}, {0, 2, 3, 1});
+}
+
+Error LibraryWeight::permute(const Tensor& weight, Span<const size_t> shape, Span<const size_t> permutation) {
+  copy_ = new (std::nothrow) unsigned char[weight.nbytes() + XNN_EXTRA_BYTES];
+  ET_CHECK_OR_RETURN(copy_ != nullptr, MemoryAllocationFailed, "no memory to reorder a weight of %zu bytes",
+                     weight.nbytes());
+  const auto run = weight.element_size() == 1 ? &xnn_run_transpose_nd_x8 : &xnn_run_transpose_nd_x32;
+  ET_RETURN_IF_ERROR(
+      check(run(data_, copy_, shape.size(), shape.data(), permutation.data(), 0, nullptr), "xnn_run_transpose_nd"));
+  data_ = copy_;
+  return Error::Ok;
+}
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,58 @@
+/// Geometry of a convolution as the library wants it, from the arguments of aten::convolution and its integer twin.
+///
+/// For: convolution.cpp and quantized_convolution.cpp. One-dimensional convolutions are two-dimensional ones with one row.
+#pragma once
+
+#include "backends/xnnpack/kernels/library.h"
+
+namespace et::backends::xnnpack {
+
+struct Pair {
+  uint32_t h;
+  uint32_t w;
+};
+
+struct Geometry {
+  Pair kernel, stride, padding, dilation, output_padding;
+  bool transposed;
+  uint32_t groups;
+  size_t in_channels, out_channels;
+};
+
+/// The arguments that say it.
+struct ConvolutionValues {
+  const EValue *input, *weight, *stride, *padding, *dilation, *transposed, *output_padding, *groups;
+};
+/// Errors: NotSupported, silently, so that another kernel is taken.
+Result<Geometry> read_geometry(const ConvolutionValues& values);
+
+struct Extent {
+  int64_t h, w;
+};
+/// Rows and columns of the output. Errors: InvalidArgument when the input is smaller than the kernel.
+Result<Extent> output_extent(const Geometry& g, int64_t in_h, int64_t in_w);
+
+/// The weight as the library wants it, [groups][out / groups][height][width][in / groups]: the constant itself or a copy.
+/// Elements of 1 or 4 bytes.
+class LibraryWeight {
+ public:
+  LibraryWeight() = default;
+  LibraryWeight(const LibraryWeight&) = delete;
+  LibraryWeight& operator=(const LibraryWeight&) = delete;
+  ~LibraryWeight() { delete[] copy_; }
+
+  /// `weight` has an image layout (layout.h). Errors: MemoryAllocationFailed.
+  Error make(const Tensor& weight, const Geometry& g);
+  template <typename T>
+  const T* data() const {
+    return static_cast<const T*>(data_);
+  }
+
+ private:
+  Error permute(const Tensor& weight, Span<const size_t> shape, Span<const size_t> permutation);
+
+  const void* data_ = nullptr;
+  unsigned char* copy_ = nullptr;
+};
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,96 @@
+#include "kernels/quantized/affine.h"
+
+namespace et::kernels::quantized {
+namespace {
+
+struct Bounds {
+  int64_t low, high;
+};
+
+Result<Bounds> bounds_of(const char* op, const char* name, ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Char: return Bounds{-128, 127};
+    case ScalarType::Byte: return Bounds{0, 255};
+    case ScalarType::Short: return Bounds{-32768, 32767};
+    default: break;
+  }
+  ET_LOG_ERROR("%s: %s is %s, must be i8, u8 or i16", op, name, to_string(dtype));
+  return Error::InvalidType;
+}
+
+}  // namespace
+
+Error check_scale(const char* op, const char* name, double scale, float* out) {
+  *out = static_cast<float>(scale);
+  ET_CHECK_OR_RETURN(*out > 0 && std::isnormal(*out), InvalidArgument,
+                     "%s: %s is %g, must be positive and a normal float", op, name, scale);
+  return Error::Ok;
+}
+
+Error check_zero_point(const char* op, const char* name, ScalarType dtype, int64_t zero_point, int32_t* out) {
+  ET_TRY(const Bounds bounds, bounds_of(op, name, dtype));
+  ET_CHECK_OR_RETURN(zero_point >= bounds.low && zero_point <= bounds.high, InvalidArgument,
+                     "%s: %s is %" PRId64 ", which is no %s", op, name, zero_point, to_string(dtype));
+  *out = static_cast<int32_t>(zero_point);
+  return Error::Ok;
+}
+
+Error check_activation(const char* op, const char* name, const Tensor& tensor, const Tensor* like) {
+  ET_TRY(const Bounds bounds, bounds_of(op, name, tensor.scalar_type()));
+  static_cast<void>(bounds);
+  ET_CHECK_OR_RETURN(like == nullptr || like->scalar_type() == tensor.scalar_type(), InvalidType,
+                     "%s: %s is %s, must be %s", op, name, to_string(tensor.scalar_type()),
+                     to_string(like->scalar_type()));
+  return Error::Ok;
+}
+
+Error check_weight_scales(const char* op, const Tensor& scales, int64_t channels) {
+  ET_CHECK_OR_RETURN(scales.scalar_type() == ScalarType::Float, InvalidType, "%s: weight_scales are %s, must be f32",
+                     op, to_string(scales.scalar_type()));
+  ET_CHECK_OR_RETURN(scales.numel() == 1 || scales.numel() == channels, InvalidArgument,
+                     "%s: %" PRId64 " weight_scales for %" PRId64 " output channels", op, scales.numel(), channels);
+  return check_row_major(op, {&scales});
+}
+
+Error check_bias(const char* op, const OptionalTensor& bias, int64_t channels) {
+  if (!bias.has_value()) {
+    return Error::Ok;
+  }
+  ET_CHECK_OR_RETURN(bias->scalar_type() == ScalarType::Int, InvalidType, "%s: bias is %s, must be i32", op,
+                     to_string(bias->scalar_type()));
+  ET_CHECK_OR_RETURN(bias->dim() == 1 && bias->size(0) == channels, InvalidArgument,
+                     "%s: bias %s for %" PRId64 " output channels", op, ShapeText(bias->sizes()).text, channels);
+  return Error::Ok;
+}
+
+Result<Requantizer> Requantizer::make(const char* op, const Tensor& out, const OutputParameters& result) {
+  Requantizer made;
+  ET_RETURN_IF_ERROR(check_scale(op, "output_scale", result.scale, &made.scale_));
+  ET_RETURN_IF_ERROR(
+      check_zero_point(op, "output_zero_point", out.scalar_type(), result.zero_point, &made.zero_point_));
+  ET_RETURN_IF_ERROR(check_zero_point(op, "output_min", out.scalar_type(), result.min, &made.min_));
+  ET_RETURN_IF_ERROR(check_zero_point(op, "output_max", out.scalar_type(), result.max, &made.max_));
+  ET_CHECK_OR_RETURN(made.min_ <= made.max_, InvalidArgument, "%s: output_min %d is above output_max %d", op, made.min_,
+                     made.max_);
+  made.low_ = static_cast<float>(made.min_ - made.zero_point_);
+  made.high_ = static_cast<float>(made.max_ - made.zero_point_);
+  return made;
+}
+
+Result<ProductScales> ProductScales::make(const char* op, float input_scale, const Tensor& weight_scales,
+                                          float output_scale) {
+  ProductScales made;
+  made.weight_scales_ = weight_scales.const_data_ptr<float>();
+  made.step_ = weight_scales.numel() == 1 ? 0 : 1;
+  made.input_scale_ = input_scale;
+  made.output_scale_ = output_scale;
+  for (int64_t i = 0; i < weight_scales.numel(); ++i) {
+    ET_CHECK_OR_RETURN(std::isfinite(made[i]), InvalidArgument,
+                       "%s: input scale %g, weight scale %g and output scale %g have no finite ratio", op,
+                       static_cast<double>(input_scale), static_cast<double>(made.weight_scales_[i]),
+                       static_cast<double>(output_scale));
+  }
+  return made;
+}
+
+}  // namespace et::kernels::quantized

@@ -1,0 +1,186 @@
+// et::quantized_convolution: convolution and transposed convolution of integers in one, two and three dimensions, grouped or
+// not, in any dim order.
+#include "kernels/quantized/op_convolution.h"
+
+#include "kernels/quantized/affine.h"
+
+namespace et::kernels::quantized {
+namespace {
+
+constexpr const char* kOp = "et::quantized_convolution";
+
+/// Everything in three spatial dimensions: one- and two-dimensional convolutions have leading sizes of 1.
+struct Geometry {
+  int64_t batch, in_channels, out_channels, groups;
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  bool transposed;
+  // Strides in elements: batch, channel, the three spatial dimensions. Weight: [out or in channels, per group, …].
+  int64_t in_strides[5], out_strides[5], weight_strides[5];
+};
+
+void spread_strides(const Tensor& tensor, int64_t spatial, int64_t* strides) {
+  strides[0] = tensor.stride(0);
+  strides[1] = tensor.stride(1);
+  for (int64_t d = 0; d < 3; ++d) {
+    const int64_t source = d - (3 - spatial);
+    strides[2 + d] = source >= 0 ? tensor.stride(2 + source) : 0;
+  }
+}
+
+/// Where tap `k` reads for position `o` of the output along dimension d; -1: nowhere.
+int64_t input_position(const Geometry& g, int d, int64_t o, int64_t k) {
+  if (!g.transposed) {
+    const int64_t position = o * g.stride[d] + k * g.dilation[d] - g.padding[d];
+    return position >= 0 && position < g.in[d] ? position : -1;
+  }
+  const int64_t scaled = o + g.padding[d] - k * g.dilation[d];
+  const int64_t position = scaled / g.stride[d];
+  return scaled >= 0 && scaled % g.stride[d] == 0 && position < g.in[d] ? position : -1;
+}
+
+/// Sum for one element of the output: what lies in the padding is the zero point and adds nothing.
+template <typename T>
+Sum<T> window_sum(const Geometry& g, const T* image, const int8_t* filter, int64_t weight_in_stride, int32_t zero_point,
+                  const int64_t* position, Sum<T> sum) {
+  const int64_t in_per_group = g.in_channels / g.groups;
+  for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
+    const int64_t d = input_position(g, 0, position[0], kd);
+    for (int64_t kh = 0; d >= 0 && kh < g.kernel[1]; ++kh) {
+      const int64_t h = input_position(g, 1, position[1], kh);
+      for (int64_t kw = 0; h >= 0 && kw < g.kernel[2]; ++kw) {
+        const int64_t w = input_position(g, 2, position[2], kw);
+        if (w < 0) {
+          continue;
+        }
+        const T* from = image + d * g.in_strides[2] + h * g.in_strides[3] + w * g.in_strides[4];
+        const int8_t* taps = filter + kd * g.weight_strides[2] + kh * g.weight_strides[3] + kw * g.weight_strides[4];
+        for (int64_t c = 0; c < in_per_group; ++c) {
+          sum = multiply_add(sum, static_cast<Sum<T>>(static_cast<int32_t>(from[c * g.in_strides[1]]) - zero_point),
+                             static_cast<Sum<T>>(taps[c * weight_in_stride]));
+        }
+      }
+    }
+  }
+  return sum;
+}
+
+template <typename T>
+Error convolve(KernelContext& context, const Geometry& g, const Tensor& input, const Tensor& weight,
+               const OptionalTensor& bias, int32_t zero_point, const ProductScales& scales,
+               const Requantizer& requantize, const Tensor& out) {
+  const int64_t in_per_group = g.in_channels / g.groups;
+  const int64_t out_per_group = g.out_channels / g.groups;
+  const int32_t* const start = bias.has_value() ? bias->const_data_ptr<int32_t>() : nullptr;
+  const auto* const weights = weight.const_data_ptr<int8_t>();
+  for (int64_t n = 0; n < g.batch; ++n) {
+    for (int64_t oc = 0; oc < g.out_channels; ++oc) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
+      const int64_t group = oc / out_per_group;
+      // Weight of (output channel, input channel): [oc, ic in group] or, transposed, [ic, oc in group].
+      const int8_t* const filter = weights + (g.transposed ? (oc % out_per_group) * g.weight_strides[1] +
+                                                                 group * in_per_group * g.weight_strides[0]
+                                                           : oc * g.weight_strides[0]);
+      const T* const image = input.const_data_ptr<T>() + n * g.in_strides[0] + group * in_per_group * g.in_strides[1];
+      T* const target = out.mutable_data_ptr<T>() + n * g.out_strides[0] + oc * g.out_strides[1];
+      const Sum<T> initial = start == nullptr ? 0 : start[oc];
+      const float scale = scales[oc];
+      int64_t position[3];
+      for (position[0] = 0; position[0] < g.out[0]; ++position[0]) {
+        for (position[1] = 0; position[1] < g.out[1]; ++position[1]) {
+          for (position[2] = 0; position[2] < g.out[2]; ++position[2]) {
+            const Sum<T> sum =
+                window_sum(g, image, filter, g.weight_strides[g.transposed ? 0 : 1], zero_point, position, initial);
+            target[position[0] * g.out_strides[2] + position[1] * g.out_strides[3] + position[2] * g.out_strides[4]] =
+                static_cast<T>(requantize(sum, scale));
+          }
+        }
+      }
+    }
+  }
+  return Error::Ok;
+}
+
+Error read_geometry(const Tensor& input, const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
+                    IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups, Geometry* g,
+                    Sizes* sizes) {
+  ET_RETURN_IF_ERROR(check_rank(kOp, "weight", weight, 3, 5));
+  ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, weight.dim(), weight.dim()));
+  const int64_t spatial = weight.dim() - 2;
+  for (const IntArrayRef list : {stride, padding, dilation, output_padding}) {
+    ET_CHECK_OR_RETURN(list.size() <= 1 || static_cast<int64_t>(list.size()) == spatial, InvalidArgument,
+                       "%s: %s has not one number for each of %" PRId64 " spatial dimensions", kOp,
+                       ShapeText(list).text, spatial);
+  }
+  g->transposed = transposed;
+  g->batch = input.size(0);
+  g->in_channels = input.size(1);
+  g->groups = groups;
+  g->out_channels = transposed ? weight.size(1) * groups : weight.size(0);
+  const int64_t weight_in = transposed ? weight.size(0) : weight.size(1) * groups;
+  ET_CHECK_OR_RETURN(
+      groups > 0 && weight_in == g->in_channels && g->in_channels % groups == 0 && g->out_channels % groups == 0,
+      InvalidArgument, "%s: input %s and weight %s do not fit together in %" PRId64 " groups", kOp,
+      ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
+  *sizes = Sizes(input.sizes());
+  (*sizes)[1] = g->out_channels;
+  for (int64_t d = 0; d < 3; ++d) {
+    const int64_t i = d - (3 - spatial);
+    const auto item = static_cast<size_t>(i);
+    const bool real = i >= 0;
+    g->in[d] = real ? input.size(2 + i) : 1;
+    g->kernel[d] = real ? weight.size(2 + i) : 1;
+    g->stride[d] = real ? portable::list_item(stride, item, 1) : 1;
+    g->padding[d] = real ? portable::list_item(padding, item, 0) : 0;
+    g->dilation[d] = real ? portable::list_item(dilation, item, 1) : 1;
+    const int64_t extra = real ? portable::list_item(output_padding, item, 0) : 0;
+    ET_CHECK_OR_RETURN(g->stride[d] > 0 && g->dilation[d] > 0 && g->padding[d] >= 0 && extra >= 0 && g->kernel[d] > 0,
+                       InvalidArgument, "%s: stride, dilation and kernel must be positive, padding not negative", kOp);
+    const int64_t reach = g->dilation[d] * (g->kernel[d] - 1) + 1;
+    g->out[d] = transposed ? (g->in[d] - 1) * g->stride[d] - 2 * g->padding[d] + reach + extra
+                           : (g->in[d] + 2 * g->padding[d] - reach) / g->stride[d] + 1;
+    ET_CHECK_OR_RETURN(g->out[d] > 0 && (transposed || g->in[d] + 2 * g->padding[d] >= reach), InvalidArgument,
+                       "%s: input %s is smaller than the kernel %s", kOp, ShapeText(input.sizes()).text,
+                       ShapeText(weight.sizes()).text);
+    if (real) {
+      (*sizes)[2 + i] = g->out[d];
+    }
+  }
+  spread_strides(input, spatial, g->in_strides);
+  spread_strides(weight, spatial, g->weight_strides);
+  return Error::Ok;
+}
+
+}  // namespace
+
+Error quantized_convolution_out(KernelContext& context, const Tensor& input, double input_scale,
+                                int64_t input_zero_point, const Tensor& weight, const Tensor& weight_scales,
+                                const OptionalTensor& bias, IntArrayRef stride, IntArrayRef padding,
+                                IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
+                                double output_scale, int64_t output_zero_point, int64_t output_min, int64_t output_max,
+                                Tensor& out) {
+  ET_RETURN_IF_ERROR(check_activation(kOp, "input", input));
+  ET_RETURN_IF_ERROR(check_activation(kOp, "out", out, &input));
+  ET_CHECK_OR_RETURN(weight.scalar_type() == ScalarType::Char, InvalidType, "%s: weight is %s, must be i8", kOp,
+                     to_string(weight.scalar_type()));
+  Geometry g;
+  Sizes sizes;
+  ET_RETURN_IF_ERROR(
+      read_geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups, &g, &sizes));
+  ET_RETURN_IF_ERROR(check_weight_scales(kOp, weight_scales, g.out_channels));
+  ET_RETURN_IF_ERROR(check_bias(kOp, bias, g.out_channels));
+  float in_scale = 0;
+  int32_t zero_point = 0;
+  ET_RETURN_IF_ERROR(check_scale(kOp, "input_scale", input_scale, &in_scale));
+  ET_RETURN_IF_ERROR(check_zero_point(kOp, "input_zero_point", input.scalar_type(), input_zero_point, &zero_point));
+  ET_TRY(const Requantizer requantize,
+         Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
+  ET_TRY(const ProductScales scales, ProductScales::make(kOp, in_scale, weight_scales, requantize.scale()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  spread_strides(out, weight.dim() - 2, g.out_strides);
+  return dispatch<Activations>(input.scalar_type(), kOp, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return convolve<T>(context, g, input, weight, bias, zero_point, scales, requantize, out);
+  });
+}
+
+}  // namespace et::kernels::quantized

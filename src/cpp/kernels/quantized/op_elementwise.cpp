@@ -1,0 +1,179 @@
+// et::quantized_add, _sub, _mul and et::quantized_table: elementwise operators on integers, with broadcasting.
+#include <cstring>
+
+#include "kernels/portable/loop_nest.h"
+#include "kernels/quantized/affine.h"
+#include "kernels/quantized/op_elementwise.h"
+
+namespace et::kernels::quantized {
+namespace {
+
+/// Parameters of the two operands.
+struct Operands {
+  float a_scale = 0, b_scale = 0;
+  int32_t a_zero = 0, b_zero = 0;
+};
+
+Error check_operands(const char* op, const Tensor& self, double self_scale, int64_t self_zero_point,
+                     const Tensor& other, double other_scale, int64_t other_zero_point, const Tensor& out,
+                     Operands* operands) {
+  ET_RETURN_IF_ERROR(check_activation(op, "self", self));
+  ET_RETURN_IF_ERROR(check_activation(op, "other", other, &self));
+  ET_RETURN_IF_ERROR(check_activation(op, "out", out, &self));
+  ET_RETURN_IF_ERROR(check_scale(op, "self_scale", self_scale, &operands->a_scale));
+  ET_RETURN_IF_ERROR(check_scale(op, "other_scale", other_scale, &operands->b_scale));
+  ET_RETURN_IF_ERROR(check_zero_point(op, "self_zero_point", self.scalar_type(), self_zero_point, &operands->a_zero));
+  return check_zero_point(op, "other_zero_point", other.scalar_type(), other_zero_point, &operands->b_zero);
+}
+
+/// out = fn(a, b) for each pair of integers that broadcasting brings together.
+template <typename T, typename Fn>
+Error pairwise(KernelContext& context, const char* op, const Tensor& self, const Tensor& other, const Tensor& out,
+               const Fn& fn) {
+  Sizes sizes;
+  ET_RETURN_IF_ERROR(portable::broadcast_sizes(op, self.sizes(), other.sizes(), &sizes));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  portable::LoopNest nest(out.sizes());
+  nest.add(out.mutable_data_ptr(), out.strides(), out.element_size());
+  nest.add_broadcast(self);
+  nest.add_broadcast(other);
+  nest.simplify();
+  portable::parallel_parts(context.pool(), nest, 4, [&](const portable::LoopNest& part) {
+    const int64_t steps[] = {part.run_stride(0), part.run_stride(1), part.run_stride(2)};
+    part.for_each_run([&](char* const* pointers, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        const auto a = static_cast<int32_t>(*reinterpret_cast<const T*>(pointers[1] + i * steps[1]));
+        const auto b = static_cast<int32_t>(*reinterpret_cast<const T*>(pointers[2] + i * steps[2]));
+        *reinterpret_cast<T*>(pointers[0] + i * steps[0]) = static_cast<T>(fn(a, b));
+      }
+    });
+  });
+  return Error::Ok;
+}
+
+/// Sums of 8-bit integers in fixed point (docs/numerics.md): both scales as integers of 21 bits, the larger one exactly.
+struct FixedPointSum {
+  int32_t a_factor = 0, b_factor = 0;
+  uint32_t shift = 0;
+  int32_t bias = 0;
+
+  /// False when the scales of operands and result are too far apart: then the sum is one of floats.
+  bool make(const Operands& o, float output_scale, bool subtract) {
+    const float a = o.a_scale / output_scale;
+    const float b = o.b_scale / output_scale;
+    const float largest = std::max(a, b);
+    if (!(largest >= 0x1p-10f && largest < 0x1p+8f)) {
+      return false;
+    }
+    int exponent = 0;
+    std::frexp(largest, &exponent);  // largest in [2^(exponent - 1), 2^exponent)
+    shift = static_cast<uint32_t>(20 - (exponent - 1));
+    a_factor = static_cast<int32_t>(std::lrint(std::ldexp(a, static_cast<int>(shift))));
+    b_factor = static_cast<int32_t>(std::lrint(std::ldexp(b, static_cast<int>(shift))));
+    b_factor = subtract ? -b_factor : b_factor;
+    bias = (int32_t{1} << (shift - 1)) - a_factor * o.a_zero - b_factor * o.b_zero;
+    return true;
+  }
+
+  int32_t operator()(int32_t a, int32_t b) const {
+    return multiply_add(multiply_add(bias, a, a_factor), b, b_factor) >> shift;
+  }
+};
+
+Error add_or_subtract(KernelContext& context, const char* op, const Tensor& self, const Tensor& other,
+                      const Operands& o, bool subtract, const OutputParameters& output, Tensor& out) {
+  ET_TRY(const Requantizer requantize, Requantizer::make(op, out, output));
+  FixedPointSum sum;
+  const bool is_fixed = self.element_size() == 1 && sum.make(o, requantize.scale(), subtract);
+  const float a_scale = o.a_scale / requantize.scale();
+  const float b_scale = (subtract ? -o.b_scale : o.b_scale) / requantize.scale();
+  ET_CHECK_OR_RETURN(std::isfinite(a_scale) && std::isfinite(b_scale), InvalidArgument,
+                     "%s: the scales have no finite ratio", op);
+  return dispatch<Activations>(self.scalar_type(), op, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (is_fixed) {
+      return pairwise<T>(context, op, self, other, out, [&](int32_t a, int32_t b) {
+        return requantize.clamp(int64_t{sum(a, b)} + requantize.zero_point());
+      });
+    }
+    return pairwise<T>(context, op, self, other, out, [&](int32_t a, int32_t b) {
+      return requantize(static_cast<float>(a - o.a_zero) * a_scale + static_cast<float>(b - o.b_zero) * b_scale);
+    });
+  });
+}
+
+}  // namespace
+
+Error quantized_add_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
+                        const Tensor& other, double other_scale, int64_t other_zero_point, double output_scale,
+                        int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
+  constexpr const char* kOp = "et::quantized_add";
+  Operands operands;
+  ET_RETURN_IF_ERROR(
+      check_operands(kOp, self, self_scale, self_zero_point, other, other_scale, other_zero_point, out, &operands));
+  return add_or_subtract(context, kOp, self, other, operands, false,
+                         {output_scale, output_zero_point, output_min, output_max}, out);
+}
+
+Error quantized_sub_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
+                        const Tensor& other, double other_scale, int64_t other_zero_point, double output_scale,
+                        int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
+  constexpr const char* kOp = "et::quantized_sub";
+  Operands operands;
+  ET_RETURN_IF_ERROR(
+      check_operands(kOp, self, self_scale, self_zero_point, other, other_scale, other_zero_point, out, &operands));
+  return add_or_subtract(context, kOp, self, other, operands, true,
+                         {output_scale, output_zero_point, output_min, output_max}, out);
+}
+
+Error quantized_mul_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
+                        const Tensor& other, double other_scale, int64_t other_zero_point, double output_scale,
+                        int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
+  constexpr const char* kOp = "et::quantized_mul";
+  Operands o;
+  ET_RETURN_IF_ERROR(
+      check_operands(kOp, self, self_scale, self_zero_point, other, other_scale, other_zero_point, out, &o));
+  ET_TRY(const Requantizer requantize,
+         Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
+  const float scale = o.a_scale * o.b_scale / requantize.scale();
+  ET_CHECK_OR_RETURN(std::isfinite(scale), InvalidArgument, "%s: the scales have no finite ratio", kOp);
+  return dispatch<Activations>(self.scalar_type(), kOp, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return pairwise<T>(context, kOp, self, other, out, [&](int32_t a, int32_t b) {
+      return requantize(static_cast<Sum<T>>(a - o.a_zero) * static_cast<Sum<T>>(b - o.b_zero), scale);
+    });
+  });
+}
+
+Error quantized_table_out(KernelContext& context, const Tensor& self, const Tensor& table, Tensor& out) {
+  constexpr const char* kOp = "et::quantized_table";
+  ET_CHECK_OR_RETURN(self.element_size() == 1, InvalidType, "%s: self is %s, must have 8 bits", kOp,
+                     to_string(self.scalar_type()));
+  ET_CHECK_OR_RETURN(table.numel() == 256 && table.scalar_type() == out.scalar_type(), InvalidArgument,
+                     "%s: table is %s %s, must be 256 elements of %s", kOp, to_string(table.scalar_type()),
+                     ShapeText(table.sizes()).text, to_string(out.scalar_type()));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&table}));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  portable::LoopNest nest(out.sizes());
+  nest.add(out.mutable_data_ptr(), out.strides(), out.element_size());
+  nest.add(self.const_data_ptr(), self.strides(), 1);
+  nest.simplify();
+  const auto* const entries = static_cast<const char*>(table.const_data_ptr());
+  // The entry of the smallest integer stands first.
+  const unsigned offset = self.scalar_type() == ScalarType::Char ? 128 : 0;
+  return portable::dispatch_by_size(out.element_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    portable::parallel_parts(context.pool(), nest, 2, [&](const portable::LoopNest& part) {
+      const int64_t to_step = part.run_stride(0), from_step = part.run_stride(1);
+      part.for_each_run([&](char* const* pointers, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          const unsigned index = (*reinterpret_cast<const uint8_t*>(pointers[1] + i * from_step) + offset) & 255u;
+          *reinterpret_cast<T*>(pointers[0] + i * to_step) = reinterpret_cast<const T*>(entries)[index];
+        }
+      });
+    });
+    return Error::Ok;
+  });
+}
+
+}  // namespace et::kernels::quantized

@@ -1,0 +1,118 @@
+// et::quantized_linear and et::quantized_matmul: products of integers that give integers.
+#include "kernels/quantized/op_linear.h"
+
+#include "kernels/quantized/weights.h"
+#include "threads/parallel.h"
+
+namespace et::kernels::quantized {
+namespace {
+
+/// Sum of (a[i] - zero_point) * b[i].
+template <typename S, typename A, typename B>
+S dot(const A* a, int32_t zero_point, const B* b, int64_t n) {
+  S sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    sum = multiply_add(sum, static_cast<S>(static_cast<int32_t>(a[i]) - zero_point), static_cast<S>(b[i]));
+  }
+  return sum;
+}
+
+}  // namespace
+
+Error quantized_linear_out(KernelContext& context, const Tensor& input, double input_scale, int64_t input_zero_point,
+                           const Tensor& weight, const Tensor& weight_scales, const OptionalTensor& bias,
+                           double output_scale, int64_t output_zero_point, int64_t output_min, int64_t output_max,
+                           Tensor& out) {
+  constexpr const char* kOp = "et::quantized_linear";
+  ET_RETURN_IF_ERROR(check_activation(kOp, "input", input));
+  ET_RETURN_IF_ERROR(check_activation(kOp, "out", out, &input));
+  ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, 1, static_cast<int64_t>(portable::kMaxRank)));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out}));
+  const int64_t columns = input.size(-1);
+  ET_TRY(const WeightRows rows, WeightRows::make(kOp, weight, columns));
+  ET_RETURN_IF_ERROR(check_weight_scales(kOp, weight_scales, rows.rows()));
+  ET_RETURN_IF_ERROR(check_bias(kOp, bias, rows.rows()));
+  float in_scale = 0;
+  int32_t zero_point = 0;
+  ET_RETURN_IF_ERROR(check_scale(kOp, "input_scale", input_scale, &in_scale));
+  ET_RETURN_IF_ERROR(check_zero_point(kOp, "input_zero_point", input.scalar_type(), input_zero_point, &zero_point));
+  ET_TRY(const Requantizer requantize,
+         Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
+  ET_TRY(const ProductScales scales, ProductScales::make(kOp, in_scale, weight_scales, requantize.scale()));
+  Sizes sizes(input.sizes());
+  sizes[input.dim() - 1] = rows.rows();
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns) + 1));
+  const int64_t count = columns == 0 ? 0 : input.numel() / columns;
+  const int32_t* const start = bias.has_value() ? bias->const_data_ptr<int32_t>() : nullptr;
+  return dispatch<Activations>(input.scalar_type(), kOp, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* const from = input.const_data_ptr<T>();
+    T* const to = out.mutable_data_ptr<T>();
+    for (int64_t n = 0; n < rows.rows(); ++n) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
+      const int8_t* const row = rows.row(n, static_cast<int8_t*>(memory));
+      for (int64_t m = 0; m < count; ++m) {
+        const auto sum = dot<Sum<T>>(from + m * columns, zero_point, row, columns);
+        const Sum<T> with_bias = multiply_add(sum, start == nullptr ? Sum<T>(0) : Sum<T>(start[n]), Sum<T>(1));
+        to[m * rows.rows() + n] = static_cast<T>(requantize(with_bias, scales[n]));
+      }
+    }
+    return Error::Ok;
+  });
+}
+
+Error quantized_matmul_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
+                           const Tensor& mat2, double mat2_scale, int64_t mat2_zero_point, double output_scale,
+                           int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
+  constexpr const char* kOp = "et::quantized_matmul";
+  ET_RETURN_IF_ERROR(check_activation(kOp, "self", self));
+  ET_RETURN_IF_ERROR(check_activation(kOp, "mat2", mat2));
+  ET_RETURN_IF_ERROR(check_activation(kOp, "out", out, &self));
+  ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 2, 3));
+  ET_RETURN_IF_ERROR(check_rank(kOp, "mat2", mat2, self.dim(), self.dim()));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &mat2, &out}));
+  ET_CHECK_OR_RETURN(mat2.scalar_type() == self.scalar_type(), InvalidType, "%s: mat2 is %s, must be %s", kOp,
+                     to_string(mat2.scalar_type()), to_string(self.scalar_type()));
+  const bool batched = self.dim() == 3;
+  const int64_t batch = batched ? self.size(0) : 1;
+  const int64_t m = self.size(-2), k = self.size(-1), n = mat2.size(-1);
+  ET_CHECK_OR_RETURN(mat2.size(-2) == k && (!batched || mat2.size(0) == batch), InvalidArgument,
+                     "%s: %s and %s do not fit together", kOp, ShapeText(self.sizes()).text,
+                     ShapeText(mat2.sizes()).text);
+  float a_scale = 0, b_scale = 0;
+  int32_t a_zero = 0, b_zero = 0;
+  ET_RETURN_IF_ERROR(check_scale(kOp, "self_scale", self_scale, &a_scale));
+  ET_RETURN_IF_ERROR(check_scale(kOp, "mat2_scale", mat2_scale, &b_scale));
+  ET_RETURN_IF_ERROR(check_zero_point(kOp, "self_zero_point", self.scalar_type(), self_zero_point, &a_zero));
+  ET_RETURN_IF_ERROR(check_zero_point(kOp, "mat2_zero_point", mat2.scalar_type(), mat2_zero_point, &b_zero));
+  ET_TRY(const Requantizer requantize,
+         Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
+  const float scale = a_scale * b_scale / requantize.scale();
+  ET_CHECK_OR_RETURN(std::isfinite(scale), InvalidArgument, "%s: the scales have no finite ratio", kOp);
+  const int64_t sizes[3] = {batch, m, n};
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, batched ? IntArrayRef(sizes, 3) : IntArrayRef(sizes + 1, 2)));
+  return dispatch<Activations>(self.scalar_type(), kOp, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using S = Sum<T>;
+    ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(k) * sizeof(int32_t) + 1));
+    auto* const column = static_cast<int32_t*>(memory);
+    for (int64_t b = 0; b < batch; ++b) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
+      const T* const left = self.const_data_ptr<T>() + b * m * k;
+      const T* const right = mat2.const_data_ptr<T>() + b * k * n;
+      T* const to = out.mutable_data_ptr<T>() + b * m * n;
+      for (int64_t j = 0; j < n; ++j) {
+        for (int64_t i = 0; i < k; ++i) {
+          column[i] = static_cast<int32_t>(right[i * n + j]) - b_zero;
+        }
+        for (int64_t i = 0; i < m; ++i) {
+          to[i * n + j] = static_cast<T>(requantize(dot<S>(left + i * k, a_zero, column, k), scale));
+        }
+      }
+    }
+    return Error::Ok;
+  });
+}
+
+}  // namespace et::kernels::quantized

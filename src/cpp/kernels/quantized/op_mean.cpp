@@ -1,0 +1,191 @@
+// et::quantized_mean, et::quantized_avg_pool2d and et::quantized_adaptive_avg_pool2d: averages of integers. The sum is exact;
+// it is divided in the one multiplication that also brings it to the scale of the result.
+#include "kernels/quantized/op_mean.h"
+
+#include "kernels/portable/reduce.h"
+#include "kernels/quantized/affine.h"
+
+namespace et::kernels::quantized {
+namespace {
+
+struct Input {
+  float scale = 0;
+  int32_t zero_point = 0;
+};
+
+Error check_input(const char* op, const Tensor& self, double scale, int64_t zero_point, const Tensor& out,
+                  Input* input) {
+  ET_RETURN_IF_ERROR(check_activation(op, "self", self));
+  ET_RETURN_IF_ERROR(check_activation(op, "out", out, &self));
+  ET_RETURN_IF_ERROR(check_scale(op, "self_scale", scale, &input->scale));
+  return check_zero_point(op, "self_zero_point", self.scalar_type(), zero_point, &input->zero_point);
+}
+
+/// The steps of a window along one dimension that lie inside, and how many it counts for.
+struct Extent {
+  int64_t begin, end, counted;
+};
+
+/// Images as planes of rows and columns.
+struct Planes {
+  int64_t batch, channels, height, width;
+  int64_t strides[4];
+
+  explicit Planes(const Tensor& image) {
+    const bool batched = image.dim() == 4;
+    const int64_t first = batched ? 1 : 0;
+    batch = batched ? image.size(0) : 1;
+    strides[0] = batched ? image.stride(0) : 0;
+    channels = image.size(first);
+    height = image.size(first + 1);
+    width = image.size(first + 2);
+    for (int64_t d = 0; d < 3; ++d) {
+      strides[1 + d] = image.stride(first + d);
+    }
+  }
+};
+
+/// Averages windows: rows(o) and columns(o) give the window of output row or column o; divisor(rows, columns) what its sum is
+/// divided by.
+template <typename Rows, typename Columns, typename Divisor>
+Error average(KernelContext& context, const char* op, const Tensor& self, const Input& input,
+              const Requantizer& requantize, const Tensor& out, const Rows& rows, const Columns& columns,
+              const Divisor& divisor) {
+  const Planes from(self), to(out);
+  return dispatch<Activations>(self.scalar_type(), op, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* const source = self.const_data_ptr<T>();
+    T* const target = out.mutable_data_ptr<T>();
+    for (int64_t n = 0; n < to.batch; ++n) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", op);
+      for (int64_t c = 0; c < to.channels; ++c) {
+        const T* const plane = source + n * from.strides[0] + c * from.strides[1];
+        for (int64_t oh = 0; oh < to.height; ++oh) {
+          const Extent y = rows(oh);
+          for (int64_t ow = 0; ow < to.width; ++ow) {
+            const Extent x = columns(ow);
+            int64_t sum = 0;
+            for (int64_t h = y.begin; h < y.end; ++h) {
+              for (int64_t w = x.begin; w < x.end; ++w) {
+                sum += static_cast<int32_t>(plane[h * from.strides[2] + w * from.strides[3]]) - input.zero_point;
+              }
+            }
+            const auto count = static_cast<float>(divisor(y, x));
+            target[n * to.strides[0] + c * to.strides[1] + oh * to.strides[2] + ow * to.strides[3]] =
+                static_cast<T>(requantize(sum, input.scale / requantize.scale() * (1.0f / count)));
+          }
+        }
+      }
+    }
+    return Error::Ok;
+  });
+}
+
+}  // namespace
+
+Error quantized_mean_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
+                         IntArrayRef dim, bool keepdim, double output_scale, int64_t output_zero_point,
+                         int64_t output_min, int64_t output_max, Tensor& out) {
+  constexpr const char* kOp = "et::quantized_mean";
+  Input input;
+  ET_RETURN_IF_ERROR(check_input(kOp, self, self_scale, self_zero_point, out, &input));
+  ET_TRY(const Requantizer requantize,
+         Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
+  portable::Reduction reduction;
+  ET_RETURN_IF_ERROR(reduction.plan(context, kOp, self, dim, keepdim, {&out}));
+  ET_CHECK_OR_RETURN(reduction.count() > 0 || out.numel() == 0, InvalidArgument, "%s: there is nothing to average",
+                     kOp);
+  const auto count = static_cast<float>(reduction.count());
+  const float scale = input.scale / requantize.scale() * (1.0f / count);
+  const int64_t offset = reduction.count() * input.zero_point;
+  return dispatch<Activations>(self.scalar_type(), kOp, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    reduction.run<int64_t>(
+        int64_t{0}, [](int64_t& sum, const int64_t* values, int64_t n) { sum += portable::sum_run(values, n); },
+        [&](const int64_t& sum, char* const* outs) {
+          *reinterpret_cast<T*>(outs[0]) = static_cast<T>(requantize(sum - offset, scale));
+        });
+    return Error::Ok;
+  });
+}
+
+Error quantized_avg_pool2d_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
+                               IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
+                               bool count_include_pad, std::optional<int64_t> divisor_override, double output_scale,
+                               int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
+  constexpr const char* kOp = "et::quantized_avg_pool2d";
+  Input input;
+  ET_RETURN_IF_ERROR(check_input(kOp, self, self_scale, self_zero_point, out, &input));
+  ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 3, 4));
+  ET_TRY(const Requantizer requantize,
+         Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
+  ET_CHECK_OR_RETURN(!divisor_override.has_value() || *divisor_override != 0, InvalidArgument,
+                     "%s: divisor_override is zero", kOp);
+  int64_t kernel[2], step[2], pad[2];
+  Sizes sizes(self.sizes());
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t axis = self.dim() - 2 + static_cast<int64_t>(d);
+    kernel[d] = portable::list_item(kernel_size, d, 0);
+    step[d] = portable::list_item(stride, d, kernel[d]);
+    pad[d] = portable::list_item(padding, d, 0);
+    ET_CHECK_OR_RETURN(kernel[d] > 0 && step[d] > 0 && pad[d] >= 0 && 2 * pad[d] <= kernel[d], InvalidArgument,
+                       "%s: kernel and stride must be positive, padding at most half of the kernel", kOp);
+    const int64_t room = self.size(axis) + 2 * pad[d] - kernel[d];
+    ET_CHECK_OR_RETURN(room >= 0, InvalidArgument, "%s: self %s is smaller than the kernel", kOp,
+                       ShapeText(self.sizes()).text);
+    int64_t extent = (room + (ceil_mode ? step[d] - 1 : 0)) / step[d] + 1;
+    if (ceil_mode && (extent - 1) * step[d] >= self.size(axis) + pad[d]) {
+      --extent;  // the last window would begin in the padding
+    }
+    sizes[axis] = extent;
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  const auto window = [&](int d) {
+    const int64_t size = self.size(d - 2);
+    return [=](int64_t o) {
+      const int64_t begin = o * step[d] - pad[d];
+      const int64_t end = std::min(begin + kernel[d], size + pad[d]);
+      return Extent{std::max<int64_t>(begin, 0), std::min(end, size), end - begin};
+    };
+  };
+  return average(context, kOp, self, input, requantize, out, window(0), window(1),
+                 [&](const Extent& y, const Extent& x) {
+                   if (divisor_override.has_value()) {
+                     return *divisor_override;
+                   }
+                   return count_include_pad ? y.counted * x.counted : (y.end - y.begin) * (x.end - x.begin);
+                 });
+}
+
+Error quantized_adaptive_avg_pool2d_out(KernelContext& context, const Tensor& self, double self_scale,
+                                        int64_t self_zero_point, IntArrayRef output_size, double output_scale,
+                                        int64_t output_zero_point, int64_t output_min, int64_t output_max,
+                                        Tensor& out) {
+  constexpr const char* kOp = "et::quantized_adaptive_avg_pool2d";
+  Input input;
+  ET_RETURN_IF_ERROR(check_input(kOp, self, self_scale, self_zero_point, out, &input));
+  ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 3, 4));
+  ET_TRY(const Requantizer requantize,
+         Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
+  ET_CHECK_OR_RETURN(output_size.size() == 2 && output_size[0] >= 0 && output_size[1] >= 0, InvalidArgument,
+                     "%s: output_size %s must be two numbers", kOp, ShapeText(output_size).text);
+  Sizes sizes(self.sizes());
+  for (int64_t d = 0; d < 2; ++d) {
+    ET_CHECK_OR_RETURN(self.size(d - 2) > 0, InvalidArgument, "%s: self %s has no elements", kOp,
+                       ShapeText(self.sizes()).text);
+    sizes[self.dim() - 2 + d] = output_size[static_cast<size_t>(d)];
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  const auto window = [&](int64_t d) {
+    const int64_t size = self.size(d - 2), count = output_size[static_cast<size_t>(d)];
+    return [=](int64_t o) {
+      const int64_t begin = o * size / count;
+      const int64_t end = ((o + 1) * size + count - 1) / count;
+      return Extent{begin, end, end - begin};
+    };
+  };
+  return average(context, kOp, self, input, requantize, out, window(0), window(1),
+                 [](const Extent& y, const Extent& x) { return y.counted * x.counted; });
+}
+
+}  // namespace et::kernels::quantized

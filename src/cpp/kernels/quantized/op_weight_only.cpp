@@ -1,0 +1,234 @@
+// Products and look-ups that take floats and integer weights: et::dynamic_linear quantizes its input at run time and sums
+// integers; et::weight_only_linear and et::quantized_embedding scale the weight.
+#include "kernels/quantized/op_weight_only.h"
+#include "kernels/portable/convert.h"
+#include "kernels/quantized/weights.h"
+
+namespace et::kernels::quantized {
+namespace {
+
+Error check_float_bias(const char* op, const OptionalTensor& bias, int64_t rows) {
+  if (!bias.has_value()) {
+    return Error::Ok;
+  }
+  ET_CHECK_OR_RETURN(bias->scalar_type() == ScalarType::Float, InvalidType, "%s: bias is %s, must be f32", op,
+                     to_string(bias->scalar_type()));
+  ET_CHECK_OR_RETURN(bias->dim() == 1 && bias->size(0) == rows, InvalidArgument,
+                     "%s: bias %s for %" PRId64 " output channels", op, ShapeText(bias->sizes()).text, rows);
+  return Error::Ok;
+}
+
+/// Checks what the two products share and gives `out` its sizes.
+Error check_product(KernelContext& context, const char* op, const Tensor& input, const OptionalTensor& bias,
+                    int64_t rows, Tensor& out) {
+  ET_CHECK_OR_RETURN(input.scalar_type() == ScalarType::Float && out.scalar_type() == ScalarType::Float, InvalidType,
+                     "%s: input is %s and out %s, must be f32", op, to_string(input.scalar_type()),
+                     to_string(out.scalar_type()));
+  ET_RETURN_IF_ERROR(check_row_major(op, {&input, &out}));
+  ET_RETURN_IF_ERROR(check_float_bias(op, bias, rows));
+  Sizes sizes(input.sizes());
+  sizes[input.dim() - 1] = rows;
+  return resize_tensor(context, out, sizes);
+}
+
+/// Affine parameters of a row of floats, or of all rows.
+struct Parameters {
+  double scale = 1;  // as eager has it: the float that was chosen, in double
+  float inverse = 1;
+  int32_t zero_point = 0;
+};
+
+struct Range {
+  float low = 0, high = 0;  // zero is always in it
+  bool has_nan = false;
+
+  void add(const float* values, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      has_nan = has_nan || std::isnan(values[i]);
+      low = std::min(low, values[i]);
+      high = std::max(high, values[i]);
+    }
+  }
+};
+
+/// How parameters are chosen (quantized_decomposed::choose_qparams and its kin).
+struct Choice {
+  bool per_token, symmetric;
+  int64_t quant_min, quant_max;
+  float eps;
+
+  Parameters of(const Range& range) const {
+    Parameters p;
+    const auto low = static_cast<float>(quant_min), high = static_cast<float>(quant_max);
+    float scale = 0;
+    if (symmetric) {
+      const float largest = std::max(-range.low, range.high);
+      // Tokens: the least range, and the largest integer; tensors: the least scale, and half of the range.
+      scale = per_token ? std::max(largest, eps) / high : std::max(largest / ((high - low) / 2), eps);
+    } else {
+      scale = std::max((range.high - range.low) / (high - low), eps);
+      if (per_token) {
+        const float first = range.low / scale, last = range.high / scale;
+        const float exact = (low + first) + (high + last) > 0 ? low - first : high - last;
+        p.zero_point = static_cast<int32_t>(round_to_even(std::clamp(exact, low, high)));
+      } else {
+        const auto steps = portable::convert<int32_t>(round_to_even(range.low / scale));
+        p.zero_point = static_cast<int32_t>(std::clamp<int64_t>(quant_min - steps, quant_min, quant_max));
+      }
+    }
+    p.scale = static_cast<double>(scale);
+    p.inverse = static_cast<float>(1.0 / p.scale);
+    return p;
+  }
+
+  /// The integers of a row, less the zero point.
+  void quantize(const float* values, int64_t n, const Parameters& p, int16_t* out) const {
+    if (per_token) {  // in double, and the zero point before rounding
+      const double inverse = 1.0 / p.scale;
+      for (int64_t i = 0; i < n; ++i) {
+        const double q = round_to_even(static_cast<double>(values[i]) * inverse + p.zero_point);
+        out[i] = static_cast<int16_t>(
+            static_cast<int32_t>(std::clamp(q, static_cast<double>(quant_min), static_cast<double>(quant_max))) -
+            p.zero_point);
+      }
+      return;
+    }
+    const auto low = static_cast<float>(quant_min - p.zero_point), high = static_cast<float>(quant_max - p.zero_point);
+    for (int64_t i = 0; i < n; ++i) {
+      out[i] = static_cast<int16_t>(std::clamp(round_to_even(values[i] * p.inverse), low, high));
+    }
+  }
+};
+
+}  // namespace
+
+Error dynamic_linear_out(KernelContext& context, const Tensor& input, const Tensor& weight, const Tensor& weight_scales,
+                         const OptionalTensor& bias, int64_t group_size, bool per_token, bool symmetric,
+                         int64_t quant_min, int64_t quant_max, double eps, Tensor& out) {
+  constexpr const char* kOp = "et::dynamic_linear";
+  ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, 1, static_cast<int64_t>(portable::kMaxRank)));
+  const int64_t columns = input.size(-1);
+  ET_TRY(const WeightRows weights, WeightRows::make(kOp, weight, columns));
+  ET_TRY(const RowScales scales,
+         RowScales::make(kOp, weight_scales, std::nullopt, weights.rows(), columns, group_size));
+  ET_CHECK_OR_RETURN(
+      quant_min >= -128 && quant_max <= 255 && quant_min <= 0 && quant_max > 0 && quant_max - quant_min <= 255,
+      InvalidArgument, "%s: [%" PRId64 ", %" PRId64 "] is no range of 8-bit integers around zero", kOp, quant_min,
+      quant_max);
+  const Choice choice{per_token, symmetric, quant_min, quant_max, static_cast<float>(eps)};
+  ET_CHECK_OR_RETURN(choice.eps > 0, InvalidArgument, "%s: eps is %g, must be positive", kOp, eps);
+  ET_RETURN_IF_ERROR(check_product(context, kOp, input, bias, weights.rows(), out));
+  const int64_t count = columns == 0 ? 0 : input.numel() / columns;
+  const auto* const from = input.const_data_ptr<float>();
+  Range whole;
+  whole.add(from, input.numel());
+  ET_CHECK_OR_RETURN(!whole.has_nan && std::isfinite(whole.high - whole.low), InvalidArgument,
+                     "%s: the input is not finite, so it has no integers", kOp);
+  ET_TRY(void* const integers, context.allocate_temp(static_cast<size_t>(columns) * sizeof(int16_t) + 1));
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns) + 1));
+  auto* const quantized = static_cast<int16_t*>(integers);
+  auto* const to = out.mutable_data_ptr<float>();
+  for (int64_t m = 0; m < count; ++m) {
+    ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
+    Range range;
+    range.add(from + m * columns, per_token ? columns : 0);
+    const Parameters parameters = choice.of(per_token ? range : whole);
+    choice.quantize(from + m * columns, columns, parameters, quantized);
+    const auto input_scale = static_cast<float>(parameters.scale);
+    for (int64_t n = 0; n < weights.rows(); ++n) {
+      const int8_t* const row = weights.row(n, static_cast<int8_t*>(memory));
+      float total = 0;
+      for (int64_t g = 0; g < scales.groups(); ++g) {
+        int32_t sum = 0;
+        for (int64_t i = g * scales.group_size(); i < (g + 1) * scales.group_size(); ++i) {
+          sum = multiply_add(sum, int32_t{quantized[i]}, int32_t{row[i]});
+        }
+        total += static_cast<float>(sum) * scales.scale(n, g);
+      }
+      to[m * weights.rows() + n] = total * input_scale + (bias.has_value() ? bias->const_data_ptr<float>()[n] : 0.0f);
+    }
+  }
+  return Error::Ok;
+}
+
+Error weight_only_linear_out(KernelContext& context, const Tensor& input, const Tensor& weight,
+                             const Tensor& weight_scales, const OptionalTensor& weight_zero_points,
+                             const OptionalTensor& bias, int64_t group_size, Tensor& out) {
+  constexpr const char* kOp = "et::weight_only_linear";
+  ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, 1, static_cast<int64_t>(portable::kMaxRank)));
+  const int64_t columns = input.size(-1);
+  ET_TRY(const WeightRows weights, WeightRows::make(kOp, weight, columns));
+  ET_TRY(const RowScales scales,
+         RowScales::make(kOp, weight_scales, weight_zero_points, weights.rows(), columns, group_size));
+  ET_RETURN_IF_ERROR(check_product(context, kOp, input, bias, weights.rows(), out));
+  const int64_t count = columns == 0 ? 0 : input.numel() / columns;
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns) + 1));
+  ET_TRY(void* const numbers, context.allocate_temp(static_cast<size_t>(columns) * sizeof(float) + 1));
+  auto* const row = static_cast<float*>(numbers);
+  const auto* const from = input.const_data_ptr<float>();
+  auto* const to = out.mutable_data_ptr<float>();
+  for (int64_t n = 0; n < weights.rows(); ++n) {
+    ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
+    const int8_t* const stored = weights.row(n, static_cast<int8_t*>(memory));
+    for (int64_t i = 0; i < columns; ++i) {
+      const int64_t g = i / scales.group_size();
+      row[i] = (static_cast<float>(stored[i]) - scales.zero_point(n, g)) * scales.scale(n, g);
+    }
+    for (int64_t m = 0; m < count; ++m) {
+      constexpr int64_t kLanes = 8;  // partial sums: a small error, and a loop for vectors
+      float lanes[kLanes] = {};
+      const float* const x = from + m * columns;
+      int64_t i = 0;
+      for (; i + kLanes <= columns; i += kLanes) {
+        for (int64_t k = 0; k < kLanes; ++k) {
+          lanes[k] += x[i + k] * row[i + k];
+        }
+      }
+      for (; i < columns; ++i) {
+        lanes[0] += x[i] * row[i];
+      }
+      const float sum =
+          ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+      to[m * weights.rows() + n] = sum + (bias.has_value() ? bias->const_data_ptr<float>()[n] : 0.0f);
+    }
+  }
+  return Error::Ok;
+}
+
+Error quantized_embedding_out(KernelContext& context, const Tensor& weight, const Tensor& weight_scales,
+                              const OptionalTensor& weight_zero_points, const Tensor& indices, int64_t columns,
+                              int64_t group_size, Tensor& out) {
+  constexpr const char* kOp = "et::quantized_embedding";
+  ET_TRY(const WeightRows weights, WeightRows::make(kOp, weight, columns));
+  ET_TRY(const RowScales scales,
+         RowScales::make(kOp, weight_scales, weight_zero_points, weights.rows(), columns, group_size));
+  const ScalarType index_type = indices.scalar_type();
+  ET_CHECK_OR_RETURN(index_type == ScalarType::Int || index_type == ScalarType::Long, InvalidType,
+                     "%s: indices are %s, must be i32 or i64", kOp, to_string(index_type));
+  ET_CHECK_OR_RETURN(out.scalar_type() == ScalarType::Float, InvalidType, "%s: out is %s, must be f32", kOp,
+                     to_string(out.scalar_type()));
+  ET_CHECK_OR_RETURN(indices.dim() < static_cast<int64_t>(portable::kMaxRank), InvalidArgument,
+                     "%s: indices have too many dimensions", kOp);
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&indices, &out}));
+  for (int64_t i = 0; i < indices.numel(); ++i) {
+    const int64_t index = portable::index_at(indices, i);
+    ET_CHECK_OR_RETURN(index >= 0 && index < weights.rows(), InvalidArgument,
+                       "%s: index %" PRId64 " is not one of %" PRId64 " rows", kOp, index, weights.rows());
+  }
+  Sizes sizes(indices.sizes());
+  sizes.push_back(columns);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns) + 1));
+  float* to = out.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < indices.numel(); ++i) {
+    const int64_t index = portable::index_at(indices, i);
+    const int8_t* const row = weights.row(index, static_cast<int8_t*>(memory));
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t g = c / scales.group_size();
+      *to++ = (static_cast<float>(row[c]) - scales.zero_point(index, g)) * scales.scale(index, g);
+    }
+  }
+  return Error::Ok;
+}
+
+}  // namespace et::kernels::quantized

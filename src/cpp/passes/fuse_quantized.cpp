@@ -1,0 +1,387 @@
+#include "passes/fuse_quantized.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "passes/quantized_products.h"
+#include "passes/quantized_values.h"
+
+namespace et::passes {
+namespace {
+
+using Arguments = std::vector<ir::Argument>;
+
+struct Clamp {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+};
+
+/// The clamp that a node is; nothing for other nodes.
+std::optional<Clamp> clamp_of(const ir::Node& node) {
+  const auto bound = [](const ir::Argument& given, double otherwise) {
+    return given.is_none() ? std::optional(otherwise) : number_of(given);
+  };
+  const Clamp open;
+  std::optional<double> low = open.min, high = open.max;
+  if (node.op == "aten::relu") {
+    low = 0;
+  } else if (node.op == "aten::relu6") {
+    low = 0;
+    high = 6;
+  } else if (node.op == "aten::hardtanh" || node.op == "aten::clamp") {
+    low = bound(node.args()[1], open.min);
+    high = bound(node.args()[2], open.max);
+  } else if (node.op == "aten::clamp_min") {
+    low = number_of(node.args()[1]);
+  } else if (node.op == "aten::clamp_max") {
+    high = number_of(node.args()[1]);
+  } else {
+    return std::nullopt;
+  }
+  return low && high && *low <= *high ? std::optional(Clamp{*low, *high}) : std::nullopt;
+}
+
+/// A bound as an integer of the result (docs/numerics.md).
+int64_t bound_of(double value, const Activation& result) {
+  const float units =
+      static_cast<float>(value) / static_cast<float>(result.scale) + static_cast<float>(result.zero_point);
+  const float bounded =
+      std::min(std::max(units, static_cast<float>(result.quant_min)), static_cast<float>(result.quant_max));
+  return std::lrint(bounded);
+}
+
+/// What an operator looks at: a float node and the affine parameters of its result.
+struct Candidate {
+  ir::Program& program;
+  ir::Node& node;
+  Activation result;
+  Clamp clamp;
+
+  const ir::Argument& arg(size_t i) const { return node.args()[i]; }
+
+  /// An activation with the type of the result.
+  std::optional<Activation> activation(size_t i) const {
+    std::optional<Activation> found = activation_of(arg(i));
+    return found && found->dtype == result.dtype ? found : std::nullopt;
+  }
+
+  /// output_scale, output_zero_point, output_min, output_max
+  void add_result(Arguments& args) const {
+    args.push_back({result.scale});
+    args.push_back({result.zero_point});
+    args.push_back({bound_of(clamp.min, result)});
+    args.push_back({bound_of(clamp.max, result)});
+  }
+};
+
+/// integers, scale, zero point
+void add_activation(const Activation& activation, Arguments& args) {
+  args.push_back({activation.integers});
+  args.push_back({activation.scale});
+  args.push_back({activation.zero_point});
+}
+
+using Build = std::optional<Arguments> (*)(const Candidate& candidate);
+
+/// input, weight and bias of a product, then what follows them.
+std::optional<Arguments> build_product(const Candidate& c, const ProductShape& shape, size_t rest, size_t end) {
+  const std::optional<Activation> input = c.activation(0);
+  if (!input) {
+    return std::nullopt;
+  }
+  const std::optional<ProductConstants> constants =
+      product_constants(c.program, c.node, static_cast<float>(input->scale), shape);
+  if (!constants) {
+    return std::nullopt;
+  }
+  Arguments args;
+  add_activation(*input, args);
+  args.insert(args.end(), {constants->weight, constants->scales, constants->bias});
+  args.insert(args.end(), c.node.args().begin() + static_cast<std::ptrdiff_t>(rest),
+              c.node.args().begin() + static_cast<std::ptrdiff_t>(end));
+  c.add_result(args);
+  return args;
+}
+
+std::optional<Arguments> build_linear(const Candidate& c) { return build_product(c, {0, 1, true}, 0, 0); }
+
+std::optional<Arguments> build_convolution(const Candidate& c) {
+  const ir::Value* input = c.arg(0).value();
+  const ir::Value* weight = c.arg(1).value();
+  const auto transposed = int_of(c.arg(6));
+  const auto groups = int_of(c.arg(8));
+  if (!transposed || !groups || input->type.tensor.rank() != weight->type.tensor.rank()) {
+    return std::nullopt;
+  }
+  return build_product(c, {*transposed != 0 ? size_t{1} : size_t{0}, *transposed != 0 ? *groups : 1, false}, 3, 9);
+}
+
+std::optional<Arguments> build_pair(const Candidate& c) {
+  const std::optional<Activation> a = c.activation(0), b = c.activation(1);
+  if (!a || !b) {
+    return std::nullopt;
+  }
+  Arguments args;
+  add_activation(*a, args);
+  add_activation(*b, args);
+  c.add_result(args);
+  return args;
+}
+
+std::optional<Arguments> build_sum(const Candidate& c) {
+  return number_of(c.arg(2)) == 1.0 ? build_pair(c) : std::nullopt;
+}
+
+std::optional<Arguments> build_average(const Candidate& c, size_t end) {
+  const std::optional<Activation> input = c.activation(0);
+  if (!input) {
+    return std::nullopt;
+  }
+  Arguments args;
+  add_activation(*input, args);
+  args.insert(args.end(), c.node.args().begin() + 1, c.node.args().begin() + static_cast<std::ptrdiff_t>(end));
+  c.add_result(args);
+  return args;
+}
+
+std::optional<Arguments> build_mean(const Candidate& c) {
+  const bool has_dims = ints_of(c.arg(1)).has_value() && int_of(c.arg(2)).has_value();
+  return has_dims && c.arg(3).is_none() ? build_average(c, 3) : std::nullopt;
+}
+std::optional<Arguments> build_avg_pool(const Candidate& c) { return build_average(c, 7); }
+std::optional<Arguments> build_adaptive_avg_pool(const Candidate& c) { return build_average(c, 2); }
+
+std::optional<Arguments> build_softmax(const Candidate& c) {
+  const std::optional<Activation> input = c.activation(0);
+  if (!input || input->dtype == ScalarType::Short || int_of(c.arg(2)) != 0) {
+    return std::nullopt;
+  }
+  Arguments args = {{input->integers}, {input->scale}, c.arg(1)};
+  c.add_result(args);
+  return args;
+}
+
+/// The one table of operators with an integer form.
+struct Row {
+  std::string_view op;
+  std::string_view integer_op;
+  Build build;
+};
+constexpr Row kRows[] = {
+    {"aten::linear", "et::quantized_linear", &build_linear},
+    {"aten::convolution", "et::quantized_convolution", &build_convolution},
+    {"aten::bmm", "et::quantized_matmul", &build_pair},
+    {"aten::mm", "et::quantized_matmul", &build_pair},
+    {"aten::add.Tensor", "et::quantized_add", &build_sum},
+    {"aten::sub.Tensor", "et::quantized_sub", &build_sum},
+    {"aten::mul.Tensor", "et::quantized_mul", &build_pair},
+    {"aten::mean.dim", "et::quantized_mean", &build_mean},
+    {"aten::avg_pool2d", "et::quantized_avg_pool2d", &build_avg_pool},
+    {"aten::_adaptive_avg_pool2d", "et::quantized_adaptive_avg_pool2d", &build_adaptive_avg_pool},
+    {"aten::_softmax", "et::quantized_softmax", &build_softmax},
+};
+
+/// Puts `op` in the place of `quantize`. `computed`: what it computes, from the last to the first; nodes that nobody else reads
+/// go, and it takes over their handles.
+void replace_quantize(ir::Node* quantize, std::string_view op, Arguments args, const std::vector<ir::Node*>& computed) {
+  ir::Graph& graph = *quantize->graph();
+  ir::Node* created = create_like(*quantize, op, std::move(args));
+  if (!computed.empty()) {
+    created->source = computed.back()->source;
+  }
+  created->add_result(quantize->result()->name, quantize->result()->type);
+  replace_node(quantize, created);
+  for (ir::Node* node : computed) {
+    if (!graph.is_unused(node->result())) {
+      break;
+    }
+    created->absorb(*node);
+    graph.erase(node);
+  }
+}
+
+/// One operator, then clamps, then `quantize`.
+bool fuse_operator(ir::Program& program, ir::Node* quantize, const Activation& result) {
+  std::vector<ir::Node*> computed;  // from the last to the first
+  Clamp clamp;
+  const ir::Node* user = quantize;
+  ir::Node* node = quantize->args()[0].value()->producer();
+  while (node != nullptr && node->graph() == quantize->graph() && node->tag == quantize->tag &&
+         node->results().size() == 1 && is_only_use(node->result(), user)) {
+    computed.push_back(node);
+    const std::optional<Clamp> own = clamp_of(*node);
+    if (!own) {
+      break;
+    }
+    // What came before was clamped by `own`, then by `clamp`.
+    clamp = {std::min(std::max(own->min, clamp.min), clamp.max), std::max(std::min(own->max, clamp.max), clamp.min)};
+    user = node;
+    node = node->args()[0].value()->producer();
+  }
+  if (computed.empty() || computed.back() != node || clamp_of(*node)) {
+    return false;
+  }
+  for (const Row& row : kRows) {
+    if (row.op != node->op) {
+      continue;
+    }
+    const Candidate candidate{program, *node, result, clamp};
+    std::optional<Arguments> args = row.build(candidate);
+    if (args) {
+      replace_quantize(quantize, row.integer_op, std::move(*args), computed);
+    }
+    return args.has_value();
+  }
+  return false;
+}
+
+// ------------------------------------------------------------------------------------------------------------- tables
+
+/// The one tensor that a pointwise operator computes from, by its position; nothing when there are several, or operators and
+/// constants that the table's entries do not fit into.
+std::optional<size_t> single_input(const ir::Program& program, const ir::Node& node) {
+  const ops::OpInfo* op = ops::find_op(node.op);
+  if (op == nullptr || !op->has_tag(ops::kPointwise) || op->has_tag(ops::kRandom) || !op->has_out_variant() ||
+      node.results().size() != 1) {
+    return std::nullopt;
+  }
+  std::optional<size_t> found;
+  for (size_t i = 0; i < node.args().size(); ++i) {
+    const ir::Argument& argument = node.args()[i];
+    if (argument.as<ir::Argument::List>() != nullptr) {
+      return std::nullopt;
+    }
+    const ir::Constant* constant = constant_of(program, argument);
+    const bool is_number = constant != nullptr && constant->type.rank() <= 1 && constant->type.numel() == 1;
+    if (argument.is_value() && !is_number) {
+      if (found || !argument.value()->type.is_tensor()) {
+        return std::nullopt;
+      }
+      found = i;
+    }
+  }
+  return found;
+}
+
+/// A graph of its own that computes a chain of nodes for all 256 integers.
+class Tabulation {
+ public:
+  Tabulation(const ir::Program& program, ConstantEvaluator& evaluator) : program_(program), evaluator_(evaluator) {}
+
+  void start(ScalarType dtype) {
+    uint8_t* data = nullptr;
+    ir::Constant all = new_constant(ir::TensorType::contiguous(dtype, {256}), &data);
+    for (unsigned i = 0; i < 256; ++i) {
+      data[i] = static_cast<uint8_t>(dtype == ScalarType::Char ? i + 128 : i);  // the smallest integer first
+    }
+    value_ = add(std::move(all));
+  }
+
+  /// value = node(value), with the value as argument `input`.
+  bool apply(const ir::Node& node, size_t input) {
+    Arguments args = node.args();
+    const ops::OpInfo* op = ops::find_op(node.op);
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (i == input) {
+        args[i] = {value_};
+      } else if (const ir::Constant* constant = constant_of(program_, args[i])) {
+        args[i] = {add(*constant)};
+      } else if (const auto number = number_of(args[i]); number && op->arguments[i].letter == 'T') {
+        float* data = nullptr;  // x * 2
+        ir::Constant lifted = new_constant(ir::TensorType::contiguous(ScalarType::Float, {}), &data);
+        *data = static_cast<float>(*number);
+        args[i] = {add(std::move(lifted))};
+      }
+    }
+    ir::Node* step = graph_.create_node(node.op, std::move(args));
+    step->add_result("step", ir::Type::of(ir::TensorType::contiguous(node.result()->type.tensor.dtype, {256})));
+    std::vector<ir::Constant> results;
+    if (evaluator_.evaluate(*step, constants_, &results) != Error::Ok || results.size() != 1) {
+      return false;
+    }
+    value_ = add(std::move(results.front()));
+    return true;
+  }
+
+  const ir::Constant& result() const { return constants_.find(value_->producer()->symbol)->second; }
+
+ private:
+  ir::Value* add(ir::Constant constant) {
+    ir::Node* node = graph_.create_node("constant", {});
+    node->symbol = std::to_string(constants_.size());
+    ir::Value* value = node->add_result("value", ir::Type::of(constant.type));
+    constants_.emplace(node->symbol, std::move(constant));
+    return value;
+  }
+
+  const ir::Program& program_;
+  ConstantEvaluator& evaluator_;
+  ir::Graph graph_{"table"};
+  ir::ConstantTable constants_;
+  ir::Value* value_ = nullptr;
+};
+
+/// Pointwise operators of one tensor between a dequantize and `quantize`, as a table.
+bool fuse_table(PassContext& context, ir::Node* quantize, const Activation& result) {
+  if (context.evaluator == nullptr || element_size(result.dtype) != 1) {
+    return false;
+  }
+  std::vector<std::pair<ir::Node*, size_t>> chain = {{quantize, 0}};  // from the last to the first, with their inputs
+  ir::Value* value = quantize->args()[0].value();
+  const ir::TensorType shape = quantize->result()->type.tensor;
+  ir::Node* node = value->producer();
+  for (; node != nullptr && node->op != kDequantizePerTensor; node = value->producer()) {
+    const std::optional<size_t> input = single_input(context.program, *node);
+    if (!input || node->tag != quantize->tag || node->graph() != quantize->graph() ||
+        node->result()->type.tensor.dims != shape.dims) {
+      return false;
+    }
+    chain.emplace_back(node, *input);
+    value = node->args()[*input].value();
+  }
+  const std::optional<Activation> source =
+      node == nullptr || node->tag != quantize->tag ? std::nullopt : affine_of(*node);
+  if (!source || element_size(source->dtype) != 1 || source->integers->type.tensor.dims != shape.dims ||
+      (source->same_parameters(result) && chain.size() == 1)) {
+    return false;
+  }
+  chain.emplace_back(node, 0);
+  Tabulation table(context.program, *context.evaluator);
+  table.start(source->dtype);
+  for (auto step = chain.rbegin(); step != chain.rend(); ++step) {
+    if (!table.apply(*step->first, step->second)) {
+      return false;
+    }
+  }
+  ir::Value* entries =
+      add_constant(context.program, *quantize->graph(), quantize->result()->name + "_table", table.result(), quantize);
+  std::vector<ir::Node*> computed;
+  for (size_t i = 1; i + 1 < chain.size(); ++i) {
+    computed.push_back(chain[i].first);
+  }
+  replace_quantize(quantize, "et::quantized_table", {{source->integers}, {entries}}, computed);
+  return true;
+}
+
+}  // namespace
+
+PassInfo FuseQuantized::info() const {
+  return PassInfo::extension("fuse-quantized", "Makes integer operators of floats between dequantize and quantize");
+}
+
+Result<Changed> FuseQuantized::run(ir::Graph& graph, PassContext& context) {
+  const Changed inner = rewrite_each(graph, [&](ir::Node* node) {
+    if (node->op != kQuantizePerTensor || !node->tag.empty()) {
+      return false;
+    }
+    const std::optional<Activation> result = affine_of(*node);
+    return result && (fuse_operator(context.program, node, *result) || fuse_table(context, node, *result));
+  });
+  const Changed outer = rewrite_each(graph, [&](ir::Node* node) {
+    return node->tag.empty() && (fuse_float_product(context.program, node) || fuse_embedding(context.program, node));
+  });
+  return inner == Changed::kYes ? inner : outer;
+}
+
+}  // namespace et::passes

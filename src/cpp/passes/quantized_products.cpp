@@ -1,0 +1,237 @@
+#include "passes/quantized_products.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace et::passes {
+namespace {
+
+constexpr std::string_view kChoosePrefix = "quantized_decomposed::choose_qparams";
+
+/// True when rows can be packed two columns a byte.
+bool is_packable(const Weight& weight) {
+  return weight.is_4_bit && weight.type.rank() == 2 && weight.type.dims[1].max % 2 == 0 && weight.type.dims[1].max > 0;
+}
+
+/// The integers as a constant: the module's own where they stay as they are.
+ir::Argument weight_constant(ir::Program& program, ir::Node& node, const Weight& weight, bool packs) {
+  ir::Value* own = weight.dequantize->args()[0].value();
+  if (packs) {
+    ir::TensorType type = weight.type;
+    type.dtype = ScalarType::Byte;
+    type.dims[1] = ir::Dim(type.dims[1].max / 2);
+    uint8_t* bytes = nullptr;
+    ir::Constant packed = new_constant(type, &bytes);
+    for (size_t i = 0; i + 1 < weight.values.size(); i += 2) {
+      const auto low = static_cast<unsigned>(weight.values[i] + 8);
+      const auto high = static_cast<unsigned>(weight.values[i + 1] + 8);
+      bytes[i / 2] = static_cast<uint8_t>(low | (high << 4));
+    }
+    return {add_constant(program, *node.graph(), own->name + "_packed", std::move(packed), &node)};
+  }
+  if (own->type.tensor.dtype == ScalarType::Char) {
+    return {own};
+  }
+  int8_t* data = nullptr;
+  ir::Constant shifted = new_constant(weight.type, &data);
+  std::copy(weight.values.begin(), weight.values.end(), data);
+  return {add_constant(program, *node.graph(), own->name + "_signed", std::move(shifted), &node)};
+}
+
+template <typename T, typename From>
+ir::Argument vector_constant(ir::Program& program, ir::Node& node, ScalarType dtype, const std::string& name,
+                             const std::vector<From>& values) {
+  T* data = nullptr;
+  ir::Constant constant = new_constant(ir::TensorType::contiguous(dtype, {static_cast<int64_t>(values.size())}), &data);
+  std::transform(values.begin(), values.end(), data, [](From value) { return static_cast<T>(value); });
+  return {add_constant(program, *node.graph(), name, std::move(constant), &node)};
+}
+
+ir::Argument scales_constant(ir::Program& program, ir::Node& node, const Weight& weight) {
+  ir::Value* own = weight.dequantize->args()[1].value();
+  if (own != nullptr && own->type.tensor.dtype == ScalarType::Float && own->type.tensor.rank() == 1) {
+    return {own};
+  }
+  return vector_constant<float>(program, node, ScalarType::Float, weight.dequantize->result()->name + "_scales",
+                                weight.scales);
+}
+
+ir::Argument zero_points_constant(ir::Program& program, ir::Node& node, const Weight& weight) {
+  if (weight.is_symmetric()) {
+    return {};
+  }
+  return vector_constant<int32_t>(program, node, ScalarType::Int, weight.dequantize->result()->name + "_zero_points",
+                                  weight.zero_points);
+}
+
+/// A weight [rows, columns] with one scale, one a row, or one a group of columns.
+std::optional<Weight> row_weight(const ir::Program& program, const ir::Argument& argument) {
+  std::optional<Weight> weight = weight_of(program, argument);
+  const bool fits = weight && weight->type.rank() == 2 && weight->axis.value_or(0) == 0;
+  return fits ? weight : std::nullopt;
+}
+
+bool is_float_bias(const ir::Argument& bias) {
+  return bias.is_none() || (bias.is_value() && bias.value()->type.tensor.dtype == ScalarType::Float &&
+                            bias.value()->type.tensor.rank() == 1);
+}
+
+/// How the input of a product was quantized at run time.
+struct DynamicInput {
+  ir::Value* floats;
+  bool per_token;
+  bool symmetric;
+  int64_t quant_min, quant_max;
+  double eps;
+};
+
+std::optional<DynamicInput> dynamic_input(const ir::Argument& argument) {
+  const ir::Node* dequantize = producer_if(
+      argument, {"quantized_decomposed::dequantize_per_tensor.tensor", "quantized_decomposed::dequantize_per_token"});
+  const ir::Node* quantize =
+      dequantize == nullptr ? nullptr
+                            : producer_if(dequantize->args()[0], {"quantized_decomposed::quantize_per_tensor.tensor",
+                                                                  "quantized_decomposed::quantize_per_token"});
+  const ir::Value* scale = quantize == nullptr ? nullptr : quantize->args()[1].value();
+  const ir::Node* choose = scale == nullptr ? nullptr : scale->producer();
+  if (choose == nullptr || choose->op.substr(0, kChoosePrefix.size()) != kChoosePrefix ||
+      choose->args()[0].value() != quantize->args()[0].value() || quantize->args()[1].value() != choose->result(0) ||
+      quantize->args()[2].value() != choose->result(1) || dequantize->args()[1].value() != choose->result(0) ||
+      dequantize->args()[2].value() != choose->result(1)) {
+    return std::nullopt;
+  }
+  DynamicInput found;
+  found.floats = quantize->args()[0].value();
+  found.per_token = quantize->op == "quantized_decomposed::quantize_per_token";
+  const auto low = int_of(quantize->args()[3]), high = int_of(quantize->args()[4]);
+  const bool is_signed = quantize->result()->type.tensor.dtype == ScalarType::Char;
+  if (!low || !high || (!is_signed && quantize->result()->type.tensor.dtype != ScalarType::Byte) ||
+      found.floats->type.tensor.dtype != ScalarType::Float) {
+    return std::nullopt;
+  }
+  found.quant_min = *low;
+  found.quant_max = *high;
+  const std::string_view kind = std::string_view(choose->op).substr(kChoosePrefix.size());
+  const auto eps = found.per_token ? std::optional<double>() : number_of(choose->args()[3]);
+  // Tokens have constants of their own in the operators that choose for them, and the whole range of i8.
+  const bool whole = is_signed && *low == -128 && *high == 127;
+  if (kind == ".tensor" && !found.per_token && eps && int_of(choose->args()[1]) == low &&
+      int_of(choose->args()[2]) == high) {
+    found.symmetric = false;
+  } else if (kind == "_symmetric.tensor" && !found.per_token && eps && is_signed && int_of(choose->args()[1]) == low &&
+             int_of(choose->args()[2]) == high) {
+    found.symmetric = true;
+  } else if (kind == "_per_token_asymmetric" && found.per_token && whole) {
+    found.symmetric = false;
+  } else if (kind == "_per_token" && found.per_token && is_signed && *high == 127) {
+    found.symmetric = true;
+  } else {
+    return std::nullopt;
+  }
+  found.eps = eps.value_or(found.symmetric ? 1e-5 : static_cast<double>(std::numeric_limits<float>::epsilon()));
+  return static_cast<float>(found.eps) > 0 ? std::optional(found) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node& node, float input_scale,
+                                                  const ProductShape& shape) {
+  std::optional<Weight> weight = weight_of(program, node.args()[1]);
+  if (!weight || !weight->is_symmetric() || weight->group_size != 0 ||
+      (weight->axis && *weight->axis != shape.channel_axis) || (shape.is_matrix && weight->type.rank() != 2)) {
+    return std::nullopt;
+  }
+  const auto channels =
+      static_cast<size_t>(weight->type.dims[shape.channel_axis].max) * static_cast<size_t>(shape.repeats);
+  const bool repeats_scales = weight->axis && shape.repeats > 1;
+  if (repeats_scales) {
+    std::vector<float> repeated;
+    for (int64_t group = 0; group < shape.repeats; ++group) {
+      repeated.insert(repeated.end(), weight->scales.begin(), weight->scales.end());
+    }
+    weight->scales = std::move(repeated);
+  }
+  ProductConstants made;
+  if (!node.args()[2].is_none()) {
+    const std::optional<std::vector<double>> bias = bias_of(program, node.args()[2]);
+    if (!bias || bias->size() != channels) {
+      return std::nullopt;
+    }
+    std::vector<double> integers;
+    for (size_t i = 0; i < channels; ++i) {
+      const double scale =
+          static_cast<double>(input_scale) * static_cast<double>(weight->scales[weight->scales.size() == 1 ? 0 : i]);
+      integers.push_back(std::clamp(std::nearbyint((*bias)[i] / scale), -2147483648.0, 2147483647.0));
+    }
+    made.bias =
+        vector_constant<int32_t>(program, node, ScalarType::Int, node.args()[2].value()->name + "_integers", integers);
+  }
+  made.weight = weight_constant(program, node, *weight, shape.is_matrix && is_packable(*weight));
+  made.scales = repeats_scales ? vector_constant<float>(program, node, ScalarType::Float,
+                                                        weight->dequantize->result()->name + "_scales", weight->scales)
+                               : scales_constant(program, node, *weight);
+  return made;
+}
+
+bool fuse_float_product(ir::Program& program, ir::Node* node) {
+  if (node->op != "aten::linear" || node->graph()->is_unused(node->result()) || !is_float_bias(node->args()[2]) ||
+      node->result()->type.tensor.dtype != ScalarType::Float) {
+    return false;
+  }
+  const std::optional<Weight> weight = row_weight(program, node->args()[1]);
+  if (!weight) {
+    return false;
+  }
+  const std::optional<DynamicInput> dynamic = dynamic_input(node->args()[0]);
+  const ir::Argument integers = weight_constant(program, *node, *weight, is_packable(*weight));
+  const ir::Argument scales = scales_constant(program, *node, *weight);
+  ir::Node* created = nullptr;
+  if (dynamic && weight->is_symmetric()) {
+    created = create_like(*node, "et::dynamic_linear",
+                          {{dynamic->floats},
+                           integers,
+                           scales,
+                           node->args()[2],
+                           {weight->group_size},
+                           {dynamic->per_token},
+                           {dynamic->symmetric},
+                           {dynamic->quant_min},
+                           {dynamic->quant_max},
+                           {dynamic->eps}});
+  } else {
+    created = create_like(*node, "et::weight_only_linear",
+                          {node->args()[0],
+                           integers,
+                           scales,
+                           zero_points_constant(program, *node, *weight),
+                           node->args()[2],
+                           {weight->group_size}});
+  }
+  created->add_result(node->result()->name, node->result()->type);
+  replace_node(node, created);
+  return true;
+}
+
+bool fuse_embedding(ir::Program& program, ir::Node* node) {
+  if (node->op != "aten::embedding" || node->graph()->is_unused(node->result()) ||
+      node->result()->type.tensor.dtype != ScalarType::Float) {
+    return false;
+  }
+  const std::optional<Weight> weight = row_weight(program, node->args()[0]);
+  if (!weight) {
+    return false;
+  }
+  ir::Node* created = create_like(*node, "et::quantized_embedding",
+                                  {weight_constant(program, *node, *weight, is_packable(*weight)),
+                                   scales_constant(program, *node, *weight),
+                                   zero_points_constant(program, *node, *weight),
+                                   node->args()[1],
+                                   {weight->type.dims[1].max},
+                                   {weight->group_size}});
+  created->add_result(node->result()->name, node->result()->type);
+  replace_node(node, created);
+  return true;
+}
+
+}  // namespace et::passes

@@ -1,0 +1,62 @@
+/// What q/dq nodes say about a value: an activation's integers and their affine parameters, a weight's integers and scales.
+///
+/// For: the passes that make integer operators. Not for: rewriting.
+///
+///     const std::optional<Activation> x = activation_of(node.args()[0]);     // dequantize_per_tensor with literal parameters
+///     const std::optional<Weight> w = weight_of(program, node.args()[1]);    // a dequantized constant
+#pragma once
+
+#include "passes/rewrite.h"
+
+namespace et::passes {
+
+inline constexpr std::string_view kQuantizePerTensor = "quantized_decomposed::quantize_per_tensor";
+inline constexpr std::string_view kDequantizePerTensor = "quantized_decomposed::dequantize_per_tensor";
+inline constexpr std::string_view kDequantizePerChannel = "quantized_decomposed::dequantize_per_channel";
+inline constexpr std::string_view kDequantizePerGroup = "quantized_decomposed::dequantize_per_channel_group";
+
+/// Integers of 8 or 16 bits with one scale: what dequantize_per_tensor reads, or quantize_per_tensor writes.
+struct Activation {
+  ir::Value* integers = nullptr;
+  ScalarType dtype = ScalarType::Char;
+  double scale = 1;
+  int64_t zero_point = 0;
+  int64_t quant_min = 0;
+  int64_t quant_max = 0;
+
+  bool same_parameters(const Activation& o) const {
+    return dtype == o.dtype && scale == o.scale && zero_point == o.zero_point && quant_min == o.quant_min &&
+           quant_max == o.quant_max;
+  }
+};
+
+/// The parameters of a quantize_per_tensor or dequantize_per_tensor node; nothing for other nodes, when a parameter is
+/// computed or outside of its type, for scales that are no positive normal float, other integer types, and floats that are
+/// not f32.
+std::optional<Activation> affine_of(const ir::Node& node);
+/// The integers behind a dequantized value that is not tagged.
+std::optional<Activation> activation_of(const ir::Argument& argument);
+
+/// A constant weight as 8-bit integers: x = scale * (q - zero_point).
+struct Weight {
+  const ir::Node* dequantize = nullptr;
+  ir::TensorType type;               ///< i8
+  std::vector<int8_t> values;        ///< row-major
+  std::vector<float> scales;         ///< [1], [channels] or [rows * groups]
+  std::vector<int64_t> zero_points;  ///< as many as scales
+  std::optional<size_t> axis;        ///< of the channels; nothing when one scale is for all
+  int64_t group_size = 0;            ///< columns that share a scale; 0 = no groups
+  bool is_4_bit = false;             ///< all values are within [-8, 7]
+
+  bool is_symmetric() const;
+};
+
+/// The weight behind a dequantized constant. Nothing for other values, and for types or scales that integer kernels lack.
+std::optional<Weight> weight_of(const ir::Program& program, const ir::Argument& argument);
+
+/// The elements of a constant of floats or integers; empty for other types.
+std::vector<double> numbers_of(const ir::Constant& constant);
+/// The elements of a constant bias, dequantized where it is quantized; nothing when it is no constant.
+std::optional<std::vector<double>> bias_of(const ir::Program& program, const ir::Argument& argument);
+
+}  // namespace et::passes

@@ -1,0 +1,368 @@
+"""Integer kernels (kernels/quantized) against the formulas of docs/numerics.md, done by PyTorch on exact sums, and against eager.
+
+Sums are made in float64, where they are exact; scales are multiplied in float32; torch.round rounds halves to even. Results must
+be equal. Against the eager reference (dequantize, compute in floats, quantize) one step in a thousand outputs is allowed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+pytest.importorskip("torch.ao.quantization.fx._decomposed")  # registers the operators
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from kernel_runner import KernelError, run_kernel  # noqa: E402
+
+q = torch.ops.quantized_decomposed
+LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int16: (-32768, 32767)}
+DTYPES = list(LIMITS)
+
+
+def _f32(value: float) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float32)
+
+
+def _random(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    low, high = LIMITS[dtype]
+    return torch.randint(low, high + 1, shape, generator=generator).to(dtype)
+
+
+def _requantized(units: torch.Tensor, zero_point: int, low: int, high: int, dtype: torch.dtype) -> torch.Tensor:
+    """Real numbers in units of the output's scale, float32, as integers."""
+    bounded = units.clamp(low - zero_point, high - zero_point)
+    return (bounded.round() + zero_point).to(dtype)
+
+
+def _near(actual: torch.Tensor, eager: torch.Tensor) -> None:
+    """One step, in at most one of a thousand outputs (or one in all, when there are fewer).
+
+    int16: one of a hundred, because the floats that eager computes in have only 8 bits below a step there.
+    """
+    difference = (actual.long() - eager.long()).abs()
+    assert difference.max() <= 1
+    per = 100 if actual.dtype == torch.int16 else 1000
+    assert difference.count_nonzero() <= max(1, difference.numel() // per)
+
+
+class Case:
+    """Random parameters: dtype, zero points, scales that keep most outputs inside of the range, a clamp now and then."""
+
+    def __init__(self, seed: int, dtype: torch.dtype) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self.dtype = dtype
+        self.low, self.high = LIMITS[dtype]
+        self.clamp = (self.low, self.high)
+        if seed % 3 == 1:
+            self.clamp = (self.low + (self.high - self.low) // 3, self.high - 5)
+
+    def zero_point(self) -> int:
+        if self.dtype == torch.int16:
+            return 0
+        return int(torch.randint(self.low, self.high + 1, (), generator=self.generator))
+
+    def scale(self, low: float = 1e-3, high: float = 0.3) -> float:
+        number = float(torch.rand((), generator=self.generator))
+        return float(_f32(low * (high / low) ** number))
+
+    def integers(self, *shape: int) -> torch.Tensor:
+        return _random(shape, self.dtype, self.generator)
+
+    def weight(self, *shape: int, bits: int = 8) -> torch.Tensor:
+        half = 2 ** (bits - 1)
+        return torch.randint(-half, half, shape, generator=self.generator).to(torch.int8)
+
+    def eager(self, x: torch.Tensor, scale: float, zero_point: int) -> torch.Tensor:
+        return q.dequantize_per_tensor(x, scale, zero_point, self.low, self.high, self.dtype)
+
+    def quantized(self, x: torch.Tensor, scale: float, zero_point: int) -> torch.Tensor:
+        integers = q.quantize_per_tensor(x, scale, zero_point, self.low, self.high, self.dtype)
+        return integers.clamp(*self.clamp)
+
+
+def _packed(weight: torch.Tensor) -> torch.Tensor:
+    """Two columns a byte, the first in the low half, + 8."""
+    shifted = (weight.to(torch.int16) + 8).to(torch.uint8)
+    return shifted[:, 0::2] | (shifted[:, 1::2] << 4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_linear(seed: int, dtype: torch.dtype) -> None:
+    c = Case(seed, dtype)
+    k, n = (64, 24) if seed % 2 else (20, 7)
+    x, w = c.integers(5, 3, k), c.weight(n, k, bits=4 if seed == 5 else 8)
+    in_scale, zero, out_zero = c.scale(), c.zero_point(), c.zero_point()
+    scales = torch.rand(n if seed % 2 else 1, generator=c.generator) * 0.02 + 1e-3
+    sums = (x.double() - zero) @ w.double().T
+    out_scale = float(_f32(in_scale * float(scales.mean()) * float(sums.std()) * 4 / (c.high - c.low)))
+    bias = (torch.randn(n, generator=c.generator) * float(sums.std())).to(torch.int32) if seed % 3 else None
+    if bias is not None:
+        sums = sums + bias
+    out = torch.empty(5, 3, n, dtype=dtype)
+    weight = _packed(w) if seed == 5 else w
+    run_kernel(
+        "et::quantized_linear.out",
+        [x, in_scale, zero, weight, scales, bias, out_scale, out_zero, *c.clamp, out],
+    )
+    factor = _f32(in_scale) * scales / _f32(out_scale)
+    assert torch.equal(out, _requantized(sums.float() * factor, out_zero, *c.clamp, dtype))
+    weights = w.float() * scales.reshape(-1, 1)
+    real = None if bias is None else bias.double() * in_scale * scales.double()
+    eager = F.linear(c.eager(x, in_scale, zero), weights, None if real is None else real.float())
+    _near(out, c.quantized(eager, out_scale, out_zero))
+
+
+CONVOLUTIONS = {
+    "1d": ((2, 6, 17), (8, 6, 3), {"stride": (2,), "padding": (1,)}),
+    "2d": ((2, 3, 9, 11), (8, 3, 3, 3), {"stride": (2, 1), "padding": (1, 2)}),
+    "dilated": ((1, 4, 12, 12), (5, 4, 3, 2), {"dilation": (2, 3)}),
+    "grouped": ((2, 8, 7, 7), (12, 2, 3, 3), {"groups": 4}),
+    "depthwise": ((1, 6, 8, 9), (12, 1, 3, 3), {"groups": 6, "padding": (1, 1)}),
+    "3d": ((1, 2, 5, 6, 7), (3, 2, 2, 3, 2), {}),
+    "transposed": ((2, 4, 5, 6), (4, 3, 3, 3), {"stride": (2, 2), "padding": (1, 0), "output_padding": (1, 1)}),
+    "transposed_grouped": ((1, 6, 5, 4), (6, 2, 2, 3), {"stride": (2, 3), "groups": 3}),
+    "transposed_1d": ((2, 4, 9), (4, 5, 4), {"stride": (3,), "dilation": (2,)}),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution(name: str, dtype: torch.dtype) -> None:
+    x_shape, w_shape, options = CONVOLUTIONS[name]
+    c = Case(len(name), dtype)
+    spatial, transposed = len(x_shape) - 2, name.startswith("transposed")
+    x, w = c.integers(*x_shape), c.weight(*w_shape)
+    if name == "2d":
+        x = x.to(memory_format=torch.channels_last)
+    groups = options.get("groups", 1)
+    channels = w_shape[1] * groups if transposed else w_shape[0]
+    in_scale, zero, out_zero = c.scale(), c.zero_point(), c.zero_point()
+    scales = torch.rand(channels, generator=c.generator) * 0.02 + 1e-3
+    bias = torch.randint(-3000, 3000, (channels,), generator=c.generator).to(torch.int32)
+    op = getattr(F, f"conv_transpose{spatial}d" if transposed else f"conv{spatial}d")
+    sums = op(x.double() - zero, w.double(), bias.double(), **options)
+    out_scale = float(_f32(in_scale * float(scales.mean()) * float(sums.std()) * 5 / (c.high - c.low)))
+    out = torch.empty(sums.shape, dtype=dtype)
+    if name == "2d":
+        out = out.to(memory_format=torch.channels_last)
+    lists = [
+        list(options.get(key, default))
+        for key, default in (("stride", [1] * spatial), ("padding", [0] * spatial), ("dilation", [1] * spatial))
+    ]
+    run_kernel(
+        "et::quantized_convolution.out",
+        [x, in_scale, zero, w, scales, bias, *lists, transposed]
+        + [list(options.get("output_padding", [0] * spatial)), groups, out_scale, out_zero, *c.clamp, out],
+    )
+    factor = (_f32(in_scale) * scales / _f32(out_scale)).reshape(-1, *[1] * spatial)
+    assert torch.equal(out, _requantized(sums.float() * factor, out_zero, *c.clamp, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("seed", range(8))
+def test_add_sub_mul(seed: int, dtype: torch.dtype) -> None:
+    c = Case(seed, dtype)
+    a, b = c.integers(3, 40, 50), c.integers(*((3, 40, 50) if seed % 2 else (40, 1)))
+    a_scale, b_scale = c.scale(0.01, 0.1), c.scale(0.01, 0.1)
+    a_zero, b_zero, out_zero = c.zero_point(), c.zero_point(), c.zero_point()
+    x, y = c.eager(a, a_scale, a_zero), c.eager(b, b_scale, b_zero)
+    for name, real in (("add", x + y), ("sub", x - y), ("mul", x * y)):
+        out_scale = float(_f32(float(real.std()) * 5 / (c.high - c.low) * 1.03))
+        out = torch.empty(3, 40, 50, dtype=dtype)
+        arguments = [a, a_scale, a_zero, b, b_scale, b_zero, out_scale, out_zero, *c.clamp, out]
+        run_kernel(f"et::quantized_{name}.out", arguments)
+        _near(out, c.quantized(real, out_scale, out_zero))
+        if name == "mul":
+            product = ((a.long() - a_zero) * (b.long() - b_zero)).float()
+            factor = _f32(a_scale) * _f32(b_scale) / _f32(out_scale)
+            assert torch.equal(out, _requantized(product * factor, out_zero, *c.clamp, dtype))
+        if dtype != torch.int16 and name != "mul":
+            assert torch.equal(out, _fixed_point(c, arguments, -1 if name == "sub" else 1))
+
+
+def _fixed_point(c: Case, arguments: list, sign: int) -> torch.Tensor:
+    """The sum as docs/numerics.md writes it down: factors of 21 bits, halves up."""
+    a, a_scale, a_zero, b, b_scale, b_zero, out_scale, out_zero = arguments[:8]
+    left, right = float(_f32(a_scale) / _f32(out_scale)), float(_f32(b_scale) / _f32(out_scale))
+    shift = 20 - int(torch.floor(torch.log2(torch.tensor(max(left, right), dtype=torch.float64))))
+    first = int(torch.round(torch.tensor(left * 2.0**shift, dtype=torch.float64)))
+    second = sign * int(torch.round(torch.tensor(right * 2.0**shift, dtype=torch.float64)))
+    total = (a.long() - a_zero) * first + (b.long() - b_zero) * second + (1 << (shift - 1))
+    return ((total >> shift) + out_zero).clamp(*c.clamp).to(c.dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("batched", [True, False])
+def test_matmul(batched: bool, dtype: torch.dtype) -> None:
+    c = Case(4, dtype)
+    lead = (3,) if batched else ()
+    a, b = c.integers(*lead, 9, 31), c.integers(*lead, 31, 12)
+    a_scale, b_scale, a_zero, b_zero, out_zero = 0.02, 0.013, c.zero_point(), c.zero_point(), c.zero_point()
+    sums = (a.double() - a_zero) @ (b.double() - b_zero)
+    out_scale = float(_f32(a_scale * b_scale * float(sums.std()) * 5 / (c.high - c.low)))
+    out = torch.empty(sums.shape, dtype=dtype)
+    run_kernel(
+        "et::quantized_matmul.out",
+        [a, a_scale, a_zero, b, b_scale, b_zero, out_scale, out_zero, *c.clamp, out],
+    )
+    factor = _f32(a_scale) * _f32(b_scale) / _f32(out_scale)
+    assert torch.equal(out, _requantized(sums.float() * factor, out_zero, *c.clamp, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_averages(dtype: torch.dtype) -> None:
+    c = Case(2, dtype)
+    x = c.integers(4, 6, 13, 17)
+    scale, zero, out_scale, out_zero = 0.0312345, c.zero_point(), 0.0113579, c.zero_point()
+    real = c.eager(x, scale, zero)
+    tail = [out_scale, out_zero, *c.clamp]
+    for dims, keep in (([2, 3], True), ([-1], False), ([0, 2], False), ([1], True)):
+        expected = c.quantized(real.mean(dims, keepdim=keep), out_scale, out_zero)
+        out = torch.empty_like(expected)
+        run_kernel("et::quantized_mean.out", [x, scale, zero, dims, keep, *tail, out])
+        _near(out, expected)
+    for kernel, stride, padding, ceil, counts, divisor in (
+        ([2, 2], [2, 2], [0, 0], False, True, None),
+        ([3, 2], [2, 1], [1, 1], True, True, None),
+        ([3, 3], [2, 2], [1, 1], True, False, None),
+        ([4, 3], [3, 2], [2, 1], False, False, 7),
+    ):
+        pooled = F.avg_pool2d(real, kernel, stride, padding, ceil, counts, divisor)
+        expected = c.quantized(pooled, out_scale, out_zero)
+        out = torch.empty_like(expected)
+        run_kernel(
+            "et::quantized_avg_pool2d.out",
+            [x, scale, zero, kernel, stride, padding, ceil, counts, divisor, *tail, out],
+        )
+        _near(out, expected)
+    for size in ([1, 1], [4, 5], [13, 3]):
+        expected = c.quantized(F.adaptive_avg_pool2d(real, size), out_scale, out_zero)
+        out = torch.empty_like(expected)
+        run_kernel("et::quantized_adaptive_avg_pool2d.out", [x, scale, zero, size, *tail, out])
+        _near(out, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8], ids=str)
+def test_table_and_softmax(dtype: torch.dtype) -> None:
+    c = Case(0, dtype)
+    x = c.integers(6, 7, 8).to(memory_format=torch.contiguous_format)
+    table = _random((256,), torch.int8, c.generator)
+    out = torch.empty(6, 7, 8, dtype=torch.int8)
+    run_kernel("et::quantized_table.out", [x, table, out])
+    assert torch.equal(out, table[(x.long() - c.low)])
+    for dim in (-1, 0):
+        for scale in (0.02, 0.3):
+            expected = c.quantized(c.eager(x, scale, 5).softmax(dim), 1 / 256, c.low)
+            out = torch.empty_like(expected)
+            run_kernel("et::quantized_softmax.out", [x, scale, dim, 1 / 256, c.low, c.low, c.high, out])
+            _near(out, expected)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("group", [0, 16])
+@pytest.mark.parametrize("kind", ["tensor", "tensor_symmetric", "token", "token_symmetric"])
+def test_dynamic_linear(kind: str, group: int, bits: int) -> None:
+    c = Case(1, torch.int8)
+    x = torch.randn(5, 64, generator=c.generator) * 2 + 0.3
+    w = c.weight(12, 64, bits=bits)
+    scales = torch.rand(12, 64 // group if group else 1, generator=c.generator) * 0.05 + 0.01
+    bias = torch.randn(12, generator=c.generator)
+    symmetric, per_token = kind.endswith("symmetric"), kind.startswith("token")
+    if per_token:
+        choose = q.choose_qparams_per_token if symmetric else q.choose_qparams_per_token_asymmetric
+        scale, zero = choose(x, torch.int8)
+        eager = q.dequantize_per_token(
+            q.quantize_per_token(x, scale.double(), zero.long(), -128, 127, torch.int8),
+            scale.double(), zero.long(), -128, 127, torch.int8, torch.float32,
+        )  # fmt: skip
+        eps = 1e-5 if symmetric else torch.finfo(torch.float32).eps
+    else:
+        choose = q.choose_qparams_symmetric.tensor if symmetric else q.choose_qparams.tensor
+        eps = 1e-6
+        parameters = choose(x, -128, 127, eps, torch.int8)
+        integers = q.quantize_per_tensor.tensor(x, *parameters, -128, 127, torch.int8)
+        eager = q.dequantize_per_tensor.tensor(integers, *parameters, -128, 127, torch.int8)
+    weights = (w.reshape(12, -1, group or 64).float() * scales.unsqueeze(-1)).reshape(12, 64)
+    out = torch.empty(5, 12)
+    run_kernel(
+        "et::dynamic_linear.out",
+        [x, _packed(w) if bits == 4 else w, scales.reshape(-1), bias, group, per_token, symmetric, -128, 127, eps, out],
+    )
+    torch.testing.assert_close(
+        out, F.linear(eager.double(), weights.double(), bias.double()).float(), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("group", [0, 8])
+@pytest.mark.parametrize("zeros", [True, False])
+def test_weight_only(zeros: bool, group: int, bits: int) -> None:
+    c = Case(3, torch.int8)
+    x, w = torch.randn(2, 3, 32, generator=c.generator), c.weight(10, 32, bits=bits)
+    scales = torch.rand(10, 32 // group if group else 1, generator=c.generator) * 0.05 + 0.01
+    zero_points = torch.randint(-4, 4, scales.shape, generator=c.generator) if zeros else None
+    grouped = w.reshape(10, -1, group or 32).float()
+    if zero_points is not None:
+        grouped = grouped - zero_points.unsqueeze(-1)
+    weights = (grouped * scales.unsqueeze(-1)).reshape(10, 32)
+    stored = _packed(w) if bits == 4 else w
+    flat_zeros = None if zero_points is None else zero_points.reshape(-1)
+    out = torch.empty(2, 3, 10)
+    run_kernel("et::weight_only_linear.out", [x, stored, scales.reshape(-1), flat_zeros, None, group, out])
+    torch.testing.assert_close(out, F.linear(x.double(), weights.double()).float(), rtol=1e-5, atol=1e-5)
+    indices = torch.tensor([[1, 9, 0], [3, 3, 4]])
+    rows = torch.empty(2, 3, 32)
+    run_kernel("et::quantized_embedding.out", [stored, scales.reshape(-1), flat_zeros, indices, 32, group, rows])
+    assert torch.equal(rows, F.embedding(indices, weights))
+
+
+def test_saturation_and_extreme_scales() -> None:
+    x = torch.tensor([[-128, 127, 0]], dtype=torch.int8)
+    w = torch.tensor([[127, 127, 127], [-128, -128, -128]], dtype=torch.int8)
+    out = torch.empty(1, 2, dtype=torch.int8)
+    for scale in (1e-30, 1e-8, 1e20):
+        run_kernel("et::quantized_linear.out", [x, 1.0, -128, w, torch.tensor([scale]), None, 1.0, 3, -128, 127, out])
+        expected = [127, -128] if scale > 1 else [3, 3]
+        assert out.tolist() == [expected]
+    huge = torch.tensor([2**31 - 1, -(2**31)], dtype=torch.int32)  # the sum wraps, as int32 does
+    run_kernel("et::quantized_linear.out", [x, 1.0, -128, w, torch.tensor([1e-7]), huge, 1.0, 0, -128, 127, out])
+    sums = (x.long() + 128) @ w.long().T + huge
+    wrapped = (sums + 2**31) % 2**32 - 2**31
+    assert torch.equal(out, (wrapped.float() * _f32(1e-7)).round().clamp(-128, 127).to(torch.int8))
+
+
+X, W, S = torch.zeros(2, 4, dtype=torch.int8), torch.zeros(3, 4, dtype=torch.int8), torch.ones(3)
+OUT, F24, F23 = torch.zeros(2, 3, dtype=torch.int8), torch.zeros(2, 4), torch.zeros(2, 3)
+LINEAR = "et::quantized_linear.out"
+BAD = [
+    (LINEAR, [X, 0.0, 0, W, S, None, 1.0, 0, -128, 127, OUT], "input_scale is 0"),
+    (LINEAR, [X, 1e-42, 0, W, S, None, 1.0, 0, -128, 127, OUT], "normal float"),
+    (LINEAR, [X, 1.0, 0, W, S, None, 0.0, 0, -128, 127, OUT], "output_scale is 0"),
+    (LINEAR, [X, 1.0, 300, W, S, None, 1.0, 0, -128, 127, OUT], "input_zero_point is 300"),
+    (LINEAR, [X, 1.0, 0, W, S, None, 1.0, 0, 5, 4, OUT], "output_min 5 is above output_max 4"),
+    (LINEAR, [X, 1.0, 0, W, torch.ones(2), None, 1.0, 0, -128, 127, OUT], "2 weight_scales for 3"),
+    (LINEAR, [X, 1.0, 0, W, S.double(), None, 1.0, 0, -128, 127, OUT], "weight_scales are f64"),
+    (LINEAR, [X, 1.0, 0, W[:, :3].contiguous(), S, None, 1.0, 0, -128, 127, OUT], "must have 4"),
+    (LINEAR, [X, 1.0, 0, W, S, torch.zeros(3), 1.0, 0, -128, 127, OUT], "bias is f32"),
+    (LINEAR, [X.float(), 1.0, 0, W, S, None, 1.0, 0, -128, 127, OUT.float()], "must be i8, u8 or i16"),
+    (LINEAR, [X, 1e30, 0, W, S, None, 1e-30, 0, -128, 127, OUT], "no finite ratio"),
+    ("et::quantized_table.out", [X, torch.zeros(255, dtype=torch.int8), X.clone()], "must be 256 elements"),
+    ("et::quantized_add.out", [X, 1.0, 0, X.to(torch.uint8), 1.0, 0, 1.0, 0, -128, 127, X.clone()], "other is u8"),
+    ("et::quantized_matmul.out", [X, 1.0, 0, X, 1.0, 0, 1.0, 0, -128, 127, X.clone()], "do not fit together"),
+    ("et::dynamic_linear.out", [F24, W, S, None, 3, False, False, -128, 127, 1e-5, F23], "groups of 3"),
+    ("et::dynamic_linear.out", [F24, W, S, None, 0, False, False, 3, 127, 1e-5, F23], "no range"),
+    ("et::dynamic_linear.out", [F24 / 0, W, S, None, 0, False, False, -128, 127, 1e-5, F23], "not finite"),
+    ("et::weight_only_linear.out", [F24, W, S, torch.zeros(2).long(), None, 0, F23], "2 zero points for 3"),
+    ("et::quantized_embedding.out", [W, S, None, torch.tensor([0, 3]), 4, 0, F24], "index 3 is not one of 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "arguments", "message"), BAD, ids=[f"{b[0]}-{b[2]}" for b in BAD])
+def test_errors(name: str, arguments: list, message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        run_kernel(name, arguments)
