@@ -47,6 +47,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "RegistrationError",
         "VerificationError",
     ),
+    "export.recurrent": ("dynamic_sequences",),
     "export.verify": ("verify_dialect",),
     "module": ("Module", "load"),
     "runtime": (

@@ -30,7 +30,17 @@ from torch.utils import _pytree as pytree
 
 from .decompositions import training_decompositions
 from .dialect import EdgeVerifier
-from .operators import CHECKS, DROPPED, KEPT_WHOLE, VIEW_TO_COPY, decomposition_table, is_composite, is_whole
+from .operators import (
+    CHECKS,
+    DROPPED,
+    KEPT_WHOLE,
+    RECURRENT,
+    VIEW_TO_COPY,
+    decomposition_table,
+    is_composite,
+    is_whole,
+)
+from .recurrent import require_fixed_steps
 from .rewrites import RULES
 from .rewriting import GraphWriter, RegionWriter, inherited_meta, is_needed
 
@@ -183,6 +193,8 @@ class Decomposer:
 
     def _expand(self, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
         target: Any = node.target
+        if target in RECURRENT:
+            require_fixed_steps(node)
         leaves, spec = pytree.tree_flatten((args, kwargs))
         if any(_is_sparse(leaf.meta.get("val")) for leaf in leaves if isinstance(leaf, fx.Node)):
             return self._copied(node)  # check_edge and the importer refuse it, with the method's name

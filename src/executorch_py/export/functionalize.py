@@ -30,7 +30,7 @@ from executorch_py.errors import NotSupportedError
 
 from .functional_regions import functional_call, is_control_flow
 from .in_place import auto_functionalized, changed_arguments, named_arguments, simplify
-from .operators import is_composite
+from .operators import RECURRENT, is_composite
 from .rewriting import GraphWriter, with_guards_of
 
 aten = torch.ops.aten
@@ -85,6 +85,7 @@ _FRESH_COMPOSITE = frozenset(
         aten.max_pool3d.default,
         aten.adaptive_avg_pool2d.default,
         aten.softmax.int,
+        *RECURRENT,
         aten.log_softmax.int,
         aten.scaled_dot_product_attention.default,
         aten.upsample_nearest2d.vec,

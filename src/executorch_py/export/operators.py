@@ -7,7 +7,7 @@ decomposes those of them that the official runtime lacks.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -17,6 +17,18 @@ from torch._ops import OpOverload
 from .decompositions import OWN_DECOMPOSITIONS
 
 aten = torch.ops.aten
+
+#: Recurrent layers. Decomposed they are unrolled over time, so that the graph grows with the sequence and only fits its length.
+RECURRENT: tuple[OpOverload, ...] = (
+    aten.lstm.input,
+    aten.lstm.data,
+    aten.gru.input,
+    aten.gru.data,
+    aten.rnn_tanh.input,
+    aten.rnn_tanh.data,
+    aten.rnn_relu.input,
+    aten.rnn_relu.data,
+)
 
 #: Not Core ATen, kept whole by default.
 KEPT_WHOLE: tuple[OpOverload, ...] = (
@@ -83,14 +95,18 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.tril_indices.default,
     aten.triu_indices.default,
     aten.bucketize.Tensor,
+    *RECURRENT,
 )
 
 
 def is_whole(node: fx.Node) -> bool:
     """False for a call of an operator in KEPT_WHOLE that its kernel does not cover.
 
-    That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast.
+    That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast; and
+    recurrent layers that drop states at random or mix dtypes.
     """
+    if node.target in RECURRENT:
+        return _is_plain_recurrent(node)
     if node.target is not aten.scaled_dot_product_attention.default:
         return True
     if node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0):
@@ -98,6 +114,19 @@ def is_whole(node: fx.Node) -> bool:
     query, key, value = (argument.meta["val"].shape[:-2] for argument in node.args[:3])
     grouped = node.kwargs.get("enable_gqa", False)
     return bool(grouped) or (query == key and key == value)
+
+
+def _is_plain_recurrent(node: fx.Node) -> bool:
+    arguments = dict(zip((a.name for a in node.target._schema.arguments), node.args, strict=False)) | node.kwargs
+    tensors = [value.meta["val"] for name, value in _flat(arguments) if name != "batch_sizes"]
+    return not (arguments["train"] and arguments["dropout"]) and len({tensor.dtype for tensor in tensors}) == 1
+
+
+def _flat(arguments: Mapping[str, Any]) -> Iterator[tuple[str, fx.Node]]:
+    for name, value in arguments.items():
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(item, fx.Node):
+                yield name, item
 
 
 #: Of these, what the official runtime has a kernel for; the rest is decomposed for files that it is to load.

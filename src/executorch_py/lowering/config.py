@@ -16,6 +16,8 @@ class EdgeCompileConfig:
 
     Attributes:
         preserve_ops: Operators that are not decomposed, beside those that Edge keeps whole.
+        decompose_ops: Operators that Edge would keep whole and that are decomposed all the same, for a backend or a quantizer
+            that wants their parts: ``(torch.ops.aten.lstm.input,)`` unrolls an LSTM into its products and gates.
         _check_ir_validity: Check the result against the Edge dialect.
         _core_aten_ops_exception_list: Operators outside Core ATen that the check lets pass.
         _use_edge_ops: Accepted; operators are always named by ``torch.ops``.
@@ -24,6 +26,7 @@ class EdgeCompileConfig:
     """
 
     preserve_ops: Sequence[OpOverload] = ()
+    decompose_ops: Sequence[OpOverload] = ()
     _check_ir_validity: bool = True
     _core_aten_ops_exception_list: Sequence[OpOverload] = ()
     _use_edge_ops: bool = True

@@ -206,7 +206,8 @@ def _to_edge(
     for name, program in named.items():
         functional = canonical_quantization(functionalize(program))
         wanted, accepts = _wanted_whole(functional, partitioners.get(name, ()), config)
-        edge[name] = decompose(functional, frozenset((*KEPT_WHOLE, *wanted)), accepts)
+        whole = frozenset((*KEPT_WHOLE, *wanted)) - set(config.decompose_ops)
+        edge[name] = decompose(functional, whole, accepts)
         if config._check_ir_validity:
             check_edge(name, edge[name], {*wanted, *config._core_aten_ops_exception_list})
     return EdgeProgramManager(edge, constant_methods, config)

@@ -4,6 +4,7 @@
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
+#include "kernels/portable/dot.h"
 #include "kernels/portable/fused_clamp.h"
 #include "kernels/portable/shape.h"
 
@@ -23,32 +24,6 @@ Matrix<T> matrix_of(const Tensor& tensor, int64_t batch = 0) {
   const int64_t d = tensor.dim() - 2;
   const T* data = static_cast<const T*>(tensor.const_data_ptr());
   return {data + (d > 0 ? batch * tensor.stride(0) : 0), tensor.stride(d), tensor.stride(d + 1)};
-}
-
-// Sum of a[i * a_step] * b[i * b_step]; eight partial sums when both are contiguous.
-template <typename A, typename T>
-A dot(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t n) {
-  if (a_step != 1 || b_step != 1) {
-    A total = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      total = wrapping_add(total, wrapping_mul(static_cast<A>(a[i * a_step]), static_cast<A>(b[i * b_step])));
-    }
-    return total;
-  }
-  A lanes[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (int64_t k = 0; k < 8; ++k) {
-      lanes[k] = wrapping_add(lanes[k], wrapping_mul(static_cast<A>(a[i + k]), static_cast<A>(b[i + k])));
-    }
-  }
-  for (; i < n; ++i) {
-    lanes[0] = wrapping_add(lanes[0], wrapping_mul(static_cast<A>(a[i]), static_cast<A>(b[i])));
-  }
-  for (int64_t k = 1; k < 8; ++k) {
-    lanes[0] = wrapping_add(lanes[0], lanes[k]);
-  }
-  return lanes[0];
 }
 
 // Writes out[i, j] = finish(sum over k of a[i, k] * b[k, j], i, j) for rows x columns outputs.

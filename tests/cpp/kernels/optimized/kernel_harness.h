@@ -95,8 +95,8 @@ class Call {
     return *this;
   }
   /// The same, known to be a constant of the program.
-  Call& constant(std::vector<int64_t> sizes, Order order = kRowMajor) {
-    tensor(std::move(sizes), order);
+  Call& constant(std::vector<int64_t> sizes, Order order = kRowMajor, float low = -2.0f, float high = 2.0f) {
+    tensor(std::move(sizes), order, low, high);
     tensors_.back().constant = true;
     return *this;
   }
@@ -107,6 +107,12 @@ class Call {
     for (int64_t i = 0; i < t.impl.numel(); ++i) {
       data[i] = static_cast<int64_t>(random_() % static_cast<uint64_t>(below));
     }
+    return *this;
+  }
+  /// An i64 tensor of one dimension with these elements.
+  Call& numbers_of(const std::vector<int64_t>& values) {
+    OwnedTensor& t = add(ScalarType::Long, {static_cast<int64_t>(values.size())}, kRowMajor);
+    std::memcpy(t.bytes.data(), values.data(), t.impl.nbytes());
     return *this;
   }
   Call& mask(std::vector<int64_t> sizes, Order order = kRowMajor) {
