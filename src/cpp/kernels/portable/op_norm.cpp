@@ -89,10 +89,11 @@ struct Channels {
 Error plan_batch_norm(const char* op, const Tensor& input, const Tensor& out, const OptionalTensor& weight,
                       const OptionalTensor& bias, Channels* c) {
   ET_RETURN_IF_ERROR(check_floating(op, input));
-  ET_RETURN_IF_ERROR(check_rank(op, "input", input, 2, kMaxRank));
+  const bool is_empty_list = input.dim() == 1 && input.numel() == 0;  // the only vector that ATen takes
+  ET_RETURN_IF_ERROR(check_rank(op, "input", input, is_empty_list ? 1 : 2, kMaxRank));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
   c->batch = input.size(0);
-  c->channels = input.size(1);
+  c->channels = is_empty_list ? 0 : input.size(1);
   c->inner = product(input.sizes(), 2, static_cast<size_t>(input.dim()));
   ET_RETURN_IF_ERROR(check_parameter(op, "weight", weight, c->channels));
   return check_parameter(op, "bias", bias, c->channels);

@@ -160,6 +160,67 @@ Taps<C> cubic_taps(const Resize& r, int d, int64_t o, bool align_corners) {
   return taps;
 }
 
+// The bits after the point with which ATen takes the weights of one dimension when it resizes images of bytes: as many as
+// keep the largest weight in 16 bits (compute_indices_int16_weights_aa of its UpSampleKernelAVXAntialias, from Pillow).
+template <typename TapsOf>
+int weight_bits(const Resize& r, int d, int64_t taps, const TapsOf& taps_of) {
+  double largest = 0;
+  for (int64_t o = 0; o < r.out[d]; ++o) {
+    const auto along = taps_of(d, o);
+    for (int64_t k = 0; k < taps; ++k) {
+      largest = std::fmax(largest, static_cast<double>(along.weight[k]));
+    }
+  }
+  int bits = 0;
+  while (bits < 22 && static_cast<int64_t>(0.5 + largest * static_cast<double>(int64_t{1} << (bits + 1))) < (1 << 15)) {
+    ++bits;
+  }
+  return bits;
+}
+
+// The byte nearest to sum(weight[k] * value[k]), the weights in fixed point.
+template <typename C, typename ValueOf>
+int64_t weighted_byte(const Taps<C>& along, int64_t taps, int bits, const ValueOf& value_of) {
+  int64_t sum = bits == 0 ? 0 : int64_t{1} << (bits - 1);
+  for (int64_t k = 0; k < taps; ++k) {
+    const double scaled = static_cast<double>(along.weight[k]) * static_cast<double>(int64_t{1} << bits);
+    const auto weight = static_cast<int64_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+    sum += weight == 0 ? 0 : weight * value_of(k);
+  }
+  sum >>= bits;
+  return sum < 0 ? 0 : sum > 255 ? 255 : sum;
+}
+
+// The taps with those at the border, which stand at one position, taken together.
+Taps<double> merged(Taps<double> taps) {
+  for (int k = 3; k > 0; --k) {
+    if (taps.position[k] == taps.position[k - 1]) {
+      taps.weight[k - 1] += taps.weight[k];
+      taps.weight[k] = 0;
+    }
+  }
+  return taps;
+}
+
+// Images of bytes as ATen resizes them: along rows, then along columns, with bytes in between.
+template <typename C, typename TapsOf>
+void resize_bytes(const Resize& r, const Tensor& input, Tensor& out, int64_t taps, const TapsOf& taps_of) {
+  const int row_bits = weight_bits(r, 2, taps, taps_of);
+  const int column_bits = weight_bits(r, 1, taps, taps_of);
+  for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t, int64_t h, int64_t w) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(plane);
+    const Taps<C> along_w = taps_of(2, w);
+    const Taps<C> along_h = taps_of(1, h);
+    const auto row_value = [&](int64_t k) {
+      const unsigned char* row = bytes + along_h.position[k] * r.in_strides[3];
+      return weighted_byte(along_w, taps, row_bits,
+                           [&](int64_t c) { return int64_t{row[along_w.position[c] * r.in_strides[4]]}; });
+    };
+    *reinterpret_cast<unsigned char*>(target) =
+        static_cast<unsigned char>(weighted_byte(along_h, taps, column_bits, row_value));
+  });
+}
+
 Error interpolate(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
                   const OptionalSizes& output_size, const double* factors, bool align_corners, bool cubic,
                   Tensor& out) {
@@ -168,6 +229,12 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
   const ScalarType dtype = input.scalar_type();
   ET_CHECK_OR_RETURN(is_floating(dtype) || dtype == ScalarType::Byte, InvalidType,
                      "%s: input is %s, must be floating or u8", op, to_string(dtype));
+  if (dtype == ScalarType::Byte && spatial == 2) {
+    resize_bytes<double>(r, input, out, cubic ? 4 : 2, [&](int d, int64_t o) {
+      return cubic ? merged(cubic_taps<double>(r, d, o, align_corners)) : linear_taps<double>(r, d, o, align_corners);
+    });
+    return Error::Ok;
+  }
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
     const auto taps_of = [&](int d, int64_t o) {
