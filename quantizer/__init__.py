@@ -13,7 +13,7 @@ matching.py     finds chains of operators and says what a node belongs to
 annotation.py   how the tensors of a matched operator get their specs
 expansion.py    operators that are taken apart before they are annotated (LSTM, GRU, attention)
 flow.py         quantize, prepare, calibrate, convert
-batch_norm.py   eps and momentum of batch norms that are folded while they train
+batch_norm.py   folds batch norms, after training and while it lasts
 checks.py       what must hold before and after calibration
 lifting.py      the converted module as an ExportedProgram, with its source lines
 

@@ -1,50 +1,218 @@
-"""Batch norms in training with quantization: torchao folds them with an eps and a momentum of its own.
+"""Batch norms are folded into the convolution or linear layer before them.
 
-Its pattern for a convolution and its batch norm has eps 1e-5 and momentum 0.1 written into it, and models have others (1e-3 in
-MobileNetV3). The numbers of the model are noted before, written back behind, and before the folding at the end the variance takes
-up the difference, so that sqrt(variance + eps) stays what the model was trained with.
+After training: ``fold`` puts them into the weights, before anything is observed.
+
+While training: ``open_for_training`` writes a convolution and its batch norm so that what is quantized is the folded weight,
+
+    y = conv(x, quantized(weight * scale)) / scale + bias        scale = gamma / sqrt(running variance + eps)
+    z = batch_norm(y)                                            in training mode, statistics follow
+
+and ``close_after_training`` leaves conv(x, weight * scale) with the folded bias. eps and momentum are the model's own, and it
+does not matter whether a quantizer has annotated the convolution's result or the batch norm's: torchao's own folding has eps 1e-5
+and momentum 0.1 written into it, and leaves out, without a word, convolutions whose result is annotated.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import fx
+from torch import fx, nn
+
+from .matching import BATCH_NORM, CONV, CONV_TRANSPOSE, LINEAR
+from .pt2e import ANNOTATION, DerivedQuantizationSpec, SharedQuantizationSpec
 
 aten = torch.ops.aten
 
-#: What torchao folds with.
-_FOLDED_EPS = 1e-5
-#: Running variance of a folded batch norm -> its eps, in the meta of the prepared module.
-_NOTED = "executorch_py.batch_norm_eps"
+
+class _BatchNorm(NamedTuple):
+    """The arguments of aten.batch_norm; the first four beside the input are nodes or None."""
+
+    x: fx.Node
+    weight: Any
+    bias: Any
+    mean: Any
+    variance: Any
+    training: bool
+    momentum: float
+    eps: float
+    cudnn: bool
+
+    def values(self, model: fx.GraphModule) -> tuple[torch.Tensor, ...]:
+        """gamma, beta, running mean and running variance, ones and zeros where there are none."""
+        mean, variance = _attribute(model, self.mean), _attribute(model, self.variance)
+        gamma = torch.ones_like(mean) if self.weight is None else _attribute(model, self.weight)
+        beta = torch.zeros_like(mean) if self.bias is None else _attribute(model, self.bias)
+        return gamma, beta, mean, variance
 
 
-def noted(model: fx.GraphModule) -> dict[str, tuple[Any, float]]:
-    """Running variance -> (momentum, eps) of each batch norm."""
-    return {str(node.args[4].target): (node.args[6], float(node.args[7])) for node in _batch_norms(model)}
+def fold(model: fx.GraphModule) -> None:
+    """Folds batch norms in evaluation mode, in place. What it leaves (shared weights) torchao folds, one by one and slowly."""
+    changed = False
+    for node in list(model.graph.nodes):
+        if node.target not in BATCH_NORM or not _fits(node, CONV | CONV_TRANSPOSE | LINEAR):
+            continue
+        norm = _BatchNorm(*node.args)
+        layer = norm.x
+        weight = layer.args[1]
+        if norm.training or len(weight.users) != 1 or (layer.target in LINEAR and layer.meta["val"].dim() != 2):
+            continue
+        _fold_into(model, layer, weight, _attribute(model, weight), norm)
+        node.replace_all_uses_with(layer)
+        model.graph.erase_node(node)
+        changed = True
+    if changed:
+        model.graph.eliminate_dead_code()
+        model.recompile()
 
 
-def restore(prepared: fx.GraphModule, numbers: dict[str, tuple[Any, float]]) -> None:
-    """Writes momentum and eps back into a prepared module."""
-    folded = {}
-    for node in _batch_norms(prepared):
-        variance = node.args[4]
-        momentum, eps = numbers.get(str(variance.target), (node.args[6], float(node.args[7])))
-        node.args = (*node.args[:6], momentum, eps, *node.args[8:])
-        for user in variance.users:
-            if user.target is aten.add.Tensor:  # of the scale that the weight is trained with
-                user.args = (variance, eps)
-                folded[str(variance.target)] = eps
-    prepared.meta[_NOTED] = folded
+def open_for_training(model: fx.GraphModule) -> None:
+    """Writes the form above, in place, after the quantizer has annotated the graph."""
+    for node in list(model.graph.nodes):
+        if node.target not in BATCH_NORM or not _fits(node, CONV | CONV_TRANSPOSE):
+            continue
+        norm = _BatchNorm(*node.args)
+        layer, graph = norm.x, model.graph
+        x, weight, bias, *rest = _positional(layer)
+        rank = weight.meta["val"].dim()
+        by_channel = [1, -1] + [1] * (rank - 2)
+        with graph.inserting_before(layer):
+            deviation = _call(layer, aten.sqrt.default, _call(layer, aten.add.Tensor, norm.variance, norm.eps))
+            inverse = _call(layer, aten.reciprocal.default, deviation)
+            scale = inverse if norm.weight is None else _call(layer, aten.mul.Tensor, inverse, norm.weight)
+            shape = [-1] + [1] * (rank - 1) if layer.target in CONV else by_channel
+            scaled = _call(layer, aten.mul.Tensor, weight, _call(layer, aten.reshape.default, scale, shape))
+        layer.args = (x, scaled, None, *rest)
+        with graph.inserting_before(node):
+            result = _call(layer, aten.div.Tensor, layer, _call(layer, aten.reshape.default, scale, by_channel))
+            if bias is not None:
+                result = _call(layer, aten.add.Tensor, result, _call(layer, aten.reshape.default, bias, by_channel))
+        node.args = (result, *node.args[1:])
+        _move_annotation(graph, layer, node, weight, scaled, bias)
+    model.recompile()
+
+
+def close_after_training(prepared: fx.GraphModule) -> None:
+    """Folds what ``open_for_training`` has opened, with the statistics as they are now, in place."""
+    graph = prepared.graph
+    for node in list(graph.nodes):
+        if node.target in BATCH_NORM and (found := _opened(prepared, node)) is not None:
+            layer, weight, bias = found
+            _fold_into(prepared, layer, weight, _attribute(prepared, weight.args[0]), _BatchNorm(*node.args), bias)
+            node.replace_all_uses_with(layer)
+            graph.erase_node(node)
+    for node in list(graph.nodes):  # the count of batches, which training mode keeps
+        if node.target is aten.add_.Tensor and str(getattr(node.args[0], "target", "")).endswith("num_batches_tracked"):
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
     prepared.recompile()
 
 
-def absorb(prepared: fx.GraphModule) -> None:
-    """Lets each folded variance take up the difference between its eps and the one that it is folded with."""
+def _fits(node: fx.Node, layers: frozenset[Any]) -> bool:
+    """Whether a batch norm stands alone behind a layer whose weight and numbers are attributes of the module."""
+    layer = node.args[0]
+    if not isinstance(layer, fx.Node) or layer.target not in layers or len(layer.users) != 1:
+        return False
+    weight, bias = layer.args[1], layer.args[2] if len(layer.args) > 2 else None
+    state = [weight, *node.args[3:5]]
+    if not all(isinstance(one, fx.Node) and one.op == "get_attr" for one in state) or node.kwargs or layer.kwargs:
+        return False
+    if layer.target in CONV_TRANSPOSE and len(layer.args) > 6 and layer.args[6] != 1:
+        return False  # in groups, output channels do not lie along one dimension of the filter
+    return all(one is None or one.op == "get_attr" for one in (bias, *node.args[1:3]))
+
+
+def _fold_into(
+    model: fx.GraphModule, layer: fx.Node, old: fx.Node, weight: torch.Tensor, norm: _BatchNorm, bias: Any = None
+) -> None:
+    """Puts a batch norm into a layer: ``old`` is the node that the folded weight stands for."""
+    gamma, beta, mean, variance = norm.values(model)
+    if bias is None and len(layer.args) > 2:
+        bias = layer.args[2]
+    before = 0 if bias is None else _attribute(model, bias)
+    axis = 1 if layer.target in CONV_TRANSPOSE else 0
     with torch.no_grad():
-        for target, eps in prepared.meta.pop(_NOTED, {}).items():
-            prepared.get_buffer(target).add_(eps - _FOLDED_EPS)
+        scale = gamma / torch.sqrt(variance + norm.eps)
+        shape = [-1 if dim == axis else 1 for dim in range(weight.dim())]
+        folded = {"weight": weight * scale.reshape(shape), "bias": beta + (before - mean) * scale}
+    new = {}
+    with model.graph.inserting_before(old):
+        for part, tensor in folded.items():
+            name = f"_folded_{layer.name}_{part}"
+            model.register_parameter(name, nn.Parameter(tensor, requires_grad=False))
+            new[part] = model.graph.get_attr(name)
+            like = old if part == "weight" else norm.mean
+            new[part].meta = {key: value for key, value in like.meta.items() if key in ("val", "tensor_meta")}
+    if old in layer.all_input_nodes:
+        layer.args = (layer.args[0], new["weight"], new["bias"], *layer.args[3:])
+    else:  # fake quantization stands between
+        old.replace_all_uses_with(new["weight"])
+        layer.args = (*layer.args[:2], new["bias"], *layer.args[3:])
 
 
-def _batch_norms(model: fx.GraphModule) -> list[fx.Node]:
-    found = [node for node in model.graph.nodes if node.target is aten.batch_norm.default]
-    return [node for node in found if isinstance(node.args[4], fx.Node) and node.args[4].op == "get_attr"]
+def _opened(prepared: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, fx.Node, fx.Node | None] | None:
+    """The layer, the scaled weight and the bias of an opened batch norm."""
+    result, bias = node.args[0], None
+    if result.target is aten.add.Tensor and result.args[1].target is aten.reshape.default:
+        bias = result.args[1].args[0]
+        result = result.args[0]
+    layer = result.args[0] if result.target is aten.div.Tensor else None
+    if not isinstance(layer, fx.Node) or layer.target not in CONV | CONV_TRANSPOSE:
+        return None
+    scaled = layer.args[1]
+    if scaled.op == "call_module":
+        scaled = scaled.args[0]
+    return (layer, scaled, bias) if scaled.target is aten.mul.Tensor else None
+
+
+def _move_annotation(
+    graph: fx.Graph, layer: fx.Node, norm: fx.Node, weight: fx.Node, scaled: fx.Node, bias: fx.Node | None
+) -> None:
+    """The spec of the weight becomes that of the folded one, and what was said of the result is said of the batch norm's."""
+    annotation = layer.meta.get(ANNOTATION)
+    if annotation is None:
+        return
+    specs = annotation.input_qspec_map
+    annotation.input_qspec_map = {scaled if n is weight else n: spec for n, spec in specs.items() if n is not bias}
+    if annotation.output_qspec is not None:
+        behind = norm.meta.get(ANNOTATION)
+        if behind is None or behind.output_qspec is None:
+            norm.meta[ANNOTATION] = type(annotation)(output_qspec=annotation.output_qspec, _annotated=True)
+        annotation.output_qspec = None
+    moved = {(weight, layer): (scaled, layer), layer: norm}
+    for node in graph.nodes:
+        other = node.meta.get(ANNOTATION)
+        if other is not None:
+            other.input_qspec_map = {n: _moved(spec, moved) for n, spec in other.input_qspec_map.items()}
+            other.output_qspec = _moved(other.output_qspec, moved)
+
+
+def _moved(spec: Any, moved: dict[Any, Any]) -> Any:
+    """A spec that refers to others, with what it refers to in its new place."""
+    if isinstance(spec, SharedQuantizationSpec):
+        return SharedQuantizationSpec(moved.get(spec.edge_or_node, spec.edge_or_node))
+    if isinstance(spec, DerivedQuantizationSpec):
+        fields = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+        return DerivedQuantizationSpec(**{**fields, "derived_from": [moved.get(one, one) for one in spec.derived_from]})
+    return spec
+
+
+def _positional(layer: fx.Node) -> tuple[Any, ...]:
+    return (*layer.args, None) if len(layer.args) == 2 else tuple(layer.args)
+
+
+def _call(like: fx.Node, target: Any, *args: Any) -> fx.Node:
+    """A new call with a value and the place of ``like``."""
+    new = like.graph.call_function(target, args)
+    fakes = fx.map_arg(args, lambda node: node.meta["val"])
+    with like.meta["val"].fake_mode, torch.no_grad():
+        new.meta = {"val": target(*fakes)}
+    for key in ("nn_module_stack", "stack_trace", "source_fn_stack"):
+        if key in like.meta:
+            new.meta[key] = like.meta[key]
+    return new
+
+
+def _attribute(model: fx.GraphModule, node: fx.Node) -> torch.Tensor:
+    value: Any = model
+    for part in str(node.target).split("."):
+        value = getattr(value, part)
+    return value

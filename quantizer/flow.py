@@ -33,15 +33,16 @@ from .checks import (
     require_float_model,
 )
 from .config import as_config
-from .lifting import lift
+from .lifting import constant_value, fold_quantized_constants, lift
 from .pt2e import (
     QuantizationConfig,
     Quantizer,
     allow_exported_model_train_eval,
     convert_pt2e,
+    insert_observers,
     move_exported_model_to_eval,
+    node_name_to_scope,
     prepare_pt2e,
-    prepare_qat_pt2e,
 )
 from .xnnpack_quantizer import XNNPACKQuantizer
 
@@ -114,7 +115,9 @@ def prepare(
             "the model is in training mode: call model.eval() first, or prepare_qat to train it quantized"
         )
     program = functionalize(_exported(model, example_inputs, example_kwargs, dynamic_shapes))
-    return _kept(prepare_pt2e(_module_of(program), quantizer), program)
+    module = _module_of(program)
+    batch_norm.fold(module)
+    return _kept(prepare_pt2e(module, quantizer), program)
 
 
 def prepare_qat(
@@ -152,9 +155,14 @@ def prepare_qat(
         model.train()
     program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
     module = _module_of(program)
-    numbers = batch_norm.noted(module)
-    prepared = _kept(prepare_qat_pt2e(module, quantizer), program)
-    batch_norm.restore(prepared, numbers)
+    meta, scopes = dict(module.meta), node_name_to_scope(module)
+    module = quantizer.transform_for_annotation(module)
+    quantizer.annotate(module)
+    quantizer.validate(module)
+    batch_norm.open_for_training(module)
+    prepared = insert_observers(module, scopes, is_qat=True, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
+    prepared.meta.update(meta)
+    _kept(prepared, program)
     allow_exported_model_train_eval(prepared)
     return prepared
 
@@ -217,13 +225,15 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
             "convert takes what prepare or prepare_qat of this package made, once; a module of torchao's prepare_pt2e goes "
             "through torchao's convert_pt2e and torch.export.export"
         )
+    batch_norm.close_after_training(prepared)
     _observe_weights(prepared)
     check_observers(prepared)
     if any(node.target is torch.ops.aten.batch_norm.default for node in prepared.graph.nodes):
         move_exported_model_to_eval(prepared)
-    batch_norm.absorb(prepared)
     del prepared.meta[_PROGRAM]
-    return lift(convert_pt2e(prepared), program)
+    converted = convert_pt2e(prepared, fold_quantize=False)
+    fold_quantized_constants(converted)
+    return lift(converted, program)
 
 
 def _quantizer(choice: Choice) -> Quantizer:
@@ -267,21 +277,7 @@ def _observe_weights(prepared: fx.GraphModule) -> None:
     with torch.no_grad():
         for node in prepared.graph.nodes:
             if node.op == "call_module" and is_weight(node):
-                prepared.get_submodule(str(node.target))(_constant(prepared, node.args[0], values))
-
-
-def _constant(module: fx.GraphModule, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
-    """The value of a node that depends on constants only."""
-    if node not in values:
-        if node.op == "get_attr":
-            value: Any = module
-            for part in str(node.target).split("."):
-                value = getattr(value, part)
-        else:
-            args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: _constant(module, source, values))
-            value = node.target(*args, **kwargs)  # type: ignore[operator]
-        values[node] = value
-    return values[node]
+                prepared.get_submodule(str(node.target))(constant_value(prepared, node.args[0], values))
 
 
 def _arguments(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

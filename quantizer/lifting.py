@@ -24,7 +24,22 @@ from torch.utils import _pytree as pytree
 from executorch_py.errors import InternalError
 from executorch_py.export.rewriting import argument_of, with_guards_of
 
+from .matching import is_constant
+
 aten = torch.ops.aten
+
+_decomposed = torch.ops.quantized_decomposed
+_QUANTIZE = (
+    _decomposed.quantize_per_tensor.default,
+    _decomposed.quantize_per_tensor.tensor,
+    _decomposed.quantize_per_channel.default,
+    _decomposed.quantize_per_channel_group.default,
+)
+#: Of these the result has the sizes of the first argument: with integers of the type that stands last, or float32.
+_KEEPS_SIZES = {
+    **dict.fromkeys(_QUANTIZE[:3], True),
+    **dict.fromkeys((_decomposed.dequantize_per_tensor.default, _decomposed.dequantize_per_channel.default), False),
+}
 
 _PREFIX = {InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_", InputKind.CONSTANT_TENSOR: "c_"}
 
@@ -42,6 +57,41 @@ def lift(module: fx.GraphModule, program: ExportedProgram) -> ExportedProgram:
     return _Lifting(module, program).run()
 
 
+def fold_quantized_constants(module: fx.GraphModule) -> None:
+    """Quantizes what is constant, in place: integers take the place of float weights.
+
+    torchao's own folding also computes what comes behind, dequantized weights above all.
+    """
+    graph = module.graph
+    done: dict[Any, fx.Node] = {}
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _QUANTIZE or not is_constant(node):
+            continue
+        key = (node.target, *node.args)
+        if key not in done:
+            name = f"_frozen_param{len(done)}"
+            module.register_buffer(name, constant_value(module, node))
+            with graph.inserting_before(node):
+                done[key] = graph.get_attr(name)
+        node.replace_all_uses_with(done[key])
+        graph.erase_node(node)
+    graph.eliminate_dead_code()
+    module.recompile()
+
+
+def constant_value(module: fx.GraphModule, node: fx.Node, known: dict[fx.Node, Any] | None = None) -> Any:
+    """The value of a node that depends on constants only."""
+    known = {} if known is None else known
+    if node not in known:
+        if node.op == "get_attr":
+            known[node] = _held(module, str(node.target))
+        else:
+            args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: constant_value(module, source, known))
+            with torch.no_grad():
+                known[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+    return known[node]
+
+
 class _Lifting:
     def __init__(self, module: fx.GraphModule, program: ExportedProgram) -> None:
         self._module, self._program = module, program
@@ -53,6 +103,7 @@ class _Lifting:
         self._constants: dict[str, Any] = {}
         self._specs: list[InputSpec] = []
         self._lifted: dict[str, fx.Node] = {}
+        self._fakes: dict[Any, torch.Tensor] = {}
 
     def run(self) -> ExportedProgram:
         self._lift_constants()
@@ -75,7 +126,7 @@ class _Lifting:
         parameters = dict(self._module.named_parameters(remove_duplicate=False))
         buffers = dict(self._module.named_buffers(remove_duplicate=False))
         persistent = set(self._module.state_dict(keep_vars=True))
-        found: dict[InputKind, list[tuple[str, Any]]] = {kind: [] for kind in _PREFIX}
+        found: dict[InputKind, dict[str, Any]] = {kind: {} for kind in _PREFIX}
         for node in self._module.graph.nodes:
             if node.op != "get_attr" or str(node.target) in self._lifted or not node.users:
                 continue
@@ -93,12 +144,14 @@ class _Lifting:
                 if name in buffers
                 else InputKind.CONSTANT_TENSOR
             )
-            if name not in [known for known, _ in found[kind]]:
-                found[kind].append((name, value))
+            found[kind][name] = value
         for kind, entries in found.items():
-            for name, value in entries:
+            for name, value in entries.items():
                 node = self._graph.placeholder(_PREFIX[kind] + name.replace(".", "_"))
-                node.meta["val"] = self._mode.from_tensor(value, static_shapes=True)
+                plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.is_contiguous()
+                node.meta["val"] = (
+                    self._fake(value.shape, value.dtype) if plain else self._mode.from_tensor(value, static_shapes=True)
+                )
                 is_persistent = name in persistent
                 self._specs.append(
                     InputSpec(
@@ -150,8 +203,18 @@ class _Lifting:
     def _value_of(self, node: fx.Node) -> Any:
         """The type of a node that quantization put in."""
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: source.meta["val"])
+        if node.target in _KEEPS_SIZES and not kwargs and all(isinstance(size, int) for size in args[0].shape):
+            return self._fake(args[0].shape, args[-1] if _KEEPS_SIZES[node.target] else torch.float32)
         with self._mode, torch.no_grad():
             return node.target(*args, **kwargs)  # type: ignore[operator]
+
+    def _fake(self, shape: Any, dtype: torch.dtype) -> torch.Tensor:
+        """A row-major fake tensor, one for all of a type."""
+        key = (dtype, tuple(shape))
+        if key not in self._fakes:
+            with self._mode:
+                self._fakes[key] = torch.empty(key[1], dtype=dtype)
+        return self._fakes[key]
 
     def _write_of(self, node: fx.Node) -> tuple[OutputKind, str, fx.Node] | None:
         """A change of state or of an input at the end of a module: an output of the program."""

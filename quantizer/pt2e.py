@@ -45,6 +45,7 @@ with _quiet():
         allow_exported_model_train_eval,
         move_exported_model_to_eval,
     )
+    from torchao.quantization.pt2e.prepare import prepare as insert_observers
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
     from torchao.quantization.pt2e.quantizer import (
         ComposableQuantizer,
@@ -58,6 +59,7 @@ with _quiet():
         Quantizer,
         SharedQuantizationSpec,
     )
+    from torchao.quantization.pt2e.utils import _get_node_name_to_scope as node_name_to_scope
 
 #: Where torchao looks for a node's annotation: ``node.meta[ANNOTATION]``.
 ANNOTATION = "quantization_annotation"
@@ -87,7 +89,9 @@ __all__ = [
     "UniformQuantizationObserverBase",
     "allow_exported_model_train_eval",
     "convert_pt2e",
+    "insert_observers",
     "move_exported_model_to_eval",
+    "node_name_to_scope",
     "prepare_pt2e",
     "prepare_qat_pt2e",
 ]

@@ -3,6 +3,8 @@
 what stands in the program                                     becomes
 torchao's affine operators on a constant weight                dequantize_per_channel, …_channel_group or …_tensor
 torchao's affine operators on an activation                    choose_qparams…, quantize… and dequantize_per_token or …_tensor
+torchao's products of integers, their scales and bias          linear of a dequantized weight and activation
+tensor subclasses                                              the tensors in them
 pairs of conversions to float16 and back around operators      the operators in float16
 
 Models come with the first two from ``torchao.quantization.quantize_``, with the last from a float16 configuration of a quantizer.
@@ -10,7 +12,8 @@ Models come with the first two from ``torchao.quantization.quantize_``, with the
     >>> program = canonical_quantization(functionalize(exported))  # doctest: +SKIP
 """
 
-from typing import Any
+import operator
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
@@ -24,6 +27,7 @@ from .sources import source_of
 aten = torch.ops.aten
 
 _CHOOSE, _QUANTIZE, _DEQUANTIZE = (f"torchao::{name}_affine" for name in ("choose_qparams", "quantize", "dequantize"))
+_INNER = "export::access_subclass_inner_tensor"
 _CONVERT = "quantized_decomposed::convert_element_type"
 _EAGER = "quantized::"
 
@@ -41,7 +45,10 @@ def canonical_quantization(program: ExportedProgram) -> ExportedProgram:
                 node,
                 "it is an operator of eager-mode torch.ao.quantization; quantize the float model with executorch_py.quantizer",
             )
-    if names & {_CHOOSE, _QUANTIZE, _DEQUANTIZE}:
+    # Where torch made the program functional, tensor subclasses are gone, and only a product with integers is left of them.
+    held = (*program.state_dict.values(), *program.constants.values())
+    integers = any(isinstance(tensor, torch.Tensor) and tensor.dtype == torch.int8 for tensor in held)
+    if names & {_CHOOSE, _QUANTIZE, _DEQUANTIZE, _INNER} or (integers and names & {"aten::mm", "aten::_int_mm"}):
         program = _Affine(program).run()
     if _CONVERT in names:
         program = _Half(program).run()
@@ -73,26 +80,43 @@ def _refusal(node: fx.Node, why: str) -> NotSupportedError:
 
 
 class _Rewriter:
-    """One walk over a program that copies what it does not change."""
+    """One walk over a program that copies what it does not change.
+
+    Attributes:
+        constants: Nodes that are constants, and their tensors. The inner tensors of a tensor subclass are constants, too; the
+            subclass itself leaves the program.
+    """
 
     def __init__(self, program: ExportedProgram) -> None:
         self.program = program
         self.writer = GraphWriter(program)
         self.value: dict[fx.Node, Any] = {}
+        self.constants: dict[fx.Node, torch.Tensor] = {}
+        self._subclasses: set[fx.Node] = set()
         signature = program.graph_signature
         written = {spec.target for spec in signature.output_specs if spec.target is not None}
         held = {**program.constants, **program.state_dict}
         placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-        self.constants: dict[fx.Node, torch.Tensor] = {
-            node: held[spec.target]
-            for node, spec in zip(placeholders, signature.input_specs, strict=True)
-            if spec.target in held and spec.target not in written and isinstance(held[spec.target], torch.Tensor)
-        }
+        specs = []
+        for node, spec in zip(placeholders, signature.input_specs, strict=True):
+            tensor = held.get(spec.target)
+            if isinstance(tensor, torch.Tensor) and spec.target not in written:
+                if _INNER in {_name(user) for user in node.users}:
+                    self._subclasses.add(node)
+                    self.constants.update(
+                        {user: getattr(tensor, user.args[1]) for user in node.users if _name(user) == _INNER}
+                    )
+                    continue
+                self.constants[node] = tensor
+            specs.append(spec)
+        self.writer.input_specs[:] = specs
 
     def run(self) -> ExportedProgram:
         root = torch.nn.Module()
         outputs: list[Any] = []
         for node in self.program.graph.nodes:
+            if node in self._subclasses or (node in self.constants and node.op == "call_function"):
+                continue
             if node.op == "get_attr":
                 setattr(root, str(node.target), getattr(self.program.graph_module, str(node.target)))
             if node.op == "output":
@@ -102,25 +126,50 @@ class _Rewriter:
         return self.writer.finish(outputs, self.program.graph_signature.output_specs, root)
 
     def read(self, node: fx.Node) -> Any:
+        """What stands for an old node."""
+        if node not in self.value and node in self.constants:
+            self.value[node] = self.lift(node, self.constants[node])
         return self.value[node]
 
     def rewrite(self, node: fx.Node) -> bool:
         """Writes what stands for a node; False to copy it."""
         raise NotImplementedError
 
-    def fake_of(self, tensor: torch.Tensor, like: fx.Node) -> torch.Tensor:
-        with like.meta["val"].fake_mode:
-            return torch.empty(tensor.shape, dtype=tensor.dtype)
+    def emit(self, origin: fx.Node, target: Any, *args: Any) -> fx.Node:
+        """A new call, of the type that its operator says."""
+        fakes = fx.map_arg(args, lambda source: source.meta["val"])
+        with self._mode(origin), torch.no_grad():
+            value = target(*fakes)
+        return self.writer.emit(origin, target, args, None, value)
+
+    def lift(self, like: fx.Node, tensor: torch.Tensor) -> fx.Node:
+        """A constant of the new program."""
+        tensor = tensor.detach().contiguous()
+        with self._mode(like):
+            fake = torch.empty(tensor.shape, dtype=tensor.dtype)
+        return self.writer.lift_constant(tensor, fake)
+
+    def _mode(self, node: fx.Node) -> Any:
+        values = node.meta["val"]
+        return (values[0] if isinstance(values, (tuple, list)) else values).fake_mode
 
 
 class _Affine(_Rewriter):
-    """torchao's affine operators, by their block sizes."""
+    """torchao's affine operators, by their block sizes, and its products of integers, by their chains."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        super().__init__(program)
+        products = [product for node in program.graph.nodes if (product := _product_of(node, self.constants))]
+        self._products = {product.last: product for product in products}
 
     def rewrite(self, node: fx.Node) -> bool:
         name = _name(node)
-        if name == _DEQUANTIZE:
-            self.value[node] = self._weight(node) if node.args[0] in self.constants else self._activation(node)
-        elif name == _QUANTIZE:
+        if node in self._products:
+            self.value[node] = self._linear(node, self._products[node])
+        elif name == _DEQUANTIZE and node.args[0] in self.constants:
+            given = _arguments(node)
+            self.value[node] = self._weight(node, given)
+        elif name in (_QUANTIZE, _DEQUANTIZE):
             self.value[node] = self._activation(node)
         elif name == _CHOOSE:
             self.value[node] = self._choose(node)
@@ -128,101 +177,168 @@ class _Affine(_Rewriter):
             return False
         return True
 
-    def _arguments(self, node: fx.Node) -> dict[str, Any]:
-        schema = node.target._schema  # type: ignore[union-attr]
-        values = {argument.name: argument.default_value for argument in schema.arguments}
-        values.update(zip((argument.name for argument in schema.arguments), node.args, strict=False))
-        values.update(node.kwargs)
-        return values
+    def _linear(self, node: fx.Node, product: "_Product") -> fx.Node:
+        x = self.read(product.x)
+        q = torch.ops.quantized_decomposed
+        if product.is_dynamic:
+            choose = self.emit(node, q.choose_qparams_per_token_asymmetric.default, x, torch.int8)
+            scale, point = (self.emit(node, operator.getitem, choose, i) for i in range(2))
+            integers = self.emit(node, q.quantize_per_token.default, x, scale, point, -128, 127, torch.int8)
+            x = self.emit(
+                node, q.dequantize_per_token.default, integers, scale, point, -128, 127, torch.int8, torch.float32
+            )
+        weight = self.read(product.weight)
+        scales = self.constants[product.scales].float().reshape(-1)
+        points = torch.zeros(scales.shape, dtype=torch.int64)
+        weight = self.emit(
+            node,
+            q.dequantize_per_channel.default,
+            weight,
+            self.lift(node, scales),
+            self.lift(node, points),
+            0,
+            -128,
+            127,
+            torch.int8,
+        )
+        bias = None if product.bias is None else self.read(product.bias)
+        return self.emit(node, aten.linear.default, x, weight, bias)
 
-    def _weight(self, node: fx.Node) -> fx.Node:
-        given = self._arguments(node)
+    def _weight(self, node: fx.Node, given: dict[str, Any]) -> fx.Node:
         integers = self.constants[given["input"]]
-        if integers.dtype != torch.int8 or given["output_dtype"] != torch.float32:
-            raise _refusal(node, f"weights of {integers.dtype} for {given['output_dtype']}; only int8 for float32")
-        scale = self._constant(node, given["scale"]).float()
+        if integers.dtype != torch.int8 or node.meta["val"].dtype != torch.float32:
+            raise _refusal(node, f"weights of {integers.dtype} for {node.meta['val'].dtype}; only int8 for float32")
+        if given["scale"] not in self.constants or given["zero_point"] not in {None, *self.constants}:
+            raise _refusal(node, "scales that are no constants")
+        scale = self.constants[given["scale"]].detach().float()
         points = given["zero_point"]
-        zero_points = torch.zeros_like(scale) if points is None else self._constant(node, points)
-        low, high = self._limits(given, "input_dtype")
+        zero_points = torch.zeros_like(scale) if points is None else self.constants[points].detach()
+        low, high = _limits(given, "input_dtype")
         block, sizes = [int(size) for size in given["block_size"]], list(integers.shape)
-        q, value, x = torch.ops.quantized_decomposed, node.meta["val"], self.read(given["input"])
+        q, x = torch.ops.quantized_decomposed, self.read(given["input"])
         if block == sizes:
-            args = (x, float(scale.reshape(())), int(zero_points.reshape(())), low, high, torch.int8)
-            return self.writer.emit(node, q.dequantize_per_tensor.default, args, None, value)
+            numbers = float(scale.reshape(())), int(zero_points.reshape(()))
+            return self.emit(node, q.dequantize_per_tensor.default, x, *numbers, low, high, torch.int8)
         axes = [axis for axis, (one, size) in enumerate(zip(block, sizes, strict=True)) if one != size]
         if len(axes) == 1 and block[axes[0]] == 1:
-            scales = self._lift(node, scale.reshape(-1)), self._lift(node, zero_points.reshape(-1).long())
-            args = (x, *scales, axes[0], low, high, torch.int8)
-            return self.writer.emit(node, q.dequantize_per_channel.default, args, None, value)
+            lifted = self.lift(node, scale.reshape(-1)), self.lift(node, zero_points.reshape(-1).long())
+            return self.emit(node, q.dequantize_per_channel.default, x, *lifted, axes[0], low, high, torch.int8)
         if len(sizes) == 2 and block[0] == 1 and sizes[1] % block[1] == 0:
             shape = (sizes[0], sizes[1] // block[1])
-            scales = self._lift(node, scale.reshape(shape)), self._lift(node, zero_points.reshape(shape).long())
-            args = (x, *scales, low, high, torch.int8, block[1], torch.float32)
-            return self.writer.emit(node, q.dequantize_per_channel_group.default, args, None, value)
+            lifted = self.lift(node, scale.reshape(shape)), self.lift(node, zero_points.reshape(shape).long())
+            limits = (low, high, torch.int8, block[1], torch.float32)
+            return self.emit(node, q.dequantize_per_channel_group.default, x, *lifted, *limits)
         raise _refusal(node, f"blocks of {block} in a weight of {sizes}")
 
     def _choose(self, node: fx.Node) -> Any:
-        given = self._arguments(node)
-        low, high = self._limits(given, "target_dtype")
+        given = _arguments(node)
+        low, high = _limits(given, "target_dtype")
         q, x = torch.ops.quantized_decomposed, self.read(given["input"])
-        symmetric = given["mapping_type"] != "ASYMMETRIC"
-        scale, point = node.meta["val"][0], node.meta["val"][1]
-        if self._is_per_token(given["block_size"], given["input"]):
-            if symmetric:
-                raise _refusal(node, "symmetric scales a token; only asymmetric ones")
-            call = self.writer.emit(
-                node,
-                q.choose_qparams_per_token_asymmetric.default,
-                (x, torch.int8),
-                None,
-                (scale.double(), point.long()),
-            )
-        else:
-            self._require_whole(node, given)
-            target = q.choose_qparams_symmetric.tensor if symmetric else q.choose_qparams.tensor
-            eps = given["eps"] or torch.finfo(torch.float32).eps
-            call = self.writer.emit(node, target, (x, low, high, eps, torch.int8), None, (scale.double(), point.long()))
-        return call
+        if _is_per_token(given):
+            # Symmetric ones, too: an asymmetric scale is never coarser.
+            return self.emit(node, q.choose_qparams_per_token_asymmetric.default, x, torch.int8)
+        _require_whole(node, given)
+        target = q.choose_qparams_symmetric.tensor if given["mapping_type"] != "ASYMMETRIC" else q.choose_qparams.tensor
+        return self.emit(node, target, x, low, high, given["eps"] or torch.finfo(torch.float32).eps, torch.int8)
 
     def _activation(self, node: fx.Node) -> fx.Node:
-        given = self._arguments(node)
+        given = _arguments(node)
         quantizes = _name(node) == _QUANTIZE
-        low, high = self._limits(given, "output_dtype" if quantizes else "input_dtype")
+        low, high = _limits(given, "output_dtype" if quantizes else "input_dtype")
         q, x = torch.ops.quantized_decomposed, self.read(given["input"])
-        per_token = self._is_per_token(given["block_size"], given["input"])
+        per_token = _is_per_token(given)
         if not per_token:
-            self._require_whole(node, given)
+            _require_whole(node, given)
         if given["zero_point"] is None:
             raise _refusal(node, "an activation without zero points")
         args: tuple[Any, ...] = (x, self.read(given["scale"]), self.read(given["zero_point"]), low, high, torch.int8)
         if quantizes:
-            target = q.quantize_per_token.default if per_token else q.quantize_per_tensor.tensor
-        else:
-            target = q.dequantize_per_token.default if per_token else q.dequantize_per_tensor.tensor
-            args = (*args, torch.float32) if per_token else args
-        return self.writer.emit(node, target, args, None, node.meta["val"])
+            return self.emit(node, q.quantize_per_token.default if per_token else q.quantize_per_tensor.tensor, *args)
+        if per_token:
+            return self.emit(node, q.dequantize_per_token.default, *args, torch.float32)
+        return self.emit(node, q.dequantize_per_tensor.tensor, *args)
 
-    def _limits(self, given: dict[str, Any], dtype: str) -> tuple[int, int]:
-        limits = torch.iinfo(given[dtype])
-        low, high = given["quant_min"], given["quant_max"]
-        return (limits.min if low is None else int(low)), (limits.max if high is None else int(high))
 
-    def _is_per_token(self, block: Any, x: fx.Node) -> bool:
-        sizes = list(x.meta["val"].shape)
-        return list(block)[:-1] == [1] * (len(sizes) - 1) and block[-1] == sizes[-1]
+def _arguments(node: fx.Node) -> dict[str, Any]:
+    schema = node.target._schema  # type: ignore[union-attr]
+    values = {argument.name: argument.default_value for argument in schema.arguments}
+    values.update(zip((argument.name for argument in schema.arguments), node.args, strict=False))
+    values.update(node.kwargs)
+    return values
 
-    def _require_whole(self, node: fx.Node, given: dict[str, Any]) -> None:
-        sizes = list(given["input"].meta["val"].shape)
-        if list(given["block_size"]) != sizes:
-            raise _refusal(node, f"blocks of {list(given['block_size'])} in an activation of {sizes}")
 
-    def _constant(self, node: fx.Node, source: fx.Node) -> torch.Tensor:
-        if source not in self.constants:
-            raise _refusal(node, "scales that are no constants")
-        return self.constants[source].detach()
+def _limits(given: dict[str, Any], dtype: str) -> tuple[int, int]:
+    limits = torch.iinfo(given[dtype])
+    low, high = given["quant_min"], given["quant_max"]
+    return (limits.min if low is None else int(low)), (limits.max if high is None else int(high))
 
-    def _lift(self, node: fx.Node, tensor: torch.Tensor) -> fx.Node:
-        return self.writer.lift_constant(tensor.contiguous(), self.fake_of(tensor, node))
+
+def _is_per_token(given: dict[str, Any]) -> bool:
+    sizes, block = list(given["input"].meta["val"].shape), list(given["block_size"])
+    return len(block) > 1 and block[:-1] == [1] * (len(sizes) - 1) and block[-1] == sizes[-1]
+
+
+def _require_whole(node: fx.Node, given: dict[str, Any]) -> None:
+    sizes = list(given["input"].meta["val"].shape)
+    if list(given["block_size"]) != sizes:
+        raise _refusal(node, f"blocks of {list(given['block_size'])} in an activation of {sizes}")
+
+
+class _Product(NamedTuple):
+    """A linear layer as torchao's Int8Tensor writes it: a product of matrices, then the scales, a view, the bias."""
+
+    x: fx.Node
+    weight: fx.Node
+    scales: fx.Node
+    bias: fx.Node | None
+    last: fx.Node
+    is_dynamic: bool
+
+
+_VIEWS = frozenset({aten.reshape.default, aten.view.default, aten.flatten.using_ints})
+_TRANSPOSES = frozenset({aten.t.default, aten.permute.default, aten.transpose.int})
+_CASTS = frozenset({aten.to.dtype, aten._to_copy.default})
+
+
+def _product_of(node: fx.Node, constants: dict[fx.Node, torch.Tensor]) -> _Product | None:
+    """The linear layer around a product of matrices with an integer constant; None when it is none."""
+    if node.target not in (aten.mm.default, aten._int_mm.default):
+        return None
+    weight = _behind(node.args[1], _CASTS | _TRANSPOSES)
+    if weight not in constants or constants[weight].dtype != torch.int8 or constants[weight].dim() != 2:
+        return None
+    x = _behind(node.args[0], _VIEWS | _CASTS | {aten.add.Tensor})
+    is_dynamic = node.target is aten._int_mm.default
+    if is_dynamic and _name(x) != _QUANTIZE:
+        return None
+    scales, last = None, node
+    while (user := _only_user(last)) is not None:
+        if user.target is aten.mul.Tensor:
+            found = _behind(user.args[1], _VIEWS | _CASTS)
+            scales = found if found in constants else scales
+        elif user.target not in _CASTS | _VIEWS | {aten.sub.Tensor}:
+            break
+        last = user
+        if user.target in _VIEWS:
+            break
+    channels = constants[weight].shape[0]
+    if scales is None or last.target not in _VIEWS or constants[scales].numel() != channels:
+        return None
+    bias, user = None, _only_user(last)
+    if user is not None and user.target is aten.add.Tensor and user.args[1] in constants:
+        bias, last = user.args[1], user
+    return _Product(x.args[0] if is_dynamic else x, weight, scales, bias, last, is_dynamic)
+
+
+def _behind(node: Any, targets: frozenset[Any]) -> fx.Node:
+    while node.op == "call_function" and node.target in targets:
+        node = node.args[0]
+    return node
+
+
+def _only_user(node: fx.Node) -> fx.Node | None:
+    users = [user for user in node.users if user.target is not aten._assert_tensor_metadata.default]
+    return users[0] if len(users) == 1 else None
 
 
 class _Half(_Rewriter):
@@ -271,8 +387,7 @@ class _Half(_Rewriter):
             return self._half[source]
         if source in self.constants:
             if source not in self._constants:
-                tensor = self.constants[source].detach().half()
-                self._constants[source] = self.writer.lift_constant(tensor, self.fake_of(tensor, node))
+                self._constants[source] = self.lift(node, self.constants[source].half())
             return self._constants[source]
         return self.writer.emit(
             node, aten._to_copy.default, (self.read(source),), {"dtype": torch.float16}, node.meta["val"]
