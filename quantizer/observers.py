@@ -22,8 +22,8 @@ from .pt2e import ObserverBase, UniformQuantizationObserverBase
 _SHRINKS = torch.linspace(1.0, 0.3, 71)
 
 
-#: Values of one tensor that are counted at most, about.
-_MOST_COUNTED = 1 << 17
+#: Values of one tensor that are counted at most, about. As many as torch works on in one thread.
+_MOST_COUNTED = 1 << 15
 
 
 class _StreamingHistogram(UniformQuantizationObserverBase):
@@ -62,15 +62,16 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
         limit = float(self.limit)
         if x.numel() > _MOST_COUNTED:
             x = x[:: x.numel() // _MOST_COUNTED | 1]  # odd: not in step with rows
-        self.histogram += torch.histc(x, self.bins, min=-limit, max=limit).double()
-        self.zeros += x.numel() - int(torch.count_nonzero(x))
+        places = ((x + limit) * (self.bins / (2 * limit))).long().clamp_(0, self.bins - 1)
+        self.histogram += torch.bincount(places, minlength=self.bins)
+        self.zeros += (x == 0).sum()
         return x_orig
 
     def _grow_to(self, largest: float) -> None:
         limit = float(self.limit)
         if limit == 0:
             limit = largest
-            if limit < 1e-30:  # what histc can still tell apart
+            if limit < 1e-30:  # below, bins cannot be told apart in float32
                 limit = 1e-30
         while limit < largest:
             merged = self.histogram.reshape(-1, 2).sum(1)
@@ -86,7 +87,7 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
         centers = (torch.arange(self.bins, dtype=torch.float64) + 0.5) * width - float(self.limit)
         counts = self.histogram.clone()
         middle = self.bins // 2
-        counts[middle] = max(0.0, float(counts[middle] - self.zeros))  # histc puts 0 into the bin that it begins
+        counts[middle] = max(0.0, float(counts[middle] - self.zeros))  # 0 falls into the bin that it begins
         used = counts > 0
         return centers[used].clamp(float(self.min_val), float(self.max_val)), counts[used]
 

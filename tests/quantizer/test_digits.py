@@ -11,7 +11,7 @@ from executorch_py import quantizer
 from tests.quantizer.digits import accuracy, data, fit, trained
 
 #: Flow -> how many points of accuracy it may lose, in the mean over seeds.
-PERMITTED = {"static_int8": 0.5, "dynamic_int8": 0.5, "qat": 0.5}
+PERMITTED = {"static_int8": 0.5, "dynamic_int8": 0.5, "qat": 0.5, "int8_weight_only": 0.5, "int4_weight_only": 1.5}
 SEEDS = (0, 1, 2, 3, 4)
 
 
@@ -54,3 +54,10 @@ def test_one_seed(flow):
 def test_mean_of_five_seeds(flow):
     found = losses(flow, SEEDS)
     assert sum(found) / len(found) <= PERMITTED[flow], found
+
+
+@pytest.mark.parametrize("flow", ["static_int8", "int4_weight_only"])
+def test_kernels_predict_what_the_delegate_predicts(flow):
+    program = quantized(flow, SEEDS[0])
+    delegated, portable = run(program), run(program, delegated=False)
+    assert torch.equal(delegated.argmax(1), portable.argmax(1))

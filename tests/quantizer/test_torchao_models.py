@@ -1,0 +1,98 @@
+"""Models that torchao's ``quantize_`` has quantized: the same forms, the same kernels."""
+
+import copy
+
+import pytest
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from torch import nn
+
+import executorch_py as et
+from executorch_py import quantizer
+from executorch_py.errors import NotSupportedError
+
+
+def model() -> nn.Module:
+    torch.manual_seed(4)
+    return nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 32, bias=False)).eval()
+
+
+X = torch.randn(5, 64, generator=torch.Generator().manual_seed(1))
+
+
+def configurations():
+    from torchao.quantization import (
+        Int8DynamicActivationInt8WeightConfig,
+        Int8DynamicActivationIntxWeightConfig,
+        Int8WeightOnlyConfig,
+        IntxWeightOnlyConfig,
+        PerAxis,
+        PerGroup,
+    )
+
+    return {
+        "a8w4_groups": Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(32)),
+        "a8w8_channels": Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int8, weight_granularity=PerAxis(0)),
+        "w4_groups": IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32)),
+        "w8_channels": IntxWeightOnlyConfig(weight_dtype=torch.int8, granularity=PerAxis(0)),
+        "int8_weight_only": Int8WeightOnlyConfig(),
+        "int8_dynamic": Int8DynamicActivationInt8WeightConfig(),
+    }
+
+
+NAMES = ("a8w4_groups", "a8w8_channels", "w4_groups", "w8_channels", "int8_weight_only", "int8_dynamic")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lowers_to_the_same_kernels(name):
+    from torchao.quantization import quantize_
+
+    quantized = model()
+    quantize_(quantized, configurations()[name])
+    with torch.no_grad():
+        expected = quantized(X)
+    program = torch.export.export(quantized, (X,))
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    names = {str(node.target) for node in edge.exported_program().graph.nodes if node.op == "call_function"}
+    assert not any(one.startswith("torchao") for one in names), names
+    assert "aten.linear.default" in names, names
+    if "weight_only" not in name and not name.startswith("w"):
+        report = et.delegation_report(edge)
+        assert not [row for row in report.refused() if "linear" in row.op], report.table()
+    (actual,) = et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward").execute((X,))
+    error = (actual - expected).abs().max() / expected.abs().max()
+    # The delegate's scales for groups are bfloat16, and one step of the input may round the other way.
+    assert error <= (0.02 if name.startswith(("a8", "int8_dynamic")) else 1e-5), float(error)
+
+
+def test_eager_mode_operators_are_refused_with_the_replacement():
+    library = torch.library.Library("quantized", "FRAGMENT")
+    library.define("test_only(Tensor x) -> Tensor")
+    torch.library.register_fake("quantized::test_only", lambda x: torch.empty_like(x), lib=library)
+
+    class Eager(nn.Module):
+        def forward(self, x):
+            return torch.ops.quantized.test_only(x)
+
+    with pytest.raises(NotSupportedError, match=r"eager-mode.*executorch_py.quantizer"):
+        et.to_edge(torch.export.export(Eager(), (X,)))
+
+
+@pytest.mark.parametrize("delegated", [True, False])
+def test_half_precision(delegated):
+    program = quantizer.quantize(model(), (X,), "fp16")
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    graph = edge.exported_program().graph
+    linears = [node for node in graph.nodes if node.target is torch.ops.aten.linear.default]
+    assert linears and all(node.meta["val"].dtype == torch.float16 for node in linears)
+    casts = [node for node in graph.nodes if node.target is torch.ops.aten._to_copy.default]
+    assert len(casts) == 2  # in and out
+    manager = edge.to_executorch()
+    assert len(manager.buffer) < 0.75 * len(_float_file())
+    (actual,) = et.Runtime.get().load_program(manager.buffer).load_method("forward").execute((X,))
+    expected = copy.deepcopy(model()).half()(X.half()).float()
+    assert (actual - expected).abs().max() <= 5e-3 * expected.abs().max()
+
+
+def _float_file() -> bytes:
+    return et.to_edge_transform_and_lower(torch.export.export(model(), (X,))).to_executorch().buffer
