@@ -22,5 +22,6 @@ Span<const Kernel> softmax_kernels();
 Span<const Kernel> sort_kernels();
 Span<const Kernel> transcendental_kernels();
 Span<const Kernel> unary_kernels();
+Span<const Kernel> winograd_kernels();
 
 }  // namespace et::kernels::optimized

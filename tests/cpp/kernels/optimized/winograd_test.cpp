@@ -1,0 +1,145 @@
+// Convolution by Winograd's filtering: which arguments it takes, and that what it gives agrees with direct convolution.
+
+#include "kernel_harness.h"
+#include "kernels/optimized/targets.h"
+
+#include <hwy/targets.h>
+
+namespace et::kernels::testing {
+namespace {
+
+constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+
+struct Convolution {
+  int64_t batch, in, out, height, width, pad_h, pad_w;
+};
+
+struct Options {
+  Order order = kChannelsLast;
+  Order weight = kRowMajor;
+  bool bias = true;
+  bool clamp = false;
+  int64_t stride = 1, dilation = 1;
+  bool constant = true;
+};
+
+Call& describe(Call& call, const Convolution& c, const Options& o) {
+  call.tensor({c.batch, c.in, c.height, c.width}, o.order);
+  o.constant ? call.constant({c.out, c.in, 3, 3}, o.weight) : call.tensor({c.out, c.in, 3, 3}, o.weight);
+  o.bias ? call.constant({c.out}) : call.none();
+  call.list({o.stride}).list({c.pad_h, c.pad_w}).list({o.dilation, o.dilation}).flag(false).list({0, 0}).integer(1);
+  if (o.clamp) {
+    call.number(-15.0).number(40.0);
+  }
+  const auto extent = [&](int64_t size, int64_t pad) { return (size + 2 * pad - 2 * o.dilation - 1) / o.stride + 1; };
+  return call.out({c.batch, c.out, extent(c.height, c.pad_h), extent(c.width, c.pad_w)}, o.order);
+}
+
+const char* name_of(const Options& o) { return o.clamp ? "et::convolution_clamp.out" : "aten::convolution.out"; }
+
+void expect_same(const Convolution& c, const Options& o) {
+  SCOPED_TRACE(::testing::Message() << c.batch << " x " << c.in << " -> " << c.out << ", " << c.height << " x "
+                                    << c.width << ", padding " << c.pad_h << ", " << c.pad_w);
+  Call call(name_of(o));
+  describe(call, c, o).expect_same(kPriority, 5e-6);
+}
+
+bool fits(const Convolution& c, const Options& o) {
+  Call call(name_of(o));
+  return describe(call, c, o).fits(kPriority);
+}
+
+TEST(Winograd, SizesAroundTheTiles) {
+  for (const int64_t size : {10, 11, 12, 13, 14, 23}) {
+    for (const int64_t pad : {0, 1, 2}) {
+      expect_same({1, 32, 32, size, size + 1, pad, 1}, {});
+      expect_same({2, 16, 16, size + 2, size, 2, pad}, {});
+    }
+  }
+}
+
+TEST(Winograd, ChannelsAroundTheVectors) {
+  for (const int64_t in : {15, 16, 20, 31, 33, 70}) {
+    for (const int64_t out : {4, 5, 16, 17, 31, 32, 33, 49, 70}) {
+      expect_same({1, in, out, 14, 15, 1, 1}, {});
+    }
+  }
+  expect_same({1, 8, 4, 14, 15, 1, 1}, {});
+}
+
+TEST(Winograd, FewTilesOfManyChannels) {  // tiles of 2 pixels, and threads that share the output channels
+  expect_same({1, 256, 256, 14, 14, 1, 1}, {});
+  expect_same({1, 96, 160, 13, 11, 1, 1}, {});
+  expect_same({1, 260, 250, 11, 12, 1, 0}, {});
+  expect_same({2, 400, 200, 9, 10, 1, 1}, {});
+}
+
+TEST(Winograd, ManyBlocks) {
+  expect_same({3, 48, 40, 61, 67, 1, 1}, {});
+  expect_same({1, 16, 16, 130, 130, 1, 1}, {});
+}
+
+TEST(Winograd, FilterOrdersBiasAndLimits) {
+  for (const Order weight : {kRowMajor, kChannelsLast}) {
+    for (const bool bias : {false, true}) {
+      for (const bool clamp : {false, true}) {
+        Options options;
+        options.weight = weight;
+        options.bias = bias;
+        options.clamp = clamp;
+        expect_same({1, 24, 40, 17, 18, 1, 1}, options);
+      }
+    }
+  }
+}
+
+TEST(Winograd, LargePadding) { expect_same({1, 16, 16, 9, 9, 7, 5}, {}); }
+
+TEST(Winograd, TakesOnlyWhatItIsMadeFor) {
+  const Convolution c{1, 32, 32, 28, 28, 1, 1};
+  EXPECT_TRUE(fits(c, {}));
+  Options options;
+  options.order = kRowMajor;
+  EXPECT_FALSE(fits(c, options));
+  options = {};
+  options.stride = 2;
+  EXPECT_FALSE(fits(c, options));
+  options = {};
+  options.dilation = 2;
+  EXPECT_FALSE(fits(c, options));
+  options = {};
+  options.constant = false;
+  EXPECT_FALSE(fits(c, options));
+}
+
+TEST(Winograd, StaysAwayWhereDirectConvolutionIsFaster) {
+  EXPECT_FALSE(fits({1, 1, 8, 64, 64, 1, 1}, {}));      // transforms take longer than the products
+  EXPECT_FALSE(fits({1, 1024, 1024, 3, 3, 1, 1}, {}));  // reading the filter does
+}
+
+TEST(Winograd, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    for (const int64_t in : {32, 45}) {
+      for (const int64_t out : {32, 45, 60}) {
+        expect_same({1, in, out, 25, 26, 1, 1}, {});
+      }
+    }
+    expect_same({1, 256, 256, 14, 14, 1, 1}, {});
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST(Winograd, NotANumberStaysVisible) {
+  Call call("et::convolution_clamp.out");
+  call.tensor({1, 16, 12, 12}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
+  call.constant({16, 16, 3, 3}).none().list({1}).list({1}).list({1}).flag(false).list({0}).integer(1);
+  call.number(0.0).none().out({1, 16, 12, 12}, kChannelsLast);
+  const std::vector<float> out = call.output(kPriority);
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_FALSE(std::isnan(out.back()));
+}
+
+}  // namespace
+}  // namespace et::kernels::testing
