@@ -1,4 +1,4 @@
-// et::max_pool2d.out and aten::avg_pool2d.out, on xnn_max_pooling2d_nhwc_f32 and xnn_average_pooling2d_nhwc_f32.
+// et::max_pool2d.out and aten::avg_pool2d.out, on xnn_max_pooling2d_nhwc_{f32,s8} and xnn_average_pooling2d_nhwc_f32.
 
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
@@ -10,9 +10,13 @@ struct Window {
   uint32_t kernel[2], stride[2], padding[2], dilation[2];  // height, width
 };
 
+/// Operators of the library.
+enum class Pooling : uint8_t { kMax, kMaxOfInt8, kAverage };
+
 struct PoolingState {
   Operator op;
   Window window;
+  Pooling pooling;
 };
 
 /// Two entries from a list of one or two; an empty list takes `otherwise` (nullptr: not allowed).
@@ -37,13 +41,14 @@ bool read_pair(const EValue& value, const uint32_t* otherwise, uint32_t* pair) {
 }
 
 /// What both operators ask of their arguments. Errors: NotSupported.
-Error check_images(const EValue& self, const EValue& out) {
-  const bool fits = is_float_tensor(self) && is_float_tensor(out) && self.to_tensor().dim() == 4 &&
-                    has_image_layout(self.to_tensor()) && has_image_layout(out.to_tensor());
+Error check_images(const EValue& self, const EValue& out, ScalarType dtype) {
+  const bool fits = self.to_tensor().scalar_type() == dtype && out.to_tensor().scalar_type() == dtype &&
+                    self.to_tensor().dim() == 4 && has_image_layout(self.to_tensor()) &&
+                    has_image_layout(out.to_tensor());
   return fits ? Error::Ok : Error::NotSupported;
 }
 
-Error keep(PrepareContext& context, const Window& window, bool average, void** state) {
+Error keep(PrepareContext& context, const Window& window, Pooling pooling, void** state) {
   for (const int d : {0, 1}) {
     if (window.kernel[d] == 0 || window.stride[d] == 0 || window.dilation[d] == 0 ||
         2 * window.padding[d] > window.kernel[d]) {
@@ -53,16 +58,27 @@ Error keep(PrepareContext& context, const Window& window, bool average, void** s
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(PoolingState* const made, make_state<PoolingState>(context));
   made->window = window;
+  made->pooling = pooling;
   const ClampRange all;
   const auto* const k = window.kernel;
   const auto* const s = window.stride;
   const auto* const p = window.padding;
   const auto* const d = window.dilation;
-  const xnn_status status =
-      average ? xnn_create_average_pooling2d_nhwc_f32(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], all.min, all.max,
-                                                      0, made->op.receive())
-              : xnn_create_max_pooling2d_nhwc_f32(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], d[0], d[1], all.min,
-                                                  all.max, 0, made->op.receive());
+  xnn_status status = xnn_status_unsupported_parameter;
+  switch (pooling) {
+    case Pooling::kMax:
+      status = xnn_create_max_pooling2d_nhwc_f32(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], d[0], d[1], all.min,
+                                                 all.max, 0, made->op.receive());
+      break;
+    case Pooling::kMaxOfInt8:
+      status = xnn_create_max_pooling2d_nhwc_s8(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], d[0], d[1], -128, 127,
+                                                0, made->op.receive());
+      break;
+    case Pooling::kAverage:
+      status = xnn_create_average_pooling2d_nhwc_f32(p[0], p[1], p[0], p[1], k[0], k[1], s[0], s[1], all.min, all.max,
+                                                     0, made->op.receive());
+      break;
+  }
   if (status != xnn_status_success) {
     made->~PoolingState();
     return Error::NotSupported;
@@ -73,19 +89,20 @@ Error keep(PrepareContext& context, const Window& window, bool average, void** s
 
 // max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode, out)
 Error prepare_max(PrepareContext& context, Span<EValue* const> args, void** state) {
-  ET_RETURN_IF_ERROR(check_images(*args[0], *args[6]));
+  const bool is_integer = args[0]->to_tensor().scalar_type() == ScalarType::Char;
+  ET_RETURN_IF_ERROR(check_images(*args[0], *args[6], is_integer ? ScalarType::Char : ScalarType::Float));
   Window window;
   if (args[5]->to_bool() || !read_pair(*args[1], nullptr, window.kernel) ||
       !read_pair(*args[2], window.kernel, window.stride) || !read_pair(*args[3], nullptr, window.padding) ||
       !read_pair(*args[4], nullptr, window.dilation)) {
     return Error::NotSupported;
   }
-  return keep(context, window, false, state);
+  return keep(context, window, is_integer ? Pooling::kMaxOfInt8 : Pooling::kMax, state);
 }
 
 // avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
 Error prepare_average(PrepareContext& context, Span<EValue* const> args, void** state) {
-  ET_RETURN_IF_ERROR(check_images(*args[0], *args[7]));
+  ET_RETURN_IF_ERROR(check_images(*args[0], *args[7], ScalarType::Float));
   Window window;
   window.dilation[0] = window.dilation[1] = 1;
   if (args[4]->to_bool() || !args[6]->is_none() || !read_pair(*args[1], nullptr, window.kernel) ||
@@ -96,10 +113,11 @@ Error prepare_average(PrepareContext& context, Span<EValue* const> args, void** 
   if (args[5]->to_bool() && (window.padding[0] != 0 || window.padding[1] != 0)) {
     return Error::NotSupported;
   }
-  return keep(context, window, true, state);
+  return keep(context, window, Pooling::kAverage, state);
 }
 
-Error run(KernelContext& context, Span<EValue* const> args, PoolingState* state, bool average) {
+Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
+  auto* const state = static_cast<PoolingState*>(opaque);
   const Tensor self = args[0]->to_tensor();
   const Tensor out = args[args.size() - 1]->to_tensor();
   const Window& window = state->window;
@@ -123,39 +141,51 @@ Error run(KernelContext& context, Span<EValue* const> args, PoolingState* state,
     const auto c = static_cast<size_t>(self.size(1));
     const auto h = static_cast<size_t>(self.size(2));
     const auto w = static_cast<size_t>(self.size(3));
-    const xnn_status status =
-        average ? xnn_reshape_average_pooling2d_nhwc_f32(state->op.get(), n, h, w, c, c, c, &state->op.workspace_size,
-                                                         &state->op.workspace_alignment, nullptr, nullptr, pool.get())
-                : xnn_reshape_max_pooling2d_nhwc_f32(state->op.get(), n, h, w, c, c, c, nullptr, nullptr, pool.get());
+    xnn_status status = xnn_status_unsupported_parameter;
+    switch (state->pooling) {
+      case Pooling::kMax:
+        status = xnn_reshape_max_pooling2d_nhwc_f32(state->op.get(), n, h, w, c, c, c, nullptr, nullptr, pool.get());
+        break;
+      case Pooling::kMaxOfInt8:
+        status = xnn_reshape_max_pooling2d_nhwc_s8(state->op.get(), n, h, w, c, c, c, nullptr, nullptr, pool.get());
+        break;
+      case Pooling::kAverage:
+        status = xnn_reshape_average_pooling2d_nhwc_f32(state->op.get(), n, h, w, c, c, c, &state->op.workspace_size,
+                                                        &state->op.workspace_alignment, nullptr, nullptr, pool.get());
+        break;
+    }
     const Error error = check(status, "reshape of a pooling operator");
     if (error != Error::Ok) {
       state->op.forget_shape();
       return error;
     }
   }
-  ET_TRY(const float* const x, channels_innermost<float>(context, self, pool.get()));
+  ET_TRY(const void* const x, bytes_with_channels_innermost(context, self, pool.get()));
   ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
   ET_TRY(void* const workspace, state->op.workspace(context));
-  const xnn_status status = average
-                                ? xnn_setup_average_pooling2d_nhwc_f32(state->op.get(), workspace, x, y.data<float>())
-                                : xnn_setup_max_pooling2d_nhwc_f32(state->op.get(), x, y.data<float>());
+  xnn_status status = xnn_status_unsupported_parameter;
+  switch (state->pooling) {
+    case Pooling::kMax:
+      status = xnn_setup_max_pooling2d_nhwc_f32(state->op.get(), static_cast<const float*>(x), y.data<float>());
+      break;
+    case Pooling::kMaxOfInt8:
+      status = xnn_setup_max_pooling2d_nhwc_s8(state->op.get(), static_cast<const int8_t*>(x), y.data<int8_t>());
+      break;
+    case Pooling::kAverage:
+      status = xnn_setup_average_pooling2d_nhwc_f32(state->op.get(), workspace, static_cast<const float*>(x),
+                                                    y.data<float>());
+      break;
+  }
   ET_RETURN_IF_ERROR(check(status, "setup of a pooling operator"));
   ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));
   return y.finish(pool.get());
 }
 
-Error run_max(KernelContext& context, Span<EValue* const> args, void* state) {
-  return run(context, args, static_cast<PoolingState*>(state), false);
-}
-Error run_average(KernelContext& context, Span<EValue* const> args, void* state) {
-  return run(context, args, static_cast<PoolingState*>(state), true);
-}
-
 }  // namespace
 
 const runtime::Kernel kPoolingKernels[2] = {
-    {"et::max_pool2d.out", "Tllllbo", &run_max, &prepare_max, &destroy_state<PoolingState>, runtime::kPriorityLibrary},
-    {"aten::avg_pool2d.out", "TlllbbIo", &run_average, &prepare_average, &destroy_state<PoolingState>,
+    {"et::max_pool2d.out", "Tllllbo", &run, &prepare_max, &destroy_state<PoolingState>, runtime::kPriorityLibrary},
+    {"aten::avg_pool2d.out", "TlllbbIo", &run, &prepare_average, &destroy_state<PoolingState>,
      runtime::kPriorityLibrary},
 };
 

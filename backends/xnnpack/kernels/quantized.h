@@ -22,9 +22,9 @@ struct ProductParameters {
   ~ProductParameters() { delete[] copy; }
 
   /// Reads a call (input, input_scale, input_zero_point, weight, weight_scales, bias, …, output_scale, output_zero_point,
-  /// output_min, output_max, out) for `channels` output channels.
+  /// output_min, output_max, out) for `channels` output channels; `output` = index of output_scale.
   /// Errors: NotSupported, silently, for what is not int8, constant or within the library's limits.
-  Error read(const PrepareContext& context, Span<EValue* const> args, int64_t channels);
+  Error read(const PrepareContext& context, Span<EValue* const> args, size_t output, int64_t channels);
 
   /// Names packed weights: they hold the scales and the zero point of the input.
   uint64_t variant(uint64_t kind) const;

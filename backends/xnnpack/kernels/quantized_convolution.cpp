@@ -21,7 +21,8 @@ enum {
   kDilation,
   kTransposed,
   kOutputPadding,
-  kGroups
+  kGroups,
+  kOutputScale
 };
 
 struct ConvolutionState {
@@ -50,7 +51,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
          read_geometry({args[kInput], args[kWeight], args[kStride], args[kPadding], args[kDilation], args[kTransposed],
                         args[kOutputPadding], args[kGroups]}));
   ProductParameters parameters;
-  ET_RETURN_IF_ERROR(parameters.read(context, args, static_cast<int64_t>(geometry.out_channels)));
+  ET_RETURN_IF_ERROR(parameters.read(context, args, kOutputScale, static_cast<int64_t>(geometry.out_channels)));
   ET_RETURN_IF_ERROR(start_library());
   const Tensor weight = args[kWeight]->to_tensor();
   ET_TRY(ConvolutionState* const made, make_state<ConvolutionState>(context));

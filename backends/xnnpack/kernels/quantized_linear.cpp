@@ -6,7 +6,7 @@
 namespace et::backends::xnnpack {
 namespace {
 
-enum { kInput, kInputScale, kInputZeroPoint, kWeight };
+enum { kInput, kInputScale, kInputZeroPoint, kWeight, kWeightScales, kBias, kOutputScale };
 
 struct LinearState {
   Operator op;
@@ -27,7 +27,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
     return Error::NotSupported;
   }
   ProductParameters parameters;
-  ET_RETURN_IF_ERROR(parameters.read(context, args, weight.size(0)));
+  ET_RETURN_IF_ERROR(parameters.read(context, args, kOutputScale, weight.size(0)));
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(LinearState* const made, make_state<LinearState>(context));
   made->in_features = weight.size(1);

@@ -31,16 +31,24 @@ bool is_uninitialised(std::string_view op) {
                         "dim_order_ops::_empty_dim_order"});
 }
 
-/// An integer weight: kernels and backends that take it want the integers, and a file that holds them is small. Only when
-/// the file must do without the operator, because the official runtime has not got it, do floats replace it.
-bool is_kept_integer(const ir::Node& node, const PassOptions& options) {
-  if (node.op.find("dequantize") == std::string::npos) {
+/// What stays although its inputs are constants: quantization that a backend gets whole, and integer weights. Kernels and
+/// backends that take a weight want the integers, and a file that holds them is small. Only when the file must do without the
+/// operator, because the official runtime has not got it, do floats replace it.
+bool is_kept(const ir::Node& node, const PassOptions& options) {
+  if (node.op.rfind("quantized_decomposed::", 0) != 0) {
     return false;
   }
-  const ops::OpInfo* op = ops::find_op(node.op);
   const auto& users = node.result()->users();
-  return !options.compatible || op == nullptr || op->is_published ||
-         std::any_of(users.begin(), users.end(), [](const ir::Node* user) { return !user->tag.empty(); });
+  if (!node.tag.empty() ||
+      std::any_of(users.begin(), users.end(), [](const ir::Node* user) { return !user->tag.empty(); })) {
+    return true;
+  }
+  const ops::OpInfo* op = ops::find_op(node.op);
+  const bool is_published = op == nullptr || op->is_published;
+  return is_one_of(node.op,
+                   {"quantized_decomposed::dequantize_per_tensor", "quantized_decomposed::dequantize_per_channel",
+                    "quantized_decomposed::dequantize_per_channel_group"}) &&
+         (!options.compatible || is_published);
 }
 
 /// All inputs are constants with data; adds up their bytes.
@@ -83,7 +91,7 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
     const bool returned = std::any_of(node->results().begin(), node->results().end(),
                                       [&](const auto& result) { return graph.is_output(result.get()); });
     if (returned || node->results().empty() || !node->regions.empty() || !is_deterministic(*node) ||
-        is_uninitialised(node->op) || is_kept_integer(*node, context.options) ||
+        is_uninitialised(node->op) || is_kept(*node, context.options) ||
         !has_constant_inputs(*node, context.program, &input_nbytes) || !worth_folding(*node, input_nbytes)) {
       return false;
     }

@@ -183,7 +183,12 @@ class Regions {
       return;
     }
     Cost& cost = costs_[find(images.front())];
-    if (wants_channels_last(node.op) && node.result()->type.tensor.dtype == ScalarType::Float) {
+    // Types that fast kernels exist for; the plain ones compute in any order.
+    const ScalarType dtype = node.result()->type.tensor.dtype;
+    const bool is_fast =
+        dtype == ScalarType::Float ||
+        (dtype == ScalarType::Char && is_one_of(node.op, {"et::quantized_convolution", "aten::max_pool2d"}));
+    if (wants_channels_last(node.op) && is_fast) {
       cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());
     }
     for (ir::Value* image : images) {
