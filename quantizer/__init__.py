@@ -16,6 +16,9 @@ flow.py         quantize, prepare, calibrate, convert
 batch_norm.py   folds batch norms, after training and while it lasts
 checks.py       what must hold before and after calibration
 lifting.py      the converted module as an ExportedProgram, with its source lines
+candidates.py    variants of one quantized model with other layers in float
+layer_sweep.py   which layers lose most: each quantized alone
+accuracy_control.py  the fastest variant that keeps a metric
 
 Quantizers and backends know nothing of each other: the quantize and dequantize nodes in the graph are all that passes between
 them. Names are loaded on first use, so that importing this package imports neither torch nor torchao.
@@ -41,10 +44,13 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "prepare_pt2e",
         "prepare_qat_pt2e",
     ),
+    "accuracy_control": ("AccuracyResult", "quantize_to_accuracy"),
+    "candidates": ("Candidates", "float_filter"),
     "config": ("PRESETS", "get_symmetric_quantization_config", "quantization_config"),
     "embedding_quantizer": ("EmbeddingQuantizer",),
     "example": ("ExampleQuantizer",),
     "flow": ("calibrate", "convert", "prepare", "prepare_qat", "quantize"),
+    "layer_sweep": ("SensitivityReport", "sensitivity"),
     "observers": (
         "GroupwiseObserver",
         "HistogramObserver",

@@ -47,7 +47,7 @@ from .pt2e import (
 from .xnnpack_quantizer import XNNPACKQuantizer
 
 #: Where a prepared module keeps the program that it was made of.
-_PROGRAM = "executorch_py.float_program"
+PROGRAM = "executorch_py.float_program"
 
 Choice = QuantizationConfig | Quantizer | str
 
@@ -219,7 +219,7 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
         InvalidStateError: It was not made by :func:`prepare` or :func:`prepare_qat`, or was never calibrated or trained.
         InvalidArgumentError: Observers have seen NaN, infinity, or ranges that no scale fits; names the layer.
     """
-    program = prepared.meta.get(_PROGRAM) if isinstance(prepared, fx.GraphModule) else None
+    program = prepared.meta.get(PROGRAM) if isinstance(prepared, fx.GraphModule) else None
     if program is None:
         raise InvalidStateError(
             "convert takes what prepare or prepare_qat of this package made, once; a module of torchao's prepare_pt2e goes "
@@ -230,7 +230,7 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
     check_observers(prepared)
     if any(node.target is torch.ops.aten.batch_norm.default for node in prepared.graph.nodes):
         move_exported_model_to_eval(prepared)
-    del prepared.meta[_PROGRAM]
+    del prepared.meta[PROGRAM]
     converted = convert_pt2e(prepared, fold_quantize=False)
     fold_quantized_constants(converted)
     return lift(converted, program)
@@ -267,7 +267,7 @@ def _module_of(program: ExportedProgram) -> fx.GraphModule:
 
 def _kept(prepared: fx.GraphModule, program: ExportedProgram) -> fx.GraphModule:
     require_annotations(prepared)
-    prepared.meta[_PROGRAM] = program
+    prepared.meta[PROGRAM] = program
     return prepared
 
 

@@ -1,0 +1,422 @@
+"""The fastest quantized configuration that still holds a user's metric.
+
+It starts fully quantized and, while the metric has dropped too far, puts the most sensitive layers back to float, in the order of
+a sweep (layer_sweep.py): as many as are needed, found by bisection, then layers that turn out not to be needed go back to
+integers. Configurations that hold are lowered, measured by the runtime, and the fastest is given back, its metric checked on the
+runtime itself.
+
+>>> result = quantize_to_accuracy(  # doctest: +SKIP
+...     model, example_inputs, "static_int8", calibration_data, metric=accuracy, max_drop=0.01, partitioner=[...]
+... )
+>>> print(result)  # doctest: +SKIP
+>>> result.executorch_program.save("model.pte")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from executorch_py.devtools.quantization.batches import calls
+from executorch_py.devtools.text_table import aligned
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
+from executorch_py.lowering.edge import to_edge_transform_and_lower
+from executorch_py.lowering.program import ExecutorchProgramManager
+from executorch_py.module import Module, load
+
+from .candidates import Candidates
+from .layer_sweep import Metric, SensitivityReport, measured, sweep
+
+__all__ = ["AccuracyResult", "Step", "quantize_to_accuracy"]
+
+#: From an exported program to what ``to_executorch()`` gives.
+Lower = Callable[[ExportedProgram], ExecutorchProgramManager]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One configuration that was tried.
+
+    Attributes:
+        what: Why: "all layers quantized", "5 layers in float", "without encoder.0 in float".
+        float_layers: Layers that it leaves in float.
+        metric: Of the converted graph in eager PyTorch.
+        holds: Whether that is within the permitted drop.
+        integer_share: Share of the multiply-accumulates between integers, 0 to 1.
+        runtime_metric: Of the lowered program; None where it was not run.
+        latency_ms: Of one call of the lowered program on the example inputs, the median; None where it was not measured.
+        nbytes: Size of the lowered program; None where it was not lowered.
+    """
+
+    what: str
+    float_layers: tuple[str, ...]
+    metric: float
+    holds: bool
+    integer_share: float
+    runtime_metric: float | None = None
+    latency_ms: float | None = None
+    nbytes: int | None = None
+
+
+@dataclass(frozen=True)
+class AccuracyResult:
+    """What :func:`quantize_to_accuracy` found; ``print`` it.
+
+    Attributes:
+        model: The chosen configuration, an ExportedProgram with q/dq nodes.
+        executorch_program: It, lowered.
+        float_layers: Layers that it leaves in float; ``float_filter`` makes a quantizer do the same.
+        float_metric: Of the float model in eager PyTorch.
+        limit: What the metric must not pass.
+        higher_is_better: Of the metric.
+        chosen: The chosen step.
+        steps: Everything that was tried, in order.
+        float_latency_ms: Of the lowered float model.
+        float_nbytes: Size of the lowered float model.
+        sensitivity: The sweep; None when everything could be quantized at once.
+    """
+
+    model: ExportedProgram
+    executorch_program: ExecutorchProgramManager
+    float_layers: tuple[str, ...]
+    float_metric: float
+    limit: float
+    higher_is_better: bool
+    chosen: Step
+    steps: tuple[Step, ...]
+    float_latency_ms: float
+    float_nbytes: int
+    sensitivity: SensitivityReport | None
+
+    def __str__(self) -> str:
+        sign = ">=" if self.higher_is_better else "<="
+        head = ("configuration", "metric", "holds", "integer MACs", "runtime", "ms", "bytes", "")
+        rows = [
+            (
+                "float",
+                f"{self.float_metric:.6g}",
+                "",
+                "",
+                "",
+                f"{self.float_latency_ms:.3f}",
+                f"{self.float_nbytes:,}",
+                "",
+            )
+        ]
+        for step in self.steps:
+            rows.append(
+                (
+                    step.what,
+                    f"{step.metric:.6g}",
+                    "yes" if step.holds else "no",
+                    f"{step.integer_share:.1%}",
+                    f"{step.runtime_metric:.6g}" if step.runtime_metric is not None else "",
+                    f"{step.latency_ms:.3f}" if step.latency_ms is not None else "",
+                    f"{step.nbytes:,}" if step.nbytes is not None else "",
+                    "chosen" if step is self.chosen else "",
+                )
+            )
+        lines = [f"metric {sign} {self.limit:.6g}", *aligned(head, rows, right=(1, 3, 4, 5, 6))]
+        if self.float_layers:
+            lines.append(f"in float: {', '.join(self.float_layers)}")
+        chosen = self.chosen.latency_ms
+        if chosen is not None and chosen > self.float_latency_ms:
+            lines.append("the float model is faster here than every quantized configuration that holds")
+        return "\n".join(lines)
+
+
+@dataclass
+class _Trial:
+    """A configuration on its way to a Step."""
+
+    what: str
+    floats: frozenset[str]
+    metric: float
+    holds: bool
+    program: ExecutorchProgramManager | None = None
+    module: Module | None = None
+    runtime_metric: float | None = None
+    times: list[float] = field(default_factory=list)
+
+
+def quantize_to_accuracy(
+    model: Any,
+    example_inputs: tuple[Any, ...] = (),
+    config_or_quantizer: Any = "static_int8",
+    calibration_data: Iterable[Any] | None = None,
+    *,
+    metric: Metric,
+    max_drop: float,
+    relative: bool = False,
+    higher_is_better: bool = True,
+    data: Iterable[Any] | None = None,
+    sweep_metric: bool = False,
+    partitioner: Sequence[Any] | None = None,
+    lower: Lower | None = None,
+    groups: Mapping[str, str | Sequence[str]] | None = None,
+    min_integer_share: float = 0.0,
+    transform: Callable[[Any], Any] | None = None,
+    example_kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    progress: bool = False,
+) -> AccuracyResult:
+    """Quantizes as much of a model as a permitted drop of a metric allows.
+
+    The metric is measured on the float model in eager PyTorch, on the converted graphs, and on the runtime for those that are
+    lowered; it gets a callable with the model's arguments and result each time.
+
+    Args:
+        model: The float model in eval mode, or its exported program.
+        example_inputs: As in :func:`executorch_py.quantizer.quantize`; latencies are measured on them.
+        config_or_quantizer: As in ``quantize``: what is quantized, and how, at most.
+        calibration_data: As in ``quantize``.
+        metric: ``metric(callable_model)`` gives a number.
+        max_drop: How much worse than the float model's the metric may become; a share of it when ``relative``.
+        relative: 0.01 is one percent of the float model's metric.
+        higher_is_better: False for losses and error rates.
+        data: What the sweep compares outputs on; ``calibration_data`` by default.
+        sweep_metric: Sweep by the metric instead of the SQNR of the outputs: slower, when the metric says more.
+        partitioner: As in ``to_edge_transform_and_lower``: where the programs run that are measured.
+        lower: Instead of ``partitioner``: from an ExportedProgram to what ``to_executorch()`` gives.
+        groups: As in ``sensitivity``.
+        min_integer_share: Share of the multiply-accumulates that must be between integers.
+        transform: As in ``quantize``; for ``data``, too.
+        example_kwargs: As in ``quantize``.
+        dynamic_shapes: As in ``quantize``.
+        progress: Say on stderr what is tried.
+
+    Returns:
+        The fastest configuration that holds the metric, on the runtime as well.
+
+    Raises:
+        InvalidArgumentError: The float model's metric is NaN; ``max_drop`` is negative or NaN.
+        InvalidTypeError: The metric gives no number.
+        InvalidStateError: The drop cannot be held: not with every layer in float (the metric changes from call to call, or the
+            exported model differs from the eager one), or not with ``min_integer_share``.
+    """
+    if not isinstance(max_drop, (int, float)) or not max_drop >= 0:
+        raise InvalidArgumentError(f"max_drop is {max_drop!r}, must be a number of at least 0")
+    if not callable(metric):
+        raise InvalidTypeError(f"metric is {type(metric).__name__}, must be a function of a callable model")
+    if data is None and not sweep_metric:
+        data = calibration_data
+        if data is not None and iter(data) is data:
+            raise InvalidArgumentError("calibration_data can be read once only: give data as well, or a list")
+    eager = model.module() if isinstance(model, ExportedProgram) else model
+    exact = measured(metric, eager, "the float model")
+    if math.isnan(exact):
+        raise InvalidArgumentError("the float model's metric is NaN: there is no drop that could be held")
+    drop = max_drop * abs(exact) if relative else max_drop
+    limit = exact - drop if higher_is_better else exact + drop
+    candidates = Candidates.of(
+        model,
+        example_inputs,
+        config_or_quantizer,
+        calibration_data,
+        example_kwargs=example_kwargs,
+        dynamic_shapes=dynamic_shapes,
+        transform=transform,
+        groups=groups,
+        progress=progress,
+    )
+    inputs = candidates.float_program.example_inputs or (example_inputs, example_kwargs or {})
+    search = _Search(candidates, metric, limit, higher_is_better, inputs, _lowering(lower, partitioner), progress)
+    order: list[str] = []
+    report: SensitivityReport | None = None
+    if not search.tried((), "all layers quantized").holds:
+        stream = calls(data, transform) if data is not None and not sweep_metric else None
+        if stream is None and not sweep_metric:
+            raise InvalidArgumentError("the sweep has nothing to compare outputs on: give data, or sweep_metric=True")
+        report = sweep(
+            candidates,
+            stream,
+            metric if sweep_metric else None,
+            higher_is_better=higher_is_better,
+            progress=progress,
+        )
+        order = [row.layer for row in report.rows]
+        search.bisect(order)
+    chosen = search.fastest(min_integer_share)
+    return search.result(chosen, exact, report)
+
+
+def _lowering(lower: Lower | None, partitioner: Sequence[Any] | None) -> Lower:
+    if lower is not None:
+        return lower
+    chosen = list(partitioner or ())
+    return lambda program: to_edge_transform_and_lower(program, partitioner=chosen or None).to_executorch()
+
+
+class _Search:
+    """Tries configurations and remembers them."""
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        metric: Metric,
+        limit: float,
+        higher_is_better: bool,
+        inputs: tuple[tuple[Any, ...], dict[str, Any]],
+        lower: Lower,
+        progress: bool,
+    ) -> None:
+        self._candidates, self._metric, self._limit, self._higher = candidates, metric, limit, higher_is_better
+        self._inputs, self._lower, self._progress = inputs, lower, progress
+        self._trials: dict[frozenset[str], _Trial] = {}
+        self._float_times: list[float] = []
+        self._float_nbytes = 0
+
+    def holds(self, value: float) -> bool:
+        """NaN never does."""
+        return value >= self._limit if self._higher else value <= self._limit
+
+    def tried(self, floats: Collection[str], what: str) -> _Trial:
+        """Measures a configuration's metric in eager PyTorch, once."""
+        key = frozenset(floats)
+        if key not in self._trials:
+            value = measured(self._metric, self._candidates.module(key), what)
+            self._trials[key] = _Trial(what, key, value, self.holds(value))
+            self._say(f"{what}: metric {value:.6g}, {'holds' if self._trials[key].holds else 'too low'}")
+        return self._trials[key]
+
+    def bisect(self, order: list[str]) -> None:
+        """The fewest of the most sensitive layers in float that hold, then layers given back that are not needed."""
+        total = len(order)
+        if not self.tried(order, "all layers in float").holds:
+            value = self._trials[frozenset(order)].metric
+            raise InvalidStateError(
+                f"the permitted drop cannot be held: with every layer in float the exported model's metric is {value:.6g}, the "
+                f"limit is {self._limit:.6g}; does the metric change from call to call, or does torch.export change the model?"
+            )
+        low, high = 0, total  # low does not hold, high does
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.tried(order[:middle], f"{middle} most sensitive layers in float").holds:
+                high = middle
+            else:
+                low = middle
+        kept = list(order[:high])
+        if high == total:
+            return
+        macs = {layer.name: layer.macs for layer in self._candidates.layers}
+        # The last one was needed. Of the others, those that cost most are tried first.
+        for name in sorted(kept[:-1], key=lambda name: -macs[name])[:_GIVEN_BACK]:
+            without = [other for other in kept if other != name]
+            if self.tried(without, f"{len(without)} layers in float, {name} back in integers").holds:
+                kept = without
+
+    def fastest(self, min_share: float) -> _Trial:
+        """The fastest configuration that holds, also on the runtime.
+
+        Raises:
+            InvalidStateError: None does.
+        """
+        everything = frozenset(self._candidates.names)
+        holding = [
+            trial
+            for trial in self._trials.values()
+            if trial.holds and trial.floats != everything and self._candidates.integer_share(trial.floats) >= min_share
+        ]
+        if not holding:
+            raise InvalidStateError(self._why_nothing_holds(min_share))
+        # Those with most in integers; a configuration that leaves more in float than another one has little to win by.
+        holding.sort(key=lambda trial: -self._candidates.integer_share(trial.floats))
+        measured_here = []
+        for trial in holding:
+            self._say(f"lowering: {trial.what}")
+            trial.program = self._lower(self._candidates.program(trial.floats))
+            trial.module = load(trial.program.buffer)
+            trial.runtime_metric = measured(self._metric, trial.module, f"{trial.what}, on the runtime")
+            if self.holds(trial.runtime_metric):
+                measured_here.append(trial)
+            if len(measured_here) == _MEASURED:
+                break
+        if not measured_here:
+            worst = ", ".join(f"{trial.runtime_metric:.6g}" for trial in holding[:5])
+            raise InvalidStateError(
+                f"configurations hold in eager PyTorch but not on the runtime: there the metric is {worst}, the limit is "
+                f"{self._limit:.6g}; et.validate compares a program with its model"
+            )
+        self._measure(measured_here)
+        return min(measured_here, key=lambda trial: statistics.median(trial.times))
+
+    def _why_nothing_holds(self, min_share: float) -> str:
+        shares = [
+            (self._candidates.integer_share(trial.floats), trial.metric)
+            for trial in self._trials.values()
+            if trial.holds
+        ]
+        best = max((share for share, _ in shares), default=0.0)
+        if min_share and best > 0:
+            return (
+                f"the permitted drop cannot be held with {min_share:.0%} of the multiply-accumulates in integers; it holds with "
+                f"{best:.1%}"
+            )
+        return (
+            "the permitted drop is held only with every layer in float: choose a larger drop or another configuration"
+        )
+
+    def _measure(self, trials: list[_Trial]) -> None:
+        """Latencies, taking turns, so that what else the machine does falls on all of them alike."""
+        floats = self._lower(self._candidates.float_program)
+        self._float_nbytes = len(floats.buffer)
+        args, kwargs = self._inputs
+        runs: list[tuple[Module, list[float]]] = [(load(floats.buffer), self._float_times)]
+        runs += [(trial.module, trial.times) for trial in trials if trial.module is not None]
+        started = time.perf_counter()
+        for turn in range(_TURNS + 1):
+            for module, times in runs:
+                before = time.perf_counter()
+                module(*args, **kwargs)
+                if turn:  # the first one warms up
+                    times.append(1e3 * (time.perf_counter() - before))
+            if turn >= 5 and time.perf_counter() - started > _SECONDS * len(runs):
+                break
+
+    def result(self, chosen: _Trial, exact: float, report: SensitivityReport | None) -> AccuracyResult:
+        """Everything, for the caller."""
+        steps = {
+            trial.floats: Step(
+                what=trial.what,
+                float_layers=tuple(name for name in self._candidates.names if name in trial.floats),
+                metric=trial.metric,
+                holds=trial.holds,
+                integer_share=self._candidates.integer_share(trial.floats),
+                runtime_metric=trial.runtime_metric,
+                latency_ms=statistics.median(trial.times) if trial.times else None,
+                nbytes=len(trial.program.buffer) if trial.program is not None else None,
+            )
+            for trial in self._trials.values()
+        }
+        step = steps[chosen.floats]
+        assert chosen.program is not None
+        return AccuracyResult(
+            model=self._candidates.program(chosen.floats),
+            executorch_program=chosen.program,
+            float_layers=step.float_layers,
+            float_metric=exact,
+            limit=self._limit,
+            higher_is_better=self._higher,
+            chosen=step,
+            steps=tuple(steps.values()),
+            float_latency_ms=statistics.median(self._float_times),
+            float_nbytes=self._float_nbytes,
+            sensitivity=report,
+        )
+
+    def _say(self, text: str) -> None:
+        if self._progress:
+            print(f"accuracy control: {text}", file=sys.stderr, flush=True)
+
+
+_GIVEN_BACK = 12  # layers that are tried in integers again after the bisection
+_MEASURED = 4  # configurations whose latency is measured
+_TURNS = 40
+_SECONDS = 0.5  # for each of them
