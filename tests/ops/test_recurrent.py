@@ -266,3 +266,44 @@ def test_training_with_dropout_is_refused() -> None:
     arguments[6:8] = [0.5, True]
     with pytest.raises(KernelError, match=r"dropout is 0.5 in training"):
         run_kernel(op, [*arguments, *(torch.empty_like(value) for value in expected)])
+
+
+class Cells(nn.Module):
+    """A cell called by hand, step by step."""
+
+    def __init__(self, kind: type[nn.RNNCellBase], **options: object) -> None:
+        super().__init__()
+        self.cell = kind(5, 7, **options)
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        is_lstm = isinstance(self.cell, nn.LSTMCell)
+        given = (state, state * 2) if is_lstm else state
+        for item in x:
+            given = self.cell(item, given)
+        return given if is_lstm else (given,)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_cells_are_layers_of_one_step(kind: type[nn.RNNCellBase], bias: bool) -> None:
+    torch.manual_seed(0)
+    model = Cells(kind, bias=bias).eval()
+    batch = Dim("batch", min=1, max=9)
+    exported = torch.export.export(
+        model, (torch.randn(4, 3, 5), torch.randn(3, 7)), dynamic_shapes=({1: batch}, {0: batch})
+    )
+    edge = et.to_edge(exported)
+    assert sum(node.target in RECURRENT for node in edge.exported_program().graph.nodes) == 4
+    method, parts = load(exported), load(exported, compatible=True)
+    for size in (1, 3, 9):
+        inputs = (torch.randn(4, size, 5), torch.randn(size, 7))
+        close(method, model, inputs)
+        close(parts, model, inputs)
+    inputs = (torch.randn(4, 3, 5, dtype=torch.bfloat16), torch.randn(3, 7, dtype=torch.bfloat16))
+    close(load(torch.export.export(model.to(torch.bfloat16), inputs)), model, inputs)
+
+
+def test_a_cell_without_a_batch() -> None:
+    model = Cells(nn.GRUCell).eval()
+    inputs = (torch.randn(4, 5), torch.randn(7))
+    close(load(torch.export.export(model, inputs)), model, inputs)

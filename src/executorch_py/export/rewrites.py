@@ -106,6 +106,41 @@ def _layer_norm(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str
     return self.first_of(node, aten.native_layer_norm.default, arguments, (value, statistics, statistics))
 
 
+#: A cell that a model calls step by step, and the layer that it is one step of.
+_LAYER_OF_CELL = {
+    aten.lstm_cell.default: aten.lstm.input,
+    aten.gru_cell.default: aten.gru.input,
+    aten.rnn_tanh_cell.default: aten.rnn_tanh.input,
+    aten.rnn_relu_cell.default: aten.rnn_relu.input,
+}
+
+
+@_rule(*_LAYER_OF_CELL)
+def _recurrent_cell(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A sequence of one step, where such layers stay whole: one kernel instead of two products and the gates."""
+    layer = _LAYER_OF_CELL[node.target]
+    x, hx, *weights = _bind(node.target, args, kwargs)
+    params = [weight for weight in weights if weight is not None]
+    states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+    dtypes = {_node_value(item).dtype for item in (x, *states, *params)}
+    if layer not in self.kept or len(params) == 3 or len(dtypes) > 1 or _node_value(x).dim() != 2:
+        return None
+
+    def step(item: fx.Node) -> fx.Node:
+        value = _node_value(item)
+        return self.emit(node, aten.unsqueeze_copy.default, (item, 0), self.empty_like(value, (1, *value.shape)))
+
+    steps = [step(state) for state in states]
+    results = tuple(_node_value(state) for state in (steps[0], *steps))  # of one step: the sequence, then the states
+    arguments = (step(x), steps if len(steps) > 1 else steps[0], params, len(params) == 4, 1, 0.0, False, False, False)
+    call = self.writer.emit(node, layer, arguments, None, results)
+    new = []
+    for index, state in enumerate(states, 1):
+        item = self.writer.emit(node, operator.getitem, (call, index), None, results[index])
+        new.append(self.emit(node, aten.squeeze_copy.dims, (item, [0]), _node_value(state)))
+    return new if len(new) > 1 else new[0]
+
+
 @_rule(aten.max_pool2d.default)
 def _max_pool2d(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     x, kernel, stride, padding, dilation, ceil_mode = _bind(node.target, args, kwargs)
