@@ -39,6 +39,17 @@ class _Function(nn.Module):
         return self.function(*inputs)
 
 
+class _Sequences(nn.Module):
+    """A recurrent layer without its last states."""
+
+    def __init__(self, layer: nn.RNNBase) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)[0]
+
+
 def _image(channels: int, size: int) -> torch.Tensor:
     return torch.randn(1, channels, size, size)
 
@@ -100,6 +111,12 @@ def _pairs() -> dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor,
         "embedding": (nn.Embedding(30000, 384), (torch.randint(0, 30000, (1, 128)),)),
         "attention": (F.scaled_dot_product_attention, _heads(128, 128)),
         "attention_causal": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), _heads(512, 512)),
+        "lstm_small": (_Sequences(nn.LSTM(16, 32, num_layers=2, batch_first=True)), (torch.randn(2, 12, 16),)),
+        "lstm_speech": (_Sequences(nn.LSTM(80, 256, num_layers=2, bidirectional=True)), (torch.randn(100, 1, 80),)),
+        "lstm_batch": (_Sequences(nn.LSTM(128, 256)), (torch.randn(50, 16, 128),)),
+        "lstm_wide": (_Sequences(nn.LSTM(512, 1024)), (torch.randn(20, 1, 512),)),
+        "gru_text": (_Sequences(nn.GRU(300, 128, bidirectional=True)), (torch.randn(40, 4, 300),)),
+        "lstm_one_step": (_Sequences(nn.LSTM(256, 512)), (torch.randn(1, 1, 256),)),
         "attention_decode": (F.scaled_dot_product_attention, _heads(1, 1024, 16, 64)),
     }
     return cases
