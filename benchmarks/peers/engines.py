@@ -66,6 +66,7 @@ class Ours(Engine):
     """executorch_py without a delegate."""
 
     peer = False
+    precisions = ("fp32", "int8")
     suffix = ".pte"
     partitioned: ClassVar[bool] = False
 
@@ -81,6 +82,10 @@ class Ours(Engine):
 
             partitioner = [XnnpackPartitioner()]
         program = torch.export.load(exported)
+        if precision == "int8":
+            from executorch_py import quantizer
+
+            program = quantizer.quantize(program, (), "static_int8", calibration(inputs))
         et.to_edge_transform_and_lower(program, partitioner=partitioner).to_executorch().save(out)
 
     def enter(self, threads: int) -> None:
