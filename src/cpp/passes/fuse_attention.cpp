@@ -1,6 +1,7 @@
 #include "passes/fuse_attention.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "passes/rewrite.h"
 
@@ -30,8 +31,9 @@ struct Match {
   ir::Node* scores = nullptr;     ///< bmm of q and k.T
   ir::Node* transpose = nullptr;  ///< permute that makes k.T, maybe behind a view
   ir::Node* softmax = nullptr;
-  ir::Node* out = nullptr;  ///< bmm with v
-  ir::Value* mask = nullptr;
+  ir::Node* out = nullptr;        ///< bmm with v
+  std::vector<ir::Value*> masks;  ///< numbers that are added to the scores
+  ir::Value* hidden = nullptr;    ///< where true, the score is -inf
   double scale = 1;
   std::vector<ir::Node*> chain;  ///< everything from scores to out, each with one use
 };
@@ -47,7 +49,7 @@ double factor_of(const ir::Node& node) {
 }
 
 bool broadcasts_to(const ir::TensorType& from, const ir::TensorType& to) {
-  if (from.rank() > to.rank() || from.dtype != to.dtype) {
+  if (from.rank() > to.rank()) {
     return false;
   }
   for (size_t i = 0; i < from.rank(); ++i) {
@@ -59,7 +61,30 @@ bool broadcasts_to(const ir::TensorType& from, const ir::TensorType& to) {
   return true;
 }
 
-/// Steps from the softmax back to the scores: views, factors, and before them in the same direction one mask.
+bool is_mask(const ir::Argument& mask, const ir::Argument& scores, const ir::TensorType& shape) {
+  return mask.value() != nullptr && scores.value() != nullptr && type_of(mask).dtype == shape.dtype &&
+         broadcasts_to(type_of(mask), shape) && type_of(scores) == shape;
+}
+
+/// Which argument of an addition is the scores, when the other one is a mask; -1 when neither is. Where both may be, the
+/// scores are what is computed by a step that walk_to_scores knows.
+int scores_of_addition(const ir::Node& node, const ir::TensorType& shape) {
+  if (node.result()->type.tensor != shape || number_of(node.args()[2]) != 1.0) {
+    return -1;
+  }
+  const auto may_be = [&](size_t scores) {
+    if (!is_mask(node.args()[1 - scores], node.args()[scores], shape)) {
+      return false;
+    }
+    const ir::Node* producer = node.args()[scores].value()->producer();
+    return producer != nullptr &&
+           (is_view(producer->op) || factor_of(*producer) != 0 ||
+            is_one_of(producer->op, {"aten::bmm", "aten::add.Tensor", "aten::masked_fill.Scalar"}));
+  };
+  return may_be(0) ? 0 : may_be(1) ? 1 : -1;
+}
+
+/// Steps from the softmax back to the scores: views and factors; behind them in the same direction masks.
 bool walk_to_scores(Match& m) {
   ir::Node* user = m.softmax;
   ir::Value* value = m.softmax->args()[0].value();
@@ -74,24 +99,26 @@ bool walk_to_scores(Match& m) {
       m.scores = node;
       return true;
     }
+    size_t next = 0;
     if (is_view(node->op)) {
-      value = node->args()[0].value();
+      // shapes are compared by the caller
     } else if (const double factor = factor_of(*node); factor != 0) {
       m.scale *= factor;
-      value = node->args()[0].value();
-    } else if (node->op == "aten::add.Tensor" && m.mask == nullptr && m.scale == 1 &&
-               number_of(node->args()[2]) == 1.0 && node->args()[0].value() != nullptr &&
-               node->args()[1].value() != nullptr) {
-      // The mask is the one that is not the larger, or the second.
-      const bool second = broadcasts_to(type_of(node->args()[1]), shape) && type_of(node->args()[0]) == shape;
-      if (!second || node->result()->type.tensor != shape) {
+    } else if (node->op == "aten::add.Tensor" && m.scale == 1 && m.hidden == nullptr) {
+      const int scores = scores_of_addition(*node, shape);
+      if (scores < 0) {
         return false;
       }
-      m.mask = node->args()[1].value();
-      value = node->args()[0].value();
+      next = static_cast<size_t>(scores);
+      m.masks.push_back(node->args()[1 - next].value());
+    } else if (node->op == "aten::masked_fill.Scalar" && m.masks.empty() && m.hidden == nullptr && m.scale > 0 &&
+               number_of(node->args()[2]) == -std::numeric_limits<double>::infinity() &&
+               type_of(node->args()[0]) == shape && broadcasts_to(type_of(node->args()[1]), shape)) {
+      m.hidden = node->args()[1].value();
     } else {
       return false;
     }
+    value = node->args()[next].value();
     user = node;
   }
 }
@@ -210,6 +237,34 @@ ir::Value* untransposed(const Match& m) {
                              ir::Type::of(ir::TensorType::contiguous(source->type.tensor.dtype, std::move(sizes))));
 }
 
+/// All masks as one: the sum of those that are added, or where scores are not hidden; nullptr without any.
+ir::Value* one_mask(const Match& m) {
+  ir::Graph& graph = *m.out->graph();
+  if (m.hidden != nullptr) {
+    ir::Node* shown = graph.create_node("aten::logical_not", {{m.hidden}}, m.out);
+    shown->source = m.softmax->source;
+    return shown->add_result(m.hidden->name + "_shown", m.hidden->type);
+  }
+  ir::Value* sum = nullptr;
+  for (auto mask = m.masks.rbegin(); mask != m.masks.rend(); ++mask) {  // in the order of the program
+    if (sum == nullptr) {
+      sum = *mask;
+      continue;
+    }
+    const ir::TensorType& a = sum->type.tensor;
+    const ir::TensorType& b = (*mask)->type.tensor;
+    std::vector<ir::Dim> dims = a.rank() > b.rank() ? a.dims : b.dims;
+    for (size_t i = 1; i <= std::min(a.rank(), b.rank()); ++i) {
+      const ir::Dim& dim = a.dims[a.rank() - i];
+      dims[dims.size() - i] = dim == ir::Dim(1) ? b.dims[b.rank() - i] : dim;
+    }
+    ir::Node* add = graph.create_node("aten::add.Tensor", {{sum}, {*mask}, {int64_t{1}}}, m.out);
+    add->source = m.softmax->source;
+    sum = add->add_result((*mask)->name + "_sum", ir::Type::of(ir::TensorType::contiguous(a.dtype, std::move(dims))));
+  }
+  return sum;
+}
+
 void fuse(const Match& m) {
   ir::Graph& graph = *m.out->graph();
   const ir::TensorType& shape = m.softmax->result()->type.tensor;
@@ -217,8 +272,8 @@ void fuse(const Match& m) {
   ir::Value* key = with_batch_of(shape, untransposed(m), *m.out);
   ir::Value* value = with_batch_of(shape, m.out->args()[1].value(), *m.out);
   ir::Argument mask;
-  if (m.mask != nullptr) {
-    mask.data = m.mask;
+  if (ir::Value* given = one_mask(m); given != nullptr) {
+    mask.data = given;
   }
   ir::Node* attention =
       create_like(*m.out, kAttention, {{query}, {key}, {value}, mask, {0.0}, {false}, {m.scale}, {false}});

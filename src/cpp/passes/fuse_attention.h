@@ -12,8 +12,8 @@ namespace et::passes {
 ///
 /// Requires: Stage::kEdge, verified. An extension: the kernel is ours.
 /// Ensures:  no bmm of a softmax over the last dim of a bmm with a transpose, when everything between them has constant
-///           sizes and one use, and is a view, a factor (a number) or one floating-point mask that is added and
-///           broadcasts to the scores. Keys and values that were repeated for groups of heads (unsqueeze, expand, view)
+///           sizes and one use, and is a view, a factor (a number), floating-point masks that are added (several become
+///           their sum) or one masked_fill with -inf, all of which broadcast to the scores. Keys and values that were repeated for groups of heads (unsqueeze, expand, view)
 ///           are given once, with enable_gqa. A row whose mask is -inf throughout has no defined result (NaN before,
 ///           not necessarily after).
 /// Cost:     O(nodes).
