@@ -61,6 +61,11 @@ class Weight(nn.Module):
         return q.dequantize_per_tensor(self.integers, self.one_scale, 0, *limits)
 
 
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(7)
+
+
 def lower(module: nn.Module, inputs: tuple, partitioner: list | None = None, **config: object):
     exported = torch.export.export(module.eval(), inputs)
     edge = et.to_edge_transform_and_lower(exported, partitioner=partitioner or [])
@@ -277,6 +282,30 @@ def test_compatible_files_keep_the_published_operators(make) -> None:
     expected = list(expected) if isinstance(expected, list) else [expected]
     for one, other in zip(actual, expected, strict=True):
         near(one, other, getattr(module, "step", 0.0371), 0.01)
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+@pytest.mark.parametrize("compatible", [False, True])
+def test_quantized_inputs_and_outputs(delegated: bool, compatible: bool) -> None:
+    module, inputs = Network(2, "channel"), (torch.randn(2, 3, 20, 17),)
+    partitioner = [XnnpackPartitioner()] if delegated else []
+    (expected,) = run(lower(module, inputs, partitioner, compatible=compatible), inputs)
+    manager = lower(module, inputs, partitioner, quantized_io=True, compatible=compatible)
+    assert compatible or not instructions(manager, "quantized_decomposed::")
+    program = et.Runtime.get().load_program(manager.buffer)
+    scale, zero, low, high = program.load_method("forward.input.0").execute([])
+    assert (scale, zero, low, high) == (module.points[0][0], module.points[0][1], -128, 127)
+    integers = q.quantize_per_tensor(inputs[0], scale, zero, low, high, torch.int8)
+    (actual,) = program.load_method("forward").execute([integers])
+    assert actual.dtype == torch.int8
+    scale, zero, low, high = program.load_method("forward.output.0").execute([])
+    real = q.dequantize_per_tensor(actual, scale, zero, low, high, torch.int8)
+    assert torch.equal(real, expected)
+
+
+def test_quantized_borders_need_quantization() -> None:
+    with pytest.raises(et.errors.InvalidArgumentError, match="no input or output is quantized"):
+        lower(nn.ReLU(), (torch.randn(3),), quantized_io=True)
 
 
 def test_what_has_no_integer_form_runs_in_floats() -> None:

@@ -132,6 +132,7 @@ void take_compile_options(Options& options, driver::CompileOptions& out) {
   options.take("target_kernels", target_kernels);
   out.target_kernels.insert(target_kernels.begin(), target_kernels.end());
   options.take("channels_last", out.channels_last);
+  options.take("quantized_io", out.quantized_io);
   options.take("verify", out.verify);
   std::map<std::string, std::pair<std::string, std::vector<std::pair<std::string, py::bytes>>>> delegation;
   options.take("delegation", delegation);

@@ -15,6 +15,7 @@ passes::PassOptions pass_options(const ir::Program& program, const CompileOption
   passes::PassOptions out;
   out.compatible = options.emit.compatible;
   out.channels_last = options.channels_last;
+  out.quantized_io = options.quantized_io;
   for (const auto& method : program.methods) {
     const planning::LifetimeOptions& lifetimes = options.memory.of(method->name).lifetimes;
     out.plan_inputs = out.plan_inputs && lifetimes.plan_inputs;

@@ -43,6 +43,7 @@ struct CompileOptions : FinishOptions {
   /// Kernels that only the target has: not looked for in `kernels`.
   std::set<std::string, std::less<>> target_kernels;
   bool channels_last = true;  ///< see passes::PassOptions
+  bool quantized_io = false;  ///< the same
   bool verify = true;         ///< verify the graph after each pass
   /// Called after each pass of each method, for dumps.
   std::function<void(std::string_view pass_id, const ir::Graph& method, passes::Changed changed)> on_pass;

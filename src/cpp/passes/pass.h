@@ -58,6 +58,8 @@ struct PassInfo {
 struct PassOptions {
   /// Only published operators: the official runtime shall load the file. Passes that are extensions do not run.
   bool compatible = false;
+  /// Methods take and give integers where their floats at the border are quantized.
+  bool quantized_io = false;
   /// Let image models run in channels-last order where that saves time.
   bool channels_last = true;
   /// The memory plan gives memory to inputs and to outputs; without, the caller does, and they share memory with

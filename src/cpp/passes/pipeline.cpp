@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::string_view kBeforeCut[] = {
     "canonicalise-dim-order",    // first: what follows compares types, and they shall not differ by order alone
+    "quantize-borders",          // before the cut, so that a backend sees integers come and go
     "eliminate-no-ops",          // copies and views hide equal and constant expressions
     "fold-constants",            // before CSE: folded subgraphs need no comparing
     "fold-conv-batch-norm",      // before the cut, so that a backend gets one convolution; needs folded constants

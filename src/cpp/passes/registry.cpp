@@ -17,6 +17,7 @@
 #include "passes/pass_manager.h"
 #include "passes/propagate_dequantize.h"
 #include "passes/propagate_dim_order.h"
+#include "passes/quantize_borders.h"
 #include "passes/remove_views.h"
 #include "passes/reuse_in_place.h"
 #include "passes/to_out_variants.h"

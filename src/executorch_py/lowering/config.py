@@ -65,6 +65,9 @@ class ExecutorchBackendConfig:
 
     Attributes:
         compatible: Use only operators of the official runtime, so that it loads the file.
+        quantized_io: Inputs and outputs that are quantized with one scale are tensors of integers, without quantization at
+            the border. The constant methods ``forward.input.0``, ``forward.output.0`` and so on of the file return scale,
+            zero point, smallest and largest integer of each.
         passes: Users' passes on the fx programs, just before they are imported.
         disabled_passes: Names of compiler passes (``etpy passes`` lists them) that are left out.
         target_kernels: Names of kernels that the target has and this process has not ("my::op.out"), or True for all; their
@@ -79,6 +82,7 @@ class ExecutorchBackendConfig:
     """
 
     compatible: bool = False
+    quantized_io: bool = False
     passes: Sequence[Callable[..., Any]] = ()
     disabled_passes: Sequence[str] = ()
     target_kernels: bool | Collection[str] = ()

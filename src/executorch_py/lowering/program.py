@@ -217,6 +217,7 @@ def _options(
     planning = {name: config.planning_for(name) for name in methods}
     return {
         "compatible": config.compatible,
+        "quantized_io": config.quantized_io,
         "disabled_passes": list(config.disabled_passes),
         "custom_ops": {name: (op.kernel, op.changed, op.signature) for name, op in custom.items()},
         "target_kernels": _target_kernels(custom, config),

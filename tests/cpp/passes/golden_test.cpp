@@ -6,7 +6,7 @@
 //   =>
 //   method @m(…) { … }          or:  unchanged          or:  error OperatorMissing: part of a message
 //
-// Options are those of PassOptions: compatible, no-channels-last, unplanned-inputs, unplanned-outputs; no-evaluator;
+// Options are those of PassOptions: compatible, quantized-io, no-channels-last, unplanned-inputs, unplanned-outputs; no-evaluator;
 // custom-op (mylib::some is known);
 // and more pass ids, which run first (to bring a graph to the stage). Every pass must have a file named after it with
 // at least one block that says `unchanged`. ET_UPDATE_GOLDENS=1 rewrites the outcomes; read the diff.
@@ -132,6 +132,8 @@ std::string outcome(const Block& block) {
   for (const std::string& option : block.options) {
     if (option == "compatible")
       context.options.compatible = true;
+    else if (option == "quantized-io")
+      context.options.quantized_io = true;
     else if (option == "no-channels-last")
       context.options.channels_last = false;
     else if (option == "unplanned-inputs")

@@ -1,0 +1,102 @@
+#include "passes/quantize_borders.h"
+
+#include <algorithm>
+
+#include "passes/quantized_values.h"
+
+namespace et::passes {
+namespace {
+
+void describe(ir::Program& program, const ir::Graph& graph, const char* side, size_t index,
+              const Activation& activation) {
+  program.constant_methods.push_back(
+      {graph.name + "." + side + "." + std::to_string(index),
+       {{activation.scale}, {activation.zero_point}, {activation.quant_min}, {activation.quant_max}}});
+}
+
+bool is_written(const ir::Graph& graph, size_t input) {
+  return std::any_of(graph.writes.begin(), graph.writes.end(), [&](const ir::Write& write) {
+    return write.target == ir::Write::Target::kInput && write.input_index == input;
+  });
+}
+
+/// How all users quantize the value; nothing when one does something else.
+std::optional<Activation> common_quantization(const ir::Value& value) {
+  std::optional<Activation> found;
+  for (const ir::Node* user : value.users()) {
+    const std::optional<Activation> own = user->op == kQuantizePerTensor ? affine_of(*user) : std::nullopt;
+    if (!own || (found && !found->same_parameters(*own))) {
+      return std::nullopt;
+    }
+    found = own;
+  }
+  return found;
+}
+
+bool take_integers(ir::Graph& graph, ir::Program& program, size_t index) {
+  ir::Value& input = *graph.inputs()[index];
+  if (!input.type.is_tensor() || input.type.tensor.dtype != ScalarType::Float || graph.is_output(&input) ||
+      is_written(graph, index)) {
+    return false;
+  }
+  const std::optional<Activation> activation = common_quantization(input);
+  const std::vector<ir::Node*> users = input.users();
+  const bool returned = std::any_of(users.begin(), users.end(), [&](const ir::Node* user) {
+    return user->graph() != &graph || graph.is_output(user->result());
+  });
+  if (!activation || returned) {
+    return false;
+  }
+  input.type.tensor.dtype = activation->dtype;
+  for (ir::Node* user : users) {
+    graph.replace_all_uses(user->result(), &input);
+    graph.erase(user);
+  }
+  describe(program, graph, "input", index, *activation);
+  return true;
+}
+
+bool give_integers(ir::Graph& graph, ir::Program& program, size_t index) {
+  const ir::Node* node = producer_if(graph.outputs[index], {kDequantizePerTensor});
+  const std::optional<Activation> activation = node == nullptr ? std::nullopt : affine_of(*node);
+  if (!activation || is_external(activation->integers) || graph.is_output(activation->integers) ||
+      node->graph() != &graph) {
+    return false;
+  }
+  const ir::Value* floats = node->result();
+  graph.outputs[index] = {activation->integers};
+  if (graph.is_unused(floats)) {
+    graph.erase(const_cast<ir::Node*>(node));
+  }
+  describe(program, graph, "output", index, *activation);
+  return true;
+}
+
+}  // namespace
+
+PassInfo QuantizeBorders::info() const {
+  PassInfo info{"quantize-borders", "Makes inputs and outputs of the integers that they stand for, on request"};
+  info.scope = Scope::kMethod;
+  return info;
+}
+
+Result<Changed> QuantizeBorders::run(ir::Graph& graph, PassContext& context) {
+  if (!context.options.quantized_io) {
+    return Changed::kNo;
+  }
+  bool changed = false;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    changed = take_integers(graph, context.program, i) || changed;
+  }
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    changed = give_integers(graph, context.program, i) || changed;
+  }
+  if (!changed) {
+    return diagnose(context.diagnostics, Error::InvalidArgument, graph, nullptr,
+                    "quantized_io is asked for, but no input or output is quantized with one scale; quantize the model "
+                    "statically, or leave it out");
+  }
+  return Changed::kYes;
+}
+
+}  // namespace et::passes
