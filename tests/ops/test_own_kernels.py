@@ -245,3 +245,32 @@ def test_bad_arguments_get_a_clear_error_before_the_first_write(name: str, argum
         assert word in str(caught.value)
     for out in outs:
         assert (out == 55).all()
+
+
+@pytest.mark.parametrize("n", [1, 4, 12, 64, 97, 101, 202, 381, 1009, 4099])
+def test_fourier_transforms_of_any_length(n: int) -> None:
+    """Small primes and powers of two by mixed radix, from the prime 101 on by a chirp."""
+    torch.manual_seed(0)
+    x = torch.randn(2, n, 3, dtype=torch.complex128)
+    for forward in (True, False):
+        out = torch.empty_like(x)
+        run_kernel("aten::_fft_c2c.out", [x, [1], 1, forward, out])
+        torch.testing.assert_close(out, torch._fft_c2c(x, [1], 1, forward), rtol=1e-12, atol=1e-12)
+    real = torch.randn(3, n)
+    out = torch.empty(3, n // 2 + 1, dtype=torch.complex64)
+    run_kernel("aten::_fft_r2c.out", [real, [1], 0, True, out])
+    expected = torch.fft.rfft(real.double())
+    assert (out - expected).abs().max() <= 1e-6 * expected.abs().max()
+
+
+@pytest.mark.parametrize("padding", [(2, 1), (-1, 2), (3, -2), (5, -4), (-2, -1), (0, 0)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_padding_that_cuts(padding: tuple[int, int], dtype: torch.dtype) -> None:
+    x = torch.randn(2, 3, 4, 4).to(dtype)
+    for name, order in (("replication", torch.contiguous_format), ("replication", torch.channels_last)):
+        given = x.to(memory_format=order)
+        pads = [*padding, *reversed(padding)]
+        expected = getattr(torch.ops.aten, f"{name}_pad2d")(given, pads)
+        out = torch.empty_like(expected)
+        run_kernel(f"aten::{name}_pad2d.out", [given, pads, out])
+        assert torch.equal(out, expected)

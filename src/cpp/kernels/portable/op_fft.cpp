@@ -6,8 +6,10 @@
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
 
-// Discrete Fourier transforms of any length: mixed radix, decimation in time, computed in double.
-// Source: J. W. Cooley, J. W. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965.
+// Discrete Fourier transforms of any length, computed in double: mixed radix, decimation in time; lengths with a large prime
+// factor as a convolution with a chirp, by transforms of a power of two.
+// Sources: J. W. Cooley, J. W. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965;
+// L. Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970.
 
 namespace et::kernels::portable {
 namespace {
@@ -15,6 +17,7 @@ namespace {
 using Complex = ComplexDouble;
 
 Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
+Complex conjugate(Complex a) { return {a.re, -a.im}; }
 Complex operator*(Complex a, Complex b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
 int64_t smallest_factor(int64_t n) {
@@ -26,12 +29,24 @@ int64_t smallest_factor(int64_t n) {
   return n;
 }
 
-// Transforms of one length and direction, with the table of its roots of unity.
+int64_t largest_factor(int64_t n) {
+  int64_t largest = 1;
+  while (n > 1) {
+    largest = smallest_factor(n);  // they come in growing order
+    n /= largest;
+  }
+  return largest;
+}
+
+constexpr double kPi = 3.14159265358979323846;
+
+// Transforms of one length and direction, with the table of its roots of unity. Takes time n * (sum of the prime factors).
 class Plan {
  public:
   // roots: n elements; scratch: 3 n elements.
-  Plan(int64_t n, bool forward, Complex* roots, Complex* scratch) : n_(n), roots_(roots), scratch_(scratch) {
-    const double step = (forward ? -2.0 : 2.0) * 3.14159265358979323846 / static_cast<double>(n);
+  Plan(int64_t n, bool forward, Complex* roots, Complex* scratch)
+      : n_(n), forward_(forward), roots_(roots), scratch_(scratch) {
+    const double step = (forward ? -2.0 : 2.0) * kPi / static_cast<double>(n);
     for (int64_t k = 0; k < n; ++k) {
       roots_[k] = {std::cos(step * static_cast<double>(k)), std::sin(step * static_cast<double>(k))};
     }
@@ -55,8 +70,12 @@ class Plan {
       out[0] = in[0];
       return;
     }
-    const int64_t factor = smallest_factor(n);
+    const int64_t factor = n % 4 == 0 ? 4 : smallest_factor(n);  // by four: half the passes of by two
     const int64_t part = n / factor;
+    if (factor == 4 && part == 1) {
+      four(in[0], in[stride], in[2 * stride], in[3 * stride], 1, out);
+      return;
+    }
     for (int64_t k = 0; k < factor; ++k) {
       transform(in + k * stride, stride * factor, part, out + k * part);
     }
@@ -70,11 +89,16 @@ class Plan {
   void butterfly(Complex* out, int64_t part, int64_t factor, int64_t j, int64_t root_step) {
     constexpr int64_t kOnStack = 16;
     Complex values[kOnStack];
+    if (factor == 4) {
+      four(out[0], out[part] * roots_[j * root_step], out[2 * part] * roots_[2 * j * root_step],
+           out[3 * part] * roots_[3 * j * root_step], part, out);
+      return;
+    }
     if (factor == 2) {
       const Complex a = out[0];
       const Complex b = out[part] * roots_[j * root_step];
       out[0] = a + b;
-      out[part] = {a.re - b.re, a.im - b.im};
+      out[part] = minus(a, b);
       return;
     }
     // A prime factor above kOnStack keeps its inputs in the last third of the scratch memory.
@@ -93,27 +117,120 @@ class Plan {
     }
   }
 
+  // The transform of four numbers, written `part` apart.
+  void four(Complex a, Complex b, Complex c, Complex d, int64_t part, Complex* out) const {
+    const Complex even = a + c;
+    const Complex even_minus = minus(a, c);
+    const Complex odd = b + d;
+    const Complex turned = minus(b, d);  // times -i forwards, i backwards
+    const Complex odd_minus = forward_ ? Complex{turned.im, -turned.re} : Complex{-turned.im, turned.re};
+    out[0] = even + odd;
+    out[part] = even_minus + odd_minus;
+    out[2 * part] = minus(even, odd);
+    out[3 * part] = minus(even_minus, odd_minus);
+  }
+  static Complex minus(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
+
   int64_t n_;
+  bool forward_;
   Complex* roots_;    // [n]
   Complex* scratch_;  // [3 n]: input, output, inputs of a butterfly
 };
+
+// The same for any length, in time n log n: jk = (j^2 + k^2 - (k - j)^2) / 2 makes the sum over j of x[j] w^jk a convolution of
+// x[j] w^(j^2/2) with w^(-j^2/2).
+class ChirpPlan {
+ public:
+  // Steps of the convolution: a power of two that keeps its ends apart.
+  static int64_t padded(int64_t n) {
+    int64_t m = 1;
+    while (m < 2 * n - 1) {
+      m *= 2;
+    }
+    return m;
+  }
+  // Elements of `memory`.
+  static int64_t size(int64_t n) { return n + 6 * padded(n); }
+
+  ChirpPlan(int64_t n, bool forward, Complex* memory)
+      : n_(n),
+        m_(padded(n)),
+        chirp_(memory),
+        filter_(chirp_ + n),
+        values_(filter_ + m_),
+        plan_(m_, true, values_ + m_, values_ + 2 * m_) {
+    const double step = (forward ? -kPi : kPi) / static_cast<double>(n);
+    int64_t square = 0;  // k^2 modulo 2 n, so that the angle stays exact
+    for (int64_t k = 0; k < n; ++k) {
+      const double angle = step * static_cast<double>(square);
+      chirp_[k] = {std::cos(angle), std::sin(angle)};
+      square = (square + 2 * k + 1) % (2 * n);
+    }
+    for (int64_t k = 0; k < m_; ++k) {
+      const int64_t away = k < n ? k : m_ - k;
+      filter_[k] = away < n ? conjugate(chirp_[away]) : Complex{0, 0};
+    }
+    plan_.run(filter_, 1);
+  }
+
+  // In place over n elements that are `stride` apart.
+  void run(Complex* data, int64_t stride) {
+    for (int64_t k = 0; k < m_; ++k) {
+      values_[k] = k < n_ ? data[k * stride] * chirp_[k] : Complex{0, 0};
+    }
+    plan_.run(values_, 1);
+    for (int64_t k = 0; k < m_; ++k) {
+      values_[k] = conjugate(values_[k] * filter_[k]);
+    }
+    plan_.run(values_, 1);  // of the conjugate: the inverse, conjugated, times m
+    const double scale = 1 / static_cast<double>(m_);
+    for (int64_t k = 0; k < n_; ++k) {
+      const Complex value = conjugate(values_[k]) * chirp_[k];
+      data[k * stride] = {value.re * scale, value.im * scale};
+    }
+  }
+
+ private:
+  int64_t n_;
+  int64_t m_;
+  Complex* chirp_;   // [n]: w^(k^2/2)
+  Complex* filter_;  // [m]: transform of w^(-k^2/2) in both directions
+  Complex* values_;  // [m]
+  Plan plan_;        // 4 m elements
+};
+
+// Prime factors above this make mixed radix the slower way.
+constexpr int64_t kLargestFactor = 100;
 
 double scale_of(int64_t normalization, double count) {
   return normalization == 1 ? 1 / std::sqrt(count) : normalization == 2 ? 1 / count : 1;
 }
 
+Result<Complex*> allocate(KernelContext& context, int64_t count) {
+  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(count) * sizeof(Complex)));
+  return static_cast<Complex*>(memory);
+}
+
 // Transforms the row-major buffer `data` of `sizes` along dimension `dim`, in place.
 Error transform_dim(KernelContext& context, Complex* data, IntArrayRef sizes, int64_t dim, bool forward) {
   const int64_t n = sizes[static_cast<size_t>(dim)];
-  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(n) * 4 * sizeof(Complex)));
-  Complex* roots = static_cast<Complex*>(memory);
-  Plan plan(n, forward, roots, roots + n);
   const int64_t inner = product(sizes, static_cast<size_t>(dim) + 1, sizes.size());
   const int64_t outer = product(sizes, 0, static_cast<size_t>(dim));
-  for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i = 0; i < inner; ++i) {
-      plan.run(data + o * n * inner + i, inner);
+  const auto run_all = [&](auto& plan) {
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t i = 0; i < inner; ++i) {
+        plan.run(data + o * n * inner + i, inner);
+      }
     }
+  };
+  const bool by_chirp = largest_factor(n) > kLargestFactor;
+  ET_TRY(Complex * memory, allocate(context, by_chirp ? ChirpPlan::size(n) : 4 * n));
+  if (by_chirp) {
+    ChirpPlan plan(n, forward, memory);
+    run_all(plan);
+  } else {
+    Plan plan(n, forward, memory, memory + n);
+    run_all(plan);
   }
   return Error::Ok;
 }
@@ -141,11 +258,6 @@ void store_complex(const Tensor& tensor, int64_t i, Complex value) {
   } else {
     tensor.mutable_data_ptr<ComplexDouble>()[i] = value;
   }
-}
-
-Result<Complex*> allocate(KernelContext& context, int64_t count) {
-  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(count) * sizeof(Complex)));
-  return static_cast<Complex*>(memory);
 }
 
 }  // namespace

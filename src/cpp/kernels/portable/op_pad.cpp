@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/portable/convert.h"
+#include "kernels/portable/dispatch.h"
 #include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
@@ -17,6 +18,27 @@ int64_t source_position(Mode mode, int64_t i, int64_t size) {
     return i < 0 ? 0 : i >= size ? size - 1 : i;
   }
   return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
+}
+
+// One line along the last dimension: elements that are there are copied as they lie, `low` further on.
+template <typename T>
+void pad_line(Mode mode, const T* from, int64_t from_step, int64_t size, int64_t low, T* to, int64_t to_step,
+              int64_t n) {
+  const int64_t begin = low < 0 ? 0 : low < n ? low : n;  // a negative number after the line may cut all of it off
+  const int64_t there = low + size < n ? low + size : n;
+  const int64_t end = there > begin ? there : begin;
+  const auto fill = [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      to[i * to_step] = from[source_position(mode, i - low, size) * from_step];
+    }
+  };
+  fill(0, begin);
+  if (from_step == 1 && to_step == 1 && begin < end) {
+    std::memcpy(to + begin, from + (begin - low), static_cast<size_t>(end - begin) * sizeof(T));
+  } else {
+    fill(begin, end);
+  }
+  fill(end, n);
 }
 
 // `padding` holds (before, after) pairs from the last dimension backwards; each may be negative in constant_pad_nd only.
@@ -43,23 +65,27 @@ Error pad(KernelContext& context, const char* op, const Tensor& self, IntArrayRe
                        ShapeText(padding).text, ShapeText(self.sizes()).text);
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  const size_t size = self.element_size();
-  const char* source = static_cast<const char*>(self.const_data_ptr());
-  char* target = static_cast<char*>(out.mutable_data_ptr());
-  int64_t at[kMaxRank] = {};
-  for (int64_t count = out.numel(); count > 0; --count) {
-    int64_t from = 0;
-    int64_t to = 0;
-    for (int64_t d = 0; d < rank; ++d) {
-      from += source_position(mode, at[d] - before[d], self.size(d)) * self.stride(d);
-      to += at[d] * out.stride(d);
+  const int64_t last = rank - 1;
+  return dispatch_by_size(self.element_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* const source = static_cast<const T*>(self.const_data_ptr());
+    T* const target = static_cast<T*>(out.mutable_data_ptr());
+    int64_t at[kMaxRank] = {};  // of a line
+    for (int64_t count = out.numel() / sizes[last]; count > 0; --count) {
+      int64_t from = 0;
+      int64_t to = 0;
+      for (int64_t d = 0; d < last; ++d) {
+        from += source_position(mode, at[d] - before[d], self.size(d)) * self.stride(d);
+        to += at[d] * out.stride(d);
+      }
+      pad_line(mode, source + from, self.stride(last), self.size(last), before[last], target + to, out.stride(last),
+               sizes[last]);
+      for (int64_t d = last - 1; d >= 0 && ++at[d] == sizes[d]; --d) {
+        at[d] = 0;
+      }
     }
-    std::memcpy(target + to * static_cast<int64_t>(size), source + from * static_cast<int64_t>(size), size);
-    for (int64_t d = rank - 1; d >= 0 && ++at[d] == sizes[d]; --d) {
-      at[d] = 0;
-    }
-  }
-  return Error::Ok;
+    return Error::Ok;
+  });
 }
 
 }  // namespace
