@@ -309,6 +309,18 @@ def test_outputs_of_the_program_too(exported, quantized):
     assert by_kind["runtime"].sqnr_db == pytest.approx(by_kind["converted"].sqnr_db, abs=1.0)
 
 
+def test_integers_at_the_border_are_not_taken_for_values(exported, quantized):
+    """A quantized graph that gives its last integers as they are."""
+    bare = copy.deepcopy(quantized)
+    output = next(node for node in bare.graph.nodes if node.op == "output")
+    (dequantize,) = output.all_input_nodes
+    output.replace_input_with(dequantize, dequantize.args[0])
+    bare.recompile()
+    report = et.quantization_report(exported, bare, images(1))
+    assert report.outputs[0].note.startswith("not compared: int8")
+    assert math.isnan(report.outputs[0].difference.sqnr_db)
+
+
 def test_what_has_no_counterpart_is_listed(quantized):
     class Other(nn.Module):
         def __init__(self):
@@ -404,6 +416,8 @@ def test_errors_name_what_to_do(exported, quantized):
         et.quantization_report(exported, exported, data)
     with pytest.raises(InvalidArgumentError, match="swapped"):
         et.quantization_report(quantized, quantized, data)
+    with pytest.raises(InvalidArgumentError, match=r"item 1 of the data \(inputs \[2, 3, 10\]\) does not run"):
+        et.quantization_report(exported, quantized, [*data, (torch.zeros(2, 3, 10),)])
     with pytest.raises(InvalidTypeError, match="convert_pt2e"):
         et.quantization_report(exported, net(), data)
 
@@ -446,7 +460,6 @@ def test_page_is_whole_and_escaped(report, tmp_path):
 
 
 def test_plot_and_json(report, tmp_path):
-    pytest.importorskip("matplotlib")
     report.plot(tmp_path / "report.png")
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
     report.to_json(tmp_path / "report.json")

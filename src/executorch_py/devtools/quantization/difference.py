@@ -91,6 +91,8 @@ class RunningDifference:
     def result(self) -> Difference:
         """The figures of what has been added so far."""
         largest = max(abs(self.lowest), abs(self.highest)) if math.isfinite(self.lowest) else 0.0
+        if self.num_elements == 0:  # nothing was compared: no figure may look like one
+            return Difference(math.nan, math.nan, math.nan, math.nan, math.nan)
         counted = self.num_elements - max(self.not_finite)
         norms = math.sqrt(self._signal) * math.sqrt(self._power)
         if self._noise == 0:

@@ -18,9 +18,9 @@ _POOR, _FAIR = 15.0, 25.0  # dB: below them a bar is red, amber
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6775; --line: #d9dee5; --back: #ffffff; --card: #f5f7fa;
-  --blue: #2f6fd6; --red: #cf3a32; --amber: #d88a10; --net: #15803d; }
+  --blue: #2f6fd6; --red: #cf3a32; --amber: #d88a10; --net: #111827; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #98a4b3; --line: #313a46; --back: #14181e;
-  --card: #1c222a; --blue: #6ea2f5; --red: #f0716a; --amber: #ebaf45; --net: #5fc98a; } }
+  --card: #1c222a; --blue: #6ea2f5; --red: #f0716a; --amber: #ebaf45; --net: #f3f4f6; } }
 body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--back); margin: 2rem auto;
   max-width: 1400px; padding: 0 1.5rem; }
 h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .6rem; }

@@ -36,7 +36,7 @@ def plot_report(report: QuantizationReport, path: str | os.PathLike[str], title:
     colors = ["#cf3a32" if value < 15 else "#d88a10" if value < 25 else "#2f6fd6" for _, value in bars]
     axes.bar([at for at, _ in bars], heights, color=colors, width=0.72, label="alone")
     line = [(at, row.difference.sqnr_db) for at, row in enumerate(rows) if math.isfinite(row.difference.sqnr_db)]
-    axes.plot([at for at, _ in line], [value for _, value in line], color="#15803d", label="in the network")
+    axes.plot([at for at, _ in line], [value for _, value in line], color="#111827", label="in the network")
     axes.set_ylabel("SQNR, dB (more is better)")
     axes.set_title(title)
     axes.set_xlim(-0.8, max(len(rows) - 0.2, 0.8))
@@ -45,5 +45,5 @@ def plot_report(report: QuantizationReport, path: str | os.PathLike[str], title:
     axes.set_xticks(range(0, len(rows), every), [row.name for row in rows[::every]], rotation=90, fontsize=7)
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
-    axes.legend(loc="upper right")
+    figure.legend(loc="outside upper right", ncols=2, fontsize=8)
     figure.savefig(path, dpi=140)

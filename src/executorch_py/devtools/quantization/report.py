@@ -80,7 +80,17 @@ def quantization_report(
         count += 1
         for state in states:
             state.restore()
-        expected, actual = pair(_flat(floats, args, kwargs))
+        inputs = _flat(floats, args, kwargs)
+        try:
+            expected, actual = pair(inputs)
+        except (RuntimeError, AssertionError, TypeError, ValueError, IndexError) as error:
+            shapes = ", ".join(
+                str(list(value.shape)) if isinstance(value, torch.Tensor) else repr(value) for value in inputs
+            )
+            raise InvalidArgumentError(
+                f"item {count - 1} of the data (inputs {shapes}) does not run through the model: {type(error).__name__}: "
+                f"{str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            ) from error
         _add(outputs, "converted", floats, expected, actual)
         if runtime is not None:
             ran = _pytree.tree_leaves(runtime(args, kwargs))
@@ -235,6 +245,9 @@ class _Output:
             return
         if actual.shape != expected.shape:
             self.note = f"shape {list(actual.shape)}, expected {list(expected.shape)}"
+            return
+        if expected.is_floating_point() and not actual.is_floating_point():
+            self.note = f"not compared: {str(actual.dtype).removeprefix('torch.')} stands for {expected.dtype}"
             return
         if not expected.is_floating_point():
             self.equal += int((actual == expected).sum())
