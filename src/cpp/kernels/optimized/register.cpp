@@ -13,9 +13,9 @@ Error register_optimized_kernels(runtime::KernelRegistry& registry) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   for (const Span<const Kernel> table :
        {attention_kernels(), binary_kernels(), cast_kernels(), compare_kernels(), convolution_kernels(), copy_kernels(),
-        embedding_kernels(), matmul_kernels(), norm_kernels(), recurrent_kernels(), reduce_kernels(), resize_kernels(),
-        row_product_kernels(), softmax_kernels(), sort_kernels(), transcendental_kernels(), unary_kernels(),
-        winograd_kernels()}) {
+        depthwise_kernels(), embedding_kernels(), matmul_kernels(), norm_kernels(), recurrent_kernels(),
+        reduce_kernels(), resize_kernels(), row_product_kernels(), softmax_kernels(), sort_kernels(),
+        transcendental_kernels(), unary_kernels(), winograd_kernels()}) {
     ET_RETURN_IF_ERROR(registry.add(table, "optimized"));
   }
   return Error::Ok;

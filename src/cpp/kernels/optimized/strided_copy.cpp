@@ -13,6 +13,7 @@ namespace et::kernels::optimized {
 namespace {
 
 using HWY_NAMESPACE::transpose4;
+namespace hn = hwy::HWY_NAMESPACE;
 
 /// One loop of a copy; strides in bytes.
 struct Loop {
@@ -69,6 +70,18 @@ void transpose_scalar(const char* from, char* to, size_t rows, size_t columns, i
   }
 }
 
+/// The same for three rows of floats whose columns follow each other in `to`: the channels of a colour image.
+void interleave3(const char* from, char* to, size_t columns, int64_t from_stride) {
+  const hn::FixedTag<float, 4> d;
+  const auto row = [&](int64_t r) { return reinterpret_cast<const float*>(from + r * from_stride); };
+  auto* const out = reinterpret_cast<float*>(to);
+  size_t c = 0;
+  for (; c + 4 <= columns; c += 4) {
+    hn::StoreInterleaved3(hn::LoadU(d, row(0) + c), hn::LoadU(d, row(1) + c), hn::LoadU(d, row(2) + c), d, out + 3 * c);
+  }
+  transpose_scalar<uint32_t>(from + c * 4, to + c * 12, 3, columns - c, from_stride, 12);
+}
+
 /// to[c][r] = from[r][c] for a tile; elements are contiguous along c in `from` and along r in `to`.
 void transpose_tile(const char* from, char* to, size_t rows, size_t columns, int64_t from_stride, int64_t to_stride,
                     size_t element) {
@@ -78,6 +91,8 @@ void transpose_tile(const char* from, char* to, size_t rows, size_t columns, int
     transpose_scalar<uint16_t>(from, to, rows, columns, from_stride, to_stride);
   } else if (element == 8) {
     transpose_scalar<uint64_t>(from, to, rows, columns, from_stride, to_stride);
+  } else if (rows == 3 && to_stride == 3 * static_cast<int64_t>(sizeof(float))) {
+    interleave3(from, to, columns, from_stride);
   } else {
     const size_t r4 = rows / 4 * 4;
     const size_t c4 = columns / 4 * 4;

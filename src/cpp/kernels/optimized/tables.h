@@ -11,6 +11,7 @@ Span<const Kernel> cast_kernels();
 Span<const Kernel> compare_kernels();
 Span<const Kernel> convolution_kernels();
 Span<const Kernel> copy_kernels();
+Span<const Kernel> depthwise_kernels();
 Span<const Kernel> embedding_kernels();
 Span<const Kernel> matmul_kernels();
 Span<const Kernel> norm_kernels();

@@ -1,0 +1,355 @@
+// aten::convolution and et::convolution_clamp with one constant 3x3 or 5x5 filter a channel, stride 1 or 2, on channels-last
+// images.
+//
+// A few neighbouring pixels of an output row are computed at a time: a vector of channels of an input pixel is loaded once for
+// all of them, and the filter's row once a block, so that there is less than one load a multiplication. (A library that
+// computes pixel by pixel loads both operands of each.)
+
+#include "kernels/optimized/targets.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/depthwise.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/pointwise.h"
+#include "kernels/optimized/tables.h"
+#include "kernels/optimized/vectors-inl.h"
+#include "runtime/shared_cache.h"
+#include "threads/parallel.h"
+
+#ifndef ET_KERNELS_OPTIMIZED_DEPTHWISE_ONCE
+#define ET_KERNELS_OPTIMIZED_DEPTHWISE_ONCE
+namespace et::kernels::optimized {
+/// One depthwise convolution on images with channels innermost.
+struct Depthwise {
+  size_t channels;
+  const float* filter;  // [vectors of channels][kernel²][lanes]
+  const float* bias;    // [channels, up to whole vectors]
+  float min, max;
+  int64_t kernel, stride;  // 3 or 5; 1 or 2
+  int64_t pad_h, pad_w;
+
+  // Of a call.
+  const float* in;  // [batch, in_h, in_w, channels]
+  float* out;       // [batch, out_h, out_w, channels]
+  int64_t in_h, in_w, out_h, out_w;
+};
+}  // namespace et::kernels::optimized
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+size_t DepthwiseLanes() { return hn::Lanes(hn::ScalableTag<float>()); }
+
+/// A block of output pixels of one row.
+struct DepthwiseBlock {
+  int64_t at;               // first pixel of the patch in the input, which may lie outside of the image
+  float* out;               // first output pixel
+  int64_t row_step;         // floats from one input row to the next
+  int64_t first_row, rows;  // rows of the patch that lie in the image
+  int64_t first_column, columns;
+};
+
+/// kPixels neighbouring output pixels, all channels. kEdge: some columns of the patch lie outside of the image.
+template <int kKernel, int kStride, int kPixels, bool kEdge>
+void depthwise_block(const Depthwise& w, const DepthwiseBlock& block) {
+  constexpr int kColumns = (kPixels - 1) * kStride + kKernel;
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto channels = static_cast<int64_t>(w.channels);
+  const V low = hn::Set(d, w.min);
+  const V high = hn::Set(d, w.max);
+  const float* filter = w.filter;
+  over_vectors(w.channels, [&](auto whole, size_t c, size_t left) HWY_ATTR {
+    const size_t lanes = hn::Lanes(d);
+    V sums[kPixels];
+    const V bias = hn::LoadU(d, w.bias + c);
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p) {
+      sums[p] = bias;
+    }
+    for (int64_t row = block.first_row; row < block.rows; ++row) {
+      const int64_t from = block.at + row * block.row_step + static_cast<int64_t>(c);
+      const float* const taps_of_row = filter + static_cast<size_t>(row * kKernel) * lanes;
+      V taps[kKernel];
+#pragma GCC unroll 5
+      for (int t = 0; t < kKernel; ++t) {
+        taps[t] = hn::LoadU(d, taps_of_row + static_cast<size_t>(t) * lanes);
+      }
+#pragma GCC unroll 19
+      for (int j = 0; j < kColumns; ++j) {
+        if (kEdge && (j < block.first_column || j >= block.columns)) {
+          continue;
+        }
+        const V x = load(d, whole, w.in + (from + j * channels), left);
+#pragma GCC unroll 8
+        for (int p = 0; p < kPixels; ++p) {
+          const int tap = j - p * kStride;
+          if (tap >= 0 && tap < kKernel) {
+            sums[p] = hn::MulAdd(x, taps[tap], sums[p]);
+          }
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p) {
+      // The second operand is what x86 gives for NaN, which thus stays NaN.
+      store(d, whole, hn::Min(high, hn::Max(low, sums[p])), block.out + p * channels + static_cast<int64_t>(c), left);
+    }
+    filter += static_cast<size_t>(kKernel * kKernel) * lanes;
+  });
+}
+
+template <int kKernel, int kStride, int kPixels>
+void depthwise_row(const Depthwise& w, size_t row) {
+  constexpr int64_t kColumns = (kPixels - 1) * kStride + kKernel;
+  const auto channels = static_cast<int64_t>(w.channels);
+  const auto image = static_cast<int64_t>(row) / w.out_h;
+  const int64_t y = static_cast<int64_t>(row) % w.out_h * kStride - w.pad_h;
+  DepthwiseBlock block{};
+  block.row_step = w.in_w * channels;
+  block.first_row = std::max<int64_t>(0, -y);
+  block.rows = std::min<int64_t>(kKernel, w.in_h - y);
+  float* const out = w.out + static_cast<int64_t>(row) * w.out_w * channels;
+  for (int64_t start = 0; start < w.out_w; start += kPixels) {
+    const int64_t pixel = std::min(start, w.out_w - kPixels);  // the last block overlaps rather than being smaller
+    const int64_t x = pixel * kStride - w.pad_w;
+    block.at = ((image * w.in_h + y) * w.in_w + x) * channels;
+    block.out = out + pixel * channels;
+    block.first_column = std::max<int64_t>(0, -x);
+    block.columns = std::min<int64_t>(kColumns, w.in_w - x);
+    if (block.first_column == 0 && block.columns == kColumns) {
+      depthwise_block<kKernel, kStride, kPixels, false>(w, block);
+    } else {
+      depthwise_block<kKernel, kStride, kPixels, true>(w, block);
+    }
+  }
+}
+
+template <int kKernel, int kStride>
+void depthwise_rows(const Depthwise& w, size_t begin, size_t end) {
+  // The block that computes the fewest pixels twice.
+  const int64_t by7 = (w.out_w + 6) / 7 * 7;
+  const int64_t by8 = (w.out_w + 7) / 8 * 8;
+  for (size_t row = begin; row < end; ++row) {
+    if (w.out_w >= 8 && by8 <= by7) {
+      depthwise_row<kKernel, kStride, 8>(w, row);
+    } else if (w.out_w >= 7) {
+      depthwise_row<kKernel, kStride, 7>(w, row);
+    } else if (w.out_w >= 5) {
+      depthwise_row<kKernel, kStride, 5>(w, row);
+    } else if (w.out_w >= 4) {
+      depthwise_row<kKernel, kStride, 4>(w, row);
+    } else {
+      depthwise_row<kKernel, kStride, 1>(w, row);
+    }
+  }
+}
+
+/// Output rows [begin, end) of all images.
+void DepthwiseRows(const Depthwise& w, size_t begin, size_t end) {
+  if (w.kernel == 3) {
+    w.stride == 1 ? depthwise_rows<3, 1>(w, begin, end) : depthwise_rows<3, 2>(w, begin, end);
+  } else {
+    w.stride == 1 ? depthwise_rows<5, 1>(w, begin, end) : depthwise_rows<5, 2>(w, begin, end);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+HWY_EXPORT(DepthwiseLanes);
+HWY_EXPORT(DepthwiseRows);
+
+namespace {
+
+using runtime::PrepareContext;
+using runtime::SharedCache;
+
+// Arguments by position; the two operators differ in what follows kGroups.
+enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups, kMin, kMax };
+
+constexpr size_t kMaxLanes = 16;
+
+size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+
+struct PackRequest {
+  const float*
+      weight;  // [channels, 1, kernel, kernel]: with one input channel, all orders of images are the same bytes
+  size_t channels, taps;
+};
+
+/// [vectors of channels][taps][lanes]; channels beyond the last are 0.
+Result<void*> create_filter(void* argument) {
+  const auto& request = *static_cast<const PackRequest*>(argument);
+  const size_t lanes = HWY_DYNAMIC_DISPATCH(DepthwiseLanes)();
+  const size_t floats = round_up(request.channels, lanes) * request.taps;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 64, floats * sizeof(float)) != 0) {
+    ET_LOG_ERROR("convolution: no memory for a filter of %zu bytes", floats * sizeof(float));
+    return Error::MemoryAllocationFailed;
+  }
+  auto* const packed = static_cast<float*>(memory);
+  std::fill_n(packed, floats, 0.0f);
+  for (size_t c = 0; c < request.channels; ++c) {
+    for (size_t t = 0; t < request.taps; ++t) {
+      packed[(c / lanes * request.taps + t) * lanes + c % lanes] = request.weight[c * request.taps + t];
+    }
+  }
+  return memory;
+}
+
+constexpr char kMaker = 0;  // its address names our entries in the shared cache
+
+bool is_channels_last(const EValue& value) {
+  return runtime::is_channels_last_dim_order(runtime::dim_order(value.to_tensor()));
+}
+
+/// One item, or two equal ones; 0 where it is neither.
+int64_t both(const EValue& list) {
+  const IntArrayRef items = list.to_int_list();
+  const bool same = items.size() == 1 || (items.size() == 2 && items[0] == items[1]);
+  return same ? items[0] : 0;
+}
+
+bool fits(const PrepareContext& context, Arguments args) {
+  const EValue& out = *args[args.size() - 1];
+  if (!is_float(*args[kInput]) || !is_float(*args[kWeight]) || !is_float_or_none(*args[kBias]) || !is_float(out) ||
+      !context.is_constant(*args[kWeight]) || !(args[kBias]->is_none() || context.is_constant(*args[kBias]))) {
+    return false;
+  }
+  for (size_t i = kStride; i < args.size(); ++i) {
+    if (!args[i]->is_tensor() && !context.is_constant(*args[i])) {
+      return false;
+    }
+  }
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor weight = args[kWeight]->to_tensor();
+  if (input.dim() != 4 || weight.dim() != 4 || out.to_tensor().dim() != 4 || !is_channels_last(*args[kInput]) ||
+      !is_channels_last(out) || !(is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight]))) {
+    return false;
+  }
+  const IntArrayRef padding = args[kPadding]->to_int_list();
+  bool small_padding = padding.size() == 1 || padding.size() == 2;
+  for (const int64_t item : padding) {
+    small_padding = small_padding && item >= 0 && item < weight.size(2);
+  }
+  const int64_t stride = both(*args[kStride]);
+  const int64_t channels = input.size(1);
+  return small_padding && (stride == 1 || stride == 2) && both(*args[kDilation]) == 1 &&
+         !args[kTransposed]->to_bool() && channels > 1 && args[kGroups]->to_int() == channels &&
+         weight.size(0) == channels && weight.size(1) == 1 && weight.size(2) == weight.size(3) &&
+         (weight.size(2) == 3 || weight.size(2) == 5) &&
+         (args[kBias]->is_none() || args[kBias]->to_tensor().numel() == channels);
+}
+
+Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
+  if (context.shared() == nullptr || !fits(context, args)) {
+    return Error::NotSupported;
+  }
+  Depthwise w{};
+  w.min = -std::numeric_limits<float>::infinity();
+  w.max = std::numeric_limits<float>::infinity();
+  if (min != nullptr && !min->is_none()) {
+    w.min = number_as_float(*min);
+  }
+  if (max != nullptr && !max->is_none()) {
+    w.max = number_as_float(*max);
+  }
+  if (!(w.min <= w.max)) {  // also when one is not a number
+    return Error::NotSupported;
+  }
+  const Tensor weight = args[kWeight]->to_tensor();
+  w.channels = static_cast<size_t>(weight.size(0));
+  w.kernel = weight.size(2);
+  w.stride = both(*args[kStride]);
+  const IntArrayRef padding = args[kPadding]->to_int_list();
+  w.pad_h = padding[0];
+  w.pad_w = padding[padding.size() - 1];
+
+  const auto taps = static_cast<size_t>(w.kernel * w.kernel);
+  PackRequest request{weight.const_data_ptr<float>(), w.channels, taps};
+  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, 0};
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
+  w.filter = static_cast<const float*>(packed);
+
+  const size_t padded = round_up(w.channels, kMaxLanes);
+  ET_TRY(void* const bias_memory, context.allocate(padded * sizeof(float), 64));
+  auto* const bias = static_cast<float*>(bias_memory);
+  const float* const from = args[kBias]->is_none() ? nullptr : args[kBias]->to_tensor().const_data_ptr<float>();
+  for (size_t c = 0; c < padded; ++c) {
+    bias[c] = from != nullptr && c < w.channels ? from[c] : 0.0f;
+  }
+  w.bias = bias;
+  ET_TRY(void* const memory, context.allocate(sizeof(Depthwise), alignof(Depthwise)));
+  *state = new (memory) Depthwise(w);
+  return Error::Ok;
+}
+
+// convolution(input, weight, bias, stride, …, groups, [min, max,] out)
+Error prepare_convolution(PrepareContext& context, Arguments args, void** state) {
+  return prepare(context, args, nullptr, nullptr, state);
+}
+Error prepare_convolution_clamp(PrepareContext& context, Arguments args, void** state) {
+  return prepare(context, args, args[kMin], args[kMax], state);
+}
+
+int64_t output_extent(int64_t in, int64_t padding, const Depthwise& w) {
+  const int64_t room = in + 2 * padding - w.kernel;
+  return room < 0 ? 0 : room / w.stride + 1;
+}
+
+Error run(KernelContext& context, Arguments args, void* state) {
+  Depthwise w = *static_cast<const Depthwise*>(state);
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor out = args[args.size() - 1]->to_tensor();
+  w.in_h = input.size(2);
+  w.in_w = input.size(3);
+  w.out_h = output_extent(w.in_h, w.pad_h, w);
+  w.out_w = output_extent(w.in_w, w.pad_w, w);
+  ET_CHECK_OR_RETURN(w.out_h > 0 && w.out_w > 0, InvalidArgument,
+                     "convolution: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", w.in_h, w.in_w);
+  const int64_t sizes[] = {input.size(0), static_cast<int64_t>(w.channels), w.out_h, w.out_w};
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, 4}));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  w.in = input.const_data_ptr<float>();
+  w.out = out.mutable_data_ptr<float>();
+  // Multiplications of a chunk worth handing over to another thread: some 3 us.
+  constexpr size_t kChunk = 200'000;
+  const size_t row = static_cast<size_t>(w.out_w * w.kernel * w.kernel) * w.channels;
+  const auto rows = HWY_DYNAMIC_POINTER(DepthwiseRows);
+  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * w.out_h), kChunk / row + 1,
+                        [&](size_t begin, size_t end) { rows(w, begin, end); });
+  return Error::Ok;
+}
+
+/// Before a library, which loads more.
+constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+
+constexpr Kernel kKernels[] = {
+    {"aten::convolution.out", "TTtlllblio", &run, &prepare_convolution, nullptr, kPriority},
+    {"et::convolution_clamp.out", "TTtlllbliNNo", &run, &prepare_convolution_clamp, nullptr, kPriority},
+};
+
+}  // namespace
+
+Span<const Kernel> depthwise_kernels() { return kKernels; }
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE

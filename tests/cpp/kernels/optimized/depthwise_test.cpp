@@ -1,0 +1,125 @@
+// Depthwise convolution: sizes around the blocks of pixels and the vectors, borders, strides, and what is not taken.
+
+#include "kernel_harness.h"
+#include "kernels/optimized/targets.h"
+
+#include <hwy/targets.h>
+
+namespace et::kernels::testing {
+namespace {
+
+constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+
+struct Convolution {
+  int64_t batch, channels, height, width, kernel, stride, pad_h, pad_w;
+};
+
+struct Options {
+  Order order = kChannelsLast;
+  Order weight = kRowMajor;
+  bool bias = true;
+  bool clamp = false;
+  int64_t dilation = 1;
+};
+
+Call& describe(Call& call, const Convolution& c, const Options& o) {
+  call.tensor({c.batch, c.channels, c.height, c.width}, o.order);
+  call.constant({c.channels, 1, c.kernel, c.kernel}, o.weight);
+  o.bias ? call.constant({c.channels}) : call.none();
+  call.list({c.stride}).list({c.pad_h, c.pad_w}).list({o.dilation}).flag(false).list({0, 0}).integer(c.channels);
+  if (o.clamp) {
+    call.number(0.0).number(6.0);
+  }
+  const auto extent = [&](int64_t size, int64_t pad) {
+    return (size + 2 * pad - o.dilation * (c.kernel - 1) - 1) / c.stride + 1;
+  };
+  return call.out({c.batch, c.channels, extent(c.height, c.pad_h), extent(c.width, c.pad_w)}, o.order);
+}
+
+const char* name_of(const Options& o) { return o.clamp ? "et::convolution_clamp.out" : "aten::convolution.out"; }
+
+void expect_same(const Convolution& c, const Options& o) {
+  SCOPED_TRACE(::testing::Message() << c.channels << " channels, " << c.height << " x " << c.width << ", kernel "
+                                    << c.kernel << ", stride " << c.stride << ", padding " << c.pad_h << ", "
+                                    << c.pad_w);
+  Call call(name_of(o));
+  describe(call, c, o).expect_same(kPriority, 1e-6);
+}
+
+bool fits(const Convolution& c, const Options& o) {
+  Call call(name_of(o));
+  return describe(call, c, o).fits(kPriority);
+}
+
+TEST(Depthwise, WidthsAroundTheBlocks) {
+  for (const int64_t kernel : {3, 5}) {
+    for (const int64_t stride : {1, 2}) {
+      for (int64_t width = kernel; width <= 19; ++width) {
+        for (int64_t pad = 0; pad < kernel; ++pad) {
+          expect_same({1, 20, 7, width, kernel, stride, 1, pad}, {});
+        }
+      }
+      expect_same({1, 5, 40, 131, kernel, stride, 1, 1}, {});
+    }
+  }
+}
+
+TEST(Depthwise, ImagesSmallerThanTheKernel) {
+  for (const int64_t kernel : {3, 5}) {
+    for (int64_t size = 1; size < kernel; ++size) {
+      expect_same({2, 17, size, size, kernel, 1, kernel - 1, kernel - 1}, {});
+      expect_same({2, 17, size, size, kernel, 2, kernel / 2, kernel / 2}, {});
+    }
+  }
+}
+
+TEST(Depthwise, ChannelsAroundTheVectors) {
+  for (const int64_t channels : {2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 72, 240}) {
+    for (const int64_t kernel : {3, 5}) {
+      expect_same({2, channels, 14, 15, kernel, 1, kernel / 2, kernel / 2}, {});
+    }
+  }
+}
+
+TEST(Depthwise, FilterOrdersBiasAndLimits) {
+  for (const Order weight : {kRowMajor, kChannelsLast}) {
+    for (const bool bias : {false, true}) {
+      for (const bool clamp : {false, true}) {
+        Options options;
+        options.weight = weight;
+        options.bias = bias;
+        options.clamp = clamp;
+        expect_same({1, 24, 12, 13, 3, 1, 1, 1}, options);
+      }
+    }
+  }
+}
+
+TEST(Depthwise, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    for (const int64_t kernel : {3, 5}) {
+      for (const int64_t stride : {1, 2}) {
+        expect_same({1, 45, 17, 18, kernel, stride, kernel / 2, kernel / 2}, {});
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST(Depthwise, TakesOnlyWhatItIsMadeFor) {
+  EXPECT_TRUE(fits({1, 32, 9, 9, 3, 1, 1, 1}, {}));
+  EXPECT_FALSE(fits({1, 32, 9, 9, 7, 1, 1, 1}, {}));
+  EXPECT_FALSE(fits({1, 32, 9, 9, 3, 3, 1, 1}, {}));
+  EXPECT_FALSE(fits({1, 32, 9, 9, 3, 1, 3, 3}, {}));
+  Options options;
+  options.dilation = 2;
+  EXPECT_FALSE(fits({1, 32, 9, 9, 3, 1, 1, 1}, options));
+  options = {};
+  options.order = kRowMajor;
+  EXPECT_FALSE(fits({1, 32, 9, 9, 3, 1, 1, 1}, options));
+}
+
+}  // namespace
+}  // namespace et::kernels::testing
