@@ -13,6 +13,7 @@ API. Torch is the same version on both sides, so `.pt2` and `.pt` files can be e
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from collections.abc import Callable
@@ -25,6 +26,7 @@ def lower(path: Path) -> None:
     """Writes path's program as a `.pte` of the official exporter."""
     from executorch.exir import to_edge
 
+    importlib.import_module("executorch.kernels.quantized")  # the out variants of quantized_decomposed
     exported = torch.export.load(path)
     program = to_edge(exported).to_executorch()
     path.with_suffix(".pte").write_bytes(program.buffer)
@@ -62,6 +64,7 @@ def run(path: Path) -> None:
     """Runs `forward` of a `.pte` file on its stored inputs and stores the flat list of outputs."""
     from executorch.runtime import Runtime, Verification
 
+    importlib.import_module("executorch.kernels.quantized")  # kernels of quantized_decomposed
     inputs = torch.load(path.with_suffix(".inputs.pt"))
     program = Runtime.get().load_program(path, verification=Verification.InternalConsistency)
     method = program.load_method("forward")

@@ -39,7 +39,7 @@ def _make(name: str) -> tuple[nn.Module, tuple[object, ...]]:
     return small_models.cases()[name]
 
 
-def _quantizable() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+def quantizable() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     torch.manual_seed(5)
     convolutions = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2, groups=8), nn.ReLU6(),
@@ -68,7 +68,7 @@ class Residual(nn.Module):
         return torch.relu(self.conv(x) + x)
 
 
-QUANTIZED = list(_quantizable())
+QUANTIZED = list(quantizable())
 
 
 def _lower(exported: torch.export.ExportedProgram) -> et.ExecutorchProgramManager:
@@ -96,7 +96,7 @@ def exchanged(tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Pat
 def quantized(tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Path], None]) -> tuple[Path, Path]:
     """As `exchanged`, of modules that the official quantizer quantized."""
     theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours")
-    for name, (module, inputs) in _quantizable().items():
+    for name, (module, inputs) in quantizable().items():
         torch.export.save(torch.export.export(module, inputs), theirs / f"{name}.float")
         for folder in (theirs, ours):
             torch.save([list(inputs)], folder / f"{name}.inputs.pt")

@@ -133,7 +133,9 @@ Error read_geometry(const Tensor& input, const Tensor& weight, IntArrayRef strid
     g->padding[d] = real ? portable::list_item(padding, item, 0) : 0;
     g->dilation[d] = real ? portable::list_item(dilation, item, 1) : 1;
     const int64_t extra = real ? portable::list_item(output_padding, item, 0) : 0;
-    ET_CHECK_OR_RETURN(g->stride[d] > 0 && g->dilation[d] > 0 && g->padding[d] >= 0 && extra >= 0 && g->kernel[d] > 0,
+    const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
+    ET_CHECK_OR_RETURN(is_between(g->stride[d], 1) && is_between(g->dilation[d], 1) && is_between(g->padding[d], 0) &&
+                           is_between(extra, 0) && is_between(g->kernel[d], 1) && is_between(g->in[d], 0),
                        InvalidArgument, "%s: stride, dilation and kernel must be positive, padding not negative", kOp);
     const int64_t reach = g->dilation[d] * (g->kernel[d] - 1) + 1;
     g->out[d] = transposed ? (g->in[d] - 1) * g->stride[d] - 2 * g->padding[d] + reach + extra

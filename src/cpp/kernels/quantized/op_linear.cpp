@@ -1,15 +1,15 @@
 // et::quantized_linear and et::quantized_matmul: products of integers that give integers.
 #include "kernels/quantized/op_linear.h"
 
+#include "kernels/quantized/dot.h"
 #include "kernels/quantized/weights.h"
-#include "threads/parallel.h"
 
 namespace et::kernels::quantized {
 namespace {
 
 /// Sum of (a[i] - zero_point) * b[i].
 template <typename S, typename A, typename B>
-S dot(const A* a, int32_t zero_point, const B* b, int64_t n) {
+S wide_dot(const A* a, int32_t zero_point, const B* b, int64_t n) {
   S sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     sum = multiply_add(sum, static_cast<S>(static_cast<int32_t>(a[i]) - zero_point), static_cast<S>(b[i]));
@@ -47,15 +47,30 @@ Error quantized_linear_out(KernelContext& context, const Tensor& input, double i
   const int32_t* const start = bias.has_value() ? bias->const_data_ptr<int32_t>() : nullptr;
   return dispatch<Activations>(input.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    using S = Sum<T>;
+    using Wide = std::conditional_t<sizeof(T) == 1, int16_t, int32_t>;  // an integer less its zero point
     const T* const from = input.const_data_ptr<T>();
     T* const to = out.mutable_data_ptr<T>();
+    const auto numel = static_cast<size_t>(input.numel());
+    ET_TRY(void* const widened, context.allocate_temp((numel + static_cast<size_t>(columns)) * sizeof(Wide) + 1));
+    Wide* const values = static_cast<Wide*>(widened);
+    Wide* const weights = values + numel;
+    for (size_t i = 0; i < numel; ++i) {
+      values[i] = static_cast<Wide>(static_cast<int32_t>(from[i]) - zero_point);
+    }
     for (int64_t n = 0; n < rows.rows(); ++n) {
       ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
       const int8_t* const row = rows.row(n, static_cast<int8_t*>(memory));
+      std::copy_n(row, columns, weights);
+      const S initial = start == nullptr ? S(0) : S(start[n]);
       for (int64_t m = 0; m < count; ++m) {
-        const auto sum = dot<Sum<T>>(from + m * columns, zero_point, row, columns);
-        const Sum<T> with_bias = multiply_add(sum, start == nullptr ? Sum<T>(0) : Sum<T>(start[n]), Sum<T>(1));
-        to[m * rows.rows() + n] = static_cast<T>(requantize(with_bias, scales[n]));
+        S sum = 0;
+        if constexpr (sizeof(T) == 1) {
+          sum = dot(values + m * columns, weights, columns);
+        } else {
+          sum = wide_dot<S>(values + m * columns, 0, weights, columns);
+        }
+        to[m * rows.rows() + n] = static_cast<T>(requantize(multiply_add(sum, initial, S(1)), scales[n]));
       }
     }
     return Error::Ok;
@@ -107,7 +122,7 @@ Error quantized_matmul_out(KernelContext& context, const Tensor& self, double se
           column[i] = static_cast<int32_t>(right[i * n + j]) - b_zero;
         }
         for (int64_t i = 0; i < m; ++i) {
-          to[i * n + j] = static_cast<T>(requantize(dot<S>(left + i * k, a_zero, column, k), scale));
+          to[i * n + j] = static_cast<T>(requantize(wide_dot<S>(left + i * k, a_zero, column, k), scale));
         }
       }
     }

@@ -128,8 +128,10 @@ Error quantized_avg_pool2d_out(KernelContext& context, const Tensor& self, doubl
     kernel[d] = portable::list_item(kernel_size, d, 0);
     step[d] = portable::list_item(stride, d, kernel[d]);
     pad[d] = portable::list_item(padding, d, 0);
-    ET_CHECK_OR_RETURN(kernel[d] > 0 && step[d] > 0 && pad[d] >= 0 && 2 * pad[d] <= kernel[d], InvalidArgument,
-                       "%s: kernel and stride must be positive, padding at most half of the kernel", kOp);
+    ET_CHECK_OR_RETURN(kernel[d] > 0 && kernel[d] <= INT32_MAX && step[d] > 0 && step[d] <= INT32_MAX && pad[d] >= 0 &&
+                           pad[d] <= kernel[d] / 2,
+                       InvalidArgument, "%s: kernel and stride must be positive, padding at most half of the kernel",
+                       kOp);
     const int64_t room = self.size(axis) + 2 * pad[d] - kernel[d];
     ET_CHECK_OR_RETURN(room >= 0, InvalidArgument, "%s: self %s is smaller than the kernel", kOp,
                        ShapeText(self.sizes()).text);
@@ -171,8 +173,9 @@ Error quantized_adaptive_avg_pool2d_out(KernelContext& context, const Tensor& se
                      "%s: output_size %s must be two numbers", kOp, ShapeText(output_size).text);
   Sizes sizes(self.sizes());
   for (int64_t d = 0; d < 2; ++d) {
-    ET_CHECK_OR_RETURN(self.size(d - 2) > 0, InvalidArgument, "%s: self %s has no elements", kOp,
-                       ShapeText(self.sizes()).text);
+    ET_CHECK_OR_RETURN(
+        self.size(d - 2) > 0 && self.size(d - 2) <= INT32_MAX && output_size[static_cast<size_t>(d)] <= INT32_MAX,
+        InvalidArgument, "%s: self %s has no elements, or too many", kOp, ShapeText(self.sizes()).text);
     sizes[self.dim() - 2 + d] = output_size[static_cast<size_t>(d)];
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));

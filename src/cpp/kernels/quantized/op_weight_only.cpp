@@ -2,6 +2,7 @@
 // integers; et::weight_only_linear and et::quantized_embedding scale the weight.
 #include "kernels/quantized/op_weight_only.h"
 #include "kernels/portable/convert.h"
+#include "kernels/quantized/dot.h"
 #include "kernels/quantized/weights.h"
 
 namespace et::kernels::quantized {
@@ -124,28 +125,33 @@ Error dynamic_linear_out(KernelContext& context, const Tensor& input, const Tens
   whole.add(from, input.numel());
   ET_CHECK_OR_RETURN(!whole.has_nan && std::isfinite(whole.high - whole.low), InvalidArgument,
                      "%s: the input is not finite, so it has no integers", kOp);
-  ET_TRY(void* const integers, context.allocate_temp(static_cast<size_t>(columns) * sizeof(int16_t) + 1));
+  const auto numel = static_cast<size_t>(input.numel());
+  ET_TRY(void* const integers, context.allocate_temp((numel + static_cast<size_t>(columns)) * sizeof(int16_t) + 1));
   ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns) + 1));
+  ET_TRY(void* const factors, context.allocate_temp(static_cast<size_t>(count) * sizeof(float) + 1));
   auto* const quantized = static_cast<int16_t*>(integers);
-  auto* const to = out.mutable_data_ptr<float>();
+  int16_t* const row = quantized + numel;
+  auto* const input_scales = static_cast<float*>(factors);
   for (int64_t m = 0; m < count; ++m) {
-    ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
     Range range;
     range.add(from + m * columns, per_token ? columns : 0);
     const Parameters parameters = choice.of(per_token ? range : whole);
-    choice.quantize(from + m * columns, columns, parameters, quantized);
-    const auto input_scale = static_cast<float>(parameters.scale);
-    for (int64_t n = 0; n < weights.rows(); ++n) {
-      const int8_t* const row = weights.row(n, static_cast<int8_t*>(memory));
+    choice.quantize(from + m * columns, columns, parameters, quantized + m * columns);
+    input_scales[m] = static_cast<float>(parameters.scale);
+  }
+  auto* const to = out.mutable_data_ptr<float>();
+  for (int64_t n = 0; n < weights.rows(); ++n) {
+    ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
+    std::copy_n(weights.row(n, static_cast<int8_t*>(memory)), columns, row);
+    const float initial = bias.has_value() ? bias->const_data_ptr<float>()[n] : 0.0f;
+    for (int64_t m = 0; m < count; ++m) {
       float total = 0;
       for (int64_t g = 0; g < scales.groups(); ++g) {
-        int32_t sum = 0;
-        for (int64_t i = g * scales.group_size(); i < (g + 1) * scales.group_size(); ++i) {
-          sum = multiply_add(sum, int32_t{quantized[i]}, int32_t{row[i]});
-        }
+        const int64_t first = g * scales.group_size();
+        const int32_t sum = dot(quantized + m * columns + first, row + first, scales.group_size());
         total += static_cast<float>(sum) * scales.scale(n, g);
       }
-      to[m * weights.rows() + n] = total * input_scale + (bias.has_value() ? bias->const_data_ptr<float>()[n] : 0.0f);
+      to[m * weights.rows() + n] = total * input_scales[m] + initial;
     }
   }
   return Error::Ok;
