@@ -9,8 +9,17 @@ from typing import Any
 
 from torch import fx
 
-from .config import kind_of, weight_of
-from .matching import CONV_TRANSPOSE, EMBEDDING, Match, is_annotated, is_constant, is_float32, is_mask
+from .config import WEIGHTS, kind_of, quantization_config, weight_of
+from .matching import (
+    CONV_TRANSPOSE,
+    EMBEDDING,
+    Match,
+    depends_on_inputs,
+    is_annotated,
+    is_constant,
+    is_float32,
+    is_mask,
+)
 from .pt2e import (
     ANNOTATION,
     QuantizationAnnotation,
@@ -34,8 +43,10 @@ def product(match: Match, config: QuantizationConfig) -> None:
     """A convolution or linear layer with a constant weight, and what is fused behind it."""
     node = match.first
     x, weight = node.args[0], node.args[1]
-    if not is_float32(x) or not is_float32(weight) or not is_constant(weight) or is_constant(x):
+    if not is_float32(x) or not is_float32(weight) or not is_constant(weight):
         return
+    if not depends_on_inputs(x):
+        return  # computed once, when the model is compiled
     kind = kind_of(config)
     transposed, groups = _form_of(node)
     if kind == "dynamic" and (transposed or groups != 1):
@@ -71,6 +82,13 @@ def table(match: Match, config: QuantizationConfig) -> None:
     if spec.ch_axis is None and kind_of(config) != "half":
         return  # one scale for a whole table would be that of its largest row
     annotate(match, {weight: spec}, None)
+
+
+def table_of_bytes(match: Match, config: QuantizationConfig) -> None:
+    """As ``table``, but with 8 bits beside layers of 4: what is lost in a row of the table is lost for all that follows."""
+    if config.weight is not None and config.weight.quant_max == WEIGHTS["int4"].high:
+        config = quantization_config(None, "int8")
+    table(match, config)
 
 
 def binary(match: Match, config: QuantizationConfig) -> None:

@@ -161,6 +161,19 @@ def is_constant(node: Any) -> bool:
     return True
 
 
+def depends_on_inputs(node: fx.Node) -> bool:
+    """Whether a value is different from call to call. Zeros that a model makes, such as the first state of an LSTM, are not."""
+    seen, waiting = set(), [node]
+    while waiting:
+        one = waiting.pop()
+        if one.op == "placeholder" or len(seen) > 50:
+            return True
+        if one not in seen:
+            seen.add(one)
+            waiting.extend(one.all_input_nodes)
+    return False
+
+
 #: What gives a value of its own kind: past these a value is an activation, whatever went in.
 _SOURCES = CONV | CONV_TRANSPOSE | LINEAR | EMBEDDING | MATMUL | BATCH_NORM | ops("layer_norm.default", "addmm.default")
 

@@ -12,7 +12,7 @@ from torch import fx
 
 from executorch_py.errors import InvalidTypeError
 
-from .annotation import binary, joined, matmul, product, rescaled, shared, table
+from .annotation import binary, joined, matmul, product, rescaled, shared, table_of_bytes
 from .config import as_config, kind_of
 from .expansion import expand
 from .matching import (
@@ -52,7 +52,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("conv_transpose", (CONV_TRANSPOSE,), product, _WEIGHTED),
     Pattern("linear_relu", (LINEAR, RELU), product, _WEIGHTED),
     Pattern("linear", (LINEAR,), product, _WEIGHTED),
-    Pattern("embedding", (EMBEDDING,), table, _WEIGHTED),
+    Pattern("embedding", (EMBEDDING,), table_of_bytes, _WEIGHTED),
     Pattern("matmul", (MATMUL,), matmul, _CHAINED, by_name_only=True),
 )
 #: What follows its inputs: taken where they are quantized, in the order of the graph.

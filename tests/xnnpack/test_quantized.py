@@ -153,3 +153,18 @@ def test_precision_choice():
     report = et.delegation_report(_lower(module, inputs, config_precisions=[Precision.FP32]))
     reasons = {row.op: row.reason for row in report.refused()}
     assert "dynamic quantization, which the partitioner was told to leave" in reasons.values(), reasons
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 14, 15, 16, 17, 18, 29])
+def test_groups_of_4_bits_for_every_number_of_rows(rows):
+    """XNNPACK's kernel of 14 rows spoils the last real row when one, two or three are left; those go to our kernels."""
+    torch.manual_seed(5)
+    module = Linear(_weight(bits=4, group=32))
+    inputs = (torch.randn(rows, 64),)
+    (actual,) = (
+        et.Runtime.get()
+        .load_program(_lower(module, inputs).to_executorch().buffer)
+        .load_method("forward")
+        .execute(inputs)
+    )
+    assert (actual - module(*inputs)).abs().max() <= 0.05

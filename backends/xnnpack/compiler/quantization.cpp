@@ -66,29 +66,12 @@ std::string weight_refusal(const Question& q) {
   return is_quantized_weight(q.node.result()) ? kWeight : "integers with a scale a channel that are no constant";
 }
 
-/// Every path from the parameters leads over quantize and dequantize into products.
-bool feeds_products_only(const ir::Value* value) {
-  if (value->users().empty() || value->graph()->is_output(value)) {
-    return false;
-  }
-  return std::all_of(value->users().begin(), value->users().end(), [&](const ir::Node* user) {
-    if (user->op == kDequantizeTensor || user->op == kDequantizeToken) {
-      return feeds_products_only(user->result());
-    }
-    if (user->op == kQuantizeTensor || user->op == kQuantizeToken) {
-      return feeds_products_only(user->result());
-    }
-    const bool is_product = is_one_of(user->op, {"aten::linear", "aten::convolution"});
-    return is_product && user->args()[0].value() == value && is_quantized_weight(user->args()[1].value());
-  });
-}
-
 std::string dynamic_refusal(const Question& q) {
   if (!q.options.dynamic_quant) {
     return "dynamic quantization, which the partitioner was told to leave";
   }
   for (const auto& result : q.node.results()) {
-    if (!feeds_products_only(result.get())) {
+    if (!feeds_products_only(result.get(), q)) {
       return "parameters computed at run time for something that is no product with an integer weight";
     }
   }
@@ -293,54 +276,6 @@ const ir::Value* dynamic_source(const ir::Value* value) {
   const bool chosen = choose != nullptr && is_one_of(choose->op, {kChoose, kChooseSymmetric, kChooseToken}) &&
                       choose->args()[0].value() == quantize->args()[0].value();
   return chosen ? quantize->args()[0].value() : nullptr;
-}
-
-std::string quantized_product_refusal(const Question& q, size_t input, size_t weight, size_t bias) {
-  const std::optional<IntegerWeight> read = read_weight(q.program, q.arg(weight).value());
-  if (!read) {
-    return "an integer weight whose scales the library has not (zero points, groups that are no multiple of 32)";
-  }
-  const bool is_linear = q.node.op == "aten::linear";
-  const auto type = read->spec.datatype;
-  const bool is_4_bit = type == payload::Datatype_qcint4 || type == payload::Datatype_qbint4;
-  if (is_4_bit && (!is_linear || read->spec.dims[1] % 2 != 0)) {
-    return "4-bit weights outside of linear, or an odd number of them in a row";
-  }
-  if (is_linear && read->spec.dims.size() != 2) {
-    return "its weight is no matrix";
-  }
-  const bool transposed = !is_linear && int_of(q.arg(6)).value_or(0) != 0;
-  const int64_t groups = is_linear ? 1 : int_of(q.arg(8)).value_or(1);
-  if (type == payload::Datatype_qcint8 && read->axis != (transposed ? 1u : 0u)) {
-    return "scales that are not those of output channels";
-  }
-  if (transposed && groups != 1 && type == payload::Datatype_qcint8) {
-    return "a transposed convolution in groups with scales a channel";
-  }
-  if (!q.arg(bias).is_none() && !q.is_constant(bias) && !is_quantized_weight(q.arg(bias).value())) {
-    return "its bias is not constant";
-  }
-  switch (input_kind(q.arg(input).value())) {
-    case InputKind::kFloat:
-      // The library has such products, but scales the bias along with the integers.
-      return "integer weights with an input that is not quantized";
-    case InputKind::kStatic: {
-      const ir::Node* last = &q.node;
-      while (last->result()->users().size() == 1 &&
-             is_one_of(last->result()->users().front()->op, {"aten::relu", "aten::hardtanh", "aten::clamp"})) {
-        last = last->result()->users().front();
-      }
-      const bool quantized_result =
-          last->result()->users().size() == 1 && last->result()->users().front()->op == kQuantize;
-      return quantized_result && !is_4_bit ? "" : "a quantized input but a result that is not quantized";
-    }
-    case InputKind::kDynamic:
-      if (is_linear) {
-        return type != payload::Datatype_qint8 ? "" : "dynamic quantization with one scale for the whole weight";
-      }
-      return type == payload::Datatype_qcint8 && groups == 1 ? "" : "dynamic quantization of this convolution";
-  }
-  return "";
 }
 
 Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argument& input, const ir::Argument& weight,

@@ -15,6 +15,10 @@ bool is_quantized_weight(const ir::Value* value);
 /// Why a product with an integer weight cannot be taken; arguments `input`, `weight` and `bias` by position.
 std::string quantized_product_refusal(const Question& question, size_t input, size_t weight, size_t bias);
 
+/// True when every path from parameters of run-time quantization leads over quantize and dequantize into products that can be
+/// taken.
+bool feeds_products_only(const ir::Value* value, const Question& question);
+
 /// Rows of quantize, dequantize and choose_qparams; nullptr for other operators.
 const OperatorRow* find_quantization_operator(std::string_view op);
 bool is_quantization_operator(std::string_view op);

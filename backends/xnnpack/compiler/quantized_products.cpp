@@ -1,0 +1,116 @@
+/// Which products with integer weights the delegate takes. The products share what quantizes their inputs at run time, so
+/// that one of them is taken only where all of them are.
+#include <algorithm>
+
+#include "backends/xnnpack/compiler/quantization.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+using passes::int_of;
+using passes::is_one_of;
+
+constexpr std::string_view kQuantize = "quantized_decomposed::quantize_per_tensor";
+
+/// XNNPACK 2024-11 pads the scales of rows by 10 and has, for AVX-512 VNNI and weights in groups, a kernel of 14 rows that
+/// computes all 14 whatever their number, over the last real one: with 1, 2 or 3 rows left it takes scales that nobody wrote.
+/// A single row has a kernel of its own.
+bool has_padded_rows(const ir::TensorType& input) {
+  constexpr int64_t kRowsAtOnce = 14, kPadding = 10;
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < input.rank(); ++d) {
+    if (!input.dims[d].is_static()) {
+      return false;
+    }
+    rows *= input.dims[d].max;
+  }
+  const int64_t left = rows % kRowsAtOnce;
+  return rows == 1 || left == 0 || left >= kRowsAtOnce - kPadding;
+}
+
+/// What speaks against a product by itself.
+std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t bias) {
+  const std::optional<IntegerWeight> read = read_weight(q.program, q.arg(weight).value());
+  if (!read) {
+    return "an integer weight whose scales the library has not (zero points, groups that are no multiple of 32)";
+  }
+  const bool is_linear = q.node.op == "aten::linear";
+  const auto type = read->spec.datatype;
+  const bool is_4_bit = type == payload::Datatype_qcint4 || type == payload::Datatype_qbint4;
+  if (is_4_bit && (!is_linear || read->spec.dims[1] % 2 != 0)) {
+    return "4-bit weights outside of linear, or an odd number of them in a row";
+  }
+  if (is_linear && read->spec.dims.size() != 2) {
+    return "its weight is no matrix";
+  }
+  const bool transposed = !is_linear && int_of(q.arg(6)).value_or(0) != 0;
+  const int64_t groups = is_linear ? 1 : int_of(q.arg(8)).value_or(1);
+  if (type == payload::Datatype_qcint8 && read->axis != (transposed ? 1u : 0u)) {
+    return "scales that are not those of output channels";
+  }
+  if (transposed && groups != 1 && type == payload::Datatype_qcint8) {
+    return "a transposed convolution in groups with scales a channel";
+  }
+  if (!q.arg(bias).is_none() && !q.is_constant(bias) && !is_quantized_weight(q.arg(bias).value())) {
+    return "its bias is not constant";
+  }
+  switch (input_kind(q.arg(input).value())) {
+    case InputKind::kFloat:
+      // The library has such products, but scales the bias along with the integers.
+      return "integer weights with an input that is not quantized";
+    case InputKind::kStatic: {
+      const ir::Node* last = &q.node;
+      while (last->result()->users().size() == 1 &&
+             is_one_of(last->result()->users().front()->op, {"aten::relu", "aten::hardtanh", "aten::clamp"})) {
+        last = last->result()->users().front();
+      }
+      const bool quantized_result =
+          last->result()->users().size() == 1 && last->result()->users().front()->op == kQuantize;
+      return quantized_result && !is_4_bit ? "" : "a quantized input but a result that is not quantized";
+    }
+    case InputKind::kDynamic:
+      if (is_linear && type == payload::Datatype_qbint4 && !has_padded_rows(*q.type(input))) {
+        return "4-bit weights in groups with a number of rows for which the library reads scales that nobody wrote";
+      }
+      if (is_linear) {
+        return type != payload::Datatype_qint8 ? "" : "dynamic quantization with one scale for the whole weight";
+      }
+      return type == payload::Datatype_qcint8 && groups == 1 ? "" : "dynamic quantization of this convolution";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool feeds_products_only(const ir::Value* value, const Question& question) {
+  if (value->users().empty() || value->graph()->is_output(value)) {
+    return false;
+  }
+  return std::all_of(value->users().begin(), value->users().end(), [&](const ir::Node* user) {
+    if (is_one_of(
+            user->op,
+            {"quantized_decomposed::quantize_per_tensor.tensor", "quantized_decomposed::quantize_per_token",
+             "quantized_decomposed::dequantize_per_tensor.tensor", "quantized_decomposed::dequantize_per_token"})) {
+      return feeds_products_only(user->result(), question);
+    }
+    const bool is_product = is_one_of(user->op, {"aten::linear", "aten::convolution"});
+    return is_product && user->args()[0].value() == value && is_quantized_weight(user->args()[1].value()) &&
+           refusal_alone(Question{*user, question.program, question.options}, 0, 1, 2).empty();
+  });
+}
+
+std::string quantized_product_refusal(const Question& q, size_t input, size_t weight, size_t bias) {
+  std::string why = refusal_alone(q, input, weight, bias);
+  if (why.empty() && input_kind(q.arg(input).value()) == InputKind::kDynamic) {
+    const ir::Node* quantize = q.arg(input).value()->producer()->args()[0].value()->producer();
+    const ir::Node* choose = quantize->args()[1].value()->producer();
+    for (const auto& result : choose->results()) {
+      if (!feeds_products_only(result.get(), q)) {
+        return "its input is quantized at run time together with that of something that is not taken";
+      }
+    }
+  }
+  return why;
+}
+
+}  // namespace et::backends::xnnpack

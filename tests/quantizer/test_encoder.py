@@ -1,0 +1,97 @@
+"""The real sentence encoder, quantized: its embeddings, the order of results, its file."""
+
+import functools
+import importlib
+import inspect
+import re
+
+import pytest
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from torch.nn import functional as F
+
+import executorch_py as et
+from examples.models import SentenceEncoder, tokenize
+from executorch_py import quantizer
+
+pytestmark = pytest.mark.slow
+
+_MODULES = (
+    "statistics",
+    "random",
+    "os",
+    "json",
+    "decimal",
+    "datetime",
+    "argparse",
+    "socket",
+    "threading",
+    "logging",
+    "zipfile",
+)
+
+
+@functools.lru_cache(maxsize=1)
+def sentences() -> tuple[str, ...]:
+    """200 sentences of the standard library's documentation."""
+    found: dict[str, None] = {}
+    for name in _MODULES:
+        module = importlib.import_module(name)
+        members = inspect.getmembers(module, lambda value: inspect.isclass(value) or inspect.isroutine(value))
+        texts = [inspect.getdoc(value) or "" for value in (module, *(value for _, value in members))]
+        for text in texts:
+            for sentence in re.split(r"(?<=[.])\s+", re.sub(r"\s+", " ", text)):
+                if (
+                    30 < len(sentence) < 160
+                    and sentence[0].isupper()
+                    and sentence.endswith(".")
+                    and ">>>" not in sentence
+                ):
+                    found[sentence] = None
+    return tuple(sorted(found))[:: max(1, len(found) // 200)][:200]
+
+
+@functools.lru_cache(maxsize=1)
+def float_program() -> torch.export.ExportedProgram:
+    torch.manual_seed(0)
+    length = torch.export.Dim("tokens", min=2, max=64)
+    inputs = tokenize("A sentence of some length, to export the model with.")
+    return torch.export.export(SentenceEncoder().eval(), inputs, dynamic_shapes=({1: length}, {1: length}))
+
+
+def file_of(program: torch.export.ExportedProgram) -> bytes:
+    return et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch().buffer
+
+
+def embeddings(file: bytes) -> torch.Tensor:
+    method = et.Runtime.get().load_program(file).load_method("forward")
+    return torch.cat([method.execute(tokenize(sentence))[0] for sentence in sentences()])
+
+
+@functools.lru_cache(maxsize=1)
+def float_results() -> tuple[torch.Tensor, int]:
+    file = file_of(float_program())
+    return embeddings(file), len(file)
+
+
+@pytest.mark.parametrize(
+    ("preset", "mean", "least", "tie", "size"),
+    [("dynamic_int8", 0.995, 0.98, 0.02, 0.27), ("int4_weight_only", 0.95, 0.93, 0.08, 0.22)],
+)
+def test_encoder(preset, mean, least, tie, size):
+    """``tie``: results whose float similarities are closer than this may change places."""
+    assert len(sentences()) == 200
+    expected, float_size = float_results()
+    file = file_of(quantizer.quantize(float_program(), config_or_quantizer=preset))
+    actual = embeddings(file)
+    similar = F.cosine_similarity(actual, expected)
+    assert float(similar.mean()) >= mean, f"mean {float(similar.mean()):.4f}"
+    assert float(similar.min()) >= least, f"least {float(similar.min()):.4f}"
+    assert len(file) <= size * float_size, f"{len(file) / float_size:.3f} of the float file"
+    before, after = expected @ expected.T, actual @ actual.T
+    for query in range(0, 200, 10):
+        ranked = before[query].argsort(descending=True)[1:6]
+        for place, better in enumerate(ranked[:-1]):
+            for worse in ranked[place + 1 :]:
+                if before[query, better] - before[query, worse] > tie:
+                    assert after[query, better] > after[query, worse], sentences()[query]

@@ -1,0 +1,65 @@
+"""Whole models: every quantized operator is delegated or an integer kernel; accuracy, size and time."""
+
+import time
+
+import pytest
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from torch.utils import _pytree as pytree
+
+import executorch_py as et
+from executorch_py import quantizer
+from tests.models.zoo import ZOO
+
+pytestmark = pytest.mark.slow
+
+
+def lowered(name: str, preset: str):
+    """The model quantized and lowered, its edge program, and how it was made."""
+    method = ZOO[name]()["forward"]
+    data = [method.inputs] if preset.startswith("static") else None
+    program = quantizer.quantize(method.export(), config_or_quantizer=preset, calibration_data=data)
+    return method, program, et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+
+
+def sqnr(actual, expected) -> float:
+    noise = (actual - expected).double().square().mean()
+    return float(10 * torch.log10(expected.double().square().mean() / noise))
+
+
+MODELS = {
+    "mobilenet_v2": "static_int8",
+    "resnet18": "static_int8",
+    "ds_cnn": "static_int8",
+    "unet": "static_int8",
+    "vit_small": "dynamic_int8",
+    "minilm": "dynamic_int8",
+    "lstm": "dynamic_int8",
+    "gru": "dynamic_int8",
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_quantized_operator_runs_in_float(name):
+    method, program, edge = lowered(name, MODELS[name])
+    manager = edge.to_executorch()
+    left = [line for line in manager.dump().split("method @forward")[1].splitlines() if "quantized_decomposed" in line]
+    assert not left, left
+    outputs = et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(method.inputs)
+    with torch.no_grad():
+        reference = pytree.tree_leaves(program.module()(*method.inputs))
+        eager = pytree.tree_leaves(method.module(*method.inputs))
+    for ours, quantized, exact in zip(outputs, reference, eager, strict=True):
+        # Dynamic: the delegate has a scale a row where the reference has one a tensor.
+        assert sqnr(ours, quantized) >= (40 if MODELS[name].startswith("static") else 20), name
+        assert sqnr(ours, exact) >= 12, name
+
+
+def test_quantizing_mobilenet_takes_little_time():
+    method = ZOO["mobilenet_v2"]()["forward"]
+    quantizer.quantize(torch.nn.Linear(3, 3).eval(), (torch.rand(1, 3),), "static_int8", [torch.rand(1, 3)])  # imports
+    exported = method.export()
+    started = time.perf_counter()
+    program = quantizer.quantize(exported, config_or_quantizer="static_int8", calibration_data=[method.inputs] * 4)
+    et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    assert time.perf_counter() - started < 6
