@@ -31,16 +31,21 @@ class Planes {
     size_ = static_cast<int64_t>(tensor.element_size());
     batch_ = lead == 2 ? tensor.stride(0) : 0;
     channel_ = tensor.stride(lead - 1);
+    is_dense_ = lead != 2 || batch_ == channels * channel_;
     for (int64_t d = 0; d < 3; ++d) {
       const int64_t source = d - (3 - spatial);
       strides_[d] = source >= 0 ? tensor.stride(lead + source) : 0;
     }
   }
-  char* at(int64_t plane, int64_t d, int64_t h, int64_t w) const {
-    return data_ + size_ * ((plane / channels_) * batch_ + (plane % channels_) * channel_ + d * strides_[0] +
-                            h * strides_[1] + w * strides_[2]);
+  char* plane(int64_t plane) const {
+    const int64_t offset = is_dense_ ? plane * channel_ : (plane / channels_) * batch_ + (plane % channels_) * channel_;
+    return data_ + size_ * offset;
   }
-  int64_t last_stride() const { return strides_[2]; }
+  char* at(int64_t plane, int64_t d, int64_t h, int64_t w) const {
+    return this->plane(plane) + size_ * (d * strides_[0] + h * strides_[1] + w * strides_[2]);
+  }
+  int64_t size() const { return size_; }
+  const int64_t* strides() const { return strides_; }
 
  private:
   char* data_;
@@ -48,6 +53,7 @@ class Planes {
   int64_t channels_;
   int64_t batch_;
   int64_t channel_;
+  bool is_dense_;  // planes follow each other at one distance
   int64_t strides_[3];
 };
 
@@ -122,12 +128,16 @@ void for_each_window(const Windows& p, F&& f) {
 template <typename C>
 void largest(const Planes& in, ScalarType dtype, int64_t plane, const int64_t* low, const int64_t* high,
              const int64_t* step, const int64_t* size, C* value, int64_t* index) {
+  const char* const data = in.plane(plane);
+  const int64_t* const strides = in.strides();
+  const bool is_direct = dtype == dtype_of<C>;
   bool first = true;
   for (int64_t d = low[0]; d < high[0]; d += step[0]) {
     for (int64_t h = low[1]; h < high[1]; h += step[1]) {
+      const char* const row = data + in.size() * (d * strides[0] + h * strides[1]);
       for (int64_t w = low[2]; w < high[2]; w += step[2]) {
-        const char* address = in.at(plane, d, h, w);
-        const C x = dtype == dtype_of<C> ? *reinterpret_cast<const C*>(address) : load_one<C>(dtype, address);
+        const C x =
+            is_direct ? reinterpret_cast<const C*>(row)[w * strides[2]] : load_one<C>(dtype, row, w * strides[2]);
         if (first || x > *value || is_nan(x)) {
           *value = x;
           *index = (d * size[1] + h) * size[2] + w;
@@ -136,6 +146,57 @@ void largest(const Planes& in, ScalarType dtype, int64_t plane, const int64_t* l
       }
     }
   }
+}
+
+// Sum of n numbers; several partial sums, because each addition waits for the one before.
+template <typename C>
+C sum_of_row(const C* x, int64_t stride, int64_t n) {
+  constexpr int64_t kSums = 8;
+  C sum = 0;
+  int64_t i = 0;
+  if (stride == 1 && n >= 2 * kSums) {
+    C sums[kSums] = {};
+    for (; i + kSums <= n; i += kSums) {
+      for (int64_t k = 0; k < kSums; ++k) {
+        sums[k] = wrapping_add(sums[k], x[i + k]);
+      }
+    }
+    for (int64_t k = 0; k < kSums; ++k) {
+      sum = wrapping_add(sum, sums[k]);
+    }
+  }
+  for (; i < n; ++i) {
+    sum = wrapping_add(sum, x[i * stride]);
+  }
+  return sum;
+}
+
+// Sum of [low, high). Integers wrap.
+template <typename C>
+C sum_of_window(const Planes& in, ScalarType dtype, int64_t plane, const int64_t* low, const int64_t* high) {
+  constexpr int64_t kRow = 128;
+  C row[kRow];
+  const char* const data = in.plane(plane);
+  const int64_t* const strides = in.strides();
+  C sum = 0;
+  for (int64_t d = low[0]; d < high[0]; ++d) {
+    for (int64_t h = low[1]; h < high[1]; ++h) {
+      const char* const line = data + in.size() * (d * strides[0] + h * strides[1]);
+      if (dtype == dtype_of<C>) {
+        sum = wrapping_add(
+            sum, sum_of_row(reinterpret_cast<const C*>(line) + low[2] * strides[2], strides[2], high[2] - low[2]));
+        continue;
+      }
+      for (int64_t w = low[2]; w < high[2]; w += kRow) {
+        const int64_t n = high[2] - w < kRow ? high[2] - w : kRow;
+        load(dtype, line + in.size() * w * strides[2], strides[2], n, row);
+        for (int64_t i = 0; i < n; ++i) {
+          sum = wrapping_add(sum, row[i]);
+        }
+      }
+    }
+  }
+  return sum;
 }
 
 Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64_t spatial, IntArrayRef kernel_size,
@@ -197,7 +258,6 @@ Error avg_pool(KernelContext& context, const char* op, const Tensor& self, int64
   const ScalarType dtype = self.scalar_type();
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
-    C row[128];
     for_each_window(p, [&](int64_t plane, int64_t od, int64_t oh, int64_t ow) {
       const int64_t position[3] = {od, oh, ow};
       int64_t low[3];
@@ -213,18 +273,7 @@ Error avg_pool(KernelContext& context, const char* op, const Tensor& self, int64
         high[d] = high[d] < p.in[d] ? high[d] : p.in[d];
         real *= high[d] > low[d] ? high[d] - low[d] : 0;
       }
-      C sum = 0;
-      for (int64_t d = low[0]; d < high[0]; ++d) {
-        for (int64_t h = low[1]; h < high[1]; ++h) {
-          for (int64_t w = low[2]; w < high[2]; w += 128) {
-            const int64_t n = high[2] - w < 128 ? high[2] - w : 128;
-            load(dtype, in.at(plane, d, h, w), in.last_stride(), n, row);
-            for (int64_t i = 0; i < n; ++i) {
-              sum = wrapping_add(sum, row[i]);
-            }
-          }
-        }
-      }
+      const C sum = sum_of_window<C>(in, dtype, plane, low, high);
       const int64_t divisor = divisor_override.value_or(count_include_pad ? padded : real);
       store_one(dtype, real > 0 ? static_cast<C>(sum / static_cast<C>(divisor)) : C(0), means.at(plane, od, oh, ow));
     });
@@ -277,25 +326,13 @@ Error adaptive_avg_pool(KernelContext& context, const char* op, const Tensor& se
   const ScalarType dtype = self.scalar_type();
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
-    C row[128];
     for_each_window(a.p, [&](int64_t plane, int64_t od, int64_t oh, int64_t ow) {
       int64_t low[3];
       int64_t high[3];
       a.window(0, od, &low[0], &high[0]);
       a.window(1, oh, &low[1], &high[1]);
       a.window(2, ow, &low[2], &high[2]);
-      C sum = 0;
-      for (int64_t d = low[0]; d < high[0]; ++d) {
-        for (int64_t h = low[1]; h < high[1]; ++h) {
-          for (int64_t w = low[2]; w < high[2]; w += 128) {
-            const int64_t n = high[2] - w < 128 ? high[2] - w : 128;
-            load(dtype, in.at(plane, d, h, w), in.last_stride(), n, row);
-            for (int64_t i = 0; i < n; ++i) {
-              sum += row[i];
-            }
-          }
-        }
-      }
+      const C sum = sum_of_window<C>(in, dtype, plane, low, high);
       const int64_t count = (high[0] - low[0]) * (high[1] - low[1]) * (high[2] - low[2]);
       store_one(dtype, sum / static_cast<C>(count), means.at(plane, od, oh, ow));
     });
