@@ -146,6 +146,41 @@ def test_network(seed: int, kind: str) -> None:
     assert 10 * torch.log10(expected.pow(2).mean() / noise.clamp(min=1e-12)) >= 40
 
 
+class Extremes(nn.Module):
+    """Scales over four powers of ten, zero points at the ends of the range: most values saturate or vanish somewhere."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+
+        def power(low: float, high: float) -> float:
+            return 10 ** (low + (high - low) * float(torch.rand((), generator=generator)))
+
+        zeros = [-128, 127, 0, int(torch.randint(-128, 128, (), generator=generator))]
+        self.points = [(power(-3, 1), zeros[int(torch.randint(4, (), generator=generator))]) for _ in range(8)]
+        kind = ("tensor", "channel")[seed % 2]
+        self.first = Weight(torch.randn(6, 4, 3, 3, generator=generator) * power(-2, 1), kind)
+        self.bias = nn.Parameter(torch.randn(6, generator=generator) * power(-2, 2))
+        self.depthwise = Weight(torch.randn(6, 1, 1, 2, generator=generator), kind)
+        self.last = Weight(torch.randn(5, 6, generator=generator) * power(-2, 1), kind)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        p = self.points
+        y = through(F.conv2d(through(x, *p[0]), self.first(), self.bias, padding=1), *p[1])
+        z = through(F.conv2d(y, self.depthwise(), groups=6), *p[2])
+        a = through(F.relu(y[..., 1:] + z), *p[3])
+        a = through(F.hardtanh(through(a - z, *p[4]) * z, -1, 2), *p[5])
+        return through(F.linear(through(a.mean((2, 3)), *p[6]), self.last()), *p[7])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_extreme_scales_are_equal_to_the_delegate(seed: int) -> None:
+    module, inputs = Extremes(seed), (torch.randn(3, 4, 7, 8) * 10.0 ** (seed % 4 - 1),)
+    (own,) = run(lower(module, inputs), inputs)
+    (delegated,) = run(lower(module, inputs, [XnnpackPartitioner()]), inputs)
+    assert torch.equal(own, delegated)
+
+
 class Unaries(nn.Module):
     """Functions of one tensor, alone and in chains, between integers."""
 
