@@ -50,7 +50,7 @@ def test_one_seed(flow):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flow", PERMITTED)
+@pytest.mark.parametrize("flow", ["static_int8", "qat", "int4_weight_only"])
 def test_mean_of_five_seeds(flow):
     found = losses(flow, SEEDS)
     assert sum(found) / len(found) <= PERMITTED[flow], found

@@ -50,9 +50,13 @@ def test_no_quantized_operator_runs_in_float(name):
         reference = pytree.tree_leaves(program.module()(*method.inputs))
         eager = pytree.tree_leaves(method.module(*method.inputs))
     for ours, quantized, exact in zip(outputs, reference, eager, strict=True):
-        # Dynamic: the delegate has a scale a row where the reference has one a tensor.
-        assert sqnr(ours, quantized) >= (40 if MODELS[name].startswith("static") else 20), name
-        assert sqnr(ours, exact) >= 12, name
+        # As near to the float model as the reference in eager PyTorch. Dynamic: the delegate has a scale a row where the
+        # reference has one a tensor, so that the two differ from each other more than from the float model.
+        assert sqnr(ours, exact) >= sqnr(quantized, exact) - 4
+        assert sqnr(ours, exact) >= 20
+        if MODELS[name].startswith("static"):
+            assert sqnr(ours, quantized) >= 35  # steps that round the other way; 40 in most, 37.5 in ResNet-18
+            assert float((ours.argmax(1) == quantized.argmax(1)).double().mean()) >= 0.99  # one class, or one a pixel
 
 
 def test_quantizing_mobilenet_takes_little_time():
