@@ -4,6 +4,7 @@ namespace et::backends::xnnpack {
 
 Error register_kernels(runtime::KernelRegistry& registry) {
   ET_RETURN_IF_ERROR(registry.add(kConvolutionKernels, "xnnpack"));
+  ET_RETURN_IF_ERROR(registry.add(kDynamicLinearKernels, "xnnpack"));
   ET_RETURN_IF_ERROR(registry.add(kLinearKernels, "xnnpack"));
   ET_RETURN_IF_ERROR(registry.add(kMatmulKernels, "xnnpack"));
   ET_RETURN_IF_ERROR(registry.add(kPoolingKernels, "xnnpack"));

@@ -6,7 +6,7 @@
 
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/reduce.h"
-#include "kernels/portable/rounding.h"
+#include "base/rounding.h"
 
 namespace et::kernels::portable {
 namespace {

@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "kernels/portable/dispatch.h"
-#include "kernels/portable/rounding.h"
+#include "base/rounding.h"
 #include "kernels/portable/shape.h"
 
 namespace et::kernels::quantized {
@@ -25,7 +25,6 @@ using portable::check_row_major;
 using portable::dispatch;
 using portable::DTypes;
 using portable::normalize_dim;
-using portable::round_to_even;
 using portable::ShapeText;
 using portable::Sizes;
 

@@ -1,6 +1,7 @@
 // Products and look-ups that take floats and integer weights: et::dynamic_linear quantizes its input at run time and sums
 // integers; et::weight_only_linear and et::quantized_embedding scale the weight.
 #include "kernels/quantized/op_weight_only.h"
+#include "base/run_time_quantization.h"
 #include "kernels/portable/convert.h"
 #include "kernels/quantized/dot.h"
 #include "kernels/quantized/weights.h"
@@ -32,75 +33,6 @@ Error check_product(KernelContext& context, const char* op, const Tensor& input,
   return resize_tensor(context, out, sizes);
 }
 
-/// Affine parameters of a row of floats, or of all rows.
-struct Parameters {
-  double scale = 1;  // as eager has it: the float that was chosen, in double
-  float inverse = 1;
-  int32_t zero_point = 0;
-};
-
-struct Range {
-  float low = 0, high = 0;  // zero is always in it
-  bool has_nan = false;
-
-  void add(const float* values, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      has_nan = has_nan || std::isnan(values[i]);
-      low = std::min(low, values[i]);
-      high = std::max(high, values[i]);
-    }
-  }
-};
-
-/// How parameters are chosen (quantized_decomposed::choose_qparams and its kin).
-struct Choice {
-  bool per_token, symmetric;
-  int64_t quant_min, quant_max;
-  float eps;
-
-  Parameters of(const Range& range) const {
-    Parameters p;
-    const auto low = static_cast<float>(quant_min), high = static_cast<float>(quant_max);
-    float scale = 0;
-    if (symmetric) {
-      const float largest = std::max(-range.low, range.high);
-      // Tokens: the least range, and the largest integer; tensors: the least scale, and half of the range.
-      scale = per_token ? std::max(largest, eps) / high : std::max(largest / ((high - low) / 2), eps);
-    } else {
-      scale = std::max((range.high - range.low) / (high - low), eps);
-      if (per_token) {
-        const float first = range.low / scale, last = range.high / scale;
-        const float exact = (low + first) + (high + last) > 0 ? low - first : high - last;
-        p.zero_point = static_cast<int32_t>(round_to_even(std::clamp(exact, low, high)));
-      } else {
-        const auto steps = portable::convert<int32_t>(round_to_even(range.low / scale));
-        p.zero_point = static_cast<int32_t>(std::clamp<int64_t>(quant_min - steps, quant_min, quant_max));
-      }
-    }
-    p.scale = static_cast<double>(scale);
-    p.inverse = static_cast<float>(1.0 / p.scale);
-    return p;
-  }
-
-  /// The integers of a row, less the zero point.
-  void quantize(const float* values, int64_t n, const Parameters& p, int16_t* out) const {
-    if (per_token) {  // in double, and the zero point before rounding
-      const double inverse = 1.0 / p.scale;
-      for (int64_t i = 0; i < n; ++i) {
-        const double q = round_to_even(static_cast<double>(values[i]) * inverse + p.zero_point);
-        out[i] = static_cast<int16_t>(
-            static_cast<int32_t>(std::clamp(q, static_cast<double>(quant_min), static_cast<double>(quant_max))) -
-            p.zero_point);
-      }
-      return;
-    }
-    const auto low = static_cast<float>(quant_min - p.zero_point), high = static_cast<float>(quant_max - p.zero_point);
-    for (int64_t i = 0; i < n; ++i) {
-      out[i] = static_cast<int16_t>(std::clamp(round_to_even(values[i] * p.inverse), low, high));
-    }
-  }
-};
-
 }  // namespace
 
 Error dynamic_linear_out(KernelContext& context, const Tensor& input, const Tensor& weight, const Tensor& weight_scales,
@@ -116,12 +48,12 @@ Error dynamic_linear_out(KernelContext& context, const Tensor& input, const Tens
       quant_min >= -128 && quant_max <= 255 && quant_min <= 0 && quant_max > 0 && quant_max - quant_min <= 255,
       InvalidArgument, "%s: [%" PRId64 ", %" PRId64 "] is no range of 8-bit integers around zero", kOp, quant_min,
       quant_max);
-  const Choice choice{per_token, symmetric, quant_min, quant_max, static_cast<float>(eps)};
+  const RunTimeQuantization choice{per_token, symmetric, quant_min, quant_max, static_cast<float>(eps)};
   ET_CHECK_OR_RETURN(choice.eps > 0, InvalidArgument, "%s: eps is %g, must be positive", kOp, eps);
   ET_RETURN_IF_ERROR(check_product(context, kOp, input, bias, weights.rows(), out));
   const int64_t count = columns == 0 ? 0 : input.numel() / columns;
   const auto* const from = input.const_data_ptr<float>();
-  Range whole;
+  NumberRange whole;
   whole.add(from, input.numel());
   ET_CHECK_OR_RETURN(!whole.has_nan && std::isfinite(whole.high - whole.low), InvalidArgument,
                      "%s: the input is not finite, so it has no integers", kOp);
@@ -133,9 +65,9 @@ Error dynamic_linear_out(KernelContext& context, const Tensor& input, const Tens
   int16_t* const row = quantized + numel;
   auto* const input_scales = static_cast<float*>(factors);
   for (int64_t m = 0; m < count; ++m) {
-    Range range;
+    NumberRange range;
     range.add(from + m * columns, per_token ? columns : 0);
-    const Parameters parameters = choice.of(per_token ? range : whole);
+    const RowParameters parameters = choice.of(per_token ? range : whole);
     choice.quantize(from + m * columns, columns, parameters, quantized + m * columns);
     input_scales[m] = static_cast<float>(parameters.scale);
   }

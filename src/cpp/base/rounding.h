@@ -7,7 +7,7 @@
 #include <cmath>
 #include <type_traits>
 
-namespace et::kernels::portable {
+namespace et {
 
 /// The integer next to `value`, the even one of two. NaN and infinities stay. Requires the default rounding mode.
 template <typename T>
@@ -18,4 +18,4 @@ inline T round_to_even(T value) {
   return std::abs(value) < kWhole ? (value + shift) - shift : value;
 }
 
-}  // namespace et::kernels::portable
+}  // namespace et

@@ -1,0 +1,141 @@
+// et::dynamic_linear.out with a constant weight of 8 or packed 4 bits and a scale a row, packed at load, on
+// xnn_fully_connected_nc_qd8_f32_{qc8w,qc4w}. The input is quantized here, as the plain kernel does it.
+
+#include "backends/xnnpack/kernels/kernels.h"
+#include "backends/xnnpack/kernels/quantized.h"
+#include "base/run_time_quantization.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+enum { kInput, kWeight, kScales, kBias, kGroupSize, kPerToken, kSymmetric, kQuantMin, kQuantMax, kEps };
+
+struct DynamicState {
+  Operator op;
+  int64_t in_features;   // K
+  int64_t out_features;  // N
+  bool is_packed;
+};
+
+bool is_row_major(const Tensor& tensor) { return runtime::is_contiguous_dim_order(runtime::dim_order(tensor)); }
+
+Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
+  const EValue& bias = *args[kBias];
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor weight = args[kWeight]->to_tensor();
+  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
+  if (!is_float_tensor(*args[kInput]) || !context.is_constant(*args[kWeight]) ||
+      !is_constant_float(context, *args[kScales]) || !(bias.is_none() || is_constant_float(context, bias)) ||
+      !(is_packed || weight.scalar_type() == ScalarType::Char) || weight.dim() != 2 || weight.numel() == 0 ||
+      args[kGroupSize]->number_as_int() != 0 || args[kQuantMin]->number_as_int() < -128 ||
+      args[kQuantMax]->number_as_int() > 127 || !is_row_major(input) || input.dim() < 1 || !is_row_major(weight)) {
+    return Error::NotSupported;
+  }
+  const Tensor scales = args[kScales]->to_tensor();
+  const int64_t rows = weight.size(0);
+  const int64_t columns = weight.size(1) * (is_packed ? 2 : 1);
+  if (scales.numel() != rows || input.size(-1) != columns || !(bias.is_none() || bias.to_tensor().numel() == rows)) {
+    return Error::NotSupported;
+  }
+  ET_RETURN_IF_ERROR(start_library());
+  ET_TRY(DynamicState* const made, make_state<DynamicState>(context));
+  made->in_features = columns;
+  made->out_features = rows;
+  made->is_packed = is_packed;
+  const auto k = static_cast<size_t>(columns);
+  const auto n = static_cast<size_t>(rows);
+  const ClampRange all;
+  const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
+  const float* const scale_data = scales.const_data_ptr<float>();
+  // Not shared: entries are named by weight and bias, and another scale is another entry.
+  const xnn_status status =
+      is_packed
+          ? xnn_create_fully_connected_nc_qd8_f32_qc4w(k, n, k, n, 8, scale_data, weight.const_data_ptr(), bias_data,
+                                                       all.min, all.max, 0, nullptr, nullptr, made->op.receive())
+          : xnn_create_fully_connected_nc_qd8_f32_qc8w(k, n, k, n, scale_data, weight.const_data_ptr<int8_t>(),
+                                                       bias_data, all.min, all.max, 0, nullptr, nullptr,
+                                                       made->op.receive());
+  if (status != xnn_status_success) {
+    made->~DynamicState();
+    return Error::NotSupported;
+  }
+  *state = made;
+  return Error::Ok;
+}
+
+Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
+  auto* const state = static_cast<DynamicState*>(opaque);
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor out = args[args.size() - 1]->to_tensor();
+  const int64_t columns = state->in_features;
+  ET_CHECK_OR_RETURN(input.size(-1) == columns, InvalidArgument,
+                     "et::dynamic_linear: rows of %" PRId64 " elements meet a weight for %" PRId64, input.size(-1),
+                     columns);
+  const float eps = static_cast<float>(args[kEps]->number_as_double());
+  const RunTimeQuantization choice{args[kPerToken]->number_as_bool(), args[kSymmetric]->number_as_bool(),
+                                   args[kQuantMin]->number_as_int(), args[kQuantMax]->number_as_int(), eps};
+  ET_CHECK_OR_RETURN(eps > 0 && choice.quant_min <= 0 && choice.quant_max > 0, InvalidArgument,
+                     "et::dynamic_linear: eps %g or the range of integers is none", static_cast<double>(eps));
+  int64_t sizes[runtime::kMaxRank];
+  const auto rank = static_cast<size_t>(input.dim());
+  for (size_t d = 0; d < rank; ++d) {
+    sizes[d] = input.sizes()[d];
+  }
+  sizes[rank - 1] = state->out_features;
+  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, rank}));
+  const int64_t rows = input.numel() / columns;
+  if (rows == 0) {
+    return Error::Ok;
+  }
+  const auto* const from = input.const_data_ptr<float>();
+  NumberRange whole;
+  whole.add(from, input.numel());
+  ET_CHECK_OR_RETURN(!whole.has_nan && std::isfinite(whole.high - whole.low), InvalidArgument,
+                     "et::dynamic_linear: the input is not finite, so it has no integers");
+  const auto count = static_cast<size_t>(rows);
+  ET_TRY(void* const integers, context.allocate_temp(static_cast<size_t>(input.numel()) + XNN_EXTRA_BYTES));
+  ET_TRY(void* const wide, context.allocate_temp(static_cast<size_t>(columns) * sizeof(int16_t)));
+  ET_TRY(void* const memory,
+         context.allocate_temp((count + XNN_EXTRA_QUANTIZATION_PARAMS) * sizeof(xnn_quantization_params)));
+  auto* const to = static_cast<int8_t*>(integers);
+  auto* const row = static_cast<int16_t*>(wide);
+  auto* const parameters = static_cast<xnn_quantization_params*>(memory);
+  for (int64_t m = 0; m < rows; ++m) {
+    NumberRange range;
+    range.add(from + m * columns, choice.per_token ? columns : 0);
+    const RowParameters chosen = choice.of(choice.per_token ? range : whole);
+    choice.quantize(from + m * columns, columns, chosen, row);
+    for (int64_t i = 0; i < columns; ++i) {
+      to[m * columns + i] = static_cast<int8_t>(row[i] + chosen.zero_point);
+    }
+    parameters[m] = {chosen.zero_point, static_cast<float>(chosen.scale)};
+  }
+  for (size_t i = 0; i < XNN_EXTRA_QUANTIZATION_PARAMS; ++i) {
+    parameters[count + i] = parameters[count - 1];
+  }
+  const threads::NativePool pool(pool_for(context, rows * columns * state->out_features, kIntegerPs));
+  if (state->op.needs_reshape(pool.get(), {rows})) {
+    const Error error =
+        check(state->is_packed ? xnn_reshape_fully_connected_nc_qd8_f32_qc4w(state->op.get(), count, pool.get())
+                               : xnn_reshape_fully_connected_nc_qd8_f32_qc8w(state->op.get(), count, pool.get()),
+              "xnn_reshape_fully_connected_nc_qd8_f32");
+    if (error != Error::Ok) {
+      state->op.forget_shape();
+      return error;
+    }
+  }
+  auto* const result = out.mutable_data_ptr<float>();
+  ET_RETURN_IF_ERROR(check(state->is_packed
+                               ? xnn_setup_fully_connected_nc_qd8_f32_qc4w(state->op.get(), to, result, parameters)
+                               : xnn_setup_fully_connected_nc_qd8_f32_qc8w(state->op.get(), to, result, parameters),
+                           "xnn_setup_fully_connected_nc_qd8_f32"));
+  return check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator");
+}
+
+}  // namespace
+
+const runtime::Kernel kDynamicLinearKernels[1] = {
+    {"et::dynamic_linear.out", "TTTtibbiido", &run, &prepare, &destroy_state<DynamicState>, runtime::kPriorityLibrary},
+};
+
+}  // namespace et::backends::xnnpack

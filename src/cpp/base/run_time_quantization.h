@@ -1,0 +1,90 @@
+/// Quantization of rows at run time: parameters from the smallest and the largest number, then integers. The arithmetic of
+/// quantized_decomposed::choose_qparams* followed by quantize_per_tensor or quantize_per_token (docs/numerics.md).
+///
+/// For: kernels of et::dynamic_linear. Not for: the operators themselves, which keep to each element type's rounding.
+///
+///     const RunTimeQuantization choice{per_token, symmetric, -128, 127, eps};
+///     NumberRange range;
+///     range.add(row, columns);
+///     const RowParameters parameters = choice.of(range);
+///     choice.quantize(row, columns, parameters, out);        // integers less the zero point
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/rounding.h"
+
+namespace et {
+
+/// Affine parameters of a row of floats, or of all rows.
+struct RowParameters {
+  double scale = 1;  // as eager has it: the float that was chosen, in double
+  float inverse = 1;
+  int32_t zero_point = 0;
+};
+
+struct NumberRange {
+  float low = 0, high = 0;  // zero is always in it
+  bool has_nan = false;
+
+  void add(const float* values, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      has_nan = has_nan || std::isnan(values[i]);
+      low = std::min(low, values[i]);
+      high = std::max(high, values[i]);
+    }
+  }
+};
+
+/// How parameters are chosen (quantized_decomposed::choose_qparams and its kin).
+struct RunTimeQuantization {
+  bool per_token, symmetric;
+  int64_t quant_min, quant_max;
+  float eps;
+
+  RowParameters of(const NumberRange& range) const {
+    RowParameters p;
+    const auto low = static_cast<float>(quant_min), high = static_cast<float>(quant_max);
+    float scale = 0;
+    if (symmetric) {
+      const float largest = std::max(-range.low, range.high);
+      // Tokens: the least range, and the largest integer; tensors: the least scale, and half of the range.
+      scale = per_token ? std::max(largest, eps) / high : std::max(largest / ((high - low) / 2), eps);
+    } else {
+      scale = std::max((range.high - range.low) / (high - low), eps);
+      if (per_token) {
+        const float first = range.low / scale, last = range.high / scale;
+        const float exact = (low + first) + (high + last) > 0 ? low - first : high - last;
+        p.zero_point = static_cast<int32_t>(round_to_even(std::clamp(exact, low, high)));
+      } else {
+        const auto steps = static_cast<int64_t>(round_to_even(range.low / scale));
+        p.zero_point = static_cast<int32_t>(std::clamp<int64_t>(quant_min - steps, quant_min, quant_max));
+      }
+    }
+    p.scale = static_cast<double>(scale);
+    p.inverse = static_cast<float>(1.0 / p.scale);
+    return p;
+  }
+
+  /// The integers of a row, less the zero point.
+  void quantize(const float* values, int64_t n, const RowParameters& p, int16_t* out) const {
+    if (per_token) {  // in double, and the zero point before rounding
+      const double inverse = 1.0 / p.scale;
+      for (int64_t i = 0; i < n; ++i) {
+        const double q = round_to_even(static_cast<double>(values[i]) * inverse + p.zero_point);
+        out[i] = static_cast<int16_t>(
+            static_cast<int32_t>(std::clamp(q, static_cast<double>(quant_min), static_cast<double>(quant_max))) -
+            p.zero_point);
+      }
+      return;
+    }
+    const auto low = static_cast<float>(quant_min - p.zero_point), high = static_cast<float>(quant_max - p.zero_point);
+    for (int64_t i = 0; i < n; ++i) {
+      out[i] = static_cast<int16_t>(std::clamp(round_to_even(values[i] * p.inverse), low, high));
+    }
+  }
+};
+
+}  // namespace et
