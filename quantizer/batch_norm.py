@@ -12,15 +12,18 @@ does not matter whether a quantizer has annotated the convolution's result or th
 and momentum 0.1 written into it, and leaves out, without a word, convolutions whose result is annotated.
 """
 
+import types
 from typing import Any, NamedTuple
 
 import torch
 from torch import fx, nn
 
-from .matching import BATCH_NORM, CONV, CONV_TRANSPOSE, LINEAR
+from .matching import BATCH_NORM, CONV, CONV_TRANSPOSE, LINEAR, ops
 from .pt2e import ANNOTATION, DerivedQuantizationSpec, SharedQuantizationSpec
 
 aten = torch.ops.aten
+
+_DROPOUT = ops("dropout.default", "dropout_.default", "feature_dropout.default", "alpha_dropout.default")
 
 
 class _BatchNorm(NamedTuple):
@@ -104,6 +107,29 @@ def close_after_training(prepared: fx.GraphModule) -> None:
             graph.erase_node(node)
     graph.eliminate_dead_code()
     prepared.recompile()
+
+
+def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
+    """Gives an exported module ``train`` and ``eval``: batch norms and dropouts in its graph are told which it is.
+
+    torchao's own way puts other batch norms in their place, with its eps and momentum.
+    """
+
+    def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
+        set_training(self, mode)
+        return self
+
+    prepared.train = types.MethodType(train, prepared)  # type: ignore[method-assign]
+    prepared.eval = types.MethodType(lambda self: self.train(False), prepared)  # type: ignore[method-assign]
+
+
+def set_training(model: fx.GraphModule, mode: bool) -> None:
+    """Says to batch norms and dropouts of a graph whether it trains."""
+    for node in model.graph.nodes:
+        position = 5 if node.target in BATCH_NORM else 2 if node.target in _DROPOUT else None
+        if position is not None and len(node.args) > position:
+            node.args = (*node.args[:position], mode, *node.args[position + 1 :])
+    model.recompile()
 
 
 def _fits(node: fx.Node, layers: frozenset[Any]) -> bool:

@@ -37,10 +37,8 @@ from .lifting import constant_value, fold_quantized_constants, lift
 from .pt2e import (
     QuantizationConfig,
     Quantizer,
-    allow_exported_model_train_eval,
     convert_pt2e,
     insert_observers,
-    move_exported_model_to_eval,
     node_name_to_scope,
     prepare_pt2e,
 )
@@ -163,7 +161,7 @@ def prepare_qat(
     prepared = insert_observers(module, scopes, is_qat=True, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
     prepared.meta.update(meta)
     _kept(prepared, program)
-    allow_exported_model_train_eval(prepared)
+    batch_norm.let_train_and_eval_work(prepared)
     return prepared
 
 
@@ -228,8 +226,7 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
     batch_norm.close_after_training(prepared)
     _observe_weights(prepared)
     check_observers(prepared)
-    if any(node.target is torch.ops.aten.batch_norm.default for node in prepared.graph.nodes):
-        move_exported_model_to_eval(prepared)
+    batch_norm.set_training(prepared, False)
     del prepared.meta[PROGRAM]
     converted = convert_pt2e(prepared, fold_quantize=False)
     fold_quantized_constants(converted)

@@ -42,8 +42,6 @@ with _quiet():
         PerChannelMinMaxObserver,
         PlaceholderObserver,
         UniformQuantizationObserverBase,
-        allow_exported_model_train_eval,
-        move_exported_model_to_eval,
     )
     from torchao.quantization.pt2e.prepare import prepare as insert_observers
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
@@ -87,10 +85,8 @@ __all__ = [
     "Quantizer",
     "SharedQuantizationSpec",
     "UniformQuantizationObserverBase",
-    "allow_exported_model_train_eval",
     "convert_pt2e",
     "insert_observers",
-    "move_exported_model_to_eval",
     "node_name_to_scope",
     "prepare_pt2e",
     "prepare_qat_pt2e",

@@ -201,6 +201,32 @@ def test_training_folds_batch_norm():
     assert sqnr(program.module()(batch), expected) > 35
 
 
+def test_training_keeps_eps_and_momentum_and_folds_behind_annotated_results():
+    class AnnotatesEveryConvolution(quantizer.ExampleQuantizer):
+        def annotate(self, model):
+            super().annotate(model)
+            for node in model.graph.nodes:
+                if node.target is torch.ops.aten.conv2d.default:
+                    node.meta["quantization_annotation"].output_qspec = self._config.output_activation
+                if node.target is torch.ops.aten.batch_norm.default:
+                    node.meta.pop("quantization_annotation", None)
+            return model
+
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4, eps=0.3, momentum=0.5))
+    batch = torch.cat([*IMAGES[:8]])
+    prepared = quantizer.prepare_qat(model, (batch,), AnnotatesEveryConvolution(is_qat=True))
+    prepared.train()
+    prepared(batch)
+    expected_mean = 0.5 * F.conv2d(batch, model[0].weight).mean((0, 2, 3))
+    torch.testing.assert_close(prepared.get_buffer("1.running_mean"), expected_mean.detach(), rtol=0.02, atol=5e-3)
+    prepared.eval()
+    with torch.no_grad():
+        expected = prepared(batch)
+    program = quantizer.convert(prepared)
+    assert not any("batch_norm" in str(node.target) for node in program.graph.nodes)
+    assert sqnr(program.module()(batch), expected) > 35
+
+
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
