@@ -12,22 +12,6 @@ using passes::is_one_of;
 
 constexpr std::string_view kQuantize = "quantized_decomposed::quantize_per_tensor";
 
-/// XNNPACK 2024-11 pads the scales of rows by 10 and has, for AVX-512 VNNI and weights in groups, a kernel of 14 rows that
-/// computes all 14 whatever their number, over the last real one: with 1, 2 or 3 rows left it takes scales that nobody wrote.
-/// A single row has a kernel of its own.
-bool has_padded_rows(const ir::TensorType& input) {
-  constexpr int64_t kRowsAtOnce = 14, kPadding = 10;
-  int64_t rows = 1;
-  for (size_t d = 0; d + 1 < input.rank(); ++d) {
-    if (!input.dims[d].is_static()) {
-      return false;
-    }
-    rows *= input.dims[d].max;
-  }
-  const int64_t left = rows % kRowsAtOnce;
-  return rows == 1 || left == 0 || left >= kRowsAtOnce - kPadding;
-}
-
 /// What speaks against a product by itself.
 std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t bias) {
   const std::optional<IntegerWeight> read = read_weight(q.program, q.arg(weight).value());
@@ -69,9 +53,6 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
       return quantized_result && !is_4_bit ? "" : "a quantized input but a result that is not quantized";
     }
     case InputKind::kDynamic:
-      if (is_linear && type == payload::Datatype_qbint4 && !has_padded_rows(*q.type(input))) {
-        return "4-bit weights in groups with a number of rows for which the library reads scales that nobody wrote";
-      }
       if (is_linear) {
         return type != payload::Datatype_qint8 ? "" : "dynamic quantization with one scale for the whole weight";
       }
