@@ -67,12 +67,17 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "sdk": ("cmake_prefix_path",),
 }
 
+#: Packages that are attributes of this one without an import of their own: ``et.pruning.prune_weights(…)``.
+_PACKAGES = ("pruning",)
+
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 
-__all__ = ["__version__", *sorted(_HOME)]
+__all__ = ["__version__", *_PACKAGES, *sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

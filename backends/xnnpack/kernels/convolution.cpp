@@ -1,6 +1,8 @@
-// aten::convolution.out and et::convolution_clamp.out with constant weights: 1-D and 2-D, grouped, depthwise, dilated and
-// transposed, on xnn_convolution2d_nhwc_f32 and xnn_deconvolution2d_nhwc_f32. 1-D is 2-D with one row.
+// aten::convolution.out, et::convolution_clamp.out and et::sparse_convolution.out with constant weights: 1-D and 2-D,
+// grouped, depthwise, dilated and transposed, on xnn_convolution2d_nhwc_f32 and xnn_deconvolution2d_nhwc_f32. 1-D is 2-D
+// with one row.
 
+#include "backends/xnnpack/kernels/dense_weight.h"
 #include "backends/xnnpack/kernels/geometry.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
@@ -8,7 +10,7 @@
 namespace et::backends::xnnpack {
 namespace {
 
-// Arguments by position; the two operators differ in what follows kGroups.
+// Arguments by position; the two dense operators differ in what follows kGroups.
 enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups, kMin, kMax };
 
 struct ConvolutionState {
@@ -32,38 +34,71 @@ xnn_status create(const Geometry& g, const float* weight, const float* bias, Cla
                                            0, nullptr, cache, op);
 }
 
-Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange range, void** state) {
-  const EValue& bias = *args[kBias];
-  const Tensor out = args[args.size() - 1]->to_tensor();
-  if (!is_float_tensor(*args[kInput]) || !is_constant_float(context, *args[kWeight]) ||
-      !(bias.is_none() || is_constant_float(context, bias)) || !has_image_layout(args[kInput]->to_tensor()) ||
-      !has_image_layout(args[kWeight]->to_tensor()) || !has_image_layout(out) ||
-      out.scalar_type() != ScalarType::Float) {
-    return Error::NotSupported;
-  }
-  ET_TRY(const Geometry geometry,
-         read_geometry({args[kInput], args[kWeight], args[kStride], args[kPadding], args[kDilation], args[kTransposed],
-                        args[kOutputPadding], args[kGroups]}));
-  ET_RETURN_IF_ERROR(start_library());
+/// Nothing, or a constant with a number for each output channel, which the library copies.
+bool is_packable_bias(const PrepareContext& context, const EValue& bias, const Geometry& geometry) {
+  return bias.is_none() ||
+         (is_constant_float(context, bias) && static_cast<size_t>(bias.to_tensor().numel()) == geometry.out_channels);
+}
 
-  const Tensor weight = args[kWeight]->to_tensor();
-  const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
+bool are_float_images(const EValue& input, const EValue& out) {
+  return is_float_tensor(input) && is_float_tensor(out) && has_image_layout(input.to_tensor()) &&
+         has_image_layout(out.to_tensor());
+}
+
+Error make_convolution(PrepareContext& context, const Geometry& geometry, const Tensor& weight, const float* bias,
+                       ClampRange range, xnn_weights_cache_t cache, void** state) {
+  LibraryWeight library_weight;
+  ET_RETURN_IF_ERROR(library_weight.make(weight, geometry));
   ET_TRY(ConvolutionState* const made, make_state<ConvolutionState>(context));
   made->geometry = geometry;
-  xnn_status status;
-  {
-    LibraryWeight library_weight;
-    ET_RETURN_IF_ERROR(library_weight.make(weight, geometry));
-    const uint64_t variant = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 2 : 1);
-    PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), bias_data, variant);
-    status = create(geometry, library_weight.data<float>(), bias_data, range, scope.cache(), made->op.receive());
-  }
-  if (status != xnn_status_success) {
+  if (create(geometry, library_weight.data<float>(), bias, range, cache, made->op.receive()) != xnn_status_success) {
     made->~ConvolutionState();
     return Error::NotSupported;
   }
   *state = made;
   return Error::Ok;
+}
+
+Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange range, void** state) {
+  const EValue& bias = *args[kBias];
+  if (!is_constant_float(context, *args[kWeight]) || !are_float_images(*args[kInput], *args[args.size() - 1]) ||
+      !has_image_layout(args[kWeight]->to_tensor())) {
+    return Error::NotSupported;
+  }
+  ET_TRY(const Geometry geometry,
+         read_geometry({args[kInput], args[kWeight], args[kStride], args[kPadding], args[kDilation], args[kTransposed],
+                        args[kOutputPadding], args[kGroups]}));
+  if (!is_packable_bias(context, bias, geometry)) {
+    return Error::NotSupported;
+  }
+  ET_RETURN_IF_ERROR(start_library());
+  const Tensor weight = args[kWeight]->to_tensor();
+  const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
+  const uint64_t variant = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 2 : 1);
+  const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), bias_data, variant);
+  return make_convolution(context, geometry, weight, bias_data, range, scope.cache(), state);
+}
+
+// sparse_convolution(input, values, mask, bias, weight_size, stride, padding, dilation, groups, min, max, out): the weight
+// is unpacked once, here.
+Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> args, void** state) {
+  ET_TRY(const ClampRange range, clamp_range(*args[9], *args[10]));
+  const EValue& bias = *args[3];
+  if (!are_float_images(*args[kInput], *args[args.size() - 1])) {
+    return Error::NotSupported;
+  }
+  DenseWeight dense;
+  ET_RETURN_IF_ERROR(dense.unpack("et::sparse_convolution", context, *args[1], *args[2], *args[4]));
+  const EValue weight(dense.tensor());
+  const EValue transposed(false);
+  ET_TRY(const Geometry geometry,
+         read_geometry({args[kInput], &weight, args[5], args[6], args[7], &transposed, nullptr, args[8]}));
+  if (!is_packable_bias(context, bias, geometry)) {
+    return Error::NotSupported;
+  }
+  ET_RETURN_IF_ERROR(start_library());
+  const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
+  return make_convolution(context, geometry, dense.tensor(), bias_data, range, nullptr, state);
 }
 
 Error prepare_convolution(PrepareContext& context, Span<EValue* const> args, void** state) {
@@ -133,10 +168,12 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 
 }  // namespace
 
-const runtime::Kernel kConvolutionKernels[2] = {
+const runtime::Kernel kConvolutionKernels[3] = {
     {"aten::convolution.out", "TTtlllblio", &run, &prepare_convolution, &destroy_state<ConvolutionState>,
      runtime::kPriorityLibrary},
     {"et::convolution_clamp.out", "TTtlllbliNNo", &run, &prepare_convolution_clamp, &destroy_state<ConvolutionState>,
+     runtime::kPriorityLibrary},
+    {"et::sparse_convolution.out", "TTTtlllliNNo", &run, &prepare_sparse_convolution, &destroy_state<ConvolutionState>,
      runtime::kPriorityLibrary},
 };
 

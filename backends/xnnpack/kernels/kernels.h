@@ -9,9 +9,9 @@
 
 namespace et::backends::xnnpack {
 
-extern const runtime::Kernel kConvolutionKernels[2];
+extern const runtime::Kernel kConvolutionKernels[3];
 extern const runtime::Kernel kDynamicLinearKernels[1];
-extern const runtime::Kernel kLinearKernels[5];
+extern const runtime::Kernel kLinearKernels[6];
 extern const runtime::Kernel kMatmulKernels[2];
 extern const runtime::Kernel kPoolingKernels[2];
 extern const runtime::Kernel kQuantizedConvolutionKernels[1];

@@ -1,6 +1,7 @@
-// Matrix products with a constant right side, packed at load: aten::linear.out, aten::addmm.out, aten::mm.out and the
-// clamped et:: forms of the first two, on xnn_fully_connected_nc_f32.
+// Matrix products with a constant right side, packed at load: aten::linear.out, aten::addmm.out, aten::mm.out, the clamped
+// et:: forms of the first two, and et::sparse_linear.out, on xnn_fully_connected_nc_f32.
 
+#include "backends/xnnpack/kernels/dense_weight.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/library.h"
 
@@ -12,6 +13,25 @@ struct LinearState {
   int64_t in_features;   // K
   int64_t out_features;  // N
 };
+
+/// A state for weights of K x N in memory order k_first or not; `cache` keeps what the library packs.
+Error make_linear(PrepareContext& context, const float* weight, int64_t in_features, int64_t out_features, bool k_first,
+                  const float* bias, ClampRange range, xnn_weights_cache_t cache, void** state) {
+  ET_TRY(LinearState* const made, make_state<LinearState>(context));
+  made->in_features = in_features;
+  made->out_features = out_features;
+  const auto k = static_cast<size_t>(in_features);
+  const auto n = static_cast<size_t>(out_features);
+  const xnn_status status =
+      xnn_create_fully_connected_nc_f32(k, n, k, n, weight, bias, range.min, range.max,
+                                        k_first ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0, nullptr, cache, made->op.receive());
+  if (status != xnn_status_success) {
+    made->~LinearState();
+    return Error::NotSupported;
+  }
+  *state = made;
+  return Error::Ok;
+}
 
 /// Where the operands of one product stand among its arguments.
 struct Operands {
@@ -60,24 +80,9 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, const Operands&
   const auto* const bias = operands.bias == nullptr || operands.bias->is_none()
                                ? nullptr
                                : operands.bias->to_tensor().const_data_ptr<float>();
-  ET_TRY(LinearState* const made, make_state<LinearState>(context));
-  made->in_features = in_features;
-  made->out_features = out_features;
-  xnn_status status;
-  {
-    const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), bias, k_first ? 4 : 3);
-    const auto k = static_cast<size_t>(in_features);
-    const auto n = static_cast<size_t>(out_features);
-    status = xnn_create_fully_connected_nc_f32(k, n, k, n, weight.const_data_ptr<float>(), bias, range.min, range.max,
-                                               k_first ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0, nullptr, scope.cache(),
-                                               made->op.receive());
-  }
-  if (status != xnn_status_success) {
-    made->~LinearState();
-    return Error::NotSupported;
-  }
-  *state = made;
-  return Error::Ok;
+  const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), bias, k_first ? 4 : 3);
+  return make_linear(context, weight.const_data_ptr<float>(), in_features, out_features, k_first, bias, range,
+                     scope.cache(), state);
 }
 
 Error run(KernelContext& context, const Tensor& input, const Tensor& out, void* opaque) {
@@ -120,6 +125,26 @@ Error prepare_linear_clamp(PrepareContext& context, Span<EValue* const> args, vo
   ET_TRY(const ClampRange range, clamp_range(*args[3], *args[4]));
   return prepare(context, args, {0, 1, args[2], false}, range, state);
 }
+// sparse_linear(input, values, mask, bias, weight_size, min, max, out): unpacked once, here.
+Error prepare_sparse_linear(PrepareContext& context, Span<EValue* const> args, void** state) {
+  ET_TRY(const ClampRange range, clamp_range(*args[5], *args[6]));
+  const EValue& out = *args[args.size() - 1];
+  if (!is_float_tensor(*args[0]) || !is_float_tensor(out) || !is_row_major(args[0]->to_tensor()) ||
+      !is_row_major(out.to_tensor()) || args[0]->to_tensor().dim() < 1) {
+    return Error::NotSupported;
+  }
+  DenseWeight weight;
+  ET_RETURN_IF_ERROR(weight.unpack("et::sparse_linear", context, *args[1], *args[2], *args[4]));
+  const auto in_features = static_cast<int64_t>(weight.sparse().columns);
+  const auto out_features = static_cast<int64_t>(weight.sparse().rows);
+  if (args[4]->to_int_list().size() != 2 || args[0]->to_tensor().size(-1) != in_features ||
+      !is_packable_bias(context, args[3], out_features)) {
+    return Error::NotSupported;
+  }
+  ET_RETURN_IF_ERROR(start_library());
+  const auto* const bias = args[3]->is_none() ? nullptr : args[3]->to_tensor().const_data_ptr<float>();
+  return make_linear(context, weight.data(), in_features, out_features, false, bias, range, nullptr, state);
+}
 Error run_first(KernelContext& context, Span<EValue* const> args, void* state) {
   return run(context, args[0]->to_tensor(), args[args.size() - 1]->to_tensor(), state);
 }
@@ -154,13 +179,15 @@ Error prepare_mm(PrepareContext& context, Span<EValue* const> args, void** state
 
 }  // namespace
 
-const runtime::Kernel kLinearKernels[5] = {
+const runtime::Kernel kLinearKernels[6] = {
     {"aten::linear.out", "TTto", &run_first, &prepare_linear, &destroy_state<LinearState>, runtime::kPriorityLibrary},
     {"et::linear_clamp.out", "TTtNNo", &run_first, &prepare_linear_clamp, &destroy_state<LinearState>,
      runtime::kPriorityLibrary},
     {"aten::addmm.out", "TTTnno", &run_second, &prepare_plain_addmm, &destroy_state<LinearState>,
      runtime::kPriorityLibrary},
     {"et::addmm_clamp.out", "TTTnnNNo", &run_second, &prepare_addmm_clamp, &destroy_state<LinearState>,
+     runtime::kPriorityLibrary},
+    {"et::sparse_linear.out", "TTTtlNNo", &run_first, &prepare_sparse_linear, &destroy_state<LinearState>,
      runtime::kPriorityLibrary},
     {"aten::mm.out", "TTo", &run_first, &prepare_mm, &destroy_state<LinearState>, runtime::kPriorityLibrary},
 };

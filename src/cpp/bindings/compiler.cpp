@@ -131,6 +131,7 @@ void take_compile_options(Options& options, driver::CompileOptions& out) {
   std::vector<std::string> target_kernels;
   options.take("target_kernels", target_kernels);
   out.target_kernels.insert(target_kernels.begin(), target_kernels.end());
+  options.take("sparse_weights", out.sparse_weights);
   options.take("channels_last", out.channels_last);
   options.take("quantized_io", out.quantized_io);
   options.take("verify", out.verify);

@@ -14,6 +14,7 @@ namespace {
 passes::PassOptions pass_options(const ir::Program& program, const CompileOptions& options) {
   passes::PassOptions out;
   out.compatible = options.emit.compatible;
+  out.sparse_weights = options.sparse_weights;
   out.channels_last = options.channels_last;
   out.quantized_io = options.quantized_io;
   for (const auto& method : program.methods) {

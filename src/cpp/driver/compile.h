@@ -42,9 +42,10 @@ struct CompileOptions : FinishOptions {
   passes::CustomOps custom_ops;
   /// Kernels that only the target has: not looked for in `kernels`.
   std::set<std::string, std::less<>> target_kernels;
-  bool channels_last = true;  ///< see passes::PassOptions
-  bool quantized_io = false;  ///< the same
-  bool verify = true;         ///< verify the graph after each pass
+  double sparse_weights = passes::PassOptions().sparse_weights;  ///< see passes::PassOptions
+  bool channels_last = true;                                     ///< the same
+  bool quantized_io = false;                                     ///< the same
+  bool verify = true;                                            ///< verify the graph after each pass
   /// Called after each pass of each method, for dumps.
   std::function<void(std::string_view pass_id, const ir::Graph& method, passes::Changed changed)> on_pass;
 };

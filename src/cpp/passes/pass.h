@@ -60,6 +60,8 @@ struct PassOptions {
   bool compatible = false;
   /// Methods take and give integers where their floats at the border are quantized.
   bool quantized_io = false;
+  /// Weights with at least this part of their elements zero are stored without the zeros; above 1: none.
+  double sparse_weights = 0.4;
   /// Let image models run in channels-last order where that saves time.
   bool channels_last = true;
   /// The memory plan gives memory to inputs and to outputs; without, the caller does, and they share memory with

@@ -1,5 +1,6 @@
 // Ids to passes, from passes.def.
 #include "passes/canonicalise_dim_order.h"
+#include "passes/compress_sparse_weights.h"
 #include "passes/drop_unused_results.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/eliminate_dead_code.h"

@@ -72,6 +72,7 @@ template <typename T = unsigned char>
 ir::Constant new_constant(ir::TensorType type, T** data) {
   const auto nbytes = static_cast<size_t>(type.max_nbytes());
   const auto bytes = std::make_shared<std::vector<std::max_align_t>>(nbytes / sizeof(std::max_align_t) + 1);
+  std::memset(bytes->data(), 0, nbytes);  // the vector leaves bytes that pad max_align_t as they were
   ir::Constant constant;
   constant.type = std::move(type);
   constant.data = bytes->data();

@@ -76,6 +76,9 @@ class ExecutorchBackendConfig:
         segment_alignment: Bytes; a power of two of at least 16.
         extract_delegate_segments: Payloads are segments of the file; False: they stand inline.
         external_constants: True moves all constants to a ``.ptd``; a function decides for each.
+        sparse_weights: Store weights of linear layers and convolutions without their zeros, when at least 40 % of their
+            elements are zero; a number: at least this part; False: never. Kernels run sparse where that is faster and
+            dense elsewhere (docs/pruning.md). ``compatible`` and weights in a delegate's payload leave them dense.
         debug_info: Write names, module paths and source lines of the instructions into the file.
         emit_mutable_buffer_names: Accepted; names of mutable buffers are always written.
         emit_stacktrace: Accepted; see ``debug_info``.
@@ -92,6 +95,7 @@ class ExecutorchBackendConfig:
     segment_alignment: int = 128
     extract_delegate_segments: bool = True
     external_constants: bool | ExternalRule = False
+    sparse_weights: bool | float = True
     debug_info: bool = True
     emit_mutable_buffer_names: bool = True
     emit_stacktrace: bool = False
@@ -100,6 +104,11 @@ class ExecutorchBackendConfig:
         if isinstance(self.target_kernels, str):
             raise InvalidArgumentError(
                 f"target_kernels is '{self.target_kernels}'; it must be a list of names, or True"
+            )
+        if not isinstance(self.sparse_weights, bool) and not 0 < self.sparse_weights <= 1:
+            raise InvalidArgumentError(
+                f"sparse_weights is {self.sparse_weights}; it must be a bool, or the part of zeros above which a weight is "
+                "stored without them, in (0, 1]"
             )
         alignment = self.segment_alignment
         if alignment < 16 or alignment & (alignment - 1):

@@ -210,6 +210,13 @@ def _external_rule(config: ExecutorchBackendConfig) -> Any:
     return rule
 
 
+def _sparse_option(sparse_weights: bool | float) -> dict[str, float]:
+    """The least part of zeros of a weight that is stored without them; above 1: none is."""
+    if sparse_weights is True:
+        return {}
+    return {"sparse_weights": 2.0 if sparse_weights is False else float(sparse_weights)}
+
+
 def _options(
     methods: Mapping[str, Delegated], custom: Mapping[str, CustomOperator], config: ExecutorchBackendConfig
 ) -> dict[str, Any]:
@@ -224,6 +231,7 @@ def _options(
         "segment_alignment": config.segment_alignment,
         "inline_delegates": not config.extract_delegate_segments,
         "debug_info": config.debug_info,
+        **_sparse_option(config.sparse_weights),
         "planning": {
             name: {
                 "algorithm": plan.memory_planning_algo,

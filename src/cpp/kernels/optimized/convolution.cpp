@@ -9,111 +9,18 @@
 
 #include <algorithm>
 
+#include "kernels/optimized/convolution_windows.h"
 #include "kernels/optimized/fitting.h"
-#include "kernels/optimized/gemm.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/convert.h"
-#include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::optimized {
 namespace {
 
-using portable::list_item;
-using portable::ShapeText;
-using portable::Sizes;
+using Problem = ConvolutionProblem;
 
 constexpr const char* kOp = "aten::convolution";
-
-/// Everything in three spatial dimensions; fewer have leading sizes of 1. Tensors are row-major.
-struct Problem {
-  int64_t batch = 1;
-  int64_t groups = 1;
-  int64_t in_channels = 0;   // of a group
-  int64_t out_channels = 0;  // of a group
-  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
-  ScalarType dtype;
-
-  int64_t positions_in() const { return in[0] * in[1] * in[2]; }
-  int64_t positions_out() const { return out[0] * out[1] * out[2]; }
-  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-};
-
-/// The input of one image and group, of which windows are packed.
-struct Windows {
-  const Problem* problem;
-  const void* image;
-};
-
-/// Fills line[0, count) with the inputs that tap `kw` of a row meets at positions ow, ow + 1, …
-template <typename T>
-void pack_row(const Problem& p, const T* row, int64_t kw, int64_t ow, int64_t count, float* line) {
-  const int64_t step = p.stride[2];
-  const int64_t start = ow * step + kw * p.dilation[2] - p.padding[2];
-  int64_t first = start >= 0 ? 0 : (-start + step - 1) / step;
-  int64_t last = start >= p.in[2] ? 0 : (p.in[2] - 1 - start) / step + 1;
-  first = std::min(first, count);
-  last = std::max(first, std::min(last, count));
-  std::fill_n(line, first, 0.0f);
-  const T* const from = row + start;
-  if (step == 1) {
-    for (int64_t i = first; i < last; ++i) {
-      line[i] = static_cast<float>(from[i]);
-    }
-  } else {
-    for (int64_t i = first; i < last; ++i) {
-      line[i] = static_cast<float>(from[i * step]);
-    }
-  }
-  std::fill_n(line + last, count - last, 0.0f);
-}
-
-template <typename T>
-void pack_windows(const Windows& windows, size_t k, size_t depth, size_t first, size_t count, size_t width,
-                  float* out) {
-  const Problem& p = *windows.problem;
-  const T* const image = static_cast<const T*>(windows.image);
-  const auto end = static_cast<int64_t>(first + count);
-  for (size_t s = 0; s < depth; ++s, out += width) {
-    auto tap = static_cast<int64_t>(k + s);
-    const int64_t kw = tap % p.kernel[2];
-    tap /= p.kernel[2];
-    const int64_t kh = tap % p.kernel[1];
-    tap /= p.kernel[1];
-    const int64_t kd = tap % p.kernel[0];
-    const T* const plane = image + tap / p.kernel[0] * p.positions_in();
-    float* line = out;
-    for (auto at = static_cast<int64_t>(first); at < end;) {
-      const int64_t ow = at % p.out[2];
-      const int64_t oh = at / p.out[2] % p.out[1];
-      const int64_t od = at / p.out[2] / p.out[1];
-      const int64_t n = std::min(p.out[2] - ow, end - at);
-      const int64_t id = od * p.stride[0] + kd * p.dilation[0] - p.padding[0];
-      const int64_t ih = oh * p.stride[1] + kh * p.dilation[1] - p.padding[1];
-      if (id >= 0 && id < p.in[0] && ih >= 0 && ih < p.in[1]) {
-        pack_row(p, plane + (id * p.in[1] + ih) * p.in[2], kw, ow, n, line);
-      } else {
-        std::fill_n(line, n, 0.0f);
-      }
-      line += n;
-      at += n;
-    }
-    std::fill_n(line, width - count, 0.0f);
-  }
-}
-
-GemmStrips strips_of_windows(const Windows& windows) {
-  static constexpr auto kPack = [](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
-                                   float* out) {
-    const auto& w = *static_cast<const Windows*>(state);
-    switch (w.problem->dtype) {
-      case ScalarType::Float: pack_windows<float>(w, k, depth, first, count, width, out); break;
-      case ScalarType::BFloat16: pack_windows<BFloat16>(w, k, depth, first, count, width, out); break;
-      default: pack_windows<Half>(w, k, depth, first, count, width, out); break;
-    }
-  };
-  return {kPack, &windows};
-}
 
 /// The addresses that belong to one image and group.
 struct Slice {
@@ -216,59 +123,12 @@ Error transposed(KernelContext& context, const Problem& p, const Slice& slice, f
   return Error::Ok;
 }
 
-/// Checks the arguments, fills the problem and resizes the output.
-Error plan(KernelContext& context, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
-           IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool is_transposed,
-           IntArrayRef output_padding, int64_t groups, const Tensor& out, Problem* p) {
-  const int64_t spatial = weight.dim() - 2;
-  const int64_t lead = input.dim() - spatial;  // 1 without a batch
-  p->dtype = input.scalar_type();
-  p->batch = lead == 2 ? input.size(0) : 1;
-  p->groups = groups;
-  const int64_t in_channels = input.size(lead - 1);
-  const int64_t out_channels = is_transposed ? weight.size(1) * groups : weight.size(0);
-  const bool channels_fit = groups > 0 && in_channels % groups == 0 && out_channels % groups == 0 &&
-                            (is_transposed ? weight.size(0) : weight.size(1) * groups) == in_channels &&
-                            (!bias || bias->numel() == out_channels);
-  ET_CHECK_OR_RETURN(channels_fit, InvalidArgument,
-                     "%s: input %s, weight %s and bias do not go together with %" PRId64 " groups", kOp,
-                     ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
-  p->in_channels = in_channels / groups;
-  p->out_channels = out_channels / groups;
-  Sizes sizes(input.sizes());
-  sizes[lead - 1] = out_channels;
-  for (int64_t d = 0; d < 3; ++d) {
-    const int64_t i = d - (3 - spatial);
-    const auto item = static_cast<size_t>(i);
-    const bool real = i >= 0;
-    p->in[d] = real ? input.size(lead + i) : 1;
-    p->kernel[d] = real ? weight.size(2 + i) : 1;
-    p->stride[d] = real ? list_item(stride, item, 1) : 1;
-    p->padding[d] = real ? list_item(padding, item, 0) : 0;
-    p->dilation[d] = real ? list_item(dilation, item, 1) : 1;
-    const int64_t extra = real ? list_item(output_padding, item, 0) : 0;
-    ET_CHECK_OR_RETURN(p->stride[d] > 0 && p->dilation[d] > 0 && p->padding[d] >= 0 && extra >= 0, InvalidArgument,
-                       "%s: stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, kOp, p->stride[d],
-                       p->padding[d], p->dilation[d]);
-    const int64_t reach = p->dilation[d] * (p->kernel[d] - 1);
-    p->out[d] = is_transposed ? (p->in[d] - 1) * p->stride[d] - 2 * p->padding[d] + reach + extra + 1
-                              : (p->in[d] + 2 * p->padding[d] - reach - 1) / p->stride[d] + 1;
-    const bool fits = is_transposed ? p->out[d] >= 0 : p->in[d] + 2 * p->padding[d] > reach;
-    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", kOp,
-                       ShapeText(weight.sizes()).text, ShapeText(input.sizes()).text);
-    if (real) {
-      sizes[lead + i] = p->out[d];
-    }
-  }
-  return resize_tensor(context, out, sizes);
-}
-
 Error convolution_out(KernelContext& context, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
                       IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool is_transposed,
                       IntArrayRef output_padding, int64_t groups, Tensor& out) {
   Problem p;
-  ET_RETURN_IF_ERROR(
-      plan(context, input, weight, bias, stride, padding, dilation, is_transposed, output_padding, groups, out, &p));
+  ET_RETURN_IF_ERROR(plan_convolution(context, kOp, input, weight.sizes(), bias,
+                                      {stride, padding, dilation, is_transposed, output_padding, groups}, out, &p));
   if (out.numel() == 0) {
     return Error::Ok;
   }

@@ -21,6 +21,7 @@ Span<const Kernel> resize_kernels();
 Span<const Kernel> row_product_kernels();
 Span<const Kernel> softmax_kernels();
 Span<const Kernel> sort_kernels();
+Span<const Kernel> sparse_kernels();
 Span<const Kernel> transcendental_kernels();
 Span<const Kernel> unary_kernels();
 Span<const Kernel> winograd_kernels();

@@ -1,6 +1,10 @@
-// Convolution and transposed convolution in one, two and three dimensions.
+// Convolution and transposed convolution in one, two and three dimensions, with dense and with sparse weights.
 #include "kernels/portable/op_convolution.h"
 
+#include <algorithm>
+
+#include "base/checked_math.h"
+#include "base/sparse_weight.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
@@ -11,6 +15,7 @@ namespace et::kernels::portable {
 namespace {
 
 constexpr const char* kOp = "aten::convolution";
+constexpr const char* kSparseOp = "et::sparse_convolution";
 
 // Everything in three spatial dimensions: one- and two-dimensional convolutions have leading sizes of 1.
 struct Problem {
@@ -101,8 +106,10 @@ int64_t input_position(const Problem& p, int d, int64_t o, int64_t k) {
   return scaled >= 0 && scaled % p.stride[d] == 0 && position < p.in[d] ? position : -1;
 }
 
-template <typename T>
-Error convolve(KernelContext& context, const Problem& p, const T* input, const T* weight, const T* bias, T* out) {
+/// filter_of(oc): the weights of an output channel, with the problem's strides. Asked for channel 0, 1, … for each image.
+template <typename T, typename FilterOf>
+Error convolve(KernelContext& context, const Problem& p, const T* input, const FilterOf& filter_of, const T* bias,
+               T* out) {
   using A = Accumulator<T>;
   constexpr int64_t kBlock = 128;
   const int64_t in_per_group = p.in_channels / p.groups;
@@ -113,9 +120,7 @@ Error convolve(KernelContext& context, const Problem& p, const T* input, const T
       const int64_t group = oc / out_per_group;
       // Weight of (output channel, input channel): [oc, ic in group] or, transposed, [ic, oc in group].
       const int64_t weight_in_stride = p.weight_strides[p.transposed ? 0 : 1];
-      const T* filter = weight + (p.transposed ? (oc % out_per_group) * p.weight_strides[1] +
-                                                     group * in_per_group * p.weight_strides[0]
-                                               : oc * p.weight_strides[0]);
+      const T* filter = filter_of(oc);
       const T* image = input + n * p.in_strides[0] + group * in_per_group * p.in_strides[1];
       T* target = out + n * p.out_strides[0] + oc * p.out_strides[1];
       const A start = bias != nullptr ? static_cast<A>(bias[oc]) : A(0);
@@ -154,25 +159,88 @@ Error convolve(KernelContext& context, const Problem& p, const T* input, const T
   return Error::Ok;
 }
 
-Error check_channels(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t spatial,
-                     bool transposed, int64_t groups, Problem* p) {
+Error check_channels(const char* op, const Tensor& input, IntArrayRef weight, const OptionalTensor& bias,
+                     int64_t spatial, bool transposed, int64_t groups, Problem* p) {
   p->in_channels = input.size(input.dim() - spatial - 1);
-  p->out_channels = transposed ? weight.size(1) * groups : weight.size(0);
   p->groups = groups;
+  const bool fits = !mul_overflow(weight[1], groups, &p->out_channels);
+  ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: %" PRId64 " groups of %" PRId64 " channels", op, groups, weight[1]);
+  const int64_t weight_in = transposed ? weight[0] : p->out_channels;
+  p->out_channels = transposed ? p->out_channels : weight[0];
   ET_CHECK_OR_RETURN(groups > 0 && p->in_channels % groups == 0 && p->out_channels % groups == 0, InvalidArgument,
-                     "%s: %" PRId64 " groups do not divide %" PRId64 " input and %" PRId64 " output channels", kOp,
+                     "%s: %" PRId64 " groups do not divide %" PRId64 " input and %" PRId64 " output channels", op,
                      groups, p->in_channels, p->out_channels);
-  const int64_t weight_in = transposed ? weight.size(0) : weight.size(1) * groups;
   ET_CHECK_OR_RETURN(weight_in == p->in_channels, InvalidArgument,
-                     "%s: input %s has %" PRId64 " channels, weight %s with %" PRId64 " groups takes %" PRId64, kOp,
-                     ShapeText(input.sizes()).text, p->in_channels, ShapeText(weight.sizes()).text, groups, weight_in);
+                     "%s: input %s has %" PRId64 " channels, weight %s with %" PRId64 " groups takes %" PRId64, op,
+                     ShapeText(input.sizes()).text, p->in_channels, ShapeText(weight).text, groups, weight_in);
   if (bias.has_value()) {
-    ET_RETURN_IF_ERROR(check_same_dtype(kOp, "bias", *bias, input));
+    ET_RETURN_IF_ERROR(check_same_dtype(op, "bias", *bias, input));
     ET_CHECK_OR_RETURN(bias->dim() == 1 && bias->size(0) == p->out_channels, InvalidArgument,
-                       "%s: bias %s for %" PRId64 " output channels", kOp, ShapeText(bias->sizes()).text,
+                       "%s: bias %s for %" PRId64 " output channels", op, ShapeText(bias->sizes()).text,
                        p->out_channels);
   }
   return Error::Ok;
+}
+
+/// The numbers that say how a window moves.
+struct Window {
+  IntArrayRef stride, padding, dilation;
+  bool transposed;
+  IntArrayRef output_padding;
+  int64_t groups;
+};
+
+/// Checks the arguments, fills the problem but for the weight's strides, and resizes the output. `weight`: its sizes.
+Error plan(KernelContext& context, const char* op, const Tensor& input, IntArrayRef weight, const OptionalTensor& bias,
+           const Window& window, const Tensor& out, Problem* problem) {
+  Problem& p = *problem;
+  const int64_t spatial = static_cast<int64_t>(weight.size()) - 2;
+  ET_CHECK_OR_RETURN(spatial >= 1 && spatial <= 3, InvalidArgument, "%s: weight %s has rank %zu; it must be 3 to 5", op,
+                     ShapeText(weight).text, weight.size());
+  ET_RETURN_IF_ERROR(check_rank(op, "input", input, spatial + 1, spatial + 2));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
+  for (const IntArrayRef list : {window.stride, window.padding, window.dilation, window.output_padding}) {
+    ET_CHECK_OR_RETURN(list.size() <= 1 || static_cast<int64_t>(list.size()) == spatial, InvalidArgument,
+                       "%s: %s has not one number for each of %" PRId64 " spatial dimensions", op, ShapeText(list).text,
+                       spatial);
+  }
+  p.transposed = window.transposed;
+  p.batch = input.dim() == spatial + 2 ? input.size(0) : 1;
+  ET_RETURN_IF_ERROR(check_channels(op, input, weight, bias, spatial, window.transposed, window.groups, &p));
+  Sizes sizes(input.sizes());
+  sizes[input.dim() - spatial - 1] = p.out_channels;
+  for (int64_t d = 0; d < 3; ++d) {
+    const int64_t i = d - (3 - spatial);
+    const auto item = static_cast<size_t>(i);
+    const bool real = i >= 0;
+    p.in[d] = real ? input.size(input.dim() - spatial + i) : 1;
+    p.kernel[d] = real ? weight[static_cast<size_t>(2 + i)] : 1;
+    p.stride[d] = real ? list_item(window.stride, item, 1) : 1;
+    p.padding[d] = real ? list_item(window.padding, item, 0) : 0;
+    p.dilation[d] = real ? list_item(window.dilation, item, 1) : 1;
+    const int64_t extra = real ? list_item(window.output_padding, item, 0) : 0;
+    ET_CHECK_OR_RETURN(p.stride[d] > 0 && p.dilation[d] > 0 && p.padding[d] >= 0 && extra >= 0, InvalidArgument,
+                       "%s: stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, op, p.stride[d], p.padding[d],
+                       p.dilation[d]);
+    const int64_t reach = p.dilation[d] * (p.kernel[d] - 1);
+    p.out[d] = p.transposed ? (p.in[d] - 1) * p.stride[d] - 2 * p.padding[d] + reach + extra + 1
+                            : (p.in[d] + 2 * p.padding[d] - reach - 1) / p.stride[d] + 1;
+    const bool fits = p.transposed ? p.out[d] >= 0 : p.in[d] + 2 * p.padding[d] > reach;
+    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", op, ShapeText(weight).text,
+                       ShapeText(input.sizes()).text);
+    if (real) {
+      sizes[input.dim() - spatial + i] = p.out[d];
+    }
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  spread_strides(input, spatial, p.in_strides);
+  spread_strides(out, spatial, p.out_strides);
+  return Error::Ok;
+}
+
+template <typename T>
+const T* data_or_null(const OptionalTensor& tensor) {
+  return tensor.has_value() ? static_cast<const T*>(tensor->const_data_ptr()) : nullptr;
 }
 
 }  // namespace
@@ -181,53 +249,22 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
                       IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                       IntArrayRef output_padding, int64_t groups, Tensor& out) {
   ET_RETURN_IF_ERROR(check_rank(kOp, "weight", weight, 3, 5));
-  const int64_t spatial = weight.dim() - 2;
-  ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, spatial + 1, spatial + 2));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "weight", weight, input));
-  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, input));
-  for (const IntArrayRef list : {stride, padding, dilation, output_padding}) {
-    ET_CHECK_OR_RETURN(list.size() <= 1 || static_cast<int64_t>(list.size()) == spatial, InvalidArgument,
-                       "%s: %s has not one number for each of %" PRId64 " spatial dimensions", kOp,
-                       ShapeText(list).text, spatial);
-  }
   Problem p;
-  p.transposed = transposed;
-  p.batch = input.dim() == spatial + 2 ? input.size(0) : 1;
-  ET_RETURN_IF_ERROR(check_channels(input, weight, bias, spatial, transposed, groups, &p));
-  Sizes sizes(input.sizes());
-  sizes[input.dim() - spatial - 1] = p.out_channels;
-  for (int64_t d = 0; d < 3; ++d) {
-    const int64_t i = d - (3 - spatial);
-    const auto item = static_cast<size_t>(i);
-    const bool real = i >= 0;
-    p.in[d] = real ? input.size(input.dim() - spatial + i) : 1;
-    p.kernel[d] = real ? weight.size(2 + i) : 1;
-    p.stride[d] = real ? list_item(stride, item, 1) : 1;
-    p.padding[d] = real ? list_item(padding, item, 0) : 0;
-    p.dilation[d] = real ? list_item(dilation, item, 1) : 1;
-    const int64_t extra = real ? list_item(output_padding, item, 0) : 0;
-    ET_CHECK_OR_RETURN(p.stride[d] > 0 && p.dilation[d] > 0 && p.padding[d] >= 0 && extra >= 0, InvalidArgument,
-                       "%s: stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, kOp, p.stride[d], p.padding[d],
-                       p.dilation[d]);
-    const int64_t reach = p.dilation[d] * (p.kernel[d] - 1);
-    p.out[d] = transposed ? (p.in[d] - 1) * p.stride[d] - 2 * p.padding[d] + reach + extra + 1
-                          : (p.in[d] + 2 * p.padding[d] - reach - 1) / p.stride[d] + 1;
-    const bool fits = transposed ? p.out[d] >= 0 : p.in[d] + 2 * p.padding[d] > reach;
-    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", kOp,
-                       ShapeText(weight.sizes()).text, ShapeText(input.sizes()).text);
-    if (real) {
-      sizes[input.dim() - spatial + i] = p.out[d];
-    }
-  }
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  spread_strides(input, spatial, p.in_strides);
-  spread_strides(out, spatial, p.out_strides);
-  spread_strides(weight, spatial, p.weight_strides);
+  ET_RETURN_IF_ERROR(plan(context, kOp, input, IntArrayRef(weight.sizes().data(), weight.sizes().size()), bias,
+                          {stride, padding, dilation, transposed, output_padding, groups}, out, &p));
+  spread_strides(weight, weight.dim() - 2, p.weight_strides);
   return dispatch<RealTypes>(input.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return convolve<T>(context, p, static_cast<const T*>(input.const_data_ptr()),
-                       static_cast<const T*>(weight.const_data_ptr()),
-                       bias.has_value() ? static_cast<const T*>(bias->const_data_ptr()) : nullptr,
+    const T* const data = static_cast<const T*>(weight.const_data_ptr());
+    const int64_t in_per_group = p.in_channels / groups;
+    const int64_t out_per_group = p.out_channels / groups;
+    const auto filter_of = [&](int64_t oc) {
+      return data + (transposed ? (oc % out_per_group) * p.weight_strides[1] +
+                                      oc / out_per_group * in_per_group * p.weight_strides[0]
+                                : oc * p.weight_strides[0]);
+    };
+    return convolve<T>(context, p, static_cast<const T*>(input.const_data_ptr()), filter_of, data_or_null<T>(bias),
                        static_cast<T*>(out.mutable_data_ptr()));
   });
 }
@@ -239,6 +276,35 @@ Error convolution_clamp_out(KernelContext& context, const Tensor& input, const T
   ET_RETURN_IF_ERROR(convolution_out(context, input, weight, bias, stride, padding, dilation, transposed,
                                      output_padding, groups, out));
   return clamp_in_place("et::convolution_clamp", min, max, out);
+}
+
+Error sparse_convolution_out(KernelContext& context, const Tensor& input, const Tensor& values, const Tensor& mask,
+                             const OptionalTensor& bias, IntArrayRef weight_size, IntArrayRef stride,
+                             IntArrayRef padding, IntArrayRef dilation, int64_t groups,
+                             const std::optional<Scalar>& min, const std::optional<Scalar>& max, Tensor& out) {
+  ET_RETURN_IF_ERROR(check_same_dtype(kSparseOp, "values", values, input));
+  SparseWeight weight;
+  ET_RETURN_IF_ERROR(check_sparse_weight(kSparseOp, values, mask, weight_size, &weight));
+  Problem p;
+  ET_RETURN_IF_ERROR(plan(context, kSparseOp, input, weight_size, bias,
+                          {stride, padding, dilation, false, IntArrayRef(), groups}, out, &p));
+  const int64_t row_major[5] = {static_cast<int64_t>(weight.columns), p.kernel[0] * p.kernel[1] * p.kernel[2],
+                                p.kernel[1] * p.kernel[2], p.kernel[2], 1};
+  std::copy_n(row_major, 5, p.weight_strides);
+  ET_RETURN_IF_ERROR(dispatch<FloatTypes>(input.scalar_type(), kSparseOp, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ET_TRY(void* const memory, context.allocate_temp(weight.columns * sizeof(T)));
+    T* const filter = static_cast<T*>(memory);  // one output channel at a time
+    const T* next = static_cast<const T*>(weight.values);
+    const auto filter_of = [&](int64_t oc) {
+      next = oc == 0 ? static_cast<const T*>(weight.values) : next;
+      next = unpack_row(weight, static_cast<size_t>(oc), next, filter);
+      return static_cast<const T*>(filter);
+    };
+    return convolve<T>(context, p, static_cast<const T*>(input.const_data_ptr()), filter_of, data_or_null<T>(bias),
+                       static_cast<T*>(out.mutable_data_ptr()));
+  }));
+  return clamp_in_place(kSparseOp, min, max, out);
 }
 
 }  // namespace et::kernels::portable

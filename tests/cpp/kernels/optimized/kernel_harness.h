@@ -100,6 +100,16 @@ class Call {
     tensors_.back().constant = true;
     return *this;
   }
+  /// A constant of given elements.
+  template <typename T>
+  Call& constant_values(const std::vector<T>& values, std::vector<int64_t> sizes) {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, int64_t>);
+    OwnedTensor& t = add(std::is_same_v<T, float> ? ScalarType::Float : ScalarType::Long, std::move(sizes), kRowMajor);
+    std::copy_n(values.data(), std::min(values.size(), static_cast<size_t>(t.impl.numel())),
+                reinterpret_cast<T*>(t.bytes.data()));
+    t.constant = true;
+    return *this;
+  }
   /// Integers in [0, below).
   Call& indices(std::vector<int64_t> sizes, int64_t below, Order order = kRowMajor) {
     OwnedTensor& t = add(ScalarType::Long, std::move(sizes), order);
@@ -183,6 +193,12 @@ class Call {
 
   /// True when a kernel of this priority takes the arguments.
   bool fits(uint8_t priority) { return run(priority, 1, nullptr) != Error::NotSupported; }
+
+  /// What a load and a call come to with the kernel of this priority; NotSupported when there is none.
+  Error error(uint8_t priority) {
+    std::vector<std::vector<char>> outputs;
+    return run(priority, 2, &outputs);
+  }
 
   /// What the kernel of this priority gives as first output, on two threads.
   std::vector<float> output(uint8_t priority) {

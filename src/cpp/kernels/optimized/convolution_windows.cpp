@@ -1,0 +1,176 @@
+#include "kernels/optimized/convolution_windows.h"
+
+#include <algorithm>
+
+#include "kernels/portable/shape.h"
+
+namespace et::kernels::optimized {
+namespace {
+
+using portable::list_item;
+using portable::ShapeText;
+using portable::Sizes;
+
+/// Fills line[0, count) with the inputs that tap `kw` of a row meets at positions ow, ow + 1, …
+template <typename T>
+void pack_row(const ConvolutionProblem& p, const T* row, int64_t kw, int64_t ow, int64_t count, float* line) {
+  const int64_t step = p.stride[2];
+  const int64_t start = ow * step + kw * p.dilation[2] - p.padding[2];
+  int64_t first = start >= 0 ? 0 : (-start + step - 1) / step;
+  int64_t last = start >= p.in[2] ? 0 : (p.in[2] - 1 - start) / step + 1;
+  first = std::min(first, count);
+  last = std::max(first, std::min(last, count));
+  std::fill_n(line, first, 0.0f);
+  const T* const from = row + start;
+  if (step == 1) {
+    for (int64_t i = first; i < last; ++i) {
+      line[i] = static_cast<float>(from[i]);
+    }
+  } else {
+    for (int64_t i = first; i < last; ++i) {
+      line[i] = static_cast<float>(from[i * step]);
+    }
+  }
+  std::fill_n(line + last, count - last, 0.0f);
+}
+
+template <typename T>
+void pack_windows(const Windows& windows, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                  float* out) {
+  const ConvolutionProblem& p = *windows.problem;
+  const T* const image = static_cast<const T*>(windows.image);
+  const auto end = static_cast<int64_t>(first + count);
+  for (size_t s = 0; s < depth; ++s, out += width) {
+    auto tap = static_cast<int64_t>(k + s);
+    const int64_t kw = tap % p.kernel[2];
+    tap /= p.kernel[2];
+    const int64_t kh = tap % p.kernel[1];
+    tap /= p.kernel[1];
+    const int64_t kd = tap % p.kernel[0];
+    const T* const plane = image + tap / p.kernel[0] * p.positions_in();
+    float* line = out;
+    for (auto at = static_cast<int64_t>(first); at < end;) {
+      const int64_t ow = at % p.out[2];
+      const int64_t oh = at / p.out[2] % p.out[1];
+      const int64_t od = at / p.out[2] / p.out[1];
+      const int64_t n = std::min(p.out[2] - ow, end - at);
+      const int64_t id = od * p.stride[0] + kd * p.dilation[0] - p.padding[0];
+      const int64_t ih = oh * p.stride[1] + kh * p.dilation[1] - p.padding[1];
+      if (id >= 0 && id < p.in[0] && ih >= 0 && ih < p.in[1]) {
+        pack_row(p, plane + (id * p.in[1] + ih) * p.in[2], kw, ow, n, line);
+      } else {
+        std::fill_n(line, n, 0.0f);
+      }
+      line += n;
+      at += n;
+    }
+    std::fill_n(line, width - count, 0.0f);
+  }
+}
+
+/// Windows of an image whose channels lie innermost: four positions at a time, so that whole words are written.
+void pack_pixels(const Windows& windows, size_t first, size_t count, size_t width, float* out) {
+  const ConvolutionProblem& p = *windows.problem;
+  const auto* const image = static_cast<const float*>(windows.image);
+  const auto taps = static_cast<size_t>(p.taps());
+  const auto channels = static_cast<size_t>(p.in_channels);
+  for (size_t i = 0; i < width; i += 4) {
+    for (size_t tap = 0; tap < taps; ++tap) {
+      const auto t = static_cast<int64_t>(tap);
+      const float* pixels[4];
+      for (size_t j = 0; j < 4; ++j) {
+        const auto at = static_cast<int64_t>(first + i + j);
+        const int64_t w = at % p.out[2] * p.stride[2] + t % p.kernel[2] * p.dilation[2] - p.padding[2];
+        const int64_t h =
+            at / p.out[2] % p.out[1] * p.stride[1] + t / p.kernel[2] % p.kernel[1] * p.dilation[1] - p.padding[1];
+        const int64_t d =
+            at / p.out[2] / p.out[1] * p.stride[0] + t / p.kernel[2] / p.kernel[1] * p.dilation[0] - p.padding[0];
+        const bool inside = i + j < count && w >= 0 && w < p.in[2] && h >= 0 && h < p.in[1] && d >= 0 && d < p.in[0];
+        pixels[j] = inside ? image + ((d * p.in[1] + h) * p.in[2] + w) * windows.pixel : nullptr;
+      }
+      float* to = out + tap * width + i;
+      if (pixels[0] != nullptr && pixels[1] != nullptr && pixels[2] != nullptr && pixels[3] != nullptr) {
+        for (size_t c = 0; c < channels; ++c, to += taps * width) {
+          to[0] = pixels[0][c];
+          to[1] = pixels[1][c];
+          to[2] = pixels[2][c];
+          to[3] = pixels[3][c];
+        }
+        continue;
+      }
+      for (size_t c = 0; c < channels; ++c, to += taps * width) {
+        for (size_t j = 0; j < 4; ++j) {
+          to[j] = pixels[j] == nullptr ? 0.0f : pixels[j][c];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+GemmStrips strips_of_windows(const Windows& windows) {
+  static constexpr auto kPack = [](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                                   float* out) {
+    const auto& w = *static_cast<const Windows*>(state);
+    if (w.pixel != 0) {
+      return pack_pixels(w, first, count, width, out);
+    }
+    switch (w.problem->dtype) {
+      case ScalarType::Float: pack_windows<float>(w, k, depth, first, count, width, out); break;
+      case ScalarType::BFloat16: pack_windows<BFloat16>(w, k, depth, first, count, width, out); break;
+      default: pack_windows<Half>(w, k, depth, first, count, width, out); break;
+    }
+  };
+  return {kPack, &windows};
+}
+
+Error plan_convolution(KernelContext& context, const char* op, const Tensor& input, IntArrayRef weight,
+                       const OptionalTensor& bias, const ConvolutionNumbers& numbers, const Tensor& out,
+                       ConvolutionProblem* p) {
+  const bool is_transposed = numbers.is_transposed;
+  const int64_t groups = numbers.groups;
+  const int64_t spatial = static_cast<int64_t>(weight.size()) - 2;
+  const int64_t lead = input.dim() - spatial;  // 1 without a batch
+  p->dtype = input.scalar_type();
+  p->batch = lead == 2 ? input.size(0) : 1;
+  p->groups = groups;
+  const int64_t in_channels = input.size(lead - 1);
+  const int64_t out_channels = is_transposed ? weight[1] * groups : weight[0];
+  const bool channels_fit = groups > 0 && in_channels % groups == 0 && out_channels % groups == 0 &&
+                            (is_transposed ? weight[0] : weight[1] * groups) == in_channels &&
+                            (!bias || bias->numel() == out_channels);
+  ET_CHECK_OR_RETURN(channels_fit, InvalidArgument,
+                     "%s: input %s, weight %s and bias do not go together with %" PRId64 " groups", op,
+                     ShapeText(input.sizes()).text, ShapeText(weight).text, groups);
+  p->in_channels = in_channels / groups;
+  p->out_channels = out_channels / groups;
+  Sizes sizes(input.sizes());
+  sizes[lead - 1] = out_channels;
+  for (int64_t d = 0; d < 3; ++d) {
+    const int64_t i = d - (3 - spatial);
+    const auto item = static_cast<size_t>(i);
+    const bool real = i >= 0;
+    p->in[d] = real ? input.size(lead + i) : 1;
+    p->kernel[d] = real ? weight[2 + item] : 1;
+    p->stride[d] = real ? list_item(numbers.stride, item, 1) : 1;
+    p->padding[d] = real ? list_item(numbers.padding, item, 0) : 0;
+    p->dilation[d] = real ? list_item(numbers.dilation, item, 1) : 1;
+    const int64_t extra = real ? list_item(numbers.output_padding, item, 0) : 0;
+    ET_CHECK_OR_RETURN(p->stride[d] > 0 && p->dilation[d] > 0 && p->padding[d] >= 0 && extra >= 0, InvalidArgument,
+                       "%s: stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, op, p->stride[d],
+                       p->padding[d], p->dilation[d]);
+    const int64_t reach = p->dilation[d] * (p->kernel[d] - 1);
+    p->out[d] = is_transposed ? (p->in[d] - 1) * p->stride[d] - 2 * p->padding[d] + reach + extra + 1
+                              : (p->in[d] + 2 * p->padding[d] - reach - 1) / p->stride[d] + 1;
+    const bool fits = is_transposed ? p->out[d] >= 0 : p->in[d] + 2 * p->padding[d] > reach;
+    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", op, ShapeText(weight).text,
+                       ShapeText(input.sizes()).text);
+    if (real) {
+      sizes[lead + i] = p->out[d];
+    }
+  }
+  return resize_tensor(context, out, sizes);
+}
+
+}  // namespace et::kernels::optimized

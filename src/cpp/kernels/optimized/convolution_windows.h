@@ -1,0 +1,55 @@
+/// Convolutions as products of matrices: the sizes of one, and the windows of an image as a packed operand (gemm.h).
+///
+/// For: convolution.cpp and sparse_convolution.cpp. Not for: layouts of libraries.
+///
+/// For each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions], where the
+/// windows are packed straight from the input; step (c * kernel[0] + d) * kernel[1] … of a window is input channel c, tap d ….
+#pragma once
+
+#include "kernels/optimized/gemm.h"
+
+namespace et::kernels::optimized {
+
+/// Everything in three spatial dimensions; fewer have leading sizes of 1.
+struct ConvolutionProblem {
+  int64_t batch = 1;
+  int64_t groups = 1;
+  int64_t in_channels = 0;   // of a group
+  int64_t out_channels = 0;  // of a group
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  ScalarType dtype;
+
+  int64_t positions_in() const { return in[0] * in[1] * in[2]; }
+  int64_t positions_out() const { return out[0] * out[1] * out[2]; }
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  /// Windows of one element, one at each position of the input.
+  bool is_pointwise() const {
+    return taps() == 1 && positions_in() == positions_out() && stride[0] * stride[1] * stride[2] == 1 &&
+           padding[0] + padding[1] + padding[2] == 0;
+  }
+};
+
+/// The list arguments of a convolution.
+struct ConvolutionNumbers {
+  IntArrayRef stride, padding, dilation;
+  bool is_transposed = false;
+  IntArrayRef output_padding = {};
+  int64_t groups = 1;
+};
+
+/// Checks the arguments, fills the problem and resizes `out`. `weight`: sizes of one to three spatial dimensions.
+/// Errors: InvalidArgument, naming `op`; those of resize_tensor.
+Error plan_convolution(KernelContext& context, const char* op, const Tensor& input, IntArrayRef weight,
+                       const OptionalTensor& bias, const ConvolutionNumbers& numbers, const Tensor& out,
+                       ConvolutionProblem* problem);
+
+/// The input of one image and group, of which windows are packed. It and the problem must live until the product is done.
+struct Windows {
+  const ConvolutionProblem* problem;
+  const void* image;
+  int64_t pixel = 0;  ///< 0: row-major; otherwise channels lie innermost, and elements of a pixel are this many
+};
+/// Row-major: any dtype of gemm.h. Channels innermost: float, and whole windows (steps from 0 to the end).
+GemmStrips strips_of_windows(const Windows& windows);
+
+}  // namespace et::kernels::optimized
