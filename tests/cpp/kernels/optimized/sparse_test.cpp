@@ -76,11 +76,18 @@ TEST(Sparse, Linear) {
 }
 
 TEST(Sparse, LinearOfManyDimensionsAndLargeWeights) {
-  for (const double density : {0.02, 0.2}) {
+  for (const double density : {0.02, 0.15, 0.3}) {
     const Weight weight({300, 1000}, density);
     for (const std::vector<int64_t>& input : {std::vector<int64_t>{1000}, {1, 1, 1000}, {3, 7, 1000}, {200, 1000}}) {
       linear(weight, input, true, true).expect_same(kPriorityOptimized, 1e-5);
-      linear(weight, input, false, false).expect_same(kFastest, 1e-5);
+      // Taken before a dense library where it was measured to be faster.
+      const bool is_one_row = input.size() == 1 || input[1] == 1;
+      const bool is_fast = !is_one_row && density < 0.2;
+      Call fastest = linear(weight, input, false, false);
+      ASSERT_EQ(fastest.fits(kFastest), is_fast) << input.size() << " dims, density " << density;
+      if (is_fast) {
+        fastest.expect_same(kFastest, 1e-5);
+      }
     }
   }
 }
