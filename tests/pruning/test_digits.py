@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import executorch_py as et
-from executorch_py import pruning
+from executorch_py import pruning, quantizer
 from tests.pruning import digits
 
 #: Points of accuracy that pruning by half may cost.
@@ -37,9 +37,17 @@ def prune_neurons(seed: int) -> torch.nn.Module:
     return digits.train(smaller, seed, epochs=25, rate=3e-3)
 
 
+def integers(model: torch.nn.Module, seed: int) -> et.Module:
+    """The model in static int8, calibrated on training images; zeros stay zero in symmetric weights."""
+    x, _, _, _ = digits.images(seed)
+    quantized = quantizer.quantize(model, (x[:1],), "static_int8", [(x[i : i + 1],) for i in range(128)])
+    return et.load(et.to_edge(quantized).to_executorch().buffer)
+
+
 def figures(seed: int) -> dict[str, float]:
     models = {"float": digits.trained(seed), "weights": prune_weights(seed), "neurons": prune_neurons(seed)}
-    return {name: digits.accuracy(program(model), seed) for name, model in models.items()}
+    found = {name: digits.accuracy(program(model), seed) for name, model in models.items()}
+    return {**found, "weights + int8": digits.accuracy(integers(models["weights"], seed), seed)}
 
 
 def test_half_of_the_weights_or_channels_can_go():
@@ -52,6 +60,7 @@ def test_half_of_the_weights_or_channels_can_go():
     rows = [row for row in pruning.sparsity(model) if row.name.endswith("weight") and "norm" not in row.name]
     assert abs(sum(row.zeros for row in rows) / sum(row.elements for row in rows) - 0.5) < 1e-3
     assert digits.accuracy(program(model), 0) >= float_accuracy - MOST_LOST
+    assert digits.accuracy(integers(model, 0), 0) >= float_accuracy - MOST_LOST
 
     smaller = prune_neurons(0)
     assert smaller.conv2.out_channels == 24 and smaller.classifier.out_features == 10
@@ -66,4 +75,4 @@ if __name__ == "__main__":
     rows = [figures(seed) for seed in range(5)]
     for name in rows[0]:
         values = [row[name] for row in rows]
-        print(f"{name:8s} mean {sum(values) / len(values):.4f}  " + " ".join(f"{value:.4f}" for value in values))
+        print(f"{name:14s} mean {sum(values) / len(values):.4f}  " + " ".join(f"{value:.4f}" for value in values))
