@@ -74,15 +74,19 @@ EYE = np.eye(256, dtype=np.float32)
 
 
 def test_the_gil_is_free_while_a_method_runs(long_method):
-    ended = threading.Event()
-    thread = threading.Thread(target=lambda: (long_method.execute([EYE]), ended.set()))
-    thread.start()
-    rounds = 0
-    while not ended.is_set():
-        rounds += 1
-        time.sleep(0.001)
-    thread.join()
-    assert rounds > 3, "this thread ran beside it"
+    def rounds_beside_a_call() -> int:
+        ended = threading.Event()
+        thread = threading.Thread(target=lambda: (long_method.execute([EYE]), ended.set()))
+        thread.start()
+        rounds = 0
+        while not ended.is_set():
+            rounds += 1
+            time.sleep(0.001)
+        thread.join()
+        return rounds
+
+    # Several calls: on a busy machine the system may not run this thread during one of them. With the GIL held none would do.
+    assert any(rounds_beside_a_call() > 3 for _ in range(10)), "this thread runs beside a call"
 
 
 def test_a_method_runs_one_call_at_a_time_and_can_be_cancelled(long_method):
