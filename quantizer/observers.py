@@ -11,6 +11,7 @@ PerChannelMSEObserver    the same for each channel of a weight, on the weight it
 GroupwiseObserver        for each group of a weight's columns: int4 weights
 """
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -91,8 +92,9 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
         used = counts > 0
         return centers[used].clamp(float(self.min_val), float(self.max_val)), counts[used]
 
+    @abstractmethod
     def _range(self) -> tuple[float, float]:
-        raise NotImplementedError
+        """Lowest and highest number that the integers shall stand for."""
 
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
         """Scale and zero point, each of shape [1]."""

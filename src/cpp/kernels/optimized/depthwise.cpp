@@ -17,8 +17,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/optimized/fitting.h"
-#include "kernels/optimized/pointwise.h"
+#include "kernels/optimized/clamped_convolution.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "runtime/shared_cache.h"
@@ -181,7 +180,7 @@ using runtime::PrepareContext;
 using runtime::SharedCache;
 
 // Arguments by position; the two operators differ in what follows kGroups.
-enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups, kMin, kMax };
+using namespace convolution_arguments;
 
 constexpr size_t kMaxLanes = 16;
 
@@ -215,10 +214,6 @@ Result<void*> create_filter(void* argument) {
 
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
-bool is_channels_last(const EValue& value) {
-  return runtime::is_channels_last_dim_order(runtime::dim_order(value.to_tensor()));
-}
-
 /// One item, or two equal ones; 0 where it is neither.
 int64_t both(const EValue& list) {
   const IntArrayRef items = list.to_int_list();
@@ -227,34 +222,17 @@ int64_t both(const EValue& list) {
 }
 
 bool fits(const PrepareContext& context, Arguments args) {
-  const EValue& out = *args[args.size() - 1];
-  if (!is_float(*args[kInput]) || !is_float(*args[kWeight]) || !is_float_or_none(*args[kBias]) || !is_float(out) ||
-      !context.is_constant(*args[kWeight]) || !(args[kBias]->is_none() || context.is_constant(*args[kBias]))) {
+  if (!has_constant_filter(context, args)) {
     return false;
-  }
-  for (size_t i = kStride; i < args.size(); ++i) {
-    if (!args[i]->is_tensor() && !context.is_constant(*args[i])) {
-      return false;
-    }
   }
   const Tensor input = args[kInput]->to_tensor();
   const Tensor weight = args[kWeight]->to_tensor();
-  if (input.dim() != 4 || weight.dim() != 4 || out.to_tensor().dim() != 4 || !is_channels_last(*args[kInput]) ||
-      !is_channels_last(out) || !(is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight]))) {
-    return false;
-  }
-  const IntArrayRef padding = args[kPadding]->to_int_list();
-  bool small_padding = padding.size() == 1 || padding.size() == 2;
-  for (const int64_t item : padding) {
-    small_padding = small_padding && item >= 0 && item < weight.size(2);
-  }
   const int64_t stride = both(*args[kStride]);
   const int64_t channels = input.size(1);
-  return small_padding && (stride == 1 || stride == 2) && both(*args[kDilation]) == 1 &&
-         !args[kTransposed]->to_bool() && channels > 1 && args[kGroups]->to_int() == channels &&
-         weight.size(0) == channels && weight.size(1) == 1 && weight.size(2) == weight.size(3) &&
-         (weight.size(2) == 3 || weight.size(2) == 5) &&
-         (args[kBias]->is_none() || args[kBias]->to_tensor().numel() == channels);
+  return has_padding_up_to(*args[kPadding], weight.size(2) - 1) && (stride == 1 || stride == 2) &&
+         both(*args[kDilation]) == 1 && !args[kTransposed]->to_bool() && channels > 1 &&
+         args[kGroups]->to_int() == channels && weight.size(0) == channels && weight.size(1) == 1 &&
+         weight.size(2) == weight.size(3) && (weight.size(2) == 3 || weight.size(2) == 5);
 }
 
 Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
@@ -262,17 +240,9 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
     return Error::NotSupported;
   }
   Depthwise w{};
-  w.min = -std::numeric_limits<float>::infinity();
-  w.max = std::numeric_limits<float>::infinity();
-  if (min != nullptr && !min->is_none()) {
-    w.min = number_as_float(*min);
-  }
-  if (max != nullptr && !max->is_none()) {
-    w.max = number_as_float(*max);
-  }
-  if (!(w.min <= w.max)) {  // also when one is not a number
-    return Error::NotSupported;
-  }
+  ET_TRY(const Range range, read_range(context, min, max));
+  w.min = range.min;
+  w.max = range.max;
   const Tensor weight = args[kWeight]->to_tensor();
   w.channels = static_cast<size_t>(weight.size(0));
   w.kernel = weight.size(2);
@@ -288,13 +258,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   w.filter = static_cast<const float*>(packed);
 
   const size_t padded = round_up(w.channels, kMaxLanes);
-  ET_TRY(void* const bias_memory, context.allocate(padded * sizeof(float), 64));
-  auto* const bias = static_cast<float*>(bias_memory);
-  const float* const from = args[kBias]->is_none() ? nullptr : args[kBias]->to_tensor().const_data_ptr<float>();
-  for (size_t c = 0; c < padded; ++c) {
-    bias[c] = from != nullptr && c < w.channels ? from[c] : 0.0f;
-  }
-  w.bias = bias;
+  ET_TRY(w.bias, padded_bias(context, *args[kBias], w.channels, padded));
   ET_TRY(void* const memory, context.allocate(sizeof(Depthwise), alignof(Depthwise)));
   *state = new (memory) Depthwise(w);
   return Error::Ok;

@@ -43,6 +43,10 @@ inline bool is_row_major(const EValue& value) {
   return runtime::is_contiguous_dim_order(runtime::dim_order(value.to_tensor()));
 }
 
+inline bool is_channels_last(const EValue& value) {
+  return runtime::is_channels_last_dim_order(runtime::dim_order(value.to_tensor()));
+}
+
 /// fn(self, …, out): both float and in one dim order.
 inline bool fits_unary(Arguments args) {
   const EValue& out = *args[args.size() - 1];

@@ -127,19 +127,12 @@ bool fits(const runtime::PrepareContext& context, Arguments args) {
 
 Error prepare(runtime::PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
   RowProduct product{};
-  product.min = -std::numeric_limits<float>::infinity();
-  product.max = std::numeric_limits<float>::infinity();
-  for (const auto& [value, end] : {std::pair(min, &product.min), std::pair(max, &product.max)}) {
-    if (value != nullptr && !value->is_none()) {
-      if (!context.is_constant(*value)) {
-        return Error::NotSupported;
-      }
-      *end = number_as_float(*value);
-    }
-  }
-  if (!(product.min <= product.max) || !fits(context, args)) {  // also when one is not a number
+  ET_TRY(const Range range, read_range(context, min, max));
+  if (!fits(context, args)) {
     return Error::NotSupported;
   }
+  product.min = range.min;
+  product.max = range.max;
   product.k = static_cast<size_t>(args[1]->to_tensor().size(1));
   ET_TRY(void* const memory, context.allocate(sizeof(RowProduct), alignof(RowProduct)));
   *state = new (memory) RowProduct(product);

@@ -1,0 +1,62 @@
+/// What the convolution kernels of this folder share: where the arguments stand, which images and filters they take, the
+/// bias. (The range that a fused activation leaves: read_range of pointwise.h.)
+///
+/// For: depthwise.cpp and winograd.cpp. Each adds the geometry that it computes.
+///
+/// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out)
+#pragma once
+
+#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/pointwise.h"
+
+namespace et::kernels::optimized {
+
+namespace convolution_arguments {
+enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups, kMin, kMax };
+}
+
+/// True for a convolution of float images with channels innermost and a constant filter [out, in / groups, h, w] in either
+/// order, a constant bias of one number a channel or none, and a geometry that never changes.
+inline bool has_constant_filter(const runtime::PrepareContext& context, Arguments args) {
+  using namespace convolution_arguments;
+  const EValue& bias = *args[kBias];
+  const EValue& out = *args[args.size() - 1];
+  if (!is_float(*args[kInput]) || !is_float(*args[kWeight]) || !is_float_or_none(bias) || !is_float(out) ||
+      !context.is_constant(*args[kWeight]) || !(bias.is_none() || context.is_constant(bias))) {
+    return false;
+  }
+  for (size_t i = kStride; i < args.size(); ++i) {
+    if (!args[i]->is_tensor() && !context.is_constant(*args[i])) {
+      return false;
+    }
+  }
+  const Tensor weight = args[kWeight]->to_tensor();
+  return args[kInput]->to_tensor().dim() == 4 && weight.dim() == 4 && out.to_tensor().dim() == 4 &&
+         is_channels_last(*args[kInput]) && is_channels_last(out) &&
+         (is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight])) &&
+         (bias.is_none() || bias.to_tensor().numel() == weight.size(0));
+}
+
+/// True when the padding's one or two items are from 0 to `most`.
+inline bool has_padding_up_to(const EValue& list, int64_t most) {
+  const IntArrayRef padding = list.to_int_list();
+  bool fits = padding.size() == 1 || padding.size() == 2;
+  for (const int64_t item : padding) {
+    fits = fits && item >= 0 && item <= most;
+  }
+  return fits;
+}
+
+/// `channels` numbers of the bias, zeros without one, and zeros up to `padded`; in the Method's memory, 64-byte aligned.
+inline Result<const float*> padded_bias(runtime::PrepareContext& context, const EValue& bias, size_t channels,
+                                        size_t padded) {
+  ET_TRY(void* const memory, context.allocate(padded * sizeof(float), 64));
+  auto* const out = static_cast<float*>(memory);
+  const float* const from = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
+  for (size_t c = 0; c < padded; ++c) {
+    out[c] = from != nullptr && c < channels ? from[c] : 0.0f;
+  }
+  return static_cast<const float*>(out);
+}
+
+}  // namespace et::kernels::optimized
