@@ -124,8 +124,8 @@ bool move_single(ir::Node* node) {
   const Mover* mover = find_mover(node->op);
   const bool pads = node->op == kPad && number_of(node->args()[2]) == 0.0;
   std::optional<Activation> activation;
-  if ((mover == nullptr && !pads) || !has_integers(*node, 0, &activation) ||
-      !takes(*node, activation->dtype) || ((pads || mover->grows) && !is_quantized_only(*node))) {
+  if ((mover == nullptr && !pads) || !has_integers(*node, 0, &activation) || !takes(*node, activation->dtype) ||
+      ((pads || mover->grows) && !is_quantized_only(*node))) {
     return false;
   }
   std::vector<ir::Argument> args = node->args();

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/elementwise.h"
-#include "base/rounding.h"
 
 namespace et::kernels::portable {
 namespace {

@@ -14,8 +14,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/portable/dispatch.h"
 #include "base/rounding.h"
+#include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
 
 namespace et::kernels::quantized {
