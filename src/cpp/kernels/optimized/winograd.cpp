@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <limits>
 #include <new>
+#include <utility>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/winograd.cpp"
@@ -70,8 +71,8 @@ struct ConvolutionCost {
   }
 };
 
-/// The tile that makes a convolution of these sizes fastest; 0 = direct convolution is about as fast or faster.
-size_t choose_tile(size_t in_channels, size_t out_channels, size_t batch, size_t out_h, size_t out_w) {
+/// The rule by cost.
+size_t cheapest_tile(size_t in_channels, size_t out_channels, size_t batch, size_t out_h, size_t out_w) {
   const size_t strip = HWY_DYNAMIC_DISPATCH(WinogradStrip)();
   const ConvolutionCost cost{static_cast<double>(in_channels), static_cast<double>(round_up(out_channels, strip / 2)),
                              static_cast<double>(round_up(out_channels, strip))};
@@ -89,6 +90,8 @@ size_t choose_tile(size_t in_channels, size_t out_channels, size_t batch, size_t
   }
   return chosen;
 }
+
+TileRule choose_tile = cheapest_tile;
 
 // ------------------------------------------------------------------------------------------------------------------- filters
 
@@ -352,6 +355,8 @@ constexpr Kernel kKernels[] = {
 }  // namespace
 
 Span<const Kernel> winograd_kernels() { return kKernels; }
+
+TileRule set_tile_rule(TileRule rule) { return std::exchange(choose_tile, rule); }
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

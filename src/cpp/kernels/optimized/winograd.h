@@ -53,6 +53,13 @@ struct WinogradBlock {
   const float* zeros;  // [patch_stride]: what lies outside of an image
 };
 
+/// Pixels of a tile's side, 2 or 4, for a convolution of these sizes; 0 = direct convolution is about as fast or faster.
+using TileRule = size_t (*)(size_t in_channels, size_t out_channels, size_t batch, size_t out_h, size_t out_w);
+
+/// Puts a rule in the place of the one by cost, which differs from machine to machine, and returns the former one. For tests
+/// of the arithmetic only; no method may be loading meanwhile.
+TileRule set_tile_rule(TileRule rule);
+
 /// A constant filter [out, in, 3, 3] in any order.
 struct WinogradFilter {
   const float* data;

@@ -1,5 +1,6 @@
 // Convolution by Winograd's filtering: which arguments it takes, and that what it gives agrees with direct convolution.
 
+#include "kernels/optimized/winograd.h"
 #include "kernel_harness.h"
 #include "kernels/optimized/targets.h"
 
@@ -37,11 +38,32 @@ Call& describe(Call& call, const Convolution& c, const Options& o) {
 
 const char* name_of(const Options& o) { return o.clamp ? "et::convolution_clamp.out" : "aten::convolution.out"; }
 
+template <size_t tile>
+size_t always(size_t, size_t, size_t, size_t, size_t) {
+  return tile;
+}
+
+/// Tiles of one size for as long as this lives, whatever the machine's own rule says.
+class Tiles {
+ public:
+  explicit Tiles(optimized::TileRule rule) : former_(optimized::set_tile_rule(rule)) {}
+  ~Tiles() { optimized::set_tile_rule(former_); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+ private:
+  optimized::TileRule former_;
+};
+
 void expect_same(const Convolution& c, const Options& o) {
   SCOPED_TRACE(::testing::Message() << c.batch << " x " << c.in << " -> " << c.out << ", " << c.height << " x "
                                     << c.width << ", padding " << c.pad_h << ", " << c.pad_w);
-  Call call(name_of(o));
-  describe(call, c, o).expect_same(kPriority, 5e-6);
+  for (const optimized::TileRule rule : {always<2>, always<4>}) {
+    const Tiles tiles(rule);
+    SCOPED_TRACE(rule == always<2> ? "tiles of 2" : "tiles of 4");
+    Call call(name_of(o));
+    describe(call, c, o).expect_same(kPriority, 5e-6);
+  }
 }
 
 bool fits(const Convolution& c, const Options& o) {
@@ -67,7 +89,7 @@ TEST(Winograd, ChannelsAroundTheVectors) {
   expect_same({1, 8, 4, 14, 15, 1, 1}, {});
 }
 
-TEST(Winograd, FewTilesOfManyChannels) {  // tiles of 2 pixels, and threads that share the output channels
+TEST(Winograd, FewTilesOfManyChannels) {  // threads share the output channels
   expect_same({1, 256, 256, 14, 14, 1, 1}, {});
   expect_same({1, 96, 160, 13, 11, 1, 1}, {});
   expect_same({1, 260, 250, 11, 12, 1, 0}, {});
@@ -132,6 +154,7 @@ TEST(Winograd, EveryInstructionSet) {
 }
 
 TEST(Winograd, NotANumberStaysVisible) {
+  const Tiles tiles(always<4>);
   Call call("et::convolution_clamp.out");
   call.tensor({1, 16, 12, 12}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
   call.constant({16, 16, 3, 3}).none().list({1}).list({1}).list({1}).flag(false).list({0}).integer(1);
