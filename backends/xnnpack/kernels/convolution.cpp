@@ -3,9 +3,9 @@
 // with one row.
 
 #include "backends/xnnpack/kernels/dense_weight.h"
-#include "backends/xnnpack/kernels/geometry.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
+#include "backends/xnnpack/kernels/packed_convolution.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -13,25 +13,21 @@ namespace {
 // Arguments by position; the two dense operators differ in what follows kGroups.
 enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups, kMin, kMax };
 
-struct ConvolutionState {
-  Operator op;
-  Geometry geometry;
-};
+constexpr ConvolutionLibrary kPlain = {"xnn_convolution2d_nhwc_f32", kDensePs,
+                                       &reshape_convolution<&xnn_reshape_convolution2d_nhwc_f32>,
+                                       &setup_convolution<float, &xnn_setup_convolution2d_nhwc_f32>};
+constexpr ConvolutionLibrary kDeconvolution = {"xnn_deconvolution2d_nhwc_f32", kDensePs,
+                                               &reshape_deconvolution<&xnn_reshape_deconvolution2d_nhwc_f32>,
+                                               &setup_deconvolution<float, &xnn_setup_deconvolution2d_nhwc_f32>};
 
 xnn_status create(const Geometry& g, const float* weight, const float* bias, ClampRange range,
                   xnn_weights_cache_t cache, xnn_operator_t* op) {
   const size_t group_in = g.in_channels / g.groups;
   const size_t group_out = g.out_channels / g.groups;
-  if (g.transposed) {
-    return xnn_create_deconvolution2d_nhwc_f32(g.padding.h, g.padding.w, g.padding.h, g.padding.w, g.kernel.h,
-                                               g.kernel.w, g.stride.h, g.stride.w, g.dilation.h, g.dilation.w, g.groups,
-                                               group_in, group_out, g.in_channels, g.out_channels, weight, bias,
-                                               range.min, range.max, 0, nullptr, cache, op);
-  }
-  return xnn_create_convolution2d_nhwc_f32(g.padding.h, g.padding.w, g.padding.h, g.padding.w, g.kernel.h, g.kernel.w,
-                                           g.stride.h, g.stride.w, g.dilation.h, g.dilation.w, g.groups, group_in,
-                                           group_out, g.in_channels, g.out_channels, weight, bias, range.min, range.max,
-                                           0, nullptr, cache, op);
+  const auto make = g.transposed ? &xnn_create_deconvolution2d_nhwc_f32 : &xnn_create_convolution2d_nhwc_f32;
+  return make(g.padding.h, g.padding.w, g.padding.h, g.padding.w, g.kernel.h, g.kernel.w, g.stride.h, g.stride.w,
+              g.dilation.h, g.dilation.w, g.groups, group_in, group_out, g.in_channels, g.out_channels, weight, bias,
+              range.min, range.max, 0, nullptr, cache, op);
 }
 
 /// Nothing, or a constant with a number for each output channel, which the library copies.
@@ -49,14 +45,11 @@ Error make_convolution(PrepareContext& context, const Geometry& geometry, const 
                        ClampRange range, xnn_weights_cache_t cache, void** state) {
   LibraryWeight library_weight;
   ET_RETURN_IF_ERROR(library_weight.make(weight, geometry));
-  ET_TRY(ConvolutionState* const made, make_state<ConvolutionState>(context));
+  ET_TRY(PackedConvolution* const made, make_state<PackedConvolution>(context));
   made->geometry = geometry;
-  if (create(geometry, library_weight.data<float>(), bias, range, cache, made->op.receive()) != xnn_status_success) {
-    made->~ConvolutionState();
-    return Error::NotSupported;
-  }
-  *state = made;
-  return Error::Ok;
+  made->library = geometry.transposed ? &kDeconvolution : &kPlain;
+  return keep_state(made, create(geometry, library_weight.data<float>(), bias, range, cache, made->op.receive()),
+                    state);
 }
 
 Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange range, void** state) {
@@ -110,71 +103,15 @@ Error prepare_convolution_clamp(PrepareContext& context, Span<EValue* const> arg
   return prepare(context, args, range, state);
 }
 
-Error reshape(ConvolutionState* state, size_t batch, size_t height, size_t width, pthreadpool* pool) {
-  const Geometry& g = state->geometry;
-  if (g.transposed) {
-    return check(xnn_reshape_deconvolution2d_nhwc_f32(state->op.get(), batch, height, width, g.output_padding.h,
-                                                      g.output_padding.w, nullptr, nullptr, pool),
-                 "xnn_reshape_deconvolution2d_nhwc_f32");
-  }
-  return check(xnn_reshape_convolution2d_nhwc_f32(state->op.get(), batch, height, width, &state->op.workspace_size,
-                                                  &state->op.workspace_alignment, nullptr, nullptr, pool),
-               "xnn_reshape_convolution2d_nhwc_f32");
-}
-
-Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
-  auto* const state = static_cast<ConvolutionState*>(opaque);
-  const Geometry& g = state->geometry;
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor out = args[args.size() - 1]->to_tensor();
-  const bool rows = input.dim() == 4;
-  const int64_t in_h = rows ? input.size(2) : 1;
-  const int64_t in_w = input.size(-1);
-  ET_TRY(const Extent extent, output_extent(g, in_h, in_w));
-  int64_t sizes[4] = {input.size(0), static_cast<int64_t>(g.out_channels), extent.h, extent.w};
-  if (!rows) {
-    sizes[2] = extent.w;
-  }
-  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, static_cast<size_t>(input.dim())}));
-  if (out.numel() == 0) {
-    return Error::Ok;
-  }
-
-  const auto taps = static_cast<int64_t>(g.kernel.h) * g.kernel.w;
-  const auto depth = static_cast<int64_t>((g.transposed ? g.out_channels : g.in_channels) / g.groups);
-  const threads::NativePool pool(
-      pool_for(context, (g.transposed ? input : out).numel() * taps * depth, depth == 1 ? kDepthwisePs : kDensePs));
-  if (state->op.needs_reshape(pool.get(), {input.size(0), in_h, in_w})) {
-    const Error error = reshape(state, static_cast<size_t>(input.size(0)), static_cast<size_t>(in_h),
-                                static_cast<size_t>(in_w), pool.get());
-    if (error != Error::Ok) {
-      state->op.forget_shape();
-      return error;
-    }
-  }
-  ET_TRY(const float* const x, channels_innermost<float>(context, input, pool.get()));
-  ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
-  if (g.transposed) {
-    ET_RETURN_IF_ERROR(check(xnn_setup_deconvolution2d_nhwc_f32(state->op.get(), x, y.data<float>()),
-                             "xnn_setup_deconvolution2d_nhwc_f32"));
-  } else {
-    ET_TRY(void* const workspace, state->op.workspace(context));
-    ET_RETURN_IF_ERROR(check(xnn_setup_convolution2d_nhwc_f32(state->op.get(), workspace, x, y.data<float>()),
-                             "xnn_setup_convolution2d_nhwc_f32"));
-  }
-  ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));
-  return y.finish(pool.get());
-}
-
 }  // namespace
 
 const runtime::Kernel kConvolutionKernels[3] = {
-    {"aten::convolution.out", "TTtlllblio", &run, &prepare_convolution, &destroy_state<ConvolutionState>,
+    {"aten::convolution.out", "TTtlllblio", &run_convolution, &prepare_convolution, &destroy_state<PackedConvolution>,
      runtime::kPriorityLibrary},
-    {"et::convolution_clamp.out", "TTtlllbliNNo", &run, &prepare_convolution_clamp, &destroy_state<ConvolutionState>,
-     runtime::kPriorityLibrary},
-    {"et::sparse_convolution.out", "TTTtlllliNNo", &run, &prepare_sparse_convolution, &destroy_state<ConvolutionState>,
-     runtime::kPriorityLibrary},
+    {"et::convolution_clamp.out", "TTtlllbliNNo", &run_convolution, &prepare_convolution_clamp,
+     &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
+    {"et::sparse_convolution.out", "TTTtlllliNNo", &run_convolution, &prepare_sparse_convolution,
+     &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
 };
 
 }  // namespace et::backends::xnnpack

@@ -2,7 +2,7 @@
 // xnn_fully_connected_nc_qd8_f32_{qc8w,qc4w}. The input is quantized here, as the plain kernel does it.
 
 #include "backends/xnnpack/kernels/kernels.h"
-#include "backends/xnnpack/kernels/quantized.h"
+#include "backends/xnnpack/kernels/packed_linear.h"
 #include "base/run_time_quantization.h"
 
 namespace et::backends::xnnpack {
@@ -10,14 +10,12 @@ namespace {
 
 enum { kInput, kWeight, kScales, kBias, kGroupSize, kPerToken, kSymmetric, kQuantMin, kQuantMax, kEps };
 
-struct DynamicState {
-  Operator op;
-  int64_t in_features;   // K
-  int64_t out_features;  // N
-  bool is_packed;
-};
-
-bool is_row_major(const Tensor& tensor) { return runtime::is_contiguous_dim_order(runtime::dim_order(tensor)); }
+constexpr LinearLibrary kInt8Library = {"et::dynamic_linear", "xnn_fully_connected_nc_qd8_f32_qc8w", kIntegerPs,
+                                        &xnn_reshape_fully_connected_nc_qd8_f32_qc8w,
+                                        &setup_dynamic_linear<&xnn_setup_fully_connected_nc_qd8_f32_qc8w>};
+constexpr LinearLibrary kInt4Library = {"et::dynamic_linear", "xnn_fully_connected_nc_qd8_f32_qc4w", kIntegerPs,
+                                        &xnn_reshape_fully_connected_nc_qd8_f32_qc4w,
+                                        &setup_dynamic_linear<&xnn_setup_fully_connected_nc_qd8_f32_qc4w>};
 
 Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   const EValue& bias = *args[kBias];
@@ -38,10 +36,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
     return Error::NotSupported;
   }
   ET_RETURN_IF_ERROR(start_library());
-  ET_TRY(DynamicState* const made, make_state<DynamicState>(context));
-  made->in_features = columns;
-  made->out_features = rows;
-  made->is_packed = is_packed;
+  ET_TRY(PackedLinear* const made, make_linear(context, is_packed ? kInt4Library : kInt8Library, columns, rows));
   const auto k = static_cast<size_t>(columns);
   const auto n = static_cast<size_t>(rows);
   const ClampRange all;
@@ -55,35 +50,20 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
           : xnn_create_fully_connected_nc_qd8_f32_qc8w(k, n, k, n, scale_data, weight.const_data_ptr<int8_t>(),
                                                        bias_data, all.min, all.max, 0, nullptr, nullptr,
                                                        made->op.receive());
-  if (status != xnn_status_success) {
-    made->~DynamicState();
-    return Error::NotSupported;
-  }
-  *state = made;
-  return Error::Ok;
+  return keep_state(made, status, state);
 }
 
 Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
-  auto* const state = static_cast<DynamicState*>(opaque);
+  auto* const state = static_cast<PackedLinear*>(opaque);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[args.size() - 1]->to_tensor();
   const int64_t columns = state->in_features;
-  ET_CHECK_OR_RETURN(input.size(-1) == columns, InvalidArgument,
-                     "et::dynamic_linear: rows of %" PRId64 " elements meet a weight for %" PRId64, input.size(-1),
-                     columns);
   const float eps = static_cast<float>(args[kEps]->number_as_double());
   const RunTimeQuantization choice{args[kPerToken]->number_as_bool(), args[kSymmetric]->number_as_bool(),
                                    args[kQuantMin]->number_as_int(), args[kQuantMax]->number_as_int(), eps};
   ET_CHECK_OR_RETURN(eps > 0 && choice.quant_min <= 0 && choice.quant_max > 0, InvalidArgument,
                      "et::dynamic_linear: eps %g or the range of integers is none", static_cast<double>(eps));
-  int64_t sizes[runtime::kMaxRank];
-  const auto rank = static_cast<size_t>(input.dim());
-  for (size_t d = 0; d < rank; ++d) {
-    sizes[d] = input.sizes()[d];
-  }
-  sizes[rank - 1] = state->out_features;
-  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, rank}));
-  const int64_t rows = input.numel() / columns;
+  ET_TRY(const int64_t rows, state->resize(context, input, out));
   if (rows == 0) {
     return Error::Ok;
   }
@@ -113,29 +93,13 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   for (size_t i = 0; i < XNN_EXTRA_QUANTIZATION_PARAMS; ++i) {
     parameters[count + i] = parameters[count - 1];
   }
-  const threads::NativePool pool(pool_for(context, rows * columns * state->out_features, kIntegerPs));
-  if (state->op.needs_reshape(pool.get(), {rows})) {
-    const Error error =
-        check(state->is_packed ? xnn_reshape_fully_connected_nc_qd8_f32_qc4w(state->op.get(), count, pool.get())
-                               : xnn_reshape_fully_connected_nc_qd8_f32_qc8w(state->op.get(), count, pool.get()),
-              "xnn_reshape_fully_connected_nc_qd8_f32");
-    if (error != Error::Ok) {
-      state->op.forget_shape();
-      return error;
-    }
-  }
-  auto* const result = out.mutable_data_ptr<float>();
-  ET_RETURN_IF_ERROR(check(state->is_packed
-                               ? xnn_setup_fully_connected_nc_qd8_f32_qc4w(state->op.get(), to, result, parameters)
-                               : xnn_setup_fully_connected_nc_qd8_f32_qc8w(state->op.get(), to, result, parameters),
-                           "xnn_setup_fully_connected_nc_qd8_f32"));
-  return check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator");
+  return state->run(context, rows, to, out.mutable_data_ptr(), parameters);
 }
 
 }  // namespace
 
 const runtime::Kernel kDynamicLinearKernels[1] = {
-    {"et::dynamic_linear.out", "TTTtibbiido", &run, &prepare, &destroy_state<DynamicState>, runtime::kPriorityLibrary},
+    {"et::dynamic_linear.out", "TTTtibbiido", &run, &prepare, &destroy_state<PackedLinear>, runtime::kPriorityLibrary},
 };
 
 }  // namespace et::backends::xnnpack

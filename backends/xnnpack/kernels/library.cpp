@@ -10,12 +10,13 @@
 
 namespace et::backends::xnnpack {
 
-Error check(xnn_status status, const char* call) {
+Error check(xnn_status status, const char* call, const char* op) {
   if (status == xnn_status_success) {
     return Error::Ok;
   }
   const bool memory = status == xnn_status_out_of_memory;
-  ET_LOG_ERROR("%s failed with status %d%s", call, static_cast<int>(status), memory ? " (out of memory)" : "");
+  ET_LOG_ERROR("%s%s%s failed with status %d%s", call, *op == '\0' ? "" : " of ", op, static_cast<int>(status),
+               memory ? " (out of memory)" : "");
   return memory ? Error::MemoryAllocationFailed : Error::Internal;
 }
 

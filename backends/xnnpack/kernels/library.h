@@ -40,8 +40,8 @@ inline threads::ThreadPool* pool_for(const KernelContext& context, int64_t steps
   return steps < kWorthWaking / picoseconds ? nullptr : context.pool();
 }
 
-/// Ok, or the error for `status`, logged with the name of the call.
-Error check(xnn_status status, const char* call);
+/// Ok, or the error for `status`, logged with the name of the call; or with a step ("setup") and the operator's name.
+Error check(xnn_status status, const char* call, const char* op = "");
 
 /// Starts the library (once a process; later calls cost nothing). Errors: NotSupported when the processor lacks what it
 /// needs, silently, so that another kernel is taken.
@@ -63,11 +63,21 @@ class Operator {
   /// Where a create function writes the handle.
   xnn_operator_t* receive() { return &handle_; }
 
-  /// True when the operator must be reshaped for these sizes and this pool, and remembers them as done. Work split for
-  /// several threads also runs on one, so a pool that is busy for a moment changes nothing.
-  bool needs_reshape(pthreadpool* pool, IntArrayRef sizes);
-  /// Forgets the shape, after a reshape that failed.
-  void forget_shape() { rank_ = -1; }
+  /// Has `call_library(get())` reshape the operator, unless it was reshaped for these sizes and this pool. Work split for
+  /// several threads also runs on one, so a pool that is busy for a moment changes nothing. `op` is for errors.
+  template <typename CallLibrary>
+  Error reshape(pthreadpool* pool, IntArrayRef sizes, const char* op, const CallLibrary& call_library) {
+    if (!needs_reshape(pool, sizes)) {
+      return Error::Ok;
+    }
+    const Error error = check(call_library(handle_), "reshape", op);
+    if (error != Error::Ok) {
+      rank_ = -1;
+    }
+    return error;
+  }
+  /// Runs on what the last setup pointed it at.
+  Error run(pthreadpool* pool) const { return check(xnn_run_operator(handle_, pool), "xnn_run_operator"); }
 
   /// Scratch memory of one run, from what the last reshape said.
   Result<void*> workspace(KernelContext& context) const;
@@ -75,6 +85,9 @@ class Operator {
   size_t workspace_alignment = 1;
 
  private:
+  /// True when something changed since the last call, which is remembered.
+  bool needs_reshape(pthreadpool* pool, IntArrayRef sizes);
+
   xnn_operator_t handle_ = nullptr;
   size_t threads_ = 0;
   int rank_ = -1;  // -1 = not reshaped yet
@@ -123,6 +136,8 @@ Result<ClampRange> clamp_range(const EValue& min, const EValue& max);
 inline bool is_float_tensor(const EValue& value) {
   return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Float;
 }
+/// True when the tensor lies row-major.
+inline bool is_row_major(const Tensor& tensor) { return runtime::is_contiguous_dim_order(runtime::dim_order(tensor)); }
 /// True when the value is a constant float tensor.
 inline bool is_constant_float(const PrepareContext& context, const EValue& value) {
   return is_float_tensor(value) && context.is_constant(value);
@@ -133,6 +148,16 @@ template <typename State>
 Result<State*> make_state(PrepareContext& context) {
   ET_TRY(void* const memory, context.allocate(sizeof(State), alignof(State)));
   return new (memory) State();
+}
+/// The end of a `prepare`: keeps what make_state made, if the library made its operator. Errors: NotSupported, silently.
+template <typename State>
+Error keep_state(State* made, xnn_status status, void** state) {
+  if (status != xnn_status_success) {
+    made->~State();
+    return Error::NotSupported;
+  }
+  *state = made;
+  return Error::Ok;
 }
 /// The `destroy` of a kernel with such a state.
 template <typename State>

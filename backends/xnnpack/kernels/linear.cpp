@@ -3,34 +3,25 @@
 
 #include "backends/xnnpack/kernels/dense_weight.h"
 #include "backends/xnnpack/kernels/kernels.h"
-#include "backends/xnnpack/kernels/library.h"
+#include "backends/xnnpack/kernels/packed_linear.h"
 
 namespace et::backends::xnnpack {
 namespace {
 
-struct LinearState {
-  Operator op;
-  int64_t in_features;   // K
-  int64_t out_features;  // N
-};
+constexpr LinearLibrary kLibrary = {"matrix product", "xnn_fully_connected_nc_f32", kDensePs,
+                                    &xnn_reshape_fully_connected_nc_f32,
+                                    &setup_linear<float, float, &xnn_setup_fully_connected_nc_f32>};
 
 /// A state for weights of K x N in memory order k_first or not; `cache` keeps what the library packs.
-Error make_linear(PrepareContext& context, const float* weight, int64_t in_features, int64_t out_features, bool k_first,
-                  const float* bias, ClampRange range, xnn_weights_cache_t cache, void** state) {
-  ET_TRY(LinearState* const made, make_state<LinearState>(context));
-  made->in_features = in_features;
-  made->out_features = out_features;
+Error create(PrepareContext& context, const float* weight, int64_t in_features, int64_t out_features, bool k_first,
+             const float* bias, ClampRange range, xnn_weights_cache_t cache, void** state) {
+  ET_TRY(PackedLinear* const made, make_linear(context, kLibrary, in_features, out_features));
   const auto k = static_cast<size_t>(in_features);
   const auto n = static_cast<size_t>(out_features);
   const xnn_status status =
       xnn_create_fully_connected_nc_f32(k, n, k, n, weight, bias, range.min, range.max,
                                         k_first ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0, nullptr, cache, made->op.receive());
-  if (status != xnn_status_success) {
-    made->~LinearState();
-    return Error::NotSupported;
-  }
-  *state = made;
-  return Error::Ok;
+  return keep_state(made, status, state);
 }
 
 /// Where the operands of one product stand among its arguments.
@@ -40,8 +31,6 @@ struct Operands {
   const EValue* bias;  // [N]; nullptr = none
   bool k_first;
 };
-
-bool is_row_major(const Tensor& tensor) { return runtime::is_contiguous_dim_order(runtime::dim_order(tensor)); }
 
 /// True when `bias` can be packed with the weight: nothing, or a constant of N elements in one row.
 bool is_packable_bias(const PrepareContext& context, const EValue* bias, int64_t out_features) {
@@ -81,40 +70,8 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, const Operands&
                                ? nullptr
                                : operands.bias->to_tensor().const_data_ptr<float>();
   const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), bias, k_first ? 4 : 3);
-  return make_linear(context, weight.const_data_ptr<float>(), in_features, out_features, k_first, bias, range,
-                     scope.cache(), state);
-}
-
-Error run(KernelContext& context, const Tensor& input, const Tensor& out, void* opaque) {
-  auto* const state = static_cast<LinearState*>(opaque);
-  ET_CHECK_OR_RETURN(input.size(-1) == state->in_features, InvalidArgument,
-                     "matrix product: rows of %" PRId64 " elements meet a weight for %" PRId64, input.size(-1),
-                     state->in_features);
-  int64_t sizes[runtime::kMaxRank];
-  const auto rank = static_cast<size_t>(input.dim());
-  for (size_t d = 0; d < rank; ++d) {
-    sizes[d] = input.sizes()[d];
-  }
-  sizes[rank - 1] = state->out_features;
-  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, rank}));
-  const int64_t rows = input.numel() / state->in_features;
-  if (rows == 0) {
-    return Error::Ok;
-  }
-  const threads::NativePool pool(pool_for(context, rows * state->in_features * state->out_features));
-  if (state->op.needs_reshape(pool.get(), {rows})) {
-    const Error error =
-        check(xnn_reshape_fully_connected_nc_f32(state->op.get(), static_cast<size_t>(rows), pool.get()),
-              "xnn_reshape_fully_connected_nc_f32");
-    if (error != Error::Ok) {
-      state->op.forget_shape();
-      return error;
-    }
-  }
-  ET_RETURN_IF_ERROR(check(
-      xnn_setup_fully_connected_nc_f32(state->op.get(), input.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
-      "xnn_setup_fully_connected_nc_f32"));
-  return check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator");
+  return create(context, weight.const_data_ptr<float>(), in_features, out_features, k_first, bias, range, scope.cache(),
+                state);
 }
 
 // linear(input, weight, bias, [min, max,] out)
@@ -143,10 +100,10 @@ Error prepare_sparse_linear(PrepareContext& context, Span<EValue* const> args, v
   }
   ET_RETURN_IF_ERROR(start_library());
   const auto* const bias = args[3]->is_none() ? nullptr : args[3]->to_tensor().const_data_ptr<float>();
-  return make_linear(context, weight.data(), in_features, out_features, false, bias, range, nullptr, state);
+  return create(context, weight.data(), in_features, out_features, false, bias, range, nullptr, state);
 }
 Error run_first(KernelContext& context, Span<EValue* const> args, void* state) {
-  return run(context, args[0]->to_tensor(), args[args.size() - 1]->to_tensor(), state);
+  return run_linear(context, args[0]->to_tensor(), args[args.size() - 1]->to_tensor(), state);
 }
 
 // addmm(self, mat1, mat2, beta, alpha, [min, max,] out)
@@ -166,7 +123,7 @@ Error prepare_addmm_clamp(PrepareContext& context, Span<EValue* const> args, voi
   return prepare_addmm(context, args, range, state);
 }
 Error run_second(KernelContext& context, Span<EValue* const> args, void* state) {
-  return run(context, args[1]->to_tensor(), args[args.size() - 1]->to_tensor(), state);
+  return run_linear(context, args[1]->to_tensor(), args[args.size() - 1]->to_tensor(), state);
 }
 
 // mm(self, mat2, out)
@@ -180,16 +137,16 @@ Error prepare_mm(PrepareContext& context, Span<EValue* const> args, void** state
 }  // namespace
 
 const runtime::Kernel kLinearKernels[6] = {
-    {"aten::linear.out", "TTto", &run_first, &prepare_linear, &destroy_state<LinearState>, runtime::kPriorityLibrary},
-    {"et::linear_clamp.out", "TTtNNo", &run_first, &prepare_linear_clamp, &destroy_state<LinearState>,
+    {"aten::linear.out", "TTto", &run_first, &prepare_linear, &destroy_state<PackedLinear>, runtime::kPriorityLibrary},
+    {"et::linear_clamp.out", "TTtNNo", &run_first, &prepare_linear_clamp, &destroy_state<PackedLinear>,
      runtime::kPriorityLibrary},
-    {"aten::addmm.out", "TTTnno", &run_second, &prepare_plain_addmm, &destroy_state<LinearState>,
+    {"aten::addmm.out", "TTTnno", &run_second, &prepare_plain_addmm, &destroy_state<PackedLinear>,
      runtime::kPriorityLibrary},
-    {"et::addmm_clamp.out", "TTTnnNNo", &run_second, &prepare_addmm_clamp, &destroy_state<LinearState>,
+    {"et::addmm_clamp.out", "TTTnnNNo", &run_second, &prepare_addmm_clamp, &destroy_state<PackedLinear>,
      runtime::kPriorityLibrary},
-    {"et::sparse_linear.out", "TTTtlNNo", &run_first, &prepare_sparse_linear, &destroy_state<LinearState>,
+    {"et::sparse_linear.out", "TTTtlNNo", &run_first, &prepare_sparse_linear, &destroy_state<PackedLinear>,
      runtime::kPriorityLibrary},
-    {"aten::mm.out", "TTo", &run_first, &prepare_mm, &destroy_state<LinearState>, runtime::kPriorityLibrary},
+    {"aten::mm.out", "TTo", &run_first, &prepare_mm, &destroy_state<PackedLinear>, runtime::kPriorityLibrary},
 };
 
 }  // namespace et::backends::xnnpack

@@ -14,8 +14,7 @@ struct MatmulState {
 };
 
 bool is_row_major_float(const EValue& value, int64_t rank) {
-  return is_float_tensor(value) && value.to_tensor().dim() == rank &&
-         runtime::is_contiguous_dim_order(runtime::dim_order(value.to_tensor()));
+  return is_float_tensor(value) && value.to_tensor().dim() == rank && is_row_major(value.to_tensor());
 }
 
 Error prepare(PrepareContext& context, Span<EValue* const> args, int64_t rank, void** state) {
@@ -29,12 +28,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, int64_t rank, v
   }
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(MatmulState* const made, make_state<MatmulState>(context));
-  if (xnn_create_batch_matrix_multiply_nc_f32(0, made->op.receive()) != xnn_status_success) {
-    made->~MatmulState();
-    return Error::NotSupported;
-  }
-  *state = made;
-  return Error::Ok;
+  return keep_state(made, xnn_create_batch_matrix_multiply_nc_f32(0, made->op.receive()), state);
 }
 
 Error prepare_bmm(PrepareContext& context, Span<EValue* const> args, void** state) {
@@ -68,24 +62,19 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
     return Error::Ok;
   }
   const threads::NativePool pool(pool_for(context, batch * m * k * n));
-  if (state->op.needs_reshape(pool.get(), {batch, m, k, n})) {
-    const size_t batches[1] = {static_cast<size_t>(batch)};
-    const Error error =
-        check(xnn_reshape_batch_matrix_multiply_nc_f32(
-                  state->op.get(), 1, batches, batches, static_cast<size_t>(m), static_cast<size_t>(k),
-                  static_cast<size_t>(n), &state->op.workspace_size, &state->op.workspace_alignment, pool.get()),
-              "xnn_reshape_batch_matrix_multiply_nc_f32");
-    if (error != Error::Ok) {
-      state->op.forget_shape();
-      return error;
-    }
-  }
+  ET_RETURN_IF_ERROR(
+      state->op.reshape(pool.get(), {batch, m, k, n}, "xnn_batch_matrix_multiply_nc_f32", [&](xnn_operator_t op) {
+        const size_t batches[1] = {static_cast<size_t>(batch)};
+        return xnn_reshape_batch_matrix_multiply_nc_f32(
+            op, 1, batches, batches, static_cast<size_t>(m), static_cast<size_t>(k), static_cast<size_t>(n),
+            &state->op.workspace_size, &state->op.workspace_alignment, pool.get());
+      }));
   ET_TRY(void* const workspace, state->op.workspace(context));
   ET_RETURN_IF_ERROR(
       check(xnn_setup_batch_matrix_multiply_nc_f32(state->op.get(), workspace, a.const_data_ptr<float>(),
                                                    b.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
             "xnn_setup_batch_matrix_multiply_nc_f32"));
-  return check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator");
+  return state->op.run(pool.get());
 }
 
 }  // namespace

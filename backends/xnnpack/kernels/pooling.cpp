@@ -79,12 +79,7 @@ Error keep(PrepareContext& context, const Window& window, Pooling pooling, void*
                                                      0, made->op.receive());
       break;
   }
-  if (status != xnn_status_success) {
-    made->~PoolingState();
-    return Error::NotSupported;
-  }
-  *state = made;
-  return Error::Ok;
+  return keep_state(made, status, state);
 }
 
 // max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode, out)
@@ -136,30 +131,21 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   }
   const int64_t window_size = int64_t{window.kernel[0]} * window.kernel[1];
   const threads::NativePool pool(pool_for(context, out.numel() * window_size, kWindowPs));
-  if (state->op.needs_reshape(pool.get(), self.sizes())) {
+  ET_RETURN_IF_ERROR(state->op.reshape(pool.get(), self.sizes(), "a pooling operator", [&](xnn_operator_t op) {
     const auto n = static_cast<size_t>(self.size(0));
     const auto c = static_cast<size_t>(self.size(1));
     const auto h = static_cast<size_t>(self.size(2));
     const auto w = static_cast<size_t>(self.size(3));
-    xnn_status status = xnn_status_unsupported_parameter;
     switch (state->pooling) {
-      case Pooling::kMax:
-        status = xnn_reshape_max_pooling2d_nhwc_f32(state->op.get(), n, h, w, c, c, c, nullptr, nullptr, pool.get());
-        break;
+      case Pooling::kMax: return xnn_reshape_max_pooling2d_nhwc_f32(op, n, h, w, c, c, c, nullptr, nullptr, pool.get());
       case Pooling::kMaxOfInt8:
-        status = xnn_reshape_max_pooling2d_nhwc_s8(state->op.get(), n, h, w, c, c, c, nullptr, nullptr, pool.get());
-        break;
+        return xnn_reshape_max_pooling2d_nhwc_s8(op, n, h, w, c, c, c, nullptr, nullptr, pool.get());
       case Pooling::kAverage:
-        status = xnn_reshape_average_pooling2d_nhwc_f32(state->op.get(), n, h, w, c, c, c, &state->op.workspace_size,
-                                                        &state->op.workspace_alignment, nullptr, nullptr, pool.get());
-        break;
+        return xnn_reshape_average_pooling2d_nhwc_f32(op, n, h, w, c, c, c, &state->op.workspace_size,
+                                                      &state->op.workspace_alignment, nullptr, nullptr, pool.get());
     }
-    const Error error = check(status, "reshape of a pooling operator");
-    if (error != Error::Ok) {
-      state->op.forget_shape();
-      return error;
-    }
-  }
+    return xnn_status_unsupported_parameter;
+  }));
   ET_TRY(const void* const x, bytes_with_channels_innermost(context, self, pool.get()));
   ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
   ET_TRY(void* const workspace, state->op.workspace(context));
@@ -176,8 +162,8 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
                                                     y.data<float>());
       break;
   }
-  ET_RETURN_IF_ERROR(check(status, "setup of a pooling operator"));
-  ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));
+  ET_RETURN_IF_ERROR(check(status, "setup", "a pooling operator"));
+  ET_RETURN_IF_ERROR(state->op.run(pool.get()));
   return y.finish(pool.get());
 }
 

@@ -1,9 +1,9 @@
 // et::quantized_convolution.out with constant weights of int8: 1-D and 2-D, grouped, depthwise, dilated and transposed, on
 // xnn_convolution2d_nhwc_qs8_qc8w and xnn_deconvolution2d_nhwc_qs8_qc8w.
 
-#include "backends/xnnpack/kernels/geometry.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
+#include "backends/xnnpack/kernels/packed_convolution.h"
 #include "backends/xnnpack/kernels/quantized.h"
 
 namespace et::backends::xnnpack {
@@ -25,10 +25,12 @@ enum {
   kOutputScale
 };
 
-struct ConvolutionState {
-  Operator op;
-  Geometry geometry;
-};
+constexpr ConvolutionLibrary kPlain = {"xnn_convolution2d_nhwc_qs8_qc8w", kIntegerPs,
+                                       &reshape_convolution<&xnn_reshape_convolution2d_nhwc_qs8_qc8w>,
+                                       &setup_convolution<int8_t, &xnn_setup_convolution2d_nhwc_qs8_qc8w>};
+constexpr ConvolutionLibrary kDeconvolution = {"xnn_deconvolution2d_nhwc_qs8_qc8w", kIntegerPs,
+                                               &reshape_deconvolution<&xnn_reshape_deconvolution2d_nhwc_qs8_qc8w>,
+                                               &setup_deconvolution<int8_t, &xnn_setup_deconvolution2d_nhwc_qs8_qc8w>};
 
 xnn_status create(const Geometry& g, const ProductParameters& p, const int8_t* weight, xnn_weights_cache_t cache,
                   xnn_operator_t* op) {
@@ -54,84 +56,22 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   ET_RETURN_IF_ERROR(parameters.read(context, args, kOutputScale, static_cast<int64_t>(geometry.out_channels)));
   ET_RETURN_IF_ERROR(start_library());
   const Tensor weight = args[kWeight]->to_tensor();
-  ET_TRY(ConvolutionState* const made, make_state<ConvolutionState>(context));
+  ET_TRY(PackedConvolution* const made, make_state<PackedConvolution>(context));
   made->geometry = geometry;
-  xnn_status status;
-  {
-    LibraryWeight library_weight;
-    ET_RETURN_IF_ERROR(library_weight.make(weight, geometry));
-    const uint64_t kind = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 7 : 6);
-    PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), parameters.bias, parameters.variant(kind));
-    status = create(geometry, parameters, library_weight.data<int8_t>(), scope.cache(), made->op.receive());
-  }
-  if (status != xnn_status_success) {
-    made->~ConvolutionState();
-    return Error::NotSupported;
-  }
-  *state = made;
-  return Error::Ok;
-}
-
-Error reshape(ConvolutionState* state, size_t batch, size_t height, size_t width, pthreadpool* pool) {
-  const Geometry& g = state->geometry;
-  if (g.transposed) {
-    return check(xnn_reshape_deconvolution2d_nhwc_qs8_qc8w(state->op.get(), batch, height, width, g.output_padding.h,
-                                                           g.output_padding.w, nullptr, nullptr, pool),
-                 "xnn_reshape_deconvolution2d_nhwc_qs8_qc8w");
-  }
-  return check(xnn_reshape_convolution2d_nhwc_qs8_qc8w(state->op.get(), batch, height, width, &state->op.workspace_size,
-                                                       &state->op.workspace_alignment, nullptr, nullptr, pool),
-               "xnn_reshape_convolution2d_nhwc_qs8_qc8w");
-}
-
-Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
-  auto* const state = static_cast<ConvolutionState*>(opaque);
-  const Geometry& g = state->geometry;
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor out = args[args.size() - 1]->to_tensor();
-  const bool rows = input.dim() == 4;
-  const int64_t in_h = rows ? input.size(2) : 1;
-  const int64_t in_w = input.size(-1);
-  ET_TRY(const Extent extent, output_extent(g, in_h, in_w));
-  int64_t sizes[4] = {input.size(0), static_cast<int64_t>(g.out_channels), extent.h, extent.w};
-  if (!rows) {
-    sizes[2] = extent.w;
-  }
-  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, static_cast<size_t>(input.dim())}));
-  if (out.numel() == 0) {
-    return Error::Ok;
-  }
-  const auto taps = static_cast<int64_t>(g.kernel.h) * g.kernel.w;
-  const auto depth = static_cast<int64_t>((g.transposed ? g.out_channels : g.in_channels) / g.groups);
-  const threads::NativePool pool(
-      pool_for(context, (g.transposed ? input : out).numel() * taps * depth, depth == 1 ? kDepthwisePs : kIntegerPs));
-  if (state->op.needs_reshape(pool.get(), {input.size(0), in_h, in_w})) {
-    const Error error = reshape(state, static_cast<size_t>(input.size(0)), static_cast<size_t>(in_h),
-                                static_cast<size_t>(in_w), pool.get());
-    if (error != Error::Ok) {
-      state->op.forget_shape();
-      return error;
-    }
-  }
-  ET_TRY(const int8_t* const x, channels_innermost<int8_t>(context, input, pool.get()));
-  ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
-  if (g.transposed) {
-    ET_RETURN_IF_ERROR(check(xnn_setup_deconvolution2d_nhwc_qs8_qc8w(state->op.get(), x, y.data<int8_t>()),
-                             "xnn_setup_deconvolution2d_nhwc_qs8_qc8w"));
-  } else {
-    ET_TRY(void* const workspace, state->op.workspace(context));
-    ET_RETURN_IF_ERROR(check(xnn_setup_convolution2d_nhwc_qs8_qc8w(state->op.get(), workspace, x, y.data<int8_t>()),
-                             "xnn_setup_convolution2d_nhwc_qs8_qc8w"));
-  }
-  ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));
-  return y.finish(pool.get());
+  made->library = geometry.transposed ? &kDeconvolution : &kPlain;
+  LibraryWeight library_weight;
+  ET_RETURN_IF_ERROR(library_weight.make(weight, geometry));
+  const uint64_t kind = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 7 : 6);
+  const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), parameters.bias, parameters.variant(kind));
+  return keep_state(
+      made, create(geometry, parameters, library_weight.data<int8_t>(), scope.cache(), made->op.receive()), state);
 }
 
 }  // namespace
 
 const runtime::Kernel kQuantizedConvolutionKernels[1] = {
-    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run, &prepare, &destroy_state<ConvolutionState>,
-     runtime::kPriorityLibrary},
+    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run_convolution, &prepare,
+     &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
 };
 
 }  // namespace et::backends::xnnpack

@@ -32,14 +32,10 @@ Error keep(PrepareContext& context, const Tensor& self, const Tensor& out, bool 
   ET_TRY(ResizeState* const made, make_state<ResizeState>(context));
   made->height = out.size(2);
   made->width = out.size(3);
-  if (xnn_create_resize_bilinear2d_nhwc_f32(static_cast<size_t>(made->height), static_cast<size_t>(made->width),
-                                            align_corners ? XNN_FLAG_ALIGN_CORNERS : 0,
-                                            made->op.receive()) != xnn_status_success) {
-    made->~ResizeState();
-    return Error::NotSupported;
-  }
-  *state = made;
-  return Error::Ok;
+  const xnn_status status =
+      xnn_create_resize_bilinear2d_nhwc_f32(static_cast<size_t>(made->height), static_cast<size_t>(made->width),
+                                            align_corners ? XNN_FLAG_ALIGN_CORNERS : 0, made->op.receive());
+  return keep_state(made, status, state);
 }
 
 // upsample_bilinear2d(self, output_size, align_corners, scales_h, scales_w, out)
@@ -85,24 +81,19 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
     return Error::Ok;
   }
   const threads::NativePool pool(pool_for(context, out.numel(), kInterpolationPs));
-  if (state->op.needs_reshape(pool.get(), self.sizes())) {
-    const auto c = static_cast<size_t>(self.size(1));
-    const Error error = check(xnn_reshape_resize_bilinear2d_nhwc_f32(
-                                  state->op.get(), static_cast<size_t>(self.size(0)), static_cast<size_t>(self.size(2)),
-                                  static_cast<size_t>(self.size(3)), c, c, c, &state->op.workspace_size,
-                                  &state->op.workspace_alignment, pool.get()),
-                              "xnn_reshape_resize_bilinear2d_nhwc_f32");
-    if (error != Error::Ok) {
-      state->op.forget_shape();
-      return error;
-    }
-  }
+  ET_RETURN_IF_ERROR(
+      state->op.reshape(pool.get(), self.sizes(), "xnn_resize_bilinear2d_nhwc_f32", [&](xnn_operator_t op) {
+        const auto c = static_cast<size_t>(self.size(1));
+        return xnn_reshape_resize_bilinear2d_nhwc_f32(
+            op, static_cast<size_t>(self.size(0)), static_cast<size_t>(self.size(2)), static_cast<size_t>(self.size(3)),
+            c, c, c, &state->op.workspace_size, &state->op.workspace_alignment, pool.get());
+      }));
   ET_TRY(const float* const x, channels_innermost<float>(context, self, pool.get()));
   ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
   ET_TRY(void* const workspace, state->op.workspace(context));
   ET_RETURN_IF_ERROR(check(xnn_setup_resize_bilinear2d_nhwc_f32(state->op.get(), workspace, x, y.data<float>()),
                            "xnn_setup_resize_bilinear2d_nhwc_f32"));
-  ET_RETURN_IF_ERROR(check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator"));
+  ET_RETURN_IF_ERROR(state->op.run(pool.get()));
   return y.finish(pool.get());
 }
 

@@ -24,12 +24,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   }
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(SoftmaxState* const made, make_state<SoftmaxState>(context));
-  if (xnn_create_softmax_nc_f32(0, made->op.receive()) != xnn_status_success) {
-    made->~SoftmaxState();
-    return Error::NotSupported;
-  }
-  *state = made;
-  return Error::Ok;
+  return keep_state(made, xnn_create_softmax_nc_f32(0, made->op.receive()), state);
 }
 
 Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
@@ -43,20 +38,14 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   const int64_t channels = self.size(args[1]->to_int());
   const int64_t rows = self.numel() / channels;
   const threads::NativePool pool(pool_for(context, self.numel(), kExponentialPs));
-  if (state->op.needs_reshape(pool.get(), {rows, channels})) {
+  ET_RETURN_IF_ERROR(state->op.reshape(pool.get(), {rows, channels}, "xnn_softmax_nc_f32", [&](xnn_operator_t op) {
     const auto c = static_cast<size_t>(channels);
-    const Error error =
-        check(xnn_reshape_softmax_nc_f32(state->op.get(), c, c, c, static_cast<size_t>(rows), pool.get()),
-              "xnn_reshape_softmax_nc_f32");
-    if (error != Error::Ok) {
-      state->op.forget_shape();
-      return error;
-    }
-  }
+    return xnn_reshape_softmax_nc_f32(op, c, c, c, static_cast<size_t>(rows), pool.get());
+  }));
   ET_RETURN_IF_ERROR(
       check(xnn_setup_softmax_nc_f32(state->op.get(), self.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
             "xnn_setup_softmax_nc_f32"));
-  return check(xnn_run_operator(state->op.get(), pool.get()), "xnn_run_operator");
+  return state->op.run(pool.get());
 }
 
 }  // namespace

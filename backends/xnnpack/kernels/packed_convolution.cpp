@@ -1,0 +1,43 @@
+#include "backends/xnnpack/kernels/packed_convolution.h"
+
+#include "backends/xnnpack/kernels/layout.h"
+
+namespace et::backends::xnnpack {
+
+Error run_convolution(KernelContext& context, Span<EValue* const> args, void* opaque) {
+  auto* const state = static_cast<PackedConvolution*>(opaque);
+  const ConvolutionLibrary& library = *state->library;
+  const Geometry& g = state->geometry;
+  const Tensor input = args[0]->to_tensor();
+  const Tensor out = args[args.size() - 1]->to_tensor();
+  const bool rows = input.dim() == 4;
+  const int64_t in_h = rows ? input.size(2) : 1;
+  const int64_t in_w = input.size(-1);
+  ET_TRY(const Extent extent, output_extent(g, in_h, in_w));
+  int64_t sizes[4] = {input.size(0), static_cast<int64_t>(g.out_channels), extent.h, extent.w};
+  if (!rows) {
+    sizes[2] = extent.w;
+  }
+  ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, static_cast<size_t>(input.dim())}));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+
+  const auto taps = static_cast<int64_t>(g.kernel.h) * g.kernel.w;
+  const auto depth = static_cast<int64_t>((g.transposed ? g.out_channels : g.in_channels) / g.groups);
+  const threads::NativePool pool(pool_for(context, (g.transposed ? input : out).numel() * taps * depth,
+                                          depth == 1 ? kDepthwisePs : library.picoseconds));
+  ET_RETURN_IF_ERROR(
+      state->op.reshape(pool.get(), {input.size(0), in_h, in_w}, library.call, [&](xnn_operator_t /*handle*/) {
+        return library.reshape(state->op, static_cast<size_t>(input.size(0)), static_cast<size_t>(in_h),
+                               static_cast<size_t>(in_w), g.output_padding, pool.get());
+      }));
+  ET_TRY(const void* const x, bytes_with_channels_innermost(context, input, pool.get()));
+  ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
+  ET_TRY(void* const workspace, state->op.workspace(context));
+  ET_RETURN_IF_ERROR(check(library.setup(state->op.get(), workspace, x, y.data<void>()), "setup", library.call));
+  ET_RETURN_IF_ERROR(state->op.run(pool.get()));
+  return y.finish(pool.get());
+}
+
+}  // namespace et::backends::xnnpack
