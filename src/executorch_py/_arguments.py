@@ -16,7 +16,7 @@ from typing import Any
 
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["instance", "integer", "path", "text"]
+__all__ = ["flag", "instance", "integer", "path", "text"]
 
 
 def integer(what: str, value: Any, lowest: int, highest: int) -> int:
@@ -33,6 +33,15 @@ def integer(what: str, value: Any, lowest: int, highest: int) -> int:
     if not lowest <= number <= highest:
         raise InvalidArgumentError(f"{what} is {number}, must be from {lowest} to {highest}")
     return number
+
+
+def flag(what: str, value: Any) -> bool:
+    """``value``, True or False: that ``"no"`` counts as true is never what is meant.
+
+    Raises:
+        InvalidTypeError: It is neither.
+    """
+    return instance(what, value, bool, "True or False")
 
 
 def text(what: str, value: Any) -> str:

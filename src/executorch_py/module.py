@@ -130,7 +130,7 @@ class Module:
         return found
 
     def __getattr__(self, name: str) -> BoundMethod:
-        if name.startswith("__"):
+        if name.startswith("__") or "program" not in self.__dict__:  # a copy in the making has no fields yet
             raise AttributeError(name)
         try:
             return self.method(name)

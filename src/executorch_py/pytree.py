@@ -202,7 +202,10 @@ def loads(text: str) -> TreeSpec:
         raise InvalidProgramError(f"the structure of inputs or outputs is not JSON: {error}") from None
     if not isinstance(document, list) or len(document) != 2 or document[0] != _PROTOCOL:
         raise InvalidProgramError(f"the structure of inputs or outputs is of no known protocol: {text[:80]}")
-    return _read(document[1], 0)
+    try:
+        return _read(document[1], 0)
+    except RecursionError:  # a context, which is JSON in JSON, that nests without end
+        raise InvalidProgramError("the structure of inputs or outputs nests too deep") from None
 
 
 def _read(node: Any, depth: int) -> TreeSpec:
@@ -235,6 +238,7 @@ def _read(node: Any, depth: int) -> TreeSpec:
             kind, _field_names(context, len(children)), children, None, text if isinstance(text, str) else None
         )
     if kind not in _SEQUENCES:
+        keys = [_key(key) for key in keys] if isinstance(keys, list) else keys
         if not isinstance(keys, list) or len(keys) != len(children) or not all(_is_key(key) for key in keys):
             sides = f"{len(children)} children, keys {keys}"
             raise InvalidProgramError(f"a {kind} of the structure of inputs or outputs has {sides}")
@@ -271,8 +275,13 @@ def _name_of(value: Any) -> str:
     return type(value).__name__
 
 
+def _key(value: Any) -> Any:
+    """A key as JSON has it: its lists are tuples, because no list can be a key."""
+    return tuple(map(_key, value)) if isinstance(value, list) else value
+
+
 def _is_key(key: Any) -> bool:
-    return isinstance(key, (str, int, float, bool))
+    return all(map(_is_key, key)) if isinstance(key, tuple) else isinstance(key, (str, int, float, bool))
 
 
 def dumps(spec: Any) -> str:
@@ -281,9 +290,13 @@ def dumps(spec: Any) -> str:
     Named tuples, for which torch wants a registration first, are written with their class's name and fields.
 
     Raises:
-        InvalidTypeError: A container of the model has no serialised name.
+        InvalidTypeError: A container of the model has no serialised name, or could not be read again.
     """
     node = _write(spec) if isinstance(spec, TreeSpec) else _write_torch(spec)
+    try:
+        _read(node, 0)
+    except InvalidProgramError as error:  # a key that is an enum or None, a hundred levels
+        raise InvalidTypeError(f"{error}; keys can be strings, numbers, and tuples of these") from None
     return json.dumps([_PROTOCOL, node])
 
 

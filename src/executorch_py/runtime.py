@@ -369,7 +369,7 @@ class Program:
         Raises:
             NotFoundError: There is no such key.
         """
-        return self._core.read_named_data(key)
+        return self._core.read_named_data(_arguments.text("a key of the named data", key))
 
     def __repr__(self) -> str:
         return f"Program({', '.join(sorted(self.method_names))})"
@@ -406,8 +406,11 @@ class Backend(Protocol):
         """Makes a delegate from its payload; what it returns is handed to ``execute``."""
         ...
 
-    def execute(self, context: _core.BackendExecutionContext, handle: Any, args: list[Any]) -> None:
-        """Runs a delegate: ``args`` are its inputs, then its outputs, numpy arrays over the method's own memory."""
+    def execute(self, context: _core.BackendExecutionContext, handle: Any, args: tuple[Any, ...]) -> None:
+        """Runs a delegate: ``args`` are its inputs, then its outputs, numpy arrays over the method's own memory.
+
+        Results are written into the arrays of the outputs (``args[1][...] = y``).
+        """
         ...
 
 
@@ -503,7 +506,8 @@ class Runtime:
         Raises:
             RegistrationError: A backend of that name is built in.
         """
-        _arguments.text("the name of a backend", name)
+        if not _arguments.text("the name of a backend", name) or not name.isprintable():
+            raise InvalidArgumentError(f"the name of a backend is {name!r}; it must have characters, all printable")
         implementation = backend() if isinstance(backend, type) else backend
         for required in ("init", "execute"):
             if not callable(getattr(implementation, required, None)):

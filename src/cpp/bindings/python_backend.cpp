@@ -154,9 +154,9 @@ Error PythonBackend::execute(runtime::BackendExecutionContext& context, runtime:
   return guarded([&] {
     const auto view = std::make_shared<ExecutionView>(ExecutionView{&context, args});
     const ViewScope<ExecutionView> scope(view);
-    py::list values;
-    for (const EValue* const value : args) {
-      values.append(to_python(*value));
+    py::tuple values(args.size());  // no list: what is put into one would go nowhere
+    for (size_t i = 0; i < args.size(); ++i) {
+      values[i] = to_python(*args[i]);
     }
     const Delegate& delegate = *static_cast<Delegate*>(handle);
     delegate.implementation.attr("execute")(view, delegate.handle, values);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "bindings/errors.h"
 
 namespace py = pybind11;
 
@@ -39,11 +40,7 @@ class PythonPlanner final : public planning::Planner {
       for (const planning::Arena& arena : arenas) {
         places.append(py::make_tuple(arena.name, arena.capacity));
       }
-      placements.clear();
-      for (const auto& [memory_id, offset] :
-           (*function_)(wanted, places).cast<std::vector<std::pair<uint32_t, uint64_t>>>()) {
-        placements.push_back({memory_id, offset});
-      }
+      read_places((*function_)(wanted, places), placements);
       return Error::Ok;
     } catch (...) {
       error_ = std::current_exception();
@@ -59,6 +56,22 @@ class PythonPlanner final : public planning::Planner {
   }
 
  private:
+  static void read_places(const py::object& given, std::vector<planning::Placement>& placements) {
+    std::vector<std::pair<uint32_t, uint64_t>> read;
+    try {
+      read = given.cast<std::vector<std::pair<uint32_t, uint64_t>>>();
+    } catch (const py::cast_error&) {
+      throw CoreError(Error::InvalidType,
+                      "the memory planner returned " + std::string(py::str(py::repr(given))).substr(0, 80) +
+                          ", must return a list with (memory id, offset) for each request, integers "
+                          "from 0");
+    }
+    placements.clear();
+    for (const auto& [memory_id, offset] : read) {
+      placements.push_back({memory_id, offset});
+    }
+  }
+
   py::object* function_;  ///< a pointer, so that it can be dropped with the GIL held
   std::exception_ptr error_;
 };

@@ -70,9 +70,11 @@ class CallableMethod::Call {
  public:
   explicit Call(CallableMethod& method) : method_(method) {
     if (method_.busy_.exchange(true, std::memory_order_acquire)) {
-      throw CoreError(Error::InvalidState, "method '" + method_.name_ +
-                                               "' is running on another thread; give each thread a method of its own "
-                                               "(load_method), with a session of its own when it has state");
+      throw CoreError(Error::InvalidState,
+                      "method '" + method_.name_ +
+                          "' is running; give each thread, and a backend that calls it while it "
+                          "runs, a method of its own (load_method), with a session of its own when "
+                          "it has state");
     }
   }
   ~Call() {
@@ -300,23 +302,26 @@ void CallableMethod::take_out(py::handle out) {
     if (view.read_only) {
       throw CoreError(Error::InvalidArgument, place + " is read-only");
     }
-    for (size_t d = 0; d < view.rank; ++d) {
-      if (view.byte_strides[d] == 0 && view.sizes[d] > 1) {
-        throw CoreError(Error::InvalidArgument, place +
-                                                    " is an expanded tensor, whose elements share memory; pass one "
-                                                    "that owns all of its elements");
-      }
+    const bool is_dense = view.is_dense({output.dim_order, output.rank});
+    if (!is_dense && view.elements_share_memory()) {
+      throw CoreError(Error::InvalidArgument,
+                      place +
+                          " is an expanded tensor or one of sliding windows, whose elements share memory; pass one "
+                          "that owns all of its elements");
+    }
+    if (!is_dense && output.given.is_negated()) {
+      throw CoreError(Error::InvalidArgument,
+                      place + " is a view that negates what is read from it; pass a tensor of its own memory");
     }
     for (size_t k = 0; k < i; ++k) {
-      if (outputs_[k].is_given && outputs_[k].given.view().overlaps(view)) {
+      if (outputs_[k].is_given && outputs_[k].given.view().shares_elements(view)) {
         throw CoreError(Error::InvalidArgument, "out[" + std::to_string(k) + "] and out[" + std::to_string(i) +
                                                     "] share memory; give each output memory of its own");
       }
     }
     output.is_given = true;
     // An output over an input would be written before the input has been read for the last time.
-    output.is_direct = output.dynamism != TensorShapeDynamism::kDynamicUnbound &&
-                       view.is_dense({output.dim_order, output.rank}) &&
+    output.is_direct = output.dynamism != TensorShapeDynamism::kDynamicUnbound && is_dense &&
                        std::none_of(inputs_.begin(), inputs_.end(), [&](const Input& input) {
                          return input.tag == Tag::kTensor && input.tensor.view().overlaps(view);
                        });

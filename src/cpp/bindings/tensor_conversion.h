@@ -1,7 +1,7 @@
 /// Tensors of Python callers, in and out, without linking libtorch.
 ///
 /// For: the bindings of Method. `BorrowedTensor` reads a caller's tensor as bytes and strides; `OutputBlock` is
-/// memory that becomes a torch tensor or a numpy array; `copy_strided` moves elements between layouts.
+/// memory that becomes a torch tensor or a numpy array.
 /// Not for: deciding what a method takes; runtime_method.cpp and Method::set_input do that.
 ///
 ///     BorrowedTensor input;
@@ -10,7 +10,7 @@
 ///
 /// What is read: types with DLPack's C exchange API (torch.Tensor and nn.Parameter, also when they require
 /// gradients), the buffer protocol (numpy, memoryview, array.array), numpy arrays of ml_dtypes.bfloat16, and
-/// `__dlpack__`. All functions need the GIL, except copy_strided.
+/// `__dlpack__`. All functions need the GIL.
 ///
 /// Place: Python objects → **here** → TensorImpl → Method.
 #pragma once
@@ -20,33 +20,13 @@
 #include "base/dtype.h"
 #include "base/span.h"
 #include "bindings/dlpack.h"
+#include "bindings/tensor_view.h"
 #include "runtime/evalue.h"
 
 namespace et::bindings {
 
-/// Memory of a tensor with any strides, those in bytes.
-struct TensorView {
-  void* data = nullptr;
-  ScalarType dtype = ScalarType::Byte;
-  size_t rank = 0;
-  int64_t sizes[runtime::kMaxRank] = {};         // [rank]
-  int64_t byte_strides[runtime::kMaxRank] = {};  // [rank]
-  bool read_only = false;
-
-  int64_t numel() const;
-  size_t nbytes() const { return static_cast<size_t>(numel()) * element_size(dtype); }
-  /// True when the elements lie without gaps in `dim_order`, at an address that their type allows. A dimension of
-  /// size 1 may have any stride.
-  bool is_dense(Span<const uint8_t> dim_order) const;
-  /// True when the bytes of both overlap, their whole extents taken.
-  bool overlaps(const TensorView& other) const;
-};
-
 /// "f32 [2, 3]".
 std::string describe(ScalarType dtype, Span<const int64_t> sizes);
-
-/// Copies every element of `from` to the same index of `to`. Same dtype and sizes; must not overlap.
-void copy_strided(const TensorView& from, const TensorView& to);
 
 /// What kind of tensor a caller uses, so that outputs are of the same kind.
 class TensorLibrary {
@@ -86,6 +66,8 @@ class BorrowedTensor {
   pybind11::handle object() const { return object_; }
   /// Replaces torch's lazily negated views (of `x.conj().imag`) by real ones; for copies only, where strides are odd.
   void resolve_lazy_bits();
+  /// True for such a view.
+  bool is_negated() const;
 
  private:
   bool borrow_exchange(pybind11::handle object, const dlpack::ExchangeApi* api);

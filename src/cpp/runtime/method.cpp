@@ -102,8 +102,12 @@ bool same_layout(IntArrayRef sizes, Span<const uint8_t> a, Span<const uint8_t> b
 /// A number or string that the program fixed when it was exported.
 bool same_constant(const EValue& a, const EValue& b) {
   if (a.is_number() && b.is_number()) {
-    return a.is_double() || b.is_double() ? a.number_as_double() == b.number_as_double()
-                                          : a.number_as_int() == b.number_as_int();
+    if (!a.is_double() && !b.is_double()) {
+      return a.number_as_int() == b.number_as_int();
+    }
+    const double x = a.number_as_double();
+    const double y = b.number_as_double();
+    return x == y || (x != x && y != y);  // NaN is the same constant as NaN
   }
   return a.tag() == b.tag() && (a.is_none() || (a.is_string() && a.to_string_view() == b.to_string_view()));
 }
@@ -279,6 +283,10 @@ Error Method::State::check_shapes() {
     int64_t rest;
     const bool overflows = __builtin_sub_overflow(size, relation.offset(), &rest);
     const int64_t value = overflows ? -1 : rest / relation.scale();
+    ET_CHECK_INPUT(input.is_tensor() || (value >= symbol->lower() && value <= symbol->upper()), meta, relation.value(),
+                   InvalidArgument,
+                   "the value %" PRId64 " was given, the method was exported for %" PRId64 " to %" PRId64, size,
+                   symbol->lower(), symbol->upper());
     ET_CHECK_INPUT(!overflows && rest % relation.scale() == 0, meta, relation.value(), InvalidArgument,
                    "size %" PRId64 " of dimension %d was given, must be %" PRId64 " * %s + %" PRId64, size,
                    relation.dim(), relation.scale(), name, relation.offset());

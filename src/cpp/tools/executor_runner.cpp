@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
+#include <type_traits>
 
 #include "builtin/builtin.h"
 #include "runtime/host/module.h"
@@ -106,14 +108,44 @@ Error set_inputs(HostMethod& method, std::vector<InputTensor>& tensors, const st
   return Error::Ok;
 }
 
+/// The elements of a tensor in row-major order, whatever order they lie in.
+std::vector<uint8_t> row_major(const Tensor& tensor) {
+  std::vector<uint8_t> data(tensor.nbytes());
+  from_dim_order(tensor.sizes(), dim_order(tensor), tensor.element_size(),
+                 static_cast<const uint8_t*>(tensor.const_data_ptr()), data.data());
+  return data;
+}
+
+template <typename T>
+void print_element(const uint8_t* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+    std::printf("%lld", static_cast<long long>(value));
+  } else if constexpr (std::is_integral_v<T>) {
+    std::printf("%llu", static_cast<unsigned long long>(value));
+  } else {
+    std::printf("%.9g", static_cast<double>(value));
+  }
+}
+
+template <typename T>
+void print_complex(const uint8_t* from) {
+  T parts[2];
+  std::memcpy(parts, from, sizeof(parts));
+  std::printf("%.9g%+.9gj", static_cast<double>(parts[0]), static_cast<double>(parts[1]));
+}
+
 void print_elements(const Tensor& tensor) {
   constexpr int64_t kMost = 64;
+  const std::vector<uint8_t> data = row_major(tensor);
   const char* separator = "";
   for (int64_t i = 0; i < tensor.numel() && i < kMost; ++i, separator = ", ") {
-    double value = 0;
+    std::printf("%s", separator);
+    const uint8_t* const from = data.data() + static_cast<size_t>(i) * tensor.element_size();
     switch (tensor.scalar_type()) {
 #define ET_CASE(name, c_type) \
-  case ScalarType::name: value = static_cast<double>(tensor.const_data_ptr<c_type>()[i]); break;
+  case ScalarType::name: print_element<c_type>(from); break;
       ET_CASE(Byte, uint8_t)
       ET_CASE(Char, int8_t)
       ET_CASE(Short, int16_t)
@@ -128,9 +160,9 @@ void print_elements(const Tensor& tensor) {
       ET_CASE(UInt32, uint32_t)
       ET_CASE(UInt64, uint64_t)
 #undef ET_CASE
-      default: break;
+      case ScalarType::ComplexFloat: print_complex<float>(from); break;
+      case ScalarType::ComplexDouble: print_complex<double>(from); break;
     }
-    std::printf("%s%.9g", separator, value);
   }
   std::printf("%s", tensor.numel() > kMost ? ", ..." : "");
 }
@@ -146,6 +178,11 @@ void print_output(size_t i, const EValue& value) {
     std::printf("] = [");
     print_elements(tensor);
     std::printf("]\n");
+  } else if (value.tag() == Tag::kString) {
+    const std::string_view text = value.to_string_view();
+    std::printf("'%.*s'\n", static_cast<int>(text.size()), text.data());
+  } else if (value.tag() == Tag::kInt) {
+    std::printf("%lld\n", static_cast<long long>(value.to_int()));
   } else if (value.is_number()) {
     std::printf("%.17g\n", value.number_as_double());
   } else {
@@ -161,9 +198,7 @@ Error write_output(const std::string& folder, size_t i, const EValue& value) {
   NpyArray array;
   array.dtype = tensor.scalar_type();
   array.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  array.data.resize(tensor.nbytes());
-  from_dim_order(tensor.sizes(), dim_order(tensor), tensor.element_size(),
-                 static_cast<const uint8_t*>(tensor.const_data_ptr()), array.data.data());
+  array.data = row_major(tensor);
   return write_npy(folder + "/output_" + std::to_string(i) + ".npy", array);
 }
 

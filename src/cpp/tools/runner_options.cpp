@@ -9,13 +9,19 @@
 namespace et::tools {
 namespace {
 
+/// Stores an argument; otherwise says what it is not ("no number").
+using Setter = std::function<std::string(const char*)>;
+
 /// One option: its name, what follows it (nullptr: nothing), what it does, and how it is stored.
 struct Option {
   const char* name;
   const char* argument;
   const char* help;
-  std::function<bool(const char*)> set;
+  Setter set;
 };
+
+constexpr uint64_t kMostRuns = 10'000'000;  // each keeps its time: 80 MB
+constexpr uint64_t kMostThreads = 4096;     // as in Python's set_num_threads
 
 bool to_number(const char* text, uint64_t* out) {
   char* end;
@@ -24,32 +30,36 @@ bool to_number(const char* text, uint64_t* out) {
   return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
 }
 
-std::function<bool(const char*)> number(size_t* out) {
-  return [out](const char* text) {
+template <typename T>
+Setter number(T* out, uint64_t most = UINT64_MAX) {
+  return [out, most](const char* text) -> std::string {
     uint64_t value;
     if (!to_number(text, &value)) {
-      return false;
+      return "no number";
     }
-    *out = static_cast<size_t>(value);
-    return true;
+    if (value > most) {
+      return "more than " + std::to_string(most);
+    }
+    *out = static_cast<T>(value);
+    return "";
   };
 }
-std::function<bool(const char*)> text(std::string* out) {
+Setter text(std::string* out) {
   return [out](const char* value) {
     *out = value;
-    return true;
+    return *value == '\0' ? "no name" : "";
   };
 }
-std::function<bool(const char*)> list(std::vector<std::string>* out) {
+Setter list(std::vector<std::string>* out) {
   return [out](const char* value) {
     out->emplace_back(value);
-    return true;
+    return *value == '\0' ? "no name" : "";
   };
 }
-std::function<bool(const char*)> flag(bool* out) {
+Setter flag(bool* out) {
   return [out](const char*) {
     *out = true;
-    return true;
+    return "";
   };
 }
 
@@ -72,11 +82,11 @@ ParseResult parse_arguments(int argc, char** argv, RunnerOptions* o) {
       {"--input", "FILE", "a .npy file, or raw bytes (.bin) of the method's shape; once a tensor input, in order",
        list(&o->inputs)},
       {"--seed", "N", "of generated inputs, used where no --input is given (0)", number(&o->seed)},
-      {"--runs", "N", "how often to run (1)", number(&o->runs)},
-      {"--warmup", "N", "runs before those that are timed (0)", number(&o->warmup)},
-      {"--threads", "N", "threads; 0 = all processors (0)", number(&o->threads)},
+      {"--runs", "N", "how often to run (1)", number(&o->runs, kMostRuns)},
+      {"--warmup", "N", "runs before those that are timed (0)", number(&o->warmup, kMostRuns)},
+      {"--threads", "N", "threads; 0 = all processors (0)", number(&o->threads, kMostThreads)},
       {"--print-outputs", nullptr, "print the outputs", flag(&o->print_outputs)},
-      {"--output-dir", "DIR", "write output i to DIR/output_i.npy", text(&o->output_dir)},
+      {"--output-dir", "DIR", "write tensor output i to DIR/output_i.npy", text(&o->output_dir)},
       {"--planned-memory", nullptr, "print what memory the method takes", flag(&o->planned_memory)},
       {"--trace", "FILE", "write a Chrome trace, print time by operator", text(&o->trace)},
       {"--read-file", nullptr, "read the file into memory instead of mapping it", flag(&o->read_file)},
@@ -109,8 +119,12 @@ ParseResult parse_arguments(int argc, char** argv, RunnerOptions* o) {
       }
       value = argv[++i];
     }
-    if (!option->set(value)) {
-      std::fprintf(stderr, "executor_runner: %s: '%s' is no number\n", option->name, value);
+    if (option->argument == nullptr && value != nullptr) {
+      std::fprintf(stderr, "executor_runner: %s takes no value\n", option->name);
+      return ParseResult::kError;
+    }
+    if (const std::string wrong = option->set(value); !wrong.empty()) {
+      std::fprintf(stderr, "executor_runner: %s: '%s' is %s\n", option->name, value, wrong.c_str());
       return ParseResult::kError;
     }
   }

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 if TYPE_CHECKING:
     from .importer import MethodImporter
 
-#: ScalarType numbers of the file format, which are c10's.
+#: ScalarType numbers of the file format, which are c10's; those of the dtypes that the runtime has (base/dtype.def).
 _DTYPE_CODES: dict[torch.dtype, int] = {
     torch.uint8: 0,
     torch.int8: 1,
@@ -24,15 +24,10 @@ _DTYPE_CODES: dict[torch.dtype, int] = {
     torch.float16: 5,
     torch.float32: 6,
     torch.float64: 7,
-    torch.complex32: 8,
     torch.complex64: 9,
     torch.complex128: 10,
     torch.bool: 11,
     torch.bfloat16: 15,
-    torch.float8_e5m2: 23,
-    torch.float8_e4m3fn: 24,
-    torch.float8_e5m2fnuz: 25,
-    torch.float8_e4m3fnuz: 26,
     torch.uint16: 27,
     torch.uint32: 28,
     torch.uint64: 29,

@@ -29,7 +29,7 @@ from .guards import import_guards
 from .in_place import operator_of
 from .operators import CHECKS
 from .sources import Source, source_of
-from .state import ProgramState, StateTensor, TensorVersion
+from .state import ProgramState, StateTensor, TensorVersion, require_storable
 from .structure import structure_text
 from .symbolic_ops import emit_check, emit_symbolic, is_symbolic
 from .symbols import SymbolTable
@@ -105,14 +105,20 @@ def _enumerated(value: Any) -> list[tuple[int, Any]]:
 
 def _constant_value(imported: Imported, state: ProgramState, method: str, index: int, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
+        require_storable(f"constant method '{method}', value {index}", value)
         symbol = state.reserve(f"{method}.{index}")
         kept = value.detach().cpu().contiguous()
         imported.program.constant_tensor(
             symbol, (dtype_code(kept.dtype), list(kept.shape)), kept.data_ptr() if kept.numel() else 0, kept
         )
         return f"@{symbol}"
-    if isinstance(value, str) and value.startswith("@"):
-        raise NotSupportedError(f"constant method '{method}': a string that begins with '@' cannot be returned")
+    if isinstance(value, str) and (value.startswith("@") or any("\ud800" <= letter <= "\udfff" for letter in value)):
+        raise NotSupportedError(
+            f"constant method '{method}': {value!r:.80} cannot be returned, because it "
+            + ("begins with '@'" if value.startswith("@") else "is no text of UTF-8")
+        )
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise NotSupportedError(f"constant method '{method}': {value} does not fit in the 64 bits of a program's ints")
     if isinstance(value, (bool, int, float, str)):
         return value
     raise NotSupportedError(

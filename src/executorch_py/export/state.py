@@ -15,6 +15,8 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from executorch_py import _core
 from executorch_py.errors import InvalidStateError, NotSupportedError
 
+from .arguments import dtype_code
+
 _Key = tuple[Any, ...]
 
 _STATE_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -169,6 +171,17 @@ def _tensor_of(method: str, program: ExportedProgram, spec: InputSpec) -> torch.
         raise NotSupportedError(
             f"{where} is a {type(tensor).__name__}; call torchao's unwrap_tensor_subclass() on the model before exporting it"
         )
+    require_storable(where, tensor)
+    return tensor
+
+
+def require_storable(where: str, tensor: torch.Tensor) -> None:
+    """Refuses what a file cannot hold.
+
+    Raises:
+        NotSupportedError: The tensor has no dense data, or a dtype that programs have not.
+    """
     if tensor.is_meta or tensor.layout != torch.strided:
         raise NotSupportedError(f"{where} has no dense data ({tensor.layout}, device {tensor.device})")
-    return tensor
+    if dtype_code(tensor.dtype) is None:
+        raise NotSupportedError(f"{where} has dtype {tensor.dtype}, which no program has; convert it to another one")

@@ -7,7 +7,49 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from executorch_py.errors import InvalidArgumentError
+from executorch_py import _arguments
+from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+
+#: Names of planners; "best" is the published name of the default.
+_PLANNERS = ("greedy", "naive", "best")
+
+#: Arenas that a plan may name (the bindings refuse more).
+_MAX_ARENAS = 16
+
+#: 2 MiB, the largest page that a file is mapped with; more is a mistake that fills the file with zeros.
+_MAX_ALIGNMENT = 2**21
+
+
+def _require_flags(config: Any, *names: str) -> None:
+    for name in names:
+        _arguments.flag(name, getattr(config, name))
+
+
+def _require_power_of_two(what: str, value: Any, lowest: int) -> None:
+    number = _arguments.integer(what, value, lowest, _MAX_ALIGNMENT)
+    if number & (number - 1):
+        raise InvalidArgumentError(f"{what} is {number}, must be a power of two")
+
+
+def _listed(what: str, value: Any) -> Collection[Any]:
+    """``value``, a collection of several things; a string is one of characters and never meant."""
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise InvalidTypeError(f"{what} is {value!r:.80}, must be a list")
+    return value
+
+
+def require_known_methods(what: str, by_method: Collection[Any], methods: Collection[str]) -> None:
+    """What is given by method must be given for methods that exist.
+
+    Raises:
+        NotFoundError: Names those that do not.
+    """
+    unknown = sorted(map(str, set(by_method) - set(methods)))
+    if unknown:
+        raise NotFoundError(
+            f"{what} are given for the methods {', '.join(unknown)}, which do not exist; there are "
+            f"{', '.join(sorted(methods))}"
+        )
 
 
 @dataclass
@@ -33,6 +75,20 @@ class EdgeCompileConfig:
     _skip_type_promotion: bool = False
     _skip_dim_order: bool = False
 
+    def __post_init__(self) -> None:
+        self.require_valid()
+
+    def require_valid(self) -> None:
+        """Checks every field; lowering does so again, because fields can be assigned to.
+
+        Raises:
+            InvalidTypeError: A field is of another kind than it must be.
+        """
+        _require_flags(self, "_check_ir_validity", "_use_edge_ops", "_skip_type_promotion", "_skip_dim_order")
+        for name in ("preserve_ops", "decompose_ops", "_core_aten_ops_exception_list"):
+            for op in _listed(name, getattr(self, name)):
+                _arguments.instance(f"an item of {name}", op, OpOverload, "an overload (torch.ops.aten.relu.default)")
+
 
 @dataclass
 class MemoryPlanningPass:
@@ -53,6 +109,31 @@ class MemoryPlanningPass:
     alloc_mutable_buffers: bool = True
     alignment: int = 16
     memory_capacities: Mapping[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.require_valid()
+
+    def require_valid(self) -> None:
+        """Checks every field; lowering does so again, because fields can be assigned to.
+
+        Raises:
+            InvalidTypeError: A field is of another kind than it must be.
+            InvalidArgumentError: A value is out of bounds.
+        """
+        algorithm = self.memory_planning_algo
+        if isinstance(algorithm, str):
+            if algorithm not in _PLANNERS:
+                raise InvalidArgumentError(
+                    f"memory_planning_algo is '{algorithm}', must be {', '.join(_PLANNERS)} or a function"
+                )
+        elif algorithm is not None and not callable(algorithm):
+            raise InvalidTypeError(f"memory_planning_algo is {algorithm!r:.80}, must be a name or a function")
+        _require_flags(self, "alloc_graph_input", "alloc_graph_output", "alloc_mutable_buffers")
+        _require_power_of_two("alignment", self.alignment, 1)
+        capacities = _arguments.instance("memory_capacities", self.memory_capacities, Mapping, "a dict of id and bytes")
+        for memory_id, capacity in capacities.items():
+            _arguments.integer("a memory id", memory_id, 1, _MAX_ARENAS)
+            _arguments.integer(f"the capacity of memory {memory_id}", capacity, 0, 2**63 - 1)
 
 
 #: A rule for external constants: (fully qualified name, tensor) -> name of its .ptd file; "" keeps it in the program.
@@ -101,18 +182,40 @@ class ExecutorchBackendConfig:
     emit_stacktrace: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.target_kernels, str):
-            raise InvalidArgumentError(
-                f"target_kernels is '{self.target_kernels}'; it must be a list of names, or True"
+        self.require_valid()
+
+    def require_valid(self) -> None:
+        """Checks every field; lowering does so again, because fields can be assigned to.
+
+        Raises:
+            InvalidTypeError: A field is of another kind than it must be.
+            InvalidArgumentError: A value is out of bounds.
+        """
+        _require_flags(self, "compatible", "quantized_io", "extract_delegate_segments", "debug_info")
+        _require_flags(self, "emit_mutable_buffer_names", "emit_stacktrace")
+        for name in _listed("disabled_passes", self.disabled_passes):
+            _arguments.text("a name in disabled_passes", name)
+        if not isinstance(self.target_kernels, bool):
+            for name in _listed("target_kernels (where it is not True)", self.target_kernels):
+                _arguments.text("a name in target_kernels", name)
+        if not isinstance(self.external_constants, bool) and not callable(self.external_constants):
+            raise InvalidTypeError(
+                f"external_constants is {self.external_constants!r:.80}, must be a bool or a function"
             )
-        if not isinstance(self.sparse_weights, bool) and not 0 < self.sparse_weights <= 1:
+        sparse = self.sparse_weights
+        if not isinstance(sparse, (bool, int, float)):
+            raise InvalidTypeError(f"sparse_weights is {sparse!r:.80}, must be a bool or a number")
+        if not isinstance(sparse, bool) and not 0 < sparse <= 1:
             raise InvalidArgumentError(
-                f"sparse_weights is {self.sparse_weights}; it must be a bool, or the part of zeros above which a weight is "
+                f"sparse_weights is {sparse}; it must be a bool, or the part of zeros above which a weight is "
                 "stored without them, in (0, 1]"
             )
-        alignment = self.segment_alignment
-        if alignment < 16 or alignment & (alignment - 1):
-            raise InvalidArgumentError(f"segment_alignment is {alignment}; it must be a power of two of at least 16")
+        _require_power_of_two("segment_alignment", self.segment_alignment, 16)
+        plans = self.memory_planning_pass
+        for plan in plans.values() if isinstance(plans, Mapping) else [plans]:
+            _arguments.instance(
+                "memory_planning_pass", plan, MemoryPlanningPass, "a MemoryPlanningPass"
+            ).require_valid()
 
     def planning_for(self, method: str) -> MemoryPlanningPass:
         """The memory planning of one method."""

@@ -22,7 +22,7 @@ from executorch_py.export.functionalize import functionalize
 from executorch_py.export.operators import KEPT_WHOLE
 from executorch_py.export.quantized_forms import canonical_quantization
 
-from .config import EdgeCompileConfig, ExecutorchBackendConfig
+from .config import EdgeCompileConfig, ExecutorchBackendConfig, require_known_methods
 from .delegation import Delegated, delegate
 from .passes import Passes, passes_for, run_passes
 from .program import ExecutorchProgramManager, compile_methods
@@ -118,7 +118,13 @@ class EdgeProgramManager:
         return {tag: spec.backend_id for tag, spec in self._method(method_name).tags.items()}
 
     def transform(self, passes: Passes, compile_config: EdgeCompileConfig | None = None) -> "EdgeProgramManager":
-        """Runs users' passes: one, several, or several for each method by name."""
+        """Runs users' passes: one, several, or several for each method by name.
+
+        Raises:
+            NotFoundError: Passes are given for a method that does not exist.
+            InvalidArgumentError: A pass left the graph broken, or changed the method's interface.
+        """
+        self._require_known("passes", passes)
         changed = {
             name: Delegated(run_passes(method.program, passes_for(passes, name)), method.tags)
             for name, method in self._delegated.items()
@@ -146,6 +152,9 @@ class EdgeProgramManager:
         """
         config = config if config is not None else ExecutorchBackendConfig()
         _require_options("config", config, ExecutorchBackendConfig)
+        config.require_valid()
+        self._require_known("passes", config.passes)
+        self._require_known("memory plans", config.memory_planning_pass)
         programs = {
             name: Delegated(run_passes(method.program, passes_for(config.passes, name)), method.tags)
             for name, method in self._delegated.items()
@@ -157,6 +166,10 @@ class EdgeProgramManager:
         if method is None:
             raise NotFoundError(f"there is no method '{name}'; there are {', '.join(sorted(self._delegated))}")
         return method
+
+    def _require_known(self, what: str, given: Any) -> None:
+        if isinstance(given, Mapping):
+            require_known_methods(what, given, self._delegated)
 
     def _with(self, methods: dict[str, Delegated], config: EdgeCompileConfig | None) -> "EdgeProgramManager":
         other = EdgeProgramManager({}, self._constant_methods, config or self.compile_config)
@@ -199,6 +212,7 @@ def _to_edge(
     partitioners: Mapping[str, Sequence[Partitioner]],
 ) -> EdgeProgramManager:
     _require_options("compile_config", config, EdgeCompileConfig)
+    config.require_valid()
     edge: dict[str, ExportedProgram] = {}
     named = _named(programs)
     if not named:
@@ -238,9 +252,7 @@ def _partitioners_by_method(
     if partitioner is None:
         return {name: [] for name in methods}
     if isinstance(partitioner, Mapping):
-        unknown = sorted(set(partitioner) - set(methods))
-        if unknown:
-            raise NotFoundError(f"partitioners are given for the methods {', '.join(unknown)}, which do not exist")
+        require_known_methods("partitioners", partitioner, methods)
         return {name: _listed(partitioner.get(name)) for name in methods}
     return {name: _listed(partitioner) for name in methods}
 

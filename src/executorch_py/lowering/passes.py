@@ -12,7 +12,7 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, OutputSpec
 
-from executorch_py.errors import InvalidArgumentError, InvalidTypeError
+from executorch_py.errors import ExecutorchError, InvalidArgumentError, InvalidTypeError
 from executorch_py.export.rewriting import argument_of
 
 from .cut import copied, rebuilt
@@ -41,14 +41,21 @@ def run_passes(program: ExportedProgram, passes: Sequence[Callable[..., Any]]) -
     """``program`` after the passes; the given one is not changed.
 
     Raises:
-        InvalidArgumentError: A pass returned something else than a PassResult or None, or changed the interface.
+        InvalidArgumentError: A pass returned something else than a PassResult or None, changed the interface, or left a
+            graph that is none.
     """
     if not passes:
         return program
     program = copied(program)
     for one in passes:
+        name = getattr(one, "__name__", type(one).__name__)
         module = _result_of(one, program.graph_module)
-        program = _around(program, module, getattr(one, "__name__", type(one).__name__))
+        try:
+            program = _around(program, module, name)
+        except ExecutorchError:
+            raise
+        except Exception as error:  # of fx's checks and those of the Edge dialect, which know nothing of passes
+            raise InvalidArgumentError(f"the pass {name} left the graph broken: {error}") from error
     return program
 
 
@@ -66,7 +73,10 @@ def _result_of(one: Callable[..., Any], module: fx.GraphModule) -> fx.GraphModul
 def _around(program: ExportedProgram, module: fx.GraphModule, name: str) -> ExportedProgram:
     signature = program.graph_signature
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    outputs = next(reversed(module.graph.nodes)).args[0]
+    last = next(reversed(module.graph.nodes))
+    if last.op != "output" or not isinstance(last.args[0], (list, tuple)):
+        raise InvalidArgumentError(f"the pass {name} left a graph that does not end in an output of a tuple")
+    outputs = last.args[0]
     if len(placeholders) != len(signature.input_specs) or len(outputs) != len(signature.output_specs):
         raise InvalidArgumentError(
             f"the pass {name} changed the number of inputs ({len(signature.input_specs)} -> {len(placeholders)}) or outputs "

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
-from executorch_py import _core
-from executorch_py.errors import InvalidArgumentError, InvalidStateError
+from executorch_py import _arguments, _core
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 from executorch_py.export.custom_operators import CustomOperator, find_custom_operators
 from executorch_py.export.decompose import decompose
 from executorch_py.export.importer import Imported, import_programs
@@ -121,10 +122,10 @@ class ExecutorchProgramManager:
             InvalidArgumentError: The name does not end in ``.pte``.
             InvalidStateError: A weight was changed after ``to_executorch``.
         """
-        path = Path(path)
-        if path.suffix != ".pte":
-            raise InvalidArgumentError(f"'{path}' does not end in .pte")
-        self._current().save(os.fspath(path))
+        name = _arguments.path("the file to save to", path)
+        if Path(name).suffix != ".pte":
+            raise InvalidArgumentError(f"'{name}' does not end in .pte")
+        self._current().save(name)
 
     def write_to_file(self, open_file: BinaryIO) -> None:
         """Writes the ``.pte`` bytes to a file that is open for writing bytes."""
@@ -141,8 +142,9 @@ class ExecutorchProgramManager:
             raise InvalidStateError(
                 "the program has no external constants; lower it with ExecutorchBackendConfig(external_constants=True)"
             )
+        folder = Path(_arguments.path("the folder to write to", outdir))
         for name in names:
-            self._current().save_external(name, os.fspath(Path(outdir) / f"{name}.ptd"))
+            self._current().save_external(name, os.fspath(folder / f"{name}.ptd"))
 
     def get_etrecord(self) -> ETRecord:
         """What developer tools need beside the file."""
@@ -207,7 +209,19 @@ def _external_rule(config: ExecutorchBackendConfig) -> Any:
         return None
     if rule is True:
         return lambda symbol, tensor: _DEFAULT_EXTERNAL_FILE
-    return rule
+
+    def name_of(symbol: str, tensor: torch.Tensor) -> str:
+        name = rule(symbol, tensor)
+        if not isinstance(name, str):
+            raise InvalidTypeError(
+                f"external_constants gave {name!r:.80} for '{symbol}', must give the name of a .ptd file, or '' to keep it "
+                "in the program"
+            )
+        if "/" in name or not name.isprintable():
+            raise InvalidArgumentError(f"external_constants gave {name!r} for '{symbol}', which is no name of a file")
+        return name
+
+    return name_of
 
 
 def _sparse_option(sparse_weights: bool | float) -> dict[str, float]:

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "run_tool.h"
 #include "tools/npy.h"
@@ -60,6 +61,18 @@ TEST(RunnerTest, SaysWhatIsWrong) {
   EXPECT_EQ(run(kRunner + " --nonsense").status, 2);
   EXPECT_EQ(run(kRunner + " --model " + kLinear + " --runs many").status, 2);
   EXPECT_EQ(run(kRunner + " --help").status, 0);
+  const std::pair<const char*, const char*> bad_values[] = {
+      {" --runs 18446744073709551615", "--runs: '18446744073709551615' is more than 10000000"},
+      {" --warmup 99999999999999999999", "is no number"},
+      {" --threads 5000", "--threads: '5000' is more than 4096"},
+      {" --method ''", "--method: '' is no name"},
+      {" --read-file=no", "--read-file takes no value"},
+  };
+  for (const auto& [arguments, message] : bad_values) {
+    const Finished bad = run(kRunner + " --model " + kLinear + arguments);
+    EXPECT_EQ(bad.status, 2) << arguments;
+    EXPECT_TRUE(bad.has(message)) << bad.output;
+  }
   const Finished missing = run(kRunner + " --model /nonexistent.pte");
   EXPECT_EQ(missing.status, 1);
   EXPECT_TRUE(missing.has("cannot open '/nonexistent.pte'")) << missing.output;

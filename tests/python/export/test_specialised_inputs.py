@@ -66,3 +66,42 @@ def test_value_survives_the_text_form(kind):
     text = _core.parse_program(f"method @forward(%x: f32[2], %option: {kind}) {{\n  return %x\n}}").text()
     assert f"%option: {kind}" in text
     assert _core.parse_program(text).text() == text
+
+
+def test_nan_is_the_same_constant_as_nan():
+    x = torch.ones(2)
+    module = et.load(lower(Combine(), (x, float("nan"))).buffer)
+    assert module(x, float("nan")).isnan().all()
+    with pytest.raises(InvalidArgumentError, match=r"is 1\.0, it was nan when the model was exported"):
+        module(x, 1.0)
+
+
+def test_a_dynamic_int_out_of_its_bounds_is_a_value_and_no_size():
+    exported = torch.export.export(Combine(), (torch.ones(2), 3), dynamic_shapes=(None, torch.export.Dim.DYNAMIC))
+    module = et.load(et.to_edge(exported).to_executorch().buffer)
+    assert torch.equal(module(torch.ones(2), 7), torch.full((2,), 7.0))
+    with pytest.raises(
+        InvalidArgumentError, match=r"'option'\): the value -5 was given, the method was exported for 0 to"
+    ):
+        module(torch.ones(2), -5)
+
+
+class Keyed(nn.Module):
+    def forward(self, x):
+        return {(1, "sum"): x[0, "a"] + 1, 2: x[0, "a"]}
+
+
+def test_dicts_with_tuples_as_keys():
+    x = {(0, "a"): torch.ones(2)}
+    result = et.load(lower(Keyed(), (x,)).buffer)(x)
+    assert list(result) == [(1, "sum"), 2] and torch.equal(result[1, "sum"], torch.full((2,), 2.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_dtypes_that_no_program_has_are_refused_at_export(dtype):
+    class Cast(nn.Module):
+        def forward(self, x):
+            return x.to(torch.float32)
+
+    with pytest.raises(NotSupportedError, match=f"{dtype!s}"):
+        lower(Cast(), (torch.ones(2).to(dtype),))

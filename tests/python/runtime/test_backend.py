@@ -216,3 +216,13 @@ def test_why_a_backend_refuses_its_payload_is_said():
 def test_a_plugin_of_another_version_is_refused():
     with pytest.raises(et.NotSupportedError, match="built for plug-in version 0, this runtime has version 2"):
         RUNTIME.load_plugin(plugin("old_plugin"))
+
+
+def test_results_are_written_into_arrays_and_not_put_in_their_place():
+    class Replacing(Multiply):
+        def execute(self, context, handle, args):
+            args[1] = handle * args[0]
+
+    RUNTIME.register_backend("TestBackend", Replacing)
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        run()

@@ -104,7 +104,7 @@ def test_a_method_runs_one_call_at_a_time_and_can_be_cancelled(long_method):
     thread = threading.Thread(target=work)
     thread.start()
     started.wait()
-    with pytest.raises(et.InvalidStateError, match="running on another thread"):
+    with pytest.raises(et.InvalidStateError, match="is running; give each thread"):
         for _ in range(1000):
             long_method.execute([EYE])
     while thread.is_alive():

@@ -1,5 +1,6 @@
 """Calls that are wrong: an error that names the value and what it must be, never a crash, and all goes on afterwards."""
 
+import ctypes
 import io
 import logging
 
@@ -85,6 +86,23 @@ CALLS = {
         errors.InvalidArgumentError,
         r"out\[0\] is",
     ),
+    "out whose windows slide": (
+        lambda p: p.load_method("forward").execute(
+            [X, X], out=[np.lib.stride_tricks.as_strided(np.zeros(9, np.float32), (2, 3), (4, 4)), None]
+        ),
+        errors.InvalidArgumentError,
+        r"out\[0\] is an expanded tensor or one of sliding windows",
+    ),
+    "key that is no string": (
+        lambda p: p.read_named_data(3),
+        errors.InvalidTypeError,
+        "a key of the named data is 3",
+    ),
+    "backend with an empty name": (
+        lambda p: RUNTIME.register_backend("", object),
+        errors.InvalidArgumentError,
+        "name of a backend is ''",
+    ),
     "out twice": (
         lambda p: p.load_method("forward").execute([X, X], out=[np.zeros_like(X)] * 2),
         errors.InvalidArgumentError,
@@ -106,6 +124,38 @@ def test_expanded_out_of_torch_is_refused(program):
     torch = pytest.importorskip("torch")
     with pytest.raises(errors.InvalidArgumentError, match=r"out\[0\] is an expanded tensor"):
         program.load_method("forward").execute([X, X], out=[torch.zeros(1, 3).expand(2, 3), None])
+
+
+def test_negated_out_of_torch_is_refused(program):
+    torch = pytest.importorskip("torch")
+    negated = torch.zeros(2, 3, dtype=torch.complex64).conj().imag
+    with pytest.raises(errors.InvalidArgumentError, match=r"out\[0\] is a view that negates"):
+        program.load_method("forward").execute([X, X], out=[negated, None])
+
+
+@pytest.mark.parametrize("split", [lambda a: (a[:, :3], a[:, 3:]), lambda a: (a[::2, :3], a[1::2, :3])])
+def test_outputs_may_be_parts_of_one_array(program, split):
+    whole = np.zeros((4, 6), np.float32)
+    total, product = split(whole if split(whole)[0].shape == (2, 3) else whole[:2])
+    program.load_method("forward").execute([X, 2 * X], out=[total, product])
+    assert (total == 3).all() and (product == 2).all()
+
+
+def test_parts_that_share_a_column_are_refused(program):
+    whole = np.zeros((2, 5), np.float32)
+    with pytest.raises(errors.InvalidArgumentError, match="share memory"):
+        program.load_method("forward").execute([X, X], out=[whole[:, :3], whole[:, 2:]])
+
+
+def test_arrays_of_ctypes_give_no_strides(program):
+    array = (ctypes.c_float * 3 * 2)((1, 2, 3), (4, 5, 6))
+    (total, _) = program.load_method("forward").execute([array, X])
+    assert total.tolist() == [[2, 3, 4], [5, 6, 7]]
+
+
+def test_a_module_without_fields_has_no_attributes():
+    with pytest.raises(AttributeError):
+        et.Module.__new__(et.Module).forward()  # what copy and pickle make first
 
 
 class Emptying:

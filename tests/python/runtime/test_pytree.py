@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import enum
 import json
 import typing
 
@@ -24,6 +25,7 @@ TREES = [
     collections.deque([1, 2]),
     Pair(1, [2, {"k": Pair(3, 4)}]),
     ((1, {"y": 2, 5: 3}), {"mask": None, "k": [4]}),
+    {(0, "a"): 1, ("b", (1, 2)): [2]},
 ]
 
 
@@ -178,7 +180,9 @@ def _nested(depth):
         '[1, {"type": 5, "context": null, "children_spec": []}]',
         '[1, {"type": null, "context": null, "children_spec": [{"type": null, "context": null, "children_spec": []}]}]',
         '[1, {"type": "builtins.dict", "context": "[]", "children_spec": [{"type": null, "children_spec": []}]}]',
-        '[1, {"type": "builtins.dict", "context": "[[1]]", "children_spec": [{"type": null, "children_spec": []}]}]',
+        '[1, {"type": "builtins.dict", "context": "[{}]", "children_spec": [{"type": null, "children_spec": []}]}]',
+        json.dumps([1, {"type": "builtins.dict", "context": "[" * 5000 + "]" * 5000, "children_spec": [_LEAF]}]),
+        json.dumps([1, {"type": "builtins.dict", "context": "[" * 990 + "]" * 990, "children_spec": [_LEAF]}]),
         _named_tuple("a b"),
         _nested(100),
         _nested(300),
@@ -187,3 +191,10 @@ def _nested(depth):
 def test_hostile_text_is_refused(text):
     with pytest.raises(errors.InvalidProgramError, match="structure of inputs or outputs"):
         pytree.loads(text)
+
+
+@pytest.mark.parametrize("key", [None, enum.Enum("Color", "RED").RED, frozenset({1})])
+def test_a_key_that_a_file_cannot_hold_is_refused_when_it_is_written(key):
+    torch_pytree = pytest.importorskip("torch.utils._pytree")
+    with pytest.raises(errors.InvalidTypeError, match=r"keys can be|cannot be written"):
+        pytree.dumps(torch_pytree.tree_structure({key: 1}))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from torch.export import ExportedProgram
 
-from executorch_py.errors import NotFoundError
+from executorch_py.errors import NotFoundError, PartitionError
 
 from .compile_spec_schema import CompileSpec
 
@@ -85,5 +85,12 @@ def named_data_of(result: PreprocessResult) -> dict[str, bytes]:
     if store is None:
         return {}
     if isinstance(store, dict):
+        for key, data in store.items():
+            if not isinstance(key, str) or not isinstance(data, (bytes, bytearray, memoryview)):
+                raise PartitionError(
+                    f"preprocess gave {key!r:.60}: {data!r:.60} as shared data, must be a string: bytes"
+                )
         return {key: bytes(data) for key, data in store.items()}
+    if not hasattr(store, "pub_data") or not hasattr(store, "buffers"):
+        raise PartitionError(f"preprocess gave {store!r:.60} as data_store_output, must be a dict of key -> bytes")
     return {key: bytes(store.buffers[entry.buffer_index]) for key, entry in store.pub_data.items()}
