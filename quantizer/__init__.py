@@ -8,7 +8,10 @@ One file a quantizer: a table of patterns and a short class that walks it. What 
 
 pt2e.py         torchao's classes and functions, the same objects; the only file that imports torchao
 config.py       configurations: dtypes, observers, granularity; presets by name
-observers.py    observers that torchao lacks
+observers.py    observers of activations that torchao lacks
+weight_observers.py  observers of weights
+group_rounding.py    integers of weights in groups, by the weights alone or by the layer's output
+input_moments.py     what a calibration sees of the inputs of such layers
 matching.py     finds chains of operators and says what a node belongs to
 annotation.py   how the tensors of a matched operator get their specs
 expansion.py    operators that are taken apart before they are annotated (LSTM, GRU, attention)
@@ -51,13 +54,8 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "example": ("ExampleQuantizer",),
     "flow": ("calibrate", "convert", "prepare", "prepare_qat", "quantize"),
     "layer_sweep": ("SensitivityReport", "sensitivity"),
-    "observers": (
-        "GroupwiseObserver",
-        "HistogramObserver",
-        "MSEObserver",
-        "PerChannelMSEObserver",
-        "PercentileObserver",
-    ),
+    "observers": ("HistogramObserver", "MSEObserver", "PercentileObserver"),
+    "weight_observers": ("GroupwiseObserver", "PerChannelMSEObserver"),
     "xnnpack_quantizer": ("XNNPACKQuantizer",),
 }
 

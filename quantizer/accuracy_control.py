@@ -2,8 +2,9 @@
 
 It starts fully quantized and, while the metric has dropped too far, puts layers back to float, in an order from a sweep
 (layer_sweep.py), what gains most for its cost first: as many as are needed, found by bisection; then layers that turn out not to
-be needed go back to integers. Configurations that hold are lowered and measured by the runtime; the fastest is given back, its
-metric checked on the runtime itself.
+be needed go back to integers. Those that are left are also tried with integers made at run time and in float16 (fallbacks.py).
+Configurations that hold are lowered and measured by the runtime; the fastest is given back, its metric checked on the runtime
+itself.
 
 >>> result = quantize_to_accuracy(  # doctest: +SKIP
 ...     model, example_inputs, "static_int8", calibration_data, metric=accuracy, max_drop=0.01, partitioner=[...]
@@ -32,10 +33,13 @@ from executorch_py.lowering.program import ExecutorchProgramManager
 from executorch_py.module import Module, load
 
 from .candidates import Candidates
+from .fallbacks import Fallback
 from .layer_sweep import LayerSensitivity, Metric, SensitivityReport, measured, sweep
 
 __all__ = ["AccuracyResult", "Step", "quantize_to_accuracy"]
 
+#: What a layer may compute in that is not quantized as the rest.
+FALLBACKS: tuple[Fallback, ...] = ("float32", "dynamic_int8", "float16")
 #: From an exported program to what ``to_executorch()`` gives.
 Lower = Callable[[ExportedProgram], ExecutorchProgramManager]
 
@@ -46,13 +50,14 @@ class Step:
 
     Attributes:
         what: Why: "all layers quantized", "first 5 layers in float", "without encoder.0 in float".
-        float_layers: Layers that it leaves in float.
+        float_layers: Layers that it leaves in float, or in what ``instead`` says.
         metric: Of the converted graph in eager PyTorch.
         holds: Whether that is within the permitted drop.
         integer_share: Share of the multiply-accumulates between integers, 0 to 1.
         runtime_metric: Of the lowered program; None where it was not run.
         latency_ms: Of one call of the lowered program on the example inputs, the median; None where it was not measured.
         nbytes: Size of the lowered program; None where it was not lowered.
+        instead: What convolutions and linear layers among ``float_layers`` compute in: "float32", "dynamic_int8", "float16".
     """
 
     what: str
@@ -63,6 +68,7 @@ class Step:
     runtime_metric: float | None = None
     latency_ms: float | None = None
     nbytes: int | None = None
+    instead: Fallback = "float32"
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class AccuracyResult:
             )
         lines = [f"metric {sign} {self.limit:.6g}", *aligned(head, rows, right=(1, 3, 4, 5, 6))]
         if self.float_layers:
-            lines.append(f"in float: {', '.join(self.float_layers)}")
+            lines.append(f"in {self.chosen.instead}: {', '.join(self.float_layers)}")
         chosen = self.chosen.latency_ms
         if chosen is not None and chosen > self.float_latency_ms:
             lines.append("the float model is faster here than every quantized configuration that holds")
@@ -138,6 +144,7 @@ class _Trial:
 
     what: str
     floats: frozenset[str]
+    instead: Fallback
     metric: float
     holds: bool
     program: ExecutorchProgramManager | None = None
@@ -162,6 +169,7 @@ def quantize_to_accuracy(
     lower: Lower | None = None,
     groups: Mapping[str, str | Sequence[str]] | None = None,
     min_integer_share: float = 0.0,
+    fallbacks: Sequence[Fallback] = FALLBACKS,
     transform: Callable[[Any], Any] | None = None,
     example_kwargs: dict[str, Any] | None = None,
     dynamic_shapes: Any = None,
@@ -187,6 +195,7 @@ def quantize_to_accuracy(
         lower: Instead of ``partitioner``: from an ExportedProgram to what ``to_executorch()`` gives.
         groups: As in ``sensitivity``.
         min_integer_share: Share of the multiply-accumulates that must be between integers.
+        fallbacks: What layers may compute in that are not quantized as the rest: "float32", "dynamic_int8", "float16".
         transform: As in ``quantize``; for ``data``, too.
         example_kwargs: As in ``quantize``.
         dynamic_shapes: As in ``quantize``.
@@ -196,7 +205,7 @@ def quantize_to_accuracy(
         The fastest configuration that holds the metric, on the runtime as well.
 
     Raises:
-        InvalidArgumentError: The float model's metric is NaN; ``max_drop`` is negative or NaN.
+        InvalidArgumentError: The float model's metric is NaN; ``max_drop`` is negative or NaN; an unknown fallback.
         InvalidTypeError: The metric gives no number.
         InvalidStateError: The drop cannot be held: not with every layer in float (the metric changes from call to call, or the
             exported model differs from the eager one), or not with ``min_integer_share``.
@@ -205,6 +214,10 @@ def quantize_to_accuracy(
         raise InvalidArgumentError(f"max_drop is {max_drop!r}, must be a number of at least 0")
     if not callable(metric):
         raise InvalidTypeError(f"metric is {type(metric).__name__}, must be a function of a callable model")
+    if not fallbacks or any(one not in FALLBACKS for one in fallbacks):
+        raise InvalidArgumentError(
+            f"fallbacks are {list(fallbacks)!r}, must be some of {', '.join(map(repr, FALLBACKS))}"
+        )
     if data is None and not sweep_metric:
         data = calibration_data
         if data is not None and iter(data) is data:
@@ -242,7 +255,7 @@ def quantize_to_accuracy(
             progress=progress,
         )
         order = _by_worth(report)
-        search.bisect(order)
+        search.explore(order, fallbacks)
     chosen = search.fastest(min_integer_share)
     return search.result(chosen, exact, report)
 
@@ -282,48 +295,73 @@ class _Search:
     ) -> None:
         self._candidates, self._metric, self._limit, self._higher = candidates, metric, limit, higher_is_better
         self._inputs, self._lower, self._progress = inputs, lower, progress
-        self._trials: dict[frozenset[str], _Trial] = {}
+        self._trials: dict[tuple[frozenset[str], Fallback], _Trial] = {}
         self._float_times: list[float] = []
         self._float_nbytes = 0
+
+    def _share(self, trial: _Trial) -> float:
+        return self._candidates.integer_share(trial.floats, trial.instead)
 
     def holds(self, value: float) -> bool:
         """NaN never does."""
         return value >= self._limit if self._higher else value <= self._limit
 
-    def tried(self, floats: Collection[str], what: str) -> _Trial:
+    def tried(self, floats: Collection[str], what: str, instead: Fallback = "float32") -> _Trial:
         """Measures a configuration's metric in eager PyTorch, once."""
-        key = frozenset(floats)
+        key = (frozenset(floats), instead if floats else "float32")
         if key not in self._trials:
-            value = measured(self._metric, self._candidates.module(key), what)
-            self._trials[key] = _Trial(what, key, value, self.holds(value))
+            value = measured(self._metric, self._candidates.module(*key), what)
+            self._trials[key] = _Trial(what, *key, value, self.holds(value))
             self._say(f"{what}: metric {value:.6g}, {'holds' if self._trials[key].holds else 'too low'}")
         return self._trials[key]
 
-    def bisect(self, order: list[str]) -> None:
-        """The fewest layers of the order in float that hold, then layers given back that are not needed."""
-        total = len(order)
-        if not self.tried(order, "all layers in float").holds:
-            value = self._trials[frozenset(order)].metric
+    def explore(self, order: list[str], fallbacks: Sequence[Fallback]) -> None:
+        """For each fallback the fewest layers of the order that must have it."""
+        whole = self.tried(order, "all layers in float32")
+        if not whole.holds:
             raise InvalidStateError(
-                f"the permitted drop cannot be held: with every layer in float the exported model's metric is {value:.6g}, the "
-                f"limit is {self._limit:.6g}; does the metric change from call to call, or does torch.export change the model?"
+                f"the permitted drop cannot be held: with every layer in float the exported model's metric is "
+                f"{whole.metric:.6g}, the limit is {self._limit:.6g}; does the metric change from call to call, or does "
+                "torch.export change the model?"
             )
-        low, high = 0, total  # low does not hold, high does
+        needed: Sequence[str] = ()
+        for instead in sorted(fallbacks, key=FALLBACKS.index):
+            if needed and self._candidates.can_be(needed, instead):
+                self.tried(needed, f"the same {len(needed)} layers in {instead}", instead)
+            found = self._bisect(order, instead)
+            needed = needed or found
+
+    def _bisect(self, order: list[str], instead: Fallback) -> Sequence[str]:
+        """The fewest layers of the order that hold with a fallback, then layers given back that are not needed."""
+        total = len(order)
+        high = total
+        if instead != "float32":
+            known = [len(t.floats) for t in self._trials.values() if t.holds and t.instead == instead]
+            if known:  # as good as float32 on the layers that float32 needed: fewer would not do
+                return ()
+            if (
+                not self._candidates.can_be(order, instead)
+                or not self.tried(order, f"all layers in {instead}", instead).holds
+            ):
+                return ()
+        low = 0  # does not hold, high does
         while high - low > 1:
             middle = (low + high) // 2
-            if self.tried(order[:middle], f"first {middle} layers in float").holds:
+            if self.tried(order[:middle], f"first {middle} layers in {instead}", instead).holds:
                 high = middle
             else:
                 low = middle
         kept = list(order[:high])
         if high == total:
-            return
+            return kept
         macs = {layer.name: layer.macs for layer in self._candidates.layers}
         # The last one was needed. Of the others, those that cost most are tried first.
         for name in sorted(kept[:-1], key=lambda name: -macs[name])[:_GIVEN_BACK]:
             without = [other for other in kept if other != name]
-            if self.tried(without, f"{len(without)} layers in float, {name} back in integers").holds:
+            what = f"{len(without)} layers in {instead}, {name} back in integers"
+            if self.tried(without, what, instead).holds:
                 kept = without
+        return kept
 
     def fastest(self, min_share: float) -> _Trial:
         """The fastest configuration that holds, also on the runtime.
@@ -335,22 +373,24 @@ class _Search:
         holding = [
             trial
             for trial in self._trials.values()
-            if trial.holds and trial.floats != everything and self._candidates.integer_share(trial.floats) >= min_share
+            if trial.holds
+            and (trial.floats != everything or trial.instead != "float32")
+            and self._share(trial) >= min_share
         ]
         if not holding:
             raise InvalidStateError(self._why_nothing_holds(min_share))
         # Those with most in integers; a configuration that leaves more in float than another one has little to win by.
-        holding.sort(key=lambda trial: -self._candidates.integer_share(trial.floats))
-        measured_here = []
+        holding.sort(key=lambda trial: -self._share(trial))
+        measured_here: list[_Trial] = []
         for trial in holding:
+            if sum(other.instead == trial.instead for other in measured_here) == _MEASURED:
+                continue
             self._say(f"lowering: {trial.what}")
-            trial.program = self._lower(self._candidates.program(trial.floats))
+            trial.program = self._lower(self._candidates.program(trial.floats, trial.instead))
             trial.module = load(trial.program.buffer)
             trial.runtime_metric = measured(self._metric, trial.module, f"{trial.what}, on the runtime")
             if self.holds(trial.runtime_metric):
                 measured_here.append(trial)
-            if len(measured_here) == _MEASURED:
-                break
         if not measured_here:
             worst = ", ".join(f"{trial.runtime_metric:.6g}" for trial in holding[:5])
             raise InvalidStateError(
@@ -361,12 +401,7 @@ class _Search:
         return min(measured_here, key=lambda trial: statistics.median(trial.times))
 
     def _why_nothing_holds(self, min_share: float) -> str:
-        shares = [
-            (self._candidates.integer_share(trial.floats), trial.metric)
-            for trial in self._trials.values()
-            if trial.holds
-        ]
-        best = max((share for share, _ in shares), default=0.0)
+        best = max((self._share(trial) for trial in self._trials.values() if trial.holds), default=0.0)
         if min_share and best > 0:
             return (
                 f"the permitted drop cannot be held with {min_share:.0%} of the multiply-accumulates in integers; it holds with "
@@ -396,22 +431,23 @@ class _Search:
     def result(self, chosen: _Trial, exact: float, report: SensitivityReport | None) -> AccuracyResult:
         """Everything, for the caller."""
         steps = {
-            trial.floats: Step(
+            key: Step(
                 what=trial.what,
                 float_layers=tuple(name for name in self._candidates.names if name in trial.floats),
                 metric=trial.metric,
                 holds=trial.holds,
-                integer_share=self._candidates.integer_share(trial.floats),
+                integer_share=self._share(trial),
                 runtime_metric=trial.runtime_metric,
                 latency_ms=statistics.median(trial.times) if trial.times else None,
                 nbytes=len(trial.program.buffer) if trial.program is not None else None,
+                instead=trial.instead,
             )
-            for trial in self._trials.values()
+            for key, trial in self._trials.items()
         }
-        step = steps[chosen.floats]
+        step = steps[chosen.floats, chosen.instead]
         assert chosen.program is not None
         return AccuracyResult(
-            model=self._candidates.program(chosen.floats),
+            model=self._candidates.program(chosen.floats, chosen.instead),
             executorch_program=chosen.program,
             float_layers=step.float_layers,
             float_metric=exact,
@@ -430,6 +466,6 @@ class _Search:
 
 
 _GIVEN_BACK = 12  # layers that are tried in integers again after the bisection
-_MEASURED = 4  # configurations whose latency is measured
+_MEASURED = 3  # configurations of a fallback whose latency is measured
 _TURNS = 40
 _SECONDS = 0.5  # for each of them

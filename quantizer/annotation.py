@@ -4,6 +4,7 @@ An annotation says of a node which of its inputs are quantized and how its resul
 linear layer and its relu) is annotated as a unit: inputs at its first node, the result at its last, nothing between.
 """
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -133,6 +134,32 @@ def shared(match: Match, config: QuantizationConfig) -> None:
         annotate(match, {x: config.input_activation}, config.output_activation)
         return
     annotate(match, {x: SharedQuantizationSpec(x)}, SharedQuantizationSpec((x, node)))
+
+
+def padded(match: Match, config: QuantizationConfig) -> None:
+    """Zeros around a tensor: a zero is one of the integers of every scale. Other paddings stay in float."""
+    names = [argument.name for argument in match.first.target._schema.arguments]  # type: ignore[union-attr]
+    given = {**dict(zip(names, match.first.args, strict=False)), **match.first.kwargs}
+    if given.get("mode", "constant") == "constant" and not given.get("value"):
+        shared(match, config)
+
+
+def parted(match: Match, config: QuantizationConfig) -> None:
+    """A tensor handed out in parts: all of them have its scale."""
+    node = match.first
+    x = node.args[0]
+    parts = list(node.users)
+    if not is_float32(x) or not _is_quantized(x) or any(part.target is not operator.getitem for part in parts):
+        return
+    same = SharedQuantizationSpec((x, node))
+    if kind_of(config) == "half":
+        annotate(match, {x: config.input_activation}, None)
+        same = config.output_activation
+    else:
+        annotate(match, {x: SharedQuantizationSpec(x)}, None)
+    for part in parts:
+        if not is_annotated(part):
+            annotate(Match((part,)), {}, same)
 
 
 def joined(match: Match, config: QuantizationConfig) -> None:

@@ -7,6 +7,7 @@ milliseconds, has the very scales of the full model, and can be lowered like any
 >>> candidates = Candidates.of(model, example_inputs, "static_int8", calibration_data)  # doctest: +SKIP
 >>> module = candidates.module(float_layers=["head"])  # doctest: +SKIP
 >>> program = candidates.program(float_layers=["head"])  # doctest: +SKIP
+>>> program = candidates.program(float_layers=["head"], instead="dynamic_int8")  # see fallbacks.py  # doctest: +SKIP
 
 A *layer* is what a quantizer annotates as a unit (a convolution with its relu), named by its module path ("layer1.0.conv1") or,
 where the model has no module of its own for it, by its node ("add_3"). What stands in one module and is no module itself is one
@@ -37,6 +38,7 @@ from executorch_py.errors import InternalError, InvalidArgumentError
 from executorch_py.export.sources import source_of
 
 from . import flow
+from .fallbacks import Fallback, can_be_dynamic, in_half, quantized_at_run_time
 from .lifting import lift
 from .matching import is_constant
 from .pt2e import ANNOTATION, SharedQuantizationSpec
@@ -107,6 +109,9 @@ class Candidates:
         self._annotated, self._layer_of = annotated, layer_of
         self.layers = layers
         self._integer_macs, self.total_macs = integer_macs, total_macs
+        weighted = [node for node in base.graph.nodes if node.name in annotated and annotated[node.name].weights]
+        self._products = {node.name for node in weighted}
+        self._dynamic = {node.name for node in weighted if can_be_dynamic(node)}
 
     @classmethod
     def of(
@@ -142,7 +147,7 @@ class Candidates:
             model, example_inputs, config_or_quantizer, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes
         )
         program = prepared.meta[flow.PROGRAM]
-        if flow.needs_data(prepared):
+        if flow.needs_data(prepared) or (calibration_data is not None and flow.wants_moments(prepared)):
             if calibration_data is None:
                 raise InvalidArgumentError("static quantization measures activations: give calibration_data")
             flow.calibrate(prepared, calibration_data, transform=transform, progress=progress)
@@ -176,13 +181,25 @@ class Candidates:
         """Names of the layers, in the order of the graph."""
         return [layer.name for layer in self.layers]
 
-    def integer_share(self, float_layers: Collection[str] = ()) -> float:
+    def integer_share(self, float_layers: Collection[str] = (), instead: Fallback = "float32") -> float:
         """Share of the multiply-accumulates between integers, 0 to 1."""
-        done = sum(macs for name, macs in self._integer_macs.items() if self._layer_of.get(name) not in float_layers)
+        done = 0
+        for name, macs in self._integer_macs.items():
+            is_dynamic = instead == "dynamic_int8" and name in self._dynamic
+            done += macs if is_dynamic or self._layer_of.get(name) not in float_layers else 0
         return done / self.total_macs if self.total_macs else 0.0
 
-    def module(self, float_layers: Collection[str] = ()) -> fx.GraphModule:
+    def can_be(self, float_layers: Collection[str], instead: Fallback) -> bool:
+        """Whether ``instead`` makes a difference for one of these layers."""
+        chosen = self._dynamic if instead == "dynamic_int8" else self._products if instead == "float16" else set()
+        return any(self._layer_of.get(name) in float_layers for name in chosen)
+
+    def module(self, float_layers: Collection[str] = (), instead: Fallback = "float32") -> fx.GraphModule:
         """The converted graph with these layers in float; all of ``names`` gives the float model.
+
+        Args:
+            float_layers: Names of layers.
+            instead: What convolutions and linear layers among them compute in (fallbacks.py); the others are in float32.
 
         Raises:
             InvalidArgumentError: A name is no layer.
@@ -193,13 +210,13 @@ class Candidates:
                 f"{unknown[0]!r} is no layer of the model; layers are {', '.join(self.names[:20])}, …"
             )
         module = fx.GraphModule(self._base, copy.deepcopy(self._base.graph))
-        _Rewiring(self, module, frozenset(float_layers)).run()
+        _Rewiring(self, module, frozenset(float_layers), instead).run()
         module.recompile()
         return module
 
-    def program(self, float_layers: Collection[str] = ()) -> ExportedProgram:
+    def program(self, float_layers: Collection[str] = (), instead: Fallback = "float32") -> ExportedProgram:
         """The same as a program, for ``to_edge_transform_and_lower``."""
-        return lift(self.module(float_layers), self._float_program)
+        return lift(self.module(float_layers, instead), self._float_program)
 
     def report(
         self,
@@ -246,7 +263,7 @@ def _annotations(prepared: fx.GraphModule) -> dict[str, _Annotated]:
             source=f"{source.file}:{source.line}" if source.file else "",
             inputs=frozenset(wanted),
             is_output_quantized=says.output_qspec is not None,
-            follows=[key.name for key in says.input_qspec_map] if _is_shared(says.output_qspec) else [],
+            follows=_followed(says),
         )
         for index, argument in enumerate(iterate_arguments(node)):
             behind = argument
@@ -272,6 +289,16 @@ def _alive(graph: fx.Graph) -> set[fx.Node]:
             found.add(node)
             waiting.extend(node.all_input_nodes)
     return found
+
+
+def _followed(says: Any) -> list[str]:
+    """Nodes that decide about one which only hands values on."""
+    result, inputs = says.output_qspec, says.input_qspec_map
+    if _is_shared(result):
+        edge = result.edge_or_node
+        return [key.name for key in inputs] or [edge[0].name if isinstance(edge, tuple) else edge.name]
+    hands_on = result is None and inputs and all(_is_shared(spec) for spec in inputs.values())
+    return [key.name for key in inputs] if hands_on else []
 
 
 def _is_shared(spec: Any) -> bool:
@@ -319,18 +346,42 @@ def _layers_of(annotated: dict[str, _Annotated], groups: Mapping[str, str | Sequ
 class _Rewiring:
     """Lets edges of a converted graph go around their q/dq nodes."""
 
-    def __init__(self, candidates: Candidates, module: fx.GraphModule, floats: frozenset[str]) -> None:
+    def __init__(
+        self, candidates: Candidates, module: fx.GraphModule, floats: frozenset[str], instead: Fallback
+    ) -> None:
         self._all, self._module, self._graph, self._floats = candidates, module, module.graph, floats
+        self._instead = instead
+        self._at_run_time: dict[fx.Node, fx.Node] = {}
         self._constants = constant_nodes(module)
         self._active: dict[str, bool] = {}
 
     def run(self) -> None:
         for name in self._all._annotated:
             self._active[name] = self._is_active(name)
-        for node in list(self._graph.nodes):
-            if node.op in ("call_function", "output") and not kind_of(node):
-                self._rewire(node)
+        nodes = [node for node in self._graph.nodes if node.op in ("call_function", "output") and not kind_of(node)]
+        for node in nodes:
+            self._rewire(node)
+        for node in nodes:
+            self._fall_back(node)
         self._graph.eliminate_dead_code()
+
+    def _is_dynamic(self, node: fx.Node) -> bool:
+        """Whether a node outside of the quantized layers takes integers made at run time."""
+        return (
+            self._instead == "dynamic_int8"
+            and node.name in self._all._dynamic
+            and not self._active.get(node.name, True)
+        )
+
+    def _fall_back(self, node: fx.Node) -> None:
+        if self._is_dynamic(node):
+            x = node.args[0]
+            assert isinstance(x, fx.Node)
+            if x not in self._at_run_time:
+                self._at_run_time[x] = quantized_at_run_time(x, node)
+            node.args = (self._at_run_time[x], *node.args[1:])
+        elif self._instead == "float16" and node.name in self._all._products and not self._active[node.name]:
+            in_half(node)
 
     def _is_active(self, name: str) -> bool:
         """Whether a node is computed between integers."""
@@ -358,7 +409,7 @@ class _Rewiring:
         return says is not None and position in says.weights
 
     def _weight(self, node: fx.Node, position: str, argument: fx.Node) -> fx.Node:
-        if self._active[node.name]:
+        if self._active[node.name] or self._is_dynamic(node):
             return argument
         name, value = self._all._annotated[node.name].weights[position]
         attribute = f"_float_{name}".replace(".", "_")

@@ -21,7 +21,7 @@ import torch
 
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotSupportedError
 
-from .observers import GroupwiseObserver, HistogramObserver, MSEObserver, PercentileObserver, PerChannelMSEObserver
+from .observers import HistogramObserver, MSEObserver, PercentileObserver
 from .pt2e import (
     FakeQuantize,
     FusedMovingAvgObsFakeQuantize,
@@ -33,6 +33,7 @@ from .pt2e import (
     QuantizationConfig,
     QuantizationSpec,
 )
+from .weight_observers import GroupwiseObserver, PerChannelMSEObserver
 
 Kind = Literal["static", "dynamic", "weight_only", "half"]
 
@@ -110,6 +111,7 @@ def quantization_config(
     observer: str | Any = "histogram",
     weight_observer: Literal["min_max", "mse"] = "min_max",
     group_size: int | None = None,
+    symmetric_weights: bool = True,
 ) -> QuantizationConfig:
     """Any combination that this package has.
 
@@ -124,6 +126,7 @@ def quantization_config(
             ``cls.with_args(…)`` as in torchao.
         weight_observer: "min_max" takes the largest value, "mse" looks for the scale with the least squared error.
         group_size: Columns that share a scale, for int4 weights of linear layers and embeddings.
+        symmetric_weights: False gives each group a zero point, which loses less; weight-only, with ``group_size``.
 
     Raises:
         InvalidArgumentError: A name that is not known.
@@ -146,6 +149,7 @@ def quantization_config(
         observer=observer,
         search=_known("weight_observer", weight_observer, {"min_max": False, "mse": True}),
         group_size=group_size,
+        symmetric_weights=symmetric_weights,
     )
 
 
@@ -155,7 +159,9 @@ PRESETS: dict[str, Callable[[], QuantizationConfig]] = {
     "dynamic_int8": lambda: quantization_config(dynamic=True),
     "dynamic_int4": lambda: quantization_config(weights="int4", dynamic=True, group_size=32, weight_observer="mse"),
     "int8_weight_only": lambda: quantization_config(None, "int8"),
-    "int4_weight_only": lambda: quantization_config(None, "int4", group_size=32, weight_observer="mse"),
+    "int4_weight_only": lambda: quantization_config(
+        None, "int4", group_size=32, weight_observer="mse", symmetric_weights=False
+    ),
     "fp16": lambda: quantization_config("fp16", "fp16"),
 }
 
@@ -234,6 +240,7 @@ def _assemble(
     observer: str | Any = "histogram",
     search: bool = False,
     group_size: int | None = None,
+    symmetric_weights: bool = True,
 ) -> QuantizationConfig:
     for what, integers in (("activations", activations), ("weights", weights)):
         if integers is not None and not _is_range(integers):
@@ -249,15 +256,16 @@ def _assemble(
         )
     if group_size is not None and weights != WEIGHTS["int4"]:
         raise NotSupportedError("weights with a scale a group are int4")
+    if not symmetric_weights and (group_size is None or activations is not None):
+        raise NotSupportedError("weights with zero points go with weight-only quantization and a scale a group")
     if search and qat:
         raise NotSupportedError(
             "fake quantization follows the weights as they train: weight_observer must be 'min_max'"
         )
     if group_size is not None:
         made_by = GroupwiseObserver.with_args(group_size=group_size, search=search)
-        weight = QuantizationSpec(
-            weights.dtype, made_by, weights.low, weights.high, torch.per_channel_symmetric, ch_axis=0
-        )
+        scheme = torch.per_channel_symmetric if symmetric_weights else torch.per_channel_affine
+        weight = QuantizationSpec(weights.dtype, made_by, weights.low, weights.high, scheme, ch_axis=0)
     else:
         weight = _weight_spec(weights, per_channel, qat, search)
     activation = None if activations is None else _activation_spec(activations, symmetric, dynamic, qat, observer)

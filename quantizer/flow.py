@@ -33,6 +33,7 @@ from .checks import (
     require_float_model,
 )
 from .config import as_config
+from .input_moments import recorded_moments, wants_moments
 from .lifting import constant_value, fold_quantized_constants, lift
 from .pt2e import (
     QuantizationConfig,
@@ -68,8 +69,9 @@ def quantize(
         example_inputs: What the model is exported with, as for torch.export; not used for an exported program.
         config_or_quantizer: A quantizer, a configuration for all of the model, or the name of a preset: "static_int8",
             "dynamic_int8", "dynamic_int4", "int8_weight_only", "int4_weight_only", "fp16".
-        calibration_data: Samples for static quantization, any iterable or DataLoader; read once, one sample at a time. A sample
-            is the model's arguments: a tensor, a tuple or list of them, or a dict of keyword arguments.
+        calibration_data: Samples, any iterable or DataLoader; read once, one sample at a time. A sample is the model's arguments:
+            a tensor, a tuple or list of them, or a dict of keyword arguments. Static quantization needs them; int4 weights in
+            groups are rounded by what they do to the outputs of their layers where there are samples.
         example_kwargs: Keyword arguments beside ``example_inputs``.
         dynamic_shapes: As in torch.export.
         transform: Makes the model's arguments of a sample, such as ``lambda sample: sample[0]`` where labels stand beside.
@@ -88,7 +90,7 @@ def quantize(
     prepared = prepare(
         model, example_inputs, config_or_quantizer, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes
     )
-    if needs_data(prepared):
+    if needs_data(prepared) or (calibration_data is not None and wants_moments(prepared)):
         if calibration_data is None:
             raise InvalidArgumentError(
                 "static quantization measures activations: give samples of your data as calibration_data (some 100 are "
@@ -181,7 +183,7 @@ def calibrate(
     weights = [module for node, module in observers_of(prepared) if is_weight(node)]
     count, started = 0, time.monotonic()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), recorded_moments(prepared):
             for sample in data:
                 args, kwargs = _arguments(sample if transform is None else transform(sample))
                 try:

@@ -119,6 +119,9 @@ MOVEMENT = ops(
     "hardtanh_.default",
     "relu6.default",
 )
+#: Operators that hand out a tensor in parts, each a ``getitem`` of their result.
+SPLIT = ops("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", "unbind.int")
+PAD = ops("pad.default", "constant_pad_nd.default")
 
 
 def find(graph: fx.Graph, pattern: Pattern) -> Iterator[Match]:

@@ -1,23 +1,20 @@
 """Observers: what torchao's minimum and maximum do not say of a tensor.
 
-Activations stream through a histogram of fixed size (constant memory, whatever the number of samples); weights are there
-whole. From either a range is chosen, and from the range scale and zero point, by torchao's own arithmetic.
+Activations stream through a histogram of fixed size (constant memory, whatever the number of samples). A range is chosen, and
+from the range scale and zero point, by torchao's own arithmetic. Observers of weights: weight_observers.py.
 
 class                    chooses the range
 HistogramObserver        that loses least to clipping and rounding together, each end by itself
 PercentileObserver       that leaves out a fixed share of the values at each end
 MSEObserver              with the least squared error of the rounded values; both ends shrink together
-PerChannelMSEObserver    the same for each channel of a weight, on the weight itself
-GroupwiseObserver        for each group of a weight's columns: int4 weights
 """
 
 from abc import abstractmethod
 from typing import Any
 
 import torch
-from torch import fx
 
-from .pt2e import ObserverBase, UniformQuantizationObserverBase
+from .pt2e import UniformQuantizationObserverBase
 
 #: Shares of the full range that are tried as ranges, largest first.
 _SHRINKS = torch.linspace(1.0, 0.3, 71)
@@ -201,137 +198,3 @@ class MSEObserver(_StreamingHistogram):
         loss = ((rounded - centers).square() * counts).sum(1)
         best = float(_SHRINKS[int(loss.argmin())])
         return low * best, high * best
-
-
-class _WholeWeight(ObserverBase):
-    """Base of observers of weights, which are there whole: the last tensor counts."""
-
-    def __init__(
-        self,
-        dtype: torch.dtype = torch.int8,
-        qscheme: torch.qscheme = torch.per_channel_symmetric,
-        quant_min: int = -127,
-        quant_max: int = 127,
-        ch_axis: int = 0,
-        eps: float = 2**-24,
-        is_dynamic: bool = False,
-    ) -> None:
-        super().__init__(dtype, is_dynamic)
-        if is_dynamic or qscheme != torch.per_channel_symmetric:
-            raise ValueError(f"{type(self).__name__} is for constant weights with symmetric scales, not for {qscheme}")
-        self.qscheme, self.quant_min, self.quant_max, self.ch_axis, self.eps = (
-            qscheme,
-            quant_min,
-            quant_max,
-            ch_axis,
-            eps,
-        )
-        self.weight: torch.Tensor | None = None
-
-    def forward(self, weight: torch.Tensor) -> torch.Tensor:
-        """Keeps the weight in sight; no copy."""
-        self.weight = weight.detach()
-        return weight
-
-    def _rows(self) -> torch.Tensor:
-        """The weight with a row for each scale, [channels, elements]."""
-        if self.weight is None:
-            raise RuntimeError("the observer has seen no weight")
-        return self.weight.float().transpose(0, self.ch_axis).flatten(1)
-
-    def _scales(self, rows: torch.Tensor, search: bool) -> torch.Tensor:
-        """A scale for each row of [rows, elements]; ``search`` for the one with the least squared error."""
-        largest = rows.abs().amax(1).clamp(min=self.eps)
-        full = largest / ((self.quant_max - self.quant_min) / 2)
-        if not search:
-            return full
-        best, least = full.clone(), torch.full_like(full, float("inf"))
-        for shrink in _SHRINKS[::2].tolist():
-            scale = full * shrink
-            step = scale.unsqueeze(1)
-            back = torch.round(rows / step).clamp_(self.quant_min, self.quant_max).mul_(step)
-            loss = back.sub_(rows).square_().sum(1)
-            better = loss < least
-            best, least = torch.where(better, scale, best), torch.where(better, loss, least)
-        return best
-
-
-class PerChannelMSEObserver(_WholeWeight):
-    """For each channel of a weight the scale with the least squared error of its integers."""
-
-    def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
-        """Scales [channels] float32 and zero points [channels] int64, all zero."""
-        scales = self._scales(self._rows(), search=True)
-        return scales, torch.zeros_like(scales, dtype=torch.int64)
-
-
-class GroupwiseObserver(_WholeWeight):
-    """A scale for each ``group_size`` columns of a row: weights of linear layers and embeddings as int4.
-
-    Scales are rounded to bfloat16, which kernels store them in; the integers are made with the rounded scales. A weight that is
-    no matrix, or whose rows are no multiple of a group, gets one scale a channel.
-
-    Args:
-        group_size: Columns that share a scale.
-        search: Look for the scale with the least squared error instead of taking the largest value.
-        options: ``dtype``, ``quant_min``, ``quant_max`` … as in torchao's observers.
-    """
-
-    def __init__(self, group_size: int = 32, search: bool = True, **options: Any) -> None:
-        # torchao hands an axis to observers with PerChannel in their name only; here it is always the first.
-        super().__init__(**{"quant_min": -8, "quant_max": 7, **options, "ch_axis": 0})
-        if group_size < 2:
-            raise ValueError(f"group_size is {group_size}, must be at least 2")
-        self.group_size, self.search = group_size, search
-
-    def is_grouped(self) -> bool:
-        """Whether the weight can be divided into groups."""
-        return self.weight is not None and self.weight.dim() == 2 and self.weight.shape[1] % self.group_size == 0
-
-    def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
-        """Scales [channels, groups] or [channels], float32, and zero points of that shape, int64, all zero."""
-        rows = self._rows()
-        if self.is_grouped():
-            scales = self._scales(rows.reshape(-1, self.group_size), self.search).bfloat16().float()
-            scales = scales.reshape(rows.shape[0], -1)
-        else:
-            scales = self._scales(rows, self.search)
-        return scales, torch.zeros_like(scales, dtype=torch.int64)
-
-    def convert(self, model: fx.GraphModule, observer_node: fx.Node) -> None:
-        """Replaces the observer by the integers and their dequantize; torchao's convert calls it.
-
-        torchao folds a constant's quantize per channel, but not one per group, so the integers are made here.
-        """
-        scales, zero_points = self.calculate_qparams()
-        rows = self._rows()
-        per_row = scales.reshape(rows.shape[0], -1).repeat_interleave(
-            self.group_size if self.is_grouped() else rows.shape[1], dim=1
-        )
-        integers = torch.round(rows / per_row).clamp(self.quant_min, self.quant_max).to(self.dtype)
-        assert self.weight is not None
-        integers = integers.reshape(self.weight.shape).contiguous()
-        graph = model.graph
-        with graph.inserting_before(observer_node):
-            nodes = [
-                _attribute(model, graph, str(observer_node.target), part, value)
-                for part, value in (("integers", integers), ("scales", scales), ("zero_points", zero_points))
-            ]
-            limits = (self.quant_min, self.quant_max, self.dtype)
-            decomposed = torch.ops.quantized_decomposed
-            if self.is_grouped():
-                args = (*nodes, *limits, self.group_size, self.weight.dtype)
-                new = graph.call_function(decomposed.dequantize_per_channel_group.default, args)
-            else:
-                new = graph.call_function(decomposed.dequantize_per_channel.default, (*nodes, 0, *limits))
-        new.meta = {
-            key: observer_node.meta[key] for key in ("nn_module_stack", "stack_trace") if key in observer_node.meta
-        }
-        observer_node.replace_all_uses_with(new)
-        graph.erase_node(observer_node)
-
-
-def _attribute(model: fx.GraphModule, graph: fx.Graph, owner: str, part: str, value: torch.Tensor) -> fx.Node:
-    name = f"_{owner}_{part}".replace(".", "_")
-    model.register_buffer(name, value)
-    return graph.get_attr(name)

@@ -12,7 +12,7 @@ from torch import fx
 
 from executorch_py.errors import InvalidTypeError
 
-from .annotation import binary, joined, matmul, product, rescaled, shared, table_of_bytes
+from .annotation import binary, joined, matmul, padded, parted, product, rescaled, shared, table_of_bytes
 from .config import as_config, kind_of
 from .expansion import expand
 from .matching import (
@@ -28,7 +28,9 @@ from .matching import (
     MAX_POOL,
     MOVEMENT,
     MUL,
+    PAD,
     RELU,
+    SPLIT,
     Match,
     Pattern,
     find,
@@ -65,6 +67,8 @@ FOLLOWERS: tuple[Pattern, ...] = (
     Pattern("average", (AVERAGE,), rescaled, _CHAINED),
     Pattern("max_pool", (MAX_POOL,), shared, _CHAINED),
     Pattern("movement", (MOVEMENT,), shared, _CHAINED),
+    Pattern("pad", (PAD,), padded, _CHAINED),
+    Pattern("split", (SPLIT,), parted, _CHAINED),
 )
 
 

@@ -4,6 +4,7 @@ etpy export my.models:make -o model.pte         make() returns (model, example_i
 etpy run model.pte --input x.npy --runs 100     prints outputs and the latency
 etpy inspect model.pte                          methods, tensors, operators, delegates, memory
 etpy validate model.pte my.models:make          the program against its model
+etpy quantization float.pt2 int8.pt2 --data my.models:samples --html page.html   what quantization costs, layer by layer
 etpy ops model.pte                              which operators it calls, which kernel each call got, and what is missing
 etpy passes                                     the compiler's passes
 """
@@ -290,6 +291,35 @@ def _validate(arguments: argparse.Namespace) -> int:
     return 0 if report.passed else 1
 
 
+def _exported(name: str) -> Any:
+    """A model for a report: an exported program from a .pt2 file, or what a function makes."""
+    if not name.endswith(".pt2"):
+        made = _resolve(name)()
+        model = made[0] if isinstance(made, tuple) else made
+        return model.eval() if hasattr(model, "eval") else model
+    import torch
+    import torch.ao.quantization.fx._decomposed  # registers the operators that quantized programs hold
+
+    return torch.export.load(name)
+
+
+def _quantization(arguments: argparse.Namespace) -> int:
+    from executorch_py.devtools.quantization.report import quantization_report
+
+    report = quantization_report(
+        _exported(arguments.model),
+        _exported(arguments.quantized),
+        _resolve(arguments.data)(),
+        program=arguments.program,
+        max_batches=arguments.batches,
+    )
+    print(json.dumps(report.as_dict(), indent=2) if arguments.json else report)
+    if arguments.html:
+        report.to_html(arguments.html)
+    least = min((output.difference.sqnr_db for output in report.outputs), default=0.0)
+    return 0 if arguments.min_sqnr is None or least >= arguments.min_sqnr else 1
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="etpy", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -332,6 +362,23 @@ def _parser() -> argparse.ArgumentParser:
     validate.add_argument("--tolerance", type=float, help="largest max error / max value")
     validate.add_argument("--min-sqnr", type=float, help="smallest signal-to-noise ratio in dB, instead of a tolerance")
     validate.set_defaults(run=_validate)
+
+    quantization = commands.add_parser(
+        "quantization", help="what quantization costs, layer by layer and output by output"
+    )
+    quantization.add_argument(
+        "model", help="the float model: a .pt2 (best what was quantized), or package.module:function"
+    )
+    quantization.add_argument("quantized", help="the quantized model: a .pt2, or package.module:function")
+    quantization.add_argument(
+        "--data", required=True, help="package.module:function, which returns an iterable of inputs"
+    )
+    quantization.add_argument("--batches", type=int, help="how many items of the data at most")
+    quantization.add_argument("--program", help="the lowered program, whose outputs are compared, too")
+    quantization.add_argument("--html", help="a page to write, with charts")
+    quantization.add_argument("--json", action="store_true")
+    quantization.add_argument("--min-sqnr", type=float, help="exit with 1 when an output has less, in dB")
+    quantization.set_defaults(run=_quantization)
 
     passes = commands.add_parser(
         "passes", help="the compiler's passes, each of which a config can leave out by its name"

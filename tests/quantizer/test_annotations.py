@@ -24,8 +24,10 @@ def spec_text(spec) -> str:
         return f"as {source.name}" if isinstance(source, torch.fx.Node) else f"as {source[0].name}"
     bits = {(-128, 127): "i8", (-127, 127): "w8", (-8, 7): "w4", (-32767, 32767): "i16", (0, 255): "u8"}
     text = bits.get((spec.quant_min, spec.quant_max), str(spec.dtype).removeprefix("torch."))
-    if spec.qscheme == torch.per_channel_symmetric:
+    if spec.qscheme in (torch.per_channel_symmetric, torch.per_channel_affine):
         text += f" by {spec.ch_axis}"
+    if spec.qscheme == torch.per_channel_affine:
+        text += " with zero points"
     return text + (" dynamic" if spec.is_dynamic else "")
 
 
@@ -131,6 +133,24 @@ CASES = {
             "flatten(cat: as cat) -> as cat",
         ],
     ),
+    "parts_and_paddings": (
+        Call(
+            lambda m, x: (
+                [F.pad(part, (1, 1)) for part in m.conv(x).chunk(2, 1)] + [F.pad(m.conv(x), (1, 1), value=2.0)]
+            ),
+            **CONV,
+        ),
+        (IMAGE,),
+        [
+            "conv2d(x: i8, conv_weight: w8 by 0) -> i8",
+            "chunk(conv2d: as conv2d) -> -",
+            "getitem() -> as conv2d",
+            "getitem_1() -> as conv2d",
+            "pad(getitem: as getitem) -> as getitem",
+            "pad_1(getitem_1: as getitem_1) -> as getitem_1",
+            "conv2d_1(x: i8, conv_weight: w8 by 0) -> i8",
+        ],
+    ),
     "left_alone": (
         Call(
             lambda m, x, mask: (
@@ -173,10 +193,10 @@ def test_dynamic_and_weight_only():
         "conv2d(y: i8 dynamic, conv_weight: w8 by 0) -> -",
     ]
     assert annotated(module, (ROWS, IMAGE), preset("int4_weight_only")) == [
-        "linear(fc_weight: w4 by 0) -> -",
+        "linear(fc_weight: w4 by 0 with zero points) -> -",
         "relu() -> -",
-        "conv2d(conv_weight: w4 by 0) -> -",
-        "conv2d_1(deep_weight: w4 by 0) -> -",
+        "conv2d(conv_weight: w4 by 0 with zero points) -> -",
+        "conv2d_1(deep_weight: w4 by 0 with zero points) -> -",
     ]
 
 

@@ -61,3 +61,13 @@ def test_kernels_predict_what_the_delegate_predicts(flow):
     program = quantized(flow, SEEDS[0])
     delegated, portable = run(program), run(program, delegated=False)
     assert torch.equal(delegated.argmax(1), portable.argmax(1))
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+def test_whole_network_is_near_the_eager_reference(delegated):
+    program = quantized("static_int8", SEEDS[0])
+    with torch.no_grad():
+        expected = program.module()(data()[2]).double()
+    actual = run(program, delegated).double()
+    assert 10 * torch.log10(expected.square().mean() / (actual - expected).square().mean()) >= 40
+    assert torch.equal(actual.argmax(1), expected.argmax(1))

@@ -140,6 +140,30 @@ def test_any_iterable_one_sample_at_a_time(capsys):
     assert "16 samples" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("preset", ["int4_weight_only", "dynamic_int4"])
+def test_samples_make_int4_weights_better(preset):
+    """Two layers that share an input, one whose weight is used twice; samples are a stream, and optional."""
+
+    class Layers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.twice = nn.Linear(64, 96), nn.Linear(64, 96), nn.Linear(96, 96)
+
+        def forward(self, x):
+            return self.twice(self.twice(F.gelu(self.a(x)) * self.b(x)))
+
+    torch.manual_seed(0)
+    model, mixing = Layers().eval(), torch.randn(8, 64)
+    data = [(torch.randn(16, 8) @ mixing + 0.05 * torch.randn(16, 64),) for _ in range(24)]
+    with torch.no_grad():
+        expected = torch.cat([model(*x) for x in data[16:]])
+        found = []
+        for samples in (None, iter(data[:16])):
+            module = quantizer.quantize(model, data[0], preset, samples).module()
+            found.append(sqnr(torch.cat([module(*x) for x in data[16:]]), expected))
+    assert found[1] > found[0] + 3, found
+
+
 def test_data_loader():
     labels = torch.arange(16)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(IMAGES[:, 0], labels), batch_size=1)
@@ -312,6 +336,7 @@ def test_nothing_to_quantize():
         ({"weights": "int4", "group_size": 32}, "dynamic or weight-only"),
         ({"weights": "int8", "activations": None, "group_size": 32}, "int4"),
         ({"weights": "fp16"}, "fp16 goes with fp16"),
+        ({"weights": "int4", "dynamic": True, "group_size": 32, "symmetric_weights": False}, "zero points"),
         ({"qat": True, "weight_observer": "mse"}, "min_max"),
     ],
 )

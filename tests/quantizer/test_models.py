@@ -59,6 +59,19 @@ def test_no_quantized_operator_runs_in_float(name):
             assert float((ours.argmax(1) == quantized.argmax(1)).double().mean()) >= 0.99  # one class, or one a pixel
 
 
+def test_detection_head_in_several_parts():
+    """Nearest upsampling, which the delegate has not, makes two parts of it that share quantized values."""
+    method, program, edge = lowered("detection_head", "static_int8")
+    outputs = et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward").execute(method.inputs)
+    with torch.no_grad():
+        reference = pytree.tree_leaves(program.module()(*method.inputs))
+    for ours, expected in zip(outputs, reference, strict=True):
+        if expected.is_floating_point():
+            assert sqnr(ours, expected) >= 40
+        else:
+            assert float((ours == expected).double().mean()) >= 0.99
+
+
 def test_quantizing_mobilenet_takes_little_time():
     method = ZOO["mobilenet_v2"]()["forward"]
     quantizer.quantize(torch.nn.Linear(3, 3).eval(), (torch.rand(1, 3),), "static_int8", [torch.rand(1, 3)])  # imports

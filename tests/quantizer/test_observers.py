@@ -10,6 +10,7 @@ from executorch_py.quantizer import (
     PerChannelMSEObserver,
 )
 from executorch_py.quantizer.config import ACTIVATIONS
+from executorch_py.quantizer.group_rounding import Grid, fit, round_by_output
 
 from executorch_py import quantizer
 
@@ -113,6 +114,60 @@ def test_groups():
     odd = GroupwiseObserver(group_size=32)
     odd(torch.randn(5, 33, generator=GENERATOR))
     assert odd.calculate_qparams()[0].shape == (5,)
+
+
+def grouped(weight, integers, scales, zero_points, group):
+    """A weight as its integers give it back."""
+    steps = integers.reshape(len(weight), -1, group).float() - zero_points.unsqueeze(-1)
+    return (steps * scales.unsqueeze(-1)).reshape(weight.shape)
+
+
+@pytest.mark.parametrize("kind", ["normal", "shifted", "constant", "zero", "tiny"])
+def test_zero_points_of_groups(kind):
+    """A zero point loses no more than none, and integers and parameters stay within their types."""
+    base = torch.randn(6, 64, generator=GENERATOR)
+    weight = {
+        "normal": base,
+        "shifted": base.abs() + 0.5,
+        "constant": torch.full_like(base, -0.3),
+        "zero": torch.zeros_like(base),
+        "tiny": base * 1e-20,
+    }[kind]
+    errors = []
+    for symmetric in (True, False):
+        grid = Grid(-8, 7, symmetric)
+        groups = weight.reshape(-1, 32)
+        scales, zero_points = fit(groups, grid)
+        integers = grid.rounded(groups, scales, zero_points)
+        assert (scales > 0).all() and scales.isfinite().all()
+        for numbers in (integers, zero_points):
+            assert torch.equal(numbers, numbers.round()) and numbers.min() >= -8 and numbers.max() <= 7
+        back = grouped(weight, integers, scales.reshape(6, 2), zero_points.reshape(6, 2), 32)
+        errors.append(float((back - weight).double().square().sum()))
+    assert errors[1] <= errors[0] * 1.001
+    assert errors[1] < 0.8 * errors[0] or kind != "shifted"
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_rounding_by_output(symmetric, blocks):
+    """On inputs that belong together the layer's output loses much less than with each weight rounded by itself."""
+    weight = torch.randn(48, 64, generator=GENERATOR)
+    x = torch.randn(512, 16, generator=GENERATOR) @ torch.randn(16, 64, generator=GENERATOR)
+    x += 0.1 * torch.randn(512, 64, generator=GENERATOR)
+    moments = torch.stack([part.T @ part for part in x.split(64 // blocks, 1)])
+    grid = Grid(-8, 7, symmetric)
+    integers, scales, zero_points = round_by_output(weight, moments, 32, grid)
+    assert torch.equal(integers, integers.round()) and integers.min() >= -8 and integers.max() <= 7
+    by_itself, by_zero = fit(weight.reshape(-1, 32), grid)
+    plain = grid.rounded(weight.reshape(-1, 32), by_itself, by_zero)
+    losses = [
+        float(((grouped(weight, q, s, z, 32) - weight) @ x.T).square().sum())
+        for q, s, z in ((integers, scales, zero_points), (plain, by_itself.reshape(48, 2), by_zero.reshape(48, 2)))
+    ]
+    assert losses[0] < 0.6 * losses[1]
+    nothing_seen, _, _ = round_by_output(weight, torch.zeros(64, 64), 32, grid)
+    assert torch.equal(nothing_seen, plain.reshape(48, 64))
 
 
 @pytest.mark.parametrize("dtype", ACTIVATIONS)

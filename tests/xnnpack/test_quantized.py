@@ -92,6 +92,25 @@ class Residual(nn.Module):
         return _through_int8(both[:, 2:6], 0.08, 2)
 
 
+class Parts(nn.Module):
+    """int8 handed out in parts, picked and padded, in both memory orders."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = Weight(torch.randn(4, 4, 1, 1) * 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = _through_int8(x, 0.03, 1)
+        y = _through_int8(F.conv2d(x, self.weight()), 0.05, -3)
+        a, b = (_through_int8(part, 0.05, -3) for part in y.split([1, 3], 1))
+        b = _through_int8(F.pad(b, (1, 0, 0, 2)), 0.05, -3)
+        a = _through_int8(F.pad(a, (1, 0, 0, 2)), 0.05, -3)
+        c = _through_int8(torch.cat([b, a], 1), 0.05, -3)
+        rows, rest = (_through_int8(part, 0.05, -3) for part in c.permute(0, 2, 3, 1).split([3, 5], 1))
+        picked = _through_int8(rest.select(2, -2), 0.05, -3)
+        return _through_int8(picked * _through_int8(rows.select(1, 1)[:, :5], 0.05, -3), 0.08, 2)
+
+
 class Linear(nn.Module):
     """A linear layer whose input is quantized at run time."""
 
@@ -122,6 +141,7 @@ CASES = {
         (torch.randn(1, 4, 6, 6, generator=_GENERATOR),),
         0.16,
     ),  # a step of the sum, 0.04, times inputs up to 3
+    "parts": (Parts, (torch.randn(1, 4, 6, 6, generator=_GENERATOR),), 0.16),
     "dynamic_int8": (lambda: Linear(_weight()), _ROWS, 0.05),
     "dynamic_int4": (lambda: Linear(_weight(bits=4)), _ROWS, 0.05),
     "dynamic_int4_groups": (lambda: Linear(_weight(bits=4, group=32)), _ROWS, 0.05),
@@ -153,6 +173,42 @@ def test_precision_choice():
     report = et.delegation_report(_lower(module, inputs, config_precisions=[Precision.FP32]))
     reasons = {row.op: row.reason for row in report.refused()}
     assert "dynamic quantization, which the partitioner was told to leave" in reasons.values(), reasons
+
+
+class TwoParts(nn.Module):
+    """What a kernel computes in the middle makes two parts of it; a layer of the second reads integers of the first."""
+
+    def __init__(self, dynamic: bool) -> None:
+        super().__init__()
+        self.dynamic = dynamic
+        self.first, self.second = (Weight(torch.randn(16, 16) * 0.3) for _ in range(2))
+
+    def through(self, x: torch.Tensor, scale: float, zero_point: int) -> torch.Tensor:
+        if not self.dynamic:
+            return _through_int8(x, scale, zero_point)
+        scale, zero_point = q.choose_qparams.tensor(x, -128, 127, 1e-6, torch.int8)
+        x = q.quantize_per_tensor.tensor(x, scale, zero_point, -128, 127, torch.int8)
+        return q.dequantize_per_tensor.tensor(x, scale, zero_point, -128, 127, torch.int8)
+
+    def result(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.dynamic else _through_int8(x, 0.05, 0)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        shared = self.through(x, 0.03, 0)
+        y = self.result(F.linear(shared, self.first()))
+        y = F.linear(self.through(y.cumsum(-1), 0.1, 0), self.first())  # no cumsum in the library
+        return self.result(y), self.result(F.linear(shared, self.second()))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_parts_that_share_an_input(dynamic):
+    torch.manual_seed(8)
+    module, inputs = TwoParts(dynamic), (torch.randn(5, 16),)
+    manager = _lower(module, inputs).to_executorch()
+    assert manager.dump().count("= delegate @") == 2
+    found = et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(inputs)
+    for actual, expected in zip(found, module(*inputs), strict=True):
+        assert (actual - expected).abs().max() <= 0.16  # a step of the first sum, times a row of the second weight
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 14, 15, 16, 17, 18, 29])

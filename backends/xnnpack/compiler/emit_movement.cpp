@@ -143,7 +143,7 @@ Error emit_slice(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_select(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* from = node.args()[0].value();
+  const auto [from, to] = movement_of(lowering, node);
   const ir::TensorType& type = from->type.tensor;
   const size_t dim = dim_of(node.args()[1], type.rank());
   const int64_t index = int_of(node.args()[2]).value_or(0);
@@ -152,20 +152,21 @@ Error emit_select(Lowering& lowering, const ir::Node& node) {
   const uint32_t row = lowering.define_hidden(spec);
   slice_into(lowering, node, from, dim, static_cast<uint32_t>(index < 0 ? index + type.dims[dim].max : index), 1,
              Form::kRowMajor, row);
-  lowering.reshape(row, lowering.define(node.result(), Form::kRowMajor),
-                   Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor), node.debug_handle);
+  lowering.reshape(row, lowering.define(to, Form::kRowMajor), Lowering::shape_of(to->type.tensor, Form::kRowMajor),
+                   node.debug_handle);
   return Error::Ok;
 }
 
 Error emit_split(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* from = node.args()[0].value();
-  const size_t dim = dim_of(node.args()[2], from->type.tensor.rank());
-  const Form form = movement_form(lowering, from);
+  const ir::Value* whole = node.args()[0].value();
+  const size_t dim = dim_of(node.args()[2], whole->type.tensor.rank());
+  const Form form = movement_form(lowering, whole);
   uint32_t start = 0;
   for (const auto& part : node.results()) {
     const auto size = static_cast<uint32_t>(part->type.tensor.dims[dim].max);
     if (!part->users().empty() || node.graph()->is_output(part.get())) {
-      slice_into(lowering, node, from, dim, start, size, form, lowering.define(part.get(), form));
+      const Movement moved = movement_of(lowering, whole, part.get());
+      slice_into(lowering, node, moved.from, dim, start, size, form, lowering.define(moved.to, form));
     }
     start += size;
   }

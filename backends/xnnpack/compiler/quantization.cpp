@@ -507,11 +507,14 @@ bool emit_quantized_concatenate(Lowering& lowering, const ir::Node& node, const 
 }
 
 Movement movement_of(Lowering& lowering, const ir::Node& node, bool rescales) {
-  const ir::Value* from = node.args()[0].value();
+  return movement_of(lowering, node.args()[0].value(), node.result(), rescales);
+}
+
+Movement movement_of(Lowering& lowering, const ir::Value* from, const ir::Value* result, bool rescales) {
   const AffineParameters* parameters = lowering.dequantized(from);
-  const ir::Node* quantize = lowering.quantize_behind(node.result());
+  const ir::Node* quantize = lowering.quantize_behind(result);
   if (parameters == nullptr || quantize == nullptr || (!rescales && !same(*parameters, parameters_of(*quantize)))) {
-    return {from, node.result()};
+    return {from, result};
   }
   const ir::Value* integers = lowering.integers(from);
   return {integers, take_quantize(lowering, *quantize)};

@@ -61,5 +61,7 @@ struct Movement {
   const ir::Value* to = nullptr;
 };
 Movement movement_of(Lowering& lowering, const ir::Node& node, bool rescales = false);
+/// The same for one result of several.
+Movement movement_of(Lowering& lowering, const ir::Value* from, const ir::Value* result, bool rescales = false);
 
 }  // namespace et::backends::xnnpack

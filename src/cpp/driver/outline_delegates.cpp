@@ -221,10 +221,11 @@ class DelegateCutter {
                         "control flow cannot be part of a delegate");
       }
     }
-    const std::vector<Part> parts = delegate_parts(graph);
+    std::vector<Part> parts = delegate_parts(graph);
     if (parts.empty()) {
       return Error::Ok;
     }
+    own_conversions(graph, parts);
     Reorder(graph, parts).run();
     for (const Part& part : parts) {
       ET_RETURN_IF_ERROR(replace(graph, method, part));

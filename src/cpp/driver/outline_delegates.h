@@ -45,4 +45,8 @@ void read_sizes_at_inputs(ir::Graph& graph);
 /// execution, groups in order of their first member. What outline_delegates cuts out.
 std::vector<std::vector<ir::Node*>> delegate_parts(const ir::Graph& graph);
 
+/// Gives each part copies of the nodes in other parts of its tag that say how its operands are quantized: dequantize, and
+/// what quantizes at run time. They stand before their users, in the graph and in the parts.
+void own_conversions(ir::Graph& graph, std::vector<std::vector<ir::Node*>>& parts);
+
 }  // namespace et::driver

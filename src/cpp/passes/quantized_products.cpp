@@ -61,8 +61,11 @@ ir::Argument zero_points_constant(ir::Program& program, ir::Node& node, const We
   if (weight.is_symmetric()) {
     return {};
   }
-  return vector_constant<int32_t>(program, node, ScalarType::Int, weight.dequantize->result()->name + "_zero_points",
-                                  weight.zero_points);
+  const std::string name = weight.dequantize->result()->name + "_zero_points";
+  const bool fit = std::all_of(weight.zero_points.begin(), weight.zero_points.end(),
+                               [](int64_t zero) { return zero >= -128 && zero <= 127; });
+  return fit ? vector_constant<int8_t>(program, node, ScalarType::Char, name, weight.zero_points)
+             : vector_constant<int32_t>(program, node, ScalarType::Int, name, weight.zero_points);
 }
 
 /// A weight [rows, columns] with one scale, one a row, or one a group of columns.

@@ -43,6 +43,32 @@ TEST(DelegateParts, AreConvex) {
             " a b | d");
 }
 
+/// The product of integers is in the second part, its dequantize in the first: the second part gets one of its own.
+TEST(OwnConversions, IntegersCrossTheBorder) {
+  const std::shared_ptr<ir::Program> program = parsed(R"(method @m(%x: f32[2]) {
+  %q = quantized_decomposed::quantize_per_tensor(%x, 0.5, 0, -128, 127, 1) : i8[2] tag("t")
+  %d = quantized_decomposed::dequantize_per_tensor(%q, 0.5, 0, -128, 127, 1, none) : f32[2] tag("t")
+  %a = aten::neg(%d) : f32[2] tag("t")
+  %c = aten::neg(%a) : f32[2]
+  %e = aten::add.Tensor(%c, %d, 1) : f32[2] tag("t")
+  %f = aten::mul.Tensor(%e, %d) : f32[2] tag("t")
+  return %f
+})");
+  ir::Graph& graph = *program->methods.at(0);
+  auto parts = delegate_parts(graph);
+  ASSERT_EQ(parts.size(), 2u);
+  own_conversions(graph, parts);
+  std::string text;
+  for (const ir::Node* node : parts[1]) {
+    text += node->op.substr(node->op.find("::") + 2) + " ";
+  }
+  EXPECT_EQ(text, "dequantize_per_tensor add.Tensor mul.Tensor ");
+  EXPECT_EQ(parts[1][0]->args()[0].value(), parts[0][0]->result()) << "the copy reads the integers";
+  EXPECT_EQ(parts[1][1]->args()[1].value(), parts[1][0]->result());
+  EXPECT_EQ(parts[1][2]->args()[1].value(), parts[1][0]->result()) << "one copy a part";
+  EXPECT_EQ(parts[0][1]->result()->users().size(), 1u) << "the first keeps its own user";
+}
+
 TEST(DelegateParts, IndependentNodesJoin) {
   EXPECT_EQ(parts_of(R"(
   %a = aten::neg(%x) : f32[2] tag("t")

@@ -55,6 +55,29 @@ def test_export_and_validate(tmp_path, capsys, monkeypatch):
     assert "write package.module:name" in capsys.readouterr().err
 
 
+def test_quantization(tmp_path, capsys, monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torchao")
+    from executorch_py import quantizer
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cli_samples.py").write_text(
+        "import torch\n\ntorch.manual_seed(0)\nsamples = [(torch.randn(3, 8),) for _ in range(4)]\n\n"
+        "def data():\n    return samples\n"
+    )
+    torch.manual_seed(1)
+    example = (torch.randn(3, 8),)
+    exported = torch.export.export(torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()).eval(), example)
+    torch.export.save(exported, "float.pt2")
+    torch.export.save(quantizer.quantize(exported, example, "static_int8", [example] * 4), "int8.pt2")
+    command = ["quantization", "float.pt2", "int8.pt2", "--data", "cli_samples:data"]
+    assert main([*command, "--html", "page.html", "--min-sqnr", "10"]) == 0
+    assert "linear" in capsys.readouterr().out and "<html" in (tmp_path / "page.html").read_text()
+    assert main([*command, "--json", "--min-sqnr", "200"]) == 1
+    assert json.loads(capsys.readouterr().out)["layers"]
+    assert main(["quantization", "none.pt2", "int8.pt2", "--data", "cli_samples:data"]) == 2
+
+
 def test_errors(tmp_path, capsys):
     (tmp_path / "bad.pte").write_bytes(b"nothing")
     assert main(["run", str(tmp_path / "bad.pte")]) == 2

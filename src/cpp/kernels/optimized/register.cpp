@@ -16,7 +16,8 @@ Error register_optimized_kernels(runtime::KernelRegistry& registry) {
         convolution_kernels(), copy_kernels(),           depthwise_kernels(), embedding_kernels(),
         matmul_kernels(),      norm_kernels(),           recurrent_kernels(), reduce_kernels(),
         resize_kernels(),      row_product_kernels(),    softmax_kernels(),   sort_kernels(),
-        sparse_kernels(),      transcendental_kernels(), unary_kernels(),     winograd_kernels()}) {
+        sparse_kernels(),      transcendental_kernels(), unary_kernels(),     weight_only_kernels(),
+        winograd_kernels()}) {
     ET_RETURN_IF_ERROR(registry.add(table, "optimized"));
   }
   return Error::Ok;

@@ -24,6 +24,7 @@ Span<const Kernel> sort_kernels();
 Span<const Kernel> sparse_kernels();
 Span<const Kernel> transcendental_kernels();
 Span<const Kernel> unary_kernels();
+Span<const Kernel> weight_only_kernels();
 Span<const Kernel> winograd_kernels();
 
 }  // namespace et::kernels::optimized

@@ -1,0 +1,177 @@
+"""Integers for weights whose columns share a scale in groups: which scale and zero point, and which integer for each weight.
+
+Two ways, from what is known:
+
+    fit                 of the weights alone: the scale (and zero point) with the least squared error in each group
+    round_by_output     with samples of the layer's input: what the layer's *output* loses is made small. Columns are rounded
+                        one after the other, and those that are still to come take over what the rounding did to the output.
+
+Source of round_by_output: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers"
+(2022), and for the formula behind it Hassibi and Stork, "Second order derivatives for network pruning" (1992).
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+#: Shares of the full range that are tried.
+_SHRINKS = tuple(1.0 - 0.04 * i for i in range(15))
+#: Added to the diagonal of the moments, as a share of its mean: inputs that are never seen apart cannot be solved for.
+_DAMPING = 0.01
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What integers there are.
+
+    Attributes:
+        low: Smallest integer.
+        high: Largest integer.
+        symmetric: Zero points are 0 and scales are rounded to bfloat16, as kernels of products between integers want it.
+        search: Look for the parameters with the least squared error instead of taking the whole range.
+        eps: No scale is smaller than that of a range of this size.
+    """
+
+    low: int
+    high: int
+    symmetric: bool = True
+    search: bool = True
+    eps: float = 2**-24
+
+    def rounded(self, rows: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor) -> torch.Tensor:
+        """The integers nearest to ``rows``, [n, columns] as float32; scale and zero point are [n]."""
+        return torch.round(rows / scale[:, None]).add_(zero_point[:, None]).clamp_(self.low, self.high)
+
+
+def fit(rows: torch.Tensor, grid: Grid, importance: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Parameters for each row.
+
+    Args:
+        rows: Groups of weights, float32 [n, columns].
+        grid: The integers.
+        importance: What the square of an error counts, [columns]; 1 by default.
+
+    Returns:
+        Scales and zero points, float32 [n]; zero points hold integers.
+    """
+    low, high = rows.amin(1).clamp(max=0), rows.amax(1).clamp(min=0)
+    if grid.symmetric:
+        high = torch.maximum(high, -low).clamp(min=grid.eps)
+        low = -high
+    high = torch.maximum(high, low + grid.eps)
+    best = _parameters(low, high, grid)
+    if not grid.search:
+        return best
+    least = _loss(rows, *best, grid, importance)
+    for shrink in _SHRINKS[1:]:
+        best, least = _better(rows, _parameters(low * shrink, high * shrink, grid), best, least, grid, importance)
+    for move in (0, -1, 1) if not grid.symmetric else (0,):
+        scale, zero_point = best[0], (best[1] + move).clamp(grid.low, grid.high)
+        found = (_least_squares(rows, scale, zero_point, grid, importance), zero_point)
+        best, least = _better(rows, found, best, least, grid, importance)
+    return best
+
+
+def round_by_output(
+    weight: torch.Tensor, moments: torch.Tensor, group_size: int, grid: Grid
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Integers that keep ``weight @ x``.
+
+    Args:
+        weight: float32 [rows, columns]; groups divide the columns.
+        moments: Sum of ``x x^T`` over samples, [columns, columns], or [blocks, columns / blocks, columns / blocks] of the blocks
+            on its diagonal: then columns make up for those of their own block only.
+        group_size: Columns that share parameters.
+        grid: The integers.
+
+    Returns:
+        Integers [rows, columns], scales and zero points [rows, columns / group_size], all float32.
+    """
+    if moments.dim() == 2:
+        moments = moments.unsqueeze(0)
+    parts = weight.split(moments.shape[-1], 1)
+    found = [_round_block(part, block, group_size, grid) for part, block in zip(parts, moments, strict=True)]
+    integers, scales, zero_points = (torch.cat(columns, 1) for columns in zip(*found, strict=True))
+    return integers, scales, zero_points
+
+
+def _round_block(
+    weight: torch.Tensor, moments: torch.Tensor, group_size: int, grid: Grid
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    left = weight.clone()  # what is still to be rounded, with what it makes up for
+    integers = torch.empty_like(left)
+    pull = _pull(moments)
+    scales, zero_points = [], []
+    for first in range(0, left.shape[1], group_size):
+        last = first + group_size
+        own = pull[first:last, first:last]
+        group = left[:, first:last]
+        scale, zero_point = fit(group, grid, own.diagonal().square().reciprocal())
+        errors = torch.empty_like(group)
+        for i in range(group_size):
+            column = group[:, i : i + 1]
+            integers[:, first + i : first + i + 1] = grid.rounded(column, scale, zero_point)
+            back = (integers[:, first + i] - zero_point) * scale
+            errors[:, i] = (column[:, 0] - back) / own[i, i]
+            group[:, i + 1 :] -= torch.outer(errors[:, i], own[i, i + 1 :])
+        left[:, last:] -= errors @ pull[first:last, last:]
+        scales.append(scale)
+        zero_points.append(zero_point)
+    return integers, torch.stack(scales, 1), torch.stack(zero_points, 1)
+
+
+def _pull(moments: torch.Tensor) -> torch.Tensor:
+    """How an error in one column moves those behind it: the upper Cholesky factor of the inverse moments, float32."""
+    moments = moments.double()
+    mean = moments.diagonal().mean()
+    if not mean > 0:  # the layer saw zeros only: any rounding will do
+        return torch.eye(len(moments))
+    damped = moments / mean + _DAMPING * torch.eye(len(moments), dtype=torch.float64)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
+    return torch.linalg.cholesky(inverse, upper=True).float()
+
+
+def _parameters(low: torch.Tensor, high: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scale and zero point of a range."""
+    scale = _stored((high - low) / (grid.high - grid.low), grid)
+    if grid.symmetric:
+        return scale, torch.zeros_like(scale)
+    return scale, (grid.low - torch.round(low / scale)).clamp(grid.low, grid.high)
+
+
+def _stored(scale: torch.Tensor, grid: Grid) -> torch.Tensor:
+    return scale.bfloat16().float() if grid.symmetric else scale
+
+
+def _least_squares(
+    rows: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, grid: Grid, importance: torch.Tensor | None
+) -> torch.Tensor:
+    """The best scale for the integers that a scale gives; that scale where they are all zero."""
+    steps = grid.rounded(rows, scale, zero_point) - zero_point[:, None]
+    counted = steps if importance is None else steps * importance
+    squares = (counted * steps).sum(1)
+    found = (counted * rows).sum(1) / squares.clamp(min=1e-30)
+    return torch.where((squares > 0) & (found > 0), _stored(found, grid), scale)
+
+
+def _loss(
+    rows: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, grid: Grid, importance: torch.Tensor | None
+) -> torch.Tensor:
+    back = grid.rounded(rows, scale, zero_point).sub_(zero_point[:, None]).mul_(scale[:, None])
+    squares = back.sub_(rows).square_()
+    return squares.sum(1) if importance is None else squares @ importance
+
+
+def _better(
+    rows: torch.Tensor,
+    tried: tuple[torch.Tensor, torch.Tensor],
+    best: tuple[torch.Tensor, torch.Tensor],
+    least: torch.Tensor,
+    grid: Grid,
+    importance: torch.Tensor | None,
+) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Of two choices the better one, row by row, and its loss."""
+    loss = _loss(rows, *tried, grid, importance)
+    wins = loss < least
+    scale, zero_point = (torch.where(wins, new, old) for new, old in zip(tried, best, strict=True))
+    return (scale, zero_point), torch.where(wins, loss, least)
