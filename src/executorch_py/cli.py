@@ -18,6 +18,7 @@ import json
 import os
 import sys
 import time
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -80,15 +81,41 @@ def _random_input(info: TensorInfo, random: np.random.Generator) -> np.ndarray[A
     return random.standard_normal(info.sizes()).astype(dtype)
 
 
+def _input_of(text: str, info: TensorInfo | None) -> Any:
+    """The array in a file, or the value (``info`` is ``None``) that JSON says."""
+    try:
+        if info is None:
+            return json.loads(text)
+        array = np.load(text)
+    except ValueError as error:
+        what = "is no value in JSON" if info is None else "cannot be read as a .npy file"
+        raise InvalidArgumentError(f"--input {text} {what}: {error}") from None
+    # numpy stores the dtypes of extension packages as bytes without a meaning.
+    is_bfloat16 = info is not None and info.dtype() is ScalarType.BFloat16 and array.dtype.str == "|V2"
+    return array.view(_numpy_dtype(ScalarType.BFloat16)) if is_bfloat16 else array
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
 def _inputs(method: Method, paths: Sequence[str]) -> list[Any]:
     """The inputs of a run: from files, in order; what is left is generated, or as it was at export."""
     metadata = method.metadata
+    if len(paths) > metadata.num_inputs():
+        raise InvalidArgumentError(
+            f"{len(paths)} inputs were given, method '{metadata.name()}' takes {metadata.num_inputs()}"
+        )
     random = np.random.default_rng(0)
     inputs: list[Any] = []
     for index in range(metadata.num_inputs()):
         kind = metadata.input_kind(index)
         if index < len(paths):
-            inputs.append(np.load(paths[index]) if kind == "Tensor" else json.loads(paths[index]))
+            info = metadata.input_tensor_meta(index) if kind == "Tensor" else None
+            inputs.append(_input_of(paths[index], info))
         elif kind == "Tensor":
             inputs.append(_random_input(metadata.input_tensor_meta(index), random))
         else:
@@ -238,6 +265,8 @@ def _needs(arguments: argparse.Namespace) -> int:
     if path.suffix == ".pte":
         data = path.read_bytes()
     else:
+        if path.exists() and not zipfile.is_zipfile(path):
+            raise InvalidArgumentError(f"{path} is neither a .pte nor an exported program (torch.export.save)")
         data = lower_for_requirements(path, [_resolve(name)() for name in arguments.partitioner])
     try:
         needs = requirements(data, read_selection(Path(arguments.select)) if arguments.select else None)
@@ -340,7 +369,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--output", help="folder for the outputs as .npy files")
     run.add_argument("--data", help=".ptd file with external weights")
-    run.add_argument("--runs", type=int, default=1)
+    run.add_argument("--runs", type=_positive, default=1)
     run.add_argument("--threads", type=int, help="0: all processors")
     run.add_argument(
         "--print", type=int, nargs="?", const=16, default=0, help="print values, at most so many an output"
@@ -407,8 +436,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         status: int = parsed.run(parsed)
+        sys.stdout.flush()
         return status
-    except (ExecutorchError, FileNotFoundError, ModuleNotFoundError, AttributeError) as error:
+    except BrokenPipeError:  # `etpy passes | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ExecutorchError, OSError, ModuleNotFoundError, AttributeError) as error:
         print(f"etpy: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
 

@@ -1,12 +1,14 @@
 """The command line: each command once as it should be, and its errors."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from executorch_py.cli import main
-from tests.python.runtime.programs import ADD, DYNAMIC, compile_text
+from tests.python.runtime.programs import ADD, DYNAMIC, compile_text, identity
 
 
 @pytest.fixture
@@ -84,3 +86,46 @@ def test_errors(tmp_path, capsys):
     assert "InvalidProgramError" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--input", "{folder}/damaged.npy"], "damaged.npy cannot be read as a .npy file"),
+        (["--input", "{folder}/objects.npy"], "objects.npy cannot be read as a .npy file"),
+        (["--input", "{folder}/x.npy"] * 3, "3 inputs were given, method 'forward' takes 2"),
+        (["--output", "{folder}/x.npy"], "x.npy"),
+    ],
+)
+def test_what_run_cannot_use(options, message, program, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    np.save(tmp_path / "objects.npy", np.ones((2, 3), object))
+    (tmp_path / "damaged.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-4])
+    assert main(["run", program, *(option.format(folder=tmp_path) for option in options)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_number_of_runs_is_positive(program, capsys):
+    with pytest.raises(SystemExit):
+        main(["run", program, "--runs", "0"])
+    assert "--runs: 0 is less than 1" in capsys.readouterr().err
+
+
+def test_bfloat16_of_a_file(tmp_path, capsys):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    (tmp_path / "model.pte").write_bytes(compile_text(identity("bf16")))
+    np.save(tmp_path / "x.npy", np.full((2, 3), 1.5, ml_dtypes.bfloat16))
+    assert main(["run", str(tmp_path / "model.pte"), "--input", str(tmp_path / "x.npy"), "--print"]) == 0
+    assert "[1.5 1.5 1.5]" in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_program_has_no_requirements(tmp_path, capsys):
+    (tmp_path / "model.pt2").write_bytes(b"abc")
+    assert main(["ops", str(tmp_path / "model.pt2")]) == 2
+    assert "neither a .pte nor an exported program" in capsys.readouterr().err
+
+
+def test_nobody_has_to_read_to_the_end():
+    command = f"set -o pipefail; {sys.executable} -m executorch_py.cli ops | head -n 1"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
