@@ -263,6 +263,66 @@ def test_fourier_transforms_of_any_length(n: int) -> None:
     assert (out - expected).abs().max() <= 1e-6 * expected.abs().max()
 
 
+SMOOTH = {
+    "special_i1e": (torch.special.i1e, -40, 40),
+    "i0": (torch.i0, -20, 20),
+    "special_bessel_j0": (torch.special.bessel_j0, -20, 20),
+    "special_bessel_y1": (torch.special.bessel_y1, 0, 40),
+    "special_modified_bessel_k0": (torch.special.modified_bessel_k0, 0, 20),
+    "special_scaled_modified_bessel_k1": (torch.special.scaled_modified_bessel_k1, 0, 50),
+    "special_ndtri": (torch.special.ndtri, 0, 1),
+    "special_log_ndtr": (torch.special.log_ndtr, -30, 30),
+    "special_erfcx": (torch.special.erfcx, -5, 30),
+    "erfc": (torch.erfc, -9, 9),
+    "erfinv": (torch.erfinv, -1, 1),
+    "lgamma": (torch.lgamma, 0, 50),
+    "digamma": (torch.digamma, -5, 50),
+}
+
+
+@pytest.mark.parametrize("shape", [(5, 300), (300, 5), (1, 1), (129,), (3, 0)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int16, torch.bool])
+def test_scans_of_long_lanes(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = (torch.rand(shape) + 0.5).to(dtype) if dtype.is_floating_point else torch.randint(0, 2, shape).to(dtype)
+    for name in ("cumsum", "cumprod", "logcumsumexp")[: 3 if dtype.is_floating_point else 2]:
+        for dim in range(x.dim()):
+            expected = getattr(torch, name)(x, dim)
+            out = torch.empty_like(expected)
+            run_kernel(f"aten::{name}.out", [x, dim, out] if name == "logcumsumexp" else [x, dim, None, out])
+            torch.testing.assert_close(out, expected)
+
+
+@pytest.mark.parametrize("n", [1, 5, 8, 9, 30, 64])
+def test_lu_by_panels(n: int) -> None:
+    torch.manual_seed(0)
+    a = torch.randn(n, n + 3, dtype=torch.float64)
+    a[:, 1:2] = a[:, :1]  # a column without a pivot
+    for given in (a, a.mT.contiguous(), torch.randn(n, n, dtype=torch.float64)):
+        lu, pivots = torch.empty_like(given), torch.empty(min(given.shape), dtype=torch.int32)
+        info = torch.empty((), dtype=torch.int32)
+        run_kernel("aten::linalg_lu_factor_ex.out", [given, True, False, lu, pivots, info])
+        p, lower, upper = torch.lu_unpack(lu, pivots)
+        torch.testing.assert_close(p @ lower @ upper, given)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_smooth_functions_of_many_elements(name: str, dtype: torch.dtype) -> None:
+    """Large tensors are computed by polynomials; beside them the function itself, and eager, both in double."""
+    torch.manual_seed(0)
+    function, low, high = SMOOTH[name]
+    special = torch.tensor([0.0, -0.0, low, high, 1e-30, 1e30, -1e30, torch.inf, -torch.inf, torch.nan])
+    x = torch.cat([torch.rand(200_000) * (high - low) + low, torch.rand(1000) * 1e-3, special]).to(dtype)
+    out, wide = torch.empty_like(x), torch.empty_like(x.double())
+    run_kernel(f"aten::{name}.out", [x, out])
+    run_kernel(f"aten::{name}.out", [x.double(), wide])
+    rounding = torch.finfo(dtype).eps
+    torch.testing.assert_close(out, wide.to(dtype), rtol=rounding, atol=1e-8, equal_nan=True)
+    # Eager's own Bessel functions are right to 4e-7 only, in double, too.
+    torch.testing.assert_close(out[:-10].double(), function(x[:-10].double()), rtol=rounding, atol=1e-6, equal_nan=True)
+
+
 @pytest.mark.parametrize("padding", [(2, 1), (-1, 2), (3, -2), (5, -4), (-2, -1), (0, 0)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_padding_that_cuts(padding: tuple[int, int], dtype: torch.dtype) -> None:

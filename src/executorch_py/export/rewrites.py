@@ -58,6 +58,13 @@ def _node_value(node: Any) -> Any:
     return node.meta["val"] if isinstance(node, fx.Node) else node
 
 
+@_rule(aten.cdist.default)
+def _distances(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """One pass over the points, whatever the mode; by a matrix product, close points would lose their digits."""
+    x1, x2, p, mode = _bind(node.target, args, kwargs)
+    return self.emit(node, aten._cdist_forward.default, (x1, x2, float(p), mode), node.meta["val"])
+
+
 @_rule(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default)
 def _convolution(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     x, weight, bias, stride, padding, dilation, groups = _bind(node.target, args, kwargs)

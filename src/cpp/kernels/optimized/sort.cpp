@@ -240,9 +240,24 @@ Error write_sorted(KernelContext& context, const char* op, const Tensor& self, i
       });
 }
 
-/// Element number `rank` of each lane in ascending order; with `nan_wins`, the first NaN of a lane that has one.
+/// What counts of a lane with NaN among its numbers.
+enum class Nan : uint8_t { Largest, Wins, Ignored };
+
+/// The median's rank among the numbers of a lane of which some are NaN.
+template <typename T>
+size_t rank_of_numbers(const T* lane, size_t stride, size_t n) {
+  size_t numbers = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const auto value = static_cast<double>(lane[i * stride]);
+    numbers += value == value ? 1 : 0;
+  }
+  return numbers == 0 ? 0 : (numbers - 1) / 2;
+}
+
+/// Element number `rank` of each lane in ascending order, NaN being the largest; where NaN wins, the first NaN of a lane that
+/// has one; where it is ignored, the median of the others.
 Error write_one(KernelContext& context, const char* op, const Tensor& self, int64_t dim, bool keepdim, int64_t rank,
-                bool nan_wins, const Tensor& values, const Tensor& indices) {
+                Nan rule, const Tensor& values, const Tensor& indices) {
   Sizes sizes(self.sizes());
   if (self.dim() > 0 && keepdim) {
     sizes[dim] = 1;
@@ -258,13 +273,15 @@ Error write_one(KernelContext& context, const char* op, const Tensor& self, int6
   return for_each_lane(
       context, op, self, lanes, false, kCost, [&](auto tag, size_t lane, auto* items, auto*, size_t nan) {
         using T = typename decltype(tag)::type;
+        const T* const from = static_cast<const T*>(self.const_data_ptr()) + lanes.offset_of(self, lane);
         size_t position = nan;
-        if (!nan_wins || nan == lanes.length) {
-          std::nth_element(items, items + rank, items + lanes.length);
-          position = items[rank].position();
+        if (rule != Nan::Wins || nan == lanes.length) {
+          const bool skips = rule == Nan::Ignored && nan != lanes.length;
+          const size_t place = skips ? rank_of_numbers(from, lanes.stride, lanes.length) : static_cast<size_t>(rank);
+          std::nth_element(items, items + place, items + lanes.length);
+          position = items[place].position();
         }
-        static_cast<T*>(values.mutable_data_ptr())[lanes.offset_of(values, lane)] =
-            static_cast<const T*>(self.const_data_ptr())[lanes.offset_of(self, lane) + position * lanes.stride];
+        static_cast<T*>(values.mutable_data_ptr())[lanes.offset_of(values, lane)] = from[position * lanes.stride];
         static_cast<int64_t*>(indices.mutable_data_ptr())[lanes.offset_of(indices, lane)] =
             static_cast<int64_t>(position);
       });
@@ -298,24 +315,33 @@ Error kthvalue_values(KernelContext& context, const Tensor& self, int64_t k, int
   const int64_t length = length_along(self, dim);
   ET_CHECK_OR_RETURN(k >= 1 && k <= length, InvalidArgument,
                      "aten::kthvalue: k is %" PRId64 ", dim %" PRId64 " has %" PRId64 " elements", k, dim, length);
-  return write_one(context, "aten::kthvalue", self, dim, keepdim, k - 1, false, values, indices);
+  return write_one(context, "aten::kthvalue", self, dim, keepdim, k - 1, Nan::Largest, values, indices);
+}
+
+Error median_along(KernelContext& context, const char* op, const Tensor& self, int64_t dim, bool keepdim, Nan rule,
+                   const Tensor& values, const Tensor& indices) {
+  ET_RETURN_IF_ERROR(portable::normalize_dim(op, dim, self.dim(), &dim));
+  const int64_t length = length_along(self, dim);
+  ET_CHECK_OR_RETURN(length > 0, InvalidArgument, "%s: dim %" PRId64 " is empty", op, dim);
+  return write_one(context, op, self, dim, keepdim, (length - 1) / 2, rule, values, indices);
 }
 
 Error median_dim_values(KernelContext& context, const Tensor& self, int64_t dim, bool keepdim, Tensor& values,
                         Tensor& indices) {
-  ET_RETURN_IF_ERROR(portable::normalize_dim("aten::median", dim, self.dim(), &dim));
-  const int64_t length = length_along(self, dim);
-  ET_CHECK_OR_RETURN(length > 0, InvalidArgument, "aten::median: dim %" PRId64 " is empty", dim);
-  return write_one(context, "aten::median", self, dim, keepdim, (length - 1) / 2, true, values, indices);
+  return median_along(context, "aten::median", self, dim, keepdim, Nan::Wins, values, indices);
 }
 
-Error median_out(KernelContext& context, const Tensor& self, Tensor& out) {
-  constexpr const char* kOp = "aten::median";
-  ET_CHECK_OR_RETURN(self.scalar_type() == out.scalar_type(), InvalidType, "%s: out is %s, must be %s", kOp,
+Error nanmedian_dim_values(KernelContext& context, const Tensor& self, int64_t dim, bool keepdim, Tensor& values,
+                           Tensor& indices) {
+  return median_along(context, "aten::nanmedian", self, dim, keepdim, Nan::Ignored, values, indices);
+}
+
+Error median_of_all(KernelContext& context, const char* op, const Tensor& self, Nan rule, const Tensor& out) {
+  ET_CHECK_OR_RETURN(self.scalar_type() == out.scalar_type(), InvalidType, "%s: out is %s, must be %s", op,
                      to_string(out.scalar_type()), to_string(self.scalar_type()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {}));
   if (self.numel() == 0) {
-    return dispatch<portable::RealAndBoolTypes>(out.scalar_type(), kOp, [&](auto tag) {
+    return dispatch<portable::RealAndBoolTypes>(out.scalar_type(), op, [&](auto tag) {
       using T = typename decltype(tag)::type;
       *static_cast<T*>(out.mutable_data_ptr()) =
           std::is_integral_v<T> ? T(0) : static_cast<T>(std::numeric_limits<float>::quiet_NaN());
@@ -323,17 +349,27 @@ Error median_out(KernelContext& context, const Tensor& self, Tensor& out) {
     });
   }
   constexpr size_t kCost = 8;
-  return for_each_lane(
-      context, kOp, self, Lanes(self), false, kCost, [&](auto tag, size_t, auto* items, auto*, size_t nan) {
-        using T = typename decltype(tag)::type;
-        const auto n = static_cast<size_t>(self.numel());
-        size_t position = nan;
-        if (nan == n) {
-          std::nth_element(items, items + (n - 1) / 2, items + n);
-          position = items[(n - 1) / 2].position();
-        }
-        *static_cast<T*>(out.mutable_data_ptr()) = static_cast<const T*>(self.const_data_ptr())[position];
-      });
+  return for_each_lane(context, op, self, Lanes(self), false, kCost,
+                       [&](auto tag, size_t, auto* items, auto*, size_t nan) {
+                         using T = typename decltype(tag)::type;
+                         const auto n = static_cast<size_t>(self.numel());
+                         const T* const from = static_cast<const T*>(self.const_data_ptr());
+                         size_t position = nan;
+                         if (nan == n || rule == Nan::Ignored) {
+                           const size_t rank = nan == n ? (n - 1) / 2 : rank_of_numbers(from, 1, n);
+                           std::nth_element(items, items + rank, items + n);
+                           position = items[rank].position();
+                         }
+                         *static_cast<T*>(out.mutable_data_ptr()) = from[position];
+                       });
+}
+
+Error median_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return median_of_all(context, "aten::median", self, Nan::Wins, out);
+}
+
+Error nanmedian_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return median_of_all(context, "aten::nanmedian", self, Nan::Ignored, out);
 }
 
 /// Every dtype fits but complex ones.
@@ -343,6 +379,8 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&kthvalue_values, &fits_order>("aten::kthvalue.values"),
     make_fitting_kernel<&median_dim_values, &fits_order>("aten::median.dim_values"),
     make_fitting_kernel<&median_out, &fits_order>("aten::median.out"),
+    make_fitting_kernel<&nanmedian_dim_values, &fits_order>("aten::nanmedian.dim_values"),
+    make_fitting_kernel<&nanmedian_out, &fits_order>("aten::nanmedian.out"),
     make_fitting_kernel<&sort_values, &fits_order>("aten::sort.values"),
     make_fitting_kernel<&sort_values_stable, &fits_order>("aten::sort.values_stable"),
     make_fitting_kernel<&topk_values, &fits_order>("aten::topk.values"),

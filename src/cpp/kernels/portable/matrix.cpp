@@ -131,27 +131,67 @@ Error check_batch(const char* op, const char* name, const Tensor& tensor, int64_
 
 // ---------------------------------------------------------------------------------------------------- triangular factors
 
+namespace {
+
+constexpr int64_t kPanel = 8;
+
+// row[j] -= the sum over p of factors[p] * a(first + p, j) for j in [begin, end), one p after the other.
+void subtract_rows(const Matrix& a, double* row, const double* factors, int64_t first, int64_t count, int64_t begin,
+                   int64_t end) {
+  int64_t p = 0;
+  for (; p + 4 <= count; p += 4) {  // an element is loaded and stored once for four rows
+    const double f0 = factors[p], f1 = factors[p + 1], f2 = factors[p + 2], f3 = factors[p + 3];
+    const double *u0 = a[first + p], *u1 = a[first + p + 1], *u2 = a[first + p + 2], *u3 = a[first + p + 3];
+    for (int64_t j = begin; j < end; ++j) {
+      row[j] = (((row[j] - f0 * u0[j]) - f1 * u1[j]) - f2 * u2[j]) - f3 * u3[j];
+    }
+  }
+  for (; p < count; ++p) {
+    const double* u = a[first + p];
+    for (int64_t j = begin; j < end; ++j) {
+      row[j] -= factors[p] * u[j];
+    }
+  }
+}
+
+}  // namespace
+
+// A panel of columns at a time, so that the rest of the matrix is walked over once a panel and not once a column.
 int64_t lu_factor(const Matrix& a, int64_t* pivots) {
   int64_t info = 0;
-  for (int64_t k = 0; k < std::min(a.rows, a.cols); ++k) {
-    int64_t best = k;
-    for (int64_t i = k + 1; i < a.rows; ++i) {
-      best = std::fabs(a(i, k)) > std::fabs(a(best, k)) ? i : best;
-    }
-    pivots[k] = best;
-    if (a(best, k) == 0.0) {
-      info = info == 0 ? k + 1 : info;
-      continue;
-    }
-    if (best != k) {
-      std::swap_ranges(a[k], a[k] + a.cols, a[best]);
-    }
-    for (int64_t i = k + 1; i < a.rows; ++i) {
-      const double factor = a(i, k) / a(k, k);
-      a(i, k) = factor;
-      for (int64_t j = k + 1; j < a.cols; ++j) {
-        a(i, j) -= factor * a(k, j);
+  const int64_t steps = std::min(a.rows, a.cols);
+  for (int64_t start = 0; start < steps; start += kPanel) {
+    const int64_t end = std::min(start + kPanel, steps);
+    bool is_singular[kPanel] = {};
+    for (int64_t k = start; k < end; ++k) {
+      int64_t best = k;
+      for (int64_t i = k + 1; i < a.rows; ++i) {
+        best = std::fabs(a(i, k)) > std::fabs(a(best, k)) ? i : best;
       }
+      pivots[k] = best;
+      if (a(best, k) == 0.0) {
+        info = info == 0 ? k + 1 : info;
+        is_singular[k - start] = true;
+        continue;
+      }
+      if (best != k) {
+        std::swap_ranges(a[k], a[k] + a.cols, a[best]);
+      }
+      for (int64_t i = k + 1; i < a.rows; ++i) {
+        const double factor = a(i, k) / a(k, k);
+        a(i, k) = factor;
+        for (int64_t j = k + 1; j < end; ++j) {
+          a(i, j) -= factor * a(k, j);
+        }
+      }
+    }
+    for (int64_t i = start + 1; i < a.rows; ++i) {
+      double factors[kPanel];
+      const int64_t count = std::min(i, end) - start;
+      for (int64_t p = 0; p < count; ++p) {
+        factors[p] = is_singular[p] ? 0.0 : a(i, start + p);
+      }
+      subtract_rows(a, a[i], factors, start, count, end, a.cols);
     }
   }
   return info;

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "kernels/portable/elementwise.h"
+#include "kernels/portable/smooth_unary.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -128,12 +128,9 @@ double bessel_y(int order, double x) { return x < 0.0 ? static_cast<double>(NAN)
 
 }  // namespace
 
-#define ET_SPECIAL_UNARY(name, expression)                                    \
-  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) { \
-    return float_unary(context, "aten::" #name, self, out, [](auto value) {   \
-      const double x = static_cast<double>(value);                            \
-      return static_cast<decltype(value)>(expression);                        \
-    });                                                                       \
+#define ET_SPECIAL_UNARY(name, expression)                                                                  \
+  Error name##_out(KernelContext& context, const Tensor& self, Tensor& out) {                               \
+    return smooth_unary(context, "aten::" #name, self, out, [](double x) -> double { return expression; }); \
   }
 
 ET_SPECIAL_UNARY(i0, bessel_i(0, x))

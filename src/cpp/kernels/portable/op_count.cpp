@@ -10,8 +10,18 @@
 namespace et::kernels::portable {
 namespace {
 
-int64_t integer_at(const Tensor& tensor, int64_t i) {
-  return load_one<int64_t>(tensor.scalar_type(), tensor.const_data_ptr(), i);
+// Calls f(position, values, n) for chunks of the elements as C, in memory order; stops at the first error.
+template <typename C, typename F>
+Error for_each_chunk(const Tensor& tensor, const F& f) {
+  constexpr int64_t kChunk = 128;
+  C values[kChunk];
+  const auto* data = static_cast<const char*>(tensor.const_data_ptr());
+  for (int64_t start = 0; start < tensor.numel(); start += kChunk) {
+    const int64_t n = tensor.numel() - start < kChunk ? tensor.numel() - start : kChunk;
+    load(tensor.scalar_type(), data + start * static_cast<int64_t>(tensor.element_size()), 1, n, values);
+    ET_RETURN_IF_ERROR(f(start, static_cast<const C*>(values), n));
+  }
+  return Error::Ok;
 }
 
 }  // namespace
@@ -26,24 +36,36 @@ Error bincount_out(KernelContext& context, const Tensor& self, const OptionalTen
                      "%s: %" PRId64 " weights for %" PRId64 " elements", kOp,
                      weights.has_value() ? weights->numel() : 0, self.numel());
   int64_t count = minlength;
-  for (int64_t i = 0; i < self.numel(); ++i) {
-    const int64_t value = integer_at(self, i);
-    ET_CHECK_OR_RETURN(value >= 0, InvalidArgument, "%s: element %" PRId64 " is %" PRId64 ", must not be negative", kOp,
-                       i, value);
-    count = value + 1 > count ? value + 1 : count;
-  }
+  ET_RETURN_IF_ERROR(for_each_chunk<int64_t>(self, [&](int64_t start, const int64_t* values, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      ET_CHECK_OR_RETURN(values[i] >= 0, InvalidArgument,
+                         "%s: element %" PRId64 " is %" PRId64 ", must not be negative", kOp, start + i, values[i]);
+      count = values[i] + 1 > count ? values[i] + 1 : count;
+    }
+    return Error::Ok;
+  }));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {count}));
-  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(count) * sizeof(double)));
-  double* sums = static_cast<double*>(memory);
-  for (int64_t i = 0; i < count; ++i) {
-    sums[i] = 0;
-  }
-  for (int64_t i = 0; i < self.numel(); ++i) {
-    sums[integer_at(self, i)] +=
-        weights.has_value() ? load_one<double>(weights->scalar_type(), weights->const_data_ptr(), i) : 1.0;
-  }
-  store(out.scalar_type(), sums, count, out.mutable_data_ptr(), 1);
-  return Error::Ok;
+  const auto sum_up = [&](auto zero) {  // whole numbers, or the weights
+    using C = decltype(zero);
+    ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(count) * sizeof(C)));
+    C* sums = static_cast<C*>(memory);
+    for (int64_t i = 0; i < count; ++i) {
+      sums[i] = 0;
+    }
+    ET_RETURN_IF_ERROR(for_each_chunk<int64_t>(self, [&](int64_t start, const int64_t* values, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        if constexpr (std::is_integral_v<C>) {
+          ++sums[values[i]];
+        } else {
+          sums[values[i]] += load_one<double>(weights->scalar_type(), weights->const_data_ptr(), start + i);
+        }
+      }
+      return Error::Ok;
+    }));
+    store(out.scalar_type(), sums, count, out.mutable_data_ptr(), 1);
+    return Error::Ok;
+  };
+  return weights.has_value() ? sum_up(double{}) : sum_up(int64_t{});
 }
 
 Error histc_out(KernelContext& context, const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max,
@@ -52,13 +74,15 @@ Error histc_out(KernelContext& context, const Tensor& self, int64_t bins, const 
   ET_CHECK_OR_RETURN(bins > 0, InvalidArgument, "%s: bins is %" PRId64 ", must be positive", kOp, bins);
   double low = min.to<double>();
   double high = max.to<double>();
-  const auto at = [&](int64_t i) { return load_one<double>(self.scalar_type(), self.const_data_ptr(), i); };
   if (low == high && self.numel() > 0) {  // the range of the data
-    low = high = at(0);
-    for (int64_t i = 1; i < self.numel(); ++i) {
-      low = minimum(low, at(i));
-      high = maximum(high, at(i));
-    }
+    low = high = load_one<double>(self.scalar_type(), self.const_data_ptr());
+    ET_RETURN_IF_ERROR(for_each_chunk<double>(self, [&](int64_t, const double* values, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) {
+        low = minimum(low, values[i]);
+        high = maximum(high, values[i]);
+      }
+      return Error::Ok;
+    }));
   }
   if (low == high) {
     low -= 1;
@@ -72,13 +96,15 @@ Error histc_out(KernelContext& context, const Tensor& self, int64_t bins, const 
   for (int64_t i = 0; i < bins; ++i) {
     counts[i] = 0;
   }
-  for (int64_t i = 0; i < self.numel(); ++i) {
-    const double value = at(i);
-    if (value >= low && value <= high) {
-      const auto bin = static_cast<int64_t>((value - low) * static_cast<double>(bins) / (high - low));
-      counts[bin < bins ? bin : bins - 1] += 1;
+  ET_RETURN_IF_ERROR(for_each_chunk<double>(self, [&](int64_t, const double* values, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      if (values[i] >= low && values[i] <= high) {
+        const auto bin = static_cast<int64_t>((values[i] - low) * static_cast<double>(bins) / (high - low));
+        counts[bin < bins ? bin : bins - 1] += 1;
+      }
     }
-  }
+    return Error::Ok;
+  }));
   store(out.scalar_type(), counts, bins, out.mutable_data_ptr(), 1);
   return Error::Ok;
 }

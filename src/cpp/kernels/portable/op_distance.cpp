@@ -16,7 +16,7 @@ T distance(const T* a, const T* b, int64_t n, double p) {
   for (int64_t i = 0; i < n; ++i) {
     const T d = std::abs(a[i] - b[i]);
     if (p == 0) {
-      sum += d != T(0) ? T(1) : T(0);
+      sum += std::isnan(d) ? d : d != T(0) ? T(1) : T(0);
     } else if (p == 1) {
       sum += d;
     } else if (p == 2) {

@@ -58,6 +58,60 @@ Error embedding_bag_out(KernelContext& context, const Tensor& weight, const Tens
   }
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&weight, &out0}));
   const ScalarType dtype = weight.scalar_type();
+  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(width) * (2 * sizeof(double) + sizeof(int64_t))));
+  // The row of a bag: sums, averages or maxima of the rows of indices [first, last), `count` of which count.
+  const auto combine = [&](int64_t bag, int64_t first, int64_t last, int64_t count) {
+    return dispatch_float(dtype, [&](auto zero) {
+      using C = decltype(zero);
+      auto* const rows_of_max = static_cast<int64_t*>(memory);
+      C* const totals = reinterpret_cast<C*>(rows_of_max + width);
+      C* const buffer = totals + width;
+      for (int64_t c = 0; c < width; ++c) {
+        totals[c] = C(0);
+        rows_of_max[c] = 0;
+      }
+      bool any = false;
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t row = index_at(indices, i);
+        if (row == skipped) {
+          continue;
+        }
+        const char* const from = static_cast<const char*>(weight.const_data_ptr()) +
+                                 row * width * static_cast<int64_t>(weight.element_size());
+        const C* values = reinterpret_cast<const C*>(from);
+        if (dtype != dtype_of<C>) {
+          load(dtype, from, 1, width, buffer);
+          values = buffer;
+        }
+        if (mode == kMax) {
+          for (int64_t c = 0; c < width; ++c) {
+            if (!any || values[c] > totals[c]) {
+              totals[c] = values[c];
+              rows_of_max[c] = row;
+            }
+          }
+        } else {
+          const C factor = per_sample_weights.has_value()
+                               ? load_one<C>(per_sample_weights->scalar_type(), per_sample_weights->const_data_ptr(), i)
+                               : C(1);
+          for (int64_t c = 0; c < width; ++c) {
+            totals[c] += factor * values[c];
+          }
+        }
+        any = true;
+      }
+      for (int64_t c = 0; c < width && mode == kMean && count > 0; ++c) {
+        totals[c] /= static_cast<C>(count);
+      }
+      store(dtype, totals, width,
+            static_cast<char*>(out0.mutable_data_ptr()) + bag * width * static_cast<int64_t>(out0.element_size()), 1);
+      if (wants_rows) {
+        store(out3.scalar_type(), rows_of_max, width,
+              static_cast<char*>(out3.mutable_data_ptr()) + bag * width * static_cast<int64_t>(out3.element_size()), 1);
+      }
+      return Error::Ok;
+    });
+  };
   for (int64_t bag = 0; bag < bags; ++bag) {
     const int64_t first = index_at(offsets, bag);
     const int64_t last = bag + 1 < offsets.size(0) ? index_at(offsets, bag + 1) : indices.numel();
@@ -72,35 +126,7 @@ Error embedding_bag_out(KernelContext& context, const Tensor& weight, const Tens
     if (!wants_rows) {
       store_one<int64_t>(out3.scalar_type(), count, out3.mutable_data_ptr(), bag);
     }
-    for (int64_t c = 0; c < width; ++c) {
-      double total = 0;
-      int64_t row_of_max = 0;
-      bool any = false;
-      for (int64_t i = first; i < last; ++i) {
-        const int64_t row = index_at(indices, i);
-        if (row == skipped) {
-          continue;
-        }
-        double value = load_one<double>(dtype, weight.const_data_ptr(), row * width + c);
-        if (per_sample_weights.has_value()) {
-          value *= load_one<double>(per_sample_weights->scalar_type(), per_sample_weights->const_data_ptr(), i);
-        }
-        if (mode != kMax) {
-          total += value;
-        } else if (!any || value > total) {
-          total = value;
-          row_of_max = row;
-        }
-        any = true;
-      }
-      if (mode == kMean && count > 0) {
-        total /= static_cast<double>(count);
-      }
-      store_one(dtype, total, out0.mutable_data_ptr(), bag * width + c);
-      if (wants_rows) {
-        store_one<int64_t>(out3.scalar_type(), row_of_max, out3.mutable_data_ptr(), bag * width + c);
-      }
-    }
+    ET_RETURN_IF_ERROR(combine(bag, first, last, count));
   }
   return Error::Ok;
 }

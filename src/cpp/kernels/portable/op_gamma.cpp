@@ -4,12 +4,25 @@
 #include <cmath>
 
 #include "kernels/portable/elementwise.h"
+#include "kernels/portable/smooth_unary.h"
 
 namespace et::kernels::portable {
 namespace {
 
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kPi = 3.14159265358979323846;
+
+// a^-x; polygamma's orders are whole numbers.
+double inverse_power(double a, double x) {
+  if (x > 8.0 || x != std::floor(x)) {
+    return std::pow(a, -x);
+  }
+  double power = a;
+  for (int i = 1; i < static_cast<int>(x); ++i) {
+    power *= a;
+  }
+  return 1.0 / power;
+}
 
 // Sum of 1 / (q + k)^x over k >= 0, by Euler's and Maclaurin's formula.
 // Source: NIST Handbook of Mathematical Functions, 25.11.43; Bernoulli's numbers B(2k) / (2k)!.
@@ -30,13 +43,13 @@ double zeta(double x, double q) {
   }
   double sum = 0.0, a = q;
   for (int i = 0; i < 12 || a <= 12.0; ++i, a += 1.0) {
-    const double term = std::pow(a, -x);
+    const double term = inverse_power(a, x);
     sum += term;
     if (std::fabs(term) < 1e-17 * std::fabs(sum) && a > 0.0) {
       return sum;
     }
   }
-  const double power = std::pow(a, -x);
+  const double power = inverse_power(a, x);
   sum += power * a / (x - 1.0) + 0.5 * power;
   constexpr double kBernoulli[] = {1.0 / 12.0,          -1.0 / 720.0,
                                    1.0 / 30240.0,       -1.0 / 1209600.0,
@@ -174,8 +187,7 @@ Error float_binary(KernelContext& context, const char* op, const Tensor& self, c
 Error polygamma_out(KernelContext& context, int64_t n, const Tensor& self, Tensor& out) {
   ET_CHECK_OR_RETURN(n >= 1, InvalidArgument, "aten::polygamma: n is %" PRId64 ", must be at least 1 (0 is digamma)",
                      n);
-  return float_unary(context, "aten::polygamma", self, out,
-                     [n](auto x) { return static_cast<decltype(x)>(polygamma(n, static_cast<double>(x))); });
+  return smooth_unary(context, "aten::polygamma", self, out, [n](double x) { return polygamma(n, x); });
 }
 
 Error special_zeta_out(KernelContext& context, const Tensor& self, const Tensor& other, Tensor& out) {
@@ -201,19 +213,17 @@ Error special_xlog1py_out(KernelContext& context, const Tensor& self, const Tens
 }
 
 Error special_erfcx_out(KernelContext& context, const Tensor& self, Tensor& out) {
-  return float_unary(context, "aten::special_erfcx", self, out,
-                     [](auto x) { return static_cast<decltype(x)>(scaled_erfc(static_cast<double>(x))); });
+  return smooth_unary(context, "aten::special_erfcx", self, out, [](double x) { return scaled_erfc(x); });
 }
 
 Error special_log_ndtr_out(KernelContext& context, const Tensor& self, Tensor& out) {
-  return float_unary(context, "aten::special_log_ndtr", self, out,
-                     [](auto x) { return static_cast<decltype(x)>(log_normal_distribution(static_cast<double>(x))); });
+  return smooth_unary(context, "aten::special_log_ndtr", self, out,
+                      [](double x) { return log_normal_distribution(x); });
 }
 
 Error special_ndtri_out(KernelContext& context, const Tensor& self, Tensor& out) {
-  return float_unary(context, "aten::special_ndtri", self, out, [](auto x) {
-    return static_cast<decltype(x)>(inverse_normal_distribution(static_cast<double>(x)));
-  });
+  return smooth_unary(context, "aten::special_ndtri", self, out,
+                      [](double x) { return inverse_normal_distribution(x); });
 }
 
 Error special_entr_out(KernelContext& context, const Tensor& self, Tensor& out) {

@@ -114,32 +114,47 @@ struct Plane {
   }
 };
 
-// One volume [depth, height, width]; positions are padded already.
-template <typename E, typename T>
-struct Volume {
-  const E* data;
+// Which elements of a volume [depth, height, width] make a sample, and how much of each: the same for every channel.
+template <typename T>
+struct Corners {
   int64_t depth;
   int64_t height;
   int64_t width;
+  int count = 0;
+  int64_t offsets[8] = {};
+  T weights[8] = {};
 
-  T at(int64_t z, int64_t y, int64_t x) const {
-    const bool is_inside = z >= 0 && z < depth && y >= 0 && y < height && x >= 0 && x < width;
-    return is_inside ? convert<T>(data[(z * height + y) * width + x]) : T(0);
-  }
-  T trilinear(T z, T y, T x) const {
+  // Positions are padded already.
+  void trilinear(T z, T y, T x) {
     const T z0 = std::floor(z), y0 = std::floor(y), x0 = std::floor(x);
     const T wz[] = {1 - (z - z0), z - z0}, wy[] = {1 - (y - y0), y - y0}, wx[] = {1 - (x - x0), x - x0};
-    T sum = 0;
+    count = 0;
     for (int i = 0; i < 8; ++i) {
       const int dz = i >> 2, dy = i >> 1 & 1, dx = i & 1;
-      sum += at(static_cast<int64_t>(z0) + dz, static_cast<int64_t>(y0) + dy, static_cast<int64_t>(x0) + dx) *
-             (wz[dz] * wy[dy] * wx[dx]);
+      add(static_cast<int64_t>(z0) + dz, static_cast<int64_t>(y0) + dy, static_cast<int64_t>(x0) + dx,
+          wz[dz] * wy[dy] * wx[dx]);
+    }
+  }
+  void nearest(T z, T y, T x) {
+    count = 0;
+    add(static_cast<int64_t>(std::nearbyint(z)), static_cast<int64_t>(std::nearbyint(y)),
+        static_cast<int64_t>(std::nearbyint(x)), 1);
+  }
+  template <typename E>
+  T sample(const E* data) const {
+    T sum = 0;
+    for (int i = 0; i < count; ++i) {
+      sum += convert<T>(data[offsets[i]]) * weights[i];
     }
     return sum;
   }
-  T nearest(T z, T y, T x) const {
-    return at(static_cast<int64_t>(std::nearbyint(z)), static_cast<int64_t>(std::nearbyint(y)),
-              static_cast<int64_t>(std::nearbyint(x)));
+
+ private:
+  void add(int64_t z, int64_t y, int64_t x, T weight) {
+    if (z >= 0 && z < depth && y >= 0 && y < height && x >= 0 && x < width) {
+      offsets[count] = (z * height + y) * width + x;
+      weights[count++] = weight;
+    }
   }
 };
 
@@ -175,13 +190,21 @@ Error grid_sampler_3d_out(KernelContext& context, const Tensor& input, const Ten
     const auto place = [&](E position, int64_t size) {
       return pad_position(unnormalize(convert<T>(position), size, align_corners), size, padding, align_corners);
     };
-    E* to = out.mutable_data_ptr<E>();
-    for (int64_t plane = 0; plane < batch * channels; ++plane) {
-      const Volume<E, T> volume{input.const_data_ptr<E>() + plane * depth * height * width, depth, height, width};
-      const E* position = grid.const_data_ptr<E>() + plane / channels * points * 3;
+    Corners<T> corners{depth, height, width};
+    for (int64_t n = 0; n < batch; ++n) {
+      const E* const volumes = input.const_data_ptr<E>() + n * channels * depth * height * width;
+      const E* position = grid.const_data_ptr<E>() + n * points * 3;
+      E* const to = out.mutable_data_ptr<E>() + n * channels * points;
       for (int64_t i = 0; i < points; ++i, position += 3) {
         const T x = place(position[0], width), y = place(position[1], height), z = place(position[2], depth);
-        *to++ = convert<E>(is_linear ? volume.trilinear(z, y, x) : volume.nearest(z, y, x));
+        if (is_linear) {
+          corners.trilinear(z, y, x);
+        } else {
+          corners.nearest(z, y, x);
+        }
+        for (int64_t c = 0; c < channels; ++c) {
+          to[c * points + i] = convert<E>(corners.sample(volumes + c * depth * height * width));
+        }
       }
     }
     return Error::Ok;

@@ -13,16 +13,19 @@ namespace {
 class Parameter {
  public:
   explicit Parameter(double value) : value_(value) {}
-  Parameter(const Tensor& tensor, IntArrayRef sizes) : tensor_(&tensor), sizes_(sizes) {}
+  Parameter(const Tensor& tensor, IntArrayRef sizes)
+      : tensor_(&tensor),
+        is_in_order_(equal(tensor.sizes(), sizes) && runtime::is_contiguous_dim_order(runtime::dim_order(tensor))),
+        sizes_(sizes) {}
 
   /// For element `position` of the output, counted in row-major order.
   double at(int64_t position) const {
     if (tensor_ == nullptr) {
       return value_;
     }
-    int64_t offset = 0;
+    int64_t offset = is_in_order_ ? position : 0;
     const int64_t missing = static_cast<int64_t>(sizes_.size()) - tensor_->dim();
-    for (int64_t d = static_cast<int64_t>(sizes_.size()) - 1; d >= missing; --d) {
+    for (int64_t d = static_cast<int64_t>(sizes_.size()) - 1; d >= missing && !is_in_order_; --d) {
       if (tensor_->size(d - missing) != 1) {
         offset += position % sizes_[d] * tensor_->stride(d - missing);
       }
@@ -34,17 +37,27 @@ class Parameter {
  private:
   double value_ = 0.0;
   const Tensor* tensor_ = nullptr;
+  bool is_in_order_ = false;
   Sizes sizes_;
 };
 
+constexpr int64_t kChunk = 128;  // elements that are converted at once
+
 Error check_deviations(const char* op, const Tensor& std) {
-  for (int64_t i = 0; i < std.numel(); ++i) {
-    const double value = load_one<double>(std.scalar_type(), std.const_data_ptr(), i);
-    ET_CHECK_OR_RETURN(value >= 0, InvalidArgument, "%s: a standard deviation is %g, must not be negative", op, value);
+  double values[kChunk];
+  const auto* data = static_cast<const char*>(std.const_data_ptr());
+  for (int64_t start = 0; start < std.numel(); start += kChunk) {
+    const int64_t n = std.numel() - start < kChunk ? std.numel() - start : kChunk;
+    load(std.scalar_type(), data + start * static_cast<int64_t>(std.element_size()), 1, n, values);
+    for (int64_t i = 0; i < n; ++i) {
+      ET_CHECK_OR_RETURN(values[i] >= 0, InvalidArgument, "%s: a standard deviation is %g, must not be negative", op,
+                         values[i]);
+    }
   }
   return Error::Ok;
 }
 
+// out[i] = draw(philox, i, zero), drawn in the type of `zero`.
 template <typename Draw>
 Error fill(KernelContext& context, const char* op, IntArrayRef sizes, Tensor& out, const Draw& draw) {
   ET_CHECK_OR_RETURN(is_floating(out.scalar_type()), InvalidType, "%s: out is %s, takes floating types", op,
@@ -52,15 +65,25 @@ Error fill(KernelContext& context, const char* op, IntArrayRef sizes, Tensor& ou
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   ET_RETURN_IF_ERROR(check_row_major(op, {&out}));
   Philox philox(context.random());
-  for (int64_t i = 0; i < out.numel(); ++i) {
-    store_one<double>(out.scalar_type(), draw(philox, i), out.mutable_data_ptr(), i);
-  }
-  return Error::Ok;
+  return dispatch_float(out.scalar_type(), [&](auto zero) {
+    decltype(zero) values[kChunk];
+    auto* data = static_cast<char*>(out.mutable_data_ptr());
+    for (int64_t start = 0; start < out.numel(); start += kChunk) {
+      const int64_t n = out.numel() - start < kChunk ? out.numel() - start : kChunk;
+      for (int64_t i = 0; i < n; ++i) {
+        values[i] = draw(philox, start + i, zero);
+      }
+      store(out.scalar_type(), values, n, data + start * static_cast<int64_t>(out.element_size()), 1);
+    }
+    return Error::Ok;
+  });
 }
 
 Error normal(KernelContext& context, IntArrayRef sizes, const Parameter& mean, const Parameter& std, Tensor& out) {
-  return fill(context, "aten::normal", sizes, out,
-              [&](Philox& philox, int64_t i) { return mean.at(i) + std.at(i) * philox.normal<double>(); });
+  return fill(context, "aten::normal", sizes, out, [&](Philox& philox, int64_t i, auto zero) {
+    using T = decltype(zero);
+    return static_cast<T>(mean.at(i) + std.at(i) * static_cast<double>(philox.normal<T>()));
+  });
 }
 
 Error integers_like(KernelContext& context, const Tensor& self, int64_t low, int64_t high, Tensor& out) {
@@ -116,8 +139,10 @@ Error normal_tensor_tensor_out(KernelContext& context, const Tensor& mean, const
 Error uniform_out(KernelContext& context, const Tensor& self, double from, double to, std::optional<int64_t>,
                   Tensor& out) {
   ET_CHECK_OR_RETURN(from <= to, InvalidArgument, "aten::uniform: from %g is above to %g", from, to);
-  return fill(context, "aten::uniform", self.sizes(), out,
-              [=](Philox& philox, int64_t) { return from + (to - from) * philox.uniform<double>(); });
+  return fill(context, "aten::uniform", self.sizes(), out, [=](Philox& philox, int64_t, auto zero) {
+    using T = decltype(zero);
+    return static_cast<T>(from + (to - from) * static_cast<double>(philox.uniform<T>()));
+  });
 }
 
 Error randint_like_out(KernelContext& context, const Tensor& self, int64_t high, std::optional<int64_t>, Tensor& out) {

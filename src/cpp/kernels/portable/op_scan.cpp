@@ -1,6 +1,8 @@
 // Scans: running sums, products and extremes along one dimension.
 #include "kernels/portable/op_scan.h"
 
+#include <cmath>
+
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/loop_nest.h"
@@ -38,22 +40,32 @@ void for_each_lane(const Tensor& self, int64_t dim, std::initializer_list<const 
   });
 }
 
+// Element i of a lane becomes fn(… fn(fn(first, x[0]), x[1]) …, x[i]).
 template <typename Fn>
-Error accumulate(KernelContext& context, const char* op, const Tensor& self, int64_t dim, Tensor& out, const Fn& fn) {
+Error accumulate(KernelContext& context, const char* op, const Tensor& self, int64_t dim, Tensor& out, double first,
+                 const Fn& fn) {
   ET_RETURN_IF_ERROR(normalize_dim(op, dim, self.dim(), &dim));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   const ScalarType dtype = self.scalar_type();
   const ScalarType out_dtype = out.scalar_type();
+  const auto element_bytes = static_cast<int64_t>(self.element_size());
+  const auto out_bytes = static_cast<int64_t>(out.element_size());
   return dispatch_compute(out_dtype, [&](auto zero) {
     using C = decltype(zero);
     // Floats add up in double, as in ATen.
     using Total = std::conditional_t<std::is_integral_v<C>, int64_t, double>;
     for_each_lane(self, dim, {&out}, [&](const char* from, int64_t step, char* const* to, int64_t out_step, int64_t n) {
-      Total total = load_one<Total>(dtype, from);
-      store_one(out_dtype, total, to[0]);
-      for (int64_t i = 1; i < n; ++i) {
-        total = fn(total, load_one<Total>(dtype, from, i * step));
-        store_one(out_dtype, total, to[0], i * out_step);
+      constexpr int64_t kChunk = 128;
+      Total values[kChunk];
+      Total total = convert<Total>(first);
+      for (int64_t start = 0; start < n; start += kChunk) {
+        const int64_t count = n - start < kChunk ? n - start : kChunk;
+        load(dtype, from + start * step * element_bytes, step, count, values);
+        for (int64_t i = 0; i < count; ++i) {
+          total = fn(total, values[i]);
+          values[i] = total;
+        }
+        store(out_dtype, values, count, to[0] + start * out_step * out_bytes, out_step);
       }
     });
     return Error::Ok;
@@ -88,15 +100,15 @@ Error extremes(KernelContext& context, const char* op, const Tensor& self, int64
 }  // namespace
 
 Error cumsum_out(KernelContext& context, const Tensor& self, int64_t dim, std::optional<ScalarType>, Tensor& out) {
-  return accumulate(context, "aten::cumsum", self, dim, out, [](auto a, auto b) { return wrapping_add(a, b); });
+  return accumulate(context, "aten::cumsum", self, dim, out, 0.0, [](auto a, auto b) { return wrapping_add(a, b); });
 }
 
 Error cumprod_out(KernelContext& context, const Tensor& self, int64_t dim, std::optional<ScalarType>, Tensor& out) {
-  return accumulate(context, "aten::cumprod", self, dim, out, [](auto a, auto b) { return wrapping_mul(a, b); });
+  return accumulate(context, "aten::cumprod", self, dim, out, 1.0, [](auto a, auto b) { return wrapping_mul(a, b); });
 }
 
 Error logcumsumexp_out(KernelContext& context, const Tensor& self, int64_t dim, Tensor& out) {
-  return accumulate(context, "aten::logcumsumexp", self, dim, out, [](auto a, auto b) {
+  return accumulate(context, "aten::logcumsumexp", self, dim, out, -HUGE_VAL, [](auto a, auto b) {
     using Total = decltype(a);
     if constexpr (std::is_integral_v<Total>) {
       return a;  // floating types only: the output's type is checked when the program is made

@@ -136,18 +136,15 @@ Error write_one(KernelContext& context, const char* op, const Tensor& self, int6
   });
 }
 
-// The lower median; NaN when there is one (NaN sorts last), unless NaN is passed over.
+// The lower median; the first NaN when there is one (NaN sorts last, stably), unless NaN is passed over.
 template <typename C>
 int64_t median_rank(const Item<C>* items, int64_t n, bool ignores_nan) {
-  if (!is_nan(items[n - 1].value)) {
-    return (n - 1) / 2;
-  }
-  if (!ignores_nan) {
-    return n - 1;
-  }
   int64_t numbers = n;
   while (numbers > 0 && is_nan(items[numbers - 1].value)) {
     --numbers;
+  }
+  if (numbers < n && !ignores_nan) {
+    return numbers;
   }
   return numbers == 0 ? 0 : (numbers - 1) / 2;
 }

@@ -94,6 +94,20 @@ class Call {
     }
     return *this;
   }
+  /// Random numbers in [-2, 2) of a float, double or complex dtype.
+  Call& numbers(ScalarType dtype, std::vector<int64_t> sizes) {
+    OwnedTensor& t = add(dtype, std::move(sizes), kRowMajor);
+    const bool is_narrow = dtype == ScalarType::Float || dtype == ScalarType::ComplexFloat;
+    std::uniform_real_distribution<double> values(-2.0, 2.0);
+    for (size_t i = 0; i < t.impl.nbytes() / (is_narrow ? sizeof(float) : sizeof(double)); ++i) {
+      if (is_narrow) {
+        reinterpret_cast<float*>(t.bytes.data())[i] = static_cast<float>(values(random_));
+      } else {
+        reinterpret_cast<double*>(t.bytes.data())[i] = values(random_);
+      }
+    }
+    return *this;
+  }
   /// The same, known to be a constant of the program.
   Call& constant(std::vector<int64_t> sizes, Order order = kRowMajor, float low = -2.0f, float high = 2.0f) {
     tensor(std::move(sizes), order, low, high);
@@ -210,7 +224,7 @@ class Call {
   }
 
   /// Runs the portable kernel and the one of `priority` with one and two threads, twice each, and compares. `tolerance`
-  /// is relative to the largest expected magnitude of the output; bytes that are not floats must be equal.
+  /// is relative to the largest expected magnitude of the output; integers, and doubles without one, must be equal.
   void expect_same(uint8_t priority, double tolerance = 0) {
     std::vector<std::vector<char>> expected;
     ASSERT_EQ(run(runtime::kPriorityPortable, 0, &expected), Error::Ok) << name_;
@@ -321,13 +335,24 @@ class Call {
   static void compare(const OwnedTensor& tensor, const std::vector<char>& expected, const std::vector<char>& got,
                       double tolerance) {
     ASSERT_EQ(expected.size(), got.size());
-    if (tensor.impl.dtype() != ScalarType::Float) {
-      EXPECT_EQ(expected, got);
-      return;
+    switch (tensor.impl.dtype()) {
+      case ScalarType::Float:
+      case ScalarType::ComplexFloat: return compare_numbers<float>(expected, got, tolerance);
+      case ScalarType::ComplexDouble: return compare_numbers<double>(expected, got, tolerance);
+      case ScalarType::Double:
+        if (tolerance > 0) {
+          return compare_numbers<double>(expected, got, tolerance);
+        }
+        [[fallthrough]];
+      default: EXPECT_EQ(expected, got);
     }
-    const auto* const want = reinterpret_cast<const float*>(expected.data());
-    const auto* const have = reinterpret_cast<const float*>(got.data());
-    const size_t count = expected.size() / sizeof(float);
+  }
+
+  template <typename T>
+  static void compare_numbers(const std::vector<char>& expected, const std::vector<char>& got, double tolerance) {
+    const auto* const want = reinterpret_cast<const T*>(expected.data());
+    const auto* const have = reinterpret_cast<const T*>(got.data());
+    const size_t count = expected.size() / sizeof(T);
     double scale = 0;
     for (size_t i = 0; i < count; ++i) {
       scale = std::isfinite(want[i]) ? std::max(scale, std::abs(static_cast<double>(want[i]))) : scale;

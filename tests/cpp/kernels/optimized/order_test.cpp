@@ -94,19 +94,32 @@ TEST(Order, Selection) {
         .out(sizes)
         .out(sizes, kRowMajor, ScalarType::Long)
         .expect_same(kPriorityOptimized);
-    Call("aten::median.dim_values")
-        .tensor({4, 33, 5})
-        .integer(1)
-        .flag(keepdim)
-        .out(sizes)
-        .out(sizes, kRowMajor, ScalarType::Long)
-        .expect_same(kPriorityOptimized);
+    for (const char* name : {"aten::median.dim_values", "aten::nanmedian.dim_values"}) {
+      Call(name)
+          .tensor({4, 33, 5})
+          .set(0, NAN)  // in one lane some, in another all
+          .set(165, NAN)
+          .set(170, NAN)
+          .integer(1)
+          .flag(keepdim)
+          .out(sizes)
+          .out(sizes, kRowMajor, ScalarType::Long)
+          .expect_same(kPriorityOptimized);
+      Call(name)
+          .constant_values(std::vector<float>(6, NAN), {2, 3})
+          .integer(1)
+          .flag(keepdim)
+          .out(keepdim ? std::vector<int64_t>{2, 1} : std::vector<int64_t>{2})
+          .out(keepdim ? std::vector<int64_t>{2, 1} : std::vector<int64_t>{2}, kRowMajor, ScalarType::Long)
+          .expect_same(kPriorityOptimized);
+    }
   }
   Call("aten::median.out").tensor({1001}).out({}).expect_same(kPriorityOptimized);
   Call("aten::median.out")
       .bytes_of(ScalarType::Float, {100001})
       .out({})
       .expect_same(kPriorityOptimized);  // NaN among them
+  Call("aten::nanmedian.out").bytes_of(ScalarType::Float, {100001}).out({}).expect_same(kPriorityOptimized);
 }
 
 }  // namespace
