@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from tests.ops import unique_parts
+
 from .adapters import Sample
 
 Rule = Callable[[Sample, list[Any]], list[Any]]
@@ -54,27 +56,19 @@ def _sorting(sample: Sample, outputs: list[Any]) -> list[Any]:
 
 def _singular(sample: Sample, outputs: list[Any]) -> list[Any]:
     """Singular vectors: their sign is free. Complex ones arrive as pairs of real numbers."""
-    u, s, vh = outputs
-    rank = s.shape[-1]
-    return [s, (u[..., :rank] * s.unsqueeze(-2)) @ vh[..., :rank, :]]
+    return unique_parts.of_svd(*outputs)
 
 
 def _eigen(sample: Sample, outputs: list[Any]) -> list[Any]:
     """Eigenvectors of a symmetric matrix: their sign is free."""
-    values, vectors = outputs
-    return [values, (vectors * values.unsqueeze(-2)) @ vectors.mT]
+    return unique_parts.of_eigh(*outputs)
 
 
 def _general_eigen(sample: Sample, outputs: list[Any]) -> list[Any]:
-    """Eigenvalues in any order, and eigenvectors that are ones."""
-    values = torch.view_as_complex(outputs[0]).to(torch.complex128)
-    order = (values.real.round(decimals=3) * 1e4 + values.imag).argsort(dim=-1)
-    result: list[Any] = [torch.view_as_real(values.gather(-1, order)).to(outputs[0].dtype)]
-    if len(outputs) > 1:
-        vectors = torch.view_as_complex(outputs[1]).to(torch.complex128)
-        residual = sample.args[0].to(torch.complex128) @ vectors - vectors * values.unsqueeze(-2)
-        result += [residual.abs().to(outputs[0].dtype), vectors.norm(dim=-2).to(outputs[0].dtype)]
-    return result
+    """Eigenvalues in any order, and eigenvectors that are ones; complex numbers arrive as pairs of real ones."""
+    values, *vectors = [torch.view_as_complex(output).to(torch.complex128) for output in outputs]
+    parts = unique_parts.of_eig(sample.args[0], values, vectors[0] if vectors else None)
+    return [(torch.view_as_real(part) if part.is_complex() else part).to(outputs[0].dtype) for part in parts]
 
 
 def _low_rank(sample: Sample, outputs: list[Any]) -> list[Any]:

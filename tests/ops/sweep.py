@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import unique_parts
 from kernel_runner import DTYPE_CODES, KernelError, Unbound, is_dense, run_kernel
 
 from executorch_py.codegen.ops_yaml import Op, read_table
@@ -52,30 +53,12 @@ def _in_float64(call: Call) -> list[torch.Tensor]:
     return [got.to(want.dtype) for got, want in zip(outputs_of(result), outputs_of(call.result))]
 
 
-def _singular(arguments: dict[str, Any], outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    u, s, vh = outputs
-    rank = s.shape[-1]
-    return [s, (u[..., :rank] * s.unsqueeze(-2)) @ vh[..., :rank, :]] if u.numel() else [s]
-
-
-def _symmetric(arguments: dict[str, Any], outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    values, vectors = outputs
-    return [values, (vectors * values.unsqueeze(-2)) @ vectors.mT] if vectors.numel() else [values]
-
-
-def _general(arguments: dict[str, Any], outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    values, vectors = outputs
-    order = (values.real.round(decimals=3) * 1e4 + values.imag).argsort(dim=-1)
-    residual = arguments["self"].to(vectors.dtype) @ vectors - vectors * values.unsqueeze(-2)
-    return [values.gather(-1, order), residual.abs(), vectors.norm(dim=-2)]
-
-
 # Decompositions whose parts are free (signs of vectors, order of eigenvalues, layout of the factors that a determinant
 # comes from): what of the answer is not.
 UNIQUE: dict[str, Callable[[dict[str, Any], list[torch.Tensor]], list[torch.Tensor]]] = {
-    "aten::_linalg_svd": _singular,
-    "aten::_linalg_eigh": _symmetric,
-    "aten::linalg_eig": _general,
+    "aten::_linalg_svd": lambda arguments, outputs: unique_parts.of_svd(*outputs),
+    "aten::_linalg_eigh": lambda arguments, outputs: unique_parts.of_eigh(*outputs),
+    "aten::linalg_eig": lambda arguments, outputs: unique_parts.of_eig(arguments["self"], *outputs),
     "aten::_linalg_det": lambda arguments, outputs: outputs[:1],
     "aten::_linalg_slogdet": lambda arguments, outputs: outputs[:2],
 }

@@ -4,6 +4,7 @@
 /// a run say nothing about the input: 4 MiB of planned memory, 100 jumps back.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -40,7 +41,8 @@ struct Inputs {
   std::vector<std::vector<uint8_t>> data;
 };
 
-inline Error set_inputs(runtime::Method& method, Inputs& storage) {
+/// `smaller` = where sizes may change, half of the largest.
+inline Error set_inputs(runtime::Method& method, bool smaller, Inputs& storage) {
   using runtime::EValue;
   const runtime::MethodMeta meta = method.meta();
   for (size_t i = 0; i < method.num_inputs(); ++i) {
@@ -52,14 +54,19 @@ inline Error set_inputs(runtime::Method& method, Inputs& storage) {
     if (info.nbytes > kMaxBytes) {
       return Error::OutOfResources;
     }
-    storage.arrays.emplace_back(info.sizes.begin(), info.sizes.end());
-    std::vector<int64_t>& sizes = storage.arrays.back();
-    storage.arrays.emplace_back(sizes.size());
+    std::vector<int64_t> sizes(info.sizes.begin(), info.sizes.end());
+    for (size_t d = 0; smaller && d < sizes.size(); ++d) {
+      const runtime::SizeBounds bounds = meta.input_bounds(i, d);
+      sizes[d] = std::min(bounds.upper, std::max(bounds.lower, bounds.upper / 2));
+    }
     storage.data.emplace_back(info.nbytes, uint8_t{1});
-    std::vector<int64_t>& the_sizes = storage.arrays[storage.arrays.size() - 2];
-    storage.impls.push_back(std::make_unique<runtime::TensorImpl>(info.dtype, the_sizes.size(), the_sizes.data(),
-                                                                  storage.arrays.back().data(), info.dim_order.data(),
-                                                                  storage.data.back().data(), info.nbytes));
+    storage.arrays.push_back(std::move(sizes));
+    storage.arrays.emplace_back(storage.arrays.back().size());
+    int64_t* const strides = storage.arrays.back().data();
+    std::vector<int64_t>& extents = storage.arrays[storage.arrays.size() - 2];
+    storage.impls.push_back(std::make_unique<runtime::TensorImpl>(info.dtype, extents.size(), extents.data(), strides,
+                                                                  info.dim_order.data(), storage.data.back().data(),
+                                                                  info.nbytes));
     ET_RETURN_IF_ERROR(method.set_input(EValue(runtime::Tensor(storage.impls.back().get())), i));
   }
   return Error::Ok;
@@ -85,15 +92,23 @@ inline uint64_t read_outputs(const runtime::Method& method) {
 
 }  // namespace detail
 
+/// What a program may call; no backends = nullptr.
+struct Registries {
+  const runtime::KernelRegistry* kernels;
+  const runtime::BackendRegistry* backends;
+};
+
 /// Loads, runs and describes every method of a program.
-inline Outcome run_hostile_program(const uint8_t* data, size_t size) {
+inline Outcome run_hostile_program(const uint8_t* data, size_t size,
+                                   Registries registries = {&hostile_kernels(), nullptr}) {
   using namespace runtime;  // NOLINT: this function is about that namespace
   // A heap block of the exact size, so that a sanitizer sees one byte too many.
   std::shared_ptr<uint8_t> copy(static_cast<uint8_t*>(::operator new(size == 0 ? 1 : size, std::align_val_t(16))),
                                 [](uint8_t* p) { ::operator delete(p, std::align_val_t(16)); });
   std::memcpy(copy.get(), data, size);
   HostOptions options;
-  options.kernels = &hostile_kernels();
+  options.kernels = registries.kernels;
+  options.backends = registries.backends;
   auto host = HostProgram::from_buffer(copy, copy.get(), size, options);
   if (!host.ok()) {
     return Outcome::kRefused;
@@ -125,9 +140,10 @@ inline Outcome run_hostile_program(const uint8_t* data, size_t size) {
       continue;
     }
     outcome = outcome == Outcome::kRan ? outcome : Outcome::kMethodLoaded;
-    for (int run = 0; run < 2; ++run) {
+    for (int run = 0; run < 3; ++run) {
       detail::Inputs inputs;
-      if (detail::set_inputs((*method)->method(), inputs) == Error::Ok && (*method)->method().execute() == Error::Ok) {
+      if (detail::set_inputs((*method)->method(), run == 1, inputs) == Error::Ok &&
+          (*method)->method().execute() == Error::Ok) {
         outcome = Outcome::kRan;
         sink = sink + detail::read_outputs((*method)->method());
       }

@@ -38,6 +38,9 @@ class Random {
 /// Damages the bytes of `seed`; `other` is what splices take from.
 Bytes mutate_bytes(const Bytes& seed, const Bytes& other, Random& random);
 
+/// The file `seed` with other tables; its segments stay.
+Bytes with_tables(const Bytes& seed, const schema::ProgramT& program);
+
 /// Damages one to three fields of the tables and writes the file again; the segments stay.
 Bytes mutate_tables(const Bytes& seed, Random& random);
 

@@ -158,29 +158,41 @@ struct Corners {
   }
 };
 
+// Checks a call with an input [N, C, spatial...] and a grid [N, spatial of the output..., spatial dims], and resizes `out`.
+Error check_and_resize(KernelContext& context, const char* op, const Tensor& input, const Tensor& grid,
+                       int64_t spatial_dims, int64_t interpolation_mode, int64_t last_interpolation,
+                       int64_t padding_mode, Tensor& out) {
+  ET_RETURN_IF_ERROR(check_rank(op, "input", input, 2 + spatial_dims, 2 + spatial_dims));
+  ET_RETURN_IF_ERROR(check_rank(op, "grid", grid, 2 + spatial_dims, 2 + spatial_dims));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "grid", grid, input));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
+  ET_CHECK_OR_RETURN(grid.size(0) == input.size(0) && grid.size(-1) == spatial_dims, InvalidArgument,
+                     "%s: grid is %s, input is %s; grid must begin with the input's N and end with %" PRId64, op,
+                     ShapeText(grid.sizes()).text, ShapeText(input.sizes()).text, spatial_dims);
+  Sizes sizes(input.sizes());
+  for (int64_t d = 2; d < input.dim(); ++d) {
+    ET_CHECK_OR_RETURN(input.size(d) > 0, InvalidArgument, "%s: input is %s, has no pixels", op,
+                       ShapeText(input.sizes()).text);
+    sizes[d] = grid.size(d - 1);
+  }
+  ET_CHECK_OR_RETURN(
+      interpolation_mode >= 0 && interpolation_mode <= last_interpolation && padding_mode >= 0 && padding_mode <= 2,
+      InvalidArgument,
+      "%s: interpolation mode %" PRId64 " must be in [0, %" PRId64 "], padding mode %" PRId64 " in [0, 2]", op,
+      interpolation_mode, last_interpolation, padding_mode);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  return check_row_major(op, {&input, &grid, &out});
+}
+
 }  // namespace
 
 Error grid_sampler_3d_out(KernelContext& context, const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
                           int64_t padding_mode, bool align_corners, Tensor& out) {
   const char* op = "aten::grid_sampler_3d";
-  ET_RETURN_IF_ERROR(check_rank(op, "input", input, 5, 5));
-  ET_RETURN_IF_ERROR(check_rank(op, "grid", grid, 5, 5));
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "grid", grid, input));
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
-  ET_CHECK_OR_RETURN(grid.size(0) == input.size(0) && grid.size(4) == 3, InvalidArgument,
-                     "%s: grid is %s, input is %s; grid must be [N, D, H, W, 3] with the input's N", op,
-                     ShapeText(grid.sizes()).text, ShapeText(input.sizes()).text);
-  ET_CHECK_OR_RETURN(input.size(2) > 0 && input.size(3) > 0 && input.size(4) > 0, InvalidArgument,
-                     "%s: input is %s, has no pixels", op, ShapeText(input.sizes()).text);
-  ET_CHECK_OR_RETURN(interpolation_mode >= 0 && interpolation_mode <= 1 && padding_mode >= 0 && padding_mode <= 2,
-                     InvalidArgument,
-                     "%s: interpolation mode %" PRId64 " must be 0 or 1, padding mode %" PRId64 " 0, 1 or 2", op,
-                     interpolation_mode, padding_mode);
+  ET_RETURN_IF_ERROR(check_and_resize(context, op, input, grid, 3, interpolation_mode, 1, padding_mode, out));
   const int64_t batch = input.size(0), channels = input.size(1);
   const int64_t depth = input.size(2), height = input.size(3), width = input.size(4);
   const int64_t points = grid.size(1) * grid.size(2) * grid.size(3);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {batch, channels, grid.size(1), grid.size(2), grid.size(3)}));
-  ET_RETURN_IF_ERROR(check_row_major(op, {&input, &grid, &out}));
   const bool is_linear = static_cast<Interpolation>(interpolation_mode) == Interpolation::kBilinear;
   const auto padding = static_cast<Padding>(padding_mode);
 
@@ -214,23 +226,9 @@ Error grid_sampler_3d_out(KernelContext& context, const Tensor& input, const Ten
 Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
                           int64_t padding_mode, bool align_corners, Tensor& out) {
   const char* op = "aten::grid_sampler_2d";
-  ET_RETURN_IF_ERROR(check_rank(op, "input", input, 4, 4));
-  ET_RETURN_IF_ERROR(check_rank(op, "grid", grid, 4, 4));
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "grid", grid, input));
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
-  ET_CHECK_OR_RETURN(grid.size(0) == input.size(0) && grid.size(3) == 2, InvalidArgument,
-                     "%s: grid is %s, input is %s; grid must be [N, H, W, 2] with the input's N", op,
-                     ShapeText(grid.sizes()).text, ShapeText(input.sizes()).text);
-  ET_CHECK_OR_RETURN(input.size(2) > 0 && input.size(3) > 0, InvalidArgument, "%s: input is %s, has no pixels", op,
-                     ShapeText(input.sizes()).text);
-  ET_CHECK_OR_RETURN(interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,
-                     InvalidArgument,
-                     "%s: interpolation mode %" PRId64 ", padding mode %" PRId64 "; both are 0, 1 or 2", op,
-                     interpolation_mode, padding_mode);
+  ET_RETURN_IF_ERROR(check_and_resize(context, op, input, grid, 2, interpolation_mode, 2, padding_mode, out));
   const int64_t batch = input.size(0), channels = input.size(1), height = input.size(2), width = input.size(3);
   const int64_t rows = grid.size(1), columns = grid.size(2);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {batch, channels, rows, columns}));
-  ET_RETURN_IF_ERROR(check_row_major(op, {&input, &grid, &out}));
   const auto interpolation = static_cast<Interpolation>(interpolation_mode);
   const auto padding = static_cast<Padding>(padding_mode);
 

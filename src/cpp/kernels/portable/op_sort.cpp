@@ -6,43 +6,11 @@
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/loop_nest.h"
+#include "kernels/portable/sort_items.h"
 #include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
 namespace {
-
-template <typename C>
-bool less(C a, C b) {
-  return is_nan(b) ? !is_nan(a) : a < b;
-}
-
-template <typename C>
-struct Item {
-  C value;
-  int64_t index;
-};
-
-// Merge sort: stable, without recursion and in time n log n whatever the input. `other` is scratch of the same length.
-template <typename C>
-void sort_items(Item<C>* items, Item<C>* other, int64_t n, bool descending) {
-  for (int64_t width = 1; width < n; width *= 2) {
-    for (int64_t start = 0; start < n; start += 2 * width) {
-      const int64_t middle = start + width < n ? start + width : n;
-      const int64_t end = start + 2 * width < n ? start + 2 * width : n;
-      int64_t a = start;
-      int64_t b = middle;
-      for (int64_t i = start; i < end; ++i) {
-        const bool take_b =
-            b < end &&
-            (a == middle || (descending ? less(items[a].value, items[b].value) : less(items[b].value, items[a].value)));
-        other[i] = take_b ? items[b++] : items[a++];
-      }
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      items[i] = other[i];
-    }
-  }
-}
 
 // Sorts each lane along `dim` and calls f(sorted items, lane number) to write what is wanted; lanes come in row-major
 // order of the other dimensions.
@@ -155,7 +123,7 @@ int64_t mode_rank(const Item<C>* items, int64_t n) {
   int64_t best = 0;
   int64_t most = 0;
   for (int64_t start = 0, end = 0; start < n; start = end) {
-    for (end = start + 1; end < n && !less(items[start].value, items[end].value);) {
+    for (end = start + 1; end < n && !sorts_before(items[start].value, items[end].value);) {
       ++end;
     }
     if (end - start > most) {
@@ -194,7 +162,7 @@ Error median_of_all(KernelContext& context, const char* op, const Tensor& self, 
     for (int64_t i = 0; i < n; ++i) {  // dense: memory order will do
       items[i] = {load_one<C>(dtype, self.const_data_ptr(), i), i};
     }
-    sort_items(items, static_cast<Item<C>*>(scratch), n, false);
+    sort_items(items, static_cast<Item<C>*>(scratch), n);
     store_one(dtype, items[median_rank(items, n, ignores_nan)].value, out.mutable_data_ptr());
     return Error::Ok;
   });

@@ -1,37 +1,12 @@
 // Distinct elements of a tensor seen as one row: sorted (_unique2) or of runs (unique_consecutive without dim).
 #include "kernels/portable/op_unique.h"
 
-#include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/shape.h"
+#include "kernels/portable/sort_items.h"
 
 namespace et::kernels::portable {
 namespace {
-
-template <typename C>
-struct Item {
-  C value;
-  int64_t position;
-};
-
-template <typename C>
-void sort_items(Item<C>* items, Item<C>* other, int64_t n) {  // bottom-up merge sort; NaN last
-  const auto less = [](C a, C b) { return is_nan(b) ? !is_nan(a) : a < b; };
-  for (int64_t width = 1; width < n; width *= 2) {
-    for (int64_t start = 0; start < n; start += 2 * width) {
-      const int64_t middle = start + width < n ? start + width : n;
-      const int64_t end = start + 2 * width < n ? start + 2 * width : n;
-      int64_t a = start;
-      int64_t b = middle;
-      for (int64_t i = start; i < end; ++i) {
-        other[i] = b < end && (a == middle || less(items[b].value, items[a].value)) ? items[b++] : items[a++];
-      }
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      items[i] = other[i];
-    }
-  }
-}
 
 // Every NaN is distinct, as in ATen.
 Error unique(KernelContext& context, const char* op, const Tensor& self, bool sorted, bool return_inverse,
@@ -80,7 +55,7 @@ Error unique(KernelContext& context, const char* op, const Tensor& self, bool so
         static_cast<int64_t*>(counts.mutable_data_ptr())[group] += 1;
       }
       if (return_inverse) {
-        static_cast<int64_t*>(inverse.mutable_data_ptr())[items[i].position] = group;
+        static_cast<int64_t*>(inverse.mutable_data_ptr())[items[i].index] = group;
       }
     }
     return Error::Ok;

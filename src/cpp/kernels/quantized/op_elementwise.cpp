@@ -8,22 +8,30 @@
 namespace et::kernels::quantized {
 namespace {
 
-/// Parameters of the two operands.
-struct Operands {
+/// An operand with the parameters of its integers, as a call gives them.
+struct Operand {
+  const Tensor& tensor;
+  double scale;
+  int64_t zero_point;
+};
+
+/// Parameters of the two operands, checked.
+struct Parameters {
   float a_scale = 0, b_scale = 0;
   int32_t a_zero = 0, b_zero = 0;
 };
 
-Error check_operands(const char* op, const Tensor& self, double self_scale, int64_t self_zero_point,
-                     const Tensor& other, double other_scale, int64_t other_zero_point, const Tensor& out,
-                     Operands* operands) {
-  ET_RETURN_IF_ERROR(check_activation(op, "self", self));
-  ET_RETURN_IF_ERROR(check_activation(op, "other", other, &self));
-  ET_RETURN_IF_ERROR(check_activation(op, "out", out, &self));
-  ET_RETURN_IF_ERROR(check_scale(op, "self_scale", self_scale, &operands->a_scale));
-  ET_RETURN_IF_ERROR(check_scale(op, "other_scale", other_scale, &operands->b_scale));
-  ET_RETURN_IF_ERROR(check_zero_point(op, "self_zero_point", self.scalar_type(), self_zero_point, &operands->a_zero));
-  return check_zero_point(op, "other_zero_point", other.scalar_type(), other_zero_point, &operands->b_zero);
+Result<Parameters> check_operands(const char* op, const Operand& a, const Operand& b, const Tensor& out) {
+  const ScalarType dtype = a.tensor.scalar_type();
+  Parameters checked;
+  ET_RETURN_IF_ERROR(check_activation(op, "self", a.tensor));
+  ET_RETURN_IF_ERROR(check_activation(op, "other", b.tensor, &a.tensor));
+  ET_RETURN_IF_ERROR(check_activation(op, "out", out, &a.tensor));
+  ET_RETURN_IF_ERROR(check_scale(op, "self_scale", a.scale, &checked.a_scale));
+  ET_RETURN_IF_ERROR(check_scale(op, "other_scale", b.scale, &checked.b_scale));
+  ET_RETURN_IF_ERROR(check_zero_point(op, "self_zero_point", dtype, a.zero_point, &checked.a_zero));
+  ET_RETURN_IF_ERROR(check_zero_point(op, "other_zero_point", dtype, b.zero_point, &checked.b_zero));
+  return checked;
 }
 
 /// out = fn(a, b) for each pair of integers that broadcasting brings together.
@@ -58,7 +66,7 @@ struct FixedPointSum {
   int32_t bias = 0;
 
   /// False when the scales of operands and result are too far apart: then the sum is one of floats.
-  bool make(const Operands& o, float output_scale, bool subtract) {
+  bool make(const Parameters& o, float output_scale, bool subtract) {
     const float a = o.a_scale / output_scale;
     const float b = o.b_scale / output_scale;
     const float largest = std::max(a, b);
@@ -80,23 +88,24 @@ struct FixedPointSum {
   }
 };
 
-Error add_or_subtract(KernelContext& context, const char* op, const Tensor& self, const Tensor& other,
-                      const Operands& o, bool subtract, const OutputParameters& output, Tensor& out) {
+Error add_or_subtract(KernelContext& context, const char* op, const Operand& self, const Operand& other, bool subtract,
+                      const OutputParameters& output, Tensor& out) {
+  ET_TRY(const Parameters o, check_operands(op, self, other, out));
   ET_TRY(const Requantizer requantize, Requantizer::make(op, out, output));
   FixedPointSum sum;
-  const bool is_fixed = self.element_size() == 1 && sum.make(o, requantize.scale(), subtract);
+  const bool is_fixed = self.tensor.element_size() == 1 && sum.make(o, requantize.scale(), subtract);
   const float a_scale = o.a_scale / requantize.scale();
   const float b_scale = (subtract ? -o.b_scale : o.b_scale) / requantize.scale();
   ET_CHECK_OR_RETURN(std::isfinite(a_scale) && std::isfinite(b_scale), InvalidArgument,
                      "%s: the scales have no finite ratio", op);
-  return dispatch<Activations>(self.scalar_type(), op, [&](auto tag) {
+  return dispatch<Activations>(self.tensor.scalar_type(), op, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (is_fixed) {
-      return pairwise<T>(context, op, self, other, out, [&](int32_t a, int32_t b) {
+      return pairwise<T>(context, op, self.tensor, other.tensor, out, [&](int32_t a, int32_t b) {
         return requantize.clamp(int64_t{sum(a, b)} + requantize.zero_point());
       });
     }
-    return pairwise<T>(context, op, self, other, out, [&](int32_t a, int32_t b) {
+    return pairwise<T>(context, op, self.tensor, other.tensor, out, [&](int32_t a, int32_t b) {
       return requantize(static_cast<float>(a - o.a_zero) * a_scale + static_cast<float>(b - o.b_zero) * b_scale);
     });
   });
@@ -107,22 +116,16 @@ Error add_or_subtract(KernelContext& context, const char* op, const Tensor& self
 Error quantized_add_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
                         const Tensor& other, double other_scale, int64_t other_zero_point, double output_scale,
                         int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
-  constexpr const char* kOp = "et::quantized_add";
-  Operands operands;
-  ET_RETURN_IF_ERROR(
-      check_operands(kOp, self, self_scale, self_zero_point, other, other_scale, other_zero_point, out, &operands));
-  return add_or_subtract(context, kOp, self, other, operands, false,
+  return add_or_subtract(context, "et::quantized_add", {self, self_scale, self_zero_point},
+                         {other, other_scale, other_zero_point}, false,
                          {output_scale, output_zero_point, output_min, output_max}, out);
 }
 
 Error quantized_sub_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
                         const Tensor& other, double other_scale, int64_t other_zero_point, double output_scale,
                         int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
-  constexpr const char* kOp = "et::quantized_sub";
-  Operands operands;
-  ET_RETURN_IF_ERROR(
-      check_operands(kOp, self, self_scale, self_zero_point, other, other_scale, other_zero_point, out, &operands));
-  return add_or_subtract(context, kOp, self, other, operands, true,
+  return add_or_subtract(context, "et::quantized_sub", {self, self_scale, self_zero_point},
+                         {other, other_scale, other_zero_point}, true,
                          {output_scale, output_zero_point, output_min, output_max}, out);
 }
 
@@ -130,9 +133,8 @@ Error quantized_mul_out(KernelContext& context, const Tensor& self, double self_
                         const Tensor& other, double other_scale, int64_t other_zero_point, double output_scale,
                         int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
   constexpr const char* kOp = "et::quantized_mul";
-  Operands o;
-  ET_RETURN_IF_ERROR(
-      check_operands(kOp, self, self_scale, self_zero_point, other, other_scale, other_zero_point, out, &o));
+  ET_TRY(const Parameters o,
+         check_operands(kOp, {self, self_scale, self_zero_point}, {other, other_scale, other_zero_point}, out));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   const float scale = o.a_scale * o.b_scale / requantize.scale();

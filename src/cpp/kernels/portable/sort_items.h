@@ -1,0 +1,45 @@
+/// Sorting elements together with where they came from.
+///
+/// For: sorting and its relatives (op_sort.cpp, op_unique.cpp), on elements copied into temporary memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/portable/arithmetic.h"
+
+namespace et::kernels::portable {
+
+template <typename C>
+struct Item {
+  C value;
+  int64_t index;
+};
+
+/// NaN counts as the largest value.
+template <typename C>
+bool sorts_before(C a, C b) {
+  return is_nan(b) ? !is_nan(a) : a < b;
+}
+
+/// Merge sort: stable, without recursion and in time n log n whatever the input. `other` is scratch of the same length.
+template <typename C>
+void sort_items(Item<C>* items, Item<C>* other, int64_t n, bool descending = false) {
+  for (int64_t width = 1; width < n; width *= 2) {
+    for (int64_t start = 0; start < n; start += 2 * width) {
+      const int64_t middle = start + width < n ? start + width : n;
+      const int64_t end = start + 2 * width < n ? start + 2 * width : n;
+      int64_t a = start;
+      int64_t b = middle;
+      for (int64_t i = start; i < end; ++i) {
+        const bool take_b = b < end && (a == middle || (descending ? sorts_before(items[a].value, items[b].value)
+                                                                   : sorts_before(items[b].value, items[a].value)));
+        other[i] = take_b ? items[b++] : items[a++];
+      }
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      items[i] = other[i];
+    }
+  }
+}
+
+}  // namespace et::kernels::portable
