@@ -35,6 +35,7 @@ def check_contents(wheel: Path) -> None:
     for wanted in (
         "executorch_py/__init__.py",
         "executorch_py/py.typed",
+        "executorch_py/_core.pyi",
         "executorch_py/codegen/kernel_library.py",
         "executorch_py/include/runtime/kernel_types.h",
         "executorch_py/lib/libet_runtime.a",
