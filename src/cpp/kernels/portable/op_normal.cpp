@@ -14,9 +14,7 @@ class Parameter {
  public:
   explicit Parameter(double value) : value_(value) {}
   Parameter(const Tensor& tensor, IntArrayRef sizes)
-      : tensor_(&tensor),
-        is_in_order_(equal(tensor.sizes(), sizes) && runtime::is_contiguous_dim_order(runtime::dim_order(tensor))),
-        sizes_(sizes) {}
+      : tensor_(&tensor), is_in_order_(equal(tensor.sizes(), sizes) && is_contiguous(tensor)), sizes_(sizes) {}
 
   /// For element `position` of the output, counted in row-major order.
   double at(int64_t position) const {

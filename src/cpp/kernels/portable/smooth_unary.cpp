@@ -128,7 +128,7 @@ Error smooth_unary(KernelContext& context, const char* op, const Tensor& self, T
   const auto numel = static_cast<size_t>(self.numel());
   const ScalarType from = self.scalar_type(), to = out.scalar_type();
   if (numel < kWorthTable || from == ScalarType::Double || is_complex(from) || !is_floating(to) ||
-      to == ScalarType::Double || !equal(runtime::dim_order(self), runtime::dim_order(out))) {
+      to == ScalarType::Double || !is_contiguous(self) || !is_contiguous(out)) {
     return float_unary(context, op, self, out,
                        [function](auto x) { return static_cast<decltype(x)>(function(static_cast<double>(x))); });
   }
