@@ -155,6 +155,7 @@ struct PackedWeights {
   const void* bias = nullptr;
   uint64_t variant = 0;
   PackedWeightsScope::Identify identify = nullptr;  // nullptr: the three above stand
+  PackedWeightsScope::Packed on_packed = nullptr;   // set with identify
   const void* identify_context = nullptr;
   xnn_weights_cache_provider provider{};
 
@@ -217,6 +218,9 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
   }
   *entry = {weights->entries, weights->weight, weights->bias, weights->variant, key->seed, packed};
   weights->entries = entry;
+  if (weights->identify != nullptr) {
+    weights->on_packed(weights->identify_context, weights->weight);
+  }
   return reinterpret_cast<size_t>(packed);
 }
 
@@ -251,10 +255,11 @@ PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, 
   }
 }
 
-PackedWeightsScope::PackedWeightsScope(SharedCache* shared, Identify identify, const void* context) {
+PackedWeightsScope::PackedWeightsScope(SharedCache* shared, Identify identify, Packed packed, const void* context) {
   take(shared);
   if (weights_ != nullptr) {
     weights_->identify = identify;
+    weights_->on_packed = packed;
     weights_->identify_context = context;
   }
 }

@@ -108,9 +108,11 @@ class PackedWeightsScope {
   PackedWeightsScope(SharedCache* shared, const void* weight, const void* bias, uint64_t variant);
   /// Says how the library packs `weight` and `bias`, which it found in a graph; false = do not share.
   using Identify = bool (*)(const void* context, const void* weight, const void* bias, uint64_t* variant);
+  /// Hears that `weight`, one that was identified, has been packed.
+  using Packed = void (*)(const void* context, const void* weight);
   /// For all operators of a graph at once: an entry is named by the addresses that the library gives, which must be those
   /// of constants, and by what `identify` says of them.
-  PackedWeightsScope(SharedCache* shared, Identify identify, const void* context);
+  PackedWeightsScope(SharedCache* shared, Identify identify, Packed packed, const void* context);
   ~PackedWeightsScope();
   PackedWeightsScope(const PackedWeightsScope&) = delete;
   PackedWeightsScope& operator=(const PackedWeightsScope&) = delete;

@@ -88,7 +88,10 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
     shapes_[input].rank = SIZE_MAX;
   }
   const threads::NativePool pool(wakes_threads_ ? context.pool : nullptr);
-  return make_runtime(pool.get() != nullptr ? threaded_ : alone_, pool.get());
+  named_data_ = context.named_data;
+  const Error error = make_runtime(pool.get() != nullptr ? threaded_ : alone_, pool.get());
+  named_data_ = nullptr;
+  return error;
 }
 
 bool Delegate::is_worth_waking() const {
@@ -160,7 +163,7 @@ void Delegate::identify_filters() {
     variant = mixed(variant, filter);
     variant = mixed(variant, model_.values[node.inputs[0]]);
     variant = mixed(variant, model_.values[node.outputs[0]]);
-    identities_.push_back({filter.data, bias == nullptr ? nullptr : bias->data, variant});
+    identities_.push_back({filter.data, bias == nullptr ? nullptr : bias->data, variant, filter.nbytes});
   }
   std::sort(identities_.begin(), identities_.end(),
             [](const Identity& a, const Identity& b) { return a.filter < b.filter; });
@@ -174,14 +177,26 @@ void Delegate::identify_filters() {
 }
 
 bool Delegate::identify(const void* self, const void* filter, const void* bias, uint64_t* variant) {
-  const auto& identities = static_cast<const Delegate*>(self)->identities_;
-  const auto found = std::lower_bound(identities.begin(), identities.end(), filter,
-                                      [](const Identity& a, const void* b) { return a.filter < b; });
-  if (found == identities.end() || found->filter != filter || found->bias != bias) {
+  const Identity* const found = static_cast<const Delegate*>(self)->find_identity(filter);
+  if (found == nullptr || found->bias != bias) {
     return false;
   }
   *variant = found->variant;
   return true;
+}
+
+/// Gives the file's pages behind a filter back, so that a model is in memory once when it has been packed, not twice.
+void Delegate::discard_packed(const void* opaque, const void* filter) {
+  const auto& self = *static_cast<const Delegate*>(opaque);
+  if (self.named_data_ != nullptr) {
+    self.named_data_->discard(filter, self.find_identity(filter)->nbytes);
+  }
+}
+
+const Delegate::Identity* Delegate::find_identity(const void* filter) const {
+  const auto found = std::lower_bound(identities_.begin(), identities_.end(), filter,
+                                      [](const Identity& a, const void* b) { return a.filter < b; });
+  return found == identities_.end() || found->filter != filter ? nullptr : &*found;
 }
 
 Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
@@ -189,7 +204,7 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
   // Making a runtime changes the graph (the library fuses nodes), so each gets one of its own.
   Subgraph subgraph;
   ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}));
-  const PackedWeightsScope scope(shared_, &Delegate::identify, this);
+  const PackedWeightsScope scope(shared_, &Delegate::identify, &Delegate::discard_packed, this);
   const xnn_status status = xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool, 0, &instance.runtime);
   if (status != xnn_status_success) {
     instance.runtime = nullptr;

@@ -45,13 +45,16 @@ class Delegate {
     const void* filter;
     const void* bias;
     uint64_t variant;
+    size_t nbytes;  // of the filter
   };
 
   Error check_arguments(Span<EValue* const> args) const;
   /// The library may read a few bytes past the end of what it does not pack: such constants get that room.
   Error copy_loose_constants(runtime::MemoryAllocator& allocator);
   void identify_filters();
+  const Identity* find_identity(const void* filter) const;
   static bool identify(const void* self, const void* filter, const void* bias, uint64_t* variant);
+  static void discard_packed(const void* self, const void* filter);
   Error make_runtime(Instance& instance, pthreadpool* pool);
   /// True when nodes of these sizes have enough work for several threads.
   bool is_worth_waking() const;
@@ -61,10 +64,11 @@ class Delegate {
   Error prepare(Instance& instance, Span<EValue* const> args) const;
 
   Model model_;
-  SharedCache* shared_ = nullptr;     // nullptr: weights belong to the operators, as when one has no name
-  std::vector<Shape> bounds_;         // [values], upper bounds
-  std::vector<Identity> identities_;  // sorted by filter
-  std::vector<Shape> shapes_;         // [values], of the last call
+  SharedCache* shared_ = nullptr;  // nullptr: weights belong to the operators, as when one has no name
+  const runtime::NamedDataMap* named_data_ = nullptr;  // during init only
+  std::vector<Shape> bounds_;                          // [values], upper bounds
+  std::vector<Identity> identities_;                   // sorted by filter
+  std::vector<Shape> shapes_;                          // [values], of the last call
   uint64_t shapes_version_ = 0;
   bool is_empty_ = false;  // a value of the last call has no elements
   bool wakes_threads_ = false;

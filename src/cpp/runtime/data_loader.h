@@ -76,6 +76,13 @@ class DataLoader {
   ///         MemoryAllocationFailed.
   virtual Result<FreeableBuffer> load(size_t offset, size_t nbytes) = 0;
 
+  /// Says that nobody will read these bytes soon, because what was to be made of them has been made. They stay valid: a
+  /// loader may only free memory that it fills again at the next access. Bytes of others are ignored.
+  virtual void discard(const void* data, size_t nbytes) {
+    static_cast<void>(data);
+    static_cast<void>(nbytes);
+  }
+
   /// Bytes of the file.
   virtual size_t size() const = 0;
 };

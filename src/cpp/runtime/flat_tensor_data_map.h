@@ -27,6 +27,7 @@ class FlatTensorDataMap final : public NamedDataMap {
   Result<FreeableBuffer> get(std::string_view key) const override;
   size_t num_entries() const override;
   NamedDataEntry entry(size_t i) const override;
+  void discard(const void* data, size_t nbytes) const override { loader_->discard(data, nbytes); }
 
  private:
   FlatTensorDataMap() = default;

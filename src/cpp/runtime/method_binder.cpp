@@ -293,10 +293,46 @@ Error MethodLoader::prepare_kernels() {
         instruction.state = nullptr;
         return state_.fail(error, i);
       }
+      if (instruction.state != nullptr) {
+        discard_constants(args);
+      }
     }
     state_.num_prepared = i + 1;
   }
+  discard_gathered();
   return Error::Ok;
+}
+
+/// A kernel that made a state has read what it packs; what it reads at run time, it has not read yet. So the file's pages
+/// behind its constants are given back, or else weights would be in memory twice when a load ends. Neighbours are gathered,
+/// because a call of the system takes as long as to pack some hundred numbers.
+void MethodLoader::discard_constants(Span<EValue* const> args) {
+  constexpr size_t kGap = 4096;
+  constexpr size_t kWorthACall = size_t{1} << 20;
+  for (const EValue* const arg : args) {
+    if (!arg->is_tensor() || !is_constant(&state_, *arg)) {
+      continue;
+    }
+    const auto begin = reinterpret_cast<uintptr_t>(arg->to_tensor().const_data_ptr());
+    const size_t nbytes = arg->to_tensor().nbytes();
+    if (begin < discarded_ || begin - discarded_ > discarded_nbytes_ + kGap) {
+      discard_gathered();
+      discarded_ = begin;
+    }
+    discarded_nbytes_ = std::max(discarded_nbytes_, begin - discarded_ + nbytes);
+  }
+  if (discarded_nbytes_ >= kWorthACall) {
+    discard_gathered();
+  }
+}
+
+void MethodLoader::discard_gathered() {
+  const auto* const data = reinterpret_cast<const void*>(discarded_);
+  program_.named_data().discard(data, discarded_nbytes_);
+  if (state_.options.external_data != nullptr) {
+    state_.options.external_data->discard(data, discarded_nbytes_);
+  }
+  discarded_nbytes_ = 0;
 }
 
 }  // namespace et::runtime

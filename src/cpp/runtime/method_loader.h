@@ -54,6 +54,8 @@ class MethodLoader {
   Error init_delegates();
   Error init_delegate(const schema::BackendDelegate& source, DelegateState* delegate, uint32_t index);
   Error prepare_kernels();
+  void discard_constants(Span<EValue* const> args);
+  void discard_gathered();
 
   /// `count` objects made with T().
   template <typename T>
@@ -120,6 +122,8 @@ class MethodLoader {
   Span<Candidates> candidates_;          // [operators]
   Span<const Instruction*> first_call_;  // [delegates]; nullptr: never called
   size_t num_external_ = 0;
+  uintptr_t discarded_ = 0;  // address of constants that are packed, but not given back yet
+  size_t discarded_nbytes_ = 0;
 };
 
 }  // namespace et::runtime

@@ -38,6 +38,11 @@ class NamedDataMap {
   virtual size_t num_entries() const = 0;
   /// Entry `i`, in the order of the file.
   virtual NamedDataEntry entry(size_t i) const = 0;
+  /// DataLoader::discard for bytes that get() gave: nobody will read them soon.
+  virtual void discard(const void* data, size_t nbytes) const {
+    static_cast<void>(data);
+    static_cast<void>(nbytes);
+  }
 };
 
 /// Several maps as one: the first that has a key answers.
@@ -72,6 +77,13 @@ class MergedDataMap final : public NamedDataMap {
       i -= count;
     }
     return {};
+  }
+  void discard(const void* data, size_t nbytes) const override {
+    for (const NamedDataMap* map : maps_) {
+      if (map != nullptr) {
+        map->discard(data, nbytes);
+      }
+    }
   }
 
  private:

@@ -81,6 +81,7 @@ class Program {
     Result<FreeableBuffer> get(std::string_view key) const override;
     size_t num_entries() const override;
     NamedDataEntry entry(size_t i) const override;
+    void discard(const void* data, size_t nbytes) const override { loader->discard(data, nbytes); }
 
     const schema::Program* tables = nullptr;
     DataLoader* loader = nullptr;

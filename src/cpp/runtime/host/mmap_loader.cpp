@@ -34,4 +34,19 @@ Result<FreeableBuffer> MmapLoader::load(size_t offset, size_t nbytes) {
   return FreeableBuffer(static_cast<const uint8_t*>(data_) + offset, nbytes);
 }
 
+void MmapLoader::discard(const void* data, size_t nbytes) {
+  const auto base = reinterpret_cast<uintptr_t>(data_);
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  if (begin < base || begin - base > size_ || nbytes > size_ - (begin - base)) {
+    return;  // not of this file
+  }
+  // Whole pages only. They are the file's, since nothing can write to the mapping.
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t end = (begin + nbytes) / page * page;
+  if (first < end) {
+    ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+  }
+}
+
 }  // namespace et::runtime

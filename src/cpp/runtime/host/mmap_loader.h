@@ -1,6 +1,7 @@
 /// MmapLoader: serves ranges of a mapped file without copying.
 ///
-/// For: large models: pages are read when they are used, and processes share them.
+/// For: large models: pages are read when they are used, and processes share them. Weights that a kernel has packed are
+/// not held twice: their pages leave the process (discard) and come back from the system's cache if they are read again.
 /// Not for: files that others write. Who truncates a file while it is mapped makes the system end this process with
 /// SIGBUS at the next access (SECURITY.md); replace a file by renaming a new one over it instead, or use FileLoader.
 #pragma once
@@ -20,6 +21,7 @@ class MmapLoader final : public DataLoader {
   ~MmapLoader() override;
 
   Result<FreeableBuffer> load(size_t offset, size_t nbytes) override;
+  void discard(const void* data, size_t nbytes) override;
   size_t size() const override { return size_; }
 
  private:
