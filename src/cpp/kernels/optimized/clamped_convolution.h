@@ -1,7 +1,7 @@
 /// What the convolution kernels of this folder share: where the arguments stand, which images and filters they take, the
 /// bias. (The range that a fused activation leaves: read_range of pointwise.h.)
 ///
-/// For: depthwise.cpp and winograd.cpp. Each adds the geometry that it computes.
+/// For: depthwise.cpp, transposed_convolution.cpp and winograd.cpp. Each adds the geometry that it computes.
 ///
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out)
 #pragma once
@@ -16,7 +16,8 @@ enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutpu
 }
 
 /// True for a convolution of float images with channels innermost and a constant filter [out, in / groups, h, w] in either
-/// order, a constant bias of one number a channel or none, and a geometry that never changes.
+/// order ([in, out, h, w] when transposed; callers see to the groups), a constant bias of one number a channel or none, and a
+/// geometry that never changes.
 inline bool has_constant_filter(const runtime::PrepareContext& context, Arguments args) {
   using namespace convolution_arguments;
   const EValue& bias = *args[kBias];
@@ -31,10 +32,11 @@ inline bool has_constant_filter(const runtime::PrepareContext& context, Argument
     }
   }
   const Tensor weight = args[kWeight]->to_tensor();
+  const int out_channels_dim = args[kTransposed]->to_bool() ? 1 : 0;
   return args[kInput]->to_tensor().dim() == 4 && weight.dim() == 4 && out.to_tensor().dim() == 4 &&
          is_channels_last(*args[kInput]) && is_channels_last(out) &&
          (is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight])) &&
-         (bias.is_none() || bias.to_tensor().numel() == weight.size(0));
+         (bias.is_none() || bias.to_tensor().numel() == weight.size(out_channels_dim));
 }
 
 /// True when the padding's one or two items are from 0 to `most`.

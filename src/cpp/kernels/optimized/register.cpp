@@ -12,12 +12,14 @@ Error register_optimized_kernels(runtime::KernelRegistry& registry) {
   // 5 us in a virtual machine (it was 2.2 of the 2.3 ms of DS-CNN's first inference).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   for (const Span<const Kernel> table :
-       {attention_kernels(),   binary_kernels(),      cast_kernels(),      compare_kernels(),
-        convolution_kernels(), copy_kernels(),        depthwise_kernels(), distance_kernels(),
-        embedding_kernels(),   fft_kernels(),         matmul_kernels(),    norm_kernels(),
-        recurrent_kernels(),   reduce_kernels(),      resize_kernels(),    row_product_kernels(),
-        softmax_kernels(),     sort_kernels(),        sparse_kernels(),    transcendental_kernels(),
-        unary_kernels(),       weight_only_kernels(), winograd_kernels()}) {
+       {attention_kernels(),   binary_kernels(),         cast_kernels(),
+        compare_kernels(),     convolution_kernels(),    copy_kernels(),
+        depthwise_kernels(),   distance_kernels(),       embedding_kernels(),
+        fft_kernels(),         matmul_kernels(),         norm_kernels(),
+        recurrent_kernels(),   reduce_kernels(),         resize_kernels(),
+        row_product_kernels(), softmax_kernels(),        sort_kernels(),
+        sparse_kernels(),      transcendental_kernels(), transposed_convolution_kernels(),
+        unary_kernels(),       weight_only_kernels(),    winograd_kernels()}) {
     ET_RETURN_IF_ERROR(registry.add(table, "optimized"));
   }
   return Error::Ok;

@@ -25,6 +25,7 @@ Span<const Kernel> softmax_kernels();
 Span<const Kernel> sort_kernels();
 Span<const Kernel> sparse_kernels();
 Span<const Kernel> transcendental_kernels();
+Span<const Kernel> transposed_convolution_kernels();
 Span<const Kernel> unary_kernels();
 Span<const Kernel> weight_only_kernels();
 Span<const Kernel> winograd_kernels();

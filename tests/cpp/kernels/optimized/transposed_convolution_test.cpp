@@ -1,0 +1,131 @@
+// Transposed convolution without overlap: sizes around the tiles of pixels and the strips, filter orders, and what is not
+// taken.
+
+#include "kernel_harness.h"
+#include "kernels/optimized/targets.h"
+
+#include <hwy/targets.h>
+
+namespace et::kernels::testing {
+namespace {
+
+constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+
+struct Convolution {
+  int64_t batch, in, out, height, width, kernel_h, kernel_w;
+};
+
+struct Options {
+  Order order = kChannelsLast;
+  Order weight = kRowMajor;
+  bool bias = true;
+  bool clamp = false;
+  bool constant = true;
+  int64_t more_stride = 0, padding = 0, dilation = 1, groups = 1;
+};
+
+Call& describe(Call& call, const Convolution& c, const Options& o) {
+  const int64_t stride_h = c.kernel_h + o.more_stride;
+  const int64_t stride_w = c.kernel_w + o.more_stride;
+  const std::vector<int64_t> filter = {c.in, c.out / o.groups, c.kernel_h, c.kernel_w};
+  call.tensor({c.batch, c.in, c.height, c.width}, o.order);
+  o.constant ? call.constant(filter, o.weight) : call.tensor(filter, o.weight);
+  o.bias ? call.constant({c.out}) : call.none();
+  call.list({stride_h, stride_w}).list({o.padding, o.padding}).list({o.dilation, o.dilation});
+  call.flag(true).list({0, 0}).integer(o.groups);
+  if (o.clamp) {
+    call.number(-5.0).number(8.0);
+  }
+  const auto extent = [&](int64_t size, int64_t kernel, int64_t stride) {
+    return (size - 1) * stride - 2 * o.padding + o.dilation * (kernel - 1) + 1;
+  };
+  return call.out({c.batch, c.out, extent(c.height, c.kernel_h, stride_h), extent(c.width, c.kernel_w, stride_w)},
+                  o.order);
+}
+
+const char* name_of(const Options& o) { return o.clamp ? "et::convolution_clamp.out" : "aten::convolution.out"; }
+
+void expect_same(const Convolution& c, const Options& o) {
+  SCOPED_TRACE(::testing::Message() << c.batch << " x " << c.in << " -> " << c.out << ", " << c.height << " x "
+                                    << c.width << ", filter " << c.kernel_h << " x " << c.kernel_w);
+  Call call(name_of(o));
+  describe(call, c, o).expect_same(kPriority, 1e-6);
+}
+
+bool fits(const Convolution& c, const Options& o) {
+  Call call(name_of(o));
+  return describe(call, c, o).fits(kPriority);
+}
+
+TEST(TransposedConvolution, PixelsAroundTheTiles) {
+  for (const int64_t width : {1, 2, 3, 5, 6, 7, 11, 12, 13, 25, 97}) {
+    for (const int64_t height : {1, 2, 9}) {
+      expect_same({2, 7, 10, height, width, 2, 2}, {});
+    }
+  }
+}
+
+TEST(TransposedConvolution, ColumnsAroundTheStrips) {
+  for (const int64_t out : {1, 3, 4, 7, 8, 9, 15, 16, 17, 32, 33}) {
+    for (const int64_t kernel_w : {1, 2, 3}) {
+      expect_same({1, 20, out, 6, 11, 2, kernel_w}, {});
+    }
+  }
+}
+
+TEST(TransposedConvolution, ManyPixelsOnThreads) {
+  expect_same({1, 64, 32, 33, 31, 2, 2}, {});
+  expect_same({3, 33, 16, 40, 24, 4, 3}, {});
+}
+
+TEST(TransposedConvolution, FilterOrdersBiasAndLimits) {
+  for (const Order weight : {kRowMajor, kChannelsLast}) {
+    for (const bool bias : {false, true}) {
+      for (const bool clamp : {false, true}) {
+        Options options;
+        options.weight = weight;
+        options.bias = bias;
+        options.clamp = clamp;
+        expect_same({1, 24, 10, 12, 13, 2, 3}, options);
+      }
+    }
+  }
+}
+
+TEST(TransposedConvolution, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    expect_same({1, 45, 19, 17, 18, 2, 2}, {});
+    expect_same({2, 5, 9, 3, 1, 3, 1}, {});
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST(TransposedConvolution, TakesOnlyWhatItIsMadeFor) {
+  const Convolution c = {1, 16, 8, 9, 9, 2, 2};
+  EXPECT_TRUE(fits(c, {}));
+  Options options;
+  options.more_stride = 1;
+  EXPECT_FALSE(fits(c, options));
+  options.more_stride = -1;
+  EXPECT_FALSE(fits(c, options));
+  options = {};
+  options.padding = 1;
+  EXPECT_FALSE(fits(c, options));
+  options = {};
+  options.dilation = 2;
+  EXPECT_FALSE(fits(c, options));
+  options = {};
+  options.groups = 2;
+  EXPECT_FALSE(fits(c, options));
+  options = {};
+  options.constant = false;
+  EXPECT_FALSE(fits(c, options));
+  options = {};
+  options.order = kRowMajor;
+  EXPECT_FALSE(fits(c, options));
+}
+
+}  // namespace
+}  // namespace et::kernels::testing
