@@ -194,6 +194,7 @@ VIEW_TO_COPY: dict[OpOverload, OpOverload] = {
     aten.unfold.default: aten.unfold_copy.default,
     aten.unsqueeze.default: aten.unsqueeze_copy.default,
     aten.view.default: aten.view_copy.default,
+    aten.view.dtype: aten.view_copy.dtype,
     aten.view_as_real.default: aten.view_as_real_copy.default,
     aten.view_as_complex.default: aten.view_as_complex_copy.default,
 }

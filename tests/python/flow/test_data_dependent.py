@@ -52,6 +52,16 @@ def _unique_consecutive(self, x):
     return torch.unique_consecutive(x), torch.unique_consecutive(x, return_counts=True)
 
 
+def _unique_slices(self, x):
+    rows, places, counts = torch.unique(x, dim=0, return_inverse=True, return_counts=True)
+    columns, runs = torch.unique(x, dim=1), torch.unique_consecutive(x, dim=0, return_inverse=True, return_counts=True)
+    return rows, places, counts, columns, *runs, rows * 2
+
+
+def _unique_planes(self, x):
+    return torch.unique(x, dim=1, return_inverse=True), torch.unique_consecutive(x, dim=2)
+
+
 def _item(self, x, n):
     k = n.item()
     torch._check(k >= 0)
@@ -163,6 +173,7 @@ def _doubled_rows(self, xs):
     return torch_map(lambda x: torch.cat([x, x]), xs), torch.cond(xs.sum() > 0, torch.sin, torch.cos, (xs,)).sum(0)
 
 
+PAIRS = torch.tensor([[1, 2], [1, 2], [0, 2], [1, 0], [0, 2], [0, 2], [1, 2], [-1, 9]])
 INTS = [(torch.tensor([3, 1, 1, 2, 3, 3]),), (torch.tensor([5, 5, 5, 5, 5, 5]),), (torch.arange(6),)]
 DATA = [
     Case("nonzero", _nonzero, [*VECTORS]),
@@ -176,6 +187,10 @@ DATA = [
     Case("rows-by-mask", _rows_by_mask, _sizes((4, 3), (8, 3), (2, 3)), ({0: B},), state={"square": torch.randn(3, 3)}),
     Case("unique", _unique, INTS),
     Case("unique-consecutive", _unique_consecutive, INTS),
+    Case("unique-slices", _unique_slices, [(x,) for x in (PAIRS, PAIRS.sort(0).values, PAIRS * 0)]),
+    Case("unique-slices-float", _unique_slices, [(PAIRS - 0.5,), (PAIRS * 0.0,)]),
+    Case("unique-slices-nan", _unique_slices, [(torch.where(PAIRS == 2, torch.nan, PAIRS),), (PAIRS * 1.0,)]),
+    Case("unique-planes", _unique_planes, [(PAIRS.view(2, 4, 2),), (PAIRS.view(2, 4, 2) * 0,)]),
     Case(
         "item",
         _item,

@@ -1,5 +1,5 @@
 // Pointwise arithmetic of two operands with broadcasting, tensors or a tensor and a number: add, sub, mul, div, maximum,
-// minimum, in float and (but for div) in int64; and choices by a mask: where, masked_fill.
+// minimum and the bitwise operators, in every element type that they have; and choices by a mask: where, masked_fill.
 
 #include "kernels/optimized/targets.h"
 
@@ -8,8 +8,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
+#include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -36,18 +38,41 @@ ET_BINARY(Maximum, hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b))
 ET_BINARY(Minimum, hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b))
 #undef ET_BINARY
 
-// Integers wrap around: unsigned arithmetic, the same bits.
-#define ET_BINARY_LONG(NAME, TYPE, EXPRESSION)                                                               \
-  void NAME(const PointwiseBlock& block) {                                                                   \
+// NAME##TYPE: one element type.
+#define ET_ELEMENTS(NAME, SUFFIX, TYPE, EXPRESSION)                                                          \
+  void NAME##SUFFIX(const PointwiseBlock& block) {                                                           \
     pair_elements<TYPE, TYPE>([](TYPE a, TYPE b) HWY_ATTR { return static_cast<TYPE>(EXPRESSION); }, block); \
   }
+// Integers wrap around: unsigned arithmetic, the same bits for both signs. Narrow ones are unsigned before they are promoted.
+#define ET_WRAPPING(NAME, OPERATION)                                                           \
+  ET_ELEMENTS(NAME, 8, uint8_t, a OPERATION b)                                                 \
+  ET_ELEMENTS(NAME, 16, uint16_t, static_cast<uint32_t>(a) OPERATION static_cast<uint32_t>(b)) \
+  ET_ELEMENTS(NAME, 32, uint32_t, a OPERATION b)                                               \
+  ET_ELEMENTS(NAME, 64, uint64_t, a OPERATION b)
+#define ET_ORDERED(NAME, EXPRESSION)           \
+  ET_ELEMENTS(NAME, 8, int8_t, EXPRESSION)     \
+  ET_ELEMENTS(NAME, Byte, uint8_t, EXPRESSION) \
+  ET_ELEMENTS(NAME, 16, int16_t, EXPRESSION)   \
+  ET_ELEMENTS(NAME, 32, int32_t, EXPRESSION)   \
+  ET_ELEMENTS(NAME, 64, int64_t, EXPRESSION)
 
-ET_BINARY_LONG(AddLong, uint64_t, a + b)
-ET_BINARY_LONG(SubLong, uint64_t, a - b)
-ET_BINARY_LONG(MulLong, uint64_t, a* b)
-ET_BINARY_LONG(MaximumLong, int64_t, a > b ? a : b)
-ET_BINARY_LONG(MinimumLong, int64_t, a < b ? a : b)
-#undef ET_BINARY_LONG
+ET_WRAPPING(Add, +)
+ET_WRAPPING(Sub, -)
+ET_WRAPPING(Mul, *)
+ET_WRAPPING(And, &)
+ET_WRAPPING(Or, |)
+ET_WRAPPING(Xor, ^)
+ET_ORDERED(Maximum, a > b ? a : b)
+ET_ORDERED(Minimum, a < b ? a : b)
+ET_ELEMENTS(Add, Double, double, a + b)
+ET_ELEMENTS(Sub, Double, double, a - b)
+ET_ELEMENTS(Mul, Double, double, a* b)
+ET_ELEMENTS(Div, Double, double, a / b)
+ET_ELEMENTS(Maximum, Double, double, a > b || a != a ? a : b)
+ET_ELEMENTS(Minimum, Double, double, a < b || a != a ? a : b)
+#undef ET_ELEMENTS
+#undef ET_WRAPPING
+#undef ET_ORDERED
 
 /// mask ? a : b for elements of four bytes, as bits.
 void WhereWords(const PointwiseBlock& block) {
@@ -85,6 +110,7 @@ void WhereWords(const PointwiseBlock& block) {
 }
 
 void WhereLongs(const PointwiseBlock& block) { choose_elements<uint64_t>(block); }
+void WhereShorts(const PointwiseBlock& block) { choose_elements<uint16_t>(block); }
 void WhereBytes(const PointwiseBlock& block) { choose_elements<uint8_t>(block); }
 
 }  // namespace HWY_NAMESPACE
@@ -94,21 +120,58 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-HWY_EXPORT(Add);
+/// An operator's loops by element type; nullptr where there is none.
+struct Loops {
+  BlockFunction floats = nullptr, doubles = nullptr;
+  BlockFunction chars = nullptr, bytes = nullptr, shorts = nullptr, ints = nullptr, longs = nullptr;
+
+  BlockFunction of(ScalarType dtype) const {
+    switch (dtype) {
+      case ScalarType::Float:
+      case ScalarType::Half:
+      case ScalarType::BFloat16: return floats;
+      case ScalarType::Double: return doubles;
+      case ScalarType::Char: return chars;
+      case ScalarType::Byte: return bytes;
+      case ScalarType::Short: return shorts;
+      case ScalarType::Int: return ints;
+      case ScalarType::Long: return longs;
+      default: return nullptr;
+    }
+  }
+};
+
+#define ET_EXPORT_INTEGERS(NAME) \
+  HWY_EXPORT(NAME##8);           \
+  HWY_EXPORT(NAME##16);          \
+  HWY_EXPORT(NAME##32);          \
+  HWY_EXPORT(NAME##64);
+#define ET_EXPORT_FLOATS(NAME) \
+  HWY_EXPORT(NAME);            \
+  HWY_EXPORT(NAME##Double);
+ET_EXPORT_INTEGERS(Add)
+ET_EXPORT_INTEGERS(Sub)
+ET_EXPORT_INTEGERS(Mul)
+ET_EXPORT_INTEGERS(And)
+ET_EXPORT_INTEGERS(Or)
+ET_EXPORT_INTEGERS(Xor)
+ET_EXPORT_INTEGERS(Maximum)
+ET_EXPORT_INTEGERS(Minimum)
+ET_EXPORT_FLOATS(Add)
+ET_EXPORT_FLOATS(Sub)
+ET_EXPORT_FLOATS(Mul)
+ET_EXPORT_FLOATS(Div)
+ET_EXPORT_FLOATS(Maximum)
+ET_EXPORT_FLOATS(Minimum)
+HWY_EXPORT(MaximumByte);
+HWY_EXPORT(MinimumByte);
 HWY_EXPORT(AddScaled);
-HWY_EXPORT(Sub);
-HWY_EXPORT(Mul);
-HWY_EXPORT(Div);
-HWY_EXPORT(Maximum);
-HWY_EXPORT(Minimum);
-HWY_EXPORT(AddLong);
-HWY_EXPORT(SubLong);
-HWY_EXPORT(MulLong);
-HWY_EXPORT(MaximumLong);
-HWY_EXPORT(MinimumLong);
 HWY_EXPORT(WhereWords);
 HWY_EXPORT(WhereLongs);
+HWY_EXPORT(WhereShorts);
 HWY_EXPORT(WhereBytes);
+#undef ET_EXPORT_INTEGERS
+#undef ET_EXPORT_FLOATS
 
 namespace {
 
@@ -119,28 +182,59 @@ std::optional<ScalarType> one_dtype(const EValue& self, const EValue& other, con
   return same ? std::optional<ScalarType>(dtype) : std::nullopt;
 }
 
-/// The loop for a dtype; nullptr where there is none.
-struct Loops {
-  BlockFunction on_float;
-  BlockFunction on_long;
-  BlockFunction of(ScalarType dtype) const {
-    return dtype == ScalarType::Float ? on_float : dtype == ScalarType::Long ? on_long : nullptr;
-  }
-};
-
 // One operator: its name, its loops.
-#define ET_OPERATOR(STRUCT, NAME, ON_FLOAT, ON_LONG)         \
-  struct STRUCT {                                            \
-    static constexpr const char* kName = NAME;               \
-    static Loops loops() { return {(ON_FLOAT), (ON_LONG)}; } \
+#define ET_INTEGERS(NAME, BYTES)                                                                 \
+  HWY_DYNAMIC_POINTER(NAME##8), HWY_DYNAMIC_POINTER(NAME##BYTES), HWY_DYNAMIC_POINTER(NAME##16), \
+      HWY_DYNAMIC_POINTER(NAME##32), HWY_DYNAMIC_POINTER(NAME##64)
+#define ET_OPERATOR(STRUCT, NAME, ...)                  \
+  struct STRUCT {                                       \
+    static constexpr const char* kName = NAME;          \
+    static Loops loops() { return Loops{__VA_ARGS__}; } \
   };
-ET_OPERATOR(AddOperator, "aten::add", HWY_DYNAMIC_POINTER(Add), HWY_DYNAMIC_POINTER(AddLong))
-ET_OPERATOR(SubOperator, "aten::sub", HWY_DYNAMIC_POINTER(Sub), HWY_DYNAMIC_POINTER(SubLong))
-ET_OPERATOR(MulOperator, "aten::mul", HWY_DYNAMIC_POINTER(Mul), HWY_DYNAMIC_POINTER(MulLong))
-ET_OPERATOR(DivOperator, "aten::div", HWY_DYNAMIC_POINTER(Div), nullptr)
-ET_OPERATOR(MaximumOperator, "aten::maximum", HWY_DYNAMIC_POINTER(Maximum), HWY_DYNAMIC_POINTER(MaximumLong))
-ET_OPERATOR(MinimumOperator, "aten::minimum", HWY_DYNAMIC_POINTER(Minimum), HWY_DYNAMIC_POINTER(MinimumLong))
+#define ET_ARITHMETIC(STRUCT, NAME, FUNCTION, BYTES)                                              \
+  ET_OPERATOR(STRUCT, NAME, HWY_DYNAMIC_POINTER(FUNCTION), HWY_DYNAMIC_POINTER(FUNCTION##Double), \
+              ET_INTEGERS(FUNCTION, BYTES))
+ET_ARITHMETIC(AddOperator, "aten::add", Add, 8)
+ET_ARITHMETIC(SubOperator, "aten::sub", Sub, 8)
+ET_ARITHMETIC(MulOperator, "aten::mul", Mul, 8)
+ET_ARITHMETIC(MaximumOperator, "aten::maximum", Maximum, Byte)
+ET_ARITHMETIC(MinimumOperator, "aten::minimum", Minimum, Byte)
+ET_OPERATOR(DivOperator, "aten::div", HWY_DYNAMIC_POINTER(Div), HWY_DYNAMIC_POINTER(DivDouble))
+ET_OPERATOR(AndOperator, "aten::bitwise_and", nullptr, nullptr, ET_INTEGERS(And, 8))
+ET_OPERATOR(OrOperator, "aten::bitwise_or", nullptr, nullptr, ET_INTEGERS(Or, 8))
+ET_OPERATOR(XorOperator, "aten::bitwise_xor", nullptr, nullptr, ET_INTEGERS(Xor, 8))
+#undef ET_INTEGERS
 #undef ET_OPERATOR
+#undef ET_ARITHMETIC
+
+/// A Scalar argument as the next operand, an element of `dtype`; `times` a whole number where dtype is one of integers.
+/// A float of 16 bits is rounded as an element unless the operator takes the number as it is. False for a number that would
+/// change the dtype.
+bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool rounds,
+                PointwiseOperation* operation) {
+  if (is_integral(dtype, false)) {
+    if (!is_whole(value) || (times != nullptr && !is_whole(*times))) {
+      return false;
+    }
+    const auto factor = static_cast<uint64_t>(times != nullptr ? times->number_as_int() : 1);
+    operation->add_number(static_cast<uint64_t>(value.number_as_int()) * factor);  // its low bytes come first
+    operation->operands[operation->num_operands - 1].element_size = static_cast<uint8_t>(element_size(dtype));
+    return true;
+  }
+  const double number = value.number_as_double() * (times != nullptr ? times->number_as_double() : 1.0);
+  if (dtype == ScalarType::Double) {
+    operation->add_number(number);
+    return true;
+  }
+  float as_float = times != nullptr ? static_cast<float>(number) : number_as_float(value);
+  if (rounds && is_small_float(dtype)) {
+    uint16_t rounded;
+    floats_to(dtype, &as_float, 1, &rounded);
+    floats_from(dtype, &rounded, 1, 1, &as_float);
+  }
+  operation->add_number(as_float);
+  return true;
+}
 
 // fn(self, other, [alpha,] out)
 template <class Operator>
@@ -148,6 +242,7 @@ Error choose_pair(Arguments args, PointwiseOperation* operation) {
   const auto dtype = one_dtype(*args[0], *args[1], *args[args.size() - 1]);
   operation->name = Operator::kName;
   operation->function = dtype ? Operator::loops().of(*dtype) : nullptr;
+  operation->converts = dtype && is_small_float(*dtype);
   operation->add_tensor(args, 0);
   operation->add_tensor(args, 1);
   return operation->function == nullptr ? Error::NotSupported : Error::Ok;
@@ -158,10 +253,11 @@ template <class Operator>
 Error choose_scaled_pair(Arguments args, PointwiseOperation* operation) {
   ET_RETURN_IF_ERROR(choose_pair<Operator>(args, operation));
   const EValue& alpha = *args[2];
-  if (alpha.number_as_double() == 1.0 && (is_whole(alpha) || is_float(*args[0]))) {
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  if (alpha.number_as_double() == 1.0 && (is_whole(alpha) || is_floating(dtype))) {
     return Error::Ok;
   }
-  if (!is_float(*args[0])) {
+  if (!is_float(*args[0]) && !is_small_float(dtype)) {
     return Error::NotSupported;
   }
   const auto factor = static_cast<float>(alpha.number_as_double());
@@ -173,30 +269,47 @@ Error choose_scaled_pair(Arguments args, PointwiseOperation* operation) {
 // fn(self, Scalar other, [Scalar alpha,] out): the number, times alpha, as an operand of self's dtype.
 template <class Operator, bool kScaled>
 Error choose_with_number(Arguments args, PointwiseOperation* operation) {
-  const EValue& other = *args[1];
   const auto dtype = one_dtype(*args[0], *args[0], *args[args.size() - 1]);
   operation->name = Operator::kName;
   operation->function = dtype ? Operator::loops().of(*dtype) : nullptr;
+  operation->converts = dtype && is_small_float(*dtype);
   operation->add_tensor(args, 0);
-  if (operation->function == nullptr) {
-    return Error::NotSupported;
+  const bool fits =
+      operation->function != nullptr && add_scalar(*args[1], kScaled ? args[2] : nullptr, *dtype, !kScaled, operation);
+  return fits ? Error::Ok : Error::NotSupported;
+}
+
+// div(self, other, out): integers give floats.
+Error choose_quotient(Arguments args, PointwiseOperation* operation) {
+  if (!is_float(*args[2]) || !is_integral(args[0]->to_tensor().scalar_type(), true) ||
+      !is_integral(args[1]->to_tensor().scalar_type(), true)) {
+    return choose_pair<DivOperator>(args, operation);
   }
-  if (*dtype == ScalarType::Float) {
-    operation->add_number(kScaled ? static_cast<float>(other.number_as_double() * args[2]->number_as_double())
-                                  : number_as_float(other));
-    return Error::Ok;
+  operation->name = DivOperator::kName;
+  operation->function = DivOperator::loops().floats;
+  operation->converts = true;
+  operation->add_tensor(args, 0);
+  operation->add_tensor(args, 1);
+  return Error::Ok;
+}
+
+// div(self, Scalar other, out)
+Error choose_quotient_by_number(Arguments args, PointwiseOperation* operation) {
+  if (!is_float(*args[2]) || !is_integral(args[0]->to_tensor().scalar_type(), true)) {
+    return choose_with_number<DivOperator, false>(args, operation);
   }
-  if (!is_whole(other) || (kScaled && !is_whole(*args[2]))) {
-    return Error::NotSupported;
-  }
-  const auto factor = static_cast<uint64_t>(kScaled ? args[2]->number_as_int() : 1);
-  operation->add_number(static_cast<uint64_t>(other.number_as_int()) * factor);
+  operation->name = DivOperator::kName;
+  operation->function = DivOperator::loops().floats;
+  operation->converts = true;
+  operation->add_tensor(args, 0);
+  operation->add_number(number_as_float(*args[1]));
   return Error::Ok;
 }
 
 BlockFunction where_loop(ScalarType dtype) {
   switch (element_size(dtype)) {
     case 1: return HWY_DYNAMIC_POINTER(WhereBytes);
+    case 2: return HWY_DYNAMIC_POINTER(WhereShorts);
     case 4: return HWY_DYNAMIC_POINTER(WhereWords);
     case 8: return HWY_DYNAMIC_POINTER(WhereLongs);
     default: return nullptr;
@@ -219,13 +332,20 @@ Error choose_where(Arguments args, PointwiseOperation* operation) {
 
 // masked_fill(self, mask, Scalar value, out)
 Error choose_masked_fill(Arguments args, PointwiseOperation* operation) {
-  if (!is_mask(*args[1]) || !is_float(*args[0]) || !is_float(*args[args.size() - 1])) {
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  operation->name = "aten::masked_fill";
+  operation->function = where_loop(dtype);
+  if (operation->function == nullptr || is_complex(dtype) || !is_mask(*args[1]) ||
+      args[args.size() - 1]->to_tensor().scalar_type() != dtype) {
     return Error::NotSupported;
   }
-  operation->name = "aten::masked_fill";
-  operation->function = where_loop(ScalarType::Float);
   operation->add_tensor(args, 1);
-  operation->add_number(number_as_float(*args[2]));
+  uint64_t element = 0;
+  const EValue& value = *args[2];
+  portable::store_scalar(dtype, value.is_double() ? Scalar(value.to_double()) : Scalar(value.number_as_int()),
+                         &element);
+  operation->add_number(element);
+  operation->operands[operation->num_operands - 1].element_size = static_cast<uint8_t>(element_size(dtype));
   operation->add_tensor(args, 0);
   return Error::Ok;
 }
@@ -233,8 +353,14 @@ Error choose_masked_fill(Arguments args, PointwiseOperation* operation) {
 constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_scaled_pair<AddOperator>>("aten::add.out", "TTno"),
     make_pointwise_kernel<&choose_with_number<AddOperator, true>>("aten::add.Scalar_out", "Tnno"),
-    make_pointwise_kernel<&choose_pair<DivOperator>>("aten::div.out", "TTo"),
-    make_pointwise_kernel<&choose_with_number<DivOperator, false>>("aten::div.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_with_number<AndOperator, false>>("aten::bitwise_and.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_pair<AndOperator>>("aten::bitwise_and.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<OrOperator, false>>("aten::bitwise_or.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_pair<OrOperator>>("aten::bitwise_or.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_with_number<XorOperator, false>>("aten::bitwise_xor.Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_pair<XorOperator>>("aten::bitwise_xor.Tensor_out", "TTo"),
+    make_pointwise_kernel<&choose_quotient>("aten::div.out", "TTo"),
+    make_pointwise_kernel<&choose_quotient_by_number>("aten::div.Scalar_out", "Tno"),
     make_pointwise_kernel<&choose_masked_fill>("aten::masked_fill.Scalar_out", "TTno"),
     make_pointwise_kernel<&choose_pair<MaximumOperator>>("aten::maximum.out", "TTo"),
     make_pointwise_kernel<&choose_pair<MinimumOperator>>("aten::minimum.out", "TTo"),

@@ -1,5 +1,5 @@
-// Pointwise operators that give bool: comparisons of float and int64 tensors with tensors and numbers, and the logic of
-// bool tensors.
+// Pointwise operators that give bool: comparisons of tensors of one dtype with tensors and numbers, and the logic of bool
+// tensors.
 
 #include "kernels/optimized/targets.h"
 
@@ -10,6 +10,7 @@
 
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
+#include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -20,8 +21,13 @@ namespace HWY_NAMESPACE {
   void NAME(const PointwiseBlock& block) {                                                                         \
     pair_elements<TYPE, uint8_t>([](TYPE a, TYPE b) HWY_ATTR { return static_cast<uint8_t>(EXPRESSION); }, block); \
   }
-#define ET_COMPARISON(NAME, OPERATION)            \
-  ET_PREDICATE(NAME##Float, float, a OPERATION b) \
+#define ET_COMPARISON(NAME, OPERATION)              \
+  ET_PREDICATE(NAME##Float, float, a OPERATION b)   \
+  ET_PREDICATE(NAME##Double, double, a OPERATION b) \
+  ET_PREDICATE(NAME##Byte, uint8_t, a OPERATION b)  \
+  ET_PREDICATE(NAME##Char, int8_t, a OPERATION b)   \
+  ET_PREDICATE(NAME##Short, int16_t, a OPERATION b) \
+  ET_PREDICATE(NAME##Int, int32_t, a OPERATION b)   \
   ET_PREDICATE(NAME##Long, int64_t, a OPERATION b)
 
 ET_COMPARISON(Eq, ==)
@@ -48,16 +54,30 @@ HWY_AFTER_NAMESPACE();
 namespace et::kernels::optimized {
 
 // One comparison: its name, and its loop for operands of a dtype (nullptr where there is none).
-#define ET_COMPARISON(NAME, OPERATOR)                                           \
-  HWY_EXPORT(NAME##Float);                                                      \
-  HWY_EXPORT(NAME##Long);                                                       \
-  struct NAME##Operator {                                                       \
-    static constexpr const char* kName = OPERATOR;                              \
-    static BlockFunction loop(ScalarType dtype) {                               \
-      return dtype == ScalarType::Float  ? HWY_DYNAMIC_POINTER(NAME##Float)     \
-             : dtype == ScalarType::Long ? HWY_DYNAMIC_POINTER(NAME##Long)      \
-                                         : static_cast<BlockFunction>(nullptr); \
-    }                                                                           \
+#define ET_COMPARISON(NAME, OPERATOR)                                       \
+  HWY_EXPORT(NAME##Float);                                                  \
+  HWY_EXPORT(NAME##Double);                                                 \
+  HWY_EXPORT(NAME##Byte);                                                   \
+  HWY_EXPORT(NAME##Char);                                                   \
+  HWY_EXPORT(NAME##Short);                                                  \
+  HWY_EXPORT(NAME##Int);                                                    \
+  HWY_EXPORT(NAME##Long);                                                   \
+  struct NAME##Operator {                                                   \
+    static constexpr const char* kName = OPERATOR;                          \
+    static BlockFunction loop(ScalarType dtype) {                           \
+      switch (dtype) {                                                      \
+        case ScalarType::Float:                                             \
+        case ScalarType::Half:                                              \
+        case ScalarType::BFloat16: return HWY_DYNAMIC_POINTER(NAME##Float); \
+        case ScalarType::Double: return HWY_DYNAMIC_POINTER(NAME##Double);  \
+        case ScalarType::Byte: return HWY_DYNAMIC_POINTER(NAME##Byte);      \
+        case ScalarType::Char: return HWY_DYNAMIC_POINTER(NAME##Char);      \
+        case ScalarType::Short: return HWY_DYNAMIC_POINTER(NAME##Short);    \
+        case ScalarType::Int: return HWY_DYNAMIC_POINTER(NAME##Int);        \
+        case ScalarType::Long: return HWY_DYNAMIC_POINTER(NAME##Long);      \
+        default: return nullptr;                                            \
+      }                                                                     \
+    }                                                                       \
   };
 #define ET_LOGIC(NAME, OPERATOR)                                                                          \
   HWY_EXPORT(NAME);                                                                                       \
@@ -93,6 +113,7 @@ Error choose_pair(Arguments args, PointwiseOperation* operation) {
       !is_bool_tensor(*args[args.size() - 1])) {
     return Error::NotSupported;
   }
+  operation->converts = is_small_float(dtype);
   operation->add_tensor(args, 0);
   operation->add_tensor(args, 1);
   return Error::Ok;
@@ -105,15 +126,24 @@ Error choose_with_number(Arguments args, PointwiseOperation* operation) {
   operation->name = Operator::kName;
   operation->function = Operator::loop(dtype);
   if (operation->function == nullptr || !is_bool_tensor(*args[args.size() - 1]) ||
-      (dtype == ScalarType::Long && !is_whole(*args[1]))) {
+      (is_integral(dtype, false) && !is_whole(*args[1]))) {
     return Error::NotSupported;
   }
+  operation->converts = is_small_float(dtype);
   operation->add_tensor(args, 0);
-  if (dtype == ScalarType::Float) {
-    operation->add_number(number_as_float(*args[1]));
-  } else {
-    operation->add_number(args[1]->number_as_int());
+  // The number is an element of the tensor's dtype first: rounded, or wrapped.
+  alignas(8) char element[8] = {};
+  const EValue& number = *args[1];
+  portable::store_scalar(dtype, number.is_double() ? Scalar(number.to_double()) : Scalar(number.number_as_int()),
+                         element);
+  if (is_small_float(dtype)) {
+    operation->add_number(portable::load_one<float>(dtype, element));
+    return Error::Ok;
   }
+  uint64_t bits;
+  std::memcpy(&bits, element, sizeof(bits));
+  operation->add_number(bits);
+  operation->operands[operation->num_operands - 1].element_size = static_cast<uint8_t>(element_size(dtype));
   return Error::Ok;
 }
 

@@ -33,6 +33,21 @@ constexpr Kernel make_fitting_kernel(const char* name) {
 inline bool is_float(const EValue& value) {
   return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Float;
 }
+/// True for the numbers that kernels compute with: integers of up to 64 bits that are signed or bytes, and floats.
+inline bool is_number(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Byte:
+    case ScalarType::Char:
+    case ScalarType::Short:
+    case ScalarType::Int:
+    case ScalarType::Long:
+    case ScalarType::Half:
+    case ScalarType::BFloat16:
+    case ScalarType::Float:
+    case ScalarType::Double: return true;
+    default: return false;
+  }
+}
 /// True for a float tensor or None.
 inline bool is_float_or_none(const EValue& value) { return value.is_none() || is_float(value); }
 /// True for two tensors whose elements lie in the same order.

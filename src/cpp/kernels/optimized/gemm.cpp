@@ -3,12 +3,14 @@
 #include "kernels/optimized/targets.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/gemm.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/portable/arithmetic.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_GEMM_ONCE
@@ -21,12 +23,13 @@ inline constexpr size_t kDepthBlock = 256;
 inline constexpr size_t kPanel = 2048;
 
 /// A block of the product from packed strips: rows of `left` strips, columns of `right` strips.
+template <typename T>
 struct GemmBlock {
-  const float* left;   // strips [depth, rows of a strip]
-  const float* right;  // strips [depth, columns of a strip]
+  const T* left;   // strips [depth, rows of a strip]
+  const T* right;  // strips [depth, columns of a strip]
   size_t depth;
   size_t rows, columns;
-  float* out;
+  T* out;
   size_t out_stride;
   bool accumulate;
 };
@@ -39,19 +42,29 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Tag = hn::ScalableTag<float>;
-using V = hn::Vec<Tag>;
+template <class T>
+using Tag = hn::ScalableTag<T>;
 
 // A tile of kRows x 2 vectors of sums, with the operands, fills the registers: 32 of 64 bytes or 16 of 32 bytes.
-constexpr size_t kRows = hn::MaxLanes(Tag()) >= 16 ? 12 : 6;
+constexpr size_t kRows = hn::MaxLanes(Tag<float>()) >= 16 ? 12 : 6;
 
 size_t StripRows() { return kRows; }
-size_t StripColumns() { return 2 * hn::Lanes(Tag()); }
+size_t VectorBytes() { return hn::Lanes(Tag<uint8_t>()); }
+
+template <class T, class V>
+HWY_INLINE V mul_add(V a, V b, V sum) {
+  if constexpr (std::is_integral_v<T>) {
+    return hn::Add(sum, hn::Mul(a, b));
+  } else {
+    return hn::MulAdd(a, b, sum);
+  }
+}
 
 /// out[kRows, two vectors] (+)= left strip · right strip.
-HWY_INLINE void multiply_tile(const float* left, const float* right, size_t depth, float* out, size_t out_stride,
-                              bool accumulate) {
-  const Tag d;
+template <class T>
+HWY_INLINE void multiply_tile(const T* left, const T* right, size_t depth, T* out, size_t out_stride, bool accumulate) {
+  const Tag<T> d;
+  using V = hn::Vec<Tag<T>>;
   const size_t lanes = hn::Lanes(d);
   V sum0[kRows], sum1[kRows];
 #pragma GCC unroll 16
@@ -65,15 +78,15 @@ HWY_INLINE void multiply_tile(const float* left, const float* right, size_t dept
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) {
       const V a = hn::Set(d, left[r]);
-      sum0[r] = hn::MulAdd(a, b0, sum0[r]);
-      sum1[r] = hn::MulAdd(a, b1, sum1[r]);
+      sum0[r] = mul_add<T>(a, b0, sum0[r]);
+      sum1[r] = mul_add<T>(a, b1, sum1[r]);
     }
     left += kRows;
     right += 2 * lanes;
   }
 #pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
-    float* const to = out + r * out_stride;
+    T* const to = out + r * out_stride;
     if (accumulate) {
       sum0[r] = hn::Add(sum0[r], hn::LoadU(d, to));
       sum1[r] = hn::Add(sum1[r], hn::LoadU(d, to + lanes));
@@ -83,41 +96,48 @@ HWY_INLINE void multiply_tile(const float* left, const float* right, size_t dept
   }
 }
 
-void MultiplyBlock(const GemmBlock& block) {
-  const size_t width = StripColumns();
+template <class T>
+HWY_INLINE void multiply_block(const GemmBlock<T>& block) {
+  const size_t width = 2 * hn::Lanes(Tag<T>());
   for (size_t c = 0; c < block.columns; c += width) {
-    const float* const right = block.right + c * block.depth;
+    const T* const right = block.right + c * block.depth;
     const size_t columns = HWY_MIN(width, block.columns - c);
     for (size_t r = 0; r < block.rows; r += kRows) {
-      const float* const left = block.left + r * block.depth;
+      const T* const left = block.left + r * block.depth;
       const size_t rows = HWY_MIN(kRows, block.rows - r);
-      float* const out = block.out + r * block.out_stride + c;
+      T* const out = block.out + r * block.out_stride + c;
       if (rows == kRows && columns == width) {
         multiply_tile(left, right, block.depth, out, block.out_stride, block.accumulate);
         continue;
       }
-      HWY_ALIGN float tile[kRows * 2 * hn::MaxLanes(Tag())];
+      HWY_ALIGN T tile[kRows * 2 * hn::MaxLanes(Tag<T>())];
       multiply_tile(left, right, block.depth, tile, width, false);
       for (size_t i = 0; i < rows; ++i) {
-        float* const to = out + i * block.out_stride;
+        T* const to = out + i * block.out_stride;
         for (size_t j = 0; j < columns; ++j) {
-          to[j] = tile[i * width + j] + (block.accumulate ? to[j] : 0.0f);
+          const T before = block.accumulate ? to[j] : T(0);
+          to[j] = portable::wrapping_add(tile[i * width + j], before);
         }
       }
     }
   }
 }
 
-template <class T>
+void MultiplyFloat(const GemmBlock<float>& block) { multiply_block(block); }
+void MultiplyDouble(const GemmBlock<double>& block) { multiply_block(block); }
+void MultiplyInt(const GemmBlock<int32_t>& block) { multiply_block(block); }
+void MultiplyLong(const GemmBlock<int64_t>& block) { multiply_block(block); }
+
+template <class T, class To>
 void pack_strided(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
-                  float* out) {
+                  To* out) {
   const T* const from = static_cast<const T*>(matrix.data) + static_cast<int64_t>(k) * matrix.along +
                         static_cast<int64_t>(first) * matrix.across;
   if (matrix.across == 1) {
     for (size_t s = 0; s < depth; ++s) {
       const T* const line = from + static_cast<int64_t>(s) * matrix.along;
       for (size_t i = 0; i < count; ++i) {
-        out[s * width + i] = static_cast<float>(line[i]);
+        out[s * width + i] = static_cast<To>(line[i]);
       }
     }
   } else {
@@ -128,20 +148,20 @@ void pack_strided(const StridedMatrix& matrix, size_t k, size_t depth, size_t fi
       for (size_t i = 0; i < count; ++i) {
         const T* const line = from + static_cast<int64_t>(i) * matrix.across;
         for (size_t s = start; s < end; ++s) {
-          out[s * width + i] = static_cast<float>(line[static_cast<int64_t>(s) * matrix.along]);
+          out[s * width + i] = static_cast<To>(line[static_cast<int64_t>(s) * matrix.along]);
         }
       }
     }
   }
   for (size_t s = 0; count < width && s < depth; ++s) {
     for (size_t i = count; i < width; ++i) {
-      out[s * width + i] = 0.0f;
+      out[s * width + i] = To(0);
     }
   }
 }
 
-void PackStrided(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
-                 float* out) {
+void PackFloat(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
+               float* out) {
   if (matrix.dtype == ScalarType::Float) {
     pack_strided<float>(matrix, k, depth, first, count, width, out);
   } else if (matrix.dtype == ScalarType::BFloat16) {
@@ -149,6 +169,26 @@ void PackStrided(const StridedMatrix& matrix, size_t k, size_t depth, size_t fir
   } else {
     pack_strided<Half>(matrix, k, depth, first, count, width, out);
   }
+}
+
+void PackDouble(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                double* out) {
+  pack_strided<double>(matrix, k, depth, first, count, width, out);
+}
+
+void PackInt(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
+             int32_t* out) {
+  switch (matrix.dtype) {
+    case ScalarType::Byte: pack_strided<uint8_t>(matrix, k, depth, first, count, width, out); break;
+    case ScalarType::Char: pack_strided<int8_t>(matrix, k, depth, first, count, width, out); break;
+    case ScalarType::Short: pack_strided<int16_t>(matrix, k, depth, first, count, width, out); break;
+    default: pack_strided<int32_t>(matrix, k, depth, first, count, width, out); break;
+  }
+}
+
+void PackLong(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
+              int64_t* out) {
+  pack_strided<int64_t>(matrix, k, depth, first, count, width, out);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -159,17 +199,37 @@ HWY_AFTER_NAMESPACE();
 namespace et::kernels::optimized {
 
 HWY_EXPORT(StripRows);
-HWY_EXPORT(StripColumns);
-HWY_EXPORT(MultiplyBlock);
-HWY_EXPORT(PackStrided);
+HWY_EXPORT(VectorBytes);
+
+/// The compiled functions for sums of type T.
+template <typename T>
+struct GemmFunctions {
+  void (*multiply_block)(const GemmBlock<T>& block);
+  void (*pack)(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width, T* out);
+};
+template <typename T>
+GemmFunctions<T> functions_for();
+#define ET_GEMM(NAME, T)                                                           \
+  HWY_EXPORT(Multiply##NAME);                                                      \
+  HWY_EXPORT(Pack##NAME);                                                          \
+  template <>                                                                      \
+  GemmFunctions<T> functions_for<T>() {                                            \
+    return {HWY_DYNAMIC_POINTER(Multiply##NAME), HWY_DYNAMIC_POINTER(Pack##NAME)}; \
+  }
+ET_GEMM(Float, float)
+ET_GEMM(Double, double)
+ET_GEMM(Int, int32_t)
+ET_GEMM(Long, int64_t)
+#undef ET_GEMM
 
 namespace {
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
 /// Packs strips of rows or columns [start, start + count) of an operand for steps [k, k + depth).
-void pack_panel(threads::ThreadPool* pool, const GemmStrips& strips, size_t k, size_t depth, size_t start, size_t count,
-                size_t width, float* out) {
+template <typename T>
+void pack_panel(threads::ThreadPool* pool, const GemmStripsOf<T>& strips, size_t k, size_t depth, size_t start,
+                size_t count, size_t width, T* out) {
   threads::parallel_for(pool, (count + width - 1) / width, threads::grain_for(2 * depth * width),
                         [&](size_t begin, size_t end) {
                           for (size_t i = begin; i < end; ++i) {
@@ -181,12 +241,13 @@ void pack_panel(threads::ThreadPool* pool, const GemmStrips& strips, size_t k, s
 }
 
 /// The product of two packed panels, in blocks that share what the second cache holds.
-void multiply_panels(threads::ThreadPool* pool, const GemmBlock& panels, size_t strip_rows, size_t strip_columns) {
+template <typename T>
+void multiply_panels(threads::ThreadPool* pool, const GemmBlock<T>& panels, size_t strip_rows, size_t strip_columns) {
   const size_t block_rows = 8 * strip_rows;
   const size_t block_columns = 8 * strip_columns;
   const size_t down = (panels.rows + block_rows - 1) / block_rows;
   const size_t across = (panels.columns + block_columns - 1) / block_columns;
-  const auto multiply_block = HWY_DYNAMIC_POINTER(MultiplyBlock);
+  const auto multiply_block = functions_for<T>().multiply_block;
   const size_t work = block_rows * block_columns * panels.depth / 16;  // a vector instruction does 16 products or so
   threads::parallel_for(pool, down * across, threads::grain_for(work), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
@@ -201,24 +262,25 @@ void multiply_panels(threads::ThreadPool* pool, const GemmBlock& panels, size_t 
 
 }  // namespace
 
-Error multiply(KernelContext& context, const Gemm& gemm) {
+template <typename T>
+Error multiply(KernelContext& context, const GemmOf<T>& gemm) {
   if (gemm.rows == 0 || gemm.columns == 0) {
     return Error::Ok;
   }
   if (gemm.depth == 0) {
     for (size_t r = 0; !gemm.accumulate && r < gemm.rows; ++r) {
-      std::fill_n(gemm.out + r * gemm.out_stride, gemm.columns, 0.0f);
+      std::fill_n(gemm.out + r * gemm.out_stride, gemm.columns, T(0));
     }
     return Error::Ok;
   }
   const size_t strip_rows = HWY_DYNAMIC_DISPATCH(StripRows)();
-  const size_t strip_columns = HWY_DYNAMIC_DISPATCH(StripColumns)();
+  const size_t strip_columns = 2 * HWY_DYNAMIC_DISPATCH(VectorBytes)() / sizeof(T);
   const size_t panel_rows = round_up(std::min(gemm.rows, kPanel), strip_rows);
   const size_t panel_columns = round_up(std::min(gemm.columns, kPanel), strip_columns);
   const size_t deepest = std::min(gemm.depth, kDepthBlock);
-  ET_TRY(void* const memory, context.allocate_temp((panel_rows + panel_columns) * deepest * sizeof(float)));
-  auto* const left = static_cast<float*>(memory);
-  float* const right = left + panel_rows * deepest;
+  ET_TRY(void* const memory, context.allocate_temp((panel_rows + panel_columns) * deepest * sizeof(T)));
+  auto* const left = static_cast<T*>(memory);
+  T* const right = left + panel_rows * deepest;
   for (size_t column = 0; column < gemm.columns; column += panel_columns) {
     const size_t columns = std::min(panel_columns, gemm.columns - column);
     for (size_t k = 0; k < gemm.depth; k += kDepthBlock) {
@@ -228,23 +290,33 @@ Error multiply(KernelContext& context, const Gemm& gemm) {
       for (size_t row = 0; row < gemm.rows; row += panel_rows) {
         const size_t rows = std::min(panel_rows, gemm.rows - row);
         pack_panel(context.pool(), gemm.left, k, depth, row, rows, strip_rows, left);
-        multiply_panels(context.pool(),
-                        {left, right, depth, rows, columns, gemm.out + row * gemm.out_stride + column, gemm.out_stride,
-                         gemm.accumulate || k > 0},
-                        strip_rows, strip_columns);
+        multiply_panels<T>(context.pool(),
+                           {left, right, depth, rows, columns, gemm.out + row * gemm.out_stride + column,
+                            gemm.out_stride, gemm.accumulate || k > 0},
+                           strip_rows, strip_columns);
       }
     }
   }
   return Error::Ok;
 }
 
-GemmStrips strips_of(const StridedMatrix& matrix) {
+template <typename T>
+GemmStripsOf<T> strips_for(const StridedMatrix& matrix) {
   static constexpr auto kPack = [](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
-                                   float* out) {
-    HWY_DYNAMIC_DISPATCH(PackStrided)(*static_cast<const StridedMatrix*>(state), k, depth, first, count, width, out);
+                                   T* out) {
+    functions_for<T>().pack(*static_cast<const StridedMatrix*>(state), k, depth, first, count, width, out);
   };
   return {kPack, &matrix};
 }
+
+#define ET_INSTANTIATE(T)                                                     \
+  template Error multiply<T>(KernelContext & context, const GemmOf<T>& gemm); \
+  template GemmStripsOf<T> strips_for<T>(const StridedMatrix& matrix);
+ET_INSTANTIATE(float)
+ET_INSTANTIATE(double)
+ET_INSTANTIATE(int32_t)
+ET_INSTANTIATE(int64_t)
+#undef ET_INSTANTIATE
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

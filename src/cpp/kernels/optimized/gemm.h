@@ -1,6 +1,7 @@
-/// Products of matrices that are packed on the fly: f32, bf16 and f16 operands in any layout, sums in float.
+/// Products of matrices that are packed on the fly: operands of any real type in any layout; sums in float, double, int32 or
+/// int64, which wrap.
 ///
-/// For: matrix products and convolutions whose operands are known at run time only, and the 16-bit floats. A caller gives
+/// For: matrix products and convolutions whose operands are known at run time only, and types that no library takes. A caller gives
 /// each operand as a function that packs a strip of it, so that a conversion, a transpose or the windows of a convolution
 /// cost nothing beside the copy that packing is anyway.
 /// Not for: constant float weights; a library that packs them once at load stands above (kernels of backends/).
@@ -19,37 +20,44 @@ namespace et::kernels::optimized {
 
 /// One operand, cut into strips of rows (left) or columns (right). `pack` writes `depth` steps of a strip, beginning with
 /// step `k`: out[s * width + i] = element of step k + s in row or column first + i, for i < count; 0 up to `width`.
-struct GemmStrips {
-  using Pack = void (*)(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
-                        float* out);
+template <typename T>
+struct GemmStripsOf {
+  using Pack = void (*)(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width, T* out);
   Pack pack;
   const void* state;
 };
+using GemmStrips = GemmStripsOf<float>;
 
 /// out[r * out_stride + c] (+)= sum over k of left(r, k) * right(k, c).
-struct Gemm {
+template <typename T>
+struct GemmOf {
   size_t rows, columns, depth;
-  GemmStrips left, right;
-  float* out;
+  GemmStripsOf<T> left, right;
+  T* out;
   size_t out_stride;
   bool accumulate;  // add to what is in `out`
 };
+using Gemm = GemmOf<float>;
 
-/// Computes the product on the context's threads. The result does not depend on their number.
-/// Errors: MemoryAllocationFailed for the packed strips; Cancelled.
-Error multiply(KernelContext& context, const Gemm& gemm);
+/// Computes the product on the context's threads. The result does not depend on their number. T: float, double, int32_t or
+/// int64_t. Errors: MemoryAllocationFailed for the packed strips; Cancelled.
+template <typename T>
+Error multiply(KernelContext& context, const GemmOf<T>& gemm);
 
 /// A matrix in memory as an operand: along the strip elements are `across` apart, from step to step `along`.
 struct StridedMatrix {
   const void* data;
-  ScalarType dtype;  // Float, BFloat16 or Half
+  ScalarType dtype;  // as the sums' type says below
   int64_t across;
   int64_t along;
 };
-/// The matrix must live until multiply() is done.
-GemmStrips strips_of(const StridedMatrix& matrix);
+/// A matrix of Float, BFloat16 or Half for sums in float; of Double for double; of integers of up to 32 bits for int32_t; of
+/// Long for int64_t. The matrix must live until multiply() is done.
+template <typename T>
+GemmStripsOf<T> strips_for(const StridedMatrix& matrix);
+inline GemmStrips strips_of(const StridedMatrix& matrix) { return strips_for<float>(matrix); }
 
-/// True for the dtypes that StridedMatrix takes.
+/// True for the dtypes that are summed in float.
 inline bool is_gemm_dtype(ScalarType dtype) {
   return dtype == ScalarType::Float || dtype == ScalarType::BFloat16 || dtype == ScalarType::Half;
 }

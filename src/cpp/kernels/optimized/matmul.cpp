@@ -1,8 +1,10 @@
-// mm, bmm, addmm, baddbmm and linear of floats, 16-bit ones included, by the packed product of gemm.h.
+// mm, bmm, addmm, baddbmm and linear of every real type, by the packed product of gemm.h. Sums are float for floats of up to 32
+// bits, double for double, int32 for integers of up to 32 bits and int64 for the others; integers wrap.
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/gemm.h"
 #include "kernels/optimized/tables.h"
+#include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
@@ -12,14 +14,30 @@ namespace {
 
 using portable::ShapeText;
 using portable::Sizes;
+using portable::wrapping_add;
+using portable::wrapping_mul;
 
 /// out = alpha * (left · right) + beta * added, a product for each index of the first of three dimensions.
 struct Product {
   const Tensor* left;          // [batches,] rows, depth
   const Tensor* right;         // [batches,] depth, columns
   const OptionalTensor added;  // broadcasts to the output
-  double beta, alpha;
+  const Scalar beta, alpha;
 };
+
+/// Calls f(T{}) with the type of the sums for elements of `dtype`.
+template <typename F>
+Error dispatch_sums(ScalarType dtype, F&& f) {
+  switch (dtype) {
+    case ScalarType::Double: return f(double{});
+    case ScalarType::Long: return f(int64_t{});
+    default: return is_integral(dtype, false) ? f(int32_t{}) : f(float{});
+  }
+}
+
+/// The type that portable::load and portable::store know numbers of type T as.
+template <typename T>
+using Stored = std::conditional_t<std::is_same_v<T, int32_t>, int64_t, T>;
 
 /// Matrix number `batch` of a tensor; rank 2 has one.
 StridedMatrix matrix_of(const Tensor& tensor, int64_t batch, bool strips_are_columns) {
@@ -33,25 +51,27 @@ StridedMatrix matrix_of(const Tensor& tensor, int64_t batch, bool strips_are_col
 }
 
 /// alpha * sums [rows, columns] + beta * added to row-major elements `out`; `added` may be nullptr.
-void finish(KernelContext& context, float alpha, const float* sums, size_t rows, size_t columns, float beta,
-            const char* added, int64_t added_row, int64_t added_column, ScalarType dtype, char* out) {
+template <typename T>
+void finish(KernelContext& context, T alpha, const T* sums, size_t rows, size_t columns, T beta, const char* added,
+            int64_t added_row, int64_t added_column, ScalarType dtype, char* out) {
+  using S = Stored<T>;
   const size_t size = element_size(dtype);
   threads::parallel_for(context.pool(), rows, threads::grain_for(2 * columns), [&](size_t begin, size_t end) {
     constexpr size_t kChunk = 256;
-    float line[kChunk];
-    float other[kChunk];
+    S line[kChunk];
+    S other[kChunk];
     for (size_t r = begin; r < end; ++r) {
       for (size_t c = 0; c < columns; c += kChunk) {
         const size_t n = columns - c < kChunk ? columns - c : kChunk;
-        const float* const from = sums + r * columns + c;
+        const T* const from = sums + r * columns + c;
         for (size_t i = 0; i < n; ++i) {
-          line[i] = alpha * from[i];
+          line[i] = wrapping_mul(static_cast<S>(alpha), static_cast<S>(from[i]));
         }
         if (added != nullptr) {
           const int64_t at = static_cast<int64_t>(r) * added_row + static_cast<int64_t>(c) * added_column;
           portable::load(dtype, added + at * static_cast<int64_t>(size), added_column, static_cast<int64_t>(n), other);
           for (size_t i = 0; i < n; ++i) {
-            line[i] += beta * other[i];
+            line[i] = wrapping_add(line[i], wrapping_mul(static_cast<S>(beta), other[i]));
           }
         }
         portable::store(dtype, line, static_cast<int64_t>(n), out + (r * columns + c) * size, 1);
@@ -60,6 +80,7 @@ void finish(KernelContext& context, float alpha, const float* sums, size_t rows,
   });
 }
 
+template <typename T>
 Error run_product(KernelContext& context, const char* op, const Product& product, IntArrayRef out_sizes,
                   const Tensor& out) {
   const auto rank = static_cast<int64_t>(out_sizes.size());
@@ -82,26 +103,28 @@ Error run_product(KernelContext& context, const char* op, const Product& product
   const auto columns = static_cast<size_t>(out_sizes[static_cast<size_t>(rank) - 1]);
   const int64_t batches = rank == 3 ? out_sizes[0] : 1;
   const ScalarType dtype = out.scalar_type();
-  const bool adds = product.added && product.beta != 0.0;  // a factor of 0 keeps NaN out, as in ATen
-  const bool direct = dtype == ScalarType::Float && !adds && product.alpha == 1.0;
-  float* sums = nullptr;
+  const T alpha = portable::scalar_to<T>(product.alpha);
+  const T beta = portable::scalar_to<T>(product.beta);
+  const bool adds = product.added && beta != T(0);  // a factor of 0 keeps NaN out, as in ATen
+  const bool direct = dtype == dtype_of<T> && !adds && alpha == T(1);
+  T* sums = nullptr;
   if (!direct) {
-    ET_TRY(void* const memory, context.allocate_temp(rows * columns * sizeof(float)));
-    sums = static_cast<float*>(memory);
+    ET_TRY(void* const memory, context.allocate_temp(rows * columns * sizeof(T)));
+    sums = static_cast<T*>(memory);
   }
   for (int64_t n = 0; n < batches; ++n) {
     char* const to =
         static_cast<char*>(out.mutable_data_ptr()) + static_cast<size_t>(n) * rows * columns * element_size(dtype);
     const StridedMatrix left = matrix_of(*product.left, n, false);
     const StridedMatrix right = matrix_of(*product.right, n, true);
-    const Gemm gemm{rows,
-                    columns,
-                    static_cast<size_t>(product.left->size(-1)),
-                    strips_of(left),
-                    strips_of(right),
-                    direct ? reinterpret_cast<float*>(to) : sums,
-                    columns,
-                    false};
+    const GemmOf<T> gemm{rows,
+                         columns,
+                         static_cast<size_t>(product.left->size(-1)),
+                         strips_for<T>(left),
+                         strips_for<T>(right),
+                         direct ? reinterpret_cast<T*>(to) : sums,
+                         columns,
+                         false};
     ET_RETURN_IF_ERROR(multiply(context, gemm));
     if (!direct) {
       const char* added = nullptr;
@@ -114,8 +137,7 @@ Error run_product(KernelContext& context, const char* op, const Product& product
         added_row = added_strides[rank - 2];
         added_column = added_strides[rank - 1];
       }
-      finish(context, static_cast<float>(product.alpha), sums, rows, columns, static_cast<float>(product.beta), added,
-             added_row, added_column, dtype, to);
+      finish<T>(context, alpha, sums, rows, columns, beta, added, added_row, added_column, dtype, to);
     }
   }
   return Error::Ok;
@@ -130,7 +152,9 @@ Error matrix_product(KernelContext& context, const char* op, const OptionalTenso
   Sizes sizes(left.sizes());
   sizes[rank - 1] = right.size(-1);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  return run_product(context, op, {&left, &right, added, beta.to<double>(), alpha.to<double>()}, sizes, out);
+  return dispatch_sums(out.scalar_type(), [&](auto zero) {
+    return run_product<decltype(zero)>(context, op, {&left, &right, added, beta, alpha}, sizes, out);
+  });
 }
 
 Error mm_out(KernelContext& context, const Tensor& self, const Tensor& mat2, Tensor& out) {
@@ -166,21 +190,25 @@ Error linear_out(KernelContext& context, const Tensor& input, const Tensor& weig
   const size_t rows = static_cast<size_t>(out.numel()) / columns;
   const auto depth = static_cast<size_t>(weight.size(1));
   const ScalarType dtype = out.scalar_type();
-  const bool direct = dtype == ScalarType::Float && !bias;
-  auto* sums = static_cast<float*>(out.mutable_data_ptr());
-  if (!direct) {
-    ET_TRY(void* const memory, context.allocate_temp(rows * columns * sizeof(float)));
-    sums = static_cast<float*>(memory);
-  }
-  const StridedMatrix left{input.const_data_ptr(), dtype, static_cast<int64_t>(depth), 1};
-  const StridedMatrix right{weight.const_data_ptr(), dtype, weight.stride(0), weight.stride(1)};
-  const Gemm gemm{rows, columns, depth, strips_of(left), strips_of(right), sums, columns, false};
-  ET_RETURN_IF_ERROR(multiply(context, gemm));
-  if (!direct) {
-    const auto* const added = bias ? static_cast<const char*>(bias->const_data_ptr()) : nullptr;
-    finish(context, 1.0f, sums, rows, columns, 1.0f, added, 0, 1, dtype, static_cast<char*>(out.mutable_data_ptr()));
-  }
-  return Error::Ok;
+  return dispatch_sums(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const bool direct = dtype == dtype_of<T> && !bias;
+    auto* sums = static_cast<T*>(out.mutable_data_ptr());
+    if (!direct) {
+      ET_TRY(void* const memory, context.allocate_temp(rows * columns * sizeof(T)));
+      sums = static_cast<T*>(memory);
+    }
+    const StridedMatrix left{input.const_data_ptr(), dtype, static_cast<int64_t>(depth), 1};
+    const StridedMatrix right{weight.const_data_ptr(), dtype, weight.stride(0), weight.stride(1)};
+    const GemmOf<T> gemm{rows, columns, depth, strips_for<T>(left), strips_for<T>(right), sums, columns, false};
+    ET_RETURN_IF_ERROR(multiply(context, gemm));
+    if (!direct) {
+      const auto* const added = bias ? static_cast<const char*>(bias->const_data_ptr()) : nullptr;
+      finish<T>(context, T(1), sums, rows, columns, T(1), added, 0, 1, dtype,
+                static_cast<char*>(out.mutable_data_ptr()));
+    }
+    return Error::Ok;
+  });
 }
 
 /// Tensors of one of the dtypes, a row-major output.
@@ -192,7 +220,7 @@ bool fits_tensors(Arguments args, std::initializer_list<size_t> tensors) {
       return false;
     }
   }
-  return is_gemm_dtype(dtype) && is_row_major(out);
+  return is_number(dtype) && is_row_major(out);
 }
 
 int64_t rank_of(const EValue& value) { return value.to_tensor().dim(); }

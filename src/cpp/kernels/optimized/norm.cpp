@@ -1,10 +1,12 @@
 // Normalisation: native_layer_norm, native_group_norm and batch norm with given statistics.
 //
 // Rows are read two or three times while they are in the cache: mean, then squared deviations from it, then the result.
-// That is as exact as Welford's method and needs no division in the loop.
+// That is as exact as Welford's method and needs no division in the loop. Tensors of 16-bit floats are converted first, and
+// what comes out is rounded once.
 
 #include "kernels/optimized/targets.h"
 
+#include <algorithm>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
@@ -13,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/fitting.h"
+#include "kernels/optimized/float_tensors.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/shape.h"
@@ -88,7 +91,12 @@ namespace {
 
 using portable::Sizes;
 
-const float* data_or_null(const OptionalTensor& tensor) { return tensor ? tensor->const_data_ptr<float>() : nullptr; }
+Result<const float*> floats_or_null(KernelContext& context, const OptionalTensor& tensor) {
+  if (!tensor) {
+    return static_cast<const float*>(nullptr);
+  }
+  return floats_of(context, *tensor);
+}
 
 /// Errors: InvalidArgument unless an optional parameter has `count` elements.
 Error check_count(const char* op, const char* name, const OptionalTensor& tensor, int64_t count) {
@@ -120,18 +128,19 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, statistics));
   ET_RETURN_IF_ERROR(resize_tensor(context, out2, statistics));
   if (out1.numel() == 0 || columns == 0) {
-    for (int64_t i = 0; i < out1.numel(); ++i) {  // the mean of nothing
-      out1.mutable_data_ptr<float>()[i] = NAN;
-      out2.mutable_data_ptr<float>()[i] = NAN;
+    for (const Tensor* out : {&out1, &out2}) {  // the mean of nothing
+      ET_TRY(float* const values, floats_for(context, *out));
+      std::fill_n(values, out->numel(), NAN);
+      write_floats(context, *out, values);
     }
     return Error::Ok;
   }
-  const float* const x = input.const_data_ptr<float>();
-  float* const y = out0.mutable_data_ptr<float>();
-  float* const means = out1.mutable_data_ptr<float>();
-  float* const rstds = out2.mutable_data_ptr<float>();
-  const float* const w = data_or_null(weight);
-  const float* const b = data_or_null(bias);
+  ET_TRY(const float* const x, floats_of(context, input));
+  ET_TRY(float* const y, floats_for(context, out0));
+  ET_TRY(float* const means, floats_for(context, out1));
+  ET_TRY(float* const rstds, floats_for(context, out2));
+  ET_TRY(const float* const w, floats_or_null(context, weight));
+  ET_TRY(const float* const b, floats_or_null(context, bias));
   const auto n = static_cast<size_t>(columns);
   const auto statistics_of = HWY_DYNAMIC_POINTER(MeanAndRstd);
   const auto normalize = HWY_DYNAMIC_POINTER(NormalizeRow);
@@ -142,6 +151,9 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
                             normalize(x + r * n, y + r * n, n, means[r], rstds[r], w, b);
                           }
                         });
+  write_floats(context, out0, y);
+  write_floats(context, out1, means);
+  write_floats(context, out2, rstds);
   return Error::Ok;
 }
 
@@ -165,12 +177,12 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   if (n == 0) {
     return Error::Ok;
   }
-  const float* const x = input.const_data_ptr<float>();
-  float* const y = out0.mutable_data_ptr<float>();
-  float* const means = out1.mutable_data_ptr<float>();
-  float* const rstds = out2.mutable_data_ptr<float>();
-  const float* const w = data_or_null(weight);
-  const float* const b = data_or_null(bias);
+  ET_TRY(const float* const x, floats_of(context, input));
+  ET_TRY(float* const y, floats_for(context, out0));
+  ET_TRY(float* const means, floats_for(context, out1));
+  ET_TRY(float* const rstds, floats_for(context, out2));
+  ET_TRY(const float* const w, floats_or_null(context, weight));
+  ET_TRY(const float* const b, floats_or_null(context, bias));
   const auto statistics_of = HWY_DYNAMIC_POINTER(MeanAndRstd);
   const auto scale_row = HWY_DYNAMIC_POINTER(ScaleRow);
   threads::parallel_for(context.pool(), static_cast<size_t>(batch * group), threads::grain_for(4 * n),
@@ -185,6 +197,9 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
                             }
                           }
                         });
+  write_floats(context, out0, y);
+  write_floats(context, out1, means);
+  write_floats(context, out2, rstds);
   return Error::Ok;
 }
 
@@ -208,15 +223,16 @@ Error native_batch_norm_legit_no_training_out(KernelContext& context, const Tens
   ET_TRY(void* const memory, context.allocate_temp(2 * c * sizeof(float)));
   auto* const scale = static_cast<float*>(memory);
   float* const shift = scale + c;
-  const float* const w = data_or_null(weight);
-  const float* const b = data_or_null(bias);
+  ET_TRY(const float* const w, floats_or_null(context, weight));
+  ET_TRY(const float* const b, floats_or_null(context, bias));
+  ET_TRY(const float* const mean, floats_of(context, running_mean));
+  ET_TRY(const float* const variance, floats_of(context, running_var));
   for (size_t i = 0; i < c; ++i) {
-    scale[i] =
-        (w == nullptr ? 1.0f : w[i]) / std::sqrt(running_var.const_data_ptr<float>()[i] + static_cast<float>(eps));
-    shift[i] = (b == nullptr ? 0.0f : b[i]) - running_mean.const_data_ptr<float>()[i] * scale[i];
+    scale[i] = (w == nullptr ? 1.0f : w[i]) / std::sqrt(variance[i] + static_cast<float>(eps));
+    shift[i] = (b == nullptr ? 0.0f : b[i]) - mean[i] * scale[i];
   }
-  const float* const x = input.const_data_ptr<float>();
-  float* const y = out0.mutable_data_ptr<float>();
+  ET_TRY(const float* const x, floats_of(context, input));
+  ET_TRY(float* const y, floats_for(context, out0));
   if (runtime::is_channels_last_dim_order(runtime::dim_order(input)) || input.dim() == 2) {
     const auto rows = static_cast<size_t>(input.numel()) / c;
     const auto scale_each = HWY_DYNAMIC_POINTER(ScaleEach);
@@ -225,6 +241,7 @@ Error native_batch_norm_legit_no_training_out(KernelContext& context, const Tens
         scale_each(x + r * c, y + r * c, c, scale, shift);
       }
     });
+    write_floats(context, out0, y);
     return Error::Ok;
   }
   const auto planes = static_cast<size_t>(input.size(0)) * c;
@@ -235,13 +252,16 @@ Error native_batch_norm_legit_no_training_out(KernelContext& context, const Tens
       scale_row(x + p * n, y + p * n, n, scale[p % c], shift[p % c]);
     }
   });
+  write_floats(context, out0, y);
   return Error::Ok;
 }
 
-/// The input and the three outputs, the first of which is args[first_out]: floats, the first two in one dim order.
+bool is_up_to_float_or_none(const EValue& value) { return value.is_none() || is_up_to_float(value); }
+
+/// The input and the three outputs, the first of which is args[first_out]: floats of up to 32 bits, the first two in one dim order.
 bool fits_outputs(Arguments args, size_t first_out) {
   for (const size_t i : {size_t{0}, first_out, first_out + 1, first_out + 2}) {
-    if (!is_float(*args[i])) {
+    if (!is_up_to_float(*args[i])) {
       return false;
     }
   }
@@ -250,16 +270,18 @@ bool fits_outputs(Arguments args, size_t first_out) {
 
 // native_layer_norm(input, normalized_shape, weight, bias, eps, out0, out1, out2)
 bool fits_layer_norm(Arguments args) {
-  return fits_outputs(args, 5) && is_row_major(*args[0]) && is_float_or_none(*args[2]) && is_float_or_none(*args[3]);
+  return fits_outputs(args, 5) && is_row_major(*args[0]) && is_up_to_float_or_none(*args[2]) &&
+         is_up_to_float_or_none(*args[3]);
 }
 // native_group_norm(input, weight, bias, N, C, HxW, group, eps, out0, out1, out2)
 bool fits_group_norm(Arguments args) {
-  return fits_outputs(args, 8) && is_row_major(*args[0]) && is_float_or_none(*args[1]) && is_float_or_none(*args[2]);
+  return fits_outputs(args, 8) && is_row_major(*args[0]) && is_up_to_float_or_none(*args[1]) &&
+         is_up_to_float_or_none(*args[2]);
 }
 // _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2)
 bool fits_batch_norm(Arguments args) {
-  return fits_outputs(args, 7) && is_float_or_none(*args[1]) && is_float_or_none(*args[2]) && is_float(*args[3]) &&
-         is_float(*args[4]) && args[0]->to_tensor().dim() >= 2 &&
+  return fits_outputs(args, 7) && is_up_to_float_or_none(*args[1]) && is_up_to_float_or_none(*args[2]) &&
+         is_up_to_float(*args[3]) && is_up_to_float(*args[4]) && args[0]->to_tensor().dim() >= 2 &&
          (is_row_major(*args[0]) || runtime::is_channels_last_dim_order(runtime::dim_order(args[0]->to_tensor())));
 }
 

@@ -6,10 +6,14 @@
 
 #include <hwy/targets.h>
 
+#include "kernels/optimized/float_runs.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::optimized {
 namespace {
+
+/// Elements that are converted at a time; a call's buffers take 8 KiB of stack.
+constexpr size_t kChunk = 512;
 
 /// The state of one instruction, in the Method's memory.
 struct PointwisePlan {
@@ -26,6 +30,7 @@ struct PointwisePlan {
   bool has_static_shapes = false;
   uint8_t out_argument = 0;
   uint8_t out_element_size = 0;
+  ScalarType out_dtype = ScalarType::Float;
   uint8_t max_outer = 0;          // loops that there is room for
   uint8_t outer = 0;              // loops around the block, outermost first
   size_t blocks = 1;              // product of outer_size
@@ -60,6 +65,14 @@ struct PointwisePlan {
 
   Error plan(KernelContext& context, Arguments args);
   void run_blocks(threads::ThreadPool* pool) const;
+  void run_block(const PointwiseBlock& part) const {
+    if (operation.converts) {
+      run_converted(part);
+    } else {
+      operation.function(part);
+    }
+  }
+  void run_converted(const PointwiseBlock& part) const;
   /// Computes `rows` rows and `columns` columns from element (row, column) of a block.
   void run_part(size_t at_block, size_t row, size_t column, size_t rows, size_t columns) const;
 };
@@ -133,7 +146,42 @@ void PointwisePlan::run_part(size_t at_block, size_t row, size_t column, size_t 
     part.in[k] = static_cast<const char*>(block.in[k]) + offset[k] * operation.operands[k].element_size;
   }
   part.out = static_cast<char*>(block.out) + first * out_element_size;
-  operation.function(part);
+  run_block(part);
+}
+
+void PointwisePlan::run_converted(const PointwiseBlock& part) const {
+  alignas(64) float buffers[kMaxOperands][kChunk];
+  alignas(64) float result[kChunk];
+  const bool is_direct = out_dtype == ScalarType::Float || out_dtype == ScalarType::Bool;
+  for (size_t r = 0; r < part.rows; ++r) {
+    for (size_t c = 0; c < part.columns; c += kChunk) {
+      const size_t n = part.columns - c < kChunk ? part.columns - c : kChunk;
+      PointwiseBlock chunk = part;
+      chunk.rows = 1;
+      chunk.columns = n;
+      for (size_t k = 0; k < operation.num_operands; ++k) {
+        const PointwiseOperand& operand = operation.operands[k];
+        const int64_t step = part.column_stride[k];
+        const int64_t at = static_cast<int64_t>(r) * part.row_stride[k] + static_cast<int64_t>(c) * step;
+        const char* const from = static_cast<const char*>(part.in[k]) + at * operand.element_size;
+        chunk.in[k] = from;
+        if (operand.dtype == ScalarType::Float) {
+          continue;
+        }
+        chunk.in[k] = buffers[k];
+        chunk.column_stride[k] = step == 0 ? 0 : 1;
+        if (step != 0 || c == 0) {
+          floats_from(operand.dtype, from, step, step == 0 ? 1 : n, buffers[k]);
+        }
+      }
+      char* const out = static_cast<char*>(part.out) + (r * part.columns + c) * out_element_size;
+      chunk.out = is_direct ? static_cast<void*>(out) : result;
+      operation.function(chunk);
+      if (!is_direct) {
+        floats_to(out_dtype, result, n, out);
+      }
+    }
+  }
 }
 
 void PointwisePlan::run_blocks(threads::ThreadPool* pool) const {
@@ -157,6 +205,20 @@ void PointwisePlan::run_blocks(threads::ThreadPool* pool) const {
 
 }  // namespace
 
+bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation) {
+  const EValue& out = *args[args.size() - 1];
+  if (!args[0]->is_tensor() || !out.is_tensor() || !same_dim_order(*args[0], out)) {
+    return false;
+  }
+  const ScalarType from = args[0]->to_tensor().scalar_type();
+  const ScalarType to = out.to_tensor().scalar_type();
+  const bool fits = from == to ? from == ScalarType::Float || is_small_float(from)
+                               : promotes && to == ScalarType::Float && is_integral(from, true);
+  operation->converts = from != ScalarType::Float;
+  operation->add_tensor(args, 0);
+  return fits;
+}
+
 Error prepare_pointwise(runtime::PrepareContext& context, Arguments args, ChooseOperation choose, void** state) {
   if (!hwy::GetChosenTarget().IsInitialized()) {
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());  // so that pointers to loops are the loops themselves
@@ -174,6 +236,7 @@ Error prepare_pointwise(runtime::PrepareContext& context, Arguments args, Choose
   plan->out_argument = static_cast<uint8_t>(args.size() - 1);
   const Tensor out = args[args.size() - 1]->to_tensor();
   plan->out_element_size = static_cast<uint8_t>(out.element_size());
+  plan->out_dtype = out.scalar_type();
   plan->block = {};
   plan->block.a = operation.a;
   plan->block.b = operation.b;
@@ -213,7 +276,7 @@ Error run_pointwise(KernelContext& context, Arguments args, void* state) {
   }
   plan.block.out = args[plan.out_argument]->to_tensor().mutable_data_ptr();
   switch (plan.work) {
-    case PointwisePlan::Work::kBlock: plan.operation.function(plan.block); break;
+    case PointwisePlan::Work::kBlock: plan.run_block(plan.block); break;
     case PointwisePlan::Work::kBlocks: plan.run_blocks(context.pool()); break;
     default: break;
   }

@@ -47,6 +47,7 @@ struct PointwiseOperand {
   static constexpr int8_t kNumber = -1;
   int8_t argument = kNumber;
   uint8_t element_size = 0;
+  ScalarType dtype = ScalarType::Float;  // of a tensor; matters where operands are converted
   alignas(8) char number[8] = {};
 };
 
@@ -56,14 +57,19 @@ struct PointwiseOperation {
   BlockFunction function = nullptr;
   size_t cost = 1;     // of an element, in simple instructions; decides when a second thread is worth it
   float a = 0, b = 0;  // numbers for the function
+  /// The function is one of floats, some of the tensors are not: operands are converted in front of it, a few hundred at a
+  /// time, and its result behind it, unless the output is a tensor of floats or bools.
+  bool converts = false;
   size_t num_operands = 0;
   PointwiseOperand operands[kMaxOperands];
 
   /// Argument `i`, a tensor, is the next operand.
   void add_tensor(Arguments args, size_t i) {
     PointwiseOperand& operand = operands[num_operands++];
+    const Tensor tensor = args[i]->to_tensor();
     operand.argument = static_cast<int8_t>(i);
-    operand.element_size = static_cast<uint8_t>(args[i]->to_tensor().element_size());
+    operand.element_size = static_cast<uint8_t>(tensor.element_size());
+    operand.dtype = tensor.scalar_type();
   }
   /// A number of the element type that the function takes is the next operand.
   template <typename T>
@@ -100,6 +106,13 @@ inline constexpr size_t kTranscendental = 4;
 
 /// The loop of x^b, b being the operation's number, for exponents that are not a few multiplications.
 BlockFunction power_loop();
+
+/// True for the floats of 16 bits, which are computed in float and rounded once, as in ATen.
+inline bool is_small_float(ScalarType dtype) { return dtype == ScalarType::Half || dtype == ScalarType::BFloat16; }
+
+/// fn(self, …, out) by a function of floats: both float, or both of one 16-bit type; with `promotes`, self of integers or bools
+/// and out of floats, too. One dim order. Adds self, and says whether it is converted. False when they are something else.
+bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation);
 
 /// True when a Scalar argument is a whole number (or a bool), so that it leaves an integer dtype as it is.
 inline bool is_whole(const EValue& value) { return value.is_int() || value.is_bool(); }

@@ -1,21 +1,23 @@
-// Reductions over dimensions that lie side by side in memory: sum, mean, amax, amin, var; global average pooling.
+// Reductions over dimensions that lie side by side in memory: sum, mean, prod, amax, amin, max, min, var; global average pooling.
 //
 // The tensor is seen as [outer, length, inner] with the reduced dimensions in the middle. inner == 1: rows are reduced to
-// numbers. Otherwise rows of `inner` are added up, which is how channels-last images are averaged.
+// numbers. Otherwise rows of `inner` are added up, which is how channels-last images are averaged. 16-bit floats are converted
+// a piece at a time and rounded once.
 
 #include "kernels/optimized/targets.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/reduce.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/reduction_shape.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/vectors-inl.h"
-#include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,21 +30,46 @@ float SumRow(const float* x, size_t n) {
 
 float MaxRow(const float* x, size_t n) { return max_of(x, n); }
 
-float MinRow(const float* x, size_t n) {
-  float least = x[0];
-  for (size_t i = 0; i < n; ++i) {
-    least = x[i] < least || x[i] != x[i] ? x[i] : least;
-    if (least != least) {
-      break;
-    }
+float MinRow(const float* x, size_t n) { return min_of(x, n); }
+
+float ProdRow(const float* x, size_t n) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto one = hn::Set(d, 1.0f);
+  auto p0 = one, p1 = one;
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    p0 = hn::Mul(p0, hn::LoadU(d, x + i));
+    p1 = hn::Mul(p1, hn::LoadU(d, x + i + lanes));
   }
-  return least;
+  for (; i < n; i += lanes) {
+    const size_t left = HWY_MIN(lanes, n - i);
+    p0 = hn::Mul(p0, hn::IfThenElse(hn::FirstN(d, left), hn::LoadN(d, x + i, left), one));
+  }
+  HWY_ALIGN float each[hn::MaxLanes(d)];
+  hn::Store(hn::Mul(p0, p1), d, each);
+  float product = each[0];
+  for (size_t k = 1; k < lanes; ++k) {
+    product *= each[k];
+  }
+  return product;
 }
 
-/// Sum of squared deviations from the row's mean.
-float DeviationRow(const float* x, size_t n) {
+void ProdColumns(const float* x, float* y, size_t n, size_t count, size_t stride) {
   const hn::ScalableTag<float> d;
-  const auto mean = hn::Set(d, SumRow(x, n) / static_cast<float>(n));
+  over_vectors(count, [&](auto whole, size_t c, size_t left) HWY_ATTR {
+    auto product = load(d, whole, x + c, left);
+    for (size_t i = 1; i < n; ++i) {
+      product = hn::Mul(product, load(d, whole, x + i * stride + c, left));
+    }
+    store(d, whole, product, y + c, left);
+  });
+}
+
+/// Sum of squared deviations from `center`.
+float DeviationRow(const float* x, size_t n, float center) {
+  const hn::ScalableTag<float> d;
+  const auto mean = hn::Set(d, center);
   return sum_of(
       [mean](auto v) HWY_ATTR {
         const auto deviation = hn::Sub(v, mean);
@@ -102,6 +129,8 @@ namespace et::kernels::optimized {
 HWY_EXPORT(SumRow);
 HWY_EXPORT(MaxRow);
 HWY_EXPORT(MinRow);
+HWY_EXPORT(ProdRow);
+HWY_EXPORT(ProdColumns);
 HWY_EXPORT(DeviationRow);
 HWY_EXPORT(SumColumns);
 HWY_EXPORT(ExtremeColumns);
@@ -109,134 +138,123 @@ HWY_EXPORT(ScaleInPlace);
 
 namespace {
 
-using portable::Sizes;
+enum class Reduction { kSum, kMean, kProd, kMax, kMin, kVariance };
 
-enum class Reduction { kSum, kMean, kMax, kMin, kVariance };
+bool is_extreme(Reduction what) { return what == Reduction::kMax || what == Reduction::kMin; }
 
-/// Marks the dimensions of a dim list (none given: all). False for a dim out of range.
-bool mark_dims(int64_t rank, IntArrayRef dims, bool* reduced) {
-  for (int64_t d = 0; d < rank; ++d) {
-    reduced[d] = dims.empty();
-  }
-  for (const int64_t dim : dims) {
-    if (dim < -rank || dim >= rank) {
-      return false;
+/// The reduction of `count` elements from element `first` on.
+float reduce_row(const Tensor& self, size_t first, size_t count, Reduction what, float divisor) {
+  const auto sum_of_pieces = [&] {
+    float sum = 0.0f;
+    const auto sum_row = HWY_DYNAMIC_POINTER(SumRow);
+    for_each_piece(self, first, count, [&](const float* x, size_t n) { sum += sum_row(x, n); });
+    return sum;
+  };
+  switch (what) {
+    case Reduction::kSum: return sum_of_pieces();
+    case Reduction::kMean: return sum_of_pieces() / divisor;
+    case Reduction::kProd: {
+      float product = 1.0f;
+      const auto prod_row = HWY_DYNAMIC_POINTER(ProdRow);
+      for_each_piece(self, first, count, [&](const float* x, size_t n) { product *= prod_row(x, n); });
+      return product;
     }
-    reduced[dim < 0 ? dim + rank : dim] = true;
+    case Reduction::kMax:
+    case Reduction::kMin: {
+      const bool largest = what == Reduction::kMax;
+      const auto row = largest ? HWY_DYNAMIC_POINTER(MaxRow) : HWY_DYNAMIC_POINTER(MinRow);
+      float best = largest ? -INFINITY : INFINITY;
+      for_each_piece(self, first, count, [&](const float* x, size_t n) {
+        const float value = row(x, n);
+        best = (largest ? value > best : value < best) || value != value ? value : best;
+      });
+      return best;
+    }
+    default: {
+      const float mean = sum_of_pieces() / static_cast<float>(count);
+      float squares = 0.0f;
+      const auto deviation = HWY_DYNAMIC_POINTER(DeviationRow);
+      for_each_piece(self, first, count, [&](const float* x, size_t n) { squares += deviation(x, n, mean); });
+      return squares / divisor;
+    }
   }
-  return true;
 }
 
-/// True when the reduced dimensions are neighbours in memory and the others lie in the same order in `out`.
-bool fits_reduction(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out) {
-  if (!is_float(self) || !is_float(out)) {
-    return false;
-  }
-  const auto order = runtime::dim_order(self.to_tensor());
-  const auto out_order = runtime::dim_order(out.to_tensor());
-  bool reduced[runtime::kMaxRank];
-  if (!mark_dims(static_cast<int64_t>(order.size()), dims, reduced)) {
-    return false;
-  }
-  uint8_t kept_index[runtime::kMaxRank];  // dimension of `out` for each one that stays
-  uint8_t next = 0;
-  for (size_t d = 0; d < order.size(); ++d) {
-    kept_index[d] = keepdim ? static_cast<uint8_t>(d) : next;
-    next = static_cast<uint8_t>(next + (reduced[d] ? 0 : 1));
-  }
-  int changes = 0;
-  size_t place = 0;  // in out_order
-  for (size_t i = 0; i < order.size(); ++i) {
-    changes += i > 0 && reduced[order[i]] != reduced[order[i - 1]] ? 1 : 0;
-    if (reduced[order[i]]) {
-      continue;
+/// The reductions of `columns` columns from element `first` on, to y.
+void reduce_columns(const Tensor& self, size_t first, size_t columns, const ReductionShape& shape, Reduction what,
+                    float divisor, float* y) {
+  const auto sum = HWY_DYNAMIC_POINTER(SumColumns);
+  const auto prod = HWY_DYNAMIC_POINTER(ProdColumns);
+  const auto extreme = HWY_DYNAMIC_POINTER(ExtremeColumns);
+  const auto combine = [&](const float* x, float* to, size_t rows, size_t stride) {
+    if (is_extreme(what)) {
+      extreme(x, to, rows, columns, stride, what == Reduction::kMax);
+    } else if (what == Reduction::kProd) {
+      prod(x, to, rows, columns, stride);
+    } else {
+      sum(x, to, rows, columns, stride);
     }
-    while (keepdim && place < out_order.size() && reduced[out_order[place]]) {
-      ++place;
+  };
+  alignas(64) float pair[2 * kPieceColumns];  // what came before, and the next block
+  bool started = false;
+  for_each_block(self, first, columns, shape.length, shape.inner, [&](const float* x, size_t rows, size_t stride) {
+    combine(x, started ? pair + kPieceColumns : pair, rows, stride);
+    if (started) {
+      combine(pair, y, 2, kPieceColumns);
+      std::memcpy(pair, y, columns * sizeof(float));
     }
-    if (place >= out_order.size() || out_order[place] != kept_index[order[i]]) {
-      return false;
-    }
-    ++place;
+    started = true;
+  });
+  std::memcpy(y, pair, columns * sizeof(float));
+  if (what == Reduction::kMean) {
+    HWY_DYNAMIC_POINTER(ScaleInPlace)(y, columns, 1.0f / divisor);
   }
-  return changes <= (order.empty() || !reduced[order[0]] ? 2 : 1);
 }
 
 Error reduce(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim,
              const Tensor& out, Reduction what, double correction = 0) {
-  bool reduced[runtime::kMaxRank];
-  ET_CHECK_OR_RETURN(mark_dims(self.dim(), dims, reduced), InvalidArgument,
-                     "%s: a dim is out of range for rank %" PRId64, op, self.dim());
-  Sizes sizes;
-  for (int64_t d = 0; d < self.dim(); ++d) {
-    if (!reduced[d]) {
-      sizes.push_back(self.size(d));
-    } else if (keepdim) {
-      sizes.push_back(1);
-    }
-  }
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  size_t outer = 1;
-  size_t length = 1;
-  size_t inner = 1;
-  bool seen = false;
-  for (const uint8_t d : runtime::dim_order(self)) {
-    const auto extent = static_cast<size_t>(self.size(d));
-    seen = seen || reduced[d];
-    (reduced[d] ? length : seen ? inner : outer) *= extent;
-  }
-  const float* const x = self.const_data_ptr<float>();
-  float* const y = out.mutable_data_ptr<float>();
+  ReductionShape shape;
+  ET_RETURN_IF_ERROR(shape_reduction(context, op, self, dims, keepdim, out, &shape));
   const auto results = static_cast<size_t>(out.numel());
   if (results == 0) {
     return Error::Ok;
   }
-  if (length == 0) {
-    const bool extreme = what == Reduction::kMax || what == Reduction::kMin;
-    ET_CHECK_OR_RETURN(!extreme, InvalidArgument, "%s: the dimension to reduce has no elements", op);
+  if (shape.length == 0) {
+    ET_CHECK_OR_RETURN(!is_extreme(what), InvalidArgument, "%s: the dimension to reduce has no elements", op);
+    const float value = what == Reduction::kSum ? 0.0f : what == Reduction::kProd ? 1.0f : NAN;
     for (size_t i = 0; i < results; ++i) {
-      y[i] = what == Reduction::kSum ? 0.0f : NAN;
+      store_floats(out, i, &value, 1);
     }
     return Error::Ok;
   }
-  const auto count = static_cast<float>(length);
-  const auto left = static_cast<float>(static_cast<double>(length) - correction);
-  const float divisor = what == Reduction::kMean       ? count
-                        : what == Reduction::kVariance ? (left > 0 ? left : 0.0f)
-                                                       : 1.0f;
-  if (inner == 1) {
-    const auto row = what == Reduction::kMax        ? HWY_DYNAMIC_POINTER(MaxRow)
-                     : what == Reduction::kMin      ? HWY_DYNAMIC_POINTER(MinRow)
-                     : what == Reduction::kVariance ? HWY_DYNAMIC_POINTER(DeviationRow)
-                                                    : HWY_DYNAMIC_POINTER(SumRow);
-    threads::parallel_for(context.pool(), outer, threads::grain_for(length), [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) {
-        const float value = row(x + r * length, length);
-        y[r] = what == Reduction::kMean || what == Reduction::kVariance ? value / divisor : value;
+  const auto count = static_cast<float>(shape.length);
+  const auto left = static_cast<float>(static_cast<double>(shape.length) - correction);
+  const float divisor = what == Reduction::kVariance ? (left > 0 ? left : 0.0f) : count;
+  if (shape.inner == 1) {
+    threads::parallel_for(context.pool(), shape.outer, threads::grain_for(shape.length), [&](size_t begin, size_t end) {
+      constexpr size_t kResults = 64;
+      float values[kResults];
+      for (size_t r = begin; r < end; r += kResults) {
+        const size_t n = end - r < kResults ? end - r : kResults;
+        for (size_t i = 0; i < n; ++i) {
+          values[i] = reduce_row(self, (r + i) * shape.length, shape.length, what, divisor);
+        }
+        store_floats(out, r, values, n);
       }
     });
     return Error::Ok;
   }
-  constexpr size_t kPiece = 256;  // columns that one step treats: a few lines of each row
-  const size_t pieces = (inner + kPiece - 1) / kPiece;
-  const auto sum = HWY_DYNAMIC_POINTER(SumColumns);
-  const auto extreme = HWY_DYNAMIC_POINTER(ExtremeColumns);
-  const auto scale = HWY_DYNAMIC_POINTER(ScaleInPlace);
-  threads::parallel_for(context.pool(), outer * pieces, threads::grain_for(length * (inner < kPiece ? inner : kPiece)),
+  const size_t pieces = (shape.inner + kPieceColumns - 1) / kPieceColumns;
+  const size_t width = shape.inner < kPieceColumns ? shape.inner : kPieceColumns;
+  threads::parallel_for(context.pool(), shape.outer * pieces, threads::grain_for(shape.length * width),
                         [&](size_t begin, size_t end) {
+                          alignas(64) float values[kPieceColumns];
                           for (size_t i = begin; i < end; ++i) {
-                            const size_t first = i % pieces * kPiece;
-                            const size_t columns = inner - first < kPiece ? inner - first : kPiece;
-                            const float* const from = x + i / pieces * length * inner + first;
-                            float* const to = y + i / pieces * inner + first;
-                            if (what == Reduction::kMax || what == Reduction::kMin) {
-                              extreme(from, to, length, columns, inner, what == Reduction::kMax);
-                              continue;
-                            }
-                            sum(from, to, length, columns, inner);
-                            if (what == Reduction::kMean) {
-                              scale(to, columns, 1.0f / divisor);
-                            }
+                            const size_t at = i % pieces * kPieceColumns;
+                            const size_t columns = std::min(shape.inner - at, kPieceColumns);
+                            const size_t first = i / pieces * shape.length * shape.inner + at;
+                            reduce_columns(self, first, columns, shape, what, divisor, values);
+                            store_floats(out, i / pieces * shape.inner + at, values, columns);
                           }
                         });
   return Error::Ok;
@@ -268,6 +286,31 @@ Error var_correction_out(KernelContext& context, const Tensor& self, std::option
                 correction ? correction->to<double>() : 1.0);
 }
 
+Error mean_dtype_out(KernelContext& context, const Tensor& self, std::optional<ScalarType>, Tensor& out) {
+  return reduce(context, "aten::mean", self, {}, false, out, Reduction::kMean);
+}
+
+Error sum_out(KernelContext& context, const Tensor& self, std::optional<ScalarType>, Tensor& out) {
+  return reduce(context, "aten::sum", self, {}, false, out, Reduction::kSum);
+}
+
+Error prod_out(KernelContext& context, const Tensor& self, std::optional<ScalarType>, Tensor& out) {
+  return reduce(context, "aten::prod", self, {}, false, out, Reduction::kProd);
+}
+
+Error prod_int_out(KernelContext& context, const Tensor& self, int64_t dim, bool keepdim, std::optional<ScalarType>,
+                   Tensor& out) {
+  return reduce(context, "aten::prod", self, {dim}, keepdim, out, Reduction::kProd);
+}
+
+Error max_unary_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return reduce(context, "aten::max", self, {}, false, out, Reduction::kMax);
+}
+
+Error min_unary_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return reduce(context, "aten::min", self, {}, false, out, Reduction::kMin);
+}
+
 Error adaptive_avg_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef, Tensor& out) {
   return reduce(context, "aten::_adaptive_avg_pool2d", self, {-2, -1}, true, out, Reduction::kMean);
 }
@@ -281,13 +324,16 @@ bool fits_dims(Arguments args) {
 
 /// Rows only: var(self, dim, correction, keepdim, out)
 bool fits_variance(Arguments args) {
-  if (!fits_reduction(*args[0], list_of(*args[1]), args[3]->number_as_bool(), *args[4])) {
-    return false;
-  }
-  const Tensor self = args[0]->to_tensor();
-  bool reduced[runtime::kMaxRank];
-  mark_dims(self.dim(), list_of(*args[1]), reduced);
-  return self.dim() > 0 && reduced[runtime::dim_order(self).back()];
+  return fits_reduction(*args[0], list_of(*args[1]), args[3]->number_as_bool(), *args[4]) &&
+         reduces_rows(args[0]->to_tensor(), list_of(*args[1]));
+}
+
+/// reduce(self, [dtype,] out)
+bool fits_all(Arguments args) { return fits_reduction(*args[0], {}, false, *args[args.size() - 1]); }
+
+/// prod(self, int dim, keepdim, dtype, out)
+bool fits_one_dim(Arguments args) {
+  return fits_reduction(*args[0], {args[1]->number_as_int()}, args[2]->number_as_bool(), *args[4]);
 }
 
 /// One average for each image and channel: _adaptive_avg_pool2d(self, output_size, out)
@@ -302,8 +348,14 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&adaptive_avg_pool2d_out, &fits_global_pool>("aten::_adaptive_avg_pool2d.out"),
     make_fitting_kernel<&amax_out, &fits_dims>("aten::amax.out"),
     make_fitting_kernel<&amin_out, &fits_dims>("aten::amin.out"),
+    make_fitting_kernel<&max_unary_out, &fits_all>("aten::max.unary_out"),
+    make_fitting_kernel<&mean_dtype_out, &fits_all>("aten::mean.dtype_out"),
     make_fitting_kernel<&mean_out, &fits_dims>("aten::mean.out"),
+    make_fitting_kernel<&min_unary_out, &fits_all>("aten::min.unary_out"),
+    make_fitting_kernel<&prod_int_out, &fits_one_dim>("aten::prod.int_out"),
+    make_fitting_kernel<&prod_out, &fits_all>("aten::prod.out"),
     make_fitting_kernel<&sum_intlist_out, &fits_dims>("aten::sum.IntList_out"),
+    make_fitting_kernel<&sum_out, &fits_all>("aten::sum.out"),
     make_fitting_kernel<&var_correction_out, &fits_variance>("aten::var.correction_out"),
 };
 

@@ -1,4 +1,5 @@
-// aten::_softmax and aten::_log_softmax along any dimension: rows that are contiguous, or columns side by side.
+// aten::_softmax and aten::_log_softmax along any dimension: rows that are contiguous, or columns side by side; in floats, which
+// tensors of 16-bit floats are converted to.
 
 #include "kernels/optimized/targets.h"
 
@@ -10,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/fitting.h"
+#include "kernels/optimized/float_tensors.h"
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/vectors-inl.h"
@@ -106,8 +108,8 @@ Error softmax(KernelContext& context, const char* op, const Tensor& self, int64_
   if (self.numel() == 0) {
     return Error::Ok;
   }
-  const float* const x = self.const_data_ptr<float>();
-  float* const y = out.mutable_data_ptr<float>();
+  ET_TRY(const float* const x, floats_of(context, self));
+  ET_TRY(float* const y, floats_for(context, out));
   const auto n = static_cast<size_t>(self.dim() == 0 ? 1 : self.size(dim));
   const auto inner = static_cast<size_t>(self.dim() == 0 ? 1 : self.stride(dim));
   const size_t outer = static_cast<size_t>(self.numel()) / (n * inner);
@@ -119,6 +121,7 @@ Error softmax(KernelContext& context, const char* op, const Tensor& self, int64_
         row(x + r * n, y + r * n, n);
       }
     });
+    write_floats(context, out, y);
     return Error::Ok;
   }
   const auto columns = HWY_DYNAMIC_POINTER(SoftmaxColumns);
@@ -133,7 +136,13 @@ Error softmax(KernelContext& context, const char* op, const Tensor& self, int64_
                             columns(x + at, y + at, n, inner - first < kPiece ? inner - first : kPiece, inner, log);
                           }
                         });
+  write_floats(context, out, y);
   return Error::Ok;
+}
+
+/// fn(self, dim, half_to_float, out): floats of up to 32 bits in one dim order.
+bool fits_softmax(Arguments args) {
+  return is_up_to_float(*args[0]) && is_up_to_float(*args[3]) && same_dim_order(*args[0], *args[3]);
 }
 
 Error softmax_out(KernelContext& context, const Tensor& self, int64_t dim, bool, Tensor& out) {
@@ -145,8 +154,8 @@ Error log_softmax_out(KernelContext& context, const Tensor& self, int64_t dim, b
 }
 
 constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&log_softmax_out, &fits_unary>("aten::_log_softmax.out"),
-    make_fitting_kernel<&softmax_out, &fits_unary>("aten::_softmax.out"),
+    make_fitting_kernel<&log_softmax_out, &fits_softmax>("aten::_log_softmax.out"),
+    make_fitting_kernel<&softmax_out, &fits_softmax>("aten::_softmax.out"),
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ Span<const Kernel> fft_kernels();
 Span<const Kernel> matmul_kernels();
 Span<const Kernel> norm_kernels();
 Span<const Kernel> recurrent_kernels();
+Span<const Kernel> reduce_index_kernels();
 Span<const Kernel> reduce_kernels();
 Span<const Kernel> resize_kernels();
 Span<const Kernel> row_product_kernels();

@@ -1,4 +1,4 @@
-// Pointwise functions of one float tensor beyond the activations: logarithms, trigonometric and hyperbolic functions and
+// Pointwise functions of one tensor, computed in float, beyond the activations: logarithms, trigonometric and hyperbolic functions and
 // their inverses, general powers, and the rounding functions.
 //
 // The vector functions are Highway's (hwy/contrib/math), at most 4 ulp from the exact value in the range that each states.
@@ -143,8 +143,10 @@ namespace et::kernels::optimized {
   X(Acosh)                                                                                                          \
   X(Asin)                                                                                                           \
   X(Asinh)                                                                                                          \
-  X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) \
-      X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc)
+  X(Atan)                                                                                                           \
+  X(Atanh)                                                                                                          \
+  X(Ceil) X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) \
+      X(Sin) X(Sinh) X(Tan) X(Trunc)
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
   static BlockFunction loop_##NAME() { return HWY_DYNAMIC_POINTER(NAME); }
@@ -154,50 +156,38 @@ ET_LOOPS(ET_EXPORT)
 
 namespace {
 
-Error choose(Arguments args, BlockFunction function, size_t cost, PointwiseOperation* operation) {
-  if (!fits_unary(args)) {
-    return Error::NotSupported;
-  }
-  operation->function = function;
-  operation->cost = cost;
-  operation->add_tensor(args, 0);
-  return Error::Ok;
+template <BlockFunction (*Loop)(), size_t kCost, bool kPromotes>
+Error choose(Arguments args, PointwiseOperation* operation) {
+  operation->function = Loop();
+  operation->cost = kCost;
+  return add_floats(args, kPromotes, operation) ? Error::Ok : Error::NotSupported;
 }
 
-template <BlockFunction (*Loop)(), size_t kCost>
-Error choose_plain(Arguments args, PointwiseOperation* operation) {
-  return choose(args, Loop(), kCost, operation);
+/// A function that gives floats for integers.
+template <BlockFunction (*Loop)()>
+constexpr Kernel promoting(const char* name) {
+  return make_pointwise_kernel<&choose<Loop, 2 * kTranscendental, true>>(name, "To");
 }
 
-template <BlockFunction (*Loop)(), size_t kCost = 2 * kTranscendental>
-constexpr Kernel plain(const char* name) {
-  return make_pointwise_kernel<&choose_plain<Loop, kCost>>(name, "To");
+/// One that leaves integers what they are; those are not for here.
+template <BlockFunction (*Loop)()>
+constexpr Kernel rounding(const char* name) {
+  return make_pointwise_kernel<&choose<Loop, kCheap, false>>(name, "To");
 }
 
 constexpr Kernel kKernels[] = {
-    plain<&loop_Acos>("aten::acos.out"),
-    plain<&loop_Acosh>("aten::acosh.out"),
-    plain<&loop_Asin>("aten::asin.out"),
-    plain<&loop_Asinh>("aten::asinh.out"),
-    plain<&loop_Atan>("aten::atan.out"),
-    plain<&loop_Atanh>("aten::atanh.out"),
-    plain<&loop_Ceil, kCheap>("aten::ceil.out"),
-    plain<&loop_Cos>("aten::cos.out"),
-    plain<&loop_Cosh>("aten::cosh.out"),
-    plain<&loop_Exp2>("aten::exp2.out"),
-    plain<&loop_Expm1>("aten::expm1.out"),
-    plain<&loop_Floor, kCheap>("aten::floor.out"),
-    plain<&loop_Frac, kCheap>("aten::frac.out"),
-    plain<&loop_Log10>("aten::log10.out"),
-    plain<&loop_Log1p>("aten::log1p.out"),
-    plain<&loop_Log2>("aten::log2.out"),
-    plain<&loop_Log>("aten::log.out"),
-    plain<&loop_Round, kCheap>("aten::round.out"),
-    plain<&loop_Sign, kCheap>("aten::sign.out"),
-    plain<&loop_Sin>("aten::sin.out"),
-    plain<&loop_Sinh>("aten::sinh.out"),
-    plain<&loop_Tan>("aten::tan.out"),
-    plain<&loop_Trunc, kCheap>("aten::trunc.out"),
+    promoting<&loop_Acos>("aten::acos.out"),   promoting<&loop_Acosh>("aten::acosh.out"),
+    promoting<&loop_Asin>("aten::asin.out"),   promoting<&loop_Asinh>("aten::asinh.out"),
+    promoting<&loop_Atan>("aten::atan.out"),   promoting<&loop_Atanh>("aten::atanh.out"),
+    rounding<&loop_Ceil>("aten::ceil.out"),    promoting<&loop_Cos>("aten::cos.out"),
+    promoting<&loop_Cosh>("aten::cosh.out"),   promoting<&loop_Exp2>("aten::exp2.out"),
+    promoting<&loop_Expm1>("aten::expm1.out"), rounding<&loop_Floor>("aten::floor.out"),
+    rounding<&loop_Frac>("aten::frac.out"),    promoting<&loop_Log10>("aten::log10.out"),
+    promoting<&loop_Log1p>("aten::log1p.out"), promoting<&loop_Log2>("aten::log2.out"),
+    promoting<&loop_Log>("aten::log.out"),     rounding<&loop_Round>("aten::round.out"),
+    rounding<&loop_Sign>("aten::sign.out"),    promoting<&loop_Sin>("aten::sin.out"),
+    promoting<&loop_Sinh>("aten::sinh.out"),   promoting<&loop_Tan>("aten::tan.out"),
+    rounding<&loop_Trunc>("aten::trunc.out"),
 };
 
 }  // namespace

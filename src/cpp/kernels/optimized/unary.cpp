@@ -1,4 +1,4 @@
-// Pointwise operators of one float tensor: activations, exp, sqrt and powers. One vector functor an operator.
+// Pointwise operators of one tensor of floats, computed in f32: activations, exp, sqrt and powers. One vector functor an operator.
 
 #include "kernels/optimized/targets.h"
 
@@ -64,13 +64,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-#define ET_LOOPS(X)                                                                                                   \
-  X(Relu)                                                                                                             \
-  X(Clamp)                                                                                                            \
-  X(HardSigmoid)                                                                                                      \
-  X(HardSwish)                                                                                                        \
-  X(Sigmoid)                                                                                                          \
-  X(Silu) X(Tanh) X(Exp) X(Erf) X(GeluErf) X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) \
+#define ET_LOOPS(X)                                                                                           \
+  X(Relu)                                                                                                     \
+  X(Clamp)                                                                                                    \
+  X(HardSigmoid)                                                                                              \
+  X(HardSwish)                                                                                                \
+  X(Sigmoid)                                                                                                  \
+  X(Silu)                                                                                                     \
+  X(Tanh) X(Exp) X(Erf) X(GeluErf) X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) \
       X(Fourth) X(InverseSquare) X(LeakyRelu)
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
@@ -81,23 +82,30 @@ ET_LOOPS(ET_EXPORT)
 
 namespace {
 
-/// fn(self, …, out): both float and in one dim order.
+/// fn(self, …, out): floats, 16-bit ones included, in one dim order.
 Error choose(Arguments args, BlockFunction function, size_t cost, PointwiseOperation* operation, float a = 0,
              float b = 0) {
-  if (function == nullptr || !fits_unary(args)) {
+  if (function == nullptr || !add_floats(args, false, operation)) {
     return Error::NotSupported;
   }
   operation->function = function;
   operation->cost = cost;
   operation->a = a;
   operation->b = b;
-  operation->add_tensor(args, 0);
   return Error::Ok;
 }
 
 template <BlockFunction (*Loop)(), size_t kCost>
 Error choose_plain(Arguments args, PointwiseOperation* operation) {
   return choose(args, Loop(), kCost, operation);
+}
+
+/// As choose_plain, for functions that give floats for integers.
+template <BlockFunction (*Loop)(), size_t kCost>
+Error choose_promoting(Arguments args, PointwiseOperation* operation) {
+  operation->function = Loop();
+  operation->cost = kCost;
+  return add_floats(args, true, operation) ? Error::Ok : Error::NotSupported;
 }
 
 // clamp(self, Scalar? min, Scalar? max, out) and hardtanh(self, Scalar min_val, Scalar max_val, out)
@@ -146,12 +154,16 @@ template <BlockFunction (*Loop)(), size_t kCost>
 constexpr Kernel plain(const char* name) {
   return make_pointwise_kernel<&choose_plain<Loop, kCost>>(name, "To");
 }
+template <BlockFunction (*Loop)(), size_t kCost>
+constexpr Kernel promoting(const char* name) {
+  return make_pointwise_kernel<&choose_promoting<Loop, kCost>>(name, "To");
+}
 
 constexpr Kernel kKernels[] = {
     plain<&loop_Abs, kCheap>("aten::abs.out"),
     make_pointwise_kernel<&choose_clamp>("aten::clamp.out", "TNNo"),
-    plain<&loop_Erf, kTranscendental>("aten::erf.out"),
-    plain<&loop_Exp, kTranscendental>("aten::exp.out"),
+    promoting<&loop_Erf, kTranscendental>("aten::erf.out"),
+    promoting<&loop_Exp, kTranscendental>("aten::exp.out"),
     make_pointwise_kernel<&choose_gelu>("aten::gelu.out", "Tso"),
     plain<&loop_HardSigmoid, kCheap>("aten::hardsigmoid.out"),
     plain<&loop_HardSwish, kCheap>("aten::hardswish.out"),
@@ -159,13 +171,13 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_leaky_relu>("aten::leaky_relu.out", "Tno"),
     plain<&loop_Neg, kCheap>("aten::neg.out"),
     make_pointwise_kernel<&choose_pow>("aten::pow.Tensor_Scalar_out", "Tno"),
-    plain<&loop_Reciprocal, kDivides>("aten::reciprocal.out"),
+    promoting<&loop_Reciprocal, kDivides>("aten::reciprocal.out"),
     plain<&loop_Relu, kCheap>("aten::relu.out"),
-    plain<&loop_Rsqrt, kDivides>("aten::rsqrt.out"),
-    plain<&loop_Sigmoid, kTranscendental>("aten::sigmoid.out"),
+    promoting<&loop_Rsqrt, kDivides>("aten::rsqrt.out"),
+    promoting<&loop_Sigmoid, kTranscendental>("aten::sigmoid.out"),
     plain<&loop_Silu, kTranscendental>("aten::silu.out"),
-    plain<&loop_Sqrt, kDivides>("aten::sqrt.out"),
-    plain<&loop_Tanh, kTranscendental>("aten::tanh.out"),
+    promoting<&loop_Sqrt, kDivides>("aten::sqrt.out"),
+    promoting<&loop_Tanh, kTranscendental>("aten::tanh.out"),
 };
 
 }  // namespace

@@ -60,33 +60,40 @@ HWY_INLINE float sum_of(const Fn& fn, const float* x, size_t n) {
   return hn::ReduceSum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
 }
 
-/// The largest of x[0 … n), n >= 1; not a number when one is not.
-HWY_INLINE float max_of(const float* x, size_t n) {
+template <bool kLargest>
+HWY_INLINE float extreme_of(const float* x, size_t n) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  const auto larger = [](auto m, auto v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Gt(v, m), hn::IsNaN(v)), v, m); };
+  const auto better = [](auto m, auto v) HWY_ATTR {
+    return hn::IfThenElse(hn::Or(kLargest ? hn::Gt(v, m) : hn::Lt(v, m), hn::IsNaN(v)), v, m);
+  };
   auto m0 = hn::Set(d, x[0]);
   auto m1 = m0;
   size_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    m0 = larger(m0, hn::LoadU(d, x + i));
-    m1 = larger(m1, hn::LoadU(d, x + i + lanes));
+    m0 = better(m0, hn::LoadU(d, x + i));
+    m1 = better(m1, hn::LoadU(d, x + i + lanes));
   }
   for (; i + lanes <= n; i += lanes) {
-    m0 = larger(m0, hn::LoadU(d, x + i));
+    m0 = better(m0, hn::LoadU(d, x + i));
   }
   if (i < n) {
-    m1 = larger(m1, hn::IfThenElse(hn::FirstN(d, n - i), hn::LoadN(d, x + i, n - i), m1));
+    m1 = better(m1, hn::IfThenElse(hn::FirstN(d, n - i), hn::LoadN(d, x + i, n - i), m1));
   }
-  m0 = larger(m0, m1);
+  m0 = better(m0, m1);
   HWY_ALIGN float each[hn::MaxLanes(d)];
   hn::Store(m0, d, each);
-  float largest = each[0];
+  float best = each[0];
   for (size_t k = 1; k < lanes; ++k) {
-    largest = each[k] > largest || each[k] != each[k] ? each[k] : largest;
+    best = (kLargest ? each[k] > best : each[k] < best) || each[k] != each[k] ? each[k] : best;
   }
-  return largest;
+  return best;
 }
+
+/// The largest of x[0 … n), n >= 1; not a number when one is not.
+HWY_INLINE float max_of(const float* x, size_t n) { return extreme_of<true>(x, n); }
+/// The least of them.
+HWY_INLINE float min_of(const float* x, size_t n) { return extreme_of<false>(x, n); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized

@@ -105,6 +105,32 @@ Error view_copy_out(KernelContext& context, const Tensor& self, IntArrayRef size
   return view(context, "aten::view", self, size, out);
 }
 
+Error view_copy_dtype_out(KernelContext& context, const Tensor& self, ScalarType dtype, Tensor& out) {
+  constexpr const char* kOp = "aten::view";
+  ET_CHECK_OR_RETURN(out.scalar_type() == dtype, InvalidType, "%s: out is %s, must be %s", kOp,
+                     to_string(out.scalar_type()), to_string(dtype));
+  const auto from = static_cast<int64_t>(self.element_size());
+  const auto to = static_cast<int64_t>(element_size(dtype));
+  Sizes sizes(self.sizes());
+  if (from == to) {
+    ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+    Window window = window_of(self);
+    window.dtype = dtype;
+    return copy_window(window, window_of(out));
+  }
+  const int64_t last = self.dim() - 1;
+  ET_CHECK_OR_RETURN(last >= 0 && sizes[last] * from % to == 0, InvalidArgument,
+                     "%s: the last dimension of %s does not divide into elements of %s", kOp,
+                     ShapeText(self.sizes()).text, to_string(dtype));
+  sizes[last] = sizes[last] * from / to;
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &out}));
+  if (self.nbytes() > 0) {
+    std::memmove(out.mutable_data_ptr(), self.const_data_ptr(), self.nbytes());
+  }
+  return Error::Ok;
+}
+
 Error unsafe_view_out(KernelContext& context, const Tensor& self, IntArrayRef size, Tensor& out) {
   return view(context, "aten::_unsafe_view", self, size, out);
 }

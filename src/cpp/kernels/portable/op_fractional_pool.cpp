@@ -28,6 +28,26 @@ struct Intervals {
   }
 };
 
+// The position in a plane [in[0], in[1], in[2]] of the largest element of a window that begins at (z0, y0, x0). NaN wins.
+template <typename C>
+int64_t largest_in(const C* plane, const int64_t* in, const int64_t* pool, int64_t z0, int64_t y0, int64_t x0) {
+  int64_t place = -1;
+  C best = 0;
+  for (int64_t z = z0; z < z0 + pool[0]; ++z) {
+    for (int64_t y = y0; y < y0 + pool[1]; ++y) {
+      const int64_t row = (z * in[1] + y) * in[2];
+      for (int64_t x = x0; x < x0 + pool[2]; ++x) {
+        const C value = plane[row + x];
+        if (place < 0 || value > best || is_nan(value)) {
+          best = value;
+          place = row + x;
+        }
+      }
+    }
+  }
+  return place;
+}
+
 Error fractional_max_pool(KernelContext& context, const char* op, const Tensor& self, IntArrayRef kernel_size,
                           IntArrayRef output_size, const Tensor& samples, int64_t spatial, Tensor& output,
                           Tensor& indices) {
@@ -64,34 +84,48 @@ Error fractional_max_pool(KernelContext& context, const char* op, const Tensor& 
   ET_RETURN_IF_ERROR(check_row_major(op, {&self, &samples, &output, &indices}));
   const Intervals along[] = {{in[0], out[0], pool[0]}, {in[1], out[1], pool[1]}, {in[2], out[2], pool[2]}};
   const ScalarType dtype = self.scalar_type();
+  const auto size = static_cast<int64_t>(output.element_size());
   auto* positions = static_cast<int64_t*>(indices.mutable_data_ptr());
-  int64_t to = 0;
-  for (int64_t plane = 0; plane < planes; ++plane) {
-    const auto sample = [&](int64_t i) {
-      return load_one<double>(samples.scalar_type(), samples.const_data_ptr(), plane * spatial + i);
-    };
-    // The samples of a plane are for (width, height) of an image, for (depth, height, width) of a volume.
-    const double by_dim[] = {spatial == 3 ? sample(0) : 0.0, sample(1), spatial == 3 ? sample(2) : sample(0)};
-    for (int64_t i = 0; i < out[0] * out[1] * out[2]; ++i, ++to) {
-      const int64_t z0 = along[0].start(by_dim[0], i / (out[1] * out[2]));
-      const int64_t y0 = along[1].start(by_dim[1], i / out[2] % out[1]);
-      const int64_t x0 = along[2].start(by_dim[2], i % out[2]);
-      double best = 0.0;
-      int64_t place = -1;
-      for (int64_t k = 0; k < pool[0] * pool[1] * pool[2]; ++k) {
-        const int64_t z = z0 + k / (pool[1] * pool[2]), y = y0 + k / pool[2] % pool[1], x = x0 + k % pool[2];
-        const int64_t position = (z * in[1] + y) * in[2] + x;
-        const double value = load_one<double>(dtype, self.const_data_ptr(), plane * in[0] * in[1] * in[2] + position);
-        if (place < 0 || value > best || is_nan(value)) {
-          best = value;
-          place = position;
+  const int64_t elements = in[0] * in[1] * in[2];
+  return dispatch_float(dtype, [&](auto zero) {
+    using C = decltype(zero);
+    C* converted = nullptr;
+    if (dtype != dtype_of<C>) {
+      ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(elements) * sizeof(C)));
+      converted = static_cast<C*>(memory);
+    }
+    constexpr int64_t kRow = 64;
+    C values[kRow];
+    int64_t to = 0;
+    for (int64_t plane = 0; plane < planes; ++plane) {
+      const char* const data = static_cast<const char*>(self.const_data_ptr()) +
+                               plane * elements * static_cast<int64_t>(self.element_size());
+      if (converted != nullptr) {
+        load(dtype, data, 1, elements, converted);
+      }
+      const C* const from = converted != nullptr ? converted : reinterpret_cast<const C*>(data);
+      const auto sample = [&](int64_t i) {
+        return load_one<double>(samples.scalar_type(), samples.const_data_ptr(), plane * spatial + i);
+      };
+      // The samples of a plane are for (width, height) of an image, for (depth, height, width) of a volume.
+      const double by_dim[] = {spatial == 3 ? sample(0) : 0.0, sample(1), spatial == 3 ? sample(2) : sample(0)};
+      for (int64_t i = 0; i < out[0] * out[1]; ++i) {
+        const int64_t z0 = along[0].start(by_dim[0], i / out[1]);
+        const int64_t y0 = along[1].start(by_dim[1], i % out[1]);
+        for (int64_t first = 0; first < out[2]; first += kRow) {
+          const int64_t n = out[2] - first < kRow ? out[2] - first : kRow;
+          for (int64_t x = 0; x < n; ++x) {
+            const int64_t x0 = along[2].start(by_dim[2], first + x);
+            positions[to + x] = largest_in(from, in, pool, z0, y0, x0);
+            values[x] = from[positions[to + x]];
+          }
+          store(dtype, values, n, static_cast<char*>(output.mutable_data_ptr()) + to * size, 1);
+          to += n;
         }
       }
-      store_one<double>(dtype, best, output.mutable_data_ptr(), to);
-      positions[to] = place;
     }
-  }
-  return Error::Ok;
+    return Error::Ok;
+  });
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Matrix products. Accumulated in float for the 16-bit types, in int64 (which wraps) for integers.
 #include "kernels/portable/op_matmul.h"
 
+#include <complex>
+
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
@@ -10,6 +12,18 @@
 
 namespace et::kernels::portable {
 namespace {
+
+// Calls f(TypeTag<T>{}) for the real types, and for the complex ones with the standard library's, which lie alike in memory.
+template <typename F>
+Error dispatch_numbers(ScalarType dtype, const char* op, F&& f) {
+  if (dtype == ScalarType::ComplexFloat) {
+    return f(TypeTag<std::complex<float>>{});
+  }
+  if (dtype == ScalarType::ComplexDouble) {
+    return f(TypeTag<std::complex<double>>{});
+  }
+  return dispatch<RealTypes>(dtype, op, f);
+}
 
 // A matrix in memory: element (i, j) is at data[i * row + j * column].
 template <typename T>
@@ -95,7 +109,7 @@ Error product(KernelContext& context, const char* op, const Tensor* self, const 
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   const int64_t batches = rank == 3 ? sizes[0] : 1;
-  return dispatch<RealTypes>(a.scalar_type(), op, [&](auto tag) {
+  return dispatch_numbers(a.scalar_type(), op, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Accumulator<T>;
     const A factor = scalar_to<A>(alpha);
@@ -177,7 +191,7 @@ Error linear_out(KernelContext& context, const Tensor& input, const Tensor& weig
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out}));
   const int64_t inner = weight.size(-1);
   const int64_t rows = product(input.sizes(), 0, static_cast<size_t>(input.dim()) - 1);
-  return dispatch<RealTypes>(input.scalar_type(), kOp, [&](auto tag) {
+  return dispatch_numbers(input.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Accumulator<T>;
     const Matrix<T> left{static_cast<const T*>(input.const_data_ptr()), inner, 1};
@@ -201,7 +215,7 @@ Error mv_out(KernelContext& context, const Tensor& self, const Tensor& vec, Tens
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "vec", vec, self));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {self.size(0)}));
-  return dispatch<RealTypes>(self.scalar_type(), kOp, [&](auto tag) {
+  return dispatch_numbers(self.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* matrix = static_cast<const T*>(self.const_data_ptr());
     const T* vector = static_cast<const T*>(vec.const_data_ptr());
@@ -223,7 +237,7 @@ Error dot_out(KernelContext& context, const Tensor& self, const Tensor& tensor, 
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "tensor", tensor, self));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {}));
-  return dispatch<RealTypes>(self.scalar_type(), kOp, [&](auto tag) {
+  return dispatch_numbers(self.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     *static_cast<T*>(out.mutable_data_ptr()) =
         convert<T>(dot<Accumulator<T>>(static_cast<const T*>(self.const_data_ptr()), int64_t{1},

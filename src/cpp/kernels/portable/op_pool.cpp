@@ -44,7 +44,6 @@ class Planes {
   char* at(int64_t plane, int64_t d, int64_t h, int64_t w) const {
     return this->plane(plane) + size_ * (d * strides_[0] + h * strides_[1] + w * strides_[2]);
   }
-  int64_t size() const { return size_; }
   const int64_t* strides() const { return strides_; }
 
  private:
@@ -110,42 +109,112 @@ Error plan(const char* op, const Tensor& self, int64_t spatial, IntArrayRef kern
   return Error::Ok;
 }
 
-// Calls f(plane, od, oh, ow) for each output.
-template <typename F>
-void for_each_window(const Windows& p, F&& f) {
+// The elements of one plane in the type that is computed in: where they lie, or converted once, since windows overlap.
+template <typename C>
+class PlaneValues {
+ public:
+  PlaneValues(const Planes& planes, ScalarType dtype, const int64_t* size)
+      : planes_(planes), dtype_(dtype), size_(size) {
+    for (int d = 0; d < 3; ++d) {
+      strides_[d] = planes.strides()[d];
+    }
+  }
+  Error init(KernelContext& context) {
+    if (dtype_ == dtype_of<C>) {
+      return Error::Ok;
+    }
+    ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(size_[0] * size_[1] * size_[2]) * sizeof(C)));
+    converted_ = static_cast<C*>(memory);
+    strides_[0] = size_[1] * size_[2];
+    strides_[1] = size_[2];
+    strides_[2] = 1;
+    return Error::Ok;
+  }
+  void select(int64_t plane) {
+    data_ = reinterpret_cast<const C*>(planes_.plane(plane));
+    if (converted_ == nullptr) {
+      return;
+    }
+    C* to = converted_;
+    for (int64_t d = 0; d < size_[0]; ++d) {
+      for (int64_t h = 0; h < size_[1]; ++h, to += size_[2]) {
+        load(dtype_, planes_.at(plane, d, h, 0), planes_.strides()[2], size_[2], to);
+      }
+    }
+    data_ = converted_;
+  }
+  const C* row(int64_t d, int64_t h) const { return data_ + d * strides_[0] + h * strides_[1]; }
+  int64_t step() const { return strides_[2]; }
+  const int64_t* size() const { return size_; }
+
+ private:
+  const Planes& planes_;
+  ScalarType dtype_;
+  const int64_t* size_;
+  C* converted_ = nullptr;
+  const C* data_ = nullptr;
+  int64_t strides_[3];
+};
+
+// The elements [low, high) that a window has of a plane, and its extent with padding.
+struct Window {
+  int64_t low[3];
+  int64_t high[3];
+  int64_t padded[3];
+};
+
+// out = value(window, &place) for each window; limits(d, i, &window) sets the window's range along dimension d for output i.
+// `places` may be nullptr.
+template <typename C, typename Limits, typename Value>
+void for_each_window(const Windows& p, PlaneValues<C>& in, ScalarType dtype, const Planes& out, const Planes* places,
+                     const Limits& limits, const Value& value) {
+  constexpr int64_t kRow = 64;
+  C values[kRow];
+  int64_t positions[kRow] = {};
+  Window window;
   for (int64_t plane = 0; plane < p.planes; ++plane) {
+    in.select(plane);
     for (int64_t d = 0; d < p.out[0]; ++d) {
+      limits(0, d, &window);
       for (int64_t h = 0; h < p.out[1]; ++h) {
-        for (int64_t w = 0; w < p.out[2]; ++w) {
-          f(plane, d, h, w);
+        limits(1, h, &window);
+        for (int64_t first = 0; first < p.out[2]; first += kRow) {
+          const int64_t n = p.out[2] - first < kRow ? p.out[2] - first : kRow;
+          for (int64_t i = 0; i < n; ++i) {
+            limits(2, first + i, &window);
+            values[i] = value(window, &positions[i]);
+          }
+          store(dtype, values, n, out.at(plane, d, h, first), out.strides()[2]);
+          for (int64_t i = 0; places != nullptr && i < n; ++i) {
+            *reinterpret_cast<int64_t*>(places->at(plane, d, h, first + i)) = positions[i];
+          }
         }
       }
     }
   }
 }
 
-// Largest element of [low, high) x …, with its position in the plane. NaN wins.
+// Largest element of a window, with its position in the plane. NaN wins; `value` comes in as what an empty window gives.
 template <typename C>
-void largest(const Planes& in, ScalarType dtype, int64_t plane, const int64_t* low, const int64_t* high,
-             const int64_t* step, const int64_t* size, C* value, int64_t* index) {
-  const char* const data = in.plane(plane);
-  const int64_t* const strides = in.strides();
-  const bool is_direct = dtype == dtype_of<C>;
+C largest(const PlaneValues<C>& in, const Window& window, const int64_t* step, C value, int64_t* index) {
+  const int64_t* const size = in.size();
   bool first = true;
-  for (int64_t d = low[0]; d < high[0]; d += step[0]) {
-    for (int64_t h = low[1]; h < high[1]; h += step[1]) {
-      const char* const row = data + in.size() * (d * strides[0] + h * strides[1]);
-      for (int64_t w = low[2]; w < high[2]; w += step[2]) {
-        const C x =
-            is_direct ? reinterpret_cast<const C*>(row)[w * strides[2]] : load_one<C>(dtype, row, w * strides[2]);
-        if (first || x > *value || is_nan(x)) {
-          *value = x;
-          *index = (d * size[1] + h) * size[2] + w;
+  *index = (window.low[0] * size[1] + window.low[1]) * size[2] + window.low[2];
+  for (int64_t d = window.low[0]; d < window.high[0]; d += step[0]) {
+    for (int64_t h = window.low[1]; h < window.high[1]; h += step[1]) {
+      const C* const row = in.row(d, h);
+      const int64_t start = (d * size[1] + h) * size[2];
+      for (int64_t w = window.low[2]; w < window.high[2]; w += step[2]) {
+        const C x = row[w * in.step()];
+        if (first || x > value || is_nan(x)) {
+          value = x;
+          *index = start + w;
           first = false;
         }
       }
     }
   }
+  return value;
 }
 
 // Sum of n numbers; several partial sums, because each addition waits for the one before.
@@ -171,29 +240,14 @@ C sum_of_row(const C* x, int64_t stride, int64_t n) {
   return sum;
 }
 
-// Sum of [low, high). Integers wrap.
+// Sum of a window. Integers wrap.
 template <typename C>
-C sum_of_window(const Planes& in, ScalarType dtype, int64_t plane, const int64_t* low, const int64_t* high) {
-  constexpr int64_t kRow = 128;
-  C row[kRow];
-  const char* const data = in.plane(plane);
-  const int64_t* const strides = in.strides();
+C sum_of_window(const PlaneValues<C>& in, const Window& window) {
   C sum = 0;
-  for (int64_t d = low[0]; d < high[0]; ++d) {
-    for (int64_t h = low[1]; h < high[1]; ++h) {
-      const char* const line = data + in.size() * (d * strides[0] + h * strides[1]);
-      if (dtype == dtype_of<C>) {
-        sum = wrapping_add(
-            sum, sum_of_row(reinterpret_cast<const C*>(line) + low[2] * strides[2], strides[2], high[2] - low[2]));
-        continue;
-      }
-      for (int64_t w = low[2]; w < high[2]; w += kRow) {
-        const int64_t n = high[2] - w < kRow ? high[2] - w : kRow;
-        load(dtype, line + in.size() * w * strides[2], strides[2], n, row);
-        for (int64_t i = 0; i < n; ++i) {
-          sum = wrapping_add(sum, row[i]);
-        }
-      }
+  for (int64_t d = window.low[0]; d < window.high[0]; ++d) {
+    for (int64_t h = window.low[1]; h < window.high[1]; ++h) {
+      sum = wrapping_add(
+          sum, sum_of_row(in.row(d, h) + window.low[2] * in.step(), in.step(), window.high[2] - window.low[2]));
     }
   }
   return sum;
@@ -212,33 +266,28 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
                        to_string(indices->scalar_type()));
     ET_RETURN_IF_ERROR(resize_tensor(context, *indices, sizes));
   }
-  const Planes in(self, spatial, p.channels);
+  const Planes elements(self, spatial, p.channels);
   const Planes values(out, spatial, p.channels);
   const Planes positions(indices == nullptr ? out : *indices, spatial, p.channels);
   const ScalarType dtype = self.scalar_type();
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
-    for_each_window(p, [&](int64_t plane, int64_t od, int64_t oh, int64_t ow) {
-      const int64_t position[3] = {od, oh, ow};
-      int64_t low[3];
-      int64_t high[3];
-      for (int d = 0; d < 3; ++d) {
-        low[d] = position[d] * p.stride[d] - p.padding[d];
-        const int64_t end = low[d] + (p.kernel[d] - 1) * p.dilation[d] + 1;
-        high[d] = end < p.in[d] ? end : p.in[d];
-        while (low[d] < 0) {
-          low[d] += p.dilation[d];
-        }
-      }
-      C value =
-          std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity() : std::numeric_limits<C>::lowest();
-      int64_t index = (low[0] * p.in[1] + low[1]) * p.in[2] + low[2];
-      largest(in, dtype, plane, low, high, p.dilation, p.in, &value, &index);
-      store_one(dtype, value, values.at(plane, od, oh, ow));
-      if (indices != nullptr) {
-        *reinterpret_cast<int64_t*>(positions.at(plane, od, oh, ow)) = index;
-      }
-    });
+    using Limits = std::numeric_limits<C>;
+    constexpr C kLeast = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    PlaneValues<C> in(elements, dtype, p.in);
+    ET_RETURN_IF_ERROR(in.init(context));
+    for_each_window(
+        p, in, dtype, values, indices == nullptr ? nullptr : &positions,
+        [&p](int d, int64_t i, Window* window) {
+          int64_t low = i * p.stride[d] - p.padding[d];
+          const int64_t end = low + (p.kernel[d] - 1) * p.dilation[d] + 1;
+          window->high[d] = end < p.in[d] ? end : p.in[d];
+          while (low < 0) {
+            low += p.dilation[d];
+          }
+          window->low[d] = low;
+        },
+        [&](const Window& window, int64_t* place) { return largest<C>(in, window, p.dilation, kLeast, place); });
     return Error::Ok;
   });
 }
@@ -253,30 +302,33 @@ Error avg_pool(KernelContext& context, const char* op, const Tensor& self, int64
   ET_CHECK_OR_RETURN(!divisor_override.has_value() || *divisor_override != 0, InvalidArgument,
                      "%s: divisor_override is 0", op);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  const Planes in(self, spatial, p.channels);
+  const Planes elements(self, spatial, p.channels);
   const Planes means(out, spatial, p.channels);
   const ScalarType dtype = self.scalar_type();
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
-    for_each_window(p, [&](int64_t plane, int64_t od, int64_t oh, int64_t ow) {
-      const int64_t position[3] = {od, oh, ow};
-      int64_t low[3];
-      int64_t high[3];
-      int64_t padded = 1;  // elements of the window, padding included
-      int64_t real = 1;    // … without
-      for (int d = 0; d < 3; ++d) {
-        low[d] = position[d] * p.stride[d] - p.padding[d];
-        const int64_t limit = p.in[d] + p.padding[d];
-        high[d] = low[d] + p.kernel[d] < limit ? low[d] + p.kernel[d] : limit;
-        padded *= high[d] - low[d];
-        low[d] = low[d] < 0 ? 0 : low[d];
-        high[d] = high[d] < p.in[d] ? high[d] : p.in[d];
-        real *= high[d] > low[d] ? high[d] - low[d] : 0;
-      }
-      const C sum = sum_of_window<C>(in, dtype, plane, low, high);
-      const int64_t divisor = divisor_override.value_or(count_include_pad ? padded : real);
-      store_one(dtype, real > 0 ? static_cast<C>(sum / static_cast<C>(divisor)) : C(0), means.at(plane, od, oh, ow));
-    });
+    PlaneValues<C> in(elements, dtype, p.in);
+    ET_RETURN_IF_ERROR(in.init(context));
+    for_each_window(
+        p, in, dtype, means, nullptr,
+        [&p](int d, int64_t i, Window* window) {
+          const int64_t low = i * p.stride[d] - p.padding[d];
+          const int64_t limit = p.in[d] + p.padding[d];
+          const int64_t end = low + p.kernel[d] < limit ? low + p.kernel[d] : limit;
+          window->padded[d] = end - low;
+          window->low[d] = low < 0 ? 0 : low;
+          window->high[d] = end < p.in[d] ? end : p.in[d];
+        },
+        [&](const Window& window, int64_t*) {
+          int64_t padded = 1;  // elements of the window, padding included
+          int64_t real = 1;    // … without
+          for (int d = 0; d < 3; ++d) {
+            padded *= window.padded[d];
+            real *= window.high[d] > window.low[d] ? window.high[d] - window.low[d] : 0;
+          }
+          const int64_t divisor = divisor_override.value_or(count_include_pad ? padded : real);
+          return real > 0 ? static_cast<C>(sum_of_window(in, window) / static_cast<C>(divisor)) : C(0);
+        });
     return Error::Ok;
   });
 }
@@ -284,9 +336,9 @@ Error avg_pool(KernelContext& context, const char* op, const Tensor& self, int64
 // Adaptive pooling: window i of n over `size` elements is [floor(i * size / n), ceil((i + 1) * size / n)).
 struct Adaptive {
   Windows p;
-  void window(int d, int64_t i, int64_t* low, int64_t* high) const {
-    *low = i * p.in[d] / p.out[d];
-    *high = ((i + 1) * p.in[d] + p.out[d] - 1) / p.out[d];
+  void operator()(int d, int64_t i, Window* window) const {
+    window->low[d] = i * p.in[d] / p.out[d];
+    window->high[d] = ((i + 1) * p.in[d] + p.out[d] - 1) / p.out[d];
   }
 };
 
@@ -321,20 +373,19 @@ Error adaptive_avg_pool(KernelContext& context, const char* op, const Tensor& se
                      to_string(self.scalar_type()));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  const Planes in(self, spatial, a.p.channels);
+  const Planes elements(self, spatial, a.p.channels);
   const Planes means(out, spatial, a.p.channels);
   const ScalarType dtype = self.scalar_type();
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
-    for_each_window(a.p, [&](int64_t plane, int64_t od, int64_t oh, int64_t ow) {
-      int64_t low[3];
-      int64_t high[3];
-      a.window(0, od, &low[0], &high[0]);
-      a.window(1, oh, &low[1], &high[1]);
-      a.window(2, ow, &low[2], &high[2]);
-      const C sum = sum_of_window<C>(in, dtype, plane, low, high);
-      const int64_t count = (high[0] - low[0]) * (high[1] - low[1]) * (high[2] - low[2]);
-      store_one(dtype, sum / static_cast<C>(count), means.at(plane, od, oh, ow));
+    PlaneValues<C> in(elements, dtype, a.p.in);
+    ET_RETURN_IF_ERROR(in.init(context));
+    for_each_window(a.p, in, dtype, means, nullptr, a, [&](const Window& window, int64_t*) {
+      int64_t count = 1;
+      for (int d = 0; d < 3; ++d) {
+        count *= window.high[d] - window.low[d];
+      }
+      return sum_of_window(in, window) / static_cast<C>(count);
     });
     return Error::Ok;
   });
@@ -350,25 +401,17 @@ Error adaptive_max_pool(KernelContext& context, const char* op, const Tensor& se
                      to_string(indices.scalar_type()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, indices, sizes));
-  const Planes in(self, spatial, a.p.channels);
+  const Planes elements(self, spatial, a.p.channels);
   const Planes values(out, spatial, a.p.channels);
   const Planes positions(indices, spatial, a.p.channels);
   const ScalarType dtype = self.scalar_type();
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
-    const int64_t one[3] = {1, 1, 1};
-    for_each_window(a.p, [&](int64_t plane, int64_t od, int64_t oh, int64_t ow) {
-      int64_t low[3];
-      int64_t high[3];
-      a.window(0, od, &low[0], &high[0]);
-      a.window(1, oh, &low[1], &high[1]);
-      a.window(2, ow, &low[2], &high[2]);
-      C value = 0;
-      int64_t index = 0;
-      largest(in, dtype, plane, low, high, one, a.p.in, &value, &index);
-      store_one(dtype, value, values.at(plane, od, oh, ow));
-      *reinterpret_cast<int64_t*>(positions.at(plane, od, oh, ow)) = index;
-    });
+    constexpr int64_t kOne[3] = {1, 1, 1};
+    PlaneValues<C> in(elements, dtype, a.p.in);
+    ET_RETURN_IF_ERROR(in.init(context));
+    for_each_window(a.p, in, dtype, values, &positions, a,
+                    [&](const Window& window, int64_t* place) { return largest<C>(in, window, kOne, C(0), place); });
     return Error::Ok;
   });
 }

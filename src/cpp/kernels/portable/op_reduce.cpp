@@ -22,10 +22,30 @@ Error check_result_type(const char* op, OptionalType dtype, const Tensor& out) {
   return Error::Ok;
 }
 
+// Sums of complex numbers, in double.
+Error complex_sum(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim, bool mean,
+                  Tensor& out) {
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
+  Reduction reduction;
+  ET_RETURN_IF_ERROR(reduction.plan(context, op, self, dims, keepdim, {&out}));
+  const double divisor = mean ? static_cast<double>(reduction.count()) : 1.0;
+  const ScalarType part = self.scalar_type() == ScalarType::ComplexDouble ? ScalarType::Double : ScalarType::Float;
+  for (int i = 0; i < 2; ++i) {
+    reduction.take_part(i);
+    reduction.run<double>(
+        0.0, [](double& total, const double* values, int64_t n) { add_run(total, values, n); },
+        [&](double total, char* const* outs) { store_one<double>(part, total / divisor, outs[0]); });
+  }
+  return Error::Ok;
+}
+
 // Sums in the type of `out`; floats in double.
 Error sum(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim, bool mean,
           Tensor& out) {
   const ScalarType dtype = out.scalar_type();
+  if (is_complex(self.scalar_type())) {
+    return complex_sum(context, op, self, dims, keepdim, mean, out);
+  }
   ET_CHECK_OR_RETURN(!mean || is_floating(dtype), InvalidType, "%s: out is %s, must be floating", op, to_string(dtype));
   Reduction reduction;
   ET_RETURN_IF_ERROR(reduction.plan(context, op, self, dims, keepdim, {&out}));
@@ -96,9 +116,11 @@ Error truth(KernelContext& context, const char* op, const Tensor& self, IntArray
     reduction.run<C>(
         !any,
         [any](bool& result, const C* values, int64_t n) {
+          bool found = false;  // an element that decides
           for (int64_t i = 0; i < n; ++i) {
-            result = any ? result || is_true(values[i]) : result && is_true(values[i]);
+            found |= is_true(values[i]) == any;
           }
+          result = found ? any : result;
         },
         [&](bool result, char* const* outs) { store_one(out.scalar_type(), result, outs[0]); });
     return Error::Ok;

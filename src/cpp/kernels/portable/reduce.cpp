@@ -43,9 +43,10 @@ Error Reduction::plan(KernelContext& context, const char* op, const Tensor& self
       }
     }
     kept_.add(out->const_data_ptr(), strides, out->element_size());
-    ++num_outs_;
+    data_[num_outs_++] = static_cast<char*>(out->mutable_data_ptr());
   }
   kept_.add(self.const_data_ptr(), kept_strides, self.element_size());
+  data_[num_outs_] = static_cast<char*>(const_cast<void*>(self.const_data_ptr()));
   kept_.simplify();
   reduced_ = LoopNest(reduced_sizes);
   reduced_.add(self.const_data_ptr(), reduced_strides, self.element_size());
@@ -53,6 +54,16 @@ Error Reduction::plan(KernelContext& context, const char* op, const Tensor& self
   dtype_ = self.scalar_type();
   pool_ = context.pool();
   return Error::Ok;
+}
+
+void Reduction::take_part(int part) {
+  if (part == 0) {
+    dtype_ = dtype_ == ScalarType::ComplexDouble ? ScalarType::Double : ScalarType::Float;
+    return;
+  }
+  for (size_t k = 0; k <= num_outs_; ++k) {
+    kept_.rebase(k, data_[k] + element_size(dtype_));
+  }
 }
 
 template <typename C>

@@ -23,6 +23,9 @@ class Reduction {
   Error plan(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim,
              std::initializer_list<const Tensor*> outs);
 
+  /// For complex tensors: reduces their real (0) or imaginary (1) parts, in that order, as real numbers.
+  void take_part(int part);
+
   /// How many elements go into one output element.
   int64_t count() const { return count_; }
 
@@ -88,6 +91,7 @@ class Reduction {
 
   LoopNest kept_{IntArrayRef()};     // operands: the outputs, then self
   LoopNest reduced_{IntArrayRef()};  // operand: self
+  char* data_[LoopNest::kMaxOperands] = {};  // of the operands of kept_
   size_t num_outs_ = 0;
   int64_t count_ = 1;
   ScalarType dtype_ = ScalarType::Float;

@@ -21,9 +21,10 @@ bool sorts_before(C a, C b) {
   return is_nan(b) ? !is_nan(a) : a < b;
 }
 
-/// Merge sort: stable, without recursion and in time n log n whatever the input. `other` is scratch of the same length.
-template <typename C>
-void sort_items(Item<C>* items, Item<C>* other, int64_t n, bool descending = false) {
+/// Merge sort: stable, without recursion and in time n log n whatever the input. `other` is scratch of the same length;
+/// before(a, b): a comes in front of b.
+template <typename T, typename Before>
+void merge_sort(T* items, T* other, int64_t n, const Before& before) {
   for (int64_t width = 1; width < n; width *= 2) {
     for (int64_t start = 0; start < n; start += 2 * width) {
       const int64_t middle = start + width < n ? start + width : n;
@@ -31,15 +32,21 @@ void sort_items(Item<C>* items, Item<C>* other, int64_t n, bool descending = fal
       int64_t a = start;
       int64_t b = middle;
       for (int64_t i = start; i < end; ++i) {
-        const bool take_b = b < end && (a == middle || (descending ? sorts_before(items[a].value, items[b].value)
-                                                                   : sorts_before(items[b].value, items[a].value)));
-        other[i] = take_b ? items[b++] : items[a++];
+        other[i] = b < end && (a == middle || before(items[b], items[a])) ? items[b++] : items[a++];
       }
     }
     for (int64_t i = 0; i < n; ++i) {
       items[i] = other[i];
     }
   }
+}
+
+/// merge_sort by value.
+template <typename C>
+void sort_items(Item<C>* items, Item<C>* other, int64_t n, bool descending = false) {
+  merge_sort(items, other, n, [descending](const Item<C>& a, const Item<C>& b) {
+    return descending ? sorts_before(b.value, a.value) : sorts_before(a.value, b.value);
+  });
 }
 
 }  // namespace et::kernels::portable
