@@ -4,6 +4,7 @@
     python -m tests.conformance --only add --dtype float32 bool
     python -m tests.conformance -k fft -v                # entries whose name contains "fft"
     python -m tests.conformance --failed                 # what failed last time
+    python -m tests.conformance --group architecture     # torchvision's and transformers' models, an hour or more
 
 Writes ``table.md`` and ``results.json`` to build/conformance. Fails when a case fails that exceptions.py does not list, when a
 case passes that it does list, and when fewer operators reach the runtime than they should.
@@ -15,12 +16,13 @@ import argparse
 import sys
 import time
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 from .case import Outcome, Status
 from .pool import run_items
 from .report import REACH, RIGHT, Results, first_samples, is_failure, stale, summary, unexpected
-from .samples import Item, all_items
+from .samples import DATABASES, GROUPS, Item, all_items, architecture_items
 
 OUT = Path(__file__).resolve().parents[2] / "build/conformance"
 
@@ -58,7 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="entries of exactly these names")
     parser.add_argument("-k", nargs="+", metavar="PART", help="entries whose name contains one of these")
     parser.add_argument("--dtype", nargs="+", help="element types")
-    parser.add_argument("--group", nargs="+", choices=["op", "module", "example"])
+    parser.add_argument("--group", nargs="+", choices=GROUPS, help="databases; without it all of torch's")
     parser.add_argument("--failed", action="store_true", help="entries that failed in the last run")
     parser.add_argument("--samples", type=int, help="at most so many samples of an entry")
     parser.add_argument("--seed", type=int, default=0)
@@ -72,14 +74,16 @@ def _options() -> argparse.Namespace:
 def _chosen(options: argparse.Namespace, results: Results) -> list[Item]:
     failed = {key.rsplit("/", 1)[0] for key, outcome in results.cases.items() if is_failure(outcome)}
     chosen = []
-    for item in all_items():
+    groups = options.group or DATABASES
+    items = chain(all_items(), architecture_items() if "architecture" in groups else ())
+    for item in items:
         if options.only and item.name not in options.only:
             continue
         if options.k and not any(part in item.name for part in options.k):
             continue
         if options.dtype and item.dtype not in options.dtype:
             continue
-        if options.group and item.group not in options.group:
+        if item.group not in groups:
             continue
         if options.failed and item.key not in failed:
             continue

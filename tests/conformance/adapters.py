@@ -19,6 +19,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from .architectures import architecture_entries
 from .samples import Item, example_entries, module_entries, operator_entries
 
 
@@ -32,6 +33,7 @@ class Sample:
         kwargs: Inputs by name.
         dynamic_shapes: As torch.export takes them.
         strict: Whether the example is written for the tracer of bytecode.
+        is_delegated: Whether the XNNPACK delegate takes what it can.
     """
 
     model: nn.Module
@@ -39,6 +41,7 @@ class Sample:
     kwargs: dict[str, Any] = field(default_factory=dict)
     dynamic_shapes: Any = None
     strict: bool = False
+    is_delegated: bool = False
 
 
 def samples_of(item: Item, seed: int) -> Iterator[Sample]:
@@ -47,7 +50,9 @@ def samples_of(item: Item, seed: int) -> Iterator[Sample]:
     torch.manual_seed(mixed)
     random.seed(mixed)
     np.random.seed(mixed & 0xFFFFFFFF)
-    maker = {"op": _operator_samples, "module": _module_samples, "example": _example}[item.group]
+    maker = {
+        "op": _operator_samples, "module": _module_samples, "example": _example, "architecture": _architecture,
+    }[item.group]  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield from islice(maker(item), item.limit)
@@ -103,3 +108,9 @@ def _example(item: Item) -> Iterator[Sample]:
     model = case.model() if isinstance(case.model, type) else case.model
     for strict in (False, True):
         yield Sample(model, case.example_args, case.example_kwargs, case.dynamic_shapes, strict)
+
+
+def _architecture(item: Item) -> Iterator[Sample]:
+    model, args, kwargs = architecture_entries()[item.name]()
+    for is_delegated in (False, True):
+        yield Sample(model, args, kwargs, is_delegated=is_delegated)

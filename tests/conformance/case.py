@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
@@ -97,7 +98,8 @@ def run_sample(item: Item, sample: Sample) -> tuple[Status, str]:
         except Exception as error:
             return Status.NOT_EXPORTABLE, _line(error)
         try:
-            manager = et.to_edge(exported).to_executorch()
+            partitioners = [XnnpackPartitioner()] if sample.is_delegated else []
+            manager = et.to_edge_transform_and_lower(exported, partitioner=partitioners).to_executorch()
         except ExecutorchError as error:
             return Status.REFUSED, _line(error)
         except Exception as error:
@@ -190,10 +192,15 @@ def _refusal_of_torch(exported: ExportedProgram, sample: Sample) -> str:
     return ""
 
 
+#: Whole networks add up what their layers round: 1e-4 of each value, and half of that of the largest one.
+_LOOSER = {"architecture": 5.0}
+
+
 def _difference(item: Item, sample: Sample, exported: ExportedProgram, actual: list[Any], expected: list[Any]) -> str:
     if len(actual) != len(expected):
         return f"{len(actual)} outputs, expected {len(expected)}"
-    plain = [difference(mine, theirs) for mine, theirs in zip(actual, expected, strict=True)]
+    looser = _LOOSER.get(item.group, 1.0)
+    plain = [difference(mine, theirs, looser) for mine, theirs in zip(actual, expected, strict=True)]
     for index, wrong in enumerate(plain):
         if wrong and is_off_by_one(item.name, actual[index], expected[index]):
             plain[index] = ""

@@ -22,13 +22,17 @@ OPERATOR_SAMPLES = {
 }  # fmt: skip
 MODULE_SAMPLES = {"float32": 4, "bfloat16": 1, "float64": 1}
 
+#: The databases of torch, which run by default, and the published architectures, which take longer than all of them.
+DATABASES = ("op", "module", "example")
+GROUPS = (*DATABASES, "architecture")
+
 
 @dataclass(frozen=True)
 class Item:
     """One entry of a database in one element type.
 
     Attributes:
-        group: "op", "module" or "example".
+        group: One of GROUPS.
         name: The entry's name, with its variant: "linalg.norm", "nn.functional.pad.reflect".
         dtype: Element type of the samples; "-" where the example decides.
         limit: How many samples at most.
@@ -72,7 +76,7 @@ def example_entries() -> dict[str, Any]:
 
 
 def all_items() -> Iterator[Item]:
-    """Every item: operators in all their element types, modules, examples."""
+    """Every item of torch's databases: operators in all their element types, modules, examples."""
     import torch
 
     for name, entry in operator_entries().items():
@@ -85,3 +89,11 @@ def all_items() -> Iterator[Item]:
                 yield Item("module", name, dtype, limit)
     for name in example_entries():
         yield Item("example", name, "-", 2)  # with and without tracing of bytecode
+
+
+def architecture_items() -> Iterator[Item]:
+    """Published architectures, each on our own kernels and with the XNNPACK delegate."""
+    from .architectures import architecture_entries
+
+    for name in architecture_entries():
+        yield Item("architecture", name, "float32", 2)

@@ -75,6 +75,17 @@ def _geometric(self: Tensor, p: float, generator: Any = None) -> Tensor:
     return (torch.floor(torch.log1p(-uniform) / math.log1p(-p)) + 1).to(self.dtype)
 
 
+@_decomposes(aten.randn.generator)
+def _randn(size: Sequence[int], *, generator: Any, dtype: Any = None, **placement: Any) -> Tensor:
+    """A generator of the user's does not leave with the program: the runtime's own draws."""
+    return torch.randn(size, dtype=dtype)
+
+
+@_decomposes(aten.rand.generator)
+def _rand(size: Sequence[int], *, generator: Any, dtype: Any = None, **placement: Any) -> Tensor:
+    return torch.rand(size, dtype=dtype)
+
+
 @_decomposes(aten.put.default)
 def _put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     flat = aten.index_put(self.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
