@@ -188,7 +188,7 @@ def test_a_promise_for_another_kernel_is_no_promise():
 
 
 def test_a_promise_is_a_list():
-    with pytest.raises(et.InvalidArgumentError, match="must be a list"):
+    with pytest.raises(et.InvalidTypeError, match="must be a list"):
         et.ExecutorchBackendConfig(target_kernels="test_ops::nowhere.out")
 
 
