@@ -1,6 +1,7 @@
 """The real sentence encoder in static int8 by accuracy control: outliers between its blocks make plain int8 useless.
 
-The bound is for the mean over unseen sentences; the worst of 200 had 0.964.
+Layers that lose too much compute with integers made at run time instead. The bound is for the worst of 200 unseen sentences (it had
+0.996, with 99 % of the multiply-accumulates between integers).
 """
 
 import pydoc_data.topics
@@ -50,12 +51,13 @@ def test_static_int8_keeps_the_embeddings():
             max_drop=0.02,
             min_integer_share=0.8,
             partitioner=[XnnpackPartitioner()],
+            fallbacks=["dynamic_int8", "float32"],
         )
         assert not result.steps[0].holds, "everything in int8 would do: the test tests nothing"
         cosines = _cosines(et.load(result.executorch_program.buffer), *unseen)
     finally:
         torch.set_num_threads(threads)
     assert len(cosines) == 200
-    assert float(cosines.mean()) >= 0.97, f"min {cosines.min():.4f}, mean {cosines.mean():.4f}\n{result}"
+    assert float(cosines.min()) >= 0.97, f"min {cosines.min():.4f}, mean {cosines.mean():.4f}\n{result}"
     assert et.count_macs(result.model, data[0]).share("integer") >= 0.8
     assert result.chosen.integer_share == pytest.approx(et.count_macs(result.model, data[0]).share("integer"), abs=0.01)
