@@ -61,4 +61,26 @@ inline Result<const float*> padded_bias(runtime::PrepareContext& context, const 
   return static_cast<const float*>(out);
 }
 
+/// Plans a convolution, from `min` to `max` where they are not nullptr. Errors: NotSupported for one of another kind.
+using PrepareConvolution = Error (*)(runtime::PrepareContext& context, Arguments args, const EValue* min,
+                                     const EValue* max, void** state);
+
+/// The two operators as kernels of one implementation: a convolution, and one whose results are limited. They come before a
+/// library, which computes or loads more for what they are made for.
+template <runtime::KernelRun kRun, PrepareConvolution kPrepare>
+struct ConvolutionKernels {
+  static Error plain(runtime::PrepareContext& context, Arguments args, void** state) {
+    return kPrepare(context, args, nullptr, nullptr, state);
+  }
+  static Error clamped(runtime::PrepareContext& context, Arguments args, void** state) {
+    using namespace convolution_arguments;
+    return kPrepare(context, args, args[kMin], args[kMax], state);
+  }
+  static constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+  static constexpr Kernel kTable[] = {
+      {"aten::convolution.out", "TTtlllblio", kRun, &plain, nullptr, kPriority},
+      {"et::convolution_clamp.out", "TTtlllbliNNo", kRun, &clamped, nullptr, kPriority},
+  };
+};
+
 }  // namespace et::kernels::optimized

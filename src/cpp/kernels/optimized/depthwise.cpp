@@ -265,13 +265,6 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
 }
 
 // convolution(input, weight, bias, stride, …, groups, [min, max,] out)
-Error prepare_convolution(PrepareContext& context, Arguments args, void** state) {
-  return prepare(context, args, nullptr, nullptr, state);
-}
-Error prepare_convolution_clamp(PrepareContext& context, Arguments args, void** state) {
-  return prepare(context, args, args[kMin], args[kMax], state);
-}
-
 int64_t output_extent(int64_t in, int64_t padding, const Depthwise& w) {
   const int64_t room = in + 2 * padding - w.kernel;
   return room < 0 ? 0 : room / w.stride + 1;
@@ -303,17 +296,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return Error::Ok;
 }
 
-/// Before a library, which loads more.
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
-
-constexpr Kernel kKernels[] = {
-    {"aten::convolution.out", "TTtlllblio", &run, &prepare_convolution, nullptr, kPriority},
-    {"et::convolution_clamp.out", "TTtlllbliNNo", &run, &prepare_convolution_clamp, nullptr, kPriority},
-};
-
 }  // namespace
 
-Span<const Kernel> depthwise_kernels() { return kKernels; }
+Span<const Kernel> depthwise_kernels() { return ConvolutionKernels<&run, &prepare>::kTable; }
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -244,13 +244,6 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
 }
 
 // convolution(input, weight, bias, stride, …, groups, [min, max,] out)
-Error prepare_convolution(PrepareContext& context, Arguments args, void** state) {
-  return prepare(context, args, nullptr, nullptr, state);
-}
-Error prepare_convolution_clamp(PrepareContext& context, Arguments args, void** state) {
-  return prepare(context, args, args[kMin], args[kMax], state);
-}
-
 Error run(KernelContext& context, Arguments args, void* state) {
   PatchProduct p = *static_cast<const PatchProduct*>(state);
   const Tensor input = args[kInput]->to_tensor();
@@ -274,17 +267,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return Error::Ok;
 }
 
-/// Before a library, which takes the patch place by place.
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
-
-constexpr Kernel kKernels[] = {
-    {"aten::convolution.out", "TTtlllblio", &run, &prepare_convolution, nullptr, kPriority},
-    {"et::convolution_clamp.out", "TTtlllbliNNo", &run, &prepare_convolution_clamp, nullptr, kPriority},
-};
-
 }  // namespace
 
-Span<const Kernel> transposed_convolution_kernels() { return kKernels; }
+Span<const Kernel> transposed_convolution_kernels() { return ConvolutionKernels<&run, &prepare>::kTable; }
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

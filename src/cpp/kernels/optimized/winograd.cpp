@@ -216,13 +216,6 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
 }
 
 // convolution(input, weight, bias, stride, …, groups, [min, max,] out)
-Error prepare_convolution(PrepareContext& context, Arguments args, void** state) {
-  return prepare(context, args, nullptr, nullptr, state);
-}
-Error prepare_convolution_clamp(PrepareContext& context, Arguments args, void** state) {
-  return prepare(context, args, args[kMin], args[kMax], state);
-}
-
 // ----------------------------------------------------------------------------------------------------------------------- run
 
 /// How the tiles of a call are shared.
@@ -344,17 +337,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return run_plan(context, w, plan_call(w, static_cast<size_t>(input.size(0)), context.pool()));
 }
 
-/// Before a library, which multiplies more.
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
-
-constexpr Kernel kKernels[] = {
-    {"aten::convolution.out", "TTtlllblio", &run, &prepare_convolution, nullptr, kPriority},
-    {"et::convolution_clamp.out", "TTtlllbliNNo", &run, &prepare_convolution_clamp, nullptr, kPriority},
-};
-
 }  // namespace
 
-Span<const Kernel> winograd_kernels() { return kKernels; }
+Span<const Kernel> winograd_kernels() { return ConvolutionKernels<&run, &prepare>::kTable; }
 
 TileRule set_tile_rule(TileRule rule) { return std::exchange(choose_tile, rule); }
 
