@@ -92,6 +92,7 @@ HWY_INLINE void score_rows(const float* query, size_t depth, const float* packed
   const size_t lanes = hn::Lanes(d);
   for (size_t first = 0; first < count; first += 2 * lanes, packed += 2 * lanes * depth) {
     V left[kR], right[kR];
+#pragma GCC unroll 16
     for (size_t r = 0; r < kR; ++r) {
       left[r] = hn::Zero(d);
       right[r] = hn::Zero(d);
@@ -106,6 +107,7 @@ HWY_INLINE void score_rows(const float* query, size_t depth, const float* packed
         right[r] = hn::MulAdd(q, k1, right[r]);
       }
     }
+#pragma GCC unroll 16
     for (size_t r = 0; r < kR; ++r) {
       hn::StoreU(left[r], d, scores + r * kScoreStride + first);
       hn::StoreU(right[r], d, scores + r * kScoreStride + first + lanes);
@@ -126,6 +128,7 @@ HWY_INLINE void add_strip(const float* weights, const float* value, size_t count
     return kWhole ? hn::LoadU(d, p + lanes) : columns1 > 0 ? hn::LoadN(d, p + lanes, columns1) : hn::Zero(d);
   };
   V left[kR], right[kR];
+#pragma GCC unroll 16
   for (size_t r = 0; r < kR; ++r) {
     const V f = hn::Set(d, factor[r]);
     left[r] = hn::Mul(load0(out + r * value_depth), f);
@@ -141,6 +144,7 @@ HWY_INLINE void add_strip(const float* weights, const float* value, size_t count
       right[r] = hn::MulAdd(w, v1, right[r]);
     }
   }
+#pragma GCC unroll 16
   for (size_t r = 0; r < kR; ++r) {
     float* const to = out + r * value_depth;
     if (kWhole) {

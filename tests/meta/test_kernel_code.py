@@ -1,0 +1,54 @@
+"""What the compiler made of XNNPACK's kernels: a sum that lives on the stack makes a product half as fast, on some processors only."""
+
+import platform
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from repository import ROOT
+
+BUILD = ROOT / "build" / "dev" / "build.ninja"
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels of x86-64")
+
+
+def _library() -> str:
+    """The library that the build links."""
+    return re.search(r"\S+/libmicrokernels-prod\.a", BUILD.read_text()).group()
+
+
+def _inner_loops(function: str) -> Iterator[list[str]]:
+    """The instructions of each loop without another loop in it."""
+    listing = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", _library()],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    code = [(int(at, 16), text) for at, text in re.findall(r"^ +([0-9a-f]+):\s+(.*)$", listing, re.MULTILINE)]
+    assert code, f"{function} is not in the library"
+    index = {at: i for i, (at, _) in enumerate(code)}
+    loops = []
+    for i, (at, text) in enumerate(code):
+        jump = re.match(r"j\w+\s+([0-9a-f]+) ", text)
+        if jump and (target := int(jump.group(1), 16)) <= at:
+            loops.append((index[target], i))
+    assert loops, f"{function} has no loop"
+    for start, end in loops:
+        if not any((s, e) != (start, end) and start <= s and e <= end for s, e in loops):
+            yield [text for _, text in code[start : end + 1]]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast",
+        "xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm",
+        "xnn_f32_gemm_minmax_ukernel_7x32__avx512f_broadcast",
+        "xnn_f32_qc8w_gemm_minmax_ukernel_5x16__avx2_broadcast",
+        "xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32",
+        "xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p32c__avx512skx_mul32",
+    ],
+)
+def test_inner_loops_keep_vectors_in_registers(function):
+    on_stack = [line for loop in _inner_loops(function) for line in loop if re.search(r"\(%r[sb]p.*mm|mm.*\(%r[sb]p", line)]
+    assert not on_stack
