@@ -1,4 +1,4 @@
-"""What the compiler made of XNNPACK's kernels: a sum that lives on the stack makes a product half as fast, on some processors only."""
+"""What the compiler made of XNNPACK's kernels: a sum on the stack makes a product half as fast, on some processors only."""
 
 import platform
 import re
@@ -50,5 +50,7 @@ def _inner_loops(function: str) -> Iterator[list[str]]:
     ],
 )
 def test_inner_loops_keep_vectors_in_registers(function):
-    on_stack = [line for loop in _inner_loops(function) for line in loop if re.search(r"\(%r[sb]p.*mm|mm.*\(%r[sb]p", line)]
+    on_stack = [
+        line for loop in _inner_loops(function) for line in loop if re.search(r"\(%r[sb]p.*mm|mm.*\(%r[sb]p", line)
+    ]
     assert not on_stack
