@@ -6,9 +6,12 @@ they would take the place of the runtime's kernels in every test that follows.
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,17 +27,22 @@ TREE = ROOT / "build" / "aten"
 OPTIONS = ("PYTHON", "TOOLS", "THREADS", "OPTIMIZED")
 
 
-@pytest.fixture(scope="module")
-def libraries() -> tuple[Path, Path]:
-    """The portable kernels on at::Tensor, and a user's plug-in."""
+def build(tree: Path, targets: list[str], *more: str) -> None:
+    """Configures a tree for ATen mode and makes some of it."""
     options = [f"-DET_BUILD_{name}=OFF" for name in OPTIONS] + ["-DET_BUILD_ATEN=ON", "-DET_BUILD_TESTS=ON"]
-    options += ["-DET_BACKENDS=", f"-DET_SELECT_OPS={HERE / 'operators.txt'}", f"-DPython_EXECUTABLE={sys.executable}"]
+    options += ["-DET_BACKENDS=", f"-DPython_EXECUTABLE={sys.executable}", *more]
     for command in (
-        ["cmake", "-S", str(ROOT), "-B", str(TREE), "-G", "Ninja", *options],
-        ["ninja", "-C", str(TREE), "et_aten", "et_test_aten"],
+        ["cmake", "-S", str(ROOT), "-B", str(tree), "-G", "Ninja", *options],
+        ["ninja", "-C", str(tree), *targets],
     ):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+@pytest.fixture(scope="module")
+def libraries() -> tuple[Path, Path]:
+    """The portable kernels on at::Tensor, and a user's plug-in."""
+    build(TREE, ["et_aten", "et_test_aten"], f"-DET_SELECT_OPS={HERE / 'operators.txt'}")
     return TREE / "bin/libet_aten.so", TREE / "bin/libet_test_aten.so"
 
 
@@ -116,3 +124,21 @@ def test_portable_kernels_on_aten_tensors(libraries: tuple[Path, Path]) -> None:
 def test_a_users_kernel_calls_aten(libraries: tuple[Path, Path]) -> None:
     said = run(USER, libraries[1])
     assert "mat1 and mat2 shapes cannot be multiplied" in said and "test_aten::wrong.out" in said
+
+
+def test_every_portable_kernel_compiles_on_aten_tensors() -> None:
+    """Types only: no code is made."""
+    tree = ROOT / "build" / "aten_all"
+    build(tree, ["src/cpp/aten/CMakeFiles/et_aten.dir/cmake_pch.hxx.gch"])
+    commands = json.loads((tree / "compile_commands.json").read_text())
+    kernels = [c for c in commands if "et_aten.dir" in c["command"] and "/kernels/portable/" in c["file"]]
+    assert len(kernels) > 60
+
+    def check(entry: dict[str, str]) -> str:
+        command = [*shlex.split(entry["command"]), "-fsyntax-only"]
+        done = subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True)
+        return "" if done.returncode == 0 else f"{Path(entry['file']).name}\n{done.stderr[:1000]}"
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        failures = [said for said in pool.map(check, kernels) if said]
+    assert not failures, "\n".join(failures)

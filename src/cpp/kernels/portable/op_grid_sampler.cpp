@@ -74,7 +74,7 @@ struct Plane {
   bool align_corners;
 
   T at(int64_t y, int64_t x) const {
-    return y >= 0 && y < height && x >= 0 && x < width ? convert<T>(data[y * width + x]) : T(0);
+    return y >= 0 && y < height && x >= 0 && x < width ? portable::convert<T>(data[y * width + x]) : T(0);
   }
   // A neighbour of a bicubic sample: padded one by one.
   T padded(T y, T x) const {
@@ -144,7 +144,7 @@ struct Corners {
   T sample(const E* data) const {
     T sum = 0;
     for (int i = 0; i < count; ++i) {
-      sum += convert<T>(data[offsets[i]]) * weights[i];
+      sum += portable::convert<T>(data[offsets[i]]) * weights[i];
     }
     return sum;
   }
@@ -200,7 +200,8 @@ Error grid_sampler_3d_out(KernelContext& context, const Tensor& input, const Ten
     using E = typename decltype(tag)::type;
     using T = std::conditional_t<std::is_same_v<E, double>, double, float>;
     const auto place = [&](E position, int64_t size) {
-      return pad_position(unnormalize(convert<T>(position), size, align_corners), size, padding, align_corners);
+      return pad_position(unnormalize(portable::convert<T>(position), size, align_corners), size, padding,
+                          align_corners);
     };
     Corners<T> corners{depth, height, width};
     for (int64_t n = 0; n < batch; ++n) {
@@ -215,7 +216,7 @@ Error grid_sampler_3d_out(KernelContext& context, const Tensor& input, const Ten
           corners.nearest(z, y, x);
         }
         for (int64_t c = 0; c < channels; ++c) {
-          to[c * points + i] = convert<E>(corners.sample(volumes + c * depth * height * width));
+          to[c * points + i] = portable::convert<E>(corners.sample(volumes + c * depth * height * width));
         }
       }
     }
@@ -243,8 +244,8 @@ Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Ten
                                 align_corners};
         for (int64_t i = 0; i < rows * columns; ++i) {
           const E* position = positions + (n * rows * columns + i) * 2;
-          T x = unnormalize(convert<T>(position[0]), width, align_corners);
-          T y = unnormalize(convert<T>(position[1]), height, align_corners);
+          T x = unnormalize(portable::convert<T>(position[0]), width, align_corners);
+          T y = unnormalize(portable::convert<T>(position[1]), height, align_corners);
           T value;
           if (interpolation == Interpolation::kBicubic) {
             value = plane.bicubic(y, x);
@@ -253,7 +254,7 @@ Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Ten
             y = pad_position(y, height, padding, align_corners);
             value = interpolation == Interpolation::kBilinear ? plane.bilinear(y, x) : plane.nearest(y, x);
           }
-          *to++ = convert<E>(value);
+          *to++ = portable::convert<E>(value);
         }
       }
     }

@@ -81,7 +81,7 @@ Error check_points(const char* op, const Tensor& self, const OptionalTensor& wei
                      "%s: self is %s, must be f32 or f64", op, to_string(self.scalar_type()));
   ET_CHECK_OR_RETURN(!weight.has_value() || weight->numel() * width == self.numel(), InvalidArgument,
                      "%s: weights of shape %s do not go with points of shape %s", op,
-                     ShapeText(weight.has_value() ? weight->sizes() : IntArrayRef()).text,
+                     ShapeText(weight.has_value() ? IntArrayRef(weight->sizes()) : IntArrayRef()).text,
                      ShapeText(self.sizes()).text);
   return check_row_major(op, {&self, weight.has_value() ? &*weight : &self});
 }

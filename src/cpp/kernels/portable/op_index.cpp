@@ -384,7 +384,8 @@ Error index_select_out(KernelContext& context, const Tensor& self, int64_t dim, 
   Plan plan;
   ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index, 0, &plan));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.dim() == 0 ? self.sizes() : IntArrayRef(plan.sizes)));
+  ET_RETURN_IF_ERROR(
+      resize_tensor(context, out, self.dim() == 0 ? IntArrayRef(self.sizes()) : IntArrayRef(plan.sizes)));
   return take(context, plan, self, out);
 }
 

@@ -288,7 +288,7 @@ Error linalg_eigh_eigenvalues(KernelContext& context, const Tensor& a, std::stri
   sizes.push_back(n);
   ET_RETURN_IF_ERROR(resize_tensor(context, eigenvalues, sizes));
   const int64_t empty[] = {0};
-  ET_RETURN_IF_ERROR(resize_tensor(context, eigenvectors, compute_v ? a.sizes() : IntArrayRef(empty)));
+  ET_RETURN_IF_ERROR(resize_tensor(context, eigenvectors, compute_v ? IntArrayRef(a.sizes()) : IntArrayRef(empty)));
   ET_TRY(Matrix given, make_matrix(context, n, n));
   ET_TRY(Matrix vectors, make_matrix(context, n, n));
   ET_TRY(double* values, make_vector(context, n));
