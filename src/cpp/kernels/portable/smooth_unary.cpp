@@ -127,17 +127,23 @@ constexpr size_t kWorthTable = 16384;  // elements a task
 Error smooth_unary(KernelContext& context, const char* op, const Tensor& self, Tensor& out, SmoothFunction function) {
   const auto numel = static_cast<size_t>(self.numel());
   const ScalarType from = self.scalar_type(), to = out.scalar_type();
-  if (numel < kWorthTable || from == ScalarType::Double || is_complex(from) || !is_floating(to) ||
-      to == ScalarType::Double || !is_contiguous(self) || !is_contiguous(out)) {
+  const auto call_each = [&] {
     return float_unary(context, op, self, out,
                        [function](auto x) { return static_cast<decltype(x)>(function(static_cast<double>(x))); });
+  };
+  if (numel < kWorthTable || from == ScalarType::Double || is_complex(from) || !is_floating(to) ||
+      to == ScalarType::Double || !is_contiguous(self) || !is_contiguous(out)) {
+    return call_each();
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
   const size_t tasks = threads == 1 ? 1 : std::min(2 * threads, numel / kWorthTable);
-  ET_TRY(void* memory, context.allocate_temp(tasks * sizeof(SmoothTable)));
+  const Result<void*> memory = context.allocate_temp(tasks * sizeof(SmoothTable));
+  if (!memory.ok()) {  // a small machine: the same result, slower
+    return call_each();
+  }
   threads::parallel_tasks(context.pool(), tasks, [&](size_t task) {
-    auto& table = *new (static_cast<SmoothTable*>(memory) + task) SmoothTable(function);
+    auto& table = *new (static_cast<SmoothTable*>(*memory) + task) SmoothTable(function);
     constexpr size_t kChunk = 256;
     float values[kChunk];
     const size_t end = (task + 1) * numel / tasks;

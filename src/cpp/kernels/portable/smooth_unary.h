@@ -24,7 +24,8 @@ struct SmoothFunction {
 };
 
 /// out = function(self) for every dtype; integers compute in float. Threads: the function is called on several.
-/// Errors: InvalidType for complex numbers and for outputs that cannot hold the result; MemoryAllocationFailed.
+/// Errors: InvalidType for complex numbers and for outputs that cannot hold the result. The polynomials are temporary memory
+/// (98 kB a task); where there is no room, the function is called.
 Error smooth_unary(KernelContext& context, const char* op, const Tensor& self, Tensor& out, SmoothFunction function);
 
 /// The same for a functor, which must live as long as the call.
