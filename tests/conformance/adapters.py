@@ -10,13 +10,14 @@ import random
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from .architectures import architecture_entries
@@ -34,6 +35,7 @@ class Sample:
         dynamic_shapes: As torch.export takes them.
         strict: Whether the example is written for the tracer of bytecode.
         is_delegated: Whether the XNNPACK delegate takes what it can.
+        exported: The exported program, once there is one.
     """
 
     model: nn.Module
@@ -42,6 +44,7 @@ class Sample:
     dynamic_shapes: Any = None
     strict: bool = False
     is_delegated: bool = False
+    exported: ExportedProgram | None = None
 
 
 def samples_of(item: Item, seed: int) -> Iterator[Sample]:
@@ -112,5 +115,6 @@ def _example(item: Item) -> Iterator[Sample]:
 
 def _architecture(item: Item) -> Iterator[Sample]:
     model, args, kwargs = architecture_entries()[item.name]()
-    for is_delegated in (False, True):
-        yield Sample(model, args, kwargs, is_delegated=is_delegated)
+    plain = Sample(model, args, kwargs)
+    yield plain
+    yield replace(plain, is_delegated=True)  # with the exported program: to export takes longer than all else

@@ -20,16 +20,20 @@ from typing import Any
 import torch
 from torch import nn
 
+from .architecture_rules import apply_rules, ruled_inputs
+
 #: Parameters beyond which a model is left out: its case would take minutes.
-MOST_PARAMETERS = 60_000_000
+MOST_PARAMETERS = 100_000_000
 
 #: Attributes of configurations, by pattern, and what they become. The first match counts; lists keep their length.
 _SIZES: tuple[tuple[str, int], ...] = (
     (r"(.*_)?(num|n)_(key_value|kv)_heads|num_query_groups", 2),
+    (r"qk_head_dim", 32),
     (r".*(attention_heads|_heads|n_head|num_heads)", 4),
     (r".*(head_dim|d_kv|kv_channels|head_size)", 16),
     (r"(.*_)?(layers|num_.*layers|num_blocks|n_layers?|depth|.*_depth|num_.*_blocks)", 2),
-    (r".*vocab_size", 160),
+    (r".*vocab_size.*", 160),
+    (r"num_queries", 20),
     (r".*(intermediate_size|ffn_dim|d_ff|mlp_dim|ffn_hidden_size|n_inner|dim_feedforward)", 96),
     (r"(.*_)?(hidden_size|d_model|embed_dim|n_embd|hidden_dim|embedding_size|projection_dim|dim|width)", 64),
     (r"(.*_)?(num_experts|num_local_experts|n_routed_experts|moe_num_experts)", 4),
@@ -45,7 +49,8 @@ _SHALLOW: _Sizes = tuple(
     (re.compile(pattern + r"\Z"), size)
     for pattern, size in (
         (r"(.*_)?(layers|num_.*layers|num_blocks|n_layers?|depths?)", 2),
-        (r".*vocab_size", _VOCABULARY),
+        (r".*vocab_size.*", _VOCABULARY),
+        (r"num_queries", 20),
     )
 )
 _ATTEMPTS = (_SMALL, _FULL_HEADS, _SHALLOW)
@@ -101,13 +106,13 @@ def _transformers(name: str) -> tuple[nn.Module, tuple, dict[str, Any]]:
     for sizes in _ATTEMPTS:
         try:
             config = _changed(CONFIG_MAPPING[name](), sizes)
-            config.use_cache = False
+            apply_rules(name, config)
             with torch.device("meta"):
                 parameters = sum(p.numel() for p in AutoModel.from_config(config).parameters())
             if parameters > MOST_PARAMETERS:
                 raise ValueError(f"{parameters / 1e6:.0f} million parameters after shrinking")
             model = AutoModel.from_config(config).eval()
-            return model, (), _working_inputs(model, config)
+            return model, (), _working_inputs(model, config, ruled_inputs(name))
         except Exception as error:
             failed = failed or error
     assert failed is not None
@@ -133,6 +138,7 @@ def _changed(config: Any, sizes: _Sizes) -> Any:
             setattr(config, key, size)
         elif key.endswith("depths") and isinstance(value, (list, tuple)):
             setattr(config, key, type(value)(min(depth, 1) for depth in value))
+    config.use_cache = False
     types = vars(config).get("layer_types")
     if isinstance(types, list) and types:
         kinds = sorted(set(types), key=types.index)
@@ -140,15 +146,15 @@ def _changed(config: Any, sizes: _Sizes) -> Any:
     return config
 
 
-def _working_inputs(model: nn.Module, config: Any) -> dict[str, torch.Tensor]:
+def _working_inputs(model: nn.Module, config: Any, ruled: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Inputs that eager takes: what the signature asks for, then with an image, too (a model of two kinds may need both)."""
     parameters = inspect.signature(model.forward).parameters
     failed: Exception | None = None
     for more in ((), ("pixel_values",), ("input_ids",), ("bbox",), ("pixel_values", "input_ids", "attention_mask")):
-        names = [name for name in (*_needed(model, config, parameters), *more) if name in parameters]
+        names = [name for name in (*_needed(model, config, parameters), *more, *ruled) if name in parameters]
         for choice in range(_CHOICES):
             try:
-                kwargs = {name: _input(name, choice, config) for name in dict.fromkeys(names)}
+                kwargs = {n: ruled[n] if n in ruled else _input(n, choice, config) for n in dict.fromkeys(names)}
                 with torch.no_grad():
                     model(**kwargs)
                 return kwargs
@@ -180,6 +186,8 @@ def _input(name: str, choice: int, config: Any) -> torch.Tensor:
     shape = forms[min(choice, len(forms) - 1)]
     if name.endswith("_ids"):
         return torch.randint(3, 90, shape)
+    if name.endswith("grid_thw"):
+        return torch.tensor([[1, 4, 4]])
     if name == "bbox":
         return torch.randint(0, 50, shape).sort(-1).values
     if name.endswith("_mask"):
@@ -195,21 +203,29 @@ def _forms(name: str, config: Any) -> list[tuple[int, ...]]:
     image = (getattr(vision, "num_channels", 3), height, width)
     bins = next((v for v in (getattr(config, key, None) for key in _BINS) if isinstance(v, int)), 80)
     frames = getattr(vision, "num_frames", None) or getattr(vision, "frames_per_clip", None) or 8
+    channels = getattr(config, "in_channels", None) or getattr(config, "in_chans", None) or image[0]
+    patch = getattr(config, "patch_size", 16)
+    patches = (16, channels * getattr(config, "temporal_patch_size", 1) * patch**2 if isinstance(patch, int) else 0)
     forms: dict[str, list[tuple[int, ...]]] = {
         "input_ids": [(1, 12)],
         "decoder_input_ids": [(1, 6)],
         "attention_mask": [(1, 12)],
         "bbox": [(1, 12, 4)],
         "inputs_embeds": [(1, 12, getattr(text, "hidden_size", 64))],
-        "pixel_values": [(1, *image), (1, frames, *image), (1, 2, *image)],
+        "pixel_values": [(1, *image), (1, frames, *image), (1, 2, *image), patches],
+        "hidden_states": [patches],
+        "grid_thw": [(1, 3)],
+        "image_grid_thw": [(1, 3)],
         "pixel_values_videos": [(1, frames, *image)],
         "pixel_mask": [(1, height, width)],
         "input_values": [(1, 4000), (1, 1, 4000), (1, 120, bins), (1, 1024, 128)],
         "waveform": [(1, 4000)],
         "input_features": [(1, 120, bins), (1, bins, 120), (1, bins, 3000), (1, 1, 1001, 64)],
+        "input_features_mask": [(1, 120), (1, 120), (1, 3000)],
         "past_values": [
             (1, 32, 1),
             (1, getattr(config, "context_length", 32), getattr(config, "num_input_channels", 1)),
+            (1, 128),
         ],
     }
     return forms.get(name, [])

@@ -91,7 +91,7 @@ def run_sample(item: Item, sample: Sample) -> tuple[Status, str]:
         except Exception as error:
             return Status.EAGER_REFUSES, _line(error)
         try:
-            exported = torch.export.export(
+            exported = sample.exported = sample.exported or torch.export.export(
                 sample.model, *_copied((sample.args, sample.kwargs)), dynamic_shapes=sample.dynamic_shapes,
                 strict=sample.strict,
             )  # fmt: skip
