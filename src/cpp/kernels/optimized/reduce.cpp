@@ -55,15 +55,42 @@ float ProdRow(const float* x, size_t n) {
   return product;
 }
 
-void ProdColumns(const float* x, float* y, size_t n, size_t count, size_t stride) {
+/// y[c] = combine(… combine(x[0][c], x[1][c]) …) for `count` columns of n rows that are `stride` apart. Four vectors of each
+/// row at a time: whole lines are used while they are near, and four chains hide each other's latency.
+template <class Combine>
+HWY_INLINE void fold_columns(const Combine& combine, const float* x, float* y, size_t n, size_t count, size_t stride) {
   const hn::ScalableTag<float> d;
-  over_vectors(count, [&](auto whole, size_t c, size_t left) HWY_ATTR {
-    auto product = load(d, whole, x + c, left);
+  const size_t lanes = hn::Lanes(d);
+  size_t done = 0;
+  for (; done + 4 * lanes <= count; done += 4 * lanes) {
+    const float* row = x + done;
+    auto v0 = hn::LoadU(d, row), v1 = hn::LoadU(d, row + lanes);
+    auto v2 = hn::LoadU(d, row + 2 * lanes), v3 = hn::LoadU(d, row + 3 * lanes);
     for (size_t i = 1; i < n; ++i) {
-      product = hn::Mul(product, load(d, whole, x + i * stride + c, left));
+      row += stride;
+      v0 = combine(v0, hn::LoadU(d, row));
+      v1 = combine(v1, hn::LoadU(d, row + lanes));
+      v2 = combine(v2, hn::LoadU(d, row + 2 * lanes));
+      v3 = combine(v3, hn::LoadU(d, row + 3 * lanes));
     }
-    store(d, whole, product, y + c, left);
+    hn::StoreU(v0, d, y + done);
+    hn::StoreU(v1, d, y + done + lanes);
+    hn::StoreU(v2, d, y + done + 2 * lanes);
+    hn::StoreU(v3, d, y + done + 3 * lanes);
+  }
+  over_vectors(count - done, [&](auto whole, size_t c, size_t left) HWY_ATTR {
+    const float* row = x + done + c;
+    auto v = load(d, whole, row, left);
+    for (size_t i = 1; i < n; ++i) {
+      row += stride;
+      v = combine(v, load(d, whole, row, left));
+    }
+    store(d, whole, v, y + done + c, left);
   });
+}
+
+void ProdColumns(const float* x, float* y, size_t n, size_t count, size_t stride) {
+  fold_columns([](auto product, auto v) HWY_ATTR { return hn::Mul(product, v); }, x, y, n, count, stride);
 }
 
 /// Sum of squared deviations from `center`.
@@ -100,16 +127,15 @@ void SumColumns(const float* x, float* y, size_t n, size_t count, size_t stride)
 }
 
 void ExtremeColumns(const float* x, float* y, size_t n, size_t count, size_t stride, bool largest) {
-  const hn::ScalableTag<float> d;
-  over_vectors(count, [&](auto whole, size_t c, size_t left) HWY_ATTR {
-    auto m = load(d, whole, x + c, left);
-    for (size_t i = 1; i < n; ++i) {
-      const auto v = load(d, whole, x + i * stride + c, left);
-      const auto better = largest ? hn::Gt(v, m) : hn::Lt(v, m);
-      m = hn::IfThenElse(hn::Or(better, hn::IsNaN(v)), v, m);
-    }
-    store(d, whole, m, y + c, left);
-  });
+  const auto fold = [&](auto better) HWY_ATTR {
+    fold_columns([&](auto m, auto v) HWY_ATTR { return hn::IfThenElse(hn::Or(better(v, m), hn::IsNaN(v)), v, m); }, x,
+                 y, n, count, stride);
+  };
+  if (largest) {
+    fold([](auto v, auto m) HWY_ATTR { return hn::Gt(v, m); });
+  } else {
+    fold([](auto v, auto m) HWY_ATTR { return hn::Lt(v, m); });
+  }
 }
 
 void ScaleInPlace(float* x, size_t n, float factor) {

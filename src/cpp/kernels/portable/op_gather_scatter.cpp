@@ -83,6 +83,16 @@ Error scatter_reduce(KernelContext& context, const char* op, const Tensor& self,
   const int64_t size = static_cast<int64_t>(out.element_size());
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
+    if (dtype == dtype_of<C> && include_self && reduce != Reduce::kMean) {  // the output itself holds what is gathered
+      const auto gather = [&](auto how) {
+        for_each_index(index, out, dim, &src, [&](char* target, const char* source) {
+          C& element = *reinterpret_cast<C*>(target);
+          element = combine(how(), element, *reinterpret_cast<const C*>(source));
+        });
+      };
+      reduce == Reduce::kSum ? gather([] { return Reduce::kSum; }) : gather([&] { return reduce; });
+      return Error::Ok;
+    }
     // Values gather in C beside the output, with the number that went into each, so that 16-bit types round once.
     const auto count = static_cast<size_t>(out.numel());
     ET_TRY(void* sums_memory, context.allocate_temp(count * sizeof(C)));

@@ -2,6 +2,7 @@
 #include "kernels/portable/op_pool.h"
 
 #include <limits>
+#include <type_traits>
 
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
@@ -194,22 +195,43 @@ void for_each_window(const Windows& p, PlaneValues<C>& in, ScalarType dtype, con
   }
 }
 
+// True when one of n elements is above `value` or not a number: most rows of a window have none, which vectors see quickly.
+template <typename C>
+bool has_larger(const C* x, int64_t n, C value) {
+  using Mask = std::conditional_t<sizeof(C) == 4, int32_t, int64_t>;
+  Mask found = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    found |= x[i] <= value ? Mask(0) : Mask(1);
+  }
+  return found != 0;
+}
+
 // Largest element of a window, with its position in the plane. NaN wins; `value` comes in as what an empty window gives.
 template <typename C>
 C largest(const PlaneValues<C>& in, const Window& window, const int64_t* step, C value, int64_t* index) {
+  constexpr int64_t kLong = 8, kPiece = 32;
   const int64_t* const size = in.size();
+  const int64_t length = window.high[2] - window.low[2];
+  const bool looks_first = step[2] == 1 && in.step() == 1 && length >= kLong;
+  const int64_t piece = looks_first ? kPiece : length;
   bool first = true;
   *index = (window.low[0] * size[1] + window.low[1]) * size[2] + window.low[2];
   for (int64_t d = window.low[0]; d < window.high[0]; d += step[0]) {
     for (int64_t h = window.low[1]; h < window.high[1]; h += step[1]) {
       const C* const row = in.row(d, h);
       const int64_t start = (d * size[1] + h) * size[2];
-      for (int64_t w = window.low[2]; w < window.high[2]; w += step[2]) {
-        const C x = row[w * in.step()];
-        if (first || x > value || is_nan(x)) {
-          value = x;
-          *index = start + w;
-          first = false;
+      for (int64_t begin = window.low[2]; begin < window.high[2]; begin += piece) {
+        const int64_t end = begin + piece < window.high[2] ? begin + piece : window.high[2];
+        if (looks_first && !first && !has_larger(row + begin, end - begin, value)) {
+          continue;
+        }
+        for (int64_t w = begin; w < end; w += step[2]) {
+          const C x = row[w * in.step()];
+          if (first || x > value || is_nan(x)) {
+            value = x;
+            *index = start + w;
+            first = false;
+          }
         }
       }
     }
