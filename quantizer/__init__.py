@@ -18,6 +18,7 @@ expansion.py    operators that are taken apart before they are annotated (LSTM, 
 flow.py         quantize, prepare, calibrate, convert
 batch_norm.py   folds batch norms, after training and while it lasts
 checks.py       what must hold before and after calibration
+bias_range.py   scales under which biases fit 32 bits
 lifting.py      the converted module as an ExportedProgram, with its source lines
 candidates.py    variants of one quantized model with other layers in float
 layer_sweep.py   which layers lose most: each quantized alone

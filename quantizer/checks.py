@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.export import ExportedProgram
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 
@@ -21,6 +22,9 @@ _LARGEST_RANGE = 1e30
 _EAGER = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized", "torch.ao.nn.quantizable")
 
 
+_DIFFER_IN_TRAINING = (nn.modules.batchnorm._NormBase, nn.modules.dropout._DropoutNd)
+
+
 class QuantizationWarning(UserWarning):
     """Something was quantized that deserves a look."""
 
@@ -29,7 +33,7 @@ def require_float_model(model: nn.Module) -> None:
     """Raises what a user of a model that cannot be quantized must know.
 
     Raises:
-        NotSupportedError: Eager-mode quantization has been applied, which torch.export cannot take.
+        NotSupportedError: Eager-mode quantization has been applied, which torch.export cannot take; or torchao's ``quantize_``.
         InvalidTypeError: Parameters that are not float32 (float16 and bfloat16 models are not quantized, nor are doubles).
     """
     for path, module in model.named_modules():
@@ -41,6 +45,11 @@ def require_float_model(model: nn.Module) -> None:
                 "DeQuantStub, to executorch_py.quantizer.quantize (or prepare / convert)"
             )
     for name, parameter in model.named_parameters():
+        if type(parameter.data).__module__.startswith("torchao."):
+            raise NotSupportedError(
+                f"parameter '{name}' is a {type(parameter.data).__name__}: torchao's quantize_ has quantized the model already; "
+                "export it and give it to to_edge_transform_and_lower, or give the float model to quantize"
+            )
         if parameter.is_floating_point() and parameter.dtype != torch.float32:
             raise InvalidTypeError(
                 f"parameter '{name}' is {str(parameter.dtype).removeprefix('torch.')}, quantization begins at float32: call "
@@ -48,6 +57,46 @@ def require_float_model(model: nn.Module) -> None:
             )
         if not bool(torch.isfinite(parameter).all()):
             raise InvalidArgumentError(f"parameter '{name}' holds NaN or infinity")
+
+
+def require_eval_mode(model: nn.Module) -> None:
+    """Raises where a model would be exported as it trains.
+
+    Raises:
+        InvalidStateError: It is in training mode, or a batch norm or dropout in it is.
+    """
+    advice = "call model.eval() first, or prepare_qat to train it quantized"
+    if model.training:
+        raise InvalidStateError(f"the model is in training mode: {advice}")
+    for path, module in model.named_modules():
+        if module.training and isinstance(module, _DIFFER_IN_TRAINING):
+            raise InvalidStateError(f"'{path}', a {type(module).__name__}, is in training mode: {advice}")
+
+
+def require_float_program(program: ExportedProgram) -> None:
+    """A program must not be quantized twice.
+
+    Raises:
+        InvalidStateError: It has operators of a quantization already.
+    """
+    for node in program.graph.nodes:
+        if node.op == "call_function" and str(node.target).startswith(("quantized_decomposed.", "torchao.")):
+            raise InvalidStateError(
+                f"the program is quantized already, it holds {place_of(node)}: give the float model, and a "
+                "ComposableQuantizer where several quantizers are to share it"
+            )
+
+
+def require_known_operators(model: fx.GraphModule, operators: Iterable[Any]) -> None:
+    """Warns of operators that a quantizer was told to quantize and that are not in the model: another overload, say."""
+    known = {key for node in model.graph.nodes for key in (node.target, getattr(node.target, "overloadpacket", None))}
+    unknown = [str(operator) for operator in operators if operator not in known]
+    if unknown:
+        warnings.warn(
+            f"no operator of the model is {', '.join(unknown)}, for which a configuration was set",
+            QuantizationWarning,
+            stacklevel=3,
+        )
 
 
 def require_known_names(model: fx.GraphModule, names: Iterable[str], types: Iterable[str]) -> None:

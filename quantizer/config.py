@@ -64,8 +64,8 @@ OBSERVERS: dict[str, Any] = {
     "mse": MSEObserver,
 }
 
-#: The smallest scale: what published configurations use.
-_EPS = 2**-12
+#: The smallest scale of 8-bit activations. Published configurations have 2**-12, which rounds values below a thousandth to zero.
+SMALLEST_SCALE = 2**-20
 
 
 def get_symmetric_quantization_config(
@@ -279,15 +279,16 @@ def _is_range(integers: Integers) -> bool:
 
 def _activation_spec(integers: Integers, symmetric: bool, dynamic: bool, qat: bool, observer: Any) -> QuantizationSpec:
     scheme = torch.per_tensor_symmetric if symmetric else torch.per_tensor_affine
+    eps = SMALLEST_SCALE * 255 / (integers.high - integers.low)  # more steps, smaller ones
     if dynamic and qat:
-        made_by = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver.with_args(averaging_constant=1), eps=_EPS)
+        made_by = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver.with_args(averaging_constant=1), eps=eps)
     elif dynamic:
-        made_by = PlaceholderObserver.with_args(eps=_EPS)
+        made_by = PlaceholderObserver.with_args(eps=eps)
     elif qat:
-        made_by = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, eps=_EPS)
+        made_by = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, eps=eps)
     else:
         made_by = _with_args(
-            _known("observer", observer, OBSERVERS) if isinstance(observer, str) else observer, eps=_EPS
+            _known("observer", observer, OBSERVERS) if isinstance(observer, str) else observer, eps=eps
         )
     return QuantizationSpec(
         integers.dtype, made_by, integers.low, integers.high, scheme, ch_axis=None, is_dynamic=dynamic

@@ -22,6 +22,9 @@ from .matching import LINEAR, MATMUL, Operators, ops
 #: Operator -> what is in it that a quantizer may ask for.
 EXPANDED: dict[Any, Operators] = {
     **dict.fromkeys(ops("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input"), LINEAR),
+    **dict.fromkeys(
+        ops("lstm_cell.default", "gru_cell.default", "rnn_tanh_cell.default", "rnn_relu_cell.default"), LINEAR
+    ),
     **dict.fromkeys(ops("scaled_dot_product_attention.default"), MATMUL),
 }
 

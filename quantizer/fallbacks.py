@@ -19,12 +19,12 @@ from torch import fx
 
 from executorch_py.devtools.quantization.nodes import arguments_of, kind_of, op_name
 
+from .config import SMALLEST_SCALE
+
 Fallback = Literal["float32", "dynamic_int8", "float16"]
 
 _decomposed = torch.ops.quantized_decomposed
 
-#: The smallest scale at run time: what published configurations use.
-_EPS = 2**-12
 _DIRECT = frozenset(("linear", "conv1d", "conv2d"))
 
 
@@ -41,7 +41,7 @@ def can_be_dynamic(node: fx.Node) -> bool:
 def quantized_at_run_time(x: fx.Node, user: fx.Node) -> fx.Node:
     """``x`` as integers and back, with a scale that is computed from it; written before ``user``."""
     limits = (-128, 127, torch.int8)
-    parameters = _call(user, _decomposed.choose_qparams.tensor, x, -128, 127, _EPS, torch.int8)
+    parameters = _call(user, _decomposed.choose_qparams.tensor, x, -128, 127, SMALLEST_SCALE, torch.int8)
     scale, zero_point = (_call(user, operator.getitem, parameters, i) for i in range(2))
     integers = _call(user, _decomposed.quantize_per_tensor.tensor, x, scale, zero_point, *limits)
     return _call(user, _decomposed.dequantize_per_tensor.tensor, integers, scale, zero_point, *limits)

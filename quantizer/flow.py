@@ -23,6 +23,7 @@ from executorch_py.errors import InvalidArgumentError, InvalidStateError, Invali
 from executorch_py.export.functionalize import functionalize
 
 from . import batch_norm
+from .bias_range import fit_biases
 from .checks import (
     check_observers,
     describe,
@@ -30,7 +31,9 @@ from .checks import (
     needs_data,
     observers_of,
     require_annotations,
+    require_eval_mode,
     require_float_model,
+    require_float_program,
 )
 from .config import as_config
 from .input_moments import recorded_moments, wants_moments
@@ -110,10 +113,10 @@ def prepare(
 ) -> fx.GraphModule:
     """The model with observers, for :func:`calibrate` and :func:`convert`. Arguments and errors as in :func:`quantize`."""
     quantizer = _quantizer(config_or_quantizer)
-    if isinstance(model, nn.Module) and model.training and any(True for _ in model.modules()):
-        raise InvalidStateError(
-            "the model is in training mode: call model.eval() first, or prepare_qat to train it quantized"
-        )
+    if isinstance(config_or_quantizer, QuantizationConfig) and config_or_quantizer.is_qat:
+        raise InvalidArgumentError("the configuration is for training (is_qat): give it to prepare_qat, or one without")
+    if isinstance(model, nn.Module):
+        require_eval_mode(model)
     program = functionalize(_exported(model, example_inputs, example_kwargs, dynamic_shapes))
     module = _module_of(program)
     batch_norm.fold(module)
@@ -182,6 +185,7 @@ def calibrate(
     total = len(data) if isinstance(data, Sized) else None
     weights = [module for node, module in observers_of(prepared) if is_weight(node)]
     count, started = 0, time.monotonic()
+    state = _written_buffers(prepared)
     try:
         with torch.no_grad(), recorded_moments(prepared):
             for sample in data:
@@ -203,6 +207,8 @@ def calibrate(
     finally:
         for module in weights:
             module.__dict__.pop("forward", None)
+        for buffer, value in state:
+            buffer.copy_(value)
         if progress and count:
             print(file=sys.stderr)
     if count == 0:
@@ -228,6 +234,7 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
     batch_norm.close_after_training(prepared)
     _observe_weights(prepared)
     check_observers(prepared)
+    fit_biases(prepared)
     batch_norm.set_training(prepared, False)
     del prepared.meta[PROGRAM]
     converted = convert_pt2e(prepared, fold_quantize=False)
@@ -249,6 +256,7 @@ def _exported(
     if isinstance(model, ExportedProgram):
         if kwargs or dynamic_shapes is not None:
             raise InvalidArgumentError("an exported program has its inputs and dynamic shapes already")
+        require_float_program(model)
         return model
     if not isinstance(model, nn.Module):
         raise InvalidTypeError(f"model is {model!r:.80}, must be a torch.nn.Module or an ExportedProgram")
@@ -279,6 +287,15 @@ def _observe_weights(prepared: fx.GraphModule) -> None:
                 prepared.get_submodule(str(node.target))(constant_value(prepared, node.args[0], values))
 
 
+def _written_buffers(prepared: fx.GraphModule) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Buffers that the model writes, such as a cache, with copies: they are the user's, and calibration leaves no traces."""
+    program = prepared.meta.get(PROGRAM)
+    if program is None:
+        return []
+    names = set(program.graph_signature.buffers_to_mutate.values())
+    return [(buffer, buffer.detach().clone()) for name, buffer in prepared.named_buffers() if name in names]
+
+
 def _arguments(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(sample, Mapping):
         return (), dict(sample)
@@ -286,6 +303,11 @@ def _arguments(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _hint(sample: Any, transform: Any) -> str:
+    values = (
+        sample if isinstance(sample, (tuple, list)) else sample.values() if isinstance(sample, Mapping) else [sample]
+    )
+    if any(type(value).__module__ == "numpy" for value in values):
+        return "; the model takes tensors: make them of arrays with torch.from_numpy, in transform= for instance"
     if transform is None and isinstance(sample, (tuple, list)) and len(sample) > 1:
         return "; where labels stand beside the inputs, give transform=lambda sample: sample[0]"
     return ""

@@ -73,11 +73,19 @@ class _WholeWeight(ObserverBase):
 
 
 class PerChannelMSEObserver(_WholeWeight):
-    """For each channel of a weight the scale with the least squared error of its integers."""
+    """For each channel of a weight the scale with the least squared error of its integers.
+
+    Attributes:
+        least_scales: Scales must not be smaller (bias_range.py sets them); [channels] or None.
+    """
+
+    least_scales: torch.Tensor | None = None
 
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
         """Scales [channels] float32 and zero points [channels] int64, all zero."""
         scales = self._scales(self._rows(), search=True)
+        if self.least_scales is not None:
+            scales = torch.maximum(scales, self.least_scales)
         return scales, torch.zeros_like(scales, dtype=torch.int64)
 
 

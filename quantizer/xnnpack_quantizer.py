@@ -14,7 +14,7 @@ from executorch_py.errors import InvalidTypeError
 
 from .annotation import binary, joined, matmul, padded, parted, product, rescaled, shared, table_of_bytes
 from .config import as_config, kind_of
-from .expansion import expand
+from .expansion import EXPANDED, expand
 from .matching import (
     ADD,
     AVERAGE,
@@ -122,16 +122,20 @@ class XNNPACKQuantizer(Quantizer):
         self._filter = keep
         return self
 
-    def config_of(self, node: fx.Node) -> tuple[QuantizationConfig | None, bool]:
-        """The configuration of a node, and whether it was set for it by name (not globally)."""
+    def config_of(self, node: fx.Node, inner: Any = None) -> tuple[QuantizationConfig | None, bool]:
+        """The configuration of a node, and whether it was set for it by name (not globally).
+
+        With ``inner``, of such an operator inside of the node, which stands for several.
+        """
         places = modules_of(node)
+        target = node.target if inner is None else inner
         for path, _ in reversed(places):
             if path in self._by_name:
                 return self._by_name[path], True
         for _, kind in reversed(places):
             if kind in self._by_type:
                 return self._by_type[kind], True
-        for key in (node.target, getattr(node.target, "overloadpacket", None)):
+        for key in (target, getattr(target, "overloadpacket", None)):
             if key in self._by_operator:
                 return self._by_operator[key], True
         return self._global, False
@@ -162,9 +166,13 @@ class XNNPACKQuantizer(Quantizer):
         Raises:
             InvalidArgumentError: A module name or type that no operator of the model belongs to.
         """
-        from .checks import require_known_names
+        from .checks import require_known_names, require_known_operators
 
         require_known_names(model, self._by_name, self._by_type)
+        taken_apart = {key for one in EXPANDED for key in (one, one.overloadpacket)}
+        require_known_operators(
+            model, [key for key, config in self._by_operator.items() if config and key not in taken_apart]
+        )
 
     def _take(self, pattern: Pattern, match: Match) -> None:
         if any(is_annotated(node) for node in match.nodes):
@@ -177,14 +185,16 @@ class XNNPACKQuantizer(Quantizer):
 
     def _is_expanded(self, node: fx.Node, inner: frozenset[Any]) -> bool:
         """Whether an operator made of others is taken apart: when one of these would be quantized."""
-        config, named = self.config_of(node)
-        if config is None or (self._filter is not None and not self._filter(node)):
+        if self._filter is not None and not self._filter(node):
             return False
-        return any(
-            kind_of(config) in pattern.kinds and (named or not pattern.by_name_only)
-            for pattern in PATTERNS
-            if inner & pattern.chain[0]
-        )
+        for config, named in (self.config_of(node), *(self.config_of(node, one) for one in inner)):
+            if config is not None and any(
+                kind_of(config) in pattern.kinds and (named or not pattern.by_name_only)
+                for pattern in PATTERNS
+                if inner & pattern.chain[0]
+            ):
+                return True
+        return False
 
 
 def _checked(config: QuantizationConfig | str | None) -> QuantizationConfig | None:

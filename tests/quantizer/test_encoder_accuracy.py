@@ -1,7 +1,7 @@
 """The real sentence encoder in static int8 by accuracy control: outliers between its blocks make plain int8 useless.
 
-Layers that lose too much compute with integers made at run time instead. The bound is for the worst of 200 unseen sentences (it had
-0.996, with 99 % of the multiply-accumulates between integers).
+Layers that lose too much compute with integers made at run time instead. The bound is for the worst of 200 unseen sentences (it
+had 0.996, with 99 % of the multiply-accumulates between integers).
 """
 
 import pydoc_data.topics

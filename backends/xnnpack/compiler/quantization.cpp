@@ -35,26 +35,6 @@ const ir::Node* producer(const ir::Value* value) { return value == nullptr ? nul
 /// A scale that the library takes.
 bool is_scale(double scale) { return scale > 0 && std::isnormal(static_cast<float>(scale)); }
 
-std::string static_refusal(const Question& q) {
-  if (!q.options.static_quant) {
-    return "static quantization, which the partitioner was told to leave";
-  }
-  const auto scale = number_of(q.arg(1));
-  const auto low = int_of(q.arg(3)), high = int_of(q.arg(4));
-  if (!scale || !int_of(q.arg(2)) || !low || !high) {
-    return "a scale that is computed at run time";
-  }
-  const ScalarType dtype = q.node.op == kQuantize ? q.result_type().dtype : q.type(0)->dtype;
-  if (dtype != ScalarType::Char || *low != -128 || *high != 127) {
-    return "only int8 with its whole range";
-  }
-  const ScalarType real = q.node.op == kQuantize ? q.type(0)->dtype : q.result_type().dtype;
-  if (real != ScalarType::Float || q.result_type().rank() > 6 || !q.result_type().is_bounded()) {
-    return "numbers that are not float32";
-  }
-  return is_scale(*scale) ? "" : "a scale that is zero or no number";
-}
-
 std::string dequantize_refusal(const Question& q) {
   if (is_quantized_weight(q.node.result())) {
     return kWeight;
@@ -117,24 +97,6 @@ constexpr OperatorRow kRows[] = {
     {kDequantizeToken, "part of the product", false, &dynamic_refusal, &emit_nothing},
 };
 
-std::vector<double> doubles_of(const ir::Constant& constant) {
-  std::vector<double> out(static_cast<size_t>(constant.type.numel()));
-  for (size_t i = 0; i < out.size(); ++i) {
-    switch (constant.type.dtype) {
-      case ScalarType::Double: out[i] = static_cast<const double*>(constant.data)[i]; break;
-      case ScalarType::Float: out[i] = static_cast<double>(static_cast<const float*>(constant.data)[i]); break;
-      case ScalarType::Half:
-        out[i] = static_cast<double>(static_cast<float>(static_cast<const Half*>(constant.data)[i]));
-        break;
-      case ScalarType::Long: out[i] = static_cast<double>(static_cast<const int64_t*>(constant.data)[i]); break;
-      case ScalarType::Int: out[i] = static_cast<double>(static_cast<const int32_t*>(constant.data)[i]); break;
-      case ScalarType::Char: out[i] = static_cast<double>(static_cast<const int8_t*>(constant.data)[i]); break;
-      default: return {};
-    }
-  }
-  return out;
-}
-
 /// True when zero points are absent or all zero, which the format implies.
 bool is_symmetric(const ir::Program& program, const ir::Argument& zero_points) {
   if (zero_points.is_none()) {
@@ -190,6 +152,44 @@ const OperatorRow* find_quantization_operator(std::string_view op) {
   const auto* found =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const OperatorRow& row) { return row.op == op; });
   return found == std::end(kRows) ? nullptr : found;
+}
+
+std::vector<double> doubles_of(const ir::Constant& constant) {
+  std::vector<double> out(static_cast<size_t>(constant.type.numel()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    switch (constant.type.dtype) {
+      case ScalarType::Double: out[i] = static_cast<const double*>(constant.data)[i]; break;
+      case ScalarType::Float: out[i] = static_cast<double>(static_cast<const float*>(constant.data)[i]); break;
+      case ScalarType::Half:
+        out[i] = static_cast<double>(static_cast<float>(static_cast<const Half*>(constant.data)[i]));
+        break;
+      case ScalarType::Long: out[i] = static_cast<double>(static_cast<const int64_t*>(constant.data)[i]); break;
+      case ScalarType::Int: out[i] = static_cast<double>(static_cast<const int32_t*>(constant.data)[i]); break;
+      case ScalarType::Char: out[i] = static_cast<double>(static_cast<const int8_t*>(constant.data)[i]); break;
+      default: return {};
+    }
+  }
+  return out;
+}
+
+std::string static_refusal(const Question& q) {
+  if (!q.options.static_quant) {
+    return "static quantization, which the partitioner was told to leave";
+  }
+  const auto scale = number_of(q.arg(1));
+  const auto low = int_of(q.arg(3)), high = int_of(q.arg(4));
+  if (!scale || !int_of(q.arg(2)) || !low || !high) {
+    return "a scale that is computed at run time";
+  }
+  const ScalarType dtype = q.node.op == kQuantize ? q.result_type().dtype : q.type(0)->dtype;
+  if (dtype != ScalarType::Char || *low != -128 || *high != 127) {
+    return "only int8 with its whole range";
+  }
+  const ScalarType real = q.node.op == kQuantize ? q.type(0)->dtype : q.result_type().dtype;
+  if (real != ScalarType::Float || q.result_type().rank() > 6 || !q.result_type().is_bounded()) {
+    return "numbers that are not float32";
+  }
+  return is_scale(*scale) ? "" : "a scale that is zero or no number";
 }
 
 bool is_quantized_weight(const ir::Value* value) {

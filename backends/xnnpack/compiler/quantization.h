@@ -33,6 +33,12 @@ struct IntegerWeight {
 /// Reads a weight that is_quantized_weight accepts. Errors: nothing when its scales are unusual.
 std::optional<IntegerWeight> read_weight(const ir::Program& program, const ir::Value* value);
 
+/// The elements of a constant.
+std::vector<double> doubles_of(const ir::Constant& constant);
+
+/// Why a quantize or dequantize with fixed parameters is not taken; "" when it is.
+std::string static_refusal(const Question& question);
+
 /// How a product gets its input.
 enum class InputKind : uint8_t { kFloat, kStatic, kDynamic };
 InputKind input_kind(const ir::Value* value);

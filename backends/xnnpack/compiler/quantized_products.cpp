@@ -1,16 +1,39 @@
 /// Which products with integer weights the delegate takes. The products share what quantizes their inputs at run time, so
 /// that one of them is taken only where all of them are.
 #include <algorithm>
+#include <cmath>
 
 #include "backends/xnnpack/compiler/quantization.h"
 
 namespace et::backends::xnnpack {
 namespace {
 
+using passes::constant_of;
 using passes::int_of;
 using passes::is_one_of;
+using passes::number_of;
 
+/// Of a requantization, by the library.
+constexpr float kLargestFactor = 256.0F;
+/// Of a bias in int32: the other half is left for the sum.
+constexpr double kLargestBias = 1 << 30;
 constexpr std::string_view kQuantize = "quantized_decomposed::quantize_per_tensor";
+
+/// Whether the library can bring sums back to 8 bits, and the bias fits beside them.
+std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t bias, double in, double out) {
+  const double largest = *std::max_element(weight.scales.begin(), weight.scales.end());
+  if (static_cast<float>(in * largest / out) >= kLargestFactor) {
+    return "results that are far smaller than its sums";
+  }
+  const ir::Constant* constant = q.arg(bias).is_none() ? nullptr : constant_of(q.program, q.arg(bias));
+  const std::vector<double> values = constant == nullptr ? std::vector<double>() : doubles_of(*constant);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::abs(values[i]) > kLargestBias * in * weight.scales[weight.scales.size() == 1 ? 0 : i]) {
+      return "a bias that does not fit 32 bits beside such small weights";
+    }
+  }
+  return "";
+}
 
 /// What speaks against a product by itself.
 std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t bias) {
@@ -48,9 +71,14 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
              is_one_of(last->result()->users().front()->op, {"aten::relu", "aten::hardtanh", "aten::clamp"})) {
         last = last->result()->users().front();
       }
-      const bool quantized_result =
-          last->result()->users().size() == 1 && last->result()->users().front()->op == kQuantize;
-      return quantized_result && !is_4_bit ? "" : "a quantized input but a result that is not quantized";
+      if (last->result()->users().size() != 1 || last->result()->users().front()->op != kQuantize || is_4_bit) {
+        return "a quantized input but a result that is not quantized";
+      }
+      const ir::Node &from = *q.arg(input).value()->producer(), &to = *last->result()->users().front();
+      const std::string why = static_refusal({from, q.program, q.options});
+      const std::string behind = why.empty() ? static_refusal({to, q.program, q.options}) : why;
+      return behind.empty() ? scale_refusal(q, *read, bias, *number_of(from.args()[1]), *number_of(to.args()[1]))
+                            : behind;
     }
     case InputKind::kDynamic:
       if (is_linear) {

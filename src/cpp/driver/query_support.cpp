@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "driver/leave_conversions.h"
 #include "driver/outline_delegates.h"
 
 namespace et::driver {
@@ -27,6 +28,10 @@ class Query {
       position_[node.get()] = answers.size();
       answers.push_back({node->debug_handle, std::move(why)});
     }
+    leave_conversions(graph, [this](ir::Node& node, std::string why) {
+      node.tag.clear();
+      answers[position_.at(&node)].refusal = std::move(why);
+    });
   }
 
   void weigh(ir::Graph& graph) {

@@ -1,7 +1,9 @@
 #include "passes/fold_quantize_dequantize.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "passes/propagate_dequantize.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -52,6 +54,29 @@ bool is_whole_range(ScalarType dtype, const ir::Argument& quant_min, const ir::A
   }
 }
 
+/// Whether integers come from quantize nodes with these parameters only, moved about or not.
+bool come_from(const ir::Value* integers, const ir::Node& quantize, const Pair& pair) {
+  const ir::Node* origin = integers == nullptr ? nullptr : integers->producer();
+  if (origin == nullptr) {
+    return false;
+  }
+  if (origin->op == pair.quantize) {
+    return same_parameters(*origin, quantize, pair.num_parameters);
+  }
+  if (!only_moves_elements(*origin) || pair.num_parameters != 5) {
+    return false;  // moved channels would have other scales
+  }
+  if (origin->op == "aten::constant_pad_nd" && !(origin->args()[2] == quantize.args()[2])) {
+    return false;  // filled with something else than the zero point
+  }
+  const ir::Argument& moved = origin->args()[0];
+  const auto* parts = moved.as<ir::Argument::List>();
+  return parts == nullptr ? come_from(moved.value(), quantize, pair)
+                          : std::all_of(parts->begin(), parts->end(), [&](const ir::Argument& part) {
+                              return come_from(part.value(), quantize, pair);
+                            });
+}
+
 /// The integers that `quantize` would give again; nullptr when it may give others.
 ir::Value* integers_behind(const ir::Node& quantize, const Pair& pair) {
   const ir::Node* dequantize = producer_if(quantize.args()[0], {pair.dequantize});
@@ -63,8 +88,7 @@ ir::Value* integers_behind(const ir::Node& quantize, const Pair& pair) {
   if (integers == nullptr || integers->type.tensor != quantize.result()->type.tensor) {
     return nullptr;
   }
-  const ir::Node* origin = producer_if(dequantize->args()[0], {pair.quantize});
-  const bool in_range = origin != nullptr && same_parameters(*origin, quantize, pair.num_parameters);
+  const bool in_range = come_from(integers, quantize, pair);
   const size_t last = pair.num_parameters;  // dtype; before it quant_max, quant_min
   return in_range || is_whole_range(integers->type.tensor.dtype, quantize.args()[last - 2], quantize.args()[last - 1])
              ? integers

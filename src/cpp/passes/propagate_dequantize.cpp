@@ -221,6 +221,10 @@ bool move_weight(ir::Node* node) {
 
 }  // namespace
 
+bool only_moves_elements(const ir::Node& node) {
+  return node.op == kPad || node.op == kCat || find_mover(node.op) != nullptr;
+}
+
 PassInfo PropagateDequantize::info() const {
   return PassInfo::extension("propagate-dequantize", "Moves integers instead of the floats that they stand for");
 }

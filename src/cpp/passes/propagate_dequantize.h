@@ -21,4 +21,7 @@ class PropagateDequantize final : public Pass {
   Result<Changed> run(ir::Graph& graph, PassContext& context) override;
 };
 
+/// Whether each element of the results is one of the first argument (a tensor, or a list of them), or the fill value.
+bool only_moves_elements(const ir::Node& node);
+
 }  // namespace et::passes

@@ -7,6 +7,8 @@
 namespace et::passes {
 namespace {
 
+/// Of a bias in int32: the other half is left for the sum that it is added to.
+constexpr double kLargestBias = 1 << 30;
 constexpr std::string_view kChoosePrefix = "quantized_decomposed::choose_qparams";
 
 /// True when rows can be packed two columns a byte.
@@ -165,7 +167,10 @@ std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node
     for (size_t i = 0; i < channels; ++i) {
       const double scale =
           static_cast<double>(input_scale) * static_cast<double>(weight->scales[weight->scales.size() == 1 ? 0 : i]);
-      integers.push_back(std::clamp(std::nearbyint((*bias)[i] / scale), -2147483648.0, 2147483647.0));
+      integers.push_back(std::nearbyint((*bias)[i] / scale));
+      if (!(std::abs(integers.back()) <= kLargestBias)) {
+        return std::nullopt;  // stays in float: saturated, it would be another number
+      }
     }
     made.bias =
         vector_constant<int32_t>(program, node, ScalarType::Int, node.args()[2].value()->name + "_integers", integers);

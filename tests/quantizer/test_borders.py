@@ -1,0 +1,161 @@
+"""Operators that the delegate has not, between integers; cells and attention; buffers that a model writes."""
+
+import pytest
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.quantizer.checks import QuantizationWarning
+from torch import nn
+from torch.nn import functional as F
+
+import executorch_py as et
+from executorch_py import quantizer
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, NotSupportedError
+
+GENERATOR = torch.Generator().manual_seed(12)
+
+
+def rand(*sizes):
+    return torch.randn(*sizes, generator=GENERATOR)
+
+
+class Attention(nn.Module):
+    """Queries, keys and values from one product, handed out by unbind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(24, 72), nn.Linear(24, 24)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).reshape(2, 7, 3, 4, 6).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.out(y.transpose(1, 2).reshape(2, 7, 24))
+
+
+class Upsampled(nn.Module):
+    """Nearest upsampling, which the delegate has not, on one of two ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(16, 4, 1)
+
+    def forward(self, x):
+        a = F.relu(self.a(x))
+        return self.b(torch.cat([a, F.interpolate(F.max_pool2d(a, 2), scale_factor=2)], 1))
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "operator"),
+    [(Attention(), [rand(2, 7, 24) for _ in range(4)], "unbind_copy"),
+     (Upsampled(), [rand(1, 3, 8, 8) for _ in range(4)], "upsample_nearest2d")],
+    ids=["attention", "upsampled"],
+)  # fmt: skip
+def test_operators_between_delegates_work_on_integers(model, data, operator):
+    program = quantizer.quantize(model.eval(), (data[0],), "static_int8", data)
+    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    body = manager.dump().split("method @forward")[1].splitlines()
+    (line,) = [line for line in body if f"= aten::{operator}" in line]
+    assert ": i8[" in line, line
+    assert not any("quantized_decomposed::quantize" in line for line in body), body
+    with torch.no_grad():
+        torch.testing.assert_close(et.load(manager.buffer)(data[0]), program.module()(data[0]), atol=0.02, rtol=0)
+
+
+class Cells(nn.Module):
+    """Recurrent cells, a step by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.gru, self.rnn = nn.LSTMCell(6, 9), nn.GRUCell(9, 4), nn.RNNCell(4, 5)
+
+    def forward(self, x, h, c):
+        h, c = self.lstm(x, (h, c))
+        return self.rnn(self.gru(h)), h, c
+
+
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8", "int4_weight_only"])
+def test_recurrent_cells(preset):
+    torch.manual_seed(1)
+    model, data = Cells().eval(), [(rand(2, 6), rand(2, 9), rand(2, 9)) for _ in range(4)]
+    program = quantizer.quantize(model, data[0], preset, data if preset == "static_int8" else None)
+    assert sum("aten.linear" in str(node.target) for node in program.graph.nodes) == 6
+    manager = et.to_edge_transform_and_lower(program).to_executorch()
+    for ours, exact in zip(et.load(manager.buffer)(*data[0]), model(*data[0]), strict=True):
+        assert (ours - exact).abs().max() < (0.2 if "int4" in preset else 0.03)
+
+
+def test_attentions_products_named_alone():
+    """``matmul`` stands inside of attention; naming it was without effect, and in silence."""
+    config = quantizer.quantization_config()
+    choice = quantizer.XNNPACKQuantizer().set_global(config).set_operator_type(torch.ops.aten.matmul.default, config)
+    data = [rand(2, 7, 24) for _ in range(4)]
+    program = quantizer.quantize(Attention().eval(), (data[0],), choice, data)
+    products = [node for node in program.graph.nodes if "aten.matmul" in str(node.target)]
+    assert len(products) == 2
+    for node in products:
+        assert all("dequantize" in str(argument.target) for argument in node.args), node
+
+
+class Counting(nn.Module):
+    """A buffer that each call writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        self.calls += 1
+        return self.linear(x) + self.calls
+
+
+def test_calibration_leaves_the_models_state():
+    model, data = Counting().eval(), [rand(2, 4) for _ in range(5)]
+    program = quantizer.quantize(model, (data[0],), "static_int8", data)
+    assert model.calls == 0
+    assert program.state_dict["calls"] == 0
+    run = et.load(et.to_edge_transform_and_lower(program).to_executorch().buffer)
+    first, second = run(data[0]).clone(), run(data[0])
+    torch.testing.assert_close(second, first + 1)
+
+
+X = (rand(2, 4),)
+
+
+def two_layers():
+    return nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2)).eval()
+
+
+def test_part_in_training_mode_is_refused():
+    model = two_layers()
+    model[1].train()
+    with pytest.raises(InvalidStateError, match=r"'1', a Dropout, is in training mode"):
+        quantizer.quantize(model, X, "dynamic_int8")
+
+
+def test_what_is_quantized_already_is_refused():
+    program = quantizer.quantize(two_layers(), X, "static_int8", [X])
+    with pytest.raises(InvalidStateError, match="quantized already"):
+        quantizer.quantize(program, config_or_quantizer="dynamic_int8")
+    from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+    model = two_layers()
+    quantize_(model, Int8WeightOnlyConfig())
+    with pytest.raises(NotSupportedError, match=r"'0.weight' is a Int8Tensor.*to_edge_transform_and_lower"):
+        quantizer.quantize(model, X, "static_int8", [X])
+
+
+def test_configuration_for_training_is_refused():
+    with pytest.raises(InvalidArgumentError, match="prepare_qat"):
+        quantizer.quantize(two_layers(), X, quantizer.quantization_config(qat=True), [X])
+
+
+def test_arrays_are_no_samples():
+    with pytest.raises(InvalidArgumentError, match=r"torch\.from_numpy"):
+        quantizer.quantize(two_layers(), X, "static_int8", [X[0].numpy()])
+
+
+def test_operator_that_is_not_there_is_a_warning():
+    choice = quantizer.XNNPACKQuantizer().set_global("static_int8")
+    choice.set_operator_type(torch.ops.aten.conv2d.default, "dynamic_int8")
+    with pytest.warns(QuantizationWarning, match=r"no operator of the model is aten.conv2d.default"):
+        quantizer.quantize(two_layers(), X, choice, [X])
