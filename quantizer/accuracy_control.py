@@ -310,7 +310,7 @@ class _Search:
         """Measures a configuration's metric in eager PyTorch, once."""
         key = (frozenset(floats), instead if floats else "float32")
         if key not in self._trials:
-            value = measured(self._metric, self._candidates.module(*key), what)
+            value = measured(self._metric, self._candidates.runnable(*key), what)
             self._trials[key] = _Trial(what, *key, value, self.holds(value))
             self._say(f"{what}: metric {value:.6g}, {'holds' if self._trials[key].holds else 'too low'}")
         return self._trials[key]

@@ -39,7 +39,7 @@ from executorch_py.export.sources import source_of
 
 from . import flow
 from .fallbacks import Fallback, can_be_dynamic, in_half, quantized_at_run_time
-from .lifting import lift
+from .lifting import constant_value, lift
 from .matching import is_constant
 from .pt2e import ANNOTATION, SharedQuantizationSpec
 
@@ -108,6 +108,7 @@ class Candidates:
         self._base, self._float_program = base, program
         self._annotated, self._layer_of = annotated, layer_of
         self.layers = layers
+        self._dequantized: dict[str, Any] = {}  # name of a weight's dequantize -> its result
         self._integer_macs, self.total_macs = integer_macs, total_macs
         weighted = [node for node in base.graph.nodes if node.name in annotated and annotated[node.name].weights]
         self._products = {node.name for node in weighted}
@@ -211,6 +212,28 @@ class Candidates:
             )
         module = fx.GraphModule(self._base, copy.deepcopy(self._base.graph))
         _Rewiring(self, module, frozenset(float_layers), instead).run()
+        module.recompile()
+        return module
+
+    def runnable(self, float_layers: Collection[str] = (), instead: Fallback = "float32") -> fx.GraphModule:
+        """:meth:`module` for many calls: weights are dequantized once, for all variants together, not at each call.
+
+        The results are those of ``module``, bit for bit; the weights are in memory once more, in float.
+        """
+        module = self.module(float_layers, instead)
+        constants = constant_nodes(module)
+        for node in list(module.graph.nodes):
+            if node not in constants or kind_of(node) != "dequantize" or not node.users:
+                continue
+            if node.name not in self._dequantized:
+                self._dequantized[node.name] = constant_value(module, node)
+            name = f"_dequantized_{node.name}"
+            module.register_buffer(name, self._dequantized[node.name], persistent=False)
+            with module.graph.inserting_before(node):
+                made = module.graph.get_attr(name)
+            made.meta = dict(node.meta)
+            node.replace_all_uses_with(made)
+        module.graph.eliminate_dead_code()
         module.recompile()
         return module
 

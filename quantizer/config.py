@@ -302,7 +302,8 @@ def _weight_spec(
     if qat:
         observer = MovingAveragePerChannelMinMaxObserver if channels else MovingAverageMinMaxObserver
         # averaging_constant=1: the weight as it is now, not as it was
-        made_by = FusedMovingAvgObsFakeQuantize.with_args(
+        fake = FakeQuantize if axis else FusedMovingAvgObsFakeQuantize  # the fused one knows the first axis only
+        made_by = fake.with_args(
             observer=observer, eps=eps, averaging_constant=1.0, **({"ch_axis": axis} if channels else {})
         )
     elif channels:

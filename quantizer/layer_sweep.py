@@ -190,8 +190,8 @@ def sweep(
     if metric is not None:
         return _by_metric(candidates, chosen, variants, metric, higher_is_better, mode, progress)
     assert data is not None
-    reference = candidates.module(names)
-    modules = [candidates.module(()), *(candidates.module(floats) for floats in variants)]
+    reference = candidates.runnable(names)
+    modules = [candidates.runnable(()), *(candidates.runnable(floats) for floats in variants)]
     sums: list[dict[int, RunningDifference]] = [{} for _ in modules]
     show = _Progress(len(modules), progress)
     with torch.no_grad():
@@ -241,15 +241,15 @@ def _by_metric(
     mode: Mode,
     progress: bool,
 ) -> SensitivityReport:
-    exact = measured(metric, candidates.module(candidates.names), "the float model")
+    exact = measured(metric, candidates.runnable(candidates.names), "the float model")
     if math.isnan(exact):
         raise InvalidArgumentError("the float model's metric is NaN: there is nothing that quantization could lose")
-    everything = measured(metric, candidates.module(()), "the quantized model")
+    everything = measured(metric, candidates.runnable(()), "the quantized model")
     sign = 1.0 if higher_is_better else -1.0
     show = _Progress(len(chosen), progress)
     rows = []
     for layer, floats in zip(chosen, variants, strict=True):
-        value = measured(metric, candidates.module(floats), f"the model with {layer.name} {mode} quantized")
+        value = measured(metric, candidates.runnable(floats), f"the model with {layer.name} {mode} quantized")
         lost = sign * (exact - value) if mode == "only" else sign * (value - everything)
         lost = math.inf if math.isnan(lost) else lost
         rows.append(LayerSensitivity(layer.name, layer.operators, layer.source, layer.macs, None, value, lost))

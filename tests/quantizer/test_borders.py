@@ -159,3 +159,33 @@ def test_operator_that_is_not_there_is_a_warning():
     choice.set_operator_type(torch.ops.aten.conv2d.default, "dynamic_int8")
     with pytest.warns(QuantizationWarning, match=r"no operator of the model is aten.conv2d.default"):
         quantizer.quantize(two_layers(), X, choice, [X])
+
+
+def test_transposed_convolutions_train_with_their_batch_norm():
+    """Their channels lie along the second axis, which torchao's fused fake quantization refused at the first call."""
+    torch.manual_seed(3)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.ReLU(), nn.ConvTranspose2d(8, 6, 2, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 2, 1)
+    )  # fmt: skip
+    x = rand(4, 3, 8, 8)
+    prepared = quantizer.prepare_qat(model, (x,))
+    optimizer = torch.optim.SGD(prepared.parameters(), lr=0.05)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+    losses = []
+    prepared.train()
+    for _ in range(8):
+        loss = (prepared(x) - 1).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.8 * losses[0], losses
+    prepared.eval()
+    with torch.no_grad():
+        trained = prepared(x)
+    program = quantizer.convert(prepared)
+    scales = [node.args[1] for node in program.graph.nodes if "dequantize_per_channel" in str(node.target)]
+    assert len(scales) == 3
+    run = et.load(et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch().buffer)
+    assert (run(x) - trained).abs().max() < 0.05

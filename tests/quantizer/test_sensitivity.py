@@ -94,6 +94,18 @@ def test_variant_is_the_hybrid_configuration(candidates, floats):
         assert torch.allclose(actual(x), expected(x), atol=1e-6)
 
 
+def test_runnable_variants_share_dequantized_weights(candidates):
+    floats = candidates.names[:1]
+    x = images(1)[0]
+    first, second = candidates.runnable(), candidates.runnable(floats)
+    with torch.no_grad():
+        assert torch.equal(first(*x), candidates.module()(*x))
+        assert torch.equal(second(*x), candidates.module(floats)(*x))
+    owned = [{b.data_ptr() for n, b in m.named_buffers() if n.startswith("_dequantized_")} for m in (first, second)]
+    assert owned[1] < owned[0], owned
+    assert not any("dequantize_per_channel" in str(node.target) for node in first.graph.nodes if node.op != "get_attr")
+
+
 def test_variant_runs_on_the_runtime(candidates):
     program = candidates.program(["block.0"])
     module = et.load(et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch().buffer)
