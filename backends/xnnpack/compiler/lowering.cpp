@@ -313,7 +313,7 @@ uint32_t Lowering::operand_constant(const ir::Value* value, Form form, size_t ra
 uint32_t Lowering::scalar(const ir::TensorType& like, double value) {
   ValueSpec spec;
   spec.datatype = datatype_of(like.dtype);
-  spec.dims = {1};
+  spec.dims.assign(like.rank() == 0 ? 0 : 1, 1);  // one dim more would give a number's result that dim
   std::string bytes;
   if (like.dtype == ScalarType::Half) {
     const Half half(static_cast<float>(value));

@@ -225,7 +225,8 @@ std::optional<std::pair<int64_t, int64_t>> pair_of(const ir::Argument& argument,
 
 /// With ceil_mode the last window may reach over the edge; fine as long as none does.
 bool windows_fit(const ir::Dim& in, const ir::Dim& out, int64_t padding, int64_t window, int64_t stride) {
-  return in.is_static() && out.is_static() && (in.max + 2 * padding - window) / stride + 1 == out.max;
+  const int64_t room = in.max + 2 * padding - window;
+  return in.is_static() && out.is_static() && room >= 0 && room / stride + 1 == out.max;
 }
 
 std::string pooling(const Question& q, bool is_max) {

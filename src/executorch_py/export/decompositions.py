@@ -58,6 +58,17 @@ def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return aten.addmm(self, side_by_side, stacked, beta=beta, alpha=alpha)
 
 
+@_decomposes(aten._is_all_true.default)
+def _is_all_true(self: Tensor) -> Tensor:
+    """What the arguments of a distribution are checked with."""
+    return self.all()
+
+
+@_decomposes(aten._is_any_true.default)
+def _is_any_true(self: Tensor) -> Tensor:
+    return self.any()
+
+
 @_decomposes(aten.complex.default)
 def _complex(real: Tensor, imag: Tensor) -> Tensor:
     return torch.view_as_complex(torch.stack(torch.broadcast_tensors(real, imag), -1))
