@@ -37,7 +37,7 @@ from .checks import (
 )
 from .config import as_config
 from .input_moments import recorded_moments, wants_moments
-from .lifting import constant_value, fold_quantized_constants, lift
+from .lifting import constant_value, fold_quantized_constants, freeze_computed_weights, lift
 from .pt2e import (
     QuantizationConfig,
     Quantizer,
@@ -119,6 +119,7 @@ def prepare(
         require_eval_mode(model)
     program = functionalize(_exported(model, example_inputs, example_kwargs, dynamic_shapes))
     module = _module_of(program)
+    freeze_computed_weights(module, set(program.graph_signature.buffers_to_mutate.values()))
     batch_norm.fold(module)
     return _kept(prepare_pt2e(module, quantizer), program)
 

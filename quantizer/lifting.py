@@ -6,6 +6,7 @@ types that their operators say.
 """
 
 import copy
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from torch.utils import _pytree as pytree
 from executorch_py.errors import InternalError
 from executorch_py.export.rewriting import argument_of, with_guards_of
 
-from .matching import is_constant
+from .matching import CONV, CONV_TRANSPOSE, LINEAR, is_constant
 
 aten = torch.ops.aten
 
@@ -77,6 +78,44 @@ def fold_quantized_constants(module: fx.GraphModule) -> None:
         graph.erase_node(node)
     graph.eliminate_dead_code()
     module.recompile()
+
+
+def freeze_computed_weights(module: fx.GraphModule, written: Collection[str] = ()) -> None:
+    """Weights and biases that a model computes from constants (masks, weight norm) become constants, in place.
+
+    Args:
+        module: What ``ExportedProgram.module()`` gives.
+        written: Names of buffers that the model writes: what depends on them is no constant.
+    """
+    made: dict[fx.Node, fx.Node] = {}
+    for node in list(module.graph.nodes):
+        if node.op != "call_function" or node.target not in CONV | CONV_TRANSPOSE | LINEAR:
+            continue
+        for source in node.args[1:3]:
+            if not isinstance(source, fx.Node) or source.op != "call_function" or not _is_frozen(source, written):
+                continue
+            if source not in made:
+                name = f"_computed_weight{len(made)}"
+                module.register_buffer(name, constant_value(module, source).detach().contiguous())
+                with module.graph.inserting_before(source):
+                    made[source] = module.graph.get_attr(name)
+                made[source].meta = dict(source.meta)
+            node.replace_input_with(source, made[source])
+    if made:
+        module.graph.eliminate_dead_code()
+        module.recompile()
+
+
+def _is_frozen(node: fx.Node, written: Collection[str]) -> bool:
+    waiting, seen = [node], set()
+    while waiting:
+        one = waiting.pop()
+        if one.op == "get_attr" and str(one.target) in written:
+            return False
+        if one not in seen:
+            seen.add(one)
+            waiting.extend(one.all_input_nodes)
+    return is_constant(node)
 
 
 def constant_value(module: fx.GraphModule, node: fx.Node, known: dict[fx.Node, Any] | None = None) -> Any:

@@ -182,3 +182,29 @@ def test_errors():
     with pytest.raises(NotSupportedError, match=r"has no nn\.MultiheadAttention"):
         pruning.prune_heads(model)
     assert et.pruning is pruning
+
+
+def test_amounts_are_not_off_by_a_rounding_error():
+    model = nn.Sequential(nn.Conv2d(3, 10, 1), nn.ReLU(), nn.Conv2d(10, 4, 1)).eval()
+    result = pruning.prune_neurons(model, (torch.randn(1, 3, 4, 4),), amount=0.8)
+    assert result.channels == {"0": (10, 2)}
+
+
+def test_layers_of_which_nothing_would_stay_are_named():
+    model = nn.Sequential(nn.Conv2d(3, 10, 1), nn.ReLU(), nn.Conv2d(10, 4, 1)).eval()
+    result = pruning.prune_neurons(model, (torch.randn(1, 3, 4, 4),), amount=0.95)
+    assert result.channels == {}
+    assert "none of its 10 channels" in result.skipped["0"]
+
+
+def test_encoder_layers_of_torch_lose_heads():
+    """``nn.TransformerEncoderLayer`` looks into its attention for a shortcut."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(24, 6, 32, batch_first=True).eval()
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x = torch.randn(2, 5, 24)
+    result = pruning.prune_neurons(model, (x,), amount=0.5, heads=0.5)
+    assert set(result.heads.values()) == {(6, 3)}
+    manager = et.to_edge(torch.export.export(result.model, (x,))).to_executorch()
+    with torch.no_grad():
+        torch.testing.assert_close(et.load(manager.buffer)(x), result.model(x), atol=1e-4, rtol=1e-4)
