@@ -41,6 +41,8 @@ _SAM2 = {
     "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
 }
 
+#: Narrow and with weights large enough that the best queries are not chosen by rounding.
+_DETECTOR = {"decoder_in_channels": [64] * 3, "initializer_range": 0.05}
 _SERIES = {
     "prediction_length": 8, "context_length": 16, "lags_sequence": [1, 2, 3], "num_time_features": 1, "feature_size": 6,
     "> past_values": (1, 19), "> past_time_features": (1, 19, 1), "> past_observed_mask": (1, 19),
@@ -61,7 +63,7 @@ RULES: dict[str, dict[str, Any]] = {
     "codegen": {"rotary_dim": 16},
     "cohere_asr": {"> input_features": (1, 120, 128)},
     "conditional_detr": {"backbone_config": _LAST_OF_RESNET, "use_timm_backbone": False},
-    "d_fine": {"decoder_in_channels": [64] * 3},
+    "d_fine": _DETECTOR,
     "dab-detr": {"backbone_config": _LAST_OF_RESNET, "use_timm_backbone": False},
     "decision_transformer": {
         "> states": (1, 4, 17), "> actions": (1, 4, 4), "> rewards": (1, 4, 1), "> returns_to_go": (1, 4, 1),
@@ -69,7 +71,7 @@ RULES: dict[str, dict[str, Any]] = {
     },
     "deepseek_v2": {"num_experts_per_tok": 2},
     "deformable_detr": {"backbone_config": _RESNET, "use_timm_backbone": False},
-    "deimv2": {"decoder_in_channels": [64] * 3},
+    "deimv2": _DETECTOR,
     "detr": {"backbone_config": _LAST_OF_RESNET, "use_timm_backbone": False},
     "dia": {"> decoder_input_ids": (1, 6, 9)},
     "efficientnet": {"width_coefficient": 1.0, "depth_coefficient": 1.0, "hidden_dim": 1280, "image_size": 64},
@@ -84,7 +86,7 @@ RULES: dict[str, dict[str, Any]] = {
     },
     "gemma4*text": {"per_layer_config": {}},
     "gptj": {"rotary_dim": 16},
-    "*grounding-dino": {f"backbone_config.{key}": value for key, value in _SWIN.items()},
+    "*grounding-dino": {f"backbone_config.{key}": value for key, value in _SWIN.items()} | {"init_std": 0.15},
     "informer": _SERIES,
     "kosmos-2": {
         "latent_query_num": 4, "> pixel_values": (1, 3, 224, 224), "> input_ids": (1, 12),
@@ -103,12 +105,12 @@ RULES: dict[str, dict[str, Any]] = {
     "nemotron_h": {"n_groups": 2},
     "paddleocr_vl": {"text_config.rope_parameters": _M_ROPE},
     "perceiver": {"d_latents": 64, "num_latents": 16, "> inputs": (1, 20, 64)},
-    "pp_doclayout_v4": {"decoder_in_channels": [64] * 3},
+    "pp_doclayout_v4": _DETECTOR,
     "qwen*_omni*_thinker": {"vision_start_token_id": 150, "text_config.rope_parameters": _M_ROPE},
     "qwen2_vl": {"text_config.rope_parameters": _M_ROPE},
     "qwen2_5_vl": {"text_config.rope_parameters": _M_ROPE},
     "qwen2*_vl_text": {"rope_parameters": _M_ROPE},
-    "rt_detr*": {"decoder_in_channels": [64] * 3},
+    "rt_detr*": _DETECTOR,
     "sam2": {**_under("vision_config", _SAM2), "prompt_encoder_config.image_size": 64},
     "sam2_vision_model": _SAM2,
     "sam2_hiera_det_model": _HIERA,
