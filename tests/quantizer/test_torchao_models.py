@@ -96,3 +96,32 @@ def test_half_precision(delegated):
 
 def _float_file() -> bytes:
     return et.to_edge_transform_and_lower(torch.export.export(model(), (X,))).to_executorch().buffer
+
+
+class Own(nn.Module):
+    """Operators of the model's own around its linear layers, which are no part of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.head, self.last = nn.Conv2d(3, 4, 3), nn.Linear(64, 16), nn.Linear(16, 8, bias=False)
+        self.register_buffer("positions", torch.randn(2, 8))
+
+    def forward(self, x, y):
+        return self.last(self.head(self.conv(x).flatten(1)) + y) + self.positions
+
+
+@pytest.mark.parametrize("name", ["int8_weight_only", "int8_dynamic", "w8_channels"])
+@pytest.mark.parametrize("delegated", [False, True], ids=["kernels", "delegate"])
+def test_operators_around_linear_layers_stay(name, delegated):
+    """A sum lost its second operand in silence; a flatten was an error of shapes."""
+    from torchao.quantization import quantize_
+
+    torch.manual_seed(8)
+    quantized, x, y = Own().eval(), torch.randn(2, 3, 6, 6), 3 * torch.randn(2, 16)
+    quantize_(quantized, configurations()[name])
+    with torch.no_grad():
+        expected = quantized(x, y)
+    program = torch.export.export(quantized, (x, y))
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else None)
+    actual = et.load(edge.to_executorch().buffer)(x, y)
+    assert float((actual - expected).abs().max() / expected.abs().max()) <= (0.02 if "dynamic" in name else 1e-5)

@@ -307,8 +307,8 @@ def _product_of(node: fx.Node, constants: dict[fx.Node, torch.Tensor]) -> _Produ
     weight = _behind(node.args[1], _CASTS | _TRANSPOSES)
     if weight not in constants or constants[weight].dtype != torch.int8 or constants[weight].dim() != 2:
         return None
-    x = _behind(node.args[0], _VIEWS | _CASTS | {aten.add.Tensor})
     is_dynamic = node.target is aten._int_mm.default
+    x = _behind(node.args[0], _VIEWS | _CASTS | {aten.add.Tensor}) if is_dynamic else _rows_of(node.args[0])
     if is_dynamic and _name(x) != _QUANTIZE:
         return None
     scales, last = None, node
@@ -326,8 +326,19 @@ def _product_of(node: fx.Node, constants: dict[fx.Node, torch.Tensor]) -> _Produ
         return None
     bias, user = None, _only_user(last)
     if user is not None and user.target is aten.add.Tensor and user.args[1] in constants:
-        bias, last = user.args[1], user
+        is_bias = list(constants[user.args[1]].shape) == [
+            channels
+        ]  # else a sum of the model's own: a table of positions
+        bias, last = (user.args[1], user) if is_bias else (bias, last)
     return _Product(x.args[0] if is_dynamic else x, weight, scales, bias, last, is_dynamic)
+
+
+def _rows_of(matrix: fx.Node) -> fx.Node:
+    """What a linear layer was given: without the one view that made rows of it. Views before that are the model's own."""
+    source = matrix.args[0] if matrix.target in _VIEWS else None
+    if not isinstance(source, fx.Node) or source.meta["val"].shape[-1] != matrix.meta["val"].shape[-1]:
+        return matrix
+    return source
 
 
 def _behind(node: Any, targets: frozenset[Any]) -> fx.Node:
