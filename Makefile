@@ -25,6 +25,8 @@ TIMED   := $(PYTHON) tools/timed.py
 SANITIZE  ?= address,undefined
 # What reads bytes that it must not trust: `make test` runs these sanitized; `make sanitize` runs all.
 HOSTILE   := base schema runtime robustness
+# Python tests that run every kernel.
+SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py)
 FUZZED    := data_file ir_parser program_loader
 SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
@@ -119,7 +121,7 @@ sanitize: sanitized-build
 ifneq ($(findstring address,$(SANITIZE)),)
 	@LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 ET_BUILD_DIR=$(SANITIZED) PYTHONPATH=src \
-	    $(PYTEST) --capture=sys tests/ops/test_kernels.py tests/ops/test_own_kernels.py
+	    $(PYTEST) --capture=sys $(SWEPT)
 endif
 
 fuzz: setup

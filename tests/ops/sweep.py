@@ -166,7 +166,7 @@ NOT_SUPPORTED = 0x10  # et::Error
 def run(call: Call) -> list[torch.Tensor]:
     """Runs the kernel on the call's arguments, in eager's dim orders unless it refuses those; returns its outputs."""
     try:
-        return _run(call, _dense_strides)
+        return _run(call, dense_strides)
     except KernelError as error:
         if error.code != NOT_SUPPORTED or "row-major" not in str(error):
             raise
@@ -175,6 +175,15 @@ def run(call: Call) -> list[torch.Tensor]:
 
 
 def _run(call: Call, strides_of: Callable[[torch.Tensor], tuple[int, ...]]) -> list[torch.Tensor]:
+    arguments, letters, outs = kernel_arguments(call, strides_of)
+    run_kernel(call.op.kernel_schema.name, arguments, letters)
+    return [o.value if isinstance(o, Unbound) else o for o in outs]
+
+
+def kernel_arguments(
+    call: Call, strides_of: Callable[[torch.Tensor], tuple[int, ...]]
+) -> tuple[list[Any], str, list[Any]]:
+    """What the kernel gets, its signature letters, and which of the arguments are the outputs."""
     expected = outputs_of(call.result)
     outs: list[Any] = []
     arguments, letters = [], ""
@@ -205,11 +214,10 @@ def _run(call: Call, strides_of: Callable[[torch.Tensor], tuple[int, ...]]) -> l
         mutated = [a.mutated for a in call.op.schema.arguments]
         arguments = [a.clone() if m and isinstance(a, torch.Tensor) else a for a, m in zip(arguments, mutated)]
         outs = [a for a, m in zip(arguments, mutated) if m]
-    run_kernel(call.op.kernel_schema.name, arguments, letters)
-    return [o.value if isinstance(o, Unbound) else o for o in outs]
+    return arguments, letters, outs
 
 
-def _dense_strides(t: torch.Tensor) -> tuple[int, ...]:
+def dense_strides(t: torch.Tensor) -> tuple[int, ...]:
     return t.stride() if is_dense(t) else torch.empty(t.shape).stride()
 
 

@@ -66,7 +66,7 @@ Error expand_copy_out(KernelContext& context, const Tensor& self, IntArrayRef si
   window.sizes = Sizes(size);
   window.strides = Sizes();
   window.strides.resize(size.size(), 0);
-  bool fits = lead >= 0;
+  bool fits = lead >= 0 && size.size() <= runtime::kMaxRank;
   for (int64_t i = 0; fits && i < static_cast<int64_t>(size.size()); ++i) {
     const int64_t have = i < lead ? 1 : self.size(i - lead);
     if (window.sizes[i] == -1 && i >= lead) {

@@ -378,7 +378,7 @@ Error run_pass(KernelContext& context, const Pass<T>& pass) {
 
 /// Checks what all three operators have in common.
 Error check_arguments(const char* op, const Tensor& self, IntArrayRef dims, int64_t normalization) {
-  ET_CHECK_OR_RETURN(!dims.empty(), InvalidArgument, "%s: no dimension is given", op);
+  ET_CHECK_OR_RETURN(!dims.empty() && self.dim() > 0, InvalidArgument, "%s: no dimension is given", op);
   ET_CHECK_OR_RETURN(normalization >= 0 && normalization <= 2, InvalidArgument,
                      "%s: normalization is %" PRId64 ", must be 0, 1 or 2", op, normalization);
   for (int64_t dim : dims) {

@@ -219,9 +219,11 @@ Error plan(KernelContext& context, const char* op, const Tensor& input, IntArray
     p.padding[d] = real ? list_item(window.padding, item, 0) : 0;
     p.dilation[d] = real ? list_item(window.dilation, item, 1) : 1;
     const int64_t extra = real ? list_item(window.output_padding, item, 0) : 0;
-    ET_CHECK_OR_RETURN(p.stride[d] > 0 && p.dilation[d] > 0 && p.padding[d] >= 0 && extra >= 0, InvalidArgument,
-                       "%s: stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, op, p.stride[d], p.padding[d],
-                       p.dilation[d]);
+    const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
+    ET_CHECK_OR_RETURN(is_between(p.stride[d], 1) && is_between(p.dilation[d], 1) && is_between(p.padding[d], 0) &&
+                           is_between(extra, 0),
+                       InvalidArgument, "%s: stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, op,
+                       p.stride[d], p.padding[d], p.dilation[d]);
     const int64_t reach = p.dilation[d] * (p.kernel[d] - 1);
     p.out[d] = p.transposed ? (p.in[d] - 1) * p.stride[d] - 2 * p.padding[d] + reach + extra + 1
                             : (p.in[d] + 2 * p.padding[d] - reach - 1) / p.stride[d] + 1;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/checked_math.h"
 #include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
@@ -23,18 +24,23 @@ Error reshape_to(KernelContext& context, const char* op, const Tensor& self, Int
 }
 
 Error view(KernelContext& context, const char* op, const Tensor& self, IntArrayRef size, const Tensor& out) {
+  ET_CHECK_OR_RETURN(size.size() <= kMaxRank, InvalidArgument, "%s: %zu sizes, a tensor has at most %zu", op,
+                     size.size(), kMaxRank);
   Sizes sizes(size);
   int64_t inferred = -1;
   int64_t known = 1;
+  bool overflows = false;
   for (int64_t i = 0; i < static_cast<int64_t>(size.size()); ++i) {
     if (sizes[i] == -1) {
       ET_CHECK_OR_RETURN(inferred < 0, InvalidArgument, "%s: only one size may be -1, got %s", op,
                          ShapeText(size).text);
       inferred = i;
     } else {
-      known *= sizes[i];
+      overflows = overflows || mul_overflow(known, sizes[i], &known);
     }
   }
+  ET_CHECK_OR_RETURN(!overflows, InvalidArgument, "%s: shape %s does not fit %s", op, ShapeText(self.sizes()).text,
+                     ShapeText(size).text);
   if (inferred >= 0) {
     ET_CHECK_OR_RETURN(known != 0 && self.numel() % known == 0, InvalidArgument, "%s: shape %s does not fit %s", op,
                        ShapeText(self.sizes()).text, ShapeText(size).text);

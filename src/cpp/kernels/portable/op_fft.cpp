@@ -238,7 +238,7 @@ Error transform_dim(KernelContext& context, Complex* data, IntArrayRef sizes, in
 Error check_arguments(const char* op, const Tensor& self, IntArrayRef dims, int64_t normalization, bool complex_input) {
   ET_CHECK_OR_RETURN(is_complex(self.scalar_type()) == complex_input, InvalidType, "%s: self is %s", op,
                      to_string(self.scalar_type()));
-  ET_CHECK_OR_RETURN(!dims.empty(), InvalidArgument, "%s: no dimension is given", op);
+  ET_CHECK_OR_RETURN(!dims.empty() && self.dim() > 0, InvalidArgument, "%s: no dimension is given", op);
   ET_CHECK_OR_RETURN(normalization >= 0 && normalization <= 2, InvalidArgument,
                      "%s: normalization is %" PRId64 ", must be 0, 1 or 2", op, normalization);
   return Error::Ok;

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "base/checked_math.h"
+#include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/strided_copy.h"
 
@@ -29,20 +31,26 @@ Error write_range(KernelContext& context, const char* op, double start, double e
     ET_CHECK_OR_RETURN(step_int != 0 && (end_int == start_int || (end_int > start_int) == (step_int > 0)),
                        InvalidArgument, "%s: step %" PRId64 " does not lead from %" PRId64 " to %" PRId64, op, step_int,
                        start_int, end_int);
-    const int64_t distance = end_int - start_int;
-    count = distance / step_int + (distance % step_int != 0 ? 1 : 0);
+    const auto first = static_cast<uint64_t>(start_int), last = static_cast<uint64_t>(end_int);
+    const auto stride = static_cast<uint64_t>(step_int);
+    const uint64_t distance = step_int > 0 ? last - first : first - last, pace = step_int > 0 ? stride : 0 - stride;
+    ET_CHECK_OR_RETURN(!narrow_overflow(distance / pace + (distance % pace != 0 ? 1 : 0), &count), InvalidArgument,
+                       "%s: too many steps of %" PRId64 " from %" PRId64 " to %" PRId64, op, step_int, start_int,
+                       end_int);
   } else {
     ET_CHECK_OR_RETURN(
         step != 0 && (end == start || (end > start) == (step > 0)) && std::isfinite(start) && std::isfinite(end),
         InvalidArgument, "%s: step %g does not lead from %g to %g", op, step, start, end);
-    count = static_cast<int64_t>(std::ceil((end - start) / step));
+    const double steps = std::ceil((end - start) / step);
+    ET_CHECK_OR_RETURN(steps < 9e18, InvalidArgument, "%s: too many steps of %g from %g to %g", op, step, start, end);
+    count = static_cast<int64_t>(steps);
   }
   const int64_t sizes[] = {count};
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   char* data = static_cast<char*>(out.mutable_data_ptr());
   for (int64_t i = 0; i < count; ++i) {
     if constexpr (std::is_integral_v<C>) {
-      store_one<int64_t>(out.scalar_type(), start_int + i * step_int, data, i);
+      store_one<int64_t>(out.scalar_type(), wrapping_add(start_int, wrapping_mul(i, step_int)), data, i);
     } else {
       store_one<C>(out.scalar_type(), static_cast<C>(start) + static_cast<C>(i) * static_cast<C>(step), data, i);
     }

@@ -23,7 +23,8 @@ Error check_shapes(const char* op, const Tensor& self, int64_t* dim, const Tenso
     return Error::Ok;
   }
   const int64_t rank = self.dim() == 0 ? 1 : self.dim();
-  bool fits = (index.dim() == 0 ? 1 : index.dim()) == rank;
+  bool fits =
+      (index.dim() == 0 ? 1 : index.dim()) == rank && (src == nullptr || (src->dim() == 0 ? 1 : src->dim()) == rank);
   for (int64_t d = 0; fits && d < rank; ++d) {
     fits = (d == *dim || size_of(index, d) <= size_of(self, d)) &&
            (src == nullptr || size_of(index, d) <= size_of(*src, d));

@@ -94,8 +94,10 @@ Error plan(const char* op, const Tensor& self, int64_t spatial, IntArrayRef kern
     p->stride[d] = real ? list_item(stride, item, p->kernel[d]) : 1;
     p->padding[d] = real ? list_item(padding, item, 0) : 0;
     p->dilation[d] = real ? list_item(dilation, item, 1) : 1;
-    ET_CHECK_OR_RETURN(p->kernel[d] > 0 && p->stride[d] > 0 && p->dilation[d] > 0 && p->padding[d] >= 0 &&
-                           p->padding[d] * 2 <= p->dilation[d] * (p->kernel[d] - 1) + 1,
+    constexpr int64_t kMost = INT32_MAX;  // what follows from two of them fits 64 bits
+    ET_CHECK_OR_RETURN(p->kernel[d] > 0 && p->kernel[d] <= kMost && p->stride[d] > 0 && p->stride[d] <= kMost &&
+                           p->dilation[d] > 0 && p->dilation[d] <= kMost && p->padding[d] >= 0 &&
+                           p->padding[d] <= kMost && p->padding[d] * 2 <= p->dilation[d] * (p->kernel[d] - 1) + 1,
                        InvalidArgument,
                        "%s: kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
                        " (at most half the kernel), dilation %" PRId64,

@@ -25,7 +25,8 @@ void move_dim(Window& window, int64_t from, int64_t to) {
 
 Error check_factor(const char* op, const Tensor& self, int64_t factor) {
   ET_RETURN_IF_ERROR(check_rank(op, "self", self, 3, kMaxRank - 2));
-  ET_CHECK_OR_RETURN(factor > 0, InvalidArgument, "%s: factor %" PRId64 " must be positive", op, factor);
+  ET_CHECK_OR_RETURN(factor > 0 && factor <= INT32_MAX, InvalidArgument,
+                     "%s: factor %" PRId64 " must be positive, and its square fit 64 bits", op, factor);
   return Error::Ok;
 }
 

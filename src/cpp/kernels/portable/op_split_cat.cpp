@@ -1,6 +1,7 @@
 // Operators that cut a tensor into parts or put parts together.
 #include "kernels/portable/op_split_cat.h"
 
+#include "base/checked_math.h"
 #include "kernels/portable/promote.h"
 #include "kernels/portable/strided_copy.h"
 
@@ -148,8 +149,11 @@ Error repeat_out(KernelContext& context, const Tensor& self, IntArrayRef repeats
   Sizes sizes;
   for (int64_t d = 0; d < rank; ++d) {
     const int64_t count = repeats[static_cast<size_t>(d)];
-    ET_CHECK_OR_RETURN(count >= 0, InvalidArgument, "%s: negative count in %s", kOp, ShapeText(repeats).text);
-    sizes.push_back(count * (d < lead ? 1 : self.size(d - lead)));
+    int64_t size;
+    ET_CHECK_OR_RETURN(count >= 0 && !mul_overflow(count, d < lead ? int64_t{1} : self.size(d - lead), &size),
+                       InvalidArgument, "%s: negative count in %s, or one that does not fit memory", kOp,
+                       ShapeText(repeats).text);
+    sizes.push_back(size);
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   if (out.numel() == 0) {
@@ -221,7 +225,7 @@ Error roll_out(KernelContext& context, const Tensor& self, IntArrayRef shifts, I
     if (!seen) {
       rolled[count++] = dim;
     }
-    amount[dim] = wrap(amount[dim] + shifts[i], self.size(dim));
+    amount[dim] = wrap(amount[dim] + wrap(shifts[i], self.size(dim)), self.size(dim));
   }
   for (uint32_t piece = 0; piece < (1u << count); ++piece) {
     Window from = window_of(self);

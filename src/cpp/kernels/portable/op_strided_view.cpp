@@ -1,6 +1,9 @@
 // Views that are a window on the input: other strides, the same elements. Each computes a window and copies it.
 #include "kernels/portable/op_strided_view.h"
 
+#include <algorithm>
+
+#include "base/checked_math.h"
 #include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
@@ -37,17 +40,19 @@ Error strided_window(const Tensor& tensor, IntArrayRef size, IntArrayRef stride,
                      size.size(), stride.size());
   const int64_t offset = storage_offset.value_or(0);
   int64_t last = offset;
-  bool empty = false;
+  bool empty = false, overflows = false;
   for (size_t i = 0; i < size.size(); ++i) {
     ET_CHECK_OR_RETURN(size[i] >= 0 && stride[i] >= 0, InvalidArgument, "aten::as_strided: negative size or stride");
-    last += (size[i] - 1) * stride[i];
+    int64_t step = 0;
     empty = empty || size[i] == 0;
+    overflows = overflows || mul_overflow(std::max<int64_t>(size[i] - 1, 0), stride[i], &step) ||
+                add_overflow(last, step, &last);
   }
-  ET_CHECK_OR_RETURN(offset >= 0 && (empty || last < tensor.numel()), InvalidArgument,
-                     "aten::as_strided: sizes %s with strides %s reach element %" PRId64 " of %" PRId64,
-                     ShapeText(size).text, ShapeText(stride).text, last, tensor.numel());
-  *window = {window_of(tensor).data + offset * static_cast<int64_t>(tensor.element_size()), Sizes(size), Sizes(stride),
-             tensor.scalar_type()};
+  ET_CHECK_OR_RETURN(offset >= 0 && (empty || (!overflows && last < tensor.numel())), InvalidArgument,
+                     "aten::as_strided: sizes %s with strides %s from %" PRId64 " reach beyond %" PRId64 " elements",
+                     ShapeText(size).text, ShapeText(stride).text, offset, tensor.numel());
+  const int64_t start = empty ? 0 : offset * static_cast<int64_t>(tensor.element_size());
+  *window = {window_of(tensor).data + start, Sizes(size), Sizes(stride), tensor.scalar_type()};
   return Error::Ok;
 }
 
@@ -82,7 +87,8 @@ Error t_copy_out(KernelContext& context, const Tensor& self, Tensor& out) {
 
 Error expand_copy_out(KernelContext& context, const Tensor& self, IntArrayRef size, bool, Tensor& out) {
   const int64_t lead = static_cast<int64_t>(size.size()) - self.dim();
-  ET_CHECK_OR_RETURN(lead >= 0, InvalidArgument, "aten::expand: %s has fewer dimensions than %s", ShapeText(size).text,
+  ET_CHECK_OR_RETURN(lead >= 0 && size.size() <= kMaxRank, InvalidArgument,
+                     "aten::expand: %s has fewer dimensions than %s, or too many", ShapeText(size).text,
                      ShapeText(self.sizes()).text);
   Window window = window_of(self);
   window.sizes = Sizes(size);
@@ -152,7 +158,7 @@ Error unfold_copy_out(KernelContext& context, const Tensor& self, int64_t dimens
     window.sizes.push_back(size);
     window.strides.push_back(window.strides[dimension]);
     window.sizes[dimension] = (have - size) / step + 1;
-    window.strides[dimension] *= step;
+    window.strides[dimension] *= window.sizes[dimension] > 1 ? step : 1;
   }
   return emit(context, "aten::unfold", self, window, out);
 }

@@ -1,6 +1,7 @@
 // Triangles of matrices: tril, triu, their indices, and the trace.
 #include "kernels/portable/op_triangle.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/portable/convert.h"
@@ -17,6 +18,7 @@ Error triangle(KernelContext& context, const char* op, const Tensor& self, int64
   ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
   const int64_t rows = self.size(-2);
   const int64_t columns = self.size(-1);
+  diagonal = std::min(std::max(diagonal, -rows), columns);  // beyond them nothing changes
   const int64_t size = static_cast<int64_t>(self.element_size());
   const char* from = static_cast<const char*>(self.const_data_ptr());
   char* to = static_cast<char*>(out.mutable_data_ptr());
@@ -38,23 +40,25 @@ Error indices(KernelContext& context, const char* op, int64_t rows, int64_t colu
               Tensor& out) {
   ET_CHECK_OR_RETURN(rows >= 0 && columns >= 0, InvalidArgument, "%s: %" PRId64 " rows, %" PRId64 " columns", op, rows,
                      columns);
-  const auto inside = [&](int64_t r, int64_t c) { return lower ? c - r <= offset : c - r >= offset; };
+  // Row r has the columns [from(r), to(r)); rows outside [first, last) have none, however many they are.
+  offset = std::min(std::max(offset, -rows), columns);
+  const int64_t first = lower && columns > 0 ? std::max<int64_t>(0, -offset) : 0;
+  const int64_t last = columns == 0 ? 0 : lower ? rows : std::min(rows, columns - offset);
+  const auto from = [&](int64_t r) { return lower ? 0 : std::max<int64_t>(0, r + offset); };
+  const auto to = [&](int64_t r) { return lower ? std::min(columns, r + offset + 1) : columns; };
   int64_t count = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      count += inside(r, c) ? 1 : 0;
-    }
+  for (int64_t r = first; r < last; ++r) {
+    count += to(r) - from(r);
+    ET_CHECK_OR_RETURN(count <= INT32_MAX, OutOfResources, "%s: more than 2^31 positions", op);
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {2, count}));
   ET_RETURN_IF_ERROR(check_row_major(op, {&out}));
   int64_t i = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      if (inside(r, c)) {
-        store_one<int64_t>(out.scalar_type(), r, out.mutable_data_ptr(), i);
-        store_one<int64_t>(out.scalar_type(), c, out.mutable_data_ptr(), count + i);
-        ++i;
-      }
+  for (int64_t r = first; r < last; ++r) {
+    for (int64_t c = from(r); c < to(r); ++c) {
+      store_one<int64_t>(out.scalar_type(), r, out.mutable_data_ptr(), i);
+      store_one<int64_t>(out.scalar_type(), c, out.mutable_data_ptr(), count + i);
+      ++i;
     }
   }
   return Error::Ok;

@@ -18,12 +18,15 @@ struct Sliding {
   Error init(const char* op, IntArrayRef image_size, IntArrayRef kernel_size, IntArrayRef dilations,
              IntArrayRef paddings, IntArrayRef strides) {
     for (size_t d = 0; d < 2; ++d) {
-      image[d] = image_size[d];
+      image[d] = list_item(image_size, d, -1);
       kernel[d] = list_item(kernel_size, d, 1);
       dilation[d] = list_item(dilations, d, 1);
       padding[d] = list_item(paddings, d, 0);
       stride[d] = list_item(strides, d, 1);
-      ET_CHECK_OR_RETURN(kernel[d] > 0 && dilation[d] > 0 && padding[d] >= 0 && stride[d] > 0, InvalidArgument,
+      const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
+      ET_CHECK_OR_RETURN(is_between(image[d], 0) && is_between(kernel[d], 1) && is_between(dilation[d], 1) &&
+                             is_between(padding[d], 0) && is_between(stride[d], 1),
+                         InvalidArgument,
                          "%s: kernel %" PRId64 ", dilation %" PRId64 ", padding %" PRId64 ", stride %" PRId64
                          " along dimension %zu: only padding may be 0",
                          op, kernel[d], dilation[d], padding[d], stride[d], d);

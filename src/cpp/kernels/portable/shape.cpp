@@ -62,7 +62,7 @@ Sizes contiguous_strides(IntArrayRef sizes) {
 }
 
 int64_t list_item(IntArrayRef list, size_t i, int64_t when_empty) {
-  return list.empty() ? when_empty : list.size() == 1 ? list[0] : list[i];
+  return list.empty() ? when_empty : list.size() == 1 ? list[0] : i < list.size() ? list[i] : -1;  // which is refused
 }
 
 Error check_same_dtype(const char* op, const char* name, const Tensor& tensor, const Tensor& like) {

@@ -17,10 +17,13 @@ namespace et::kernels::portable {
 using runtime::kMaxRank;
 
 /// Up to kMaxRank numbers, one a dimension; converts to IntArrayRef.
+///
+/// A file may ask for more (a list of a hundred sizes, one dimension more than there can be). What is more stays one more,
+/// kMaxRank + 1 of unspecified numbers, which is no tensor's rank: resize_tensor refuses it.
 class Sizes {
  public:
   Sizes() = default;
-  explicit Sizes(IntArrayRef sizes) : rank_(sizes.size()) {
+  explicit Sizes(IntArrayRef sizes) : rank_(sizes.size() < kOverlong ? sizes.size() : kOverlong) {
     for (size_t i = 0; i < rank_; ++i) {
       values_[i] = sizes[i];
     }
@@ -31,25 +34,32 @@ class Sizes {
   int64_t* data() { return values_; }
   int64_t& operator[](int64_t i) { return values_[i]; }
   int64_t operator[](int64_t i) const { return values_[i]; }
-  /// Adds a dimension; the caller has checked that rank stays within kMaxRank.
+  /// Adds a dimension.
   void push_back(int64_t value) {
-    ET_DCHECK(rank_ < kMaxRank);
-    values_[rank_++] = value;
+    if (rank_ < kOverlong) {
+      values_[rank_++] = value;
+    }
   }
   /// Makes the rank `rank`; new entries are `fill`.
   void resize(size_t rank, int64_t fill = 1) {
+    rank = rank < kOverlong ? rank : kOverlong;
     for (size_t i = rank_; i < rank; ++i) {
       values_[i] = fill;
     }
     rank_ = rank;
   }
   void erase(size_t i) {
+    if (rank_ == kOverlong) {
+      return;
+    }
     for (--rank_; i < rank_; ++i) {
       values_[i] = values_[i + 1];
     }
   }
   void insert(size_t i, int64_t value) {
-    ET_DCHECK(rank_ < kMaxRank);
+    if (rank_ == kOverlong) {
+      return;
+    }
     for (size_t k = rank_++; k > i; --k) {
       values_[k] = values_[k - 1];
     }
@@ -59,7 +69,8 @@ class Sizes {
   operator IntArrayRef() const { return {values_, rank_}; }  // NOLINT(google-explicit-constructor)
 
  private:
-  int64_t values_[kMaxRank] = {};
+  static constexpr size_t kOverlong = kMaxRank + 1;
+  int64_t values_[kOverlong] = {};
   size_t rank_ = 0;
 };
 

@@ -78,7 +78,7 @@ Window slice_of(const Tensor& tensor, int64_t dim, int64_t start, int64_t length
     window.advance(dim, start);
   }
   window.sizes[dim] = length;
-  window.strides[dim] *= step;
+  window.strides[dim] *= length > 1 ? step : 1;  // a step beyond the end need not fit 64 bits
   return window;
 }
 

@@ -41,6 +41,9 @@ class Heap : public MemoryAllocator {
  public:
   ~Heap() override { reset(); }
   void* allocate(size_t nbytes, size_t alignment) override {
+    if (nbytes > kMostBytes) {  // hostile arguments ask for any amount
+      return nullptr;
+    }
     blocks_.push_back(std::aligned_alloc(alignment, (nbytes / alignment + 1) * alignment));
     return blocks_.back();
   }
@@ -52,6 +55,7 @@ class Heap : public MemoryAllocator {
   }
 
  private:
+  static constexpr size_t kMostBytes = size_t{1} << 28;
   std::vector<void*> blocks_;
 };
 

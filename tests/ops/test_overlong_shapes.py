@@ -1,0 +1,163 @@
+"""Shapes that no tensor has, which a file may ask for: lists of a hundred sizes, more than 16 dimensions, strides that wrap."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from kernel_runner import KernelError, run_kernel  # noqa: E402
+
+ONE = torch.zeros(1)
+FULL = torch.zeros([1] * 16)
+MANY = [1] * 100
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("aten::view_copy.out", [ONE, MANY]),
+        ("aten::_unsafe_view.out", [ONE, MANY]),
+        ("aten::expand_copy.out", [ONE, MANY, False]),
+        ("aten::repeat.out", [ONE, MANY]),
+        ("aten::as_strided_copy.out", [ONE, MANY, MANY, None]),
+    ],
+)
+@pytest.mark.parametrize("out", [ONE, FULL])
+def test_lists_longer_than_any_rank(name: str, arguments: list, out: torch.Tensor) -> None:
+    with pytest.raises(KernelError):
+        run_kernel(name, [*arguments, out.clone()])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("aten::unsqueeze_copy.out", [FULL, 0]),
+        ("aten::unsqueeze_copy.out", [FULL, 16]),
+        ("aten::stack.out", [[FULL, FULL], 3]),
+        ("aten::unfold_copy.out", [FULL, 2, 1, 1]),
+        ("aten::view_as_real_copy.out", [FULL.to(torch.complex64)]),
+    ],
+)
+def test_one_dimension_more_than_there_can_be(name: str, arguments: list) -> None:
+    with pytest.raises(KernelError):
+        run_kernel(name, [*arguments, FULL.clone()])
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [
+        ([3, 3], [2**62, 2**62], 0),
+        ([2], [2**63 - 1], 1),
+        ([2**62 + 1], [4], 0),
+        ([1], [1], 2**62),
+        ([0], [1], 2**62),
+    ],
+)
+def test_windows_whose_end_wraps(size: list[int], stride: list[int], offset: int) -> None:
+    x = torch.arange(9.0)
+    out = torch.zeros([min(n, 3) for n in size])
+    with pytest.raises(KernelError) if size != [0] else contextlib.nullcontext():
+        run_kernel("aten::as_strided_copy.out", [x, size, stride, offset, out])
+
+
+def test_repeats_that_do_not_fit_memory() -> None:
+    for count in (2**62, 2**63 - 1):
+        with pytest.raises(KernelError):
+            run_kernel("aten::repeat.out", [torch.zeros(4), [count], torch.zeros(0)])
+
+
+def test_views_whose_sizes_wrap() -> None:
+    for size in ([2**32, 2**32], [-(2**63), 2, -1], [-(2**31), -(2**33)]):
+        with pytest.raises(KernelError):
+            run_kernel("aten::view_copy.out", [torch.zeros(0), size, torch.zeros(0)])
+
+
+def test_ranges_whose_distance_wraps() -> None:
+    least, most = -(2**63), 2**63 - 1
+    for start, end, step in (
+        (0, least, -1),
+        (most, least, -1),
+        (least, most, 1),
+        (0.0, 1e308, 1e-300),
+        (0.0, 1e30, 1.0),
+    ):
+        with pytest.raises(KernelError):
+            run_kernel("aten::arange.start_out", [start, end, step, torch.zeros(3, dtype=torch.int64)])
+    out = torch.zeros(2, dtype=torch.int64)
+    run_kernel("aten::arange.start_out", [least, most, 2**63 - 1, torch.zeros(3, dtype=torch.int64)])
+    run_kernel("aten::arange.start_out", [0, least, least, out[:1]])
+    assert out[0] == 0
+
+
+def test_factors_whose_square_wraps() -> None:
+    x = torch.zeros(4, 2, 2)
+    for factor in (2**32, 2**63 - 1):
+        for name in ("aten::pixel_shuffle.out", "aten::pixel_unshuffle.out"):
+            with pytest.raises(KernelError):
+                run_kernel(name, [x, factor, x.clone()])
+    with pytest.raises(KernelError):
+        run_kernel("aten::pixel_unshuffle.out", [torch.zeros(4, 0, 0), 2**32, torch.zeros(0, 0, 0)])
+
+
+def test_steps_and_edges_beyond_the_tensor() -> None:
+    x = torch.arange(4.0).reshape(2, 2)
+    most = 2**63 - 1
+    for diagonal in (most, -(2**63)):
+        for name, op in (("aten::tril.out", torch.tril), ("aten::triu.out", torch.triu)):
+            out = torch.empty(2, 2)
+            run_kernel(name, [x, diagonal, out])
+            assert torch.equal(out, op(x, max(-9, min(9, diagonal))))
+    out = torch.empty(1, 2)
+    run_kernel("aten::slice_copy.Tensor_out", [x, 0, 0, 2, most, out])
+    assert torch.equal(out, x[:1])
+    out = torch.empty(1, 2, 2)
+    run_kernel("aten::unfold_copy.out", [x, 0, 2, most, out])
+    assert torch.equal(out, x.unfold(0, 2, 5))
+
+
+@pytest.mark.parametrize("number", [2**62, 2**63 - 1])
+def test_windows_of_pools_and_convolutions_that_wrap(number: int) -> None:
+    x, out, weight = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 3, 3)
+    for kernel, stride, padding, dilation in ((2, 2, number, 1), (number, 1, number // 2, 1), (2, 2, 0, number)):
+        lists = [[kernel] * 2, [stride] * 2, [padding] * 2, [dilation] * 2]
+        with pytest.raises(KernelError):
+            run_kernel("et::max_pool2d.out", [x, *lists, False, out], "TllllbT")
+    for stride, padding, dilation in ((1, number, 1), (1, 1, number)):
+        for transposed in (False, True):
+            arguments = [x, weight, None, [stride] * 2, [padding] * 2, [dilation] * 2, transposed, [0, 0], 1, out]
+            with pytest.raises(KernelError):
+                run_kernel("aten::convolution.out", arguments)
+
+
+def test_triangles_of_more_rows_than_there_is_time_for() -> None:
+    out = torch.zeros(2, 0, dtype=torch.int64)
+    for rows, columns, offset in ((2**63 - 1, 0, 0), (2**63 - 1, 1, -(2**63)), (0, 2**63 - 1, 2)):
+        run_kernel("aten::tril_indices.out", [rows, columns, offset, out])
+        run_kernel("aten::triu_indices.out", [min(rows, 5), columns, 2**63 - 1, out])
+    with pytest.raises(KernelError):
+        run_kernel("aten::tril_indices.out", [2**40, 2**40, 2**40, out])
+    for rows, columns, offset in ((4, 3, 0), (3, 5, 1), (3, 5, -1), (5, 2, -3), (2, 2, 9), (2, 2, -9)):
+        for name, op in (
+            ("aten::tril_indices.out", torch.tril_indices),
+            ("aten::triu_indices.out", torch.triu_indices),
+        ):
+            expected = op(rows, columns, offset)
+            out = torch.zeros_like(expected)
+            run_kernel(name, [rows, columns, offset, out])
+            assert torch.equal(out, expected), (rows, columns, offset)
+
+
+def test_lists_and_sources_shorter_than_the_tensor() -> None:
+    x = torch.zeros(1, 1, 4, 4, 4)
+    with pytest.raises(KernelError):
+        run_kernel(
+            "aten::avg_pool3d.out", [x, [2, 2, 2], [1, 1], [0, 0, 0], False, True, None, torch.zeros(1, 1, 3, 3, 3)]
+        )
+    index = torch.zeros(3, 3, dtype=torch.int64)
+    with pytest.raises(KernelError):
+        run_kernel("aten::scatter_add.out", [torch.zeros(3, 3), 0, index, torch.zeros(3), torch.zeros(3, 3)])
