@@ -133,6 +133,8 @@ def _own(dtype: torch.dtype) -> dict[str, tuple[Callable[..., Any], tuple[torch.
         cases[f"nn.functional.interpolate.{mode}"] = (
             lambda x, mode=mode: F.interpolate(x, scale_factor=2, mode=mode), (tensor(1, 16, 128, 128),))  # fmt: skip
     cases |= {
+        "add": (torch.add, (rows, tensor(1000, 1000))),
+        "mul": (torch.mul, (rows, tensor(1000, 1000))),
         "nn.functional.interpolate.linear": (lambda x: F.interpolate(x, scale_factor=2, mode="linear"), (line,)),
         "nn.functional.interpolate.trilinear": (lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), (volume,)),
         "nn.functional.grid_sample": (
@@ -200,6 +202,7 @@ def _own(dtype: torch.dtype) -> dict[str, tuple[Callable[..., Any], tuple[torch.
             }  # fmt: skip
         cases |= {
             "linalg.inv": (torch.linalg.inv, (definite,)),
+            "matrix_exp": (torch.matrix_exp, (square / 64,)),
             "linalg.det": (torch.linalg.det, (definite,)),
             "linalg.cholesky": (torch.linalg.cholesky, (definite,)),
             "linalg.solve": (torch.linalg.solve, (definite, tensor(8, 64, 64))),
@@ -245,6 +248,7 @@ _SKIPPED = (
     "ormqr",
     "geqrf",
     "lu_",
+    "matrix_exp",
     "_native_batch_norm",
     "qr",
     "pinverse",

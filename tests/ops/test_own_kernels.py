@@ -323,6 +323,31 @@ def test_largest_of_long_windows(dtype: torch.dtype) -> None:
         assert torch.equal(where, places)
 
 
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_resizes_by_rows(dtype: torch.dtype, align_corners: bool) -> None:
+    torch.manual_seed(0)
+    image, tolerance = torch.randn(2, 3, 9, 11).to(dtype), {"rtol": 1.6e-2, "atol": 1e-2}
+    kind = {} if dtype is torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
+    for name, x, sizes in [
+        ("linear1d", image[0], [[23], [4], [1], [11]]),
+        ("bilinear2d", image, [[18, 33], [5, 30], [1, 1], [9, 40], [40, 3]]),
+        ("bicubic2d", image, [[18, 33], [5, 30], [1, 2], [9, 11], [2, 3]]),
+        ("trilinear3d", image[None], [[4, 20, 5], [1, 9, 30], [5, 4, 11]]),
+    ]:
+        operator = getattr(torch.ops.aten, f"upsample_{name}").vec
+        space = "aten" if name == "bilinear2d" else "et"
+        for size in sizes:
+            expected = operator(x, size, align_corners, None)
+            out = torch.empty_like(expected)
+            run_kernel(f"{space}::upsample_{name}.vec_out", [x, size, align_corners, None, out])
+            torch.testing.assert_close(out, expected, **(kind or tolerance))
+            if x.dim() == 4:
+                out = torch.empty_like(expected)
+                run_kernel(f"{space}::upsample_{name}.vec_out", [channels_last(x), size, align_corners, None, out])
+                torch.testing.assert_close(out, expected, **(kind or tolerance))
+
+
 @pytest.mark.parametrize("n", [1, 5, 8, 9, 30, 64])
 def test_lu_by_panels(n: int) -> None:
     torch.manual_seed(0)

@@ -106,6 +106,16 @@ ET_PLAIN(Sign, hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Set(d, 1.0f),
 ET_PLAIN(Trunc, hn::Trunc(x))
 #undef ET_PLAIN
 
+/// a (e^x - 1) for x <= 0, else b x.
+void Elu(const PointwiseBlock& block) {
+  map_floats(
+      [a = block.a, b = block.b](auto d, auto x) HWY_ATTR {
+        const auto below = hn::Mul(hn::Set(d, a), hn::Expm1(d, limit(d, x, -100.0f, 0.0f)));
+        return hn::IfThenElse(hn::Le(x, hn::Zero(d)), below, hn::Mul(x, hn::Set(d, b)));
+      },
+      block);
+}
+
 /// x^b for positive x, in doubles: the error of y log x, which e^… multiplies, stays far below a float's last bit.
 void Pow(const PointwiseBlock& block) {
   const float exponent = block.b;
@@ -138,15 +148,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-#define ET_LOOPS(X)                                                                                                 \
-  X(Acos)                                                                                                           \
-  X(Acosh)                                                                                                          \
-  X(Asin)                                                                                                           \
-  X(Asinh)                                                                                                          \
-  X(Atan)                                                                                                           \
-  X(Atanh)                                                                                                          \
-  X(Ceil) X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) \
-      X(Sin) X(Sinh) X(Tan) X(Trunc)
+#define ET_LOOPS(X)                                                                                                \
+  X(Acos)                                                                                                          \
+  X(Acosh)                                                                                                         \
+  X(Asin)                                                                                                          \
+  X(Asinh)                                                                                                         \
+  X(Atan)                                                                                                          \
+  X(Atanh)                                                                                                         \
+  X(Ceil)                                                                                                          \
+  X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) \
+      X(Sinh) X(Tan) X(Trunc) X(Elu)
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
   static BlockFunction loop_##NAME() { return HWY_DYNAMIC_POINTER(NAME); }
@@ -161,6 +172,16 @@ Error choose(Arguments args, PointwiseOperation* operation) {
   operation->function = Loop();
   operation->cost = kCost;
   return add_floats(args, kPromotes, operation) ? Error::Ok : Error::NotSupported;
+}
+
+// elu(self, Scalar alpha, Scalar scale, Scalar input_scale, out)
+Error choose_elu(Arguments args, PointwiseOperation* operation) {
+  if (number_as_float(*args[3]) != 1.0f) {
+    return Error::NotSupported;
+  }
+  operation->b = number_as_float(*args[2]);
+  operation->a = number_as_float(*args[1]) * operation->b;
+  return choose<&loop_Elu, kTranscendental, false>(args, operation);
 }
 
 /// A function that gives floats for integers.
@@ -180,14 +201,14 @@ constexpr Kernel kKernels[] = {
     promoting<&loop_Asin>("aten::asin.out"),   promoting<&loop_Asinh>("aten::asinh.out"),
     promoting<&loop_Atan>("aten::atan.out"),   promoting<&loop_Atanh>("aten::atanh.out"),
     rounding<&loop_Ceil>("aten::ceil.out"),    promoting<&loop_Cos>("aten::cos.out"),
-    promoting<&loop_Cosh>("aten::cosh.out"),   promoting<&loop_Exp2>("aten::exp2.out"),
-    promoting<&loop_Expm1>("aten::expm1.out"), rounding<&loop_Floor>("aten::floor.out"),
-    rounding<&loop_Frac>("aten::frac.out"),    promoting<&loop_Log10>("aten::log10.out"),
-    promoting<&loop_Log1p>("aten::log1p.out"), promoting<&loop_Log2>("aten::log2.out"),
-    promoting<&loop_Log>("aten::log.out"),     rounding<&loop_Round>("aten::round.out"),
-    rounding<&loop_Sign>("aten::sign.out"),    promoting<&loop_Sin>("aten::sin.out"),
-    promoting<&loop_Sinh>("aten::sinh.out"),   promoting<&loop_Tan>("aten::tan.out"),
-    rounding<&loop_Trunc>("aten::trunc.out"),
+    promoting<&loop_Cosh>("aten::cosh.out"),   make_pointwise_kernel<&choose_elu>("aten::elu.out", "Tnnno"),
+    promoting<&loop_Exp2>("aten::exp2.out"),   promoting<&loop_Expm1>("aten::expm1.out"),
+    rounding<&loop_Floor>("aten::floor.out"),  rounding<&loop_Frac>("aten::frac.out"),
+    promoting<&loop_Log10>("aten::log10.out"), promoting<&loop_Log1p>("aten::log1p.out"),
+    promoting<&loop_Log2>("aten::log2.out"),   promoting<&loop_Log>("aten::log.out"),
+    rounding<&loop_Round>("aten::round.out"),  rounding<&loop_Sign>("aten::sign.out"),
+    promoting<&loop_Sin>("aten::sin.out"),     promoting<&loop_Sinh>("aten::sinh.out"),
+    promoting<&loop_Tan>("aten::tan.out"),     rounding<&loop_Trunc>("aten::trunc.out"),
 };
 
 }  // namespace

@@ -36,6 +36,15 @@ ET_UNARY(HardSigmoid, hn::Mul(limit(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f)
 ET_UNARY(HardSwish, hn::Mul(x, hn::Mul(limit(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f), hn::Set(d, 1.0f / 6.0f))))
 ET_UNARY(Sigmoid, sigmoid(d, x))
 ET_UNARY(Silu, hn::Mul(x, sigmoid(d, x)))
+// x tanh(log(1 + e^x)) = x n / (n + 2) with n = e^x (e^x + 2), which is 1 to a float's precision from x = 20 on.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V mish(D d, V x) {
+  const V two = hn::Set(d, 2.0f);
+  const V e = exp(d, limit(d, x, -110.0f, 20.0f));
+  const V n = hn::Mul(e, hn::Add(e, two));
+  return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
+}
+ET_UNARY(Mish, mish(d, x))
 ET_UNARY(Tanh, tanh(d, x))
 ET_UNARY(Exp, exp(d, x))
 ET_UNARY(Erf, erf(d, x))
@@ -64,15 +73,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-#define ET_LOOPS(X)                                                                                           \
-  X(Relu)                                                                                                     \
-  X(Clamp)                                                                                                    \
-  X(HardSigmoid)                                                                                              \
-  X(HardSwish)                                                                                                \
-  X(Sigmoid)                                                                                                  \
-  X(Silu)                                                                                                     \
-  X(Tanh) X(Exp) X(Erf) X(GeluErf) X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) \
-      X(Fourth) X(InverseSquare) X(LeakyRelu)
+#define ET_LOOPS(X)                                                                                             \
+  X(Relu)                                                                                                       \
+  X(Clamp)                                                                                                      \
+  X(HardSigmoid)                                                                                                \
+  X(HardSwish)                                                                                                  \
+  X(Sigmoid)                                                                                                    \
+  X(Silu)                                                                                                       \
+  X(Tanh)                                                                                                       \
+  X(Exp) X(Erf) X(GeluErf) X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) \
+      X(InverseSquare) X(LeakyRelu) X(Mish)
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
   static BlockFunction loop_##NAME() { return HWY_DYNAMIC_POINTER(NAME); }
@@ -169,6 +179,7 @@ constexpr Kernel kKernels[] = {
     plain<&loop_HardSwish, kCheap>("aten::hardswish.out"),
     make_pointwise_kernel<&choose_clamp>("aten::hardtanh.out", "Tnno"),
     make_pointwise_kernel<&choose_leaky_relu>("aten::leaky_relu.out", "Tno"),
+    plain<&loop_Mish, kTranscendental>("aten::mish.out"),
     plain<&loop_Neg, kCheap>("aten::neg.out"),
     make_pointwise_kernel<&choose_pow>("aten::pow.Tensor_Scalar_out", "Tno"),
     promoting<&loop_Reciprocal, kDivides>("aten::reciprocal.out"),

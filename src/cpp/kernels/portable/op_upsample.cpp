@@ -221,6 +221,135 @@ void resize_bytes(const Resize& r, const Tensor& input, Tensor& out, int64_t tap
   });
 }
 
+// Input rows as they are after the resize along w: an input row goes into several output rows.
+template <typename C>
+class ResizedRows {
+ public:
+  static constexpr int64_t kRows = 4;  // that one output row is made of at most
+
+  Error init(KernelContext& context, const Resize& r, ScalarType dtype, int64_t taps) {
+    ET_TRY(void* along, context.allocate_temp(static_cast<size_t>(r.out[2]) * sizeof(Taps<C>)));
+    ET_TRY(void* line, context.allocate_temp(static_cast<size_t>(r.in[2]) * sizeof(C)));
+    ET_TRY(void* rows, context.allocate_temp(static_cast<size_t>(kRows * r.out[2]) * sizeof(C)));
+    along_ = static_cast<Taps<C>*>(along);
+    line_ = static_cast<C*>(line);
+    rows_ = static_cast<C*>(rows);
+    in_ = r.in[2];
+    out_ = r.out[2];
+    step_ = r.in_strides[4];
+    taps_ = taps;
+    dtype_ = dtype;
+    return Error::Ok;
+  }
+  Taps<C>* along() { return along_; }
+  /// Forgets all rows but those in `needed`, which the next output row is made of.
+  void keep(const char* const* needed, int64_t count) {
+    for (int64_t slot = 0; slot < kRows; ++slot) {
+      bool is_needed = false;
+      for (int64_t k = 0; k < count; ++k) {
+        is_needed = is_needed || sources_[slot] == needed[k];
+      }
+      sources_[slot] = is_needed ? sources_[slot] : nullptr;
+    }
+  }
+  /// The row at this address, resized.
+  const C* get(const char* source) {
+    int64_t free = 0;
+    for (int64_t slot = 0; slot < kRows; ++slot) {
+      if (sources_[slot] == source) {
+        return rows_ + slot * out_;
+      }
+      free = sources_[slot] == nullptr ? slot : free;
+    }
+    sources_[free] = source;
+    C* const row = rows_ + free * out_;
+    const C* values = reinterpret_cast<const C*>(source);
+    int64_t step = step_;
+    if (dtype_ != dtype_of<C>) {
+      load(dtype_, source, step_, in_, line_);
+      values = line_;
+      step = 1;
+    }
+    for (int64_t w = 0; w < out_; ++w) {
+      const Taps<C>& t = along_[w];
+      C part = 0;
+      for (int64_t c = 0; c < taps_; ++c) {
+        part += t.weight[c] != C(0) ? t.weight[c] * values[t.position[c] * step] : C(0);
+      }
+      row[w] = part;
+    }
+    return row;
+  }
+
+ private:
+  Taps<C>* along_ = nullptr;
+  C* line_ = nullptr;
+  C* rows_ = nullptr;
+  const char* sources_[kRows] = {};
+  int64_t in_ = 0, out_ = 0, step_ = 0, taps_ = 0;
+  ScalarType dtype_ = ScalarType::Float;
+};
+
+// Along rows first, then the rows that an output row is made of are added up.
+template <typename C, typename TapsOf>
+Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, const Tensor& out, int64_t taps,
+                  const TapsOf& taps_of) {
+  const ScalarType dtype = input.scalar_type();
+  const auto size = static_cast<int64_t>(input.element_size());
+  ResizedRows<C> rows;
+  ET_RETURN_IF_ERROR(rows.init(context, r, dtype, taps));
+  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(r.out[2]) * sizeof(C)));
+  auto* const sums = static_cast<C*>(memory);
+  for (int64_t w = 0; w < r.out[2]; ++w) {
+    rows.along()[w] = taps_of(2, w);
+  }
+  const auto make_row = [&](const char* plane, char* target, const Taps<C>& along_d, const Taps<C>& along_h) {
+    const char* sources[16];
+    C weights[16];
+    int64_t count = 0;
+    for (int64_t a = 0; a < taps; ++a) {
+      for (int64_t b = 0; b < taps; ++b) {
+        if (along_d.weight[a] != C(0) && along_h.weight[b] != C(0)) {
+          sources[count] =
+              plane + (along_d.position[a] * r.in_strides[2] + along_h.position[b] * r.in_strides[3]) * size;
+          weights[count++] = along_d.weight[a] * along_h.weight[b];
+        }
+      }
+    }
+    rows.keep(sources, count);
+    std::memset(sums, 0, static_cast<size_t>(r.out[2]) * sizeof(C));
+    for (int64_t k = 0; k < count; ++k) {
+      const C* const row = rows.get(sources[k]);
+      const C weight = weights[k];
+      for (int64_t w = 0; w < r.out[2]; ++w) {
+        sums[w] += weight * row[w];
+      }
+    }
+    if (dtype == ScalarType::Byte) {
+      for (int64_t w = 0; w < r.out[2]; ++w) {
+        const C sum = std::nearbyint(sums[w]);
+        sums[w] = sum < C(0) ? C(0) : sum > C(255) ? C(255) : sum;
+      }
+    }
+    store(dtype, sums, r.out[2], target, r.out_strides[4]);
+  };
+  for (int64_t n = 0; n < r.batch; ++n) {
+    for (int64_t c = 0; c < r.channels; ++c) {
+      const char* const plane =
+          static_cast<const char*>(input.const_data_ptr()) + (n * r.in_strides[0] + c * r.in_strides[1]) * size;
+      char* const target =
+          static_cast<char*>(out.mutable_data_ptr()) + (n * r.out_strides[0] + c * r.out_strides[1]) * size;
+      for (int64_t d = 0; d < r.out[0]; ++d) {
+        const Taps<C> along_d = taps_of(0, d);
+        for (int64_t h = 0; h < r.out[1]; ++h) {
+          make_row(plane, target + (d * r.out_strides[2] + h * r.out_strides[3]) * size, along_d, taps_of(1, h));
+        }
+      }
+    }
+  }
+  return Error::Ok;
+}
+
 Error interpolate(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
                   const OptionalSizes& output_size, const double* factors, bool align_corners, bool cubic,
                   Tensor& out) {
@@ -242,49 +371,7 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
              : cubic                       ? cubic_taps<C>(r, d, o, align_corners)
                                            : linear_taps<C>(r, d, o, align_corners);
     };
-    const int64_t taps = cubic ? 4 : 2;
-    const int64_t size = static_cast<int64_t>(input.element_size());
-    int64_t last_d = -1;
-    int64_t last_h = -1;
-    Taps<C> along_d{};
-    Taps<C> along_h{};
-    for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t d, int64_t h, int64_t w) {
-      if (d != last_d) {
-        along_d = taps_of(0, d);
-        last_d = d;
-      }
-      if (h != last_h) {
-        along_h = taps_of(1, h);
-        last_h = h;
-      }
-      const Taps<C> along_w = taps_of(2, w);
-      C sum = 0;
-      for (int64_t a = 0; a < taps; ++a) {
-        if (along_d.weight[a] == C(0)) {
-          continue;
-        }
-        for (int64_t b = 0; b < taps; ++b) {
-          if (along_h.weight[b] == C(0)) {
-            continue;
-          }
-          const char* row =
-              plane + (along_d.position[a] * r.in_strides[2] + along_h.position[b] * r.in_strides[3]) * size;
-          C part = 0;
-          for (int64_t c = 0; c < taps; ++c) {
-            if (along_w.weight[c] != C(0)) {
-              part += along_w.weight[c] * load_one<C>(dtype, row, along_w.position[c] * r.in_strides[4]);
-            }
-          }
-          sum += along_d.weight[a] * along_h.weight[b] * part;
-        }
-      }
-      if (dtype == ScalarType::Byte) {
-        sum = std::nearbyint(sum);
-        sum = sum < C(0) ? C(0) : sum > C(255) ? C(255) : sum;
-      }
-      store_one(dtype, sum, target);
-    });
-    return Error::Ok;
+    return resize_rows<C>(context, r, input, out, cubic ? 4 : 2, taps_of);
   });
 }
 

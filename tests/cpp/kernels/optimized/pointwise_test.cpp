@@ -12,9 +12,9 @@ using runtime::kPriorityOptimized;
 constexpr int64_t kLengths[] = {0, 1, 3, 7, 16, 31, 64, 100, 1000, 70001};
 
 TEST(Unary, MatchesPortable) {
-  for (const char* name :
-       {"aten::relu.out", "aten::hardsigmoid.out", "aten::hardswish.out", "aten::sigmoid.out", "aten::silu.out",
-        "aten::tanh.out", "aten::exp.out", "aten::erf.out", "aten::reciprocal.out", "aten::neg.out", "aten::abs.out"}) {
+  for (const char* name : {"aten::relu.out", "aten::hardsigmoid.out", "aten::hardswish.out", "aten::sigmoid.out",
+                           "aten::silu.out", "aten::tanh.out", "aten::exp.out", "aten::erf.out", "aten::reciprocal.out",
+                           "aten::neg.out", "aten::abs.out", "aten::mish.out"}) {
     for (const int64_t n : kLengths) {
       Call(name).tensor({n}, kRowMajor, -5.0f, 5.0f).out({n}).expect_same(kPriorityOptimized, 1e-6);
     }
@@ -29,6 +29,17 @@ TEST(Unary, WithNumbers) {
   Call("aten::clamp.out").tensor({333}).none().number(0.25).out({333}).expect_same(kPriorityOptimized);
   Call("aten::hardtanh.out").tensor({333}).integer(-1).integer(1).out({333}).expect_same(kPriorityOptimized);
   Call("aten::leaky_relu.out").tensor({333}).number(0.1).out({333}).expect_same(kPriorityOptimized, 1e-7);
+  for (const float special : {NAN, HUGE_VALF, -HUGE_VALF, -0.0f, 1e-20f, -1e-20f, 60.0f, -150.0f}) {
+    Call("aten::mish.out").tensor({40}).set(7, special).out({40}).expect_same(kPriorityOptimized, 1e-6);
+    Call("aten::elu.out")
+        .tensor({333})
+        .set(7, special)
+        .number(1.5)
+        .number(0.75)
+        .integer(1)
+        .out({333})
+        .expect_same(kPriorityOptimized, 1e-6);
+  }
   for (const char* kind : {"none", "tanh"}) {
     Call("aten::gelu.out")
         .tensor({1001}, kRowMajor, -6, 6)
