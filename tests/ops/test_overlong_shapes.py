@@ -161,3 +161,13 @@ def test_lists_and_sources_shorter_than_the_tensor() -> None:
     index = torch.zeros(3, 3, dtype=torch.int64)
     with pytest.raises(KernelError):
         run_kernel("aten::scatter_add.out", [torch.zeros(3, 3), 0, index, torch.zeros(3), torch.zeros(3, 3)])
+
+
+def test_running_statistics_of_fewer_channels() -> None:
+    x, four, two = torch.randn(2, 4, 3), torch.zeros(4), torch.zeros(2)
+    outs = [torch.zeros(2, 4, 3), four.clone(), four.clone()]
+    for mean, var in ((two, four), (four, two)):
+        with pytest.raises(KernelError):
+            run_kernel(
+                "aten::_native_batch_norm_legit.out", [x, None, None, mean.clone(), var.clone(), True, 0.1, 1e-5, *outs]
+            )

@@ -171,6 +171,10 @@ Error train_batch_norm(KernelContext& context, const char* op, const Tensor& inp
                        double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
   Channels c;
   ET_RETURN_IF_ERROR(plan_batch_norm(op, input, out, weight, bias, &c));
+  if (running_mean != nullptr) {
+    ET_RETURN_IF_ERROR(check_parameter(op, "running_mean", *running_mean, c.channels));
+    ET_RETURN_IF_ERROR(check_parameter(op, "running_var", *running_var, c.channels));
+  }
   const int64_t count = c.batch * c.inner;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, input.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, save_mean, {c.channels}));
