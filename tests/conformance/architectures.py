@@ -89,7 +89,7 @@ def _torchvision(name: str) -> tuple[nn.Module, tuple, dict[str, Any]]:
     if ".optical_flow" in module:
         return model, (torch.rand(1, 3, 128, 128), torch.rand(1, 3, 128, 128)), {"num_flow_updates": 2}
     if ".video" in module:
-        frames, size = (16, 224) if "mvit" in name else (8, 112)
+        frames, size = (16, 224) if "mvit" in name or name == "s3d" else (8, 112)
         return model, (torch.rand(1, 3, frames, size, size),), {}
     size = 299 if "inception" in name else 64 if ".segmentation" in module else 224
     return model, (torch.rand(1, 3, size, size),), {}
