@@ -83,10 +83,20 @@ def is_off_by_one(name: str, actual: Any, expected: Any) -> bool:
     return bool((actual.int() - expected.int()).abs().max() <= 1)
 
 
+def _draws(node: fx.Node) -> bool:
+    """Whether a node draws random numbers: attention, dropout and recurrent layers do not without dropout or training."""
+    if not isinstance(node.target, OpOverload) or torch.Tag.nondeterministic_seeded not in node.target.tags:
+        return False
+    schema = node.target._schema.arguments
+    values = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
+    values |= dict(zip((argument.name for argument in schema), node.args, strict=False)) | node.kwargs
+    return not any(values.get(name) == 0 for name in ("p", "dropout", "dropout_p", "train", "training"))
+
+
 def is_random(program: ExportedProgram) -> bool:
     """Whether an operator of the program draws random numbers."""
     return any(
-        isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+        _draws(node)
         for body in program.graph_module.modules()
         if isinstance(body, fx.GraphModule)
         for node in body.graph.nodes
