@@ -41,6 +41,11 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.silu.default,
     aten.mish.default,
     aten.softplus.default,
+    aten.hardshrink.default,
+    aten.softshrink.default,
+    aten.lerp.Scalar,
+    aten.lerp.Tensor,
+    aten.nan_to_num.default,
     aten.pixel_shuffle.default,  # one copy instead of three
     aten.pixel_unshuffle.default,
     aten.upsample_nearest2d.vec,  # Core ATen in the .vec overload

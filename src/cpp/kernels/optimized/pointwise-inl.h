@@ -95,6 +95,33 @@ HWY_INLINE void pair_floats(const Fn& fn, const PointwiseBlock& block) {
   }
 }
 
+/// out = fn(d, a, b, c) for three operands of floats.
+template <class Fn>
+HWY_INLINE void triple_floats(const Fn& fn, const PointwiseBlock& block) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  const size_t lanes = hn::Lanes(d);
+  const int64_t* const column = block.column_stride;
+  const auto is_row = [](int64_t stride) { return stride == 0 || stride == 1; };
+  const bool vectors = is_row(column[0]) && is_row(column[1]) && is_row(column[2]);
+  for (size_t r = 0; r < block.rows; ++r) {
+    const float* in[3];
+    for (size_t k = 0; k < 3; ++k) {
+      in[k] = static_cast<const float*>(block.in[k]) + static_cast<int64_t>(r) * block.row_stride[k];
+    }
+    float* const out = static_cast<float*>(block.out) + r * block.columns;
+    size_t c = 0;
+    const auto take = [&](size_t k) HWY_ATTR { return column[k] != 0 ? hn::LoadU(d, in[k] + c) : hn::Set(d, *in[k]); };
+    for (; vectors && c + lanes <= block.columns; c += lanes) {
+      hn::StoreU(fn(d, take(0), take(1), take(2)), d, out + c);
+    }
+    const auto take_one = [&](size_t k) HWY_ATTR { return hn::Set(one, in[k][static_cast<int64_t>(c) * column[k]]); };
+    for (; c < block.columns; ++c) {
+      out[c] = hn::GetLane(fn(one, take_one(0), take_one(1), take_one(2)));
+    }
+  }
+}
+
 /// out = fn(x) element by element. A bool is a byte that may hold anything: pass uint8_t.
 template <class In, class Out, class Fn>
 HWY_INLINE void map_elements(const Fn& fn, const PointwiseBlock& block) {

@@ -34,6 +34,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &softmax_kernels,
     &sort_kernels,
     &sparse_kernels,
+    &ternary_kernels,
     &transcendental_kernels,
     &transposed_convolution_kernels,
     &unary_kernels,

@@ -28,6 +28,7 @@ Span<const Kernel> scan_kernels();
 Span<const Kernel> softmax_kernels();
 Span<const Kernel> sort_kernels();
 Span<const Kernel> sparse_kernels();
+Span<const Kernel> ternary_kernels();
 Span<const Kernel> transcendental_kernels();
 Span<const Kernel> transposed_convolution_kernels();
 Span<const Kernel> unary_kernels();

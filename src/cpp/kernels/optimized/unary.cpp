@@ -12,6 +12,7 @@
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
+#include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -32,6 +33,10 @@ namespace HWY_NAMESPACE {
 
 ET_UNARY(Relu, hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x))
 ET_UNARY(Clamp, limit(d, x, a, b))
+ET_UNARY(HardShrink, hn::IfThenZeroElse(hn::And(hn::Ge(x, hn::Set(d, -a)), hn::Le(x, hn::Set(d, a))), x))
+ET_UNARY(SoftShrink,
+         hn::IfThenElse(hn::Gt(x, hn::Set(d, a)), hn::Sub(x, hn::Set(d, a)),
+                        hn::IfThenElse(hn::Lt(x, hn::Set(d, -a)), hn::Add(x, hn::Set(d, a)), hn::Mul(x, hn::Zero(d)))))
 ET_UNARY(HardSigmoid, hn::Mul(limit(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f), hn::Set(d, 1.0f / 6.0f)))
 ET_UNARY(HardSwish, hn::Mul(x, hn::Mul(limit(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f), hn::Set(d, 1.0f / 6.0f))))
 ET_UNARY(Sigmoid, sigmoid(d, x))
@@ -73,17 +78,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-#define ET_LOOPS(X)                                                                                      \
-  X(Relu)                                                                                                \
-  X(Clamp)                                                                                               \
-  X(HardSigmoid)                                                                                         \
-  X(HardSwish)                                                                                           \
-  X(Sigmoid)                                                                                             \
-  X(Silu)                                                                                                \
-  X(Tanh)                                                                                                \
-  X(Exp)                                                                                                 \
-  X(Erf) X(GeluErf) X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) \
-      X(InverseSquare) X(LeakyRelu) X(Mish)
+#define ET_LOOPS(X)                                                                                                \
+  X(Relu)                                                                                                          \
+  X(Clamp)                                                                                                         \
+  X(HardSigmoid)                                                                                                   \
+  X(HardSwish)                                                                                                     \
+  X(Sigmoid)                                                                                                       \
+  X(Silu)                                                                                                          \
+  X(Tanh)                                                                                                          \
+  X(Exp)                                                                                                           \
+  X(Erf)                                                                                                           \
+  X(GeluErf) X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) \
+      X(LeakyRelu) X(Mish) X(HardShrink) X(SoftShrink)
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
   static BlockFunction loop_##NAME() { return HWY_DYNAMIC_POINTER(NAME); }
@@ -139,9 +145,21 @@ Error choose_gelu(Arguments args, PointwiseOperation* operation) {
   return choose(args, is_tanh ? loop_GeluTanh() : loop_GeluErf(), kTranscendental, operation);
 }
 
-// leaky_relu(self, Scalar negative_slope, out)
-Error choose_leaky_relu(Arguments args, PointwiseOperation* operation) {
-  return choose(args, loop_LeakyRelu(), kCheap, operation, number_as_float(*args[1]));
+// fn(self, Scalar number, out)
+template <BlockFunction (*Loop)()>
+Error choose_with_number(Arguments args, PointwiseOperation* operation) {
+  return choose(args, Loop(), kCheap, operation, number_as_float(*args[1]));
+}
+
+// hardshrink(self, Scalar lambd, out): the number is an element of the tensor's type.
+Error choose_hardshrink(Arguments args, PointwiseOperation* operation) {
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  if (dtype != ScalarType::Float && !is_small_float(dtype)) {
+    return Error::NotSupported;
+  }
+  alignas(8) char element[8] = {};
+  portable::store_scalar(dtype, Scalar(args[1]->number_as_double()), element);
+  return choose(args, loop_HardShrink(), kCheap, operation, portable::load_one<float>(dtype, element));
 }
 
 // pow(self, Scalar exponent, out): exponents that are a few multiplications, else the general power.
@@ -176,10 +194,11 @@ constexpr Kernel kKernels[] = {
     promoting<&loop_Erf, kTranscendental>("aten::erf.out"),
     promoting<&loop_Exp, kTranscendental>("aten::exp.out"),
     make_pointwise_kernel<&choose_gelu>("aten::gelu.out", "Tso"),
+    make_pointwise_kernel<&choose_hardshrink>("aten::hardshrink.out", "Tno"),
     plain<&loop_HardSigmoid, kCheap>("aten::hardsigmoid.out"),
     plain<&loop_HardSwish, kCheap>("aten::hardswish.out"),
     make_pointwise_kernel<&choose_clamp>("aten::hardtanh.out", "Tnno"),
-    make_pointwise_kernel<&choose_leaky_relu>("aten::leaky_relu.out", "Tno"),
+    make_pointwise_kernel<&choose_with_number<&loop_LeakyRelu>>("aten::leaky_relu.out", "Tno"),
     plain<&loop_Mish, kTranscendental>("aten::mish.out"),
     plain<&loop_Neg, kCheap>("aten::neg.out"),
     make_pointwise_kernel<&choose_pow>("aten::pow.Tensor_Scalar_out", "Tno"),
@@ -188,6 +207,7 @@ constexpr Kernel kKernels[] = {
     promoting<&loop_Rsqrt, kDivides>("aten::rsqrt.out"),
     promoting<&loop_Sigmoid, kTranscendental>("aten::sigmoid.out"),
     plain<&loop_Silu, kTranscendental>("aten::silu.out"),
+    make_pointwise_kernel<&choose_with_number<&loop_SoftShrink>>("aten::softshrink.out", "Tno"),
     promoting<&loop_Sqrt, kDivides>("aten::sqrt.out"),
     promoting<&loop_Tanh, kTranscendental>("aten::tanh.out"),
 };

@@ -2,6 +2,7 @@
 #include "kernels/portable/op_activation.h"
 
 #include "kernels/portable/arithmetic.h"
+#include "kernels/portable/convert.h"
 #include "kernels/portable/elementwise.h"
 #include "kernels/portable/loop_nest.h"
 #include "kernels/portable/strided_copy.h"
@@ -80,6 +81,24 @@ Error softplus_out(KernelContext& context, const Tensor& self, const Scalar& bet
     return [b = scalar_to<C>(beta), t = scalar_to<C>(threshold)](C x) {
       return x * b > t ? x : std::log1p(std::exp(x * b)) / b;
     };
+  });
+}
+
+// The number is an element of the tensor's type, unlike softshrink's.
+Error hardshrink_out(KernelContext& context, const Tensor& self, const Scalar& lambd, Tensor& out) {
+  return activation(context, "aten::hardshrink", self, out, [&](auto zero) {
+    using C = decltype(zero);
+    alignas(8) char element[8] = {};
+    store_scalar(self.scalar_type(), lambd, element);
+    return [l = load_one<C>(self.scalar_type(), element)](C x) { return x >= -l && x <= l ? C(0) : x; };
+  });
+}
+
+// NaN stays. (The sign of a zero that is made depends on its place in eager.)
+Error softshrink_out(KernelContext& context, const Tensor& self, const Scalar& lambd, Tensor& out) {
+  return activation(context, "aten::softshrink", self, out, [&](auto zero) {
+    using C = decltype(zero);
+    return [l = scalar_to<C>(lambd)](C x) { return x > l ? x - l : x < -l ? x + l : x * C(0); };
   });
 }
 

@@ -1,0 +1,152 @@
+// Pointwise operators of floats with up to three operands, tensors with broadcasting or numbers: clamp by tensors, lerp,
+// nan_to_num.
+
+#include "kernels/optimized/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/ternary.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/pointwise-inl.h"
+#include "kernels/optimized/tables.h"
+#include "kernels/portable/convert.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+
+// As ATen: NaN on either side is the result.
+template <class V>
+HWY_INLINE V at_least(V x, V bound) {
+  return hn::IfThenElse(hn::Or(hn::Gt(x, bound), hn::IsNaN(x)), x, bound);
+}
+template <class V>
+HWY_INLINE V at_most(V x, V bound) {
+  return hn::IfThenElse(hn::Or(hn::Lt(x, bound), hn::IsNaN(x)), x, bound);
+}
+
+// From the nearer end, so that weight 1 gives exactly `end`. No fused steps: eager has none.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V lerp(D d, V start, V end, V weight) {
+  const V way = hn::Sub(end, start);
+  const auto is_near = hn::Lt(hn::Abs(weight), hn::Set(d, 0.5f));
+  const V from_start = hn::Add(start, hn::Mul(weight, way));
+  const V from_end = hn::Sub(end, hn::Mul(way, hn::Sub(hn::Set(d, 1.0f), weight)));
+  return hn::IfThenElse(is_near, from_start, from_end);
+}
+
+void AtLeast(const PointwiseBlock& block) {
+  pair_floats([](auto /*d*/, auto x, auto low) HWY_ATTR { return at_least(x, low); }, block);
+}
+void AtMost(const PointwiseBlock& block) {
+  pair_floats([](auto /*d*/, auto x, auto high) HWY_ATTR { return at_most(x, high); }, block);
+}
+void Between(const PointwiseBlock& block) {
+  triple_floats([](auto /*d*/, auto x, auto low, auto high) HWY_ATTR { return at_most(at_least(x, low), high); },
+                block);
+}
+void Lerp(const PointwiseBlock& block) {
+  triple_floats([](auto d, auto start, auto end, auto weight) HWY_ATTR { return lerp(d, start, end, weight); }, block);
+}
+// a stands for NaN, b for infinity, the second operand for -infinity.
+void NanToNum(const PointwiseBlock& block) {
+  pair_floats(
+      [a = block.a, b = block.b](auto d, auto x, auto low) HWY_ATTR {
+        const auto finite = hn::IfThenElse(hn::IsNaN(x), hn::Set(d, a), x);
+        const auto infinite = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Set(d, b), low);
+        return hn::IfThenElse(hn::IsInf(x), infinite, finite);
+      },
+      block);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+HWY_EXPORT(AtLeast);
+HWY_EXPORT(AtMost);
+HWY_EXPORT(Between);
+HWY_EXPORT(Lerp);
+HWY_EXPORT(NanToNum);
+
+namespace {
+
+/// Adds the tensors among the first `count` arguments; false unless they and the output are floats of one type.
+bool add_floats_of_one_type(Arguments args, size_t count, PointwiseOperation* operation) {
+  const ScalarType dtype = args[args.size() - 1]->to_tensor().scalar_type();
+  operation->converts = is_small_float(dtype);
+  bool fits = dtype == ScalarType::Float || operation->converts;
+  for (size_t i = 0; i < count; ++i) {
+    if (!args[i]->is_none()) {
+      fits = fits && args[i]->to_tensor().scalar_type() == dtype;
+      operation->add_tensor(args, i);
+    }
+  }
+  return fits;
+}
+
+// clamp(self, Tensor? min, Tensor? max, out)
+Error choose_clamp(Arguments args, PointwiseOperation* operation) {
+  const bool has_low = !args[1]->is_none(), has_high = !args[2]->is_none();
+  operation->name = "aten::clamp";
+  operation->function = has_low && has_high ? HWY_DYNAMIC_POINTER(Between)
+                        : has_low           ? HWY_DYNAMIC_POINTER(AtLeast)
+                                            : HWY_DYNAMIC_POINTER(AtMost);
+  return (has_low || has_high) && add_floats_of_one_type(args, 3, operation) ? Error::Ok : Error::NotSupported;
+}
+
+// lerp(self, end, Tensor weight, out)
+Error choose_lerp(Arguments args, PointwiseOperation* operation) {
+  operation->name = "aten::lerp";
+  operation->function = HWY_DYNAMIC_POINTER(Lerp);
+  return add_floats_of_one_type(args, 3, operation) ? Error::Ok : Error::NotSupported;
+}
+
+// lerp(self, end, Scalar weight, out)
+Error choose_lerp_by_number(Arguments args, PointwiseOperation* operation) {
+  operation->name = "aten::lerp";
+  operation->function = HWY_DYNAMIC_POINTER(Lerp);
+  const bool fits = add_floats_of_one_type(args, 2, operation);
+  operation->add_number(number_as_float(*args[2]));
+  return fits ? Error::Ok : Error::NotSupported;
+}
+
+// nan_to_num(self, float? nan, float? posinf, float? neginf, out): the numbers are elements of the tensor's type.
+Error choose_nan_to_num(Arguments args, PointwiseOperation* operation) {
+  operation->name = "aten::nan_to_num";
+  operation->function = HWY_DYNAMIC_POINTER(NanToNum);
+  if (!add_floats_of_one_type(args, 1, operation)) {
+    return Error::NotSupported;
+  }
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  const double largest = dtype == ScalarType::Half       ? 65504.0
+                         : dtype == ScalarType::BFloat16 ? 0x1.FEp127
+                                                         : static_cast<double>(std::numeric_limits<float>::max());
+  const auto number = [&](const EValue& value, double otherwise) {
+    alignas(8) char element[8] = {};
+    portable::store_scalar(dtype, Scalar(value.is_none() ? otherwise : value.number_as_double()), element);
+    return portable::load_one<float>(dtype, element);
+  };
+  operation->a = number(*args[1], 0.0);
+  operation->b = number(*args[2], largest);
+  operation->add_number(number(*args[3], -largest));
+  return Error::Ok;
+}
+
+constexpr Kernel kKernels[] = {
+    make_pointwise_kernel<&choose_clamp>("aten::clamp.Tensor_out", "Ttto"),
+    make_pointwise_kernel<&choose_lerp_by_number>("aten::lerp.Scalar_out", "TTno"),
+    make_pointwise_kernel<&choose_lerp>("aten::lerp.Tensor_out", "TTTo"),
+    make_pointwise_kernel<&choose_nan_to_num>("aten::nan_to_num.out", "TDDDo"),
+};
+
+}  // namespace
+
+Span<const Kernel> ternary_kernels() { return kKernels; }
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE
