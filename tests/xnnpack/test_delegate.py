@@ -168,3 +168,17 @@ def test_operators_one_by_one():
     manager = edge.to_executorch()
     assert manager.dump().count("= delegate @") == len(et.delegation_report(edge).delegated())
     _check(module, et.Runtime.get().load_program(manager.buffer).load_method("forward"), inputs[0])
+
+
+def test_split_with_a_part_that_has_no_elements_is_left():
+    class Split(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 64)
+
+        def forward(self, x):
+            whole, nothing = torch.split(self.layer(x).view(1, 12, 4, 16), [16, 0], -1)
+            return torch.cat([whole * 2, nothing], -1)
+
+    module, x = Split(), torch.randn(1, 12, 8)
+    _check(module, et.Runtime.get().load_program(_lower(module, (x,)).buffer).load_method("forward"), x)

@@ -345,7 +345,13 @@ std::string select(const Question& q) {
 std::string split(const Question& q) {
   const ir::TensorType& in = *q.type(0);
   const auto dim = dim_of(q.arg(2), in.rank());
-  return dim && in.dims[*dim].is_static() ? kTaken : "a dynamic dimension";
+  if (!dim || !in.dims[*dim].is_static()) {
+    return "a dynamic dimension";
+  }
+  const auto& parts = q.node.results();
+  const bool any_empty =
+      std::any_of(parts.begin(), parts.end(), [&](const auto& part) { return part->type.tensor.dims[*dim].max == 0; });
+  return any_empty ? "a part without elements" : kTaken;
 }
 
 std::string pad(const Question& q) {
