@@ -9,7 +9,8 @@ namespace et::kernels::optimized {
 
 namespace {
 
-// The kernels of each file.
+// The kernels of each file, one a line.
+// clang-format off
 constexpr Span<const Kernel> (*kTables[])() = {
     &attention_kernels,
     &binary_kernels,
@@ -41,6 +42,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &weight_only_kernels,
     &winograd_kernels,
 };
+// clang-format on
 
 }  // namespace
 

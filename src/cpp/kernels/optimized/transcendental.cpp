@@ -148,17 +148,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-#define ET_LOOPS(X)                                                                                                 \
-  X(Acos)                                                                                                           \
-  X(Acosh)                                                                                                          \
-  X(Asin)                                                                                                           \
-  X(Asinh)                                                                                                          \
-  X(Atan)                                                                                                           \
-  X(Atanh)                                                                                                          \
-  X(Ceil)                                                                                                           \
-  X(Cos)                                                                                                            \
-  X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) \
-      X(Tan) X(Trunc) X(Elu)
+// clang-format off
+#define ET_LOOPS(X) \
+  X(Acos) X(Acosh) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) \
+  X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu)
+// clang-format on
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
   static BlockFunction loop_##NAME() { return HWY_DYNAMIC_POINTER(NAME); }

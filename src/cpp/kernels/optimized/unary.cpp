@@ -78,18 +78,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-#define ET_LOOPS(X)                                                                                                \
-  X(Relu)                                                                                                          \
-  X(Clamp)                                                                                                         \
-  X(HardSigmoid)                                                                                                   \
-  X(HardSwish)                                                                                                     \
-  X(Sigmoid)                                                                                                       \
-  X(Silu)                                                                                                          \
-  X(Tanh)                                                                                                          \
-  X(Exp)                                                                                                           \
-  X(Erf)                                                                                                           \
-  X(GeluErf) X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) \
-      X(LeakyRelu) X(Mish) X(HardShrink) X(SoftShrink)
+// clang-format off
+#define ET_LOOPS(X) \
+  X(Relu) X(Clamp) X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Tanh) X(Exp) X(Erf) X(GeluErf) \
+  X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) \
+  X(LeakyRelu) X(Mish) X(HardShrink) X(SoftShrink)
+// clang-format on
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
   static BlockFunction loop_##NAME() { return HWY_DYNAMIC_POINTER(NAME); }

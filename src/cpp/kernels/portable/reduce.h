@@ -89,8 +89,8 @@ class Reduction {
   static void load_columns(ScalarType dtype, const char* data, int64_t row_stride, int64_t rows, int64_t columns,
                            C* out);
 
-  LoopNest kept_{IntArrayRef()};     // operands: the outputs, then self
-  LoopNest reduced_{IntArrayRef()};  // operand: self
+  LoopNest kept_{IntArrayRef()};             // operands: the outputs, then self
+  LoopNest reduced_{IntArrayRef()};          // operand: self
   char* data_[LoopNest::kMaxOperands] = {};  // of the operands of kept_
   size_t num_outs_ = 0;
   int64_t count_ = 1;
