@@ -33,9 +33,8 @@ ET_BINARY(AddScaled, hn::Add(a, hn::Mul(b, hn::Set(d, alpha))))
 ET_BINARY(Sub, hn::Sub(a, b))
 ET_BINARY(Mul, hn::Mul(a, b))
 ET_BINARY(Div, hn::Div(a, b))
-// Not a number on either side is the result, as in ATen.
-ET_BINARY(Maximum, hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b))
-ET_BINARY(Minimum, hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b))
+ET_BINARY(Maximum, maximum(a, b))
+ET_BINARY(Minimum, minimum(a, b))
 #undef ET_BINARY
 
 // NAME##TYPE: one element type.

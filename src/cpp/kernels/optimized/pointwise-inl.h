@@ -19,6 +19,16 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// The larger and the smaller number; not a number on either side is the result, as in ATen.
+template <class V>
+HWY_INLINE V maximum(V a, V b) {
+  return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+}
+template <class V>
+HWY_INLINE V minimum(V a, V b) {
+  return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+}
+
 /// out = fn(d, x) for one operand of floats in the output's order: a block of one row.
 template <class Fn>
 HWY_INLINE void map_floats(const Fn& fn, const PointwiseBlock& block) {
@@ -111,13 +121,14 @@ HWY_INLINE void triple_floats(const Fn& fn, const PointwiseBlock& block) {
     }
     float* const out = static_cast<float*>(block.out) + r * block.columns;
     size_t c = 0;
-    const auto take = [&](size_t k) HWY_ATTR { return column[k] != 0 ? hn::LoadU(d, in[k] + c) : hn::Set(d, *in[k]); };
+    const auto vector_of = [&](size_t k)
+                               HWY_ATTR { return column[k] != 0 ? hn::LoadU(d, in[k] + c) : hn::Set(d, *in[k]); };
     for (; vectors && c + lanes <= block.columns; c += lanes) {
-      hn::StoreU(fn(d, take(0), take(1), take(2)), d, out + c);
+      hn::StoreU(fn(d, vector_of(0), vector_of(1), vector_of(2)), d, out + c);
     }
-    const auto take_one = [&](size_t k) HWY_ATTR { return hn::Set(one, in[k][static_cast<int64_t>(c) * column[k]]); };
+    const auto element_of = [&](size_t k) HWY_ATTR { return hn::Set(one, in[k][static_cast<int64_t>(c) * column[k]]); };
     for (; c < block.columns; ++c) {
-      out[c] = hn::GetLane(fn(one, take_one(0), take_one(1), take_one(2)));
+      out[c] = hn::GetLane(fn(one, element_of(0), element_of(1), element_of(2)));
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <hwy/targets.h>
 
 #include "kernels/optimized/float_runs.h"
+#include "kernels/portable/convert.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::optimized {
@@ -204,6 +205,12 @@ void PointwisePlan::run_blocks(threads::ThreadPool* pool) const {
 }
 
 }  // namespace
+
+float number_as_element(ScalarType dtype, double value) {
+  alignas(8) char element[8] = {};
+  portable::store_scalar(dtype, Scalar(value), element);
+  return portable::load_one<float>(dtype, element);
+}
 
 bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation) {
   const EValue& out = *args[args.size() - 1];

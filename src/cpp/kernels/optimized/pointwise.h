@@ -121,6 +121,9 @@ inline float number_as_float(const EValue& value) {
   return value.is_double() ? static_cast<float>(value.to_double()) : static_cast<float>(value.number_as_int());
 }
 
+/// A number as an element of a float type of 16 or 32 bits, rounded once.
+float number_as_element(ScalarType dtype, double value);
+
 /// The range that a clamp leaves; infinite where an end is open.
 struct Range {
   float min = -std::numeric_limits<float>::infinity();

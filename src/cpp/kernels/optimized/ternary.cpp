@@ -10,21 +10,10 @@
 
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
-#include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
-
-// As ATen: NaN on either side is the result.
-template <class V>
-HWY_INLINE V at_least(V x, V bound) {
-  return hn::IfThenElse(hn::Or(hn::Gt(x, bound), hn::IsNaN(x)), x, bound);
-}
-template <class V>
-HWY_INLINE V at_most(V x, V bound) {
-  return hn::IfThenElse(hn::Or(hn::Lt(x, bound), hn::IsNaN(x)), x, bound);
-}
 
 // From the nearer end, so that weight 1 gives exactly `end`. No fused steps: eager has none.
 template <class D, class V = hn::Vec<D>>
@@ -37,14 +26,13 @@ HWY_INLINE V lerp(D d, V start, V end, V weight) {
 }
 
 void AtLeast(const PointwiseBlock& block) {
-  pair_floats([](auto /*d*/, auto x, auto low) HWY_ATTR { return at_least(x, low); }, block);
+  pair_floats([](auto /*d*/, auto x, auto low) HWY_ATTR { return maximum(x, low); }, block);
 }
 void AtMost(const PointwiseBlock& block) {
-  pair_floats([](auto /*d*/, auto x, auto high) HWY_ATTR { return at_most(x, high); }, block);
+  pair_floats([](auto /*d*/, auto x, auto high) HWY_ATTR { return minimum(x, high); }, block);
 }
 void Between(const PointwiseBlock& block) {
-  triple_floats([](auto /*d*/, auto x, auto low, auto high) HWY_ATTR { return at_most(at_least(x, low), high); },
-                block);
+  triple_floats([](auto /*d*/, auto x, auto low, auto high) HWY_ATTR { return minimum(maximum(x, low), high); }, block);
 }
 void Lerp(const PointwiseBlock& block) {
   triple_floats([](auto d, auto start, auto end, auto weight) HWY_ATTR { return lerp(d, start, end, weight); }, block);
@@ -127,9 +115,7 @@ Error choose_nan_to_num(Arguments args, PointwiseOperation* operation) {
                          : dtype == ScalarType::BFloat16 ? 0x1.FEp127
                                                          : static_cast<double>(std::numeric_limits<float>::max());
   const auto number = [&](const EValue& value, double otherwise) {
-    alignas(8) char element[8] = {};
-    portable::store_scalar(dtype, Scalar(value.is_none() ? otherwise : value.number_as_double()), element);
-    return portable::load_one<float>(dtype, element);
+    return number_as_element(dtype, value.is_none() ? otherwise : value.number_as_double());
   };
   operation->a = number(*args[1], 0.0);
   operation->b = number(*args[2], largest);

@@ -12,7 +12,6 @@
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
-#include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -151,9 +150,7 @@ Error choose_hardshrink(Arguments args, PointwiseOperation* operation) {
   if (dtype != ScalarType::Float && !is_small_float(dtype)) {
     return Error::NotSupported;
   }
-  alignas(8) char element[8] = {};
-  portable::store_scalar(dtype, Scalar(args[1]->number_as_double()), element);
-  return choose(args, loop_HardShrink(), kCheap, operation, portable::load_one<float>(dtype, element));
+  return choose(args, loop_HardShrink(), kCheap, operation, number_as_element(dtype, args[1]->number_as_double()));
 }
 
 // pow(self, Scalar exponent, out): exponents that are a few multiplications, else the general power.
