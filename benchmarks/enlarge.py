@@ -135,6 +135,7 @@ def _own(dtype: torch.dtype) -> dict[str, tuple[Callable[..., Any], tuple[torch.
     cases |= {
         "add": (torch.add, (rows, tensor(1000, 1000))),
         "mul": (torch.mul, (rows, tensor(1000, 1000))),
+        "unbind": (torch.unbind, (tensor(32, 32, 1000),)),
         "nn.functional.interpolate.linear": (lambda x: F.interpolate(x, scale_factor=2, mode="linear"), (line,)),
         "nn.functional.interpolate.trilinear": (lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), (volume,)),
         "nn.functional.grid_sample": (
@@ -218,13 +219,13 @@ def _reduction(name: str, dim: int | None) -> Callable[[torch.Tensor], torch.Ten
 
 
 def _case(name: str, function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> Case | None:
-    """The case, if eager takes it and the result is no more than 16 times as large as the aim."""
+    """The case, if eager takes it and gives at most 64 tensors, no more than 16 times as large as the aim together."""
     try:
         with torch.no_grad():
             result = _tensors(pytree.tree_leaves(function(*inputs)))
     except Exception:  # eager has no kernel for this dtype, or the sample does not grow this way
         return None
-    if not result or max(t.numel() for t in result) > 16 * ELEMENTS:
+    if not 0 < len(result) <= 64 or sum(t.numel() for t in result) > 16 * ELEMENTS:
         return None
     pointers = {t.untyped_storage().data_ptr() for t in inputs}
     if not any(t.untyped_storage().data_ptr() in pointers for t in result):

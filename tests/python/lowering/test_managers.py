@@ -2,6 +2,7 @@
 
 import io
 import os
+import resource
 
 import pytest
 import torch
@@ -56,6 +57,22 @@ def test_save_refuses_and_leaves_nothing(tmp_path):
     with pytest.raises(AccessFailedError):
         program.save(tmp_path / "missing" / "model.pte")
     assert not os.listdir(tmp_path)
+
+
+def test_a_save_that_finds_no_room_keeps_the_old_file(tmp_path):
+    """A full disk, by the limit of a file's size: the write stops half-way."""
+    path = tmp_path / "model.pte"
+    small = _edge().to_executorch()
+    small.save(path)
+    large = et.to_edge(torch.export.export(nn.Linear(200, 200), (torch.randn(1, 200),))).to_executorch()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(small.buffer) + 4096, hard))
+    try:
+        with pytest.raises(AccessFailedError, match=r"model\.pte"):
+            large.save(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(tmp_path) == ["model.pte"] and path.read_bytes() == small.buffer
 
 
 def test_several_methods_and_constant_methods():
