@@ -6,6 +6,8 @@ Two ways, from what is known:
     round_by_output     with samples of the layer's input: what the layer's *output* loses is made small. Columns are rounded
                         one after the other, and those that are still to come take over what the rounding did to the output.
 
+Scales are rounded to bfloat16, which files and kernels store those of groups in, before integers are chosen.
+
 Source of round_by_output: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers"
 (2022), and for the formula behind it Hassibi and Stork, "Second order derivatives for network pruning" (1992).
 """
@@ -27,7 +29,7 @@ class Grid:
     Attributes:
         low: Smallest integer.
         high: Largest integer.
-        symmetric: Zero points are 0 and scales are rounded to bfloat16, as kernels of products between integers want it.
+        symmetric: Zero points are 0, as kernels of products between integers want it.
         search: Look for the parameters with the least squared error instead of taking the whole range.
         eps: No scale is smaller than that of a range of this size.
     """
@@ -133,14 +135,15 @@ def _pull(moments: torch.Tensor) -> torch.Tensor:
 
 def _parameters(low: torch.Tensor, high: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, torch.Tensor]:
     """Scale and zero point of a range."""
-    scale = _stored((high - low) / (grid.high - grid.low), grid)
+    scale = _stored((high - low) / (grid.high - grid.low))
     if grid.symmetric:
         return scale, torch.zeros_like(scale)
     return scale, (grid.low - torch.round(low / scale)).clamp(grid.low, grid.high)
 
 
-def _stored(scale: torch.Tensor, grid: Grid) -> torch.Tensor:
-    return scale.bfloat16().float() if grid.symmetric else scale
+def _stored(scale: torch.Tensor) -> torch.Tensor:
+    """As files hold it."""
+    return scale.bfloat16().float()
 
 
 def _least_squares(
@@ -151,7 +154,7 @@ def _least_squares(
     counted = steps if importance is None else steps * importance
     squares = (counted * steps).sum(1)
     found = (counted * rows).sum(1) / squares.clamp(min=1e-30)
-    return torch.where((squares > 0) & (found > 0), _stored(found, grid), scale)
+    return torch.where((squares > 0) & (found > 0), _stored(found), scale)
 
 
 def _loss(

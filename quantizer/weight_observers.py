@@ -92,9 +92,9 @@ class PerChannelMSEObserver(_WholeWeight):
 class GroupwiseObserver(_WholeWeight):
     """Parameters for each ``group_size`` columns of a row: weights of linear layers and embeddings as int4.
 
-    With a symmetric scheme zero points are 0 and scales are rounded to bfloat16, which kernels of products between integers
-    store them in. With an affine one there are zero points, which lose less: for weights that are dequantized. A weight that is
-    no matrix, or whose rows are no multiple of a group, gets one scale a channel.
+    Scales are rounded to bfloat16, which files store those of groups in. With a symmetric scheme zero points are 0, as products
+    between integers want it. With an affine one there are zero points, which lose less: for weights that are dequantized. A
+    weight that is no matrix, or whose rows are no multiple of a group, gets one scale a channel.
 
     Args:
         group_size: Columns that share a scale.

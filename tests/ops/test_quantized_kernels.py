@@ -85,17 +85,22 @@ class Case:
 
 
 def _packed(weight: torch.Tensor) -> torch.Tensor:
-    """Two columns a byte, the first in the low half, + 8."""
-    shifted = (weight.to(torch.int16) + 8).to(torch.uint8)
+    """Two columns a byte, the first in the low half, + 8; of an odd number the last has a byte."""
+    shifted = F.pad((weight.to(torch.int16) + 8).to(torch.uint8), (0, weight.shape[1] % 2))
     return shifted[:, 0::2] | (shifted[:, 1::2] << 4)
 
 
+def _packed_rows(weight: torch.Tensor) -> torch.Tensor:
+    """Filters: two neighbours of the first dimension a byte."""
+    return _packed(weight.flatten(1).T).T.reshape(-1, *weight.shape[1:]).contiguous()
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(7))
 def test_linear(seed: int, dtype: torch.dtype) -> None:
     c = Case(seed, dtype)
-    k, n = (64, 24) if seed % 2 else (20, 7)
-    x, w = c.integers(5, 3, k), c.weight(n, k, bits=4 if seed == 5 else 8)
+    k, n = (64, 24) if seed % 2 else (21, 7)
+    x, w = c.integers(5, 3, k), c.weight(n, k, bits=4 if seed >= 5 else 8)
     in_scale, zero, out_zero = c.scale(), c.zero_point(), c.zero_point()
     scales = torch.rand(n if seed % 2 else 1, generator=c.generator) * 0.02 + 1e-3
     sums = (x.double() - zero) @ w.double().T
@@ -104,7 +109,7 @@ def test_linear(seed: int, dtype: torch.dtype) -> None:
     if bias is not None:
         sums = sums + bias
     out = torch.empty(5, 3, n, dtype=dtype)
-    weight = _packed(w) if seed == 5 else w
+    weight = _packed(w) if seed >= 5 else w
     run_kernel(
         "et::quantized_linear.out",
         [x, in_scale, zero, weight, scales, bias, out_scale, out_zero, *c.clamp, out],
@@ -130,13 +135,14 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolution(name: str, dtype: torch.dtype) -> None:
+def test_convolution(name: str, dtype: torch.dtype, bits: int) -> None:
     x_shape, w_shape, options = CONVOLUTIONS[name]
     c = Case(len(name), dtype)
     spatial, transposed = len(x_shape) - 2, name.startswith("transposed")
-    x, w = c.integers(*x_shape), c.weight(*w_shape)
+    x, w = c.integers(*x_shape), c.weight(*w_shape, bits=bits)
     if name == "2d":
         x = x.to(memory_format=torch.channels_last)
     groups = options.get("groups", 1)
@@ -156,7 +162,7 @@ def test_convolution(name: str, dtype: torch.dtype) -> None:
     ]
     run_kernel(
         "et::quantized_convolution.out",
-        [x, in_scale, zero, w, scales, bias, *lists, transposed]
+        [x, in_scale, zero, w if bits == 8 else _packed_rows(w), scales, bias, *lists, transposed]
         + [list(options.get("output_padding", [0] * spatial)), groups, out_scale, out_zero, *c.clamp, out],
     )
     factor = (_f32(in_scale) * scales / _f32(out_scale)).reshape(-1, *[1] * spatial)
@@ -299,25 +305,27 @@ def test_dynamic_linear(kind: str, group: int, bits: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("group", [0, 8])
+@pytest.mark.parametrize(("columns", "group"), [(32, 0), (32, 8), (33, 0), (33, 11)])
 @pytest.mark.parametrize("zeros", [True, False])
-def test_weight_only(zeros: bool, group: int, bits: int) -> None:
+@pytest.mark.parametrize("scale_type", [torch.float32, torch.bfloat16], ids=str)
+def test_weight_only(scale_type: torch.dtype, zeros: bool, columns: int, group: int, bits: int) -> None:
     c = Case(3, torch.int8)
-    x, w = torch.randn(2, 3, 32, generator=c.generator), c.weight(10, 32, bits=bits)
-    scales = torch.rand(10, 32 // group if group else 1, generator=c.generator) * 0.05 + 0.01
+    x, w = torch.randn(2, 3, columns, generator=c.generator), c.weight(10, columns, bits=bits)
+    scales = torch.rand(10, columns // group if group else 1, generator=c.generator) * 0.05 + 0.01
+    scales = scales.to(scale_type)
     zero_points = torch.randint(-4, 4, scales.shape, generator=c.generator) if zeros else None
-    grouped = w.reshape(10, -1, group or 32).float()
+    grouped = w.reshape(10, -1, group or columns).float()
     if zero_points is not None:
         grouped = grouped - zero_points.unsqueeze(-1)
-    weights = (grouped * scales.unsqueeze(-1)).reshape(10, 32)
+    weights = (grouped * scales.float().unsqueeze(-1)).reshape(10, columns)
     stored = _packed(w) if bits == 4 else w
     flat_zeros = None if zero_points is None else zero_points.reshape(-1)
     out = torch.empty(2, 3, 10)
     run_kernel("et::weight_only_linear.out", [x, stored, scales.reshape(-1), flat_zeros, None, group, out])
     torch.testing.assert_close(out, F.linear(x.double(), weights.double()).float(), rtol=1e-5, atol=1e-5)
     indices = torch.tensor([[1, 9, 0], [3, 3, 4]])
-    rows = torch.empty(2, 3, 32)
-    run_kernel("et::quantized_embedding.out", [stored, scales.reshape(-1), flat_zeros, indices, 32, group, rows])
+    rows = torch.empty(2, 3, columns)
+    run_kernel("et::quantized_embedding.out", [stored, scales.reshape(-1), flat_zeros, indices, columns, group, rows])
     assert torch.equal(rows, F.embedding(indices, weights))
 
 
@@ -338,7 +346,9 @@ def test_saturation_and_extreme_scales() -> None:
 
 X, W, S = torch.zeros(2, 4, dtype=torch.int8), torch.zeros(3, 4, dtype=torch.int8), torch.ones(3)
 OUT, F24, F23 = torch.zeros(2, 3, dtype=torch.int8), torch.zeros(2, 4), torch.zeros(2, 3)
-LINEAR = "et::quantized_linear.out"
+LINEAR, CONV = "et::quantized_linear.out", "et::quantized_convolution.out"
+IMAGE, IMAGE_OUT = [torch.zeros(1, 2, 5, dtype=torch.int8), 1.0, 0], torch.zeros(1, 3, 5, dtype=torch.int8)
+W8, ONES = torch.zeros(3, 2, 1, dtype=torch.uint8), ([1], [0], [1])
 BAD = [
     (LINEAR, [X, 0.0, 0, W, S, None, 1.0, 0, -128, 127, OUT], "input_scale is 0"),
     (LINEAR, [X, 1e-42, 0, W, S, None, 1.0, 0, -128, 127, OUT], "normal float"),
@@ -347,10 +357,13 @@ BAD = [
     (LINEAR, [X, 1.0, 0, W, S, None, 1.0, 0, 5, 4, OUT], "output_min 5 is above output_max 4"),
     (LINEAR, [X, 1.0, 0, W, torch.ones(2), None, 1.0, 0, -128, 127, OUT], "2 weight_scales for 3"),
     (LINEAR, [X, 1.0, 0, W, S.double(), None, 1.0, 0, -128, 127, OUT], "weight_scales are f64"),
-    (LINEAR, [X, 1.0, 0, W[:, :3].contiguous(), S, None, 1.0, 0, -128, 127, OUT], "must have 4"),
+    (LINEAR, [X, 1.0, 0, W[:, :3].contiguous(), S, None, 1.0, 0, -128, 127, OUT], "must have 4 for 4 columns"),
+    (LINEAR, [X, 1.0, 0, W.to(torch.uint8), S, None, 1.0, 0, -128, 127, OUT], "must have 2 for 4 columns"),
     (LINEAR, [X, 1.0, 0, W, S, torch.zeros(3), 1.0, 0, -128, 127, OUT], "bias is f32"),
     (LINEAR, [X.float(), 1.0, 0, W, S, None, 1.0, 0, -128, 127, OUT.float()], "must be i8, u8 or i16"),
     (LINEAR, [X, 1e30, 0, W, S, None, 1e-30, 0, -128, 127, OUT], "no finite ratio"),
+    (CONV, [*IMAGE, W8, S, None, *ONES, False, [0], 1, 1.0, 0, -128, 127, IMAGE_OUT], "no pairs of 3 rows"),
+    (CONV, [*IMAGE, W8, S, None, *ONES, True, [0], 1, 1.0, 0, -128, 127, IMAGE_OUT], "no pairs of 2 rows"),
     ("et::quantized_table.out", [X, torch.zeros(255, dtype=torch.int8), X.clone()], "must be 256 elements"),
     ("et::quantized_add.out", [X, 1.0, 0, X.to(torch.uint8), 1.0, 0, 1.0, 0, -128, 127, X.clone()], "other is u8"),
     ("et::quantized_matmul.out", [X, 1.0, 0, X, 1.0, 0, 1.0, 0, -128, 127, X.clone()], "do not fit together"),

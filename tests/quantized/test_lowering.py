@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import executorch_py as et
+from executorch_py.devtools.requirements import requirements
 from executorch_py.exir import ExecutorchBackendConfig
 
 q = torch.ops.quantized_decomposed
@@ -261,11 +262,11 @@ def test_products_of_activations(dtype: torch.dtype) -> None:
 class Layers(nn.Module):
     """Linear layers and an embedding whose weights alone are quantized, or whose inputs are at run time."""
 
-    def __init__(self, kind: str, bits: int, dynamic: str) -> None:
+    def __init__(self, kind: str, bits: int, dynamic: str, width: int = 64) -> None:
         super().__init__()
         self.dynamic = dynamic
-        self.table = Weight(torch.randn(50, 64), kind, bits)
-        self.first, self.bias = Weight(torch.randn(96, 64) * 0.2, kind, bits), nn.Parameter(torch.randn(96))
+        self.table = Weight(torch.randn(50, width), kind, bits)
+        self.first, self.bias = Weight(torch.randn(96, width) * 0.2, kind, bits), nn.Parameter(torch.randn(96))
         self.second = Weight(torch.randn(10, 96) * 0.2, kind, bits)
 
     def at_run_time(self, x: torch.Tensor) -> torch.Tensor:
@@ -288,10 +289,20 @@ class Layers(nn.Module):
 
 
 @pytest.mark.parametrize("dynamic", ["", "tensor", "token"])
-@pytest.mark.parametrize(("kind", "bits"), [("tensor", 8), ("channel", 8), ("channel", 4), ("group", 4)])
-def test_weights_alone(kind: str, bits: int, dynamic: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "bits", "width"),
+    [
+        ("tensor", 8, 64),
+        ("channel", 8, 64),
+        ("channel", 4, 64),
+        ("channel", 4, 63),
+        ("tensor", 4, 63),
+        ("group", 4, 64),
+    ],
+)
+def test_weights_alone(width: int, kind: str, bits: int, dynamic: str) -> None:
     torch.manual_seed(1)
-    module, inputs = Layers(kind, bits, dynamic), (torch.randint(50, (3, 7)),)
+    module, inputs = Layers(kind, bits, dynamic, width), (torch.randint(50, (3, 7)),)
     manager = lower(module, inputs)
     product = "et::dynamic_linear.out" if dynamic else "et::weight_only_linear.out"
     assert instructions(manager, "et::") == ["et::quantized_embedding.out", product, product]
@@ -305,6 +316,45 @@ def test_weights_alone(kind: str, bits: int, dynamic: str) -> None:
     ideal = integers + (12 if kind == "tensor" else scales) + 96 * 4
     assert len(manager.buffer) <= 1.05 * ideal + 32 * 1024
     assert len(manager.buffer) <= ideal + 8 * 1024
+
+
+class Filters(nn.Module):
+    """Filters of 4 bits in every form, an odd number of rows in some, and a linear layer with an odd number of columns."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.line = Weight(torch.randn(15, 5, 5), kind, 4)
+        self.first = Weight(torch.randn(9, 5, 3, 3), kind, 4)
+        self.depthwise = Weight(torch.randn(5, 1, 3, 3), kind, 4)
+        self.grouped = Weight(torch.randn(20, 1, 2, 2), kind, 4)
+        self.up = Weight(torch.randn(5, 7, 2, 3), kind, 4, axis=1)
+        self.head = Weight(torch.randn(7, 41), kind, 4)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        x = through(x, 0.05, 3)
+        results = [
+            F.conv1d(x[:, :, 0], self.line(), padding=2),
+            F.relu(F.conv2d(x, self.first(), padding=1)),
+            F.conv2d(x, self.depthwise(), padding=1, groups=5),
+            F.conv2d(x, self.grouped(), groups=5),
+            F.conv_transpose2d(x, self.up(), stride=2),
+            F.linear(x, self.head()),
+        ]
+        return [through(result, 0.2, -5) for result in results]
+
+
+@pytest.mark.parametrize("kind", ["tensor", "channel"])
+def test_filters_of_four_bits(kind: str) -> None:
+    module, inputs = Filters(kind), (torch.randn(4, 5, 30, 41),)
+    manager = lower(module, inputs)
+    assert instructions(manager, "et::quantized_convolution") == ["et::quantized_convolution.out"] * 5
+    weights = [line for line in manager.dump().splitlines() if line.startswith("constant") and "_packed" in line]
+    assert len(weights) == 6
+    for actual, expected in zip(run(manager, inputs), module(*inputs), strict=True):
+        near(actual, expected, 0.2)
+    for need in requirements(manager.buffer):
+        if need.operator in ("et::quantized_convolution.out", "et::quantized_linear.out"):
+            assert any("xnnpack" in str(kernel) for kernel in need.kernels), need.kernels
 
 
 @pytest.mark.parametrize("make", [lambda: Network(0, "channel"), lambda: Unaries(torch.int8)])

@@ -1,8 +1,10 @@
 // et::dynamic_linear.out with a constant weight of 8 or packed 4 bits and a scale a row, packed at load, on
 // xnn_fully_connected_nc_qd8_f32_{qc8w,qc4w}. The input is quantized here, as the plain kernel does it.
 
+#include "backends/xnnpack/kernels/integer_copy.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/packed_linear.h"
+#include "base/nibbles.h"
 #include "base/run_time_quantization.h"
 
 namespace et::backends::xnnpack {
@@ -31,12 +33,19 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   }
   const Tensor scales = args[kScales]->to_tensor();
   const int64_t rows = weight.size(0);
-  const int64_t columns = weight.size(1) * (is_packed ? 2 : 1);
-  if (scales.numel() != rows || input.size(-1) != columns || !(bias.is_none() || bias.to_tensor().numel() == rows)) {
+  const int64_t columns = input.size(-1);
+  if (scales.numel() != rows || weight.size(1) != (is_packed ? packed_count(columns) : columns) ||
+      !(bias.is_none() || bias.to_tensor().numel() == rows)) {
     return Error::NotSupported;
   }
   ET_RETURN_IF_ERROR(start_library());
-  ET_TRY(PackedLinear* const made, make_linear(context, is_packed ? kInt4Library : kInt8Library, columns, rows));
+  // The library has rows of an even number of halves only; others become bytes.
+  const bool keeps_halves = is_packed && columns % 2 == 0;
+  IntegerCopy bytes;
+  if (is_packed && !keeps_halves) {
+    ET_RETURN_IF_ERROR(bytes.unpack_matrix("et::dynamic_linear", weight, columns));
+  }
+  ET_TRY(PackedLinear* const made, make_linear(context, keeps_halves ? kInt4Library : kInt8Library, columns, rows));
   const auto k = static_cast<size_t>(columns);
   const auto n = static_cast<size_t>(rows);
   const ClampRange all;
@@ -44,12 +53,12 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   const float* const scale_data = scales.const_data_ptr<float>();
   // Not shared: entries are named by weight and bias, and another scale is another entry.
   const xnn_status status =
-      is_packed
+      keeps_halves
           ? xnn_create_fully_connected_nc_qd8_f32_qc4w(k, n, k, n, 8, scale_data, weight.const_data_ptr(), bias_data,
                                                        all.min, all.max, 0, nullptr, nullptr, made->op.receive())
-          : xnn_create_fully_connected_nc_qd8_f32_qc8w(k, n, k, n, scale_data, weight.const_data_ptr<int8_t>(),
-                                                       bias_data, all.min, all.max, 0, nullptr, nullptr,
-                                                       made->op.receive());
+          : xnn_create_fully_connected_nc_qd8_f32_qc8w(
+                k, n, k, n, scale_data, is_packed ? bytes.data() : weight.const_data_ptr<int8_t>(), bias_data, all.min,
+                all.max, 0, nullptr, nullptr, made->op.receive());
   return keep_state(made, status, state);
 }
 

@@ -22,7 +22,7 @@ bool read_scale(const EValue& value, float* out) {
 Error ProductParameters::read(const PrepareContext& context, Span<EValue* const> args, size_t output, int64_t count) {
   const EValue& scales = *args[4];
   const EValue& given_bias = *args[5];
-  const bool is_known = is_int8_tensor(*args[0]) && is_int8_tensor(*args[3]) && is_int8_tensor(*args[output + 4]) &&
+  const bool is_known = is_int8_tensor(*args[0]) && is_integer_weight(*args[3]) && is_int8_tensor(*args[output + 4]) &&
                         is_constant_float(context, scales) && context.is_constant(*args[3]) &&
                         read_scale(*args[1], &input_scale) && read_int8(*args[2], &input_zero_point) &&
                         read_scale(*args[output], &output_scale) && read_int8(*args[output + 1], &output_zero_point) &&

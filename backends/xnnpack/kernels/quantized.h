@@ -33,6 +33,12 @@ struct ProductParameters {
   int64_t channels = 0;
 };
 
+/// True for a weight of bytes, or of 4 bits two a byte.
+inline bool is_integer_weight(const EValue& value) {
+  const ScalarType dtype = value.is_tensor() ? value.to_tensor().scalar_type() : ScalarType::Float;
+  return dtype == ScalarType::Char || dtype == ScalarType::Byte;
+}
+
 /// True when the tensor has int8 elements.
 inline bool is_int8_tensor(const EValue& value) {
   return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Char;

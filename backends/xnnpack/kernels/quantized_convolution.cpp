@@ -1,6 +1,7 @@
-// et::quantized_convolution.out with constant weights of int8: 1-D and 2-D, grouped, depthwise, dilated and transposed, on
+// et::quantized_convolution.out with constant weights of 8 or packed 4 bits: 1-D and 2-D, grouped, depthwise, dilated and transposed, on
 // xnn_convolution2d_nhwc_qs8_qc8w and xnn_deconvolution2d_nhwc_qs8_qc8w.
 
+#include "backends/xnnpack/kernels/integer_copy.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
 #include "backends/xnnpack/kernels/packed_convolution.h"
@@ -25,6 +26,8 @@ enum {
   kOutputScale
 };
 
+constexpr const char* kOp = "et::quantized_convolution";
+
 constexpr ConvolutionLibrary kPlain = {"xnn_convolution2d_nhwc_qs8_qc8w", kIntegerPs,
                                        &reshape_convolution<&xnn_reshape_convolution2d_nhwc_qs8_qc8w>,
                                        &setup_convolution<int8_t, &xnn_setup_convolution2d_nhwc_qs8_qc8w>};
@@ -44,25 +47,33 @@ xnn_status create(const Geometry& g, const ProductParameters& p, const int8_t* w
 }
 
 Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
-  if (!is_int8_tensor(*args[kInput]) || !is_int8_tensor(*args[kWeight]) ||
-      !has_image_layout(args[kInput]->to_tensor()) || !has_image_layout(args[kWeight]->to_tensor()) ||
-      !has_image_layout(args[args.size() - 1]->to_tensor())) {
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor stored = args[kWeight]->to_tensor();
+  const Tensor out = args[args.size() - 1]->to_tensor();
+  if (!is_int8_tensor(*args[kInput]) || !is_integer_weight(*args[kWeight]) || !context.is_constant(*args[kWeight]) ||
+      !has_image_layout(input) || !has_image_layout(stored) || !has_image_layout(out)) {
     return Error::NotSupported;
   }
-  ET_TRY(const Geometry geometry,
-         read_geometry({args[kInput], args[kWeight], args[kStride], args[kPadding], args[kDilation], args[kTransposed],
-                        args[kOutputPadding], args[kGroups]}));
+  IntegerCopy bytes;
+  const bool is_packed = stored.scalar_type() == ScalarType::Byte;
+  if (is_packed) {
+    const Tensor& rows = args[kTransposed]->to_bool() ? input : out;  // the image on the side of the filter's rows
+    ET_RETURN_IF_ERROR(bytes.unpack_filter(kOp, stored, rows.size(1)));
+  }
+  const EValue filter(is_packed ? bytes.tensor() : stored);
+  ET_TRY(const Geometry geometry, read_geometry({args[kInput], &filter, args[kStride], args[kPadding], args[kDilation],
+                                                 args[kTransposed], args[kOutputPadding], args[kGroups]}));
   ProductParameters parameters;
   ET_RETURN_IF_ERROR(parameters.read(context, args, kOutputScale, static_cast<int64_t>(geometry.out_channels)));
   ET_RETURN_IF_ERROR(start_library());
-  const Tensor weight = args[kWeight]->to_tensor();
+  const Tensor weight = filter.to_tensor();
   ET_TRY(PackedConvolution* const made, make_state<PackedConvolution>(context));
   made->geometry = geometry;
   made->library = geometry.transposed ? &kDeconvolution : &kPlain;
   LibraryWeight library_weight;
   ET_RETURN_IF_ERROR(library_weight.make(weight, geometry));
   const uint64_t kind = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 7 : 6);
-  const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), parameters.bias, parameters.variant(kind));
+  const PackedWeightsScope scope(context.shared(), stored.const_data_ptr(), parameters.bias, parameters.variant(kind));
   return keep_state(
       made, create(geometry, parameters, library_weight.data<int8_t>(), scope.cache(), made->op.receive()), state);
 }

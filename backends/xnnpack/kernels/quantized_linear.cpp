@@ -1,8 +1,10 @@
-// et::quantized_linear.out with a constant weight of int8, packed at load, on xnn_fully_connected_nc_qs8_qc8w.
+// et::quantized_linear.out with a constant weight of 8 or packed 4 bits, packed anew at load, on xnn_fully_connected_nc_qs8_qc8w.
 
+#include "backends/xnnpack/kernels/integer_copy.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/packed_linear.h"
 #include "backends/xnnpack/kernels/quantized.h"
+#include "base/nibbles.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -14,26 +16,33 @@ constexpr LinearLibrary kLibrary = {"et::quantized_linear", "xnn_fully_connected
                                     &setup_linear<int8_t, int8_t, &xnn_setup_fully_connected_nc_qs8_qc8w>};
 
 Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
-  if (!is_int8_tensor(*args[kInput]) || !is_int8_tensor(*args[kWeight])) {
+  if (!is_int8_tensor(*args[kInput]) || !is_integer_weight(*args[kWeight])) {
     return Error::NotSupported;
   }
   const Tensor input = args[kInput]->to_tensor();
   const Tensor weight = args[kWeight]->to_tensor();
-  if (weight.dim() != 2 || weight.numel() == 0 || input.dim() < 1 || input.size(-1) != weight.size(1) ||
-      !is_row_major(input) || !is_row_major(weight) || !is_row_major(args[args.size() - 1]->to_tensor())) {
+  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
+  if (weight.dim() != 2 || weight.numel() == 0 || input.dim() < 1 ||
+      weight.size(1) != (is_packed ? packed_count(input.size(-1)) : input.size(-1)) || !is_row_major(input) ||
+      !is_row_major(weight) || !is_row_major(args[args.size() - 1]->to_tensor())) {
     return Error::NotSupported;
   }
   ProductParameters parameters;
   ET_RETURN_IF_ERROR(parameters.read(context, args, kOutputScale, weight.size(0)));
   ET_RETURN_IF_ERROR(start_library());
-  ET_TRY(PackedLinear* const made, make_linear(context, kLibrary, weight.size(1), weight.size(0)));
+  ET_TRY(PackedLinear* const made, make_linear(context, kLibrary, input.size(-1), weight.size(0)));
+  IntegerCopy bytes;
+  if (is_packed) {
+    ET_RETURN_IF_ERROR(bytes.unpack_matrix(kLibrary.op, weight, input.size(-1)));
+  }
   const auto k = static_cast<size_t>(made->in_features);
   const auto n = static_cast<size_t>(made->out_features);
   const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), parameters.bias, parameters.variant(5));
   const xnn_status status = xnn_create_fully_connected_nc_qs8_qc8w(
       k, n, k, n, parameters.input_zero_point, parameters.input_scale, parameters.weight_scales,
-      weight.const_data_ptr<int8_t>(), parameters.bias, parameters.output_zero_point, parameters.output_scale,
-      parameters.output_min, parameters.output_max, 0, nullptr, scope.cache(), made->op.receive());
+      is_packed ? bytes.data() : weight.const_data_ptr<int8_t>(), parameters.bias, parameters.output_zero_point,
+      parameters.output_scale, parameters.output_min, parameters.output_max, 0, nullptr, scope.cache(),
+      made->op.receive());
   return keep_state(made, status, state);
 }
 

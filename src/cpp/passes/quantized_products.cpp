@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+
+#include "base/nibbles.h"
 
 namespace et::passes {
 namespace {
@@ -11,26 +14,33 @@ namespace {
 constexpr double kLargestBias = 1 << 30;
 constexpr std::string_view kChoosePrefix = "quantized_decomposed::choose_qparams";
 
-/// True when rows can be packed two columns a byte.
-bool is_packable(const Weight& weight) {
-  return weight.is_4_bit && weight.type.rank() == 2 && weight.type.dims[1].max % 2 == 0 && weight.type.dims[1].max > 0;
+/// Integers of 4 bits, two a byte: columns of a matrix, rows of a filter (base/nibbles.h).
+ir::Constant packed_constant(const Weight& weight) {
+  const bool is_matrix = weight.type.rank() == 2;
+  const auto rows = static_cast<size_t>(weight.type.dims[0].max);
+  const size_t size = weight.values.size() / rows;
+  ir::TensorType type = weight.type;
+  type.dtype = ScalarType::Byte;
+  ir::Dim& halved = type.dims[is_matrix ? 1 : 0];
+  halved = ir::Dim(packed_count(halved.max));
+  uint8_t* bytes = nullptr;
+  ir::Constant packed = new_constant(type, &bytes);
+  if (!is_matrix) {
+    pack_nibble_rows(weight.values.data(), rows, size, bytes);
+    return packed;
+  }
+  for (size_t row = 0; row < rows; ++row) {
+    pack_nibbles(weight.values.data() + row * size, size, bytes + row * packed_count(size));
+  }
+  return packed;
 }
 
 /// The integers as a constant: the module's own where they stay as they are.
-ir::Argument weight_constant(ir::Program& program, ir::Node& node, const Weight& weight, bool packs) {
+ir::Argument weight_constant(ir::Program& program, ir::Node& node, const Weight& weight) {
   ir::Value* own = weight.dequantize->args()[0].value();
-  if (packs) {
-    ir::TensorType type = weight.type;
-    type.dtype = ScalarType::Byte;
-    type.dims[1] = ir::Dim(type.dims[1].max / 2);
-    uint8_t* bytes = nullptr;
-    ir::Constant packed = new_constant(type, &bytes);
-    for (size_t i = 0; i + 1 < weight.values.size(); i += 2) {
-      const auto low = static_cast<unsigned>(weight.values[i] + 8);
-      const auto high = static_cast<unsigned>(weight.values[i + 1] + 8);
-      bytes[i / 2] = static_cast<uint8_t>(low | (high << 4));
-    }
-    return {add_constant(program, *node.graph(), own->name + "_packed", std::move(packed), &node)};
+  const bool is_matrix = weight.type.rank() == 2;
+  if (weight.is_4_bit && weight.type.rank() >= 2 && weight.type.dims[is_matrix ? 1 : 0].max > 1) {
+    return {add_constant(program, *node.graph(), own->name + "_packed", packed_constant(weight), &node)};
   }
   if (own->type.tensor.dtype == ScalarType::Char) {
     return {own};
@@ -50,7 +60,27 @@ ir::Argument vector_constant(ir::Program& program, ir::Node& node, ScalarType dt
   return {add_constant(program, *node.graph(), name, std::move(constant), &node)};
 }
 
+/// Scales of groups take the half of their bytes where they were rounded to bfloat16 (GroupwiseObserver).
+std::optional<ir::Argument> half_scales_constant(ir::Program& program, ir::Node& node, const Weight& weight) {
+  std::vector<uint16_t> halves;
+  for (const float scale : weight.scales) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &scale, sizeof(bits));
+    if ((bits & 0xFFFFu) != 0) {
+      return std::nullopt;
+    }
+    halves.push_back(static_cast<uint16_t>(bits >> 16));
+  }
+  return vector_constant<uint16_t>(program, node, ScalarType::BFloat16, weight.dequantize->result()->name + "_scales",
+                                   halves);
+}
+
 ir::Argument scales_constant(ir::Program& program, ir::Node& node, const Weight& weight) {
+  if (weight.group_size != 0) {
+    if (const std::optional<ir::Argument> halves = half_scales_constant(program, node, weight)) {
+      return *halves;
+    }
+  }
   ir::Value* own = weight.dequantize->args()[1].value();
   if (own != nullptr && own->type.tensor.dtype == ScalarType::Float && own->type.tensor.rank() == 1) {
     return {own};
@@ -175,7 +205,7 @@ std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node
     made.bias =
         vector_constant<int32_t>(program, node, ScalarType::Int, node.args()[2].value()->name + "_integers", integers);
   }
-  made.weight = weight_constant(program, node, *weight, shape.is_matrix && is_packable(*weight));
+  made.weight = weight_constant(program, node, *weight);
   made.scales = repeats_scales ? vector_constant<float>(program, node, ScalarType::Float,
                                                         weight->dequantize->result()->name + "_scales", weight->scales)
                                : scales_constant(program, node, *weight);
@@ -192,7 +222,7 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
     return false;
   }
   const std::optional<DynamicInput> dynamic = dynamic_input(node->args()[0]);
-  const ir::Argument integers = weight_constant(program, *node, *weight, is_packable(*weight));
+  const ir::Argument integers = weight_constant(program, *node, *weight);
   const ir::Argument scales = scales_constant(program, *node, *weight);
   ir::Node* created = nullptr;
   if (dynamic && weight->is_symmetric()) {
@@ -231,7 +261,7 @@ bool fuse_embedding(ir::Program& program, ir::Node* node) {
     return false;
   }
   ir::Node* created = create_like(*node, "et::quantized_embedding",
-                                  {weight_constant(program, *node, *weight, is_packable(*weight)),
+                                  {weight_constant(program, *node, *weight),
                                    scales_constant(program, *node, *weight),
                                    zero_points_constant(program, *node, *weight),
                                    node->args()[1],

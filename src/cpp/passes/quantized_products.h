@@ -11,7 +11,7 @@ namespace et::passes {
 struct ProductShape {
   size_t channel_axis;  ///< of the output channels in the weight
   int64_t repeats;      ///< groups that share the axis: transposed convolutions
-  bool is_matrix;       ///< [channels, columns]: may be packed
+  bool is_matrix;       ///< [channels, columns]
 };
 
 /// Constants before a product: a weight of i8 (or packed), scales of f32, a bias of i32 or none.

@@ -8,12 +8,14 @@
 #include "kernels/optimized/targets.h"
 
 #include <algorithm>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/weight_only_linear.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/nibbles.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/shape.h"
@@ -30,14 +32,24 @@ inline constexpr size_t kPiece = 512;
 /// out[m, n] = x[m] · weight[n] + bias[n]
 struct IntegerProduct {
   const float* x;       // [m, k]
-  const void* weight;   // [n, k] of i8, or [n, k / 2] of two columns a byte
-  const float* scales;  // [n, groups]
+  const void* weight;   // [n, k] of i8, or [n, ceil(k / 2)] of two columns a byte
+  const void* scales;   // [n, groups] of f32 or bf16
   const int8_t* zeros;  // [n, groups], or nullptr
   const float* bias;    // [n], or nullptr
   float* out;           // [m, n]
   size_t m, n, k;
   size_t group, groups;  // columns of a group, groups of a row
-  bool is_packed;
+  bool is_packed, has_half_scales;
+
+  float scale(size_t i) const {
+    if (!has_half_scales) {
+      return static_cast<const float*>(scales)[i];
+    }
+    const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(scales)[i]) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  }
 };
 
 }  // namespace et::kernels::optimized
@@ -71,7 +83,7 @@ HWY_INLINE void scale_bytes(const int8_t* from, size_t count, float zero, float 
   }
 }
 
-/// The same for an even number of packed integers: byte j holds columns 2j (low half) and 2j + 1, each + 8.
+/// The same for packed integers: byte j holds columns 2j (low half) and 2j + 1, each + 8.
 HWY_INLINE void scale_nibbles(const uint8_t* from, size_t count, float zero, float scale, float* to) {
   const Tag d;
   const hn::Rebind<uint8_t, Tag> bytes;
@@ -86,10 +98,9 @@ HWY_INLINE void scale_nibbles(const uint8_t* from, size_t count, float zero, flo
     const V odd = hn::ConvertTo(d, hn::ShiftRight<4>(pair));
     hn::StoreInterleaved2(hn::Mul(hn::Sub(even, z), s), hn::Mul(hn::Sub(odd, z), s), d, to + i);
   }
-  for (; i < count; i += 2) {
-    const unsigned pair = from[i / 2];
-    to[i] = (static_cast<float>(pair & 15u) - (zero + 8)) * scale;
-    to[i + 1] = (static_cast<float>(pair >> 4) - (zero + 8)) * scale;
+  for (; i < count; ++i) {
+    const unsigned half = i % 2 == 0 ? from[i / 2] & 15u : from[i / 2] >> 4;
+    to[i] = (static_cast<float>(half) - (zero + 8)) * scale;
   }
 }
 
@@ -99,13 +110,13 @@ HWY_INLINE void scale_row(const IntegerProduct& p, size_t n, size_t first, size_
     const size_t g = (first + i) / p.group;
     const size_t run = HWY_MIN(count - i, (g + 1) * p.group - (first + i));
     const size_t place = n * p.groups + g;
-    const float scale = p.scales[place];
+    const float scale = p.scale(place);
     const float zero = p.zeros == nullptr ? 0.0f : static_cast<float>(p.zeros[place]);
-    const size_t at = n * p.k + first + i;
+    const size_t at = first + i;
     if (p.is_packed) {
-      scale_nibbles(static_cast<const uint8_t*>(p.weight) + at / 2, run, zero, scale, to + i);
+      scale_nibbles(static_cast<const uint8_t*>(p.weight) + n * packed_count(p.k) + at / 2, run, zero, scale, to + i);
     } else {
-      scale_bytes(static_cast<const int8_t*>(p.weight) + at, run, zero, scale, to + i);
+      scale_bytes(static_cast<const int8_t*>(p.weight) + n * p.k + at, run, zero, scale, to + i);
     }
     i += run;
   }
@@ -209,7 +220,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   const EValue& bias = *args[kBias];
   if (!is_float(*args[kInput]) || !is_float(*args[kOut]) || !is_row_major(*args[kInput]) ||
       !is_row_major(*args[kOut]) || !context.is_constant(weight_value) || !is_row_major(weight_value) ||
-      !is_float(scales_value) || !context.is_constant(scales_value) || !is_float_or_none(bias) ||
+      !scales_value.is_tensor() || !context.is_constant(scales_value) || !is_float_or_none(bias) ||
       !(args[kZeroPoints]->is_none() || context.is_constant(*args[kZeroPoints]))) {
     return Error::NotSupported;
   }
@@ -223,9 +234,12 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
     return Error::NotSupported;
   }
   const int64_t n = weight.size(0);
-  const int64_t k = weight.size(1) * (is_packed ? 2 : 1);
+  const int64_t k = input.size(-1);
   const int64_t group = given == 0 ? k : given;
-  if (input.size(-1) != k || k % group != 0 || (is_packed && group % 2 != 0) ||
+  const bool has_half_scales = scales.scalar_type() == ScalarType::BFloat16;
+  if (weight.size(1) != (is_packed ? packed_count(k) : k) || k % group != 0 ||
+      (is_packed && group % 2 != 0 && group != k) || !(has_half_scales || scales.scalar_type() == ScalarType::Float) ||
+      !is_row_major(scales_value) ||
       (!bias.is_none() && (bias.to_tensor().dim() != 1 || bias.to_tensor().numel() != n))) {
     return Error::NotSupported;
   }
@@ -242,11 +256,14 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
     }
     zeros = points.const_data_ptr<int8_t>();
   }
-  const auto* scale_data = scales.const_data_ptr<float>();
+  const void* scale_data = scales.const_data_ptr();
   if (is_single && count > 1) {
+    if (has_half_scales) {
+      return Error::NotSupported;
+    }
     ET_TRY(void* const repeated, context.allocate(static_cast<size_t>(count) * sizeof(float), alignof(float)));
-    std::fill_n(static_cast<float*>(repeated), count, *scale_data);
-    scale_data = static_cast<const float*>(repeated);
+    std::fill_n(static_cast<float*>(repeated), count, *static_cast<const float*>(scale_data));
+    scale_data = repeated;
   }
   ET_TRY(void* const memory, context.allocate(sizeof(IntegerProduct), alignof(IntegerProduct)));
   auto* const made = new (memory) IntegerProduct{};
@@ -258,6 +275,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   made->group = static_cast<size_t>(group);
   made->groups = static_cast<size_t>(k / group);
   made->is_packed = is_packed;
+  made->has_half_scales = has_half_scales;
   *state = made;
   return Error::Ok;
 }

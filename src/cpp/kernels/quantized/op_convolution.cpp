@@ -2,6 +2,7 @@
 // not, in any dim order.
 #include "kernels/quantized/op_convolution.h"
 
+#include "base/nibbles.h"
 #include "kernels/quantized/affine.h"
 
 namespace et::kernels::quantized {
@@ -38,10 +39,47 @@ int64_t input_position(const Geometry& g, int d, int64_t o, int64_t k) {
   return scaled >= 0 && scaled % g.stride[d] == 0 && position < g.in[d] ? position : -1;
 }
 
+/// The weights of one output channel: 8 bits each.
+struct Bytes {
+  const int8_t* first;
+  int64_t in_stride;
+  int8_t at(int64_t offset, int64_t channel) const { return first[offset + channel * in_stride]; }
+};
+
+/// The same from pairs of rows of 4 bits (base/nibbles.h). Rows are output channels, or input channels when transposed.
+struct Nibbles {
+  const uint8_t* first;  // of the pair that row 0 belongs to
+  int64_t in_stride;     // elements to the next input channel of a row
+  int64_t pair_stride;
+  int64_t row;
+  bool transposed;
+  int8_t at(int64_t offset, int64_t channel) const {
+    const int64_t of = transposed ? row + channel : row;
+    const uint8_t pair = first[offset + of / 2 * pair_stride + (transposed ? 0 : channel * in_stride)];
+    return of % 2 == 0 ? low_nibble(pair) : high_nibble(pair);
+  }
+};
+
+Bytes filter_of(const Geometry& g, const int8_t* weights, int64_t group, int64_t out_channel) {
+  const int64_t in_per_group = g.in_channels / g.groups;
+  const int64_t out_per_group = g.out_channels / g.groups;
+  // Weight of (output channel, input channel): [oc, ic in group] or, transposed, [ic, oc in group].
+  return {weights + (g.transposed ? (out_channel % out_per_group) * g.weight_strides[1] +
+                                        group * in_per_group * g.weight_strides[0]
+                                  : out_channel * g.weight_strides[0]),
+          g.weight_strides[g.transposed ? 0 : 1]};
+}
+
+Nibbles filter_of(const Geometry& g, const uint8_t* weights, int64_t group, int64_t out_channel) {
+  const int64_t column = out_channel % (g.out_channels / g.groups);
+  return {weights + (g.transposed ? column * g.weight_strides[1] : 0), g.weight_strides[1], g.weight_strides[0],
+          g.transposed ? group * (g.in_channels / g.groups) : out_channel, g.transposed};
+}
+
 /// Sum for one element of the output: what lies in the padding is the zero point and adds nothing.
-template <typename T>
-Sum<T> window_sum(const Geometry& g, const T* image, const int8_t* filter, int64_t weight_in_stride, int32_t zero_point,
-                  const int64_t* position, Sum<T> sum) {
+template <typename T, typename Filter>
+Sum<T> window_sum(const Geometry& g, const T* image, const Filter& filter, int32_t zero_point, const int64_t* position,
+                  Sum<T> sum) {
   const int64_t in_per_group = g.in_channels / g.groups;
   for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
     const int64_t d = input_position(g, 0, position[0], kd);
@@ -53,10 +91,10 @@ Sum<T> window_sum(const Geometry& g, const T* image, const int8_t* filter, int64
           continue;
         }
         const T* from = image + d * g.in_strides[2] + h * g.in_strides[3] + w * g.in_strides[4];
-        const int8_t* taps = filter + kd * g.weight_strides[2] + kh * g.weight_strides[3] + kw * g.weight_strides[4];
+        const int64_t tap = kd * g.weight_strides[2] + kh * g.weight_strides[3] + kw * g.weight_strides[4];
         for (int64_t c = 0; c < in_per_group; ++c) {
           sum = multiply_add(sum, static_cast<Sum<T>>(static_cast<int32_t>(from[c * g.in_strides[1]]) - zero_point),
-                             static_cast<Sum<T>>(taps[c * weight_in_stride]));
+                             static_cast<Sum<T>>(filter.at(tap, c)));
         }
       }
     }
@@ -64,22 +102,20 @@ Sum<T> window_sum(const Geometry& g, const T* image, const int8_t* filter, int64
   return sum;
 }
 
-template <typename T>
+/// W: int8_t, or uint8_t for packed weights.
+template <typename T, typename W>
 Error convolve(KernelContext& context, const Geometry& g, const Tensor& input, const Tensor& weight,
                const OptionalTensor& bias, int32_t zero_point, const ProductScales& scales,
                const Requantizer& requantize, const Tensor& out) {
   const int64_t in_per_group = g.in_channels / g.groups;
   const int64_t out_per_group = g.out_channels / g.groups;
   const int32_t* const start = bias.has_value() ? bias->const_data_ptr<int32_t>() : nullptr;
-  const auto* const weights = weight.const_data_ptr<int8_t>();
+  const auto* const weights = static_cast<const W*>(weight.const_data_ptr());
   for (int64_t n = 0; n < g.batch; ++n) {
     for (int64_t oc = 0; oc < g.out_channels; ++oc) {
       ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
       const int64_t group = oc / out_per_group;
-      // Weight of (output channel, input channel): [oc, ic in group] or, transposed, [ic, oc in group].
-      const int8_t* const filter = weights + (g.transposed ? (oc % out_per_group) * g.weight_strides[1] +
-                                                                 group * in_per_group * g.weight_strides[0]
-                                                           : oc * g.weight_strides[0]);
+      const auto filter = filter_of(g, weights, group, oc);
       const T* const image = input.const_data_ptr<T>() + n * g.in_strides[0] + group * in_per_group * g.in_strides[1];
       T* const target = out.mutable_data_ptr<T>() + n * g.out_strides[0] + oc * g.out_strides[1];
       const Sum<T> initial = start == nullptr ? 0 : start[oc];
@@ -88,8 +124,7 @@ Error convolve(KernelContext& context, const Geometry& g, const Tensor& input, c
       for (position[0] = 0; position[0] < g.out[0]; ++position[0]) {
         for (position[1] = 0; position[1] < g.out[1]; ++position[1]) {
           for (position[2] = 0; position[2] < g.out[2]; ++position[2]) {
-            const Sum<T> sum =
-                window_sum(g, image, filter, g.weight_strides[g.transposed ? 0 : 1], zero_point, position, initial);
+            const Sum<T> sum = window_sum(g, image, filter, zero_point, position, initial);
             target[position[0] * g.out_strides[2] + position[1] * g.out_strides[3] + position[2] * g.out_strides[4]] =
                 static_cast<T>(requantize(sum, scale));
           }
@@ -101,8 +136,8 @@ Error convolve(KernelContext& context, const Geometry& g, const Tensor& input, c
 }
 
 Error read_geometry(const Tensor& input, const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
-                    IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups, Geometry* g,
-                    Sizes* sizes) {
+                    IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
+                    const Tensor& out, Geometry* g, Sizes* sizes) {
   ET_RETURN_IF_ERROR(check_rank(kOp, "weight", weight, 3, 5));
   ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, weight.dim(), weight.dim()));
   const int64_t spatial = weight.dim() - 2;
@@ -115,8 +150,15 @@ Error read_geometry(const Tensor& input, const Tensor& weight, IntArrayRef strid
   g->batch = input.size(0);
   g->in_channels = input.size(1);
   g->groups = groups;
-  g->out_channels = transposed ? weight.size(1) * groups : weight.size(0);
-  const int64_t weight_in = transposed ? weight.size(0) : weight.size(1) * groups;
+  int64_t rows = weight.size(0);
+  if (weight.scalar_type() == ScalarType::Byte) {  // pairs of rows: how many it is, the image on their side says
+    ET_RETURN_IF_ERROR(check_rank(kOp, "out", out, weight.dim(), weight.dim()));
+    rows = transposed ? input.size(1) : out.size(1);
+    ET_CHECK_OR_RETURN(weight.size(0) == packed_count(rows), InvalidArgument,
+                       "%s: weight %s holds no pairs of %" PRId64 " rows", kOp, ShapeText(weight.sizes()).text, rows);
+  }
+  g->out_channels = transposed ? weight.size(1) * groups : rows;
+  const int64_t weight_in = transposed ? rows : weight.size(1) * groups;
   ET_CHECK_OR_RETURN(
       groups > 0 && weight_in == g->in_channels && g->in_channels % groups == 0 && g->out_channels % groups == 0,
       InvalidArgument, "%s: input %s and weight %s do not fit together in %" PRId64 " groups", kOp,
@@ -162,12 +204,13 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
                                 Tensor& out) {
   ET_RETURN_IF_ERROR(check_activation(kOp, "input", input));
   ET_RETURN_IF_ERROR(check_activation(kOp, "out", out, &input));
-  ET_CHECK_OR_RETURN(weight.scalar_type() == ScalarType::Char, InvalidType, "%s: weight is %s, must be i8", kOp,
-                     to_string(weight.scalar_type()));
+  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
+  ET_CHECK_OR_RETURN(is_packed || weight.scalar_type() == ScalarType::Char, InvalidType,
+                     "%s: weight is %s, must be i8, or u8 with two rows a byte", kOp, to_string(weight.scalar_type()));
   Geometry g;
   Sizes sizes;
   ET_RETURN_IF_ERROR(
-      read_geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups, &g, &sizes));
+      read_geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups, out, &g, &sizes));
   ET_RETURN_IF_ERROR(check_weight_scales(kOp, weight_scales, g.out_channels));
   ET_RETURN_IF_ERROR(check_bias(kOp, bias, g.out_channels));
   float in_scale = 0;
@@ -181,7 +224,8 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
   spread_strides(out, weight.dim() - 2, g.out_strides);
   return dispatch<Activations>(input.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return convolve<T>(context, g, input, weight, bias, zero_point, scales, requantize, out);
+    const auto run = is_packed ? &convolve<T, uint8_t> : &convolve<T, int8_t>;
+    return run(context, g, input, weight, bias, zero_point, scales, requantize, out);
   });
 }
 

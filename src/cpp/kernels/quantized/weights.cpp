@@ -1,5 +1,6 @@
 #include "kernels/quantized/weights.h"
 
+#include "base/nibbles.h"
 #include "kernels/portable/convert.h"
 
 namespace et::kernels::quantized {
@@ -15,9 +16,10 @@ Result<WeightRows> WeightRows::make(const char* op, const Tensor& weight, int64_
   made.data_ = weight.const_data_ptr();
   made.rows_ = weight.size(0);
   made.columns_ = columns;
-  const int64_t held = weight.size(1) * (made.packed_ ? 2 : 1);
-  ET_CHECK_OR_RETURN(held == columns, InvalidArgument,
-                     "%s: rows of the weight have %" PRId64 " columns, must have %" PRId64, op, held, columns);
+  const int64_t needed = made.packed_ ? packed_count(columns) : columns;
+  ET_CHECK_OR_RETURN(weight.size(1) == needed, InvalidArgument,
+                     "%s: rows of the weight have %" PRId64 " bytes, must have %" PRId64 " for %" PRId64 " columns", op,
+                     weight.size(1), needed, columns);
   return made;
 }
 
@@ -25,19 +27,17 @@ const int8_t* WeightRows::row(int64_t i, int8_t* memory) const {
   if (!packed_) {
     return static_cast<const int8_t*>(data_) + i * columns_;
   }
-  const uint8_t* bytes = static_cast<const uint8_t*>(data_) + i * (columns_ / 2);
-  for (int64_t j = 0; j < columns_ / 2; ++j) {
-    memory[2 * j] = static_cast<int8_t>((bytes[j] & 15) - 8);
-    memory[2 * j + 1] = static_cast<int8_t>((bytes[j] >> 4) - 8);
-  }
+  unpack_nibbles(static_cast<const uint8_t*>(data_) + i * packed_count(columns_), static_cast<size_t>(columns_),
+                 memory);
   return memory;
 }
 
 Result<RowScales> RowScales::make(const char* op, const Tensor& scales, const OptionalTensor& zero_points, int64_t rows,
                                   int64_t columns, int64_t group_size) {
   RowScales made;
-  ET_CHECK_OR_RETURN(scales.scalar_type() == ScalarType::Float, InvalidType, "%s: weight_scales are %s, must be f32",
-                     op, to_string(scales.scalar_type()));
+  made.is_half_ = scales.scalar_type() == ScalarType::BFloat16;
+  ET_CHECK_OR_RETURN(made.is_half_ || scales.scalar_type() == ScalarType::Float, InvalidType,
+                     "%s: weight_scales are %s, must be f32 or bf16", op, to_string(scales.scalar_type()));
   ET_RETURN_IF_ERROR(check_row_major(op, {&scales}));
   ET_CHECK_OR_RETURN(group_size >= 0 && (group_size == 0 || columns % group_size == 0), InvalidArgument,
                      "%s: rows of %" PRId64 " columns are not made of groups of %" PRId64, op, columns, group_size);
@@ -47,7 +47,7 @@ Result<RowScales> RowScales::make(const char* op, const Tensor& scales, const Op
   ET_CHECK_OR_RETURN(made.single_ || scales.numel() == rows * made.groups_, InvalidArgument,
                      "%s: %" PRId64 " weight_scales for %" PRId64 " rows of %" PRId64 " groups", op, scales.numel(),
                      rows, made.groups_);
-  made.scales_ = scales.const_data_ptr<float>();
+  made.scales_ = scales.const_data_ptr();
   if (zero_points.has_value()) {
     made.zero_type_ = zero_points->scalar_type();
     ET_CHECK_OR_RETURN(made.zero_type_ == ScalarType::Char || made.zero_type_ == ScalarType::Int ||
@@ -60,6 +60,11 @@ Result<RowScales> RowScales::make(const char* op, const Tensor& scales, const Op
     made.zero_points_ = zero_points->const_data_ptr();
   }
   return made;
+}
+
+float RowScales::scale(int64_t row, int64_t group) const {
+  const int64_t i = index(row, group);
+  return is_half_ ? portable::load_one<float>(ScalarType::BFloat16, scales_, i) : static_cast<const float*>(scales_)[i];
 }
 
 float RowScales::zero_point(int64_t row, int64_t group) const {

@@ -3,8 +3,7 @@
 ///
 /// For: products and embeddings. Not for: filters of convolutions, which have 8 bits.
 ///
-/// Four bits: byte j of a row holds column 2j in its low and column 2j + 1 in its high half, each as value + 8. The number of
-/// columns is even.
+/// Four bits are packed as base/nibbles.h describes it.
 #pragma once
 
 #include "kernels/quantized/affine.h"
@@ -32,7 +31,7 @@ class WeightRows {
 /// Scales and zero points of rows: one for all, one a row, or one a group of columns.
 class RowScales {
  public:
-  /// `group_size` 0: no groups. Scales f32; zero points none, i8, i32 or i64, as many as scales.
+  /// `group_size` 0: no groups. Scales f32 or bf16; zero points none, i8, i32 or i64, as many as scales.
   /// Errors: InvalidType; InvalidArgument when their number is another one or groups do not divide a row.
   static Result<RowScales> make(const char* op, const Tensor& scales, const OptionalTensor& zero_points, int64_t rows,
                                 int64_t columns, int64_t group_size);
@@ -40,17 +39,18 @@ class RowScales {
   /// Columns that share a scale.
   int64_t group_size() const { return group_size_; }
   int64_t groups() const { return groups_; }
-  float scale(int64_t row, int64_t group) const { return scales_[index(row, group)]; }
+  float scale(int64_t row, int64_t group) const;
   float zero_point(int64_t row, int64_t group) const;
 
  private:
   int64_t index(int64_t row, int64_t group) const { return single_ ? 0 : row * groups_ + group; }
 
-  const float* scales_ = nullptr;
+  const void* scales_ = nullptr;
   const void* zero_points_ = nullptr;
   ScalarType zero_type_ = ScalarType::Long;
   int64_t group_size_ = 1, groups_ = 1;
   bool single_ = false;
+  bool is_half_ = false;
 };
 
 }  // namespace et::kernels::quantized
