@@ -225,6 +225,8 @@ def _case(name: str, function: Callable[..., Any], inputs: tuple[torch.Tensor, .
             result = _tensors(pytree.tree_leaves(function(*inputs)))
     except Exception:  # eager has no kernel for this dtype, or the sample does not grow this way
         return None
+    if any(t.layout != torch.strided for t in result):
+        return None
     if not 0 < len(result) <= 64 or sum(t.numel() for t in result) > 16 * ELEMENTS:
         return None
     pointers = {t.untyped_storage().data_ptr() for t in inputs}

@@ -175,8 +175,11 @@ def run(
     third: str = "delegate",
     slowest_first: bool = False,
 ) -> int:
-    """Measures each (name, our call, eager's call[, a third call]) with every number of threads; prints, writes the JSON."""
-    rows = []
+    """Measures each (name, our call, eager's call[, a third call]) with every number of threads and prints.
+
+    The JSON is written after each, so that what was measured is kept whatever ends the run.
+    """
+    rows: list[Row] = []
     try:
         for name, ours, eager, *more in cases:
             for threads in options.threads:
@@ -184,14 +187,15 @@ def run(
                 et.set_num_threads(threads)
                 print(f"\r{name}, {threads} thread(s) …".ljust(70), end="", file=sys.stderr, flush=True)
                 rows.append(measure(name, ours, eager, threads, options.rounds, options.block, *more))
+                if options.json:
+                    figures = [{**asdict(row), "ratio": row.ratio} for row in rows]
+                    options.json.write_text(json.dumps(figures, indent=1) + "\n")
     except KeyboardInterrupt:
         print("\nstopped: what was measured so far", file=sys.stderr)
     print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
     if slowest_first:
         rows.sort(key=lambda row: -row.ratio)
     print(table(rows, third))
-    if options.json:
-        options.json.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1) + "\n")
     return 0
 
 

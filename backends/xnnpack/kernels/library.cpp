@@ -56,7 +56,8 @@ constexpr size_t kPackedAlignment = 64;
 /// space for many weights, of which the system makes memory, in huge pages, as far as they are written.
 class SlabAllocator {
  public:
-  SlabAllocator() = default;
+  /// `expected`: about how many bytes will be handed out.
+  explicit SlabAllocator(size_t expected) : expected_(expected) {}
   SlabAllocator(const SlabAllocator&) = delete;
   SlabAllocator& operator=(const SlabAllocator&) = delete;
   ~SlabAllocator() {
@@ -113,7 +114,8 @@ class SlabAllocator {
     size_t size = is_mapped ? (least < kLarge ? kLarge : least) : (least < kSmall ? kSmall : least);
     void* base = nullptr;
     if (is_mapped) {
-      base = runtime::map_pages(size);
+      const size_t rest = expected_ > total_ ? expected_ - total_ : 0;
+      base = runtime::map_pages(size, least > rest ? least : rest);
       if (base == nullptr) {  // a system that counts address space as memory
         size = least;
         base = runtime::map_pages(size);
@@ -130,6 +132,7 @@ class SlabAllocator {
     return true;
   }
 
+  size_t expected_;
   Slab* slabs_ = nullptr;  // the one in use first
   size_t total_ = 0;       // bytes handed out
 };
@@ -147,6 +150,8 @@ struct PackedEntry {
 };
 
 struct PackedWeights {
+  explicit PackedWeights(size_t expected) : memory(expected) {}
+
   std::mutex mutex;
   SlabAllocator memory;
   PackedEntry* entries = nullptr;
@@ -224,8 +229,8 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
   return reinterpret_cast<size_t>(packed);
 }
 
-Result<void*> create_packed_weights(void*) {
-  auto* const weights = new (std::nothrow) PackedWeights();
+Result<void*> create_packed_weights(void* expected) {
+  auto* const weights = new (std::nothrow) PackedWeights(*static_cast<const size_t*>(expected));
   if (weights == nullptr) {
     return Error::MemoryAllocationFailed;
   }
@@ -270,7 +275,8 @@ void PackedWeightsScope::take(SharedCache* shared) {
   }
   SharedCache::Key key;
   key.maker = &kMaker;
-  auto object = shared->get_or_create(key, &create_packed_weights, nullptr, &destroy_packed_weights);
+  size_t expected = shared->constant_nbytes();
+  auto object = shared->get_or_create(key, &create_packed_weights, &expected, &destroy_packed_weights);
   if (object.ok()) {  // without it operators keep their own weights
     weights_ = static_cast<PackedWeights*>(object.get());
     weights_->mutex.lock();

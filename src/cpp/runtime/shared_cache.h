@@ -8,6 +8,7 @@
 ///     ET_TRY(void* const packed, shared->get_or_create(key, &pack, &arguments, &unpack));
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/result.h"
@@ -33,6 +34,9 @@ class SharedCache {
   /// `destroy` (may be nullptr) is called on it then.
   /// Threads: safe.
   virtual Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) = 0;
+
+  /// Bytes of the constants that objects are made from, which is about what packed weights take; SIZE_MAX: not known.
+  virtual size_t constant_nbytes() const { return SIZE_MAX; }
 };
 
 }  // namespace et::runtime

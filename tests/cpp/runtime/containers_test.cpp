@@ -1,4 +1,9 @@
 // Tensor, EValue, allocators, registries, unboxing.
+#include <algorithm>
+#include <vector>
+
+#include <sys/mman.h>
+
 #include "method_fixture.h"
 #include "runtime/host/pages.h"
 
@@ -100,6 +105,26 @@ TEST(HeapAllocatorTest, LargeBlocksComeInPages) {
     EXPECT_TRUE(bytes[0] == 0 && bytes[nbytes - 1] == 0);
     std::memset(bytes, 1, nbytes);
   }
+}
+
+/// Resident bytes of a block that starts at a huge page.
+size_t resident(void* block, size_t nbytes) {
+  std::vector<unsigned char> pages((nbytes + 4095) / 4096);
+  EXPECT_EQ(::mincore(block, nbytes, pages.data()), 0);
+  return 4096 * static_cast<size_t>(std::count_if(pages.begin(), pages.end(), [](auto page) { return page & 1; }));
+}
+
+TEST(PagesTest, TakeNoMemoryThatIsHardlyWritten) {
+  void* const tailed = map_pages(kHugePage + kHugePage / 2);
+  ASSERT_NE(tailed, nullptr);
+  std::memset(tailed, 1, kHugePage + 1);
+  EXPECT_EQ(resident(tailed, kHugePage + kHugePage / 2), kHugePage + 4096);
+  unmap_pages(tailed, kHugePage + kHugePage / 2);
+  void* const generous = map_pages(32 * kHugePage, kHugePage / 2);
+  ASSERT_NE(generous, nullptr);
+  std::memset(generous, 1, kHugePage / 2);
+  EXPECT_EQ(resident(generous, 32 * kHugePage), kHugePage / 2);
+  unmap_pages(generous, 32 * kHugePage);
 }
 
 TEST(PagesTest, AreAlignedZeroedAndRefused) {

@@ -12,6 +12,8 @@ class HeapSharedCache final : public SharedCache {
  public:
   ~HeapSharedCache() override;
   Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) override;
+  size_t constant_nbytes() const override { return constant_nbytes_; }
+  void set_constant_nbytes(size_t nbytes) { constant_nbytes_ = nbytes; }
 
  private:
   struct Entry {
@@ -22,6 +24,7 @@ class HeapSharedCache final : public SharedCache {
 
   std::mutex mutex_;
   std::vector<Entry> entries_;
+  size_t constant_nbytes_ = SIZE_MAX;
 };
 
 }  // namespace et::runtime

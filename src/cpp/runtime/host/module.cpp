@@ -32,6 +32,7 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
   host->options_ = options;
   host->keep_alive_ = std::move(keep_alive);
   host->loader_ = std::move(loader);
+  size_t nbytes = host->loader_->size();
   for (const std::string& path : options.data_files) {
     ET_TRY(std::unique_ptr<DataLoader> data_loader, open_loader(path, options.mode));
     Result<FlatTensorDataMap> map = FlatTensorDataMap::load(data_loader.get());
@@ -39,10 +40,12 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
       ET_LOG_CONTEXT("'%s' cannot be used as external data: %s", path.c_str(), to_string(map.error()));
       return map.error();
     }
+    nbytes += data_loader->size();
     host->data_loaders_.push_back(std::move(data_loader));
     host->data_maps_.push_back(std::make_unique<FlatTensorDataMap>(std::move(map.get())));
     host->data_map_list_.push_back(host->data_maps_.back().get());
   }
+  host->shared_cache_.set_constant_nbytes(nbytes);
   host->external_data_ = std::make_unique<MergedDataMap>(Span<const NamedDataMap* const>(host->data_map_list_));
   Result<Program> program = Program::load(host->loader_.get());
   if (!program.ok()) {

@@ -1,7 +1,5 @@
 #include "runtime/host/pages.h"
 
-#include <cstdint>
-
 #include <sys/mman.h>
 
 #include "base/checked_math.h"
@@ -16,12 +14,12 @@ size_t mapped_size(size_t nbytes) {
   if (nbytes == 0 || align_up_overflow(nbytes, kHugePage, &huge)) {
     return 0;
   }
-  return huge - nbytes <= kHugePage / 2 ? huge : (nbytes + kSmallPage - 1) / kSmallPage * kSmallPage;
+  return huge - nbytes <= kHugePage / 8 ? huge : (nbytes + kSmallPage - 1) / kSmallPage * kSmallPage;
 }
 
 }  // namespace
 
-void* map_pages(size_t nbytes) {
+void* map_pages(size_t nbytes, size_t written) {
   const size_t size = mapped_size(nbytes);
   size_t with_slack;
   if (size == 0 || add_overflow(size, kHugePage, &with_slack)) {
@@ -42,7 +40,8 @@ void* map_pages(size_t nbytes) {
     ::munmap(begin + before + size, kHugePage - before);
   }
 #if defined(MADV_HUGEPAGE)
-  ::madvise(begin + before, size, MADV_HUGEPAGE);  // a wish: where it is not granted nothing changes
+  // A wish: where it is not granted nothing changes.
+  ::madvise(begin + before, written < size ? written / kHugePage * kHugePage : size, MADV_HUGEPAGE);
 #endif
   return begin + before;
 }
