@@ -1,5 +1,6 @@
 #include "backends/xnnpack/kernels/packed_convolution.h"
 
+#include "backends/xnnpack/kernels/gather.h"
 #include "backends/xnnpack/kernels/layout.h"
 
 namespace et::backends::xnnpack {
@@ -21,6 +22,9 @@ Error run_convolution(KernelContext& context, Span<EValue* const> args, void* op
   ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, static_cast<size_t>(input.dim())}));
   if (out.numel() == 0) {
     return Error::Ok;
+  }
+  if (state->depth != 0) {
+    return run_gathered(context, *state, input, out);
   }
 
   const auto taps = static_cast<int64_t>(g.kernel.h) * g.kernel.w;

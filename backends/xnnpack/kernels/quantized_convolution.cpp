@@ -1,6 +1,7 @@
 // et::quantized_convolution.out with constant weights of 8 or packed 4 bits: 1-D and 2-D, grouped, depthwise, dilated and transposed, on
 // xnn_convolution2d_nhwc_qs8_qc8w and xnn_deconvolution2d_nhwc_qs8_qc8w.
 
+#include "backends/xnnpack/kernels/gather.h"
 #include "backends/xnnpack/kernels/integer_copy.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
@@ -72,10 +73,17 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   made->library = geometry.transposed ? &kDeconvolution : &kPlain;
   LibraryWeight library_weight;
   ET_RETURN_IF_ERROR(library_weight.make(weight, geometry));
-  const uint64_t kind = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 7 : 6);
+  const bool gathers = is_worth_gathering(geometry);
+  if (gathers) {
+    made->depth = gathered(geometry).in_channels;
+    made->padding = static_cast<uint8_t>(parameters.input_zero_point);
+  }
+  const uint64_t kind = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 7 : gathers ? 9 : 6);
   const PackedWeightsScope scope(context.shared(), stored.const_data_ptr(), parameters.bias, parameters.variant(kind));
-  return keep_state(
-      made, create(geometry, parameters, library_weight.data<int8_t>(), scope.cache(), made->op.receive()), state);
+  return keep_state(made,
+                    create(gathers ? gathered(geometry) : geometry, parameters, library_weight.data<int8_t>(),
+                           scope.cache(), made->op.receive()),
+                    state);
 }
 
 }  // namespace

@@ -247,6 +247,7 @@ Error prepare_pointwise(runtime::PrepareContext& context, Arguments args, Choose
   plan->block = {};
   plan->block.a = operation.a;
   plan->block.b = operation.b;
+  plan->block.parameters = plan->operation.parameters;
   for (size_t k = 0; k < operation.num_operands; ++k) {
     plan->block.in[k] = plan->operation.operands[k].number;
   }

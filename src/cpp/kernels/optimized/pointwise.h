@@ -21,6 +21,7 @@
 #include <cstring>
 
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/optimized/broadcast.h"
@@ -37,7 +38,8 @@ struct PointwiseBlock {
   size_t rows, columns;
   int64_t row_stride[kMaxOperands];
   int64_t column_stride[kMaxOperands];
-  float a, b;  // the operation's own numbers
+  float a, b;              // the operation's own numbers
+  const void* parameters;  // and others: PointwiseOperation::parameters
 };
 /// Computes a block.
 using BlockFunction = void (*)(const PointwiseBlock& block);
@@ -57,6 +59,7 @@ struct PointwiseOperation {
   BlockFunction function = nullptr;
   size_t cost = 1;     // of an element, in simple instructions; decides when a second thread is worth it
   float a = 0, b = 0;  // numbers for the function
+  alignas(8) char parameters[48] = {};  // others, a plain struct of the operator's own (set_parameters)
   /// The function is one of floats, some of the tensors are not: operands are converted in front of it, a few hundred at a
   /// time, and its result behind it, unless the output is a tensor of floats or bools.
   bool converts = false;
@@ -70,6 +73,11 @@ struct PointwiseOperation {
     operand.argument = static_cast<int8_t>(i);
     operand.element_size = static_cast<uint8_t>(tensor.element_size());
     operand.dtype = tensor.scalar_type();
+  }
+  template <typename T>
+  void set_parameters(const T& values) {
+    static_assert(sizeof(T) <= sizeof(parameters) && std::is_trivially_copyable_v<T>);
+    std::memcpy(parameters, &values, sizeof(T));
   }
   /// A number of the element type that the function takes is the next operand.
   template <typename T>

@@ -18,6 +18,7 @@ Span<const Kernel> fft_kernels();
 Span<const Kernel> grouped_matmul_kernels();
 Span<const Kernel> matmul_kernels();
 Span<const Kernel> norm_kernels();
+Span<const Kernel> quantized_pointwise_kernels();
 Span<const Kernel> random_kernels();
 Span<const Kernel> recurrent_kernels();
 Span<const Kernel> reduce_index_kernels();

@@ -3,6 +3,7 @@
 
 #include "kernels/portable/loop_nest.h"
 #include "kernels/quantized/affine.h"
+#include "kernels/quantized/fixed_point_sum.h"
 #include "kernels/quantized/op_elementwise.h"
 
 namespace et::kernels::quantized {
@@ -59,41 +60,13 @@ Error pairwise(KernelContext& context, const char* op, const Tensor& self, const
   return Error::Ok;
 }
 
-/// Sums of 8-bit integers in fixed point (docs/numerics.md): both scales as integers of 21 bits, the larger one exactly.
-struct FixedPointSum {
-  int32_t a_factor = 0, b_factor = 0;
-  uint32_t shift = 0;
-  int32_t bias = 0;
-
-  /// False when the scales of operands and result are too far apart: then the sum is one of floats.
-  bool make(const Parameters& o, float output_scale, bool subtract) {
-    const float a = o.a_scale / output_scale;
-    const float b = o.b_scale / output_scale;
-    const float largest = std::max(a, b);
-    if (!(largest >= 0x1p-10f && largest < 0x1p+8f)) {
-      return false;
-    }
-    int exponent = 0;
-    std::frexp(largest, &exponent);  // largest in [2^(exponent - 1), 2^exponent)
-    shift = static_cast<uint32_t>(20 - (exponent - 1));
-    a_factor = static_cast<int32_t>(std::lrint(std::ldexp(a, static_cast<int>(shift))));
-    b_factor = static_cast<int32_t>(std::lrint(std::ldexp(b, static_cast<int>(shift))));
-    b_factor = subtract ? -b_factor : b_factor;
-    bias = (int32_t{1} << (shift - 1)) - a_factor * o.a_zero - b_factor * o.b_zero;
-    return true;
-  }
-
-  int32_t operator()(int32_t a, int32_t b) const {
-    return multiply_add(multiply_add(bias, a, a_factor), b, b_factor) >> shift;
-  }
-};
-
 Error add_or_subtract(KernelContext& context, const char* op, const Operand& self, const Operand& other, bool subtract,
                       const OutputParameters& output, Tensor& out) {
   ET_TRY(const Parameters o, check_operands(op, self, other, out));
   ET_TRY(const Requantizer requantize, Requantizer::make(op, out, output));
   FixedPointSum sum;
-  const bool is_fixed = self.tensor.element_size() == 1 && sum.make(o, requantize.scale(), subtract);
+  const bool is_fixed = self.tensor.element_size() == 1 &&
+                        sum.make(o.a_scale, o.a_zero, o.b_scale, o.b_zero, requantize.scale(), subtract);
   const float a_scale = o.a_scale / requantize.scale();
   const float b_scale = (subtract ? -o.b_scale : o.b_scale) / requantize.scale();
   ET_CHECK_OR_RETURN(std::isfinite(a_scale) && std::isfinite(b_scale), InvalidArgument,
@@ -102,7 +75,8 @@ Error add_or_subtract(KernelContext& context, const char* op, const Operand& sel
     using T = typename decltype(tag)::type;
     if (is_fixed) {
       return pairwise<T>(context, op, self.tensor, other.tensor, out, [&](int32_t a, int32_t b) {
-        return requantize.clamp(int64_t{sum(a, b)} + requantize.zero_point());
+        const int32_t wide = multiply_add(multiply_add(sum.bias, a, sum.a_factor), b, sum.b_factor);
+        return requantize.clamp(int64_t{wide >> sum.shift} + requantize.zero_point());
       });
     }
     return pairwise<T>(context, op, self.tensor, other.tensor, out, [&](int32_t a, int32_t b) {

@@ -154,6 +154,11 @@ class Call {
     }
     return *this;
   }
+  /// The last tensor is a constant of the program.
+  Call& as_constant() {
+    tensors_.back().constant = true;
+    return *this;
+  }
   Call& out(std::vector<int64_t> sizes, Order order = kRowMajor, ScalarType dtype = ScalarType::Float) {
     outs_.push_back(tensors_.size());
     add(dtype, std::move(sizes), order);

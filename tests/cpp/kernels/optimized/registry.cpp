@@ -1,6 +1,7 @@
 #include "kernel_harness.h"
 #include "kernels/optimized/register.h"
 #include "kernels/portable/register.h"
+#include "kernels/quantized/register.h"
 
 #define ET_BACKEND_KERNELS(name)                             \
   namespace et::backends::name {                             \
@@ -15,6 +16,7 @@ const runtime::KernelRegistry& test_registry() {
   static const runtime::KernelRegistry registry = [] {
     runtime::KernelRegistry all;
     EXPECT_EQ(portable::register_portable_kernels(all), Error::Ok);
+    EXPECT_EQ(quantized::register_quantized_kernels(all), Error::Ok);
     EXPECT_EQ(optimized::register_optimized_kernels(all), Error::Ok);
 #define ET_BACKEND_KERNELS(name) EXPECT_EQ(backends::name::register_kernels(all), Error::Ok);
 #include "backends/kernels_table.inc"

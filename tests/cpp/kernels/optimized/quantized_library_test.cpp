@@ -1,0 +1,65 @@
+// Integer convolutions of few channels, which run as products of gathered windows, beside the plain kernel: equal bit for bit.
+
+#include "kernel_harness.h"
+
+namespace et::kernels::testing {
+namespace {
+
+using runtime::kPriorityLibrary;
+
+struct Convolution {
+  std::vector<int64_t> input, weight, stride, padding, dilation, output;
+};
+
+void expect_equal(const Convolution& c, Order in_order, Order out_order) {
+  for (const int64_t zero_point : {-128, 5}) {
+    Call("et::quantized_convolution.out")
+        .bytes_of(ScalarType::Char, c.input, in_order)
+        .number(0.02)
+        .integer(zero_point)
+        .bytes_of(ScalarType::Char, c.weight)
+        .as_constant()
+        .constant({c.weight[0]}, kRowMajor, 0.001f, 0.01f)
+        .none()
+        .list(c.stride)
+        .list(c.padding)
+        .list(c.dilation)
+        .flag(false)
+        .list(std::vector<int64_t>(c.stride.size(), 0))
+        .integer(1)
+        .number(0.7)
+        .integer(-3)
+        .integer(-128)
+        .integer(120)
+        .out(c.output, out_order, ScalarType::Char)
+        .expect_same(kPriorityLibrary);
+  }
+}
+
+TEST(QuantizedLibrary, GathersWindowsOfFewChannels) {
+  // clang-format off
+  const Convolution images[] = {
+      {{1, 3, 65, 70}, {8, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}, {1, 8, 33, 35}},         // a first layer
+      {{2, 3, 150, 90}, {5, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {2, 5, 150, 90}},       // several blocks, two images
+      {{1, 1, 49, 10}, {64, 1, 10, 4}, {2, 2}, {4, 1}, {1, 1}, {1, 64, 24, 5}},       // a spectrogram
+      {{1, 4, 9, 11}, {6, 4, 3, 2}, {2, 1}, {0, 2}, {2, 3}, {1, 6, 3, 12}},           // apart
+      {{1, 2, 5, 6}, {3, 2, 5, 6}, {1, 1}, {4, 5}, {1, 1}, {1, 3, 9, 11}},            // windows mostly beside the image
+      {{1, 3, 20, 40}, {4, 3, 2, 15}, {3, 2}, {1, 7}, {1, 1}, {1, 4, 7, 20}},         // runs of 45 bytes
+      {{1, 3, 8, 8}, {2, 3, 8, 8}, {1, 1}, {0, 0}, {1, 1}, {1, 2, 1, 1}},             // one pixel
+  };
+  // clang-format on
+  for (const Convolution& c : images) {
+    for (const Order order : {kRowMajor, kChannelsLast}) {
+      expect_equal(c, order, order);
+    }
+  }
+  expect_equal(images[0], kRowMajor, kChannelsLast);
+}
+
+TEST(QuantizedLibrary, GathersWindowsOfSound) {
+  expect_equal({{1, 1, 60011}, {16, 1, 10}, {5}, {0}, {1}, {1, 16, 12001}}, kRowMajor, kRowMajor);
+  expect_equal({{2, 2, 333}, {7, 2, 5}, {1}, {4}, {2}, {2, 7, 333}}, kRowMajor, kRowMajor);
+}
+
+}  // namespace
+}  // namespace et::kernels::testing
