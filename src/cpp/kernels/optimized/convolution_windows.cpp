@@ -11,16 +11,19 @@ using portable::list_item;
 using portable::ShapeText;
 using portable::Sizes;
 
-/// Fills line[0, count) with the inputs that tap `kw` of a row meets at positions ow, ow + 1, …
+/// Fills line[0, count) with elements of a row from `start` on, `step` apart; 0 outside of its `size` elements.
 template <typename T>
-void pack_row(const ConvolutionProblem& p, const T* row, int64_t kw, int64_t ow, int64_t count, float* line) {
-  const int64_t step = p.stride[2];
-  const int64_t start = ow * step + kw * p.dilation[2] - p.padding[2];
-  int64_t first = start >= 0 ? 0 : (-start + step - 1) / step;
-  int64_t last = start >= p.in[2] ? 0 : (p.in[2] - 1 - start) / step + 1;
-  first = std::min(first, count);
-  last = std::max(first, std::min(last, count));
-  std::fill_n(line, first, 0.0f);
+void pack_row(const T* row, int64_t size, int64_t start, int64_t step, int64_t count, float* line) {
+  int64_t first = 0;
+  int64_t last = count;
+  if (start < 0 || start + (count - 1) * step >= size) {
+    first = start >= 0 ? 0 : (-start + step - 1) / step;
+    last = start >= size ? 0 : (size - 1 - start) / step + 1;
+    first = std::min(first, count);
+    last = std::max(first, std::min(last, count));
+    std::fill_n(line, first, 0.0f);
+    std::fill_n(line + last, count - last, 0.0f);
+  }
   const T* const from = row + start;
   if (step == 1) {
     for (int64_t i = first; i < last; ++i) {
@@ -31,40 +34,74 @@ void pack_row(const ConvolutionProblem& p, const T* row, int64_t kw, int64_t ow,
       line[i] = static_cast<float>(from[i * step]);
     }
   }
-  std::fill_n(line + last, count - last, 0.0f);
+}
+
+/// Neighbouring positions of one output row: `count` from (d, h, w) on.
+struct Run {
+  int64_t d, h, w, count;
+};
+
+/// As a strip's `pack`, for the positions of some runs.
+template <typename T>
+void pack_runs(const Windows& windows, size_t k, size_t depth, const Run* runs, size_t num_runs, size_t width,
+               float* out) {
+  const ConvolutionProblem& p = *windows.problem;
+  auto tap = static_cast<int64_t>(k);
+  int64_t kw = tap % p.kernel[2];
+  int64_t kh = (tap /= p.kernel[2]) % p.kernel[1];
+  int64_t kd = (tap /= p.kernel[1]) % p.kernel[0];
+  const T* plane = static_cast<const T*>(windows.image) + tap / p.kernel[0] * p.positions_in();
+  for (size_t s = 0; s < depth; ++s, out += width) {
+    float* line = out;
+    for (size_t r = 0; r < num_runs; line += runs[r++].count) {
+      const Run& run = runs[r];
+      const int64_t id = run.d * p.stride[0] + kd * p.dilation[0] - p.padding[0];
+      const int64_t ih = run.h * p.stride[1] + kh * p.dilation[1] - p.padding[1];
+      if (id >= 0 && id < p.in[0] && ih >= 0 && ih < p.in[1]) {
+        const int64_t start = run.w * p.stride[2] + kw * p.dilation[2] - p.padding[2];
+        pack_row(plane + (id * p.in[1] + ih) * p.in[2], p.in[2], start, p.stride[2], run.count, line);
+      } else {
+        std::fill_n(line, run.count, 0.0f);
+      }
+    }
+    if (++kw == p.kernel[2]) {
+      kw = 0;
+      if (++kh == p.kernel[1]) {
+        kh = 0;
+        if (++kd == p.kernel[0]) {
+          kd = 0;
+          plane += p.positions_in();
+        }
+      }
+    }
+  }
 }
 
 template <typename T>
 void pack_windows(const Windows& windows, size_t k, size_t depth, size_t first, size_t count, size_t width,
                   float* out) {
   const ConvolutionProblem& p = *windows.problem;
-  const T* const image = static_cast<const T*>(windows.image);
-  const auto end = static_cast<int64_t>(first + count);
-  for (size_t s = 0; s < depth; ++s, out += width) {
-    auto tap = static_cast<int64_t>(k + s);
-    const int64_t kw = tap % p.kernel[2];
-    tap /= p.kernel[2];
-    const int64_t kh = tap % p.kernel[1];
-    tap /= p.kernel[1];
-    const int64_t kd = tap % p.kernel[0];
-    const T* const plane = image + tap / p.kernel[0] * p.positions_in();
-    float* line = out;
-    for (auto at = static_cast<int64_t>(first); at < end;) {
-      const int64_t ow = at % p.out[2];
-      const int64_t oh = at / p.out[2] % p.out[1];
-      const int64_t od = at / p.out[2] / p.out[1];
-      const int64_t n = std::min(p.out[2] - ow, end - at);
-      const int64_t id = od * p.stride[0] + kd * p.dilation[0] - p.padding[0];
-      const int64_t ih = oh * p.stride[1] + kh * p.dilation[1] - p.padding[1];
-      if (id >= 0 && id < p.in[0] && ih >= 0 && ih < p.in[1]) {
-        pack_row(p, plane + (id * p.in[1] + ih) * p.in[2], kw, ow, n, line);
-      } else {
-        std::fill_n(line, n, 0.0f);
+  constexpr size_t kMostRuns = 32;  // at a time
+  const auto start = static_cast<int64_t>(first);
+  Run at{start / p.out[2] / p.out[1], start / p.out[2] % p.out[1], start % p.out[2], 0};
+  for (size_t done = 0; done < count;) {
+    Run runs[kMostRuns];
+    size_t num_runs = 0;
+    size_t packed = 0;
+    for (; num_runs < kMostRuns && done + packed < count; packed += static_cast<size_t>(at.count)) {
+      at.count = std::min(p.out[2] - at.w, static_cast<int64_t>(count - done - packed));
+      runs[num_runs++] = at;
+      at.w = 0;
+      if (++at.h == p.out[1]) {
+        at.h = 0;
+        ++at.d;
       }
-      line += n;
-      at += n;
     }
-    std::fill_n(line, width - count, 0.0f);
+    pack_runs<T>(windows, k, depth, runs, num_runs, width, out + done);
+    done += packed;
+  }
+  for (size_t s = 0; count < width && s < depth; ++s) {
+    std::fill_n(out + s * width + count, width - count, 0.0f);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/gemm.h"
+#include "kernels/optimized/row_product.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
@@ -80,6 +81,42 @@ void finish(KernelContext& context, T alpha, const T* sums, size_t rows, size_t 
   });
 }
 
+/// left [rows, depth] · right [depth, columns] of floats with one row or one column, which packing takes longer than
+/// multiplying. False where it is another product or the matrix does not lie densely. As operands of gemm.h.
+bool multiply_vector(KernelContext& context, const GemmOf<float>& gemm, const StridedMatrix& left,
+                     const StridedMatrix& right) {
+  const StridedMatrix& vector = gemm.rows == 1 ? left : right;
+  const StridedMatrix& matrix = gemm.rows == 1 ? right : left;
+  const auto depth = static_cast<int64_t>(gemm.depth);
+  const auto outputs = static_cast<int64_t>(gemm.rows * gemm.columns);
+  const bool inner = matrix.across == 1 && matrix.along == outputs && outputs > 1;
+  if ((gemm.rows != 1 && gemm.columns != 1) || left.dtype != ScalarType::Float || (vector.along != 1 && depth > 1) ||
+      !(inner || (matrix.along == 1 && matrix.across == depth)) || gemm.out_stride != gemm.columns) {
+    return false;
+  }
+  RowProduct product;
+  product.x = static_cast<const float*>(vector.data);
+  product.matrix = static_cast<const float*>(matrix.data);
+  product.out = gemm.out;
+  product.depth = gemm.depth;
+  product.outputs = static_cast<size_t>(outputs);
+  product.outputs_inner = inner;
+  multiply_row(context, product);
+  return true;
+}
+
+/// The product that `gemm` describes, of these operands.
+template <typename T>
+Error multiply_matrices(KernelContext& context, const GemmOf<T>& gemm, const StridedMatrix& left,
+                        const StridedMatrix& right) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (multiply_vector(context, gemm, left, right)) {
+      return Error::Ok;
+    }
+  }
+  return multiply(context, gemm);
+}
+
 template <typename T>
 Error run_product(KernelContext& context, const char* op, const Product& product, IntArrayRef out_sizes,
                   const Tensor& out) {
@@ -125,7 +162,7 @@ Error run_product(KernelContext& context, const char* op, const Product& product
                          direct ? reinterpret_cast<T*>(to) : sums,
                          columns,
                          false};
-    ET_RETURN_IF_ERROR(multiply(context, gemm));
+    ET_RETURN_IF_ERROR(multiply_matrices(context, gemm, left, right));
     if (!direct) {
       const char* added = nullptr;
       int64_t added_row = 0;
@@ -201,7 +238,7 @@ Error linear_out(KernelContext& context, const Tensor& input, const Tensor& weig
     const StridedMatrix left{input.const_data_ptr(), dtype, static_cast<int64_t>(depth), 1};
     const StridedMatrix right{weight.const_data_ptr(), dtype, weight.stride(0), weight.stride(1)};
     const GemmOf<T> gemm{rows, columns, depth, strips_for<T>(left), strips_for<T>(right), sums, columns, false};
-    ET_RETURN_IF_ERROR(multiply(context, gemm));
+    ET_RETURN_IF_ERROR(multiply_matrices(context, gemm, left, right));
     if (!direct) {
       const auto* const added = bias ? static_cast<const char*>(bias->const_data_ptr()) : nullptr;
       finish<T>(context, T(1), sums, rows, columns, T(1), added, 0, 1, dtype,

@@ -8,7 +8,6 @@
 
 #include "kernels/optimized/targets.h"
 
-#include <limits>
 #include <new>
 
 #undef HWY_TARGET_INCLUDE
@@ -18,23 +17,9 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/pointwise.h"
+#include "kernels/optimized/row_product.h"
 #include "kernels/optimized/tables.h"
 #include "threads/parallel.h"
-
-#ifndef ET_KERNELS_OPTIMIZED_ROW_PRODUCT_ONCE
-#define ET_KERNELS_OPTIMIZED_ROW_PRODUCT_ONCE
-namespace et::kernels::optimized {
-/// out[n] = limit(x · weight[n] + bias[n])
-struct RowProduct {
-  const float* x;       // [k]
-  const float* weight;  // [n, k]
-  const float* bias;    // [n], or nullptr
-  float* out;           // [n]
-  size_t k;
-  float min, max;
-};
-}  // namespace et::kernels::optimized
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -46,31 +31,69 @@ template <size_t kRows>
 HWY_INLINE void some_rows(const RowProduct& p, size_t n) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  const float* const w = p.weight + n * p.k;
+  const float* const w = p.matrix + n * p.depth;
   hn::Vec<decltype(d)> even[kRows], odd[kRows];
   for (size_t r = 0; r < kRows; ++r) {
     even[r] = odd[r] = hn::Zero(d);
   }
   size_t i = 0;
-  for (; i + 2 * lanes <= p.k; i += 2 * lanes) {
+  for (; i + 2 * lanes <= p.depth; i += 2 * lanes) {
     const auto x0 = hn::LoadU(d, p.x + i);
     const auto x1 = hn::LoadU(d, p.x + i + lanes);
     for (size_t r = 0; r < kRows; ++r) {
-      even[r] = hn::MulAdd(x0, hn::LoadU(d, w + r * p.k + i), even[r]);
-      odd[r] = hn::MulAdd(x1, hn::LoadU(d, w + r * p.k + i + lanes), odd[r]);
+      even[r] = hn::MulAdd(x0, hn::LoadU(d, w + r * p.depth + i), even[r]);
+      odd[r] = hn::MulAdd(x1, hn::LoadU(d, w + r * p.depth + i + lanes), odd[r]);
     }
   }
-  for (; i < p.k; i += lanes) {
-    const size_t left = HWY_MIN(lanes, p.k - i);
+  for (; i < p.depth; i += lanes) {
+    const size_t left = HWY_MIN(lanes, p.depth - i);
     const auto x0 = hn::LoadN(d, p.x + i, left);
     for (size_t r = 0; r < kRows; ++r) {
-      even[r] = hn::MulAdd(x0, hn::LoadN(d, w + r * p.k + i, left), even[r]);
+      even[r] = hn::MulAdd(x0, hn::LoadN(d, w + r * p.depth + i, left), even[r]);
     }
   }
   for (size_t r = 0; r < kRows; ++r) {
     float sum = hn::ReduceSum(d, hn::Add(even[r], odd[r])) + (p.bias == nullptr ? 0.0f : p.bias[n + r]);
     sum = sum < p.min ? p.min : sum;
     p.out[n + r] = sum > p.max ? p.max : sum;
+  }
+}
+
+/// Outputs [n, n + kVectors vectors) of a matrix whose outputs lie side by side; the last of them may be cut off.
+template <size_t kVectors>
+HWY_INLINE void some_columns(const RowProduct& p, size_t n, size_t count) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  hn::Vec<decltype(d)> sums[kVectors];
+  for (auto& sum : sums) {
+    sum = hn::Zero(d);
+  }
+  for (size_t k = 0; k < p.depth; ++k) {
+    const float* const from = p.matrix + k * p.outputs + n;
+    const auto x = hn::Set(d, p.x[k]);
+    for (size_t v = 0; v < kVectors; ++v) {
+      const auto w = count < lanes ? hn::LoadN(d, from, count) : hn::LoadU(d, from + v * lanes);
+      sums[v] = hn::MulAdd(x, w, sums[v]);
+    }
+  }
+  for (size_t v = 0; v < kVectors; ++v) {
+    hn::StoreN(sums[v], d, p.out + n + v * lanes, count - v * lanes);
+  }
+  for (size_t i = n; i < n + count; ++i) {
+    float sum = p.out[i] + (p.bias == nullptr ? 0.0f : p.bias[i]);
+    sum = sum < p.min ? p.min : sum;
+    p.out[i] = sum > p.max ? p.max : sum;
+  }
+}
+
+void Columns(const RowProduct& product, size_t begin, size_t end) {
+  const size_t lanes = hn::Lanes(hn::ScalableTag<float>());
+  size_t n = begin;
+  for (; n + 8 * lanes <= end; n += 8 * lanes) {
+    some_columns<8>(product, n, 8 * lanes);
+  }
+  for (; n < end; n += lanes) {
+    some_columns<1>(product, n, HWY_MIN(lanes, end - n));
   }
 }
 
@@ -92,6 +115,15 @@ HWY_AFTER_NAMESPACE();
 namespace et::kernels::optimized {
 
 HWY_EXPORT(Rows);
+HWY_EXPORT(Columns);
+
+void multiply_row(KernelContext& context, const RowProduct& product) {
+  const auto some = product.outputs_inner ? HWY_DYNAMIC_POINTER(Columns) : HWY_DYNAMIC_POINTER(Rows);
+  // Columns in pieces of whole cache lines, so that a row of the matrix is read in long runs.
+  const size_t grain = threads::grain_for(product.depth);
+  threads::parallel_for(context.pool(), product.outputs, product.outputs_inner ? (grain + 255) / 256 * 256 : grain,
+                        [&](size_t begin, size_t end) { some(product, begin, end); });
+}
 
 namespace {
 
@@ -133,7 +165,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, const EValue* mi
   }
   product.min = range.min;
   product.max = range.max;
-  product.k = static_cast<size_t>(args[1]->to_tensor().size(1));
+  product.depth = static_cast<size_t>(args[1]->to_tensor().size(1));
   ET_TRY(void* const memory, context.allocate(sizeof(RowProduct), alignof(RowProduct)));
   *state = new (memory) RowProduct(product);
   return Error::Ok;
@@ -151,12 +183,11 @@ Error run(KernelContext& context, Arguments args, void* state) {
   auto& product = *static_cast<RowProduct*>(state);
   const Tensor out = args[args.size() - 1]->to_tensor();
   product.x = args[0]->to_tensor().const_data_ptr<float>();
-  product.weight = args[1]->to_tensor().const_data_ptr<float>();
+  product.matrix = args[1]->to_tensor().const_data_ptr<float>();
   product.bias = args[2]->is_none() ? nullptr : args[2]->to_tensor().const_data_ptr<float>();
   product.out = out.mutable_data_ptr<float>();
-  const auto rows = HWY_DYNAMIC_POINTER(Rows);
-  threads::parallel_for(context.pool(), static_cast<size_t>(out.numel()), threads::grain_for(product.k),
-                        [&](size_t begin, size_t end) { rows(product, begin, end); });
+  product.outputs = static_cast<size_t>(out.numel());
+  multiply_row(context, product);
   return Error::Ok;
 }
 
