@@ -22,6 +22,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &distance_kernels,
     &embedding_kernels,
     &fft_kernels,
+    &glu_kernels,
     &grouped_matmul_kernels,
     &matmul_kernels,
     &norm_kernels,

@@ -1,14 +1,17 @@
-// aten::_softmax and aten::_log_softmax along any dimension: rows that are contiguous, or columns side by side; in floats, which
-// tensors of 16-bit floats are converted to.
+// aten::_softmax and aten::_log_softmax along any dimension: rows that are contiguous, or columns side by side; in doubles, or in
+// floats, which tensors of 16-bit floats are converted to.
 
 #include "kernels/optimized/targets.h"
 
 #include <cmath>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/softmax.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include <hwy/contrib/math/math-inl.h>
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_tensors.h"
@@ -22,40 +25,54 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 
+/// e^x for x <= 0 and NaN, which Highway's takes for a number below all.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_of(D d, V x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
+  } else {
+    return exp(d, x);
+  }
+}
+
 /// y[i] = e^(x[i] - m), and their sum.
-HWY_INLINE float exp_and_sum(const float* x, float* y, size_t n, float m) {
-  const hn::ScalableTag<float> d;
+template <class T>
+HWY_INLINE T exp_and_sum(const T* x, T* y, size_t n, T m) {
+  const hn::ScalableTag<T> d;
   const auto vm = hn::Set(d, m);
   auto sum = hn::Zero(d);
-  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-    const auto e = exp(d, hn::Sub(load(d, whole, x + i, left), vm));
+  over_vectors<T>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+    const auto e = exp_of(d, hn::Sub(load(d, whole, x + i, left), vm));
     store(d, whole, e, y + i, left);
     sum = hn::Add(sum, decltype(whole)::value ? e : hn::IfThenElseZero(hn::FirstN(d, left), e));
   });
   return hn::ReduceSum(d, sum);
 }
 
-void SoftmaxRow(const float* x, float* y, size_t n) {
-  const hn::ScalableTag<float> d;
-  const auto scale = hn::Set(d, 1.0f / exp_and_sum(x, y, n, max_of(x, n)));
-  over_vectors(n, [&](auto whole, size_t i, size_t left)
-                      HWY_ATTR { store(d, whole, hn::Mul(load(d, whole, y + i, left), scale), y + i, left); });
+template <class T>
+HWY_INLINE void softmax_row(const T* x, T* y, size_t n) {
+  const hn::ScalableTag<T> d;
+  const auto scale = hn::Set(d, T(1) / exp_and_sum(x, y, n, max_of(x, n)));
+  over_vectors<T>(n, [&](auto whole, size_t i, size_t left)
+                         HWY_ATTR { store(d, whole, hn::Mul(load(d, whole, y + i, left), scale), y + i, left); });
 }
 
-void LogSoftmaxRow(const float* x, float* y, size_t n) {
-  const hn::ScalableTag<float> d;
-  const float m = max_of(x, n);
+template <class T>
+HWY_INLINE void log_softmax_row(const T* x, T* y, size_t n) {
+  const hn::ScalableTag<T> d;
+  const T m = max_of(x, n);
   const auto vm = hn::Set(d, m);
   const auto log_sum = hn::Set(d, std::log(exp_and_sum(x, y, n, m)));
-  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+  over_vectors<T>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
     store(d, whole, hn::Sub(hn::Sub(load(d, whole, x + i, left), vm), log_sum), y + i, left);
   });
 }
 
 /// Columns [n, count] with `stride` floats from one row to the next: softmax along n for each of `count` columns.
-void SoftmaxColumns(const float* x, float* y, size_t n, size_t count, size_t stride, bool log) {
-  const hn::ScalableTag<float> d;
-  over_vectors(count, [&](auto whole, size_t c, size_t left) HWY_ATTR {
+template <class T>
+HWY_INLINE void softmax_columns(const T* x, T* y, size_t n, size_t count, size_t stride, bool log) {
+  const hn::ScalableTag<T> d;
+  over_vectors<T>(count, [&](auto whole, size_t c, size_t left) HWY_ATTR {
     auto m = load(d, whole, x + c, left);
     for (size_t i = 1; i < n; ++i) {
       const auto v = load(d, whole, x + i * stride + c, left);
@@ -63,14 +80,14 @@ void SoftmaxColumns(const float* x, float* y, size_t n, size_t count, size_t str
     }
     auto sum = hn::Zero(d);
     for (size_t i = 0; i < n; ++i) {
-      const auto e = exp(d, hn::Sub(load(d, whole, x + i * stride + c, left), m));
+      const auto e = exp_of(d, hn::Sub(load(d, whole, x + i * stride + c, left), m));
       sum = hn::Add(sum, e);
       if (!log) {
         store(d, whole, e, y + i * stride + c, left);
       }
     }
     if (log) {
-      HWY_ALIGN float sums[hn::MaxLanes(d)];
+      HWY_ALIGN T sums[hn::MaxLanes(d)];
       hn::Store(sum, d, sums);
       for (size_t k = 0; k < left; ++k) {
         sums[k] = std::log(sums[k]);
@@ -82,12 +99,22 @@ void SoftmaxColumns(const float* x, float* y, size_t n, size_t count, size_t str
       }
       return;
     }
-    const auto scale = hn::Div(hn::Set(d, 1.0f), sum);
+    const auto scale = hn::Div(hn::Set(d, T(1)), sum);
     for (size_t i = 0; i < n; ++i) {
       store(d, whole, hn::Mul(load(d, whole, y + i * stride + c, left), scale), y + i * stride + c, left);
     }
   });
 }
+
+#define ET_SOFTMAX(NAME, T)                                                                      \
+  void SoftmaxRow##NAME(const T* x, T* y, size_t n) { softmax_row(x, y, n); }                    \
+  void LogSoftmaxRow##NAME(const T* x, T* y, size_t n) { log_softmax_row(x, y, n); }             \
+  void SoftmaxColumns##NAME(const T* x, T* y, size_t n, size_t count, size_t stride, bool log) { \
+    softmax_columns(x, y, n, count, stride, log);                                                \
+  }
+ET_SOFTMAX(Float, float)
+ET_SOFTMAX(Double, double)
+#undef ET_SOFTMAX
 
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized
@@ -96,11 +123,59 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-HWY_EXPORT(SoftmaxRow);
-HWY_EXPORT(LogSoftmaxRow);
-HWY_EXPORT(SoftmaxColumns);
+/// The compiled functions for elements of type T.
+template <typename T>
+struct SoftmaxFunctions {
+  void (*row)(const T* x, T* y, size_t n);
+  void (*log_row)(const T* x, T* y, size_t n);
+  void (*columns)(const T* x, T* y, size_t n, size_t count, size_t stride, bool log);
+};
+template <typename T>
+SoftmaxFunctions<T> softmax_functions();
+#define ET_SOFTMAX(NAME, T)                                                                  \
+  HWY_EXPORT(SoftmaxRow##NAME);                                                              \
+  HWY_EXPORT(LogSoftmaxRow##NAME);                                                           \
+  HWY_EXPORT(SoftmaxColumns##NAME);                                                          \
+  template <>                                                                                \
+  SoftmaxFunctions<T> softmax_functions<T>() {                                               \
+    return {HWY_DYNAMIC_POINTER(SoftmaxRow##NAME), HWY_DYNAMIC_POINTER(LogSoftmaxRow##NAME), \
+            HWY_DYNAMIC_POINTER(SoftmaxColumns##NAME)};                                      \
+  }
+ET_SOFTMAX(Float, float)
+ET_SOFTMAX(Double, double)
+#undef ET_SOFTMAX
 
 namespace {
+
+/// From x to y, tensors of the shape and order of `self` with elements of type T.
+template <typename T>
+void softmax_elements(KernelContext& context, const Tensor& self, int64_t dim, bool log, const T* x, T* y) {
+  const auto n = static_cast<size_t>(self.dim() == 0 ? 1 : self.size(dim));
+  const auto inner = static_cast<size_t>(self.dim() == 0 ? 1 : self.stride(dim));
+  const size_t outer = static_cast<size_t>(self.numel()) / (n * inner);
+  const SoftmaxFunctions<T> functions = softmax_functions<T>();
+  constexpr size_t kCost = 8;  // per element, next to a copy
+  if (inner == 1) {
+    const auto row = log ? functions.log_row : functions.row;
+    threads::parallel_for(context.pool(), outer, threads::grain_for(kCost * n), [&](size_t begin, size_t end) {
+      for (size_t r = begin; r < end; ++r) {
+        row(x + r * n, y + r * n, n);
+      }
+    });
+    return;
+  }
+  // Columns in pieces of kPiece, so that threads can share one wide block and rows stay in the cache.
+  constexpr size_t kPiece = 64;
+  const size_t pieces = (inner + kPiece - 1) / kPiece;
+  threads::parallel_for(
+      context.pool(), outer * pieces, threads::grain_for(kCost * n * kPiece), [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) {
+          const size_t first = i % pieces * kPiece;
+          const size_t at = i / pieces * n * inner + first;
+          functions.columns(x + at, y + at, n, inner - first < kPiece ? inner - first : kPiece, inner, log);
+        }
+      });
+}
 
 Error softmax(KernelContext& context, const char* op, const Tensor& self, int64_t dim, const Tensor& out, bool log) {
   ET_RETURN_IF_ERROR(portable::normalize_dim(op, dim, self.dim(), &dim));
@@ -108,41 +183,22 @@ Error softmax(KernelContext& context, const char* op, const Tensor& self, int64_
   if (self.numel() == 0) {
     return Error::Ok;
   }
-  ET_TRY(const float* const x, floats_of(context, self));
-  ET_TRY(float* const y, floats_for(context, out));
-  const auto n = static_cast<size_t>(self.dim() == 0 ? 1 : self.size(dim));
-  const auto inner = static_cast<size_t>(self.dim() == 0 ? 1 : self.stride(dim));
-  const size_t outer = static_cast<size_t>(self.numel()) / (n * inner);
-  constexpr size_t kCost = 8;  // per element, next to a copy
-  if (inner == 1) {
-    const auto row = log ? HWY_DYNAMIC_POINTER(LogSoftmaxRow) : HWY_DYNAMIC_POINTER(SoftmaxRow);
-    threads::parallel_for(context.pool(), outer, threads::grain_for(kCost * n), [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) {
-        row(x + r * n, y + r * n, n);
-      }
-    });
-    write_floats(context, out, y);
+  if (self.scalar_type() == ScalarType::Double) {
+    softmax_elements(context, self, dim, log, self.const_data_ptr<double>(), out.mutable_data_ptr<double>());
     return Error::Ok;
   }
-  const auto columns = HWY_DYNAMIC_POINTER(SoftmaxColumns);
-  // Columns in pieces of kPiece, so that threads can share one wide block and rows stay in the cache.
-  constexpr size_t kPiece = 64;
-  const size_t pieces = (inner + kPiece - 1) / kPiece;
-  threads::parallel_for(context.pool(), outer * pieces, threads::grain_for(kCost * n * kPiece),
-                        [&](size_t begin, size_t end) {
-                          for (size_t i = begin; i < end; ++i) {
-                            const size_t first = i % pieces * kPiece;
-                            const size_t at = i / pieces * n * inner + first;
-                            columns(x + at, y + at, n, inner - first < kPiece ? inner - first : kPiece, inner, log);
-                          }
-                        });
+  ET_TRY(const float* const x, floats_of(context, self));
+  ET_TRY(float* const y, floats_for(context, out));
+  softmax_elements(context, self, dim, log, x, y);
   write_floats(context, out, y);
   return Error::Ok;
 }
 
-/// fn(self, dim, half_to_float, out): floats of up to 32 bits in one dim order.
+/// fn(self, dim, half_to_float, out): floats of up to 32 bits, or doubles, in one dim order.
 bool fits_softmax(Arguments args) {
-  return is_up_to_float(*args[0]) && is_up_to_float(*args[3]) && same_dim_order(*args[0], *args[3]);
+  const auto is_double = [](const EValue& value) { return value.to_tensor().scalar_type() == ScalarType::Double; };
+  const bool doubles = is_double(*args[0]) && is_double(*args[3]);
+  return (doubles || (is_up_to_float(*args[0]) && is_up_to_float(*args[3]))) && same_dim_order(*args[0], *args[3]);
 }
 
 Error softmax_out(KernelContext& context, const Tensor& self, int64_t dim, bool, Tensor& out) {

@@ -15,6 +15,7 @@ Span<const Kernel> depthwise_kernels();
 Span<const Kernel> distance_kernels();
 Span<const Kernel> embedding_kernels();
 Span<const Kernel> fft_kernels();
+Span<const Kernel> glu_kernels();
 Span<const Kernel> grouped_matmul_kernels();
 Span<const Kernel> matmul_kernels();
 Span<const Kernel> norm_kernels();

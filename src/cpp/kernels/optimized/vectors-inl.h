@@ -1,4 +1,4 @@
-// Loops over rows of floats in whole vectors and a rest, compiled once a target. Included inside the target's pass only.
+// Loops over rows of floats (or doubles) in whole vectors and a rest, compiled once a target. Included inside the target's pass only.
 
 #if defined(ET_KERNELS_OPTIMIZED_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ET_KERNELS_OPTIMIZED_VECTORS_INL_H_
@@ -17,9 +17,9 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Calls body(std::true_type, i, lanes) for whole vectors of [0, n) and body(std::false_type, i, left) for the rest.
-template <class Body>
+template <class T = float, class Body>
 HWY_INLINE void over_vectors(size_t n, const Body& body) {
-  const size_t lanes = hn::Lanes(hn::ScalableTag<float>());
+  const size_t lanes = hn::Lanes(hn::ScalableTag<T>());
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     body(std::true_type(), i, lanes);
@@ -29,11 +29,11 @@ HWY_INLINE void over_vectors(size_t n, const Body& body) {
   }
 }
 template <class D, class Whole>
-HWY_INLINE hn::Vec<D> load(D d, Whole, const float* p, size_t count) {
+HWY_INLINE hn::Vec<D> load(D d, Whole, const hn::TFromD<D>* p, size_t count) {
   return Whole::value ? hn::LoadU(d, p) : hn::LoadN(d, p, count);
 }
 template <class D, class Whole>
-HWY_INLINE void store(D d, Whole, hn::Vec<D> v, float* p, size_t count) {
+HWY_INLINE void store(D d, Whole, hn::Vec<D> v, hn::TFromD<D>* p, size_t count) {
   Whole::value ? hn::StoreU(v, d, p) : hn::StoreN(v, d, p, count);
 }
 
@@ -60,9 +60,9 @@ HWY_INLINE float sum_of(const Fn& fn, const float* x, size_t n) {
   return hn::ReduceSum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
 }
 
-template <bool kLargest>
-HWY_INLINE float extreme_of(const float* x, size_t n) {
-  const hn::ScalableTag<float> d;
+template <bool kLargest, class T>
+HWY_INLINE T extreme_of(const T* x, size_t n) {
+  const hn::ScalableTag<T> d;
   const size_t lanes = hn::Lanes(d);
   const auto better = [](auto m, auto v) HWY_ATTR {
     return hn::IfThenElse(hn::Or(kLargest ? hn::Gt(v, m) : hn::Lt(v, m), hn::IsNaN(v)), v, m);
@@ -81,9 +81,9 @@ HWY_INLINE float extreme_of(const float* x, size_t n) {
     m1 = better(m1, hn::IfThenElse(hn::FirstN(d, n - i), hn::LoadN(d, x + i, n - i), m1));
   }
   m0 = better(m0, m1);
-  HWY_ALIGN float each[hn::MaxLanes(d)];
+  HWY_ALIGN T each[hn::MaxLanes(d)];
   hn::Store(m0, d, each);
-  float best = each[0];
+  T best = each[0];
   for (size_t k = 1; k < lanes; ++k) {
     best = (kLargest ? each[k] > best : each[k] < best) || each[k] != each[k] ? each[k] : best;
   }
@@ -91,9 +91,15 @@ HWY_INLINE float extreme_of(const float* x, size_t n) {
 }
 
 /// The largest of x[0 … n), n >= 1; not a number when one is not.
-HWY_INLINE float max_of(const float* x, size_t n) { return extreme_of<true>(x, n); }
+template <class T>
+HWY_INLINE T max_of(const T* x, size_t n) {
+  return extreme_of<true>(x, n);
+}
 /// The least of them.
-HWY_INLINE float min_of(const float* x, size_t n) { return extreme_of<false>(x, n); }
+template <class T>
+HWY_INLINE T min_of(const T* x, size_t n) {
+  return extreme_of<false>(x, n);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized

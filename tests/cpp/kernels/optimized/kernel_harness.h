@@ -204,6 +204,11 @@ class Call {
     return *this;
   }
 
+  Call& set_double(size_t i, double value) {
+    reinterpret_cast<double*>(tensors_.back().bytes.data())[i] = value;
+    return *this;
+  }
+
   /// The numbers among the arguments are computed by the program, so that a kernel may not rely on them at load.
   Call& computed() {
     has_computed_numbers_ = true;

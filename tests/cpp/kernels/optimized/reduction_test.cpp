@@ -96,6 +96,61 @@ TEST(Softmax, MatchesPortableAlongEveryDim) {
   }
 }
 
+TEST(Softmax, Doubles) {
+  for (const char* name : {"aten::_softmax.out", "aten::_log_softmax.out"}) {
+    for (int64_t dim = 0; dim < 3; ++dim) {
+      for (const int64_t n : {1, 3, 8, 65}) {
+        Call(name)
+            .numbers(ScalarType::Double, {3, n, 5})
+            .integer(dim)
+            .flag(false)
+            .out({3, n, 5}, kRowMajor, ScalarType::Double)
+            .expect_same(kPriorityOptimized, 1e-15);
+      }
+    }
+    Call(name)
+        .numbers(ScalarType::Double, {1000})
+        .integer(0)
+        .flag(false)
+        .out({1000}, kRowMajor, ScalarType::Double)
+        .expect_same(kPriorityOptimized, 1e-15);
+    for (const double special : {double{NAN}, double{HUGE_VAL}, -double{HUGE_VAL}, 1e300, -800.0}) {
+      for (const int64_t dim : {0, 1}) {
+        Call(name)
+            .numbers(ScalarType::Double, {6, 11})
+            .set_double(7, special)
+            .set_double(64, special)
+            .integer(dim)
+            .flag(false)
+            .out({6, 11}, kRowMajor, ScalarType::Double)
+            .expect_same(kPriorityOptimized, 1e-15);
+      }
+    }
+  }
+}
+
+TEST(Glu, MatchesPortable) {
+  for (const int64_t n : {2, 6, 34, 1002}) {
+    Call("aten::glu.out").tensor({n}, kRowMajor, -9, 9).integer(0).out({n / 2}).expect_same(kPriorityOptimized, 1e-6);
+    Call("aten::glu.out").tensor({3, n, 5}).integer(1).out({3, n / 2, 5}).expect_same(kPriorityOptimized, 1e-6);
+    Call("aten::glu.out").tensor({70, n}).integer(-1).out({70, n / 2}).expect_same(kPriorityOptimized, 1e-6);
+    Call("aten::glu.out").tensor({n, 33}).integer(0).out({n / 2, 33}).expect_same(kPriorityOptimized, 1e-6);
+  }
+  Call("aten::glu.out").tensor({4, 0, 2}).integer(0).out({2, 0, 2}).expect_same(kPriorityOptimized);
+  for (const float special : {NAN, HUGE_VALF, -HUGE_VALF, -0.0f, 200.0f, -200.0f}) {
+    Call("aten::glu.out")
+        .tensor({5, 40})
+        .set(7, special)
+        .set(33, special)
+        .set(180, special)
+        .integer(1)
+        .out({5, 20})
+        .expect_same(kPriorityOptimized, 1e-6);
+  }
+  EXPECT_FALSE(
+      Call("aten::glu.out").tensor({4, 6}, kReversed).integer(1).out({4, 3}, kReversed).fits(kPriorityOptimized));
+}
+
 TEST(Softmax, MaskedAndBrokenRows) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const char* name : {"aten::_softmax.out", "aten::_log_softmax.out"}) {
