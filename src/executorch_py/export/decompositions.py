@@ -39,6 +39,11 @@ def _trilinear(
     unroll_dim: int = 1,
 ) -> Tensor:
     """``nn.Bilinear``: the product of three tensors, each with new dims, summed over some dims."""
+    if [*expand1, -1, *expand2, -1, *expand3, -1, *sumdim] == [1, 3, -1, 0, -1, 1, 2, -1, 2, 3]:
+        # out[b, o] = sum over i and j of i1[b, i] * i2[o, i, j] * i3[b, j]: two products of matrices
+        outputs, rows, columns = i2.shape
+        partial = torch.nn.functional.linear(i3, i2.reshape(outputs * rows, columns))
+        return torch.bmm(partial.view(i3.shape[0], outputs, rows), i1.unsqueeze(-1)).squeeze(-1)
     for dim in expand1:
         i1 = i1.unsqueeze(dim)
     for dim in expand2:

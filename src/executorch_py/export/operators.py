@@ -83,6 +83,9 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.masked_fill.Tensor,
     aten.addcmul.default,
     aten.adaptive_max_pool2d.default,
+    aten.max_unpool2d.default,  # one pass instead of arithmetic on the indices
+    aten.max_unpool3d.default,
+    aten.replication_pad1d.default,  # rows are copied; decomposed, every element has an index
     aten.digamma.default,
     aten.erfinv.default,
     aten.erfc.default,

@@ -326,6 +326,28 @@ def _empty(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any
     return self.emit(node, aten.empty.memory_format, (list(value.shape),), value, options)
 
 
+@_rule(aten.pad.default)
+def _circular_pad(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The ends of each dim and what is between them, one after the other; traced, they are written into an empty tensor."""
+    x, pad, mode, _ = _bind(node.target, args, kwargs)
+    if mode != "circular" or not _is_static(node.meta["val"]) or not all(isinstance(n, int) and n >= 0 for n in pad):
+        return None
+    shape = list(_node_value(x).shape)
+    for i in range(len(pad) // 2):
+        dim, (low, high) = len(shape) - 1 - i, pad[2 * i : 2 * i + 2]
+        size = shape[dim]
+
+        def part(start: int, end: int, x: fx.Node = x, dim: int = dim) -> fx.Node:
+            value = self.empty_like(node.meta["val"], (*shape[:dim], end - start, *shape[dim + 1 :]))
+            return self.emit(node, aten.slice_copy.Tensor, (x, dim, start, end), value)
+
+        parts = [part(size - low, size)] * (low > 0) + [x] + [part(0, high)] * (high > 0)
+        shape[dim] += low + high
+        if len(parts) > 1:
+            x = self.emit(node, aten.cat.default, (parts, dim), self.empty_like(node.meta["val"], shape))
+    return x
+
+
 @_rule(aten.round.decimals)
 def _round_decimals(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     """As PyTorch does it: times a power of ten, rounded, divided by it (the other way round for negative decimals)."""

@@ -23,6 +23,31 @@ torch.manual_seed(0)
 X = torch.randn(3, 4)
 CASES = {
     "bilinear": (nn.Bilinear(3, 4, 5), (torch.randn(2, 3), torch.randn(2, 4))),
+    "bilinear of batches": (nn.Bilinear(3, 4, 5, bias=False), (torch.randn(2, 6, 3), torch.randn(2, 6, 4))),
+    "circular pads": (
+        Call(
+            lambda x: (
+                F.pad(x, (2, 1), mode="circular"),
+                F.pad(x[None], (0, 3, 5, 0), mode="circular"),
+                F.pad(x[None, None], (1, 2, 0, 0, 3, 3), mode="circular"),
+                F.pad(x, (-1, 2), mode="circular"),
+                F.pad(x, (0, 0), mode="circular"),
+            )
+        ),
+        (torch.randn(3, 5, 6),),
+    ),
+    "replicating pads": (
+        Call(lambda x: (F.pad(x, (2, 1), mode="replicate"), F.pad(x, (-1, 7), mode="replicate"))),
+        (torch.randn(3, 5, 6),),
+    ),
+    "unpooling": (
+        Call(lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2, output_size=[7])),
+        (torch.randn(2, 3, 7),),
+    ),
+    "unpooling of volumes": (
+        Call(lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2)),
+        (torch.randn(2, 3, 4, 4, 6),),
+    ),
     "addbmm": (
         Call(lambda a, b, c: (torch.addbmm(a, b, c), torch.addbmm(a, b, c, beta=0, alpha=2))),
         (torch.randn(2, 4), torch.randn(3, 2, 3), torch.randn(3, 3, 4)),
