@@ -38,12 +38,22 @@ void transpose_matrix(const Matrix& from, const Matrix& to) {
 
 void multiply(const Matrix& a, const Matrix& b, const Matrix& c) {
   std::fill(c.data, c.data + c.rows * c.cols, 0.0);
+  const int64_t n = b.cols;
   for (int64_t i = 0; i < a.rows; ++i) {
-    for (int64_t k = 0; k < a.cols; ++k) {
+    double* const to = c[i];
+    int64_t k = 0;
+    for (; k + 4 <= a.cols; k += 4) {  // four rows of b for each time that the row of sums is read and written
+      const double f0 = a(i, k), f1 = a(i, k + 1), f2 = a(i, k + 2), f3 = a(i, k + 3);
+      const double* const row = b[k];
+      for (int64_t j = 0; j < n; ++j) {
+        to[j] += f0 * row[j] + f1 * row[n + j] + (f2 * row[2 * n + j] + f3 * row[3 * n + j]);
+      }
+    }
+    for (; k < a.cols; ++k) {
       const double factor = a(i, k);
-      const double* row = b[k];
-      for (int64_t j = 0; j < b.cols; ++j) {
-        c(i, j) += factor * row[j];
+      const double* const row = b[k];
+      for (int64_t j = 0; j < n; ++j) {
+        to[j] += factor * row[j];
       }
     }
   }

@@ -64,7 +64,7 @@ void cubic_weights(T t, T* w) {
   w[3] = far(2 - t);
 }
 
-// One image plane [height, width] with the rule for positions outside.
+// One image plane [height, width] with the rule for positions outside, for bicubic samples.
 template <typename E, typename T>
 struct Plane {
   const E* data;
@@ -82,19 +82,6 @@ struct Plane {
               static_cast<int64_t>(pad_position(x, width, padding, align_corners)));
   }
 
-  T bilinear(T y, T x) const {
-    const T y0 = std::floor(y);
-    const T x0 = std::floor(x);
-    const T dy = y - y0;
-    const T dx = x - x0;
-    const int64_t r = static_cast<int64_t>(y0);
-    const int64_t c = static_cast<int64_t>(x0);
-    return at(r, c) * (1 - dy) * (1 - dx) + at(r, c + 1) * (1 - dy) * dx + at(r + 1, c) * dy * (1 - dx) +
-           at(r + 1, c + 1) * dy * dx;
-  }
-  T nearest(T y, T x) const {
-    return at(static_cast<int64_t>(std::nearbyint(y)), static_cast<int64_t>(std::nearbyint(x)));
-  }
   T bicubic(T y, T x) const {
     const T y0 = std::floor(y);
     const T x0 = std::floor(x);
@@ -135,6 +122,16 @@ struct Corners {
           wz[dz] * wy[dy] * wx[dx]);
     }
   }
+  // Of one plane: a volume of depth 1.
+  void bilinear(T y, T x) {
+    const T y0 = std::floor(y), x0 = std::floor(x);
+    const T wy[] = {1 - (y - y0), y - y0}, wx[] = {1 - (x - x0), x - x0};
+    count = 0;
+    for (int i = 0; i < 4; ++i) {
+      const int dy = i >> 1, dx = i & 1;
+      add(0, static_cast<int64_t>(y0) + dy, static_cast<int64_t>(x0) + dx, wy[dy] * wx[dx]);
+    }
+  }
   void nearest(T z, T y, T x) {
     count = 0;
     add(static_cast<int64_t>(std::nearbyint(z)), static_cast<int64_t>(std::nearbyint(y)),
@@ -142,6 +139,10 @@ struct Corners {
   }
   template <typename E>
   T sample(const E* data) const {
+    if (count == 4) {
+      return portable::convert<T>(data[offsets[0]]) * weights[0] + portable::convert<T>(data[offsets[1]]) * weights[1] +
+             portable::convert<T>(data[offsets[2]]) * weights[2] + portable::convert<T>(data[offsets[3]]) * weights[3];
+    }
     T sum = 0;
     for (int i = 0; i < count; ++i) {
       sum += portable::convert<T>(data[offsets[i]]) * weights[i];
@@ -236,25 +237,38 @@ Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Ten
   return dispatch<FloatTypes>(input.scalar_type(), op, [&](auto tag) {
     using E = typename decltype(tag)::type;
     using T = std::conditional_t<std::is_same_v<E, double>, double, float>;
-    const E* positions = grid.const_data_ptr<E>();
-    E* to = out.mutable_data_ptr<E>();
+    const int64_t points = rows * columns;
+    const int64_t pixels = height * width;
+    constexpr int64_t kChunk = 16;  // positions that are worked out once for all channels
+    Corners<T> corners[kChunk];
+    std::fill_n(corners, kChunk, Corners<T>{1, height, width});
     for (int64_t n = 0; n < batch; ++n) {
-      for (int64_t c = 0; c < channels; ++c) {
-        const Plane<E, T> plane{input.const_data_ptr<E>() + (n * channels + c) * height * width, height, width, padding,
-                                align_corners};
-        for (int64_t i = 0; i < rows * columns; ++i) {
-          const E* position = positions + (n * rows * columns + i) * 2;
-          T x = unnormalize(portable::convert<T>(position[0]), width, align_corners);
-          T y = unnormalize(portable::convert<T>(position[1]), height, align_corners);
-          T value;
-          if (interpolation == Interpolation::kBicubic) {
-            value = plane.bicubic(y, x);
-          } else {
-            x = pad_position(x, width, padding, align_corners);
-            y = pad_position(y, height, padding, align_corners);
-            value = interpolation == Interpolation::kBilinear ? plane.bilinear(y, x) : plane.nearest(y, x);
+      const E* const position = grid.const_data_ptr<E>() + n * points * 2;
+      const E* const planes = input.const_data_ptr<E>() + n * channels * pixels;
+      E* const to = out.mutable_data_ptr<E>() + n * channels * points;
+      const auto x_of = [&](int64_t i) {
+        return unnormalize(portable::convert<T>(position[2 * i]), width, align_corners);
+      };
+      const auto y_of = [&](int64_t i) {
+        return unnormalize(portable::convert<T>(position[2 * i + 1]), height, align_corners);
+      };
+      for (int64_t first = 0; interpolation != Interpolation::kBicubic && first < points; first += kChunk) {
+        const int64_t count = std::min(kChunk, points - first);
+        for (int64_t i = 0; i < count; ++i) {
+          const T x = pad_position(x_of(first + i), width, padding, align_corners);
+          const T y = pad_position(y_of(first + i), height, padding, align_corners);
+          interpolation == Interpolation::kBilinear ? corners[i].bilinear(y, x) : corners[i].nearest(0, y, x);
+        }
+        for (int64_t c = 0; c < channels; ++c) {
+          for (int64_t i = 0; i < count; ++i) {
+            to[c * points + first + i] = portable::convert<E>(corners[i].sample(planes + c * pixels));
           }
-          *to++ = portable::convert<E>(value);
+        }
+      }
+      for (int64_t c = 0; interpolation == Interpolation::kBicubic && c < channels; ++c) {
+        const Plane<E, T> plane{planes + c * pixels, height, width, padding, align_corners};
+        for (int64_t i = 0; i < points; ++i) {
+          to[c * points + i] = portable::convert<E>(plane.bicubic(y_of(i), x_of(i)));
         }
       }
     }

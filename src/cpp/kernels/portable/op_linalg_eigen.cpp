@@ -224,20 +224,14 @@ double norm_of(const Matrix& a) {  // largest sum of a column's magnitudes
   return norm;
 }
 
-void add_scaled(const Matrix& to, double factor, const Matrix& from) {
-  for (int64_t i = 0; i < to.rows * to.cols; ++i) {
-    to.data[i] += factor * from.data[i];
-  }
-}
-
 /// Workspace of one exponential.
 struct Exponential {
-  Matrix a, power, numerator, denominator, next;
+  Matrix a, a2, a4, a6, u, v, next;
   int64_t* pivots;
 
   static Result<Exponential> make(KernelContext& context, int64_t n) {
     Exponential work;
-    for (Matrix* matrix : {&work.a, &work.power, &work.numerator, &work.denominator, &work.next}) {
+    for (Matrix* matrix : {&work.a, &work.a2, &work.a4, &work.a6, &work.u, &work.v, &work.next}) {
       ET_TRY(*matrix, make_matrix(context, n, n));
     }
     ET_TRY(double* pivots, make_vector(context, n));
@@ -245,35 +239,56 @@ struct Exponential {
     return work;
   }
 
-  // Scaled until its norm is small, Padé's approximant of order 13, squared again.
+  // Scaled until its norm is small, Padé's approximant of order 13 in even powers, squared again.
   // Source: N. Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
   const Matrix& run() {
     constexpr int kOrder = 13;
+    constexpr double kLargestNorm = 5.371920351148152;  // of which the approximant is exact to a double's last bit
     const double norm = norm_of(a);
     int squarings = 0;
-    if (norm > 1.0 && std::isfinite(norm)) {
-      squarings = static_cast<int>(std::ceil(std::log2(norm)));
+    if (norm > kLargestNorm && std::isfinite(norm)) {
+      squarings = static_cast<int>(std::ceil(std::log2(norm / kLargestNorm)));
       const double scale = std::ldexp(1.0, -squarings);
       std::for_each(a.data, a.data + a.rows * a.cols, [scale](double& value) { value *= scale; });
     }
-    set_identity(power);
-    set_identity(numerator);
-    set_identity(denominator);
-    double coefficient = 1.0;
+    double c[kOrder + 1] = {1.0};
     for (int k = 1; k <= kOrder; ++k) {
-      coefficient *= static_cast<double>(kOrder - k + 1) / static_cast<double>(k * (2 * kOrder - k + 1));
-      multiply(power, a, next);
-      std::swap(power, next);
-      add_scaled(numerator, coefficient, power);
-      add_scaled(denominator, k % 2 == 0 ? coefficient : -coefficient, power);
+      c[k] = c[k - 1] * static_cast<double>(kOrder - k + 1) / static_cast<double>(k * (2 * kOrder - k + 1));
     }
-    lu_factor(denominator, pivots);
-    lu_solve(denominator, pivots, numerator, false);
+    multiply(a, a, a2);
+    multiply(a2, a2, a4);
+    multiply(a2, a4, a6);
+    half(c + 1, v);
+    multiply(a, v, u);
+    half(c, v);
+    const int64_t count = a.rows * a.cols;
+    for (int64_t i = 0; i < count; ++i) {
+      next.data[i] = v.data[i] + u.data[i];
+      v.data[i] -= u.data[i];
+    }
+    lu_factor(v, pivots);
+    lu_solve(v, pivots, next, false);
     for (int i = 0; i < squarings; ++i) {
-      multiply(numerator, numerator, next);
-      std::swap(numerator, next);
+      multiply(next, next, u);
+      std::swap(next, u);
     }
-    return numerator;
+    return next;
+  }
+
+ private:
+  // to = sum over j of c[2 j] a^(2 j), up to the twelfth power.
+  void half(const double* c, const Matrix& to) {
+    const int64_t count = a.rows * a.cols;
+    for (int64_t i = 0; i < count; ++i) {
+      next.data[i] = c[12] * a6.data[i] + c[10] * a4.data[i] + c[8] * a2.data[i];
+    }
+    multiply(a6, next, to);
+    for (int64_t i = 0; i < count; ++i) {
+      to.data[i] += c[6] * a6.data[i] + c[4] * a4.data[i] + c[2] * a2.data[i];
+    }
+    for (int64_t i = 0; i < to.rows; ++i) {
+      to(i, i) += c[0];
+    }
   }
 };
 

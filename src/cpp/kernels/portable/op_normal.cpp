@@ -1,6 +1,8 @@
 // Random operators beside rand and randn: normal and uniform numbers with parameters, and activations that draw.
 #include "kernels/portable/op_normal.h"
 
+#include <algorithm>
+
 #include "kernels/portable/convert.h"
 #include "kernels/portable/promote.h"
 #include "kernels/portable/random.h"
@@ -167,15 +169,26 @@ Error rrelu_with_noise_functional_out(KernelContext& context, const Tensor& self
   const double low = lower.to<double>();
   const double high = upper.to<double>();
   Philox philox(context.random());
-  for (int64_t i = 0; i < self.numel(); ++i) {
-    const double x = load_one<double>(dtype, self.const_data_ptr(), i);
-    double slope = x > 0 ? 1.0 : 0.5 * (low + high);
-    if (training && x <= 0) {
-      slope = low + (high - low) * philox.uniform<double>();
+  constexpr int64_t kChunk = 128;
+  double values[kChunk];
+  double slopes[kChunk];
+  const auto size = static_cast<int64_t>(self.element_size());
+  const auto noise_size = static_cast<int64_t>(noise_out.element_size());
+  const auto* const from = static_cast<const char*>(self.const_data_ptr());
+  for (int64_t first = 0; first < self.numel(); first += kChunk) {
+    const int64_t n = std::min(kChunk, self.numel() - first);
+    load(dtype, from + first * size, 1, n, values);
+    for (int64_t i = 0; i < n; ++i) {
+      const bool is_drawn = training && values[i] <= 0;
+      slopes[i] = is_drawn ? low + (high - low) * philox.uniform<double>() : values[i] > 0 ? 1.0 : 0.5 * (low + high);
+      values[i] *= slopes[i];
     }
-    store_one<double>(dtype, x * slope, out.mutable_data_ptr(), i);
-    const double kept = training ? slope : load_one<double>(noise.scalar_type(), noise.const_data_ptr(), i);
-    store_one<double>(noise_out.scalar_type(), kept, noise_out.mutable_data_ptr(), i);
+    store(dtype, values, n, static_cast<char*>(out.mutable_data_ptr()) + first * size, 1);
+    if (!training) {
+      const auto* const kept = static_cast<const char*>(noise.const_data_ptr());
+      load(noise.scalar_type(), kept + first * static_cast<int64_t>(noise.element_size()), 1, n, slopes);
+    }
+    store(noise_out.scalar_type(), slopes, n, static_cast<char*>(noise_out.mutable_data_ptr()) + first * noise_size, 1);
   }
   return Error::Ok;
 }

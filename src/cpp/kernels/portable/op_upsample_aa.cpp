@@ -13,15 +13,17 @@ namespace {
 constexpr const char* kOp = "aten::_upsample_bilinear2d_aa";
 
 // The filter along one dimension: output o reads inputs [first[o], first[o] + count[o]).
+template <typename C>
 struct Filter {
-  int64_t* first;   // [out]
-  int64_t* count;   // [out]
-  double* weights;  // [out, widest]
+  int64_t* first;  // [out]
+  int64_t* count;  // [out]
+  C* weights;      // [out, widest]
   int64_t widest;
 };
 
+template <typename C>
 Error make_filter(KernelContext& context, int64_t in, int64_t out, bool align_corners, std::optional<double> factor,
-                  Filter* filter) {
+                  Filter<C>* filter) {
   double scale = factor.has_value() && *factor > 0 ? 1.0 / *factor : static_cast<double>(in) / static_cast<double>(out);
   if (align_corners) {
     scale = out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0;
@@ -32,30 +34,78 @@ Error make_filter(KernelContext& context, int64_t in, int64_t out, bool align_co
   const auto rows = static_cast<size_t>(out);
   ET_TRY(void* first, context.allocate_temp(rows * sizeof(int64_t)));
   ET_TRY(void* count, context.allocate_temp(rows * sizeof(int64_t)));
-  ET_TRY(void* weights, context.allocate_temp(rows * static_cast<size_t>(filter->widest) * sizeof(double)));
+  ET_TRY(void* weights, context.allocate_temp(rows * static_cast<size_t>(filter->widest) * sizeof(C)));
   filter->first = static_cast<int64_t*>(first);
   filter->count = static_cast<int64_t*>(count);
-  filter->weights = static_cast<double*>(weights);
+  filter->weights = static_cast<C*>(weights);
   for (int64_t o = 0; o < out; ++o) {
     const double center = scale * (static_cast<double>(o) + 0.5);
     int64_t low = static_cast<int64_t>(center - support + 0.5);
     low = low < 0 ? 0 : low;
     int64_t high = static_cast<int64_t>(center + support + 0.5);
     high = high < in ? high : in;
-    double* row = filter->weights + o * filter->widest;
+    const auto weight = [&](int64_t i) {
+      const double distance = std::fabs((static_cast<double>(i) - center + 0.5) * inverse);
+      return distance < 1.0 ? 1.0 - distance : 0.0;
+    };
     double total = 0;
     for (int64_t i = low; i < high; ++i) {
-      const double distance = std::fabs((static_cast<double>(i) - center + 0.5) * inverse);
-      row[i - low] = distance < 1.0 ? 1.0 - distance : 0.0;
-      total += row[i - low];
+      total += weight(i);
     }
-    for (int64_t i = low; i < high && total != 0; ++i) {
-      row[i - low] /= total;
+    for (int64_t i = low; i < high; ++i) {
+      filter->weights[o * filter->widest + i - low] = static_cast<C>(total != 0 ? weight(i) / total : 0.0);
     }
     filter->first[o] = low;
     filter->count[o] = high > low ? high - low : 0;
   }
   return Error::Ok;
+}
+
+// One plane of `self` to one of `out`: along the rows into `rows` [height, out_width], then down the columns. A row that is not
+// of type C is converted first, into `line` [max(width, out_width)].
+template <typename C>
+void resize_plane(const Filter<C>& across, const Filter<C>& down, ScalarType dtype, const char* from, int64_t height,
+                  int64_t width, C* line, C* rows, char* to, int64_t out_height, int64_t out_width) {
+  const auto size = static_cast<int64_t>(element_size(dtype));
+  const bool is_integer = dtype == ScalarType::Byte;
+  const bool is_direct = dtype == dtype_of<C>;
+  for (int64_t h = 0; h < height; ++h) {
+    const C* row = reinterpret_cast<const C*>(from + h * width * size);
+    if (!is_direct) {
+      load(dtype, from + h * width * size, 1, width, line);
+      row = line;
+    }
+    for (int64_t o = 0; o < out_width; ++o) {
+      const C* const weights = across.weights + o * across.widest;
+      const C* const values = row + across.first[o];
+      C sum = 0;
+      for (int64_t i = 0; i < across.count[o]; ++i) {
+        sum += weights[i] * values[i];
+      }
+      rows[h * out_width + o] = is_integer ? std::nearbyint(sum) : sum;
+    }
+  }
+  for (int64_t o = 0; o < out_height; ++o, to += out_width * size) {
+    C* const sums = is_direct ? reinterpret_cast<C*>(to) : line;
+    const C* const weights = down.weights + o * down.widest;
+    const C* const first = rows + down.first[o] * out_width;
+    for (int64_t w = 0; w < out_width; ++w) {
+      sums[w] = down.count[o] > 0 ? weights[0] * first[w] : C(0);
+    }
+    for (int64_t i = 1; i < down.count[o]; ++i) {
+      const C weight = weights[i];
+      const C* const values = first + i * out_width;
+      for (int64_t w = 0; w < out_width; ++w) {
+        sums[w] += weight * values[w];
+      }
+    }
+    if (!is_direct) {
+      for (int64_t w = 0; is_integer && w < out_width; ++w) {
+        sums[w] = std::nearbyint(sums[w]);
+      }
+      store(dtype, sums, out_width, to, 1);
+    }
+  }
 }
 
 }  // namespace
@@ -76,37 +126,28 @@ Error upsample_bilinear2d_aa_out(KernelContext& context, const Tensor& self, Int
   const int64_t out_width = output_size[1];
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {self.size(0), self.size(1), out_height, out_width}));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &out}));
-  Filter across;
-  Filter down;
-  ET_RETURN_IF_ERROR(make_filter(context, width, out_width, align_corners, scales_w, &across));
-  ET_RETURN_IF_ERROR(make_filter(context, height, out_height, align_corners, scales_h, &down));
-  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(height * out_width) * sizeof(double)));
-  double* rows = static_cast<double*>(memory);  // [height, out_width]: one plane after the first pass
   const ScalarType dtype = self.scalar_type();
-  const bool is_integer = dtype == ScalarType::Byte;
-  for (int64_t plane = 0; plane < self.size(0) * self.size(1); ++plane) {
-    for (int64_t h = 0; h < height; ++h) {
-      for (int64_t o = 0; o < out_width; ++o) {
-        double sum = 0;
-        for (int64_t i = 0; i < across.count[o]; ++i) {
-          sum += across.weights[o * across.widest + i] *
-                 load_one<double>(dtype, self.const_data_ptr(), (plane * height + h) * width + across.first[o] + i);
-        }
-        rows[h * out_width + o] = is_integer ? std::nearbyint(sum) : sum;
-      }
+  const auto resize = [&](auto zero) {
+    using C = decltype(zero);
+    Filter<C> across;
+    Filter<C> down;
+    ET_RETURN_IF_ERROR(make_filter(context, width, out_width, align_corners, scales_w, &across));
+    ET_RETURN_IF_ERROR(make_filter(context, height, out_height, align_corners, scales_h, &down));
+    const int64_t longest = width > out_width ? width : out_width;
+    ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(height * out_width + longest) * sizeof(C)));
+    C* const line = static_cast<C*>(memory);
+    const auto size = static_cast<int64_t>(self.element_size());
+    const char* from = static_cast<const char*>(self.const_data_ptr());
+    char* to = static_cast<char*>(out.mutable_data_ptr());
+    for (int64_t plane = 0; plane < self.size(0) * self.size(1); ++plane) {
+      resize_plane(across, down, dtype, from, height, width, line, line + longest, to, out_height, out_width);
+      from += height * width * size;
+      to += out_height * out_width * size;
     }
-    for (int64_t o = 0; o < out_height; ++o) {
-      for (int64_t w = 0; w < out_width; ++w) {
-        double sum = 0;
-        for (int64_t i = 0; i < down.count[o]; ++i) {
-          sum += down.weights[o * down.widest + i] * rows[(down.first[o] + i) * out_width + w];
-        }
-        store_one(dtype, is_integer ? std::nearbyint(sum) : sum, out.mutable_data_ptr(),
-                  (plane * out_height + o) * out_width + w);
-      }
-    }
-  }
-  return Error::Ok;
+    return Error::Ok;
+  };
+  // Bytes are rounded from doubles: a sum halfway between two of them must not depend on a float's last bit.
+  return is_floating(dtype) && dtype != ScalarType::Double ? resize(float{}) : resize(double{});
 }
 
 }  // namespace et::kernels::portable
