@@ -169,6 +169,35 @@ def test_convolution(name: str, dtype: torch.dtype, bits: int) -> None:
     assert torch.equal(out, _requantized(sums.float() * factor, out_zero, *c.clamp, dtype))
 
 
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("per_channel", [True, False])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_weight_only_convolution(name: str, per_channel: bool, bits: int) -> None:
+    x_shape, w_shape, options = CONVOLUTIONS[name]
+    c = Case(len(name), torch.int8)
+    spatial, transposed = len(x_shape) - 2, name.startswith("transposed")
+    x, w = torch.randn(x_shape, generator=c.generator), c.weight(*w_shape, bits=bits)
+    if name == "2d":
+        x = x.to(memory_format=torch.channels_last)
+    axis, groups = int(transposed), options.get("groups", 1)
+    scales = torch.rand(w_shape[axis] if per_channel else 1, generator=c.generator) * 0.02 + 1e-3
+    zeros = torch.randint(-4, 4, scales.shape, generator=c.generator).to(torch.int8) if spatial == 2 else None
+    shape = [-1 if d == axis else 1 for d in range(spatial + 2)]
+    weights = (w.float() - (0 if zeros is None else zeros.reshape(shape))) * scales.reshape(shape)
+    bias = torch.randn(w_shape[1] * groups if transposed else w_shape[0], generator=c.generator)
+    op = getattr(F, f"conv_transpose{spatial}d" if transposed else f"conv{spatial}d")
+    expected = op(x.double(), weights.double(), bias.double(), **options).clamp(-0.5, 1).float()
+    out = torch.empty(expected.shape)
+    lists = [
+        list(options.get(key, default))
+        for key, default in (("stride", [1] * spatial), ("padding", [0] * spatial), ("dilation", [1] * spatial))
+    ]
+    stored = w if bits == 8 else _packed_rows(w)
+    rest = [transposed, list(options.get("output_padding", [0] * spatial)), groups, -0.5, 1, out]
+    run_kernel("et::weight_only_convolution.out", [x, stored, scales, zeros, bias, *lists, *rest])
+    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("seed", range(8))
 def test_add_sub_mul(seed: int, dtype: torch.dtype) -> None:
@@ -349,6 +378,7 @@ OUT, F24, F23 = torch.zeros(2, 3, dtype=torch.int8), torch.zeros(2, 4), torch.ze
 LINEAR, CONV = "et::quantized_linear.out", "et::quantized_convolution.out"
 IMAGE, IMAGE_OUT = [torch.zeros(1, 2, 5, dtype=torch.int8), 1.0, 0], torch.zeros(1, 3, 5, dtype=torch.int8)
 W8, ONES = torch.zeros(3, 2, 1, dtype=torch.uint8), ([1], [0], [1])
+FLOAT_CONV, FLOATS, FLOATS_OUT = "et::weight_only_convolution.out", torch.zeros(1, 2, 5), torch.zeros(1, 3, 5)
 BAD = [
     (LINEAR, [X, 0.0, 0, W, S, None, 1.0, 0, -128, 127, OUT], "input_scale is 0"),
     (LINEAR, [X, 1e-42, 0, W, S, None, 1.0, 0, -128, 127, OUT], "normal float"),
@@ -364,6 +394,10 @@ BAD = [
     (LINEAR, [X, 1e30, 0, W, S, None, 1e-30, 0, -128, 127, OUT], "no finite ratio"),
     (CONV, [*IMAGE, W8, S, None, *ONES, False, [0], 1, 1.0, 0, -128, 127, IMAGE_OUT], "no pairs of 3 rows"),
     (CONV, [*IMAGE, W8, S, None, *ONES, True, [0], 1, 1.0, 0, -128, 127, IMAGE_OUT], "no pairs of 2 rows"),
+    (FLOAT_CONV, [FLOATS, W8, S, None, None, *ONES, False, [0], 1, None, None, FLOATS_OUT], "does not hold 3 rows"),
+    (FLOAT_CONV, [FLOATS, W8[:2], S[:2], None, None, *ONES, False, [0], 1, None, None, FLOATS_OUT], "2 weight_scales"),
+    (FLOAT_CONV, [FLOATS, W8[:2], S.double(), None, None, *ONES, False, [0], 1, None, None, FLOATS_OUT], "must be f32"),
+    (FLOAT_CONV, [FLOATS, W8[:2].long(), S, None, None, *ONES, False, [0], 1, None, None, FLOATS_OUT], "dtype 4"),
     ("et::quantized_table.out", [X, torch.zeros(255, dtype=torch.int8), X.clone()], "must be 256 elements"),
     ("et::quantized_add.out", [X, 1.0, 0, X.to(torch.uint8), 1.0, 0, 1.0, 0, -128, 127, X.clone()], "other is u8"),
     ("et::quantized_matmul.out", [X, 1.0, 0, X, 1.0, 0, 1.0, 0, -128, 127, X.clone()], "do not fit together"),

@@ -1,8 +1,10 @@
-// aten::convolution.out, et::convolution_clamp.out and et::sparse_convolution.out with constant weights: 1-D and 2-D,
+// aten::convolution.out, et::convolution_clamp.out, et::sparse_convolution.out and et::weight_only_convolution.out with
+// constant weights: 1-D and 2-D,
 // grouped, depthwise, dilated and transposed, on xnn_convolution2d_nhwc_f32 and xnn_deconvolution2d_nhwc_f32. 1-D is 2-D
 // with one row.
 
 #include "backends/xnnpack/kernels/dense_weight.h"
+#include "backends/xnnpack/kernels/dequantized_filter.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
 #include "backends/xnnpack/kernels/packed_convolution.h"
@@ -94,6 +96,29 @@ Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> ar
   return make_convolution(context, geometry, dense.tensor(), bias_data, range, nullptr, state);
 }
 
+// weight_only_convolution(input, weight, weight_scales, weight_zero_points, bias, stride, padding, dilation, transposed,
+// output_padding, groups, min, max, out): the filter becomes floats once, here.
+Error prepare_weight_only_convolution(PrepareContext& context, Span<EValue* const> args, void** state) {
+  ET_TRY(const ClampRange range, clamp_range(*args[11], *args[12]));
+  const EValue& bias = *args[4];
+  if (!are_float_images(*args[kInput], *args[args.size() - 1])) {
+    return Error::NotSupported;
+  }
+  DequantizedFilter dense;
+  ET_RETURN_IF_ERROR(dense.make("et::weight_only_convolution", context, args));
+  const EValue weight(dense.tensor());
+  ET_TRY(const Geometry geometry,
+         read_geometry({args[kInput], &weight, args[5], args[6], args[7], args[8], args[9], args[10]}));
+  if (!is_packable_bias(context, bias, geometry)) {
+    return Error::NotSupported;
+  }
+  ET_RETURN_IF_ERROR(start_library());
+  const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
+  const uint64_t kind = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 9 : 8);
+  const PackedWeightsScope scope(context.shared(), dense.integers().data, bias_data, dense.variant(kind));
+  return make_convolution(context, geometry, dense.tensor(), bias_data, range, scope.cache(), state);
+}
+
 Error prepare_convolution(PrepareContext& context, Span<EValue* const> args, void** state) {
   return prepare(context, args, ClampRange(), state);
 }
@@ -105,12 +130,14 @@ Error prepare_convolution_clamp(PrepareContext& context, Span<EValue* const> arg
 
 }  // namespace
 
-const runtime::Kernel kConvolutionKernels[3] = {
+const runtime::Kernel kConvolutionKernels[4] = {
     {"aten::convolution.out", "TTtlllblio", &run_convolution, &prepare_convolution, &destroy_state<PackedConvolution>,
      runtime::kPriorityLibrary},
     {"et::convolution_clamp.out", "TTtlllbliNNo", &run_convolution, &prepare_convolution_clamp,
      &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
     {"et::sparse_convolution.out", "TTTtlllliNNo", &run_convolution, &prepare_sparse_convolution,
+     &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
+    {"et::weight_only_convolution.out", "TTTttlllbliNNo", &run_convolution, &prepare_weight_only_convolution,
      &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
 };
 

@@ -9,7 +9,7 @@
 
 namespace et::backends::xnnpack {
 
-extern const runtime::Kernel kConvolutionKernels[3];
+extern const runtime::Kernel kConvolutionKernels[4];
 extern const runtime::Kernel kDynamicLinearKernels[1];
 extern const runtime::Kernel kLinearKernels[6];
 extern const runtime::Kernel kMatmulKernels[2];

@@ -27,6 +27,7 @@ constexpr std::string_view kAfterCut[] = {
     "fold-constants",            // integer weights that were moved
     "fuse-quantized",            // before fuse-activation: clamps become ranges of integers
     "fuse-activation",           // before lift-scalars: bounds stay numbers
+    "fuse-integer-filters",      // after fuse-activation: the operator has the clamp's bounds
     "lift-scalars",              // before folding: a lifted constant may be all that a node waits for
     "fold-constants",            // what fusion prepared
     "eliminate-common-subexpressions",  // also merges the constants that passes made

@@ -17,7 +17,7 @@ enum class Manner : uint8_t {
 };
 
 bool wants_channels_last(std::string_view op) {
-  return is_one_of(op, {"aten::convolution", "et::convolution_clamp", "aten::max_pool2d",
+  return is_one_of(op, {"aten::convolution", "et::convolution_clamp", "et::weight_only_convolution", "aten::max_pool2d",
                         "aten::max_pool2d_with_indices", "aten::avg_pool2d", "aten::_adaptive_avg_pool2d",
                         "aten::upsample_bilinear2d.vec", "aten::upsample_nearest2d.vec", "et::quantized_convolution",
                         "et::quantized_avg_pool2d", "et::quantized_adaptive_avg_pool2d"});
@@ -185,9 +185,11 @@ class Regions {
     Cost& cost = costs_[find(images.front())];
     // Types that fast kernels exist for; the plain ones compute in any order.
     const ScalarType dtype = node.result()->type.tensor.dtype;
+    const bool is_volume = node.result()->type.tensor.rank() == 5;
     const bool is_fast =
-        dtype == ScalarType::Float ||
-        (dtype == ScalarType::Char && is_one_of(node.op, {"et::quantized_convolution", "aten::max_pool2d"}));
+        !is_volume &&
+        (dtype == ScalarType::Float ||
+         (dtype == ScalarType::Char && is_one_of(node.op, {"et::quantized_convolution", "aten::max_pool2d"})));
     if (wants_channels_last(node.op) && is_fast) {
       cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());
     }

@@ -251,6 +251,34 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
   return true;
 }
 
+bool fuse_filter(ir::Program& program, ir::Node* node) {
+  const bool is_clamped = node->op == "et::convolution_clamp";
+  if ((!is_clamped && node->op != "aten::convolution") || node->graph()->is_unused(node->result()) ||
+      node->result()->type.tensor.dtype != ScalarType::Float || !is_float_bias(node->args()[2])) {
+    return false;
+  }
+  const std::optional<Weight> weight = weight_of(program, node->args()[1]);
+  const auto transposed = int_of(node->args()[6]);
+  const bool fit = weight && transposed && weight->type.rank() >= 3 && weight->group_size == 0 &&
+                   (!weight->axis || *weight->axis == (*transposed != 0 ? 1u : 0u)) &&
+                   std::all_of(weight->zero_points.begin(), weight->zero_points.end(),
+                               [](int64_t zero) { return zero >= -128 && zero <= 127; });
+  if (!fit) {
+    return false;
+  }
+  std::vector<ir::Argument> args = {node->args()[0], weight_constant(program, *node, *weight),
+                                    scales_constant(program, *node, *weight),
+                                    zero_points_constant(program, *node, *weight)};
+  args.insert(args.end(), node->args().begin() + 2, node->args().end());
+  if (!is_clamped) {
+    args.insert(args.end(), 2, ir::Argument{});  // no bounds
+  }
+  ir::Node* created = create_like(*node, "et::weight_only_convolution", std::move(args));
+  created->add_result(node->result()->name, node->result()->type);
+  replace_node(node, created);
+  return true;
+}
+
 bool fuse_embedding(ir::Program& program, ir::Node* node) {
   if (node->op != "aten::embedding" || node->graph()->is_unused(node->result()) ||
       node->result()->type.tensor.dtype != ScalarType::Float) {

@@ -93,6 +93,8 @@ class PrepareContext {
   /// What is kept once for all methods of a Program (packed weights); may be nullptr on small targets.
   SharedCache* shared() const { return shared_; }
   threads::ThreadPool* pool() const { return pool_; }
+  /// For a kernel that prepares another one on a tensor of its own, with a copy of this context.
+  void set_shared(SharedCache* shared) { shared_ = shared; }
 
   /// Set by the Method: answers is_constant.
   using IsConstant = bool (*)(const void* method, const EValue& value);

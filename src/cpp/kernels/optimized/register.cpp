@@ -41,6 +41,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &transcendental_kernels,
     &transposed_convolution_kernels,
     &unary_kernels,
+    &weight_only_convolution_kernels,
     &weight_only_kernels,
     &winograd_kernels,
 };

@@ -34,6 +34,7 @@ Span<const Kernel> ternary_kernels();
 Span<const Kernel> transcendental_kernels();
 Span<const Kernel> transposed_convolution_kernels();
 Span<const Kernel> unary_kernels();
+Span<const Kernel> weight_only_convolution_kernels();
 Span<const Kernel> weight_only_kernels();
 Span<const Kernel> winograd_kernels();
 

@@ -1,9 +1,10 @@
-// Convolution and transposed convolution in one, two and three dimensions, with dense and with sparse weights.
+// Convolution and transposed convolution in one, two and three dimensions, with dense, sparse and integer weights.
 #include "kernels/portable/op_convolution.h"
 
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "base/integer_filter.h"
 #include "base/sparse_weight.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr const char* kOp = "aten::convolution";
 constexpr const char* kSparseOp = "et::sparse_convolution";
+constexpr const char* kIntegerOp = "et::weight_only_convolution";
 
 // Everything in three spatial dimensions: one- and two-dimensional convolutions have leading sizes of 1.
 struct Problem {
@@ -307,6 +309,49 @@ Error sparse_convolution_out(KernelContext& context, const Tensor& input, const 
                        static_cast<T*>(out.mutable_data_ptr()));
   }));
   return clamp_in_place(kSparseOp, min, max, out);
+}
+
+Error weight_only_convolution_out(KernelContext& context, const Tensor& input, const Tensor& weight,
+                                  const Tensor& weight_scales, const OptionalTensor& weight_zero_points,
+                                  const OptionalTensor& bias, IntArrayRef stride, IntArrayRef padding,
+                                  IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
+                                  const std::optional<Scalar>& min, const std::optional<Scalar>& max, Tensor& out) {
+  ET_CHECK_OR_RETURN(input.scalar_type() == ScalarType::Float, InvalidType, "%s: input is %s, must be f32", kIntegerOp,
+                     to_string(input.scalar_type()));
+  ET_RETURN_IF_ERROR(check_rank(kIntegerOp, "weight", weight, 3, 5));
+  const int64_t channel_dim = input.dim() - weight.dim() + 1;
+  ET_CHECK_OR_RETURN((channel_dim == 0 || channel_dim == 1) && out.dim() == input.dim(), InvalidArgument,
+                     "%s: input %s, weight %s and out %s do not fit together", kIntegerOp,
+                     ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, ShapeText(out.sizes()).text);
+  // How many rows pairs of them are, the image on their side says.
+  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
+  const int64_t rows = !is_packed ? weight.size(0) : transposed ? input.size(channel_dim) : out.size(channel_dim);
+  IntegerFilter integers;
+  ET_RETURN_IF_ERROR(check_integer_filter(kIntegerOp, weight, weight_scales,
+                                          weight_zero_points.has_value() ? &*weight_zero_points : nullptr, rows,
+                                          transposed, &integers));
+  Sizes weight_size(weight.sizes());
+  weight_size[0] = rows;
+  Problem p;
+  ET_RETURN_IF_ERROR(plan(context, kIntegerOp, input, weight_size, bias,
+                          {stride, padding, dilation, transposed, output_padding, groups}, out, &p));
+  const int64_t taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
+  const int64_t row_major[5] = {taps, taps, p.kernel[1] * p.kernel[2], p.kernel[2], 1};
+  std::copy_n(row_major, 5, p.weight_strides);
+  const int64_t in_per_group = p.in_channels / groups, out_per_group = p.out_channels / groups;
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(in_per_group * taps) * sizeof(float)));
+  auto* const filter = static_cast<float*>(memory);  // one output channel at a time
+  const auto filter_of = [&](int64_t oc) {
+    for (int64_t ic = 0; ic < in_per_group; ++ic) {
+      const int64_t row = transposed ? oc / out_per_group * in_per_group + ic : oc;
+      const int64_t column = transposed ? oc % out_per_group : ic;
+      dequantize_taps(integers, static_cast<size_t>(row), static_cast<size_t>(column), filter + ic * taps);
+    }
+    return static_cast<const float*>(filter);
+  };
+  ET_RETURN_IF_ERROR(convolve<float>(context, p, input.const_data_ptr<float>(), filter_of, data_or_null<float>(bias),
+                                     out.mutable_data_ptr<float>()));
+  return clamp_in_place(kIntegerOp, min, max, out);
 }
 
 }  // namespace et::kernels::portable

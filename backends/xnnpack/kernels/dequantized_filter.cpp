@@ -1,0 +1,54 @@
+#include "backends/xnnpack/kernels/dequantized_filter.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+enum { kInput, kWeight, kScales, kZeroPoints, kTransposed = 8 };
+
+}  // namespace
+
+Error DequantizedFilter::make(const char* op, const PrepareContext& context, Span<EValue* const> args) {
+  const EValue& zero_points = *args[kZeroPoints];
+  if (!context.is_constant(*args[kWeight]) || !is_constant_float(context, *args[kScales]) ||
+      !(zero_points.is_none() || context.is_constant(zero_points)) || !context.is_constant(*args[kTransposed])) {
+    return Error::NotSupported;
+  }
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor weight = args[kWeight]->to_tensor();
+  const Tensor out = args[args.size() - 1]->to_tensor();
+  if (weight.dim() != input.dim() || weight.dim() != out.dim() || weight.dim() < 3 || weight.numel() == 0) {
+    return Error::NotSupported;
+  }
+  const bool transposed = args[kTransposed]->to_bool();
+  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
+  const int64_t rows = !is_packed ? weight.size(0) : transposed ? input.size(1) : out.size(1);
+  const Tensor points = zero_points.is_none() ? weight : zero_points.to_tensor();
+  ET_RETURN_IF_ERROR(check_integer_filter(op, weight, args[kScales]->to_tensor(),
+                                          zero_points.is_none() ? nullptr : &points, rows, transposed, &integers_));
+  const size_t elements = integers_.rows * integers_.row_size();
+  // The library may read a few bytes past the end.
+  data_ = new (std::nothrow) float[elements + XNN_EXTRA_BYTES / sizeof(float)];
+  ET_CHECK_OR_RETURN(data_ != nullptr, MemoryAllocationFailed, "%s: no memory for a filter of %zu floats", op,
+                     elements);
+  for (size_t row = 0; row < integers_.rows; ++row) {
+    dequantize_row(integers_, row, data_ + row * integers_.row_size());
+  }
+  for (int64_t d = 0; d < weight.dim(); ++d) {
+    sizes_[d] = d == 0 ? rows : weight.size(d);
+    dim_order_[d] = static_cast<uint8_t>(d);
+  }
+  impl_ = runtime::TensorImpl(ScalarType::Float, static_cast<size_t>(weight.dim()), sizes_, strides_, dim_order_, data_,
+                              elements * sizeof(float));
+  return Error::Ok;
+}
+
+uint64_t DequantizedFilter::variant(uint64_t kind) const {
+  uint64_t hash = 14695981039346656037u ^ kind;  // FNV-1a
+  for (const uintptr_t part :
+       {reinterpret_cast<uintptr_t>(integers_.scales), reinterpret_cast<uintptr_t>(integers_.zero_points)}) {
+    hash = (hash ^ part) * 1099511628211u;
+  }
+  return hash;
+}
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,37 @@
+/// An integer filter (base/integer_filter.h) as floats, for as long as an operator is made from it.
+///
+/// For: convolutions of floats. Not for: running on; the library packs a copy.
+#pragma once
+
+#include "backends/xnnpack/kernels/library.h"
+#include "base/integer_filter.h"
+
+namespace et::backends::xnnpack {
+
+class DequantizedFilter {
+ public:
+  DequantizedFilter() = default;
+  ~DequantizedFilter() { delete[] data_; }
+  DequantizedFilter(const DequantizedFilter&) = delete;
+  DequantizedFilter& operator=(const DequantizedFilter&) = delete;
+
+  /// Reads the arguments of et::weight_only_convolution. Errors: NotSupported when the filter is no constant;
+  /// MemoryAllocationFailed; those of check_integer_filter.
+  Error make(const char* op, const PrepareContext& context, Span<EValue* const> args);
+
+  const IntegerFilter& integers() const { return integers_; }
+  /// Names the packed form beside the addresses of integers and bias: it holds the scales and zero points, too.
+  uint64_t variant(uint64_t kind) const;
+  /// The filter with its own sizes, row-major; lives as long as this object.
+  Tensor tensor() { return Tensor(&impl_); }
+
+ private:
+  IntegerFilter integers_;
+  float* data_ = nullptr;
+  int64_t sizes_[runtime::kMaxRank];
+  int64_t strides_[runtime::kMaxRank];
+  uint8_t dim_order_[runtime::kMaxRank];
+  runtime::TensorImpl impl_;
+};
+
+}  // namespace et::backends::xnnpack

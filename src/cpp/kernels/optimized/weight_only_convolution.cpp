@@ -1,0 +1,266 @@
+// et::weight_only_convolution.out: a filter of integers becomes floats once, at load, and one of this folder's convolutions of
+// floats runs on it.
+//
+// Those that pack their filter (depthwise.cpp, transposed_convolution.cpp, winograd.cpp) do so from a copy that is freed at once, so
+// that the filter is in memory as floats once; the packed one is shared by the methods of a Program. The product of matrices
+// (convolution.cpp) reads its filter at every call: there the copy stays. Either way a call takes what it takes with floats,
+// for 4 bytes a weight: integers would have to be made floats for every window, or as often as a strip of windows passes.
+
+#include "base/integer_filter.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <new>
+
+#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/tables.h"
+#include "kernels/portable/fused_clamp.h"
+#include "runtime/shared_cache.h"
+
+namespace et::kernels::optimized {
+namespace {
+
+using runtime::PrepareContext;
+using runtime::SharedCache;
+
+constexpr const char* kOp = "et::weight_only_convolution";
+
+// weight_only_convolution(input, weight, weight_scales, weight_zero_points, bias, stride, padding, dilation, transposed,
+// output_padding, groups, min, max, out); convolution_clamp has one `weight` for the three.
+enum { kInput, kWeight, kScales, kZeroPoints, kBias, kTransposed = 8, kMin = 11, kMax, kOut, kCount };
+constexpr size_t kFloatCount = kCount - 2;
+
+/// The packed forms of one filter, by who made them and how: the addresses that name entries elsewhere are those of a copy.
+class FilterCache final : public SharedCache {
+ public:
+  ~FilterCache() override {
+    while (first_ != nullptr) {
+      Entry* const next = first_->next;
+      if (first_->destroy != nullptr) {
+        first_->destroy(first_->object);
+      }
+      delete first_;
+      first_ = next;
+    }
+  }
+
+  Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Entry* entry = first_; entry != nullptr; entry = entry->next) {
+      if (entry->maker == key.maker && entry->variant == key.variant) {
+        return entry->object;
+      }
+    }
+    auto* const entry = new (std::nothrow) Entry{key.maker, key.variant, nullptr, destroy, first_};
+    ET_CHECK_OR_RETURN(entry != nullptr, MemoryAllocationFailed, "%s: no memory", kOp);
+    const Result<void*> made = create(argument);
+    if (!made.ok()) {
+      delete entry;
+      return made.error();
+    }
+    entry->object = *made;
+    first_ = entry;
+    return entry->object;
+  }
+
+ private:
+  struct Entry {
+    const void* maker;
+    uint64_t variant;
+    void* object;
+    Destroy destroy;
+    Entry* next;
+  };
+  std::mutex mutex_;
+  Entry* first_ = nullptr;
+};
+
+constexpr char kMaker = 0;  // its address names our entries in the shared cache
+
+Result<FilterCache*> cache_of(SharedCache& shared, const IntegerFilter& f) {
+  uint64_t variant = reinterpret_cast<uintptr_t>(f.zero_points) * 2 + (f.is_transposed ? 1 : 0);
+  variant = variant * 1099511628211u + f.rows;
+  const auto create = [](void*) -> Result<void*> {
+    SharedCache* const made = new (std::nothrow) FilterCache();
+    ET_CHECK_OR_RETURN(made != nullptr, MemoryAllocationFailed, "%s: no memory", kOp);
+    return static_cast<void*>(made);
+  };
+  ET_TRY(void* const found, shared.get_or_create({&kMaker, f.data, f.scales, variant}, create, nullptr,
+                                                 [](void* object) { delete static_cast<SharedCache*>(object); }));
+  return static_cast<FilterCache*>(static_cast<SharedCache*>(found));
+}
+
+/// A filter as an argument of floats, in memory that somebody else owns.
+class DenseFilter {
+ public:
+  DenseFilter(const Tensor& stored, const IntegerFilter& f) : integers_(f) {
+    for (int64_t d = 0; d < stored.dim(); ++d) {
+      sizes_[d] = d == 0 ? static_cast<int64_t>(f.rows) : stored.size(d);
+      dim_order_[d] = static_cast<uint8_t>(d);
+    }
+    impl_ = runtime::TensorImpl(ScalarType::Float, static_cast<size_t>(stored.dim()), sizes_, strides_, dim_order_,
+                                nullptr, nbytes());
+    impl_.set_read_only(true);
+    value_ = EValue(Tensor(&impl_));
+  }
+  DenseFilter(const DenseFilter&) = delete;
+  DenseFilter& operator=(const DenseFilter&) = delete;
+
+  size_t nbytes() const { return integers_.rows * integers_.row_size() * sizeof(float); }
+  EValue* value() { return &value_; }
+  /// Makes the floats; `data` has nbytes().
+  void fill(float* data) {
+    for (size_t row = 0; row < integers_.rows; ++row) {
+      dequantize_row(integers_, row, data + row * integers_.row_size());
+    }
+    impl_.set_data(data, nbytes());
+  }
+
+ private:
+  IntegerFilter integers_;
+  int64_t sizes_[5];
+  int64_t strides_[5];
+  uint8_t dim_order_[5];
+  runtime::TensorImpl impl_;
+  EValue value_;
+};
+
+/// Answers for the arguments of a kernel that gets a filter of ours.
+struct Constants {
+  const PrepareContext* context;
+  const EValue* filter;
+
+  static bool query(const void* self, const EValue& value) {
+    const auto* const constants = static_cast<const Constants*>(self);
+    return &value == constants->filter || constants->context->is_constant(value);
+  }
+};
+
+/// The arguments of et::convolution_clamp.
+struct FloatArguments {
+  EValue* items[kFloatCount];
+
+  FloatArguments(Arguments args, EValue* weight) {
+    items[0] = args[kInput];
+    items[1] = weight;
+    for (size_t i = kBias; i < kCount; ++i) {
+      items[i - 2] = args[i];
+    }
+  }
+  operator Arguments() const { return {items, kFloatCount}; }  // NOLINT(google-explicit-constructor)
+  /// Those of aten::convolution.
+  Arguments without_bounds() {
+    items[kFloatCount - 3] = items[kFloatCount - 1];
+    return {items, kFloatCount - 2};
+  }
+};
+
+Error read_filter(const PrepareContext& context, Arguments args, IntegerFilter* filter) {
+  const EValue& zero_points = *args[kZeroPoints];
+  if (!is_float(*args[kInput]) || !is_float(*args[kOut]) || !context.is_constant(*args[kWeight]) ||
+      !context.is_constant(*args[kScales]) || !(zero_points.is_none() || context.is_constant(zero_points)) ||
+      !context.is_constant(*args[kTransposed])) {
+    return Error::NotSupported;
+  }
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor weight = args[kWeight]->to_tensor();
+  const Tensor out = args[kOut]->to_tensor();
+  if (weight.dim() < 3 || weight.dim() > 5 || weight.dim() != input.dim() || weight.dim() != out.dim() ||
+      weight.numel() == 0) {
+    return Error::NotSupported;
+  }
+  const bool transposed = args[kTransposed]->to_bool();
+  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
+  const int64_t rows = !is_packed ? weight.size(0) : transposed ? input.size(1) : out.size(1);
+  const Tensor points = zero_points.is_none() ? weight : zero_points.to_tensor();
+  return check_integer_filter(kOp, weight, args[kScales]->to_tensor(), zero_points.is_none() ? nullptr : &points, rows,
+                              transposed, filter);
+}
+
+struct Packed {
+  const Kernel* kernel;
+  void* state;
+};
+
+Error prepare_packed(PrepareContext& context, Arguments args, void** state) {
+  if (context.shared() == nullptr || !args[kInput]->is_tensor() || args[kInput]->to_tensor().dim() != 4 ||
+      !is_channels_last(*args[kInput])) {
+    return Error::NotSupported;  // what none of them takes, before anything is made
+  }
+  IntegerFilter filter;
+  ET_RETURN_IF_ERROR(read_filter(context, args, &filter));
+  if (filter.taps == 1) {
+    return Error::NotSupported;
+  }
+  ET_TRY(FilterCache* const cache, cache_of(*context.shared(), filter));
+  DenseFilter dense(args[kWeight]->to_tensor(), filter);
+  auto* const data = static_cast<float*>(std::malloc(dense.nbytes()));
+  ET_CHECK_OR_RETURN(data != nullptr, MemoryAllocationFailed, "%s: no memory for %zu bytes of floats", kOp,
+                     dense.nbytes());
+  dense.fill(data);
+  const Constants constants{&context, dense.value()};
+  PrepareContext inner = context;
+  inner.set_shared(cache);
+  inner.set_constant_query(&Constants::query, &constants);
+  const FloatArguments floats(args, dense.value());
+  Error error = Error::NotSupported;
+  for (const auto kernels : {depthwise_kernels(), transposed_convolution_kernels(), winograd_kernels()}) {
+    const Kernel* const clamped = kernels.end() - 1;  // convolution, then convolution_clamp
+    void* made = nullptr;
+    error = clamped->prepare(inner, floats, &made);
+    if (error == Error::Ok) {
+      const Result<void*> memory = context.allocate(sizeof(Packed), alignof(Packed));
+      error = memory.ok() ? Error::Ok : memory.error();
+      *state = memory.ok() ? new (*memory) Packed{clamped, made} : nullptr;
+    }
+    if (error != Error::NotSupported) {
+      break;
+    }
+  }
+  std::free(data);
+  return error;
+}
+
+Error run_packed(KernelContext& context, Arguments args, void* state) {
+  const auto& packed = *static_cast<const Packed*>(state);
+  return packed.kernel->run(context, FloatArguments(args, args[kWeight]), packed.state);  // its filter is in its state
+}
+
+Error prepare_product(PrepareContext& context, Arguments args, void** state) {
+  IntegerFilter filter;
+  ET_RETURN_IF_ERROR(read_filter(context, args, &filter));
+  ET_TRY(void* const memory, context.allocate(sizeof(DenseFilter), alignof(DenseFilter)));
+  auto* const dense = new (memory) DenseFilter(args[kWeight]->to_tensor(), filter);
+  void* none = nullptr;
+  ET_RETURN_IF_ERROR(
+      convolution_kernels().begin()->prepare(context, FloatArguments(args, dense->value()).without_bounds(), &none));
+  ET_TRY(void* const data, context.allocate(dense->nbytes(), 64));
+  dense->fill(static_cast<float*>(data));
+  *state = dense;
+  return Error::Ok;
+}
+
+std::optional<Scalar> bound(const EValue& value) {
+  return value.is_none() ? std::optional<Scalar>() : std::optional<Scalar>(Scalar(value.number_as_double()));
+}
+
+Error run_product(KernelContext& context, Arguments args, void* state) {
+  FloatArguments floats(args, static_cast<DenseFilter*>(state)->value());
+  ET_RETURN_IF_ERROR(convolution_kernels().begin()->run(context, floats.without_bounds(), nullptr));
+  const bool is_open = args[kMin]->is_none() && args[kMax]->is_none();
+  return is_open ? Error::Ok
+                 : portable::clamp_in_place(kOp, bound(*args[kMin]), bound(*args[kMax]), args[kOut]->to_tensor());
+}
+
+constexpr const char* kName = "et::weight_only_convolution.out";
+constexpr const char* kSignature = "TTTttlllbliNNo";
+constexpr Kernel kKernels[] = {
+    {kName, kSignature, &run_packed, &prepare_packed, nullptr, runtime::kPriorityLibrary + 1},
+    {kName, kSignature, &run_product, &prepare_product, nullptr, runtime::kPriorityOptimized},
+};
+
+}  // namespace
+
+Span<const Kernel> weight_only_convolution_kernels() { return kKernels; }
+
+}  // namespace et::kernels::optimized

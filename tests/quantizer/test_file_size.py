@@ -1,0 +1,84 @@
+"""How large files of quantized models are: 1.05 times what their weights need, and 32 KB."""
+
+import pytest
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from torch import nn
+
+import executorch_py as et
+from executorch_py import quantizer
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = nn.LSTM(256, 384, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.cells(x)[0]
+
+
+def separable() -> nn.Module:
+    """Depthwise filters as networks have them, each with a convolution of one pixel."""
+    layers: list[nn.Module] = []
+    for _ in range(3):
+        layers += [nn.Conv2d(512, 512, 3, padding=1, groups=512), nn.ReLU(), nn.Conv2d(512, 512, 1), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+IMAGE = torch.randn(1, 512, 4, 4)
+MODELS = {
+    "linear": lambda: (nn.Linear(1024, 1024), torch.randn(2, 1024)),
+    "odd": lambda: (nn.Linear(1023, 1024), torch.randn(2, 1023)),
+    "conv1d": lambda: (nn.Conv1d(512, 301, 5), torch.randn(1, 512, 9)),
+    "conv2d": lambda: (nn.Conv2d(512, 301, 3), IMAGE),
+    "grouped": lambda: (nn.Conv2d(512, 512, 3, groups=2), IMAGE),
+    "separable": lambda: (separable(), IMAGE),
+    "transposed": lambda: (nn.ConvTranspose2d(512, 301, 3), IMAGE),
+    "embedding": lambda: (nn.Embedding(8000, 128), torch.randint(8000, (2, 5))),
+    "odd_embedding": lambda: (nn.Embedding(8000, 127), torch.randint(8000, (2, 5))),
+    "lstm": lambda: (Recurrent(), torch.randn(1, 4, 256)),
+}
+CONFIGS = {
+    "static_int8": (8, quantizer.quantization_config()),
+    "static_int4": (4, quantizer.quantization_config(weights="int4")),
+    "dynamic_int8": (8, quantizer.quantization_config(dynamic=True)),
+    "dynamic_int4": (4, quantizer.PRESETS["dynamic_int4"]()),
+    "int8_weight_only": (8, quantizer.quantization_config(None, "int8")),
+    "int4_weight_only": (4, quantizer.PRESETS["int4_weight_only"]()),
+    "int4_weight_only_by_row": (4, quantizer.quantization_config(None, "int4")),
+}
+#: Kinds of layers whose input no kernel quantizes at run time; the quantizer leaves them as they are and says so.
+NOT_DYNAMIC = {"grouped", "separable", "transposed", "embedding", "odd_embedding"}
+CASES = [(m, c) for m in MODELS for c in CONFIGS if not (c.startswith("dynamic") and m in NOT_DYNAMIC)]
+
+
+def ideal(model: nn.Module, bits: int, config: str) -> float:
+    """Bytes of integers, of scales (2 bytes a group, 4 a row), zero points and biases."""
+    is_grouped = config in ("dynamic_int4", "int4_weight_only")
+    total = 0.0
+    for value in model.state_dict().values():
+        if value.dim() == 1:
+            total += 4 * value.numel()  # a bias
+            continue
+        total += value.numel() * bits / 8
+        groups = value.shape[1] // 32 if is_grouped and value.dim() == 2 and value.shape[1] % 32 == 0 else 0
+        total += value.shape[0] * (groups * (2 if config == "dynamic_int4" else 3) if groups else 4)
+    return total
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+@pytest.mark.parametrize(("name", "config"), CASES)
+def test_files_hold_little_beside_their_weights(name: str, config: str, delegated: bool) -> None:
+    torch.manual_seed(0)
+    model, x = MODELS[name]()
+    bits, spec = CONFIGS[config]
+    if "embedding" in name:
+        options = {} if bits == 8 else {"group_size": 32 if config == "int4_weight_only" else None}
+        spec = quantizer.EmbeddingQuantizer("int8" if bits == 8 else "int4", **options)
+    program = quantizer.quantize(model.eval(), (x,), spec, [(x,)] if config.startswith("static") else None)
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    size, least = len(edge.to_executorch().buffer), ideal(model, bits, config)
+    assert size <= 1.05 * least + 32 * 1024, f"{size} bytes, {size / least:.3f} times {least:.0f}"
