@@ -20,7 +20,8 @@ class Layer(nn.Module):
         self.group, self.low, self.high = group, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
         groups = columns // group if group else 1
         self.register_buffer("integers", torch.randint(self.low, self.high + 1, (rows, columns), dtype=torch.int8))
-        self.register_buffer("scales", torch.rand(rows, groups) * 0.05 + 0.01)
+        scales = torch.rand(rows, groups) * 0.05 + 0.01
+        self.register_buffer("scales", scales if rows == 5 else scales.bfloat16().float())  # stored as bfloat16 then
         zeros = torch.randint(self.low // 2, self.high // 2, (rows, groups)) if has_zeros else torch.zeros(rows, groups)
         self.register_buffer("zeros", zeros.long())
         self.bias = nn.Parameter(torch.randn(rows))
@@ -38,7 +39,7 @@ class Layer(nn.Module):
 
 
 @pytest.mark.parametrize("rows", [1, 5, 66])
-@pytest.mark.parametrize(("columns", "group"), [(64, 32), (1056, 32), (1056, 0), (90, 6), (80, 16), (34, 0), (33, 0)])
+@pytest.mark.parametrize(("columns", "group"), [(64, 32), (1056, 32), (4128, 32), (1056, 0), (90, 6), (80, 16), (34, 0), (33, 0)])
 @pytest.mark.parametrize(("bits", "has_zeros"), [(4, False), (4, True), (8, False), (8, True)])
 def test_products(bits: int, has_zeros: bool, columns: int, group: int, rows: int) -> None:
     torch.manual_seed(bits + columns + rows)

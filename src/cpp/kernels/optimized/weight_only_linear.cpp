@@ -2,8 +2,9 @@
 // points) for rows or groups of columns.
 //
 // Four rows of the weight at a time become floats, a piece that fits the first cache, and all rows of the input pass over
-// them: the weight is read once, as it lies in the file, and is never there as a whole in floats. With one row of input it
-// is the reading that takes the time, and integers are less to read.
+// them: the weight is read once, as it lies in the file, and is never there as a whole in floats.
+//
+// One row of input multiplies the integers themselves, less their zero point, and each group's scale its sum.
 
 #include "kernels/optimized/targets.h"
 
@@ -41,6 +42,10 @@ struct IntegerProduct {
   size_t group, groups;  // columns of a group, groups of a row
   bool is_packed, has_half_scales;
 
+  /// As the integers are stored.
+  float zero(size_t i) const {
+    return (zeros == nullptr ? 0.0f : static_cast<float>(zeros[i])) + (is_packed ? 8.0f : 0.0f);
+  }
   float scale(size_t i) const {
     if (!has_half_scales) {
       return static_cast<const float*>(scales)[i];
@@ -83,13 +88,13 @@ HWY_INLINE void scale_bytes(const int8_t* from, size_t count, float zero, float 
   }
 }
 
-/// The same for packed integers: byte j holds columns 2j (low half) and 2j + 1, each + 8.
+/// The same for packed integers: byte j holds columns 2j (low half) and 2j + 1, each + 8, as `zero` is.
 HWY_INLINE void scale_nibbles(const uint8_t* from, size_t count, float zero, float scale, float* to) {
   const Tag d;
   const hn::Rebind<uint8_t, Tag> bytes;
   const hn::RebindToSigned<Tag> integers;
   const size_t lanes = hn::Lanes(d);
-  const V z = hn::Set(d, zero + 8), s = hn::Set(d, scale);
+  const V z = hn::Set(d, zero), s = hn::Set(d, scale);
   const auto low = hn::Set(integers, 15);
   size_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
@@ -100,7 +105,7 @@ HWY_INLINE void scale_nibbles(const uint8_t* from, size_t count, float zero, flo
   }
   for (; i < count; ++i) {
     const unsigned half = i % 2 == 0 ? from[i / 2] & 15u : from[i / 2] >> 4;
-    to[i] = (static_cast<float>(half) - (zero + 8)) * scale;
+    to[i] = (static_cast<float>(half) - zero) * scale;
   }
 }
 
@@ -111,7 +116,7 @@ HWY_INLINE void scale_row(const IntegerProduct& p, size_t n, size_t first, size_
     const size_t run = HWY_MIN(count - i, (g + 1) * p.group - (first + i));
     const size_t place = n * p.groups + g;
     const float scale = p.scale(place);
-    const float zero = p.zeros == nullptr ? 0.0f : static_cast<float>(p.zeros[place]);
+    const float zero = p.zero(place);
     const size_t at = first + i;
     if (p.is_packed) {
       scale_nibbles(static_cast<const uint8_t*>(p.weight) + n * packed_count(p.k) + at / 2, run, zero, scale, to + i);
@@ -201,6 +206,159 @@ void IntegerRows(const IntegerProduct& p, size_t begin, size_t end) {
   }
 }
 
+// --------------------------------------------------------------------------------------------------------- one row of input
+
+/// Columns that a step of the loops below takes; groups are made of whole steps, or are the row.
+size_t RowStep(bool is_packed) { return hn::Lanes(Tag()) * (is_packed ? 2 : 1); }
+
+/// The input in the order in which nibbles come apart: of each step first the even columns, then the odd ones; zeros behind.
+void SplitRow(const float* x, size_t count, float* to) {
+  const size_t step = RowStep(true);
+  for (size_t i = 0; i < (count + step - 1) / step * step; ++i) {
+    to[i / step * step + i % 2 * (step / 2) + i % step / 2] = i < count ? x[i] : 0.0f;
+  }
+}
+
+/// Integers of 8 bits; a step is a vector of them.
+struct Bytes {
+  static size_t step() { return hn::Lanes(Tag()); }
+  static HWY_INLINE const int8_t* row(const IntegerProduct& p, size_t n) {
+    return static_cast<const int8_t*>(p.weight) + n * p.k;
+  }
+  static HWY_INLINE size_t place(size_t column) { return column; }
+  static HWY_INLINE V zero(float value) { return hn::Set(Tag(), value); }
+  /// sum + x · (weight - zero) of a step, of which `left` columns are there.
+  static HWY_INLINE V add(V sum, const float* x, const int8_t* weight, size_t left, V zero) {
+    const Tag d;
+    const hn::Rebind<int8_t, Tag> bytes;
+    const hn::RebindToSigned<Tag> integers;
+    const bool is_whole = left >= hn::Lanes(d);
+    const auto narrow = is_whole ? hn::LoadU(bytes, weight) : hn::LoadN(bytes, weight, left);
+    const V value = is_whole ? hn::LoadU(d, x) : hn::LoadN(d, x, left);
+    return hn::MulAdd(value, hn::Sub(hn::ConvertTo(d, hn::PromoteTo(integers, narrow)), zero), sum);
+  }
+};
+
+/// Integers of 4 bits, two a byte; a step is two vectors of them. `x` comes from SplitRow.
+struct Nibbles {
+  static size_t step() { return 2 * hn::Lanes(Tag()); }
+  static HWY_INLINE const uint8_t* row(const IntegerProduct& p, size_t n) {
+    return static_cast<const uint8_t*>(p.weight) + n * packed_count(p.k);
+  }
+  static HWY_INLINE size_t place(size_t column) { return column / 2; }
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  /// All 16 integers less the zero point: a look-up makes a float of each.
+  static HWY_INLINE V zero(float value) { return hn::Sub(hn::Iota(Tag(), 0), hn::Set(Tag(), value)); }
+  template <class Half>
+  static HWY_INLINE V number(Half half, V zero) {
+    return hn::TableLookupLanes(zero, hn::IndicesFromVec(Tag(), half));
+  }
+#else
+  static HWY_INLINE V zero(float value) { return hn::Set(Tag(), value); }
+  template <class Half>
+  static HWY_INLINE V number(Half half, V zero) {
+    return hn::Sub(hn::ConvertTo(Tag(), half), zero);
+  }
+#endif
+  static HWY_INLINE V add(V sum, const float* x, const uint8_t* weight, size_t left, V zero) {
+    const Tag d;
+    const hn::Rebind<uint8_t, Tag> bytes;
+    const hn::RebindToSigned<Tag> integers;
+    const size_t lanes = hn::Lanes(d);
+    const auto pair = hn::PromoteTo(
+        integers, left >= 2 * lanes ? hn::LoadU(bytes, weight) : hn::LoadN(bytes, weight, packed_count(left)));
+    const V even = number(hn::And(pair, hn::Set(integers, 15)), zero);
+    const V odd = number(hn::ShiftRight<4>(pair), zero);
+    return hn::MulAdd(hn::LoadU(d, x + lanes), odd, hn::MulAdd(hn::LoadU(d, x), even, sum));
+  }
+};
+
+/// Groups whose scales and zero points are floats at a time.
+constexpr size_t kGroups = 64;
+
+/// Scales and zero points of groups [first, first + count) of row `n`, as floats.
+HWY_INLINE void read_groups(const IntegerProduct& p, size_t n, size_t first, size_t count, float* scales,
+                            float* zeros) {
+  const Tag d;
+  const hn::RebindToSigned<Tag> integers;
+  const hn::Rebind<int8_t, Tag> bytes;
+  const hn::Rebind<uint16_t, Tag> halves;
+  const size_t lanes = hn::Lanes(d);
+  const size_t at = n * p.groups + first;
+  const V offset = hn::Set(d, p.is_packed ? 8.0f : 0.0f);
+  for (size_t i = 0; i < count; i += lanes) {
+    const size_t left = HWY_MIN(lanes, count - i);
+    if (p.has_half_scales) {
+      const auto bits = hn::PromoteTo(hn::RebindToUnsigned<Tag>(),
+                                      hn::LoadN(halves, static_cast<const uint16_t*>(p.scales) + at + i, left));
+      hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(bits)), d, scales + i);
+    } else {
+      hn::StoreU(hn::LoadN(d, static_cast<const float*>(p.scales) + at + i, left), d, scales + i);
+    }
+    const V zero = p.zeros == nullptr
+                       ? hn::Zero(d)
+                       : hn::ConvertTo(d, hn::PromoteTo(integers, hn::LoadN(bytes, p.zeros + at + i, left)));
+    hn::StoreU(hn::Add(zero, offset), d, zeros + i);
+  }
+}
+
+template <typename Integers>
+HWY_INLINE void multiply_row(const IntegerProduct& p, size_t begin, size_t end) {
+  const Tag d;
+  const size_t step = Integers::step();
+  HWY_ALIGN float scales[kOutputs * kGroups];
+  HWY_ALIGN float zeros[kOutputs * kGroups];
+  for (size_t block = begin; block < end; ++block) {
+    const size_t n = block * kOutputs;
+    const size_t outputs = HWY_MIN(kOutputs, p.n - n);
+    decltype(Integers::row(p, n)) rows[kOutputs];
+    V total[kOutputs];
+    size_t places[kOutputs];
+    for (size_t o = 0; o < kOutputs; ++o) {
+      places[o] = HWY_MIN(o, outputs - 1);  // of too few the last one again
+      rows[o] = Integers::row(p, n + places[o]);
+      total[o] = hn::Zero(d);
+    }
+    for (size_t first = 0; first < p.groups; first += kGroups) {
+      const size_t groups = HWY_MIN(kGroups, p.groups - first);
+      const size_t stride = HWY_MIN(kGroups, p.groups);
+      if (groups == p.groups) {  // those of the rows follow each other
+        read_groups(p, n, 0, outputs * groups, scales, zeros);
+      }
+      for (size_t o = 0; o < outputs && groups < p.groups; ++o) {
+        read_groups(p, n + o, first, groups, scales + o * stride, zeros + o * stride);
+      }
+      for (size_t g = 0; g < groups; ++g) {
+        V part[kOutputs], zero[kOutputs];
+#pragma GCC unroll 4
+        for (size_t o = 0; o < kOutputs; ++o) {
+          part[o] = hn::Zero(d);
+          zero[o] = Integers::zero(zeros[places[o] * stride + g]);
+        }
+        const size_t last = (first + g + 1) * p.group;
+        for (size_t i = last - p.group; i < last; i += step) {
+#pragma GCC unroll 4
+          for (size_t o = 0; o < kOutputs; ++o) {
+            part[o] = Integers::add(part[o], p.x + i, rows[o] + Integers::place(i), last - i, zero[o]);
+          }
+        }
+#pragma GCC unroll 4
+        for (size_t o = 0; o < kOutputs; ++o) {
+          total[o] = hn::MulAdd(part[o], hn::Set(d, scales[places[o] * stride + g]), total[o]);
+        }
+      }
+    }
+    for (size_t o = 0; o < outputs; ++o) {
+      p.out[n + o] = hn::ReduceSum(d, total[o]) + (p.bias != nullptr ? p.bias[n + o] : 0.0f);
+    }
+  }
+}
+
+/// As IntegerRows, for one row of input whose groups are made of whole steps; that of packed weights comes from SplitRow.
+void IntegerRow(const IntegerProduct& p, size_t begin, size_t end) {
+  p.is_packed ? multiply_row<Nibbles>(p, begin, end) : multiply_row<Bytes>(p, begin, end);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized
 HWY_AFTER_NAMESPACE();
@@ -208,7 +366,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
+HWY_EXPORT(IntegerRow);
 HWY_EXPORT(IntegerRows);
+HWY_EXPORT(RowStep);
+HWY_EXPORT(SplitRow);
 
 namespace {
 
@@ -297,7 +458,14 @@ Error run(KernelContext& context, Arguments args, void* state) {
   product.x = input.const_data_ptr<float>();
   product.bias = args[kBias]->is_none() ? nullptr : args[kBias]->to_tensor().const_data_ptr<float>();
   product.out = out.mutable_data_ptr<float>();
-  const auto rows = HWY_DYNAMIC_POINTER(IntegerRows);
+  const size_t step = HWY_DYNAMIC_DISPATCH(RowStep)(product.is_packed);
+  const bool is_row = product.m == 1 && (product.groups == 1 || product.group % step == 0);
+  if (is_row && product.is_packed) {
+    ET_TRY(void* const memory, context.allocate_temp((product.k / step + 1) * step * sizeof(float)));
+    HWY_DYNAMIC_DISPATCH(SplitRow)(product.x, product.k, static_cast<float*>(memory));
+    product.x = static_cast<const float*>(memory);
+  }
+  const auto rows = is_row ? HWY_DYNAMIC_POINTER(IntegerRow) : HWY_DYNAMIC_POINTER(IntegerRows);
   // Making floats of a number takes about as long as multiplying it twice.
   threads::parallel_for(context.pool(), (product.n + kOutputs - 1) / kOutputs,
                         threads::grain_for(product.k * (product.m + 2) * kOutputs / 4),
