@@ -39,7 +39,9 @@ class Layer(nn.Module):
 
 
 @pytest.mark.parametrize("rows", [1, 5, 66])
-@pytest.mark.parametrize(("columns", "group"), [(64, 32), (1056, 32), (4128, 32), (1056, 0), (90, 6), (80, 16), (34, 0), (33, 0)])
+@pytest.mark.parametrize(
+    ("columns", "group"), [(64, 32), (1056, 32), (4128, 32), (1056, 0), (90, 6), (80, 16), (34, 0), (33, 0)]
+)
 @pytest.mark.parametrize(("bits", "has_zeros"), [(4, False), (4, True), (8, False), (8, True)])
 def test_products(bits: int, has_zeros: bool, columns: int, group: int, rows: int) -> None:
     torch.manual_seed(bits + columns + rows)
