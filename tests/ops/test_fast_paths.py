@@ -167,15 +167,17 @@ def test_matrix_exponential_of_any_norm(scale: float) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("width", [1, 2, 3, 40])
 def test_convolution_windows_of_narrow_images(dtype: torch.dtype, width: int) -> None:
-    """A strip of packed windows spans many rows of the output, or a part of one."""
+    """A strip of packed windows spans many rows of the output, or a part of one; taps reach past both ends of a row."""
     torch.manual_seed(0)
     x = torch.randn(1, 8, 9, 7, width).to(dtype)
     for kernel, stride, padding, dilation in [
         ((3, 3, 1), [1, 1, 1], [1, 1, 0], [1, 1, 1]),
         ((1, 2, 3), [2, 1, 2], [0, 1, 1], [1, 2, 1]),
         ((3, 3, 3), [1, 1, 1], [2, 2, 2], [2, 2, 2]),
+        ((2, 1, 5), [1, 1, 1], [0, 0, 4], [1, 1, 2]),
+        ((1, 1, 7), [1, 1, 1], [0, 0, 9], [1, 1, 3]),
     ]:
-        for groups in (1, 2):
+        for groups in (1, 2, 8):
             weight = torch.randn(8, 8 // groups, *kernel).to(dtype)
             expected = F.conv3d(x, weight, None, stride, padding, dilation, groups)
             out = torch.empty_like(expected)

@@ -57,6 +57,9 @@ struct Range {
 };
 
 Range inside(int64_t start, int64_t step, int64_t count, int64_t size) {
+  if (step == 1) {  // a division takes as long as a short row
+    return {start >= 0 ? 0 : -start, size - start < count ? size - start : count};
+  }
   const int64_t first = start >= 0 ? 0 : (-start + step - 1) / step;
   const int64_t last = start >= size ? 0 : (size - 1 - start) / step + 1;
   return {first, last < count ? last : count};
@@ -64,22 +67,48 @@ Range inside(int64_t start, int64_t step, int64_t count, int64_t size) {
 
 // Adds weight * input to a piece of an output row: outputs [first, first + count) of the row.
 template <typename T, typename A>
-void add_row_forward(const Problem& p, const T* input, const T* weight, int64_t first, int64_t count, A* sums) {
-  for (int64_t k = 0; k < p.kernel[2]; ++k) {
-    const A w = static_cast<A>(weight[k * p.weight_strides[4]]);
-    const int64_t start = first * p.stride[2] + k * p.dilation[2] - p.padding[2];
-    const Range range = inside(start, p.stride[2], count, p.in[2]);
-    const int64_t step = p.stride[2] * p.in_strides[4];
-    const T* from = input + start * p.in_strides[4];
-    if (step == 1) {
-      for (int64_t i = range.first; i < range.last; ++i) {
+void add_row_forward(const Problem& p, const T* input, const T* weight, int64_t first, int64_t count,
+                     A* __restrict sums) {
+  const int64_t step = p.stride[2] * p.in_strides[4];
+  const auto weight_of = [&](int64_t k) { return static_cast<A>(weight[k * p.weight_strides[4]]); };
+  const auto start_of = [&](int64_t k) { return first * p.stride[2] + k * p.dilation[2] - p.padding[2]; };
+  const auto add = [&](int64_t k, int64_t begin, int64_t end) {
+    const A w = weight_of(k);
+    const T* const from = input + start_of(k) * p.in_strides[4];
+    if (step == 1 && end - begin > 4) {
+      for (int64_t i = begin; i < end; ++i) {
         sums[i] = wrapping_add(sums[i], wrapping_mul(w, static_cast<A>(from[i])));
       }
     } else {
-      for (int64_t i = range.first; i < range.last; ++i) {
+      for (int64_t i = begin; i < end; ++i) {
         sums[i] = wrapping_add(sums[i], wrapping_mul(w, static_cast<A>(from[i * step])));
       }
     }
+  };
+  int64_t k = 0;
+  for (; step == 1 && k + 3 <= p.kernel[2]; k += 3) {  // three taps for each time that the sums are read and written
+    // Starts grow with the tap: the first begins last, the last ends first.
+    const Range ranges[] = {inside(start_of(k), 1, count, p.in[2]), inside(start_of(k + 1), 1, count, p.in[2]),
+                            inside(start_of(k + 2), 1, count, p.in[2])};
+    const int64_t begin = ranges[0].first;
+    const int64_t end = std::max(begin, ranges[2].last);
+    for (int64_t j = 0; j < 3; ++j) {
+      add(k + j, ranges[j].first, std::min(begin, ranges[j].last));
+      add(k + j, std::max(end, ranges[j].first), ranges[j].last);
+    }
+    const A w0 = weight_of(k), w1 = weight_of(k + 1), w2 = weight_of(k + 2);
+    const T* const from = input + start_of(k);
+    const T* const from1 = from + p.dilation[2];
+    const T* const from2 = from1 + p.dilation[2];
+    for (int64_t i = begin; i < ranges[2].last; ++i) {
+      const A sum = wrapping_add(sums[i], wrapping_mul(w0, static_cast<A>(from[i])));
+      sums[i] = wrapping_add(wrapping_add(sum, wrapping_mul(w1, static_cast<A>(from1[i]))),
+                             wrapping_mul(w2, static_cast<A>(from2[i])));
+    }
+  }
+  for (; k < p.kernel[2]; ++k) {
+    const Range range = inside(start_of(k), p.stride[2], count, p.in[2]);
+    add(k, range.first, range.last);
   }
 }
 
