@@ -73,6 +73,9 @@ void add_row_forward(const Problem& p, const T* input, const T* weight, int64_t 
   const auto weight_of = [&](int64_t k) { return static_cast<A>(weight[k * p.weight_strides[4]]); };
   const auto start_of = [&](int64_t k) { return first * p.stride[2] + k * p.dilation[2] - p.padding[2]; };
   const auto add = [&](int64_t k, int64_t begin, int64_t end) {
+    if (begin >= end) {
+      return;
+    }
     const A w = weight_of(k);
     const T* const from = input + start_of(k) * p.in_strides[4];
     if (step == 1 && end - begin > 4) {
