@@ -26,6 +26,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &grouped_matmul_kernels,
     &matmul_kernels,
     &norm_kernels,
+    &quantized_depthwise_kernels,
     &quantized_pointwise_kernels,
     &random_kernels,
     &recurrent_kernels,

@@ -19,6 +19,7 @@ Span<const Kernel> glu_kernels();
 Span<const Kernel> grouped_matmul_kernels();
 Span<const Kernel> matmul_kernels();
 Span<const Kernel> norm_kernels();
+Span<const Kernel> quantized_depthwise_kernels();
 Span<const Kernel> quantized_pointwise_kernels();
 Span<const Kernel> random_kernels();
 Span<const Kernel> recurrent_kernels();

@@ -1,6 +1,9 @@
 // Integer convolutions of few channels, which run as products of gathered windows, beside the plain kernel: equal bit for bit.
 
 #include "kernel_harness.h"
+#include "kernels/optimized/targets.h"
+
+#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -11,7 +14,8 @@ struct Convolution {
   std::vector<int64_t> input, weight, stride, padding, dilation, output;
 };
 
-void expect_equal(const Convolution& c, Order in_order, Order out_order) {
+void expect_equal(const Convolution& c, Order in_order, Order out_order, int64_t groups = 1,
+                  uint8_t priority = kPriorityLibrary) {
   for (const int64_t zero_point : {-128, 5}) {
     Call("et::quantized_convolution.out")
         .bytes_of(ScalarType::Char, c.input, in_order)
@@ -26,13 +30,13 @@ void expect_equal(const Convolution& c, Order in_order, Order out_order) {
         .list(c.dilation)
         .flag(false)
         .list(std::vector<int64_t>(c.stride.size(), 0))
-        .integer(1)
-        .number(0.7)
+        .integer(groups)
+        .number(groups == 1 ? 0.7 : 0.2)
         .integer(-3)
         .integer(-128)
         .integer(120)
         .out(c.output, out_order, ScalarType::Char)
-        .expect_same(kPriorityLibrary);
+        .expect_same(priority);
   }
 }
 
@@ -59,6 +63,34 @@ TEST(QuantizedLibrary, GathersWindowsOfFewChannels) {
 TEST(QuantizedLibrary, GathersWindowsOfSound) {
   expect_equal({{1, 1, 60011}, {16, 1, 10}, {5}, {0}, {1}, {1, 16, 12001}}, kRowMajor, kRowMajor);
   expect_equal({{2, 2, 333}, {7, 2, 5}, {1}, {4}, {2}, {2, 7, 333}}, kRowMajor, kRowMajor);
+}
+
+TEST(QuantizedDepthwise, IsThePlainKernel) {
+  constexpr uint8_t kFirst = kPriorityLibrary + 1;
+  for (const int64_t c : {2, 3, 15, 16, 17, 31, 32, 33, 48, 72, 144}) {
+    const Convolution images[] = {
+        {{1, c, 9, 11}, {c, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, c, 9, 11}},
+        {{2, c, 12, 7}, {c, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {2, c, 6, 4}},
+        {{1, c, 8, 8}, {c, 1, 5, 5}, {1, 1}, {2, 2}, {1, 1}, {1, c, 8, 8}},
+        {{1, c, 7, 13}, {c, 1, 2, 3}, {2, 1}, {0, 3}, {3, 2}, {1, c, 2, 15}},
+        {{1, c, 3, 2}, {c, 1, 3, 3}, {1, 1}, {4, 5}, {1, 1}, {1, c, 9, 10}},  // windows mostly beside the image
+    };
+    for (const Convolution& image : images) {
+      expect_equal(image, kChannelsLast, kChannelsLast, c, kFirst);
+    }
+  }
+}
+
+TEST(QuantizedDepthwise, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    for (const int64_t c : {3, 8, 21, 45}) {
+      expect_equal({{1, c, 12, 7}, {c, 1, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, c, 6, 7}}, kChannelsLast, kChannelsLast, c,
+                   kPriorityLibrary + 1);
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 }  // namespace

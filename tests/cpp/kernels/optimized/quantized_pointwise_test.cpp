@@ -2,6 +2,9 @@
 // those refuse is left to them.
 
 #include "kernel_harness.h"
+#include "kernels/optimized/targets.h"
+
+#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -88,7 +91,7 @@ TEST(QuantizedPointwise, LeavesTheRestToThePlainKernels) {
   EXPECT_FALSE(takes_sum(ScalarType::Char, 1, 200)) << "no i8";
 }
 
-TEST(QuantizedPointwise, Tables) {
+void expect_tables() {
   for (const ScalarType from : kBytes) {
     for (const ScalarType to : kBytes) {
       for (const int64_t n : kLengths) {
@@ -107,6 +110,10 @@ TEST(QuantizedPointwise, Tables) {
           .expect_same(kPriorityOptimized);
     }
   }
+}
+
+TEST(QuantizedPointwise, Tables) {
+  expect_tables();
   EXPECT_FALSE(Call("et::quantized_table.out")
                    .bytes_of(ScalarType::Char, {9})
                    .bytes_of(ScalarType::Char, {256})
@@ -168,6 +175,23 @@ TEST(QuantizedPointwise, FloatsToIntegersAndBack) {
         .out({2, 3, 4, 5})
         .expect_same(kPriorityOptimized);
   }
+}
+
+TEST(QuantizedPointwise, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    expect_tables();
+    for (const ScalarType dtype : kBytes) {
+      expect_pair("et::quantized_add.out", dtype, {{1003}, {1003}, {1003}}, 0.031, 0.061);
+      expect_pair("et::quantized_sub.out", dtype, {{5, 33}, {33}, {5, 33}}, 0.031, 0.061);
+      expect_pair("et::quantized_mul.out", dtype, {{1003}, {1}, {1003}}, 0.031, 0.002);
+    }
+    for (const ScalarType dtype : kIntegers) {
+      expect_quantized(dtype, {1003}, kRowMajor, kRowMajor, 0.05, lowest(dtype), highest(dtype));
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 }  // namespace
