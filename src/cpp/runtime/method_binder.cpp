@@ -12,7 +12,8 @@ namespace fb = schema;
 namespace {
 
 /// True when the arguments of a call fit a kernel's signature. More arguments than parameters are the returned values
-/// once more. A kernel without a signature looks at its arguments itself.
+/// once more; nothing says that they are, so the kernel does not get them. A kernel without a signature looks at its arguments
+/// itself.
 bool accepts(const Kernel& kernel, const Instruction& call) {
   if (kernel.signature == nullptr) {
     return true;
@@ -277,7 +278,7 @@ Error MethodLoader::prepare_kernels() {
     if (instruction.kind == Instruction::Kind::kKernel) {
       const fb::Instruction& source = *plan().chains()->Get(0)->instructions()->Get(static_cast<uint32_t>(i));
       const Candidates& candidates = candidates_[static_cast<size_t>(source.instr_args_as_KernelCall()->op_index())];
-      const Span<EValue* const> args(instruction.args, instruction.num_args);
+      Span<EValue* const> args;
       Error error = Error::NotSupported;
       for (size_t c = 0; c < candidates.kernels.size() && error == Error::NotSupported; ++c) {
         const Kernel& kernel = *candidates.kernels[c];
@@ -285,6 +286,8 @@ Error MethodLoader::prepare_kernels() {
           continue;
         }
         instruction.state = nullptr;
+        args = {instruction.args, kernel.signature == nullptr ? instruction.num_args
+                                                              : static_cast<uint32_t>(std::strlen(kernel.signature))};
         error = kernel.prepare == nullptr ? Error::Ok : kernel.prepare(context, args, &instruction.state);
         instruction.kernel = &kernel;
         instruction.run = kernel.run;
@@ -293,6 +296,7 @@ Error MethodLoader::prepare_kernels() {
         instruction.state = nullptr;
         return state_.fail(error, i);
       }
+      instruction.num_parameters = static_cast<uint32_t>(args.size());
       if (instruction.state != nullptr) {
         discard_constants(args);
       }

@@ -235,7 +235,7 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
   }
   switch (instruction.kind) {
     case Instruction::Kind::kKernel:
-      error = instruction.run(context, {instruction.args, instruction.num_args}, instruction.state);
+      error = instruction.run(context, {instruction.args, instruction.num_parameters}, instruction.state);
       context.reset_temp();
       break;
     case Instruction::Kind::kDelegate: {

@@ -30,7 +30,10 @@ struct Instruction {
   EValue** args;         // kKernel, kDelegate: [num_args]; kMove: the destination in place of the array
   const Kernel* kernel;  // kKernel
   uint32_t num_args;
-  uint32_t target;  // kJumpFalse: index of the next instruction
+  union {
+    uint32_t num_parameters;  // kKernel: of args, those that its kernel gets
+    uint32_t target;          // kJumpFalse: index of the next instruction
+  };
   Kind kind;
   /// Some argument is bound late: its memory may be missing or read-only, which is looked at before each run.
   bool is_checked;

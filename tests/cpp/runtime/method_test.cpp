@@ -319,6 +319,32 @@ TEST_F(MethodTest, ADelegateThatRefusesItsPayloadLeaksNothing) {
   EXPECT_EQ(backend_.live, 0);
 }
 
+TEST_F(MethodTest, KernelsGetTheArgumentsOfTheirSignatureOnly) {
+  static size_t prepared_with = 0, run_with = 0;
+  static const Kernel kLibrary[] = {{"test::add.out", "TTo",
+                                     [](KernelContext&, Span<EValue* const> args, void*) {
+                                       run_with = args.size();
+                                       return Error::Ok;
+                                     },
+                                     [](PrepareContext&, Span<EValue* const> args, void**) {
+                                       prepared_with = args.size();
+                                       return Error::Ok;
+                                     },
+                                     nullptr, kPriorityLibrary}};
+  ASSERT_EQ(kernels_.add(kLibrary), Error::Ok);
+  ProgramBuilder b;
+  const int x = b.input(b.tensor({1}));
+  const int y = b.output(b.tensor({1}));
+  // Where the returned value is to be once more there may be anything: a constant, which must not be written; a number.
+  b.kernel("test::add", "out", {x, x, y, b.constant<float>({1}, {1}), b.integer(7)});
+  auto m = method(b);
+  TestTensor input({1}, {5});
+  ASSERT_EQ(m->method().set_input(input.value(), 0), Error::Ok);
+  ASSERT_EQ(m->method().execute(), Error::Ok);
+  EXPECT_EQ(prepared_with, 3u);
+  EXPECT_EQ(run_with, 3u);
+}
+
 int g_prepared = 0;
 
 TEST_F(MethodTest, TheBestKernelThatAcceptsTheArgumentsRuns) {
