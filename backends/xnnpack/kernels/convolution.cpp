@@ -69,8 +69,10 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange rang
   ET_RETURN_IF_ERROR(start_library());
   const Tensor weight = args[kWeight]->to_tensor();
   const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
-  const uint64_t variant = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 2 : 1);
-  const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), bias_data, variant);
+  // A transposed convolution is packed for its strides, too: not shared.
+  const uint64_t kind = (uint64_t{geometry.groups} << 32) | 1;
+  const PackedWeightsScope scope(geometry.transposed ? nullptr : context.shared(), weight.const_data_ptr(),
+                                 weight.sizes(), bias_data, kind);
   return make_convolution(context, geometry, weight, bias_data, range, scope.cache(), state);
 }
 

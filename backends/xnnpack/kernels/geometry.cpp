@@ -46,11 +46,11 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
       !read_pair(*values.dilation, spatial_dims, 1, 1, &g.dilation)) {
     return Error::NotSupported;
   }
-  g.transposed = values.transposed->to_bool();
+  g.transposed = values.transposed->number_as_bool();
   if (g.transposed && !read_pair(*values.output_padding, spatial_dims, 0, 0, &g.output_padding)) {
     return Error::NotSupported;
   }
-  const int64_t groups = values.groups->to_int();
+  const int64_t groups = values.groups->number_as_int();
   if (groups < 1 || groups > INT32_MAX || weight.numel() == 0 || weight.size(0) % groups != 0) {
     return Error::NotSupported;
   }
@@ -66,6 +66,8 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
 }
 
 Result<Extent> output_extent(const Geometry& g, int64_t in_h, int64_t in_w) {
+  ET_CHECK_OR_RETURN(in_h > 0 && in_h <= INT32_MAX && in_w > 0 && in_w <= INT32_MAX, InvalidArgument,
+                     "convolution: an input of %" PRId64 " x %" PRId64, in_h, in_w);
   const Extent out = {
       extent_along(in_h, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h, g.output_padding.h, g.transposed),
       extent_along(in_w, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w, g.output_padding.w, g.transposed)};

@@ -97,15 +97,18 @@ class Operator {
 /// Packed weights of one Program, found again by what they were made from. While an object lives, the operators that are
 /// created with cache() take packed weights from it and add what it lacks.
 ///
-///     PackedWeightsScope scope(context.shared(), weight_bytes, bias_bytes, kConvolution);
+///     PackedWeightsScope scope(context.shared(), weight_bytes, weight.sizes(), bias_bytes, kConvolution);
 ///     xnn_create_…(…, scope.cache(), op.receive());
 ///
 /// The library names an entry by the addresses it is given, which for a weight that was transposed first is a temporary
-/// address. The scope therefore names entries by the constants themselves and by `variant`, how they were transposed.
+/// address. The scope therefore names entries by the constants themselves, by the weight's sizes (a program may show the same
+/// bytes in several shapes), by `kind`, how they were transposed and whatever else decides how the library packs them, and by
+/// `scales`, a hash of what it multiplies in.
 /// Threads: one scope of a Program at a time; others wait.
 class PackedWeightsScope {
  public:
-  PackedWeightsScope(SharedCache* shared, const void* weight, const void* bias, uint64_t variant);
+  PackedWeightsScope(SharedCache* shared, const void* weight, IntArrayRef sizes, const void* bias, uint64_t kind,
+                     uint64_t scales = 0);
   /// Says how the library packs `weight` and `bias`, which it found in a graph; false = do not share.
   using Identify = bool (*)(const void* context, const void* weight, const void* bias, uint64_t* variant);
   /// Hears that `weight`, one that was identified, has been packed.

@@ -69,7 +69,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, const Operands&
   const auto* const bias = operands.bias == nullptr || operands.bias->is_none()
                                ? nullptr
                                : operands.bias->to_tensor().const_data_ptr<float>();
-  const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), bias, k_first ? 4 : 3);
+  const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), weight.sizes(), bias, k_first ? 4 : 3);
   return create(context, weight.const_data_ptr<float>(), in_features, out_features, k_first, bias, range, scope.cache(),
                 state);
 }

@@ -87,7 +87,7 @@ Error prepare_max(PrepareContext& context, Span<EValue* const> args, void** stat
   const bool is_integer = args[0]->to_tensor().scalar_type() == ScalarType::Char;
   ET_RETURN_IF_ERROR(check_images(*args[0], *args[6], is_integer ? ScalarType::Char : ScalarType::Float));
   Window window;
-  if (args[5]->to_bool() || !read_pair(*args[1], nullptr, window.kernel) ||
+  if (args[5]->number_as_bool() || !read_pair(*args[1], nullptr, window.kernel) ||
       !read_pair(*args[2], window.kernel, window.stride) || !read_pair(*args[3], nullptr, window.padding) ||
       !read_pair(*args[4], nullptr, window.dilation)) {
     return Error::NotSupported;
@@ -100,12 +100,12 @@ Error prepare_average(PrepareContext& context, Span<EValue* const> args, void** 
   ET_RETURN_IF_ERROR(check_images(*args[0], *args[7], ScalarType::Float));
   Window window;
   window.dilation[0] = window.dilation[1] = 1;
-  if (args[4]->to_bool() || !args[6]->is_none() || !read_pair(*args[1], nullptr, window.kernel) ||
+  if (args[4]->number_as_bool() || !args[6]->is_none() || !read_pair(*args[1], nullptr, window.kernel) ||
       !read_pair(*args[2], window.kernel, window.stride) || !read_pair(*args[3], nullptr, window.padding)) {
     return Error::NotSupported;
   }
   // The library leaves the padding out of the count.
-  if (args[5]->to_bool() && (window.padding[0] != 0 || window.padding[1] != 0)) {
+  if (args[5]->number_as_bool() && (window.padding[0] != 0 || window.padding[1] != 0)) {
     return Error::NotSupported;
   }
   return keep(context, window, Pooling::kAverage, state);
@@ -119,10 +119,10 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   int64_t sizes[4] = {self.size(0), self.size(1), 0, 0};
   for (const int d : {0, 1}) {
     const int64_t reach = int64_t{window.dilation[d]} * (window.kernel[d] - 1) + 1;
-    const int64_t room = self.size(2 + d) + 2 * int64_t{window.padding[d]} - reach;
-    ET_CHECK_OR_RETURN(room >= 0, InvalidArgument,
-                       "pooling: a window of %" PRId64 " does not fit into %" PRId64 " elements", reach,
-                       self.size(2 + d));
+    const int64_t size = self.size(2 + d);
+    const int64_t room = size <= INT32_MAX ? size + 2 * int64_t{window.padding[d]} - reach : -1;
+    ET_CHECK_OR_RETURN(room >= 0 && size > 0, InvalidArgument,
+                       "pooling: a window of %" PRId64 " does not fit into %" PRId64 " elements", reach, size);
     sizes[2 + d] = room / window.stride[d] + 1;
   }
   ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, sizes));

@@ -62,8 +62,8 @@ Error ProductParameters::read(const PrepareContext& context, Span<EValue* const>
   return Error::Ok;
 }
 
-uint64_t ProductParameters::variant(uint64_t kind) const {
-  uint64_t hash = 14695981039346656037u ^ kind;  // FNV-1a
+uint64_t ProductParameters::hash() const {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
   const auto add = [&hash](const void* data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
       hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211u;

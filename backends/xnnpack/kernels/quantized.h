@@ -26,8 +26,8 @@ struct ProductParameters {
   /// Errors: NotSupported, silently, for what is not int8, constant or within the library's limits.
   Error read(const PrepareContext& context, Span<EValue* const> args, size_t output, int64_t channels);
 
-  /// Names packed weights: they hold the scales and the zero point of the input.
-  uint64_t variant(uint64_t kind) const;
+  /// Of what packed weights hold beside the weight: the scales and the zero point of the input.
+  uint64_t hash() const;
 
   float* copy = nullptr;
   int64_t channels = 0;

@@ -58,7 +58,8 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   IntegerCopy bytes;
   const bool is_packed = stored.scalar_type() == ScalarType::Byte;
   if (is_packed) {
-    const Tensor& rows = args[kTransposed]->to_bool() ? input : out;  // the image on the side of the filter's rows
+    const Tensor& rows =
+        args[kTransposed]->number_as_bool() ? input : out;  // the image on the side of the filter's rows
     ET_RETURN_IF_ERROR(bytes.unpack_filter(kOp, stored, rows.size(1)));
   }
   const EValue filter(is_packed ? bytes.tensor() : stored);
@@ -78,8 +79,10 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
     made->depth = gathered(geometry).in_channels;
     made->padding = static_cast<uint8_t>(parameters.input_zero_point);
   }
-  const uint64_t kind = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 7 : gathers ? 9 : 6);
-  const PackedWeightsScope scope(context.shared(), stored.const_data_ptr(), parameters.bias, parameters.variant(kind));
+  // A transposed convolution is packed for its strides, too: not shared.
+  const uint64_t kind = (uint64_t{geometry.groups} << 32) | (gathers ? 9 : 6);
+  const PackedWeightsScope scope(geometry.transposed ? nullptr : context.shared(), stored.const_data_ptr(),
+                                 weight.sizes(), parameters.bias, kind, parameters.hash());
   return keep_state(made,
                     create(gathers ? gathered(geometry) : geometry, parameters, library_weight.data<int8_t>(),
                            scope.cache(), made->op.receive()),

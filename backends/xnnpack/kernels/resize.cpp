@@ -21,7 +21,8 @@ bool is_exact(double factor, int64_t in, int64_t out) {
 
 Error keep(PrepareContext& context, const Tensor& self, const Tensor& out, bool align_corners, void** state) {
   const bool fits = self.scalar_type() == ScalarType::Float && out.scalar_type() == ScalarType::Float &&
-                    self.dim() == 4 && has_image_layout(self) && has_image_layout(out) && out.numel() > 0 &&
+                    self.dim() == 4 && out.dim() == 4 && has_image_layout(self) && has_image_layout(out) &&
+                    out.numel() > 0 &&
                     // Where sizes change, PyTorch's and the library's rules for one row or column must not meet.
                     self.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic && self.size(2) > 1 &&
                     self.size(3) > 1 && out.size(2) > 1 && out.size(3) > 1;
@@ -42,7 +43,7 @@ Error keep(PrepareContext& context, const Tensor& self, const Tensor& out, bool 
 Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   const Tensor self = args[0]->to_tensor();
   const Tensor out = args[5]->to_tensor();
-  if (self.dim() != 4) {
+  if (self.dim() != 4 || out.dim() != 4) {
     return Error::NotSupported;
   }
   for (const size_t d : {0, 1}) {
@@ -52,14 +53,14 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
       return Error::NotSupported;
     }
   }
-  return keep(context, self, out, args[2]->to_bool(), state);
+  return keep(context, self, out, args[2]->number_as_bool(), state);
 }
 
 // upsample_bilinear2d.vec(input, output_size, align_corners, scale_factors, out)
 Error prepare_vec(PrepareContext& context, Span<EValue* const> args, void** state) {
   const Tensor self = args[0]->to_tensor();
   const Tensor out = args[4]->to_tensor();
-  if (self.dim() != 4) {
+  if (self.dim() != 4 || out.dim() != 4) {
     return Error::NotSupported;
   }
   if (!args[3]->is_none()) {
@@ -69,7 +70,7 @@ Error prepare_vec(PrepareContext& context, Span<EValue* const> args, void** stat
       return Error::NotSupported;
     }
   }
-  return keep(context, self, out, args[2]->to_bool(), state);
+  return keep(context, self, out, args[2]->number_as_bool(), state);
 }
 
 Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {

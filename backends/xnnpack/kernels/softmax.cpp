@@ -17,9 +17,9 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   }
   const Tensor self = args[0]->to_tensor();
   const auto order = runtime::dim_order(self);
-  const int64_t dim = args[1]->to_int();
-  if (dim < -self.dim() || dim >= self.dim() || order.back() != (dim < 0 ? dim + self.dim() : dim) ||
-      !equal(order, runtime::dim_order(args[3]->to_tensor()))) {
+  const int64_t dim = args[1]->number_as_int();
+  if (!context.is_constant(*args[1]) || dim < -self.dim() || dim >= self.dim() ||
+      order.back() != (dim < 0 ? dim + self.dim() : dim) || !equal(order, runtime::dim_order(args[3]->to_tensor()))) {
     return Error::NotSupported;
   }
   ET_RETURN_IF_ERROR(start_library());
@@ -35,7 +35,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   if (self.numel() == 0) {
     return Error::Ok;
   }
-  const int64_t channels = self.size(args[1]->to_int());
+  const int64_t channels = self.size(runtime::dim_order(self).back());
   const int64_t rows = self.numel() / channels;
   const threads::NativePool pool(pool_for(context, self.numel(), kExponentialPs));
   ET_RETURN_IF_ERROR(state->op.reshape(pool.get(), {rows, channels}, "xnn_softmax_nc_f32", [&](xnn_operator_t op) {

@@ -17,12 +17,14 @@ namespace et::runtime {
 
 class SharedCache {
  public:
-  /// Two keys are the same object when all four members are equal.
+  /// Two keys are the same object when all five members are equal. What decides how large the object is must be in them: a
+  /// program may show the same bytes in several shapes.
   struct Key {
     const void* maker = nullptr;  ///< address of something of the maker's own, so that makers never meet
     const void* a = nullptr;      ///< address of the bytes it is made from
     const void* b = nullptr;      ///< of further bytes
     uint64_t variant = 0;         ///< parameters of how it is made, hashed or packed
+    uint64_t shape = 0;           ///< sizes of what it is made from, packed side by side
   };
   /// Makes the object. Runs under the cache's lock, so it must not use the cache itself.
   using Create = Result<void*> (*)(void* argument);

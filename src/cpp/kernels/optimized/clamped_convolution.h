@@ -32,11 +32,18 @@ inline bool has_constant_filter(const runtime::PrepareContext& context, Argument
     }
   }
   const Tensor weight = args[kWeight]->to_tensor();
-  const int out_channels_dim = args[kTransposed]->to_bool() ? 1 : 0;
+  const int out_channels_dim = args[kTransposed]->number_as_bool() ? 1 : 0;
   return args[kInput]->to_tensor().dim() == 4 && weight.dim() == 4 && out.to_tensor().dim() == 4 &&
          is_channels_last(*args[kInput]) && is_channels_last(out) &&
          (is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight])) &&
          (bias.is_none() || bias.to_tensor().numel() == weight.size(out_channels_dim));
+}
+
+/// Errors: InvalidArgument unless a call's image has the channels that the filter was packed for.
+inline Error check_channels(const Tensor& input, size_t channels) {
+  ET_CHECK_OR_RETURN(input.size(1) == static_cast<int64_t>(channels), InvalidArgument,
+                     "convolution: %" PRId64 " channels meet a filter for %zu", input.size(1), channels);
+  return Error::Ok;
 }
 
 /// True when the padding's one or two items are from 0 to `most`.

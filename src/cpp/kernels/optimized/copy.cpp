@@ -146,13 +146,13 @@ Error split_with_sizes_copy_out(KernelContext& context, const Tensor& self, IntA
                                 TensorList out) {
   ET_RETURN_IF_ERROR(portable::check_rank("aten::split_with_sizes", "self", self, 1, runtime::kMaxRank));
   ET_RETURN_IF_ERROR(portable::normalize_dim("aten::split_with_sizes", dim, self.dim(), &dim));
-  int64_t total = 0;
+  int64_t left = self.size(dim);
   bool fits = out.size() == split_sizes.size();
   for (const int64_t size : split_sizes) {
-    fits = fits && size >= 0;
-    total += size;
+    fits = fits && size >= 0 && size <= left;
+    left -= fits ? size : 0;
   }
-  ET_CHECK_OR_RETURN(fits && total == self.size(dim), InvalidArgument,
+  ET_CHECK_OR_RETURN(fits && left == 0, InvalidArgument,
                      "aten::split_with_sizes: %s does not cut dim %" PRId64 " of size %" PRId64 " into %zu outputs",
                      ShapeText(split_sizes).text, dim, self.size(dim), out.size());
   int64_t start = 0;

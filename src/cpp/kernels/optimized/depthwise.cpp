@@ -230,8 +230,8 @@ bool fits(const PrepareContext& context, Arguments args) {
   const int64_t stride = both(*args[kStride]);
   const int64_t channels = input.size(1);
   return has_padding_up_to(*args[kPadding], weight.size(2) - 1) && (stride == 1 || stride == 2) &&
-         both(*args[kDilation]) == 1 && !args[kTransposed]->to_bool() && channels > 1 &&
-         args[kGroups]->to_int() == channels && weight.size(0) == channels && weight.size(1) == 1 &&
+         both(*args[kDilation]) == 1 && !args[kTransposed]->number_as_bool() && channels > 1 &&
+         args[kGroups]->number_as_int() == channels && weight.size(0) == channels && weight.size(1) == 1 &&
          weight.size(2) == weight.size(3) && (weight.size(2) == 3 || weight.size(2) == 5);
 }
 
@@ -253,7 +253,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
 
   const auto taps = static_cast<size_t>(w.kernel * w.kernel);
   PackRequest request{weight.const_data_ptr<float>(), w.channels, taps};
-  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, 0};
+  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, taps, w.channels};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
   w.filter = static_cast<const float*>(packed);
 
@@ -274,6 +274,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   Depthwise w = *static_cast<const Depthwise*>(state);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[args.size() - 1]->to_tensor();
+  ET_RETURN_IF_ERROR(check_channels(input, w.channels));
   w.in_h = input.size(2);
   w.in_w = input.size(3);
   w.out_h = output_extent(w.in_h, w.pad_h, w);

@@ -230,7 +230,7 @@ Error pdist_forward_out(KernelContext& context, const Tensor& self, double p, Te
 /// Row-major tensors of one floating type, and a norm known now that has a loop.
 bool fits(const EValue& self, const EValue& other, const EValue& p, const EValue& out) {
   const ScalarType dtype = self.to_tensor().scalar_type();
-  const double norm = p.to_double();
+  const double norm = p.number_as_double();
   return (dtype == ScalarType::Float || dtype == ScalarType::Double) && other.to_tensor().scalar_type() == dtype &&
          out.to_tensor().scalar_type() == dtype && is_row_major(self) && is_row_major(other) && is_row_major(out) &&
          (norm == 0 || norm == 1 || norm == 2 || norm == HUGE_VAL);

@@ -217,6 +217,8 @@ Error linear_out(KernelContext& context, const Tensor& input, const Tensor& weig
   constexpr const char* kOp = "aten::linear";
   ET_CHECK_OR_RETURN(input.size(-1) == weight.size(1), InvalidArgument, "%s: shapes %s and %s do not multiply", kOp,
                      ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text);
+  ET_CHECK_OR_RETURN(!bias || bias->numel() == weight.size(0), InvalidArgument, "%s: bias %s does not fit weight %s",
+                     kOp, ShapeText(bias->sizes()).text, ShapeText(weight.sizes()).text);
   Sizes sizes(input.sizes());
   sizes[input.dim() - 1] = weight.size(0);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));

@@ -200,7 +200,8 @@ bool is_pair(const EValue& list, int64_t h, int64_t w) {
 }
 
 bool fits(const PrepareContext& context, Arguments args) {
-  if (!has_constant_filter(context, args) || !args[kTransposed]->to_bool() || args[kGroups]->to_int() != 1) {
+  if (!has_constant_filter(context, args) || !args[kTransposed]->number_as_bool() ||
+      args[kGroups]->number_as_int() != 1) {
     return false;
   }
   const Tensor weight = args[kWeight]->to_tensor();
@@ -227,7 +228,9 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   p.strips = (p.columns + width - 1) / width;
 
   PackRequest request{weight.const_data_ptr<float>(), is_row_major(*args[kWeight]), &p};
-  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, request.taps_inside};
+  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr,
+                             uint64_t{p.kernel_h} << 33 | uint64_t{p.kernel_w} << 1 | request.taps_inside,
+                             uint64_t{p.in_channels} << 32 | p.out_channels};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
   p.filter = static_cast<const float*>(packed);
 
@@ -248,6 +251,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   PatchProduct p = *static_cast<const PatchProduct*>(state);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[args.size() - 1]->to_tensor();
+  ET_RETURN_IF_ERROR(check_channels(input, p.in_channels));
   const int64_t sizes[] = {input.size(0), static_cast<int64_t>(p.out_channels),
                            input.size(2) * static_cast<int64_t>(p.kernel_h),
                            input.size(3) * static_cast<int64_t>(p.kernel_w)};

@@ -448,6 +448,8 @@ Error run(KernelContext& context, Arguments args, void* state) {
   ET_CHECK_OR_RETURN(input.size(-1) == static_cast<int64_t>(product.k), InvalidArgument,
                      "et::weight_only_linear: rows of %" PRId64 " elements meet a weight for %zu", input.size(-1),
                      product.k);
+  ET_CHECK_OR_RETURN(args[kBias]->is_none() || args[kBias]->to_tensor().numel() == static_cast<int64_t>(product.n),
+                     InvalidArgument, "et::weight_only_linear: the bias must have %zu elements", product.n);
   portable::Sizes sizes(input.sizes());
   sizes[input.dim() - 1] = static_cast<int64_t>(product.n);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));

@@ -168,8 +168,8 @@ bool fits(const PrepareContext& context, Arguments args) {
   const Tensor input = args[kInput]->to_tensor();
   const Tensor weight = args[kWeight]->to_tensor();
   return has_padding_up_to(*args[kPadding], INT32_MAX) && is_pair(*args[kStride], 1) && is_pair(*args[kDilation], 1) &&
-         !args[kTransposed]->to_bool() && args[kGroups]->to_int() == 1 && weight.size(2) == 3 && weight.size(3) == 3 &&
-         weight.numel() > 0 && weight.size(1) == input.size(1);
+         !args[kTransposed]->number_as_bool() && args[kGroups]->number_as_int() == 1 && weight.size(2) == 3 &&
+         weight.size(3) == 3 && weight.numel() > 0 && weight.size(1) == input.size(1);
 }
 
 int64_t output_extent(int64_t in, int64_t padding) { return in + 2 * padding - 2; }
@@ -204,7 +204,8 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   const WinogradFilter filter{weight.const_data_ptr<float>(), 9 * w.in_channels, taps_inside ? 9 : size_t{1},
                               taps_inside ? size_t{1} : w.in_channels};
   PackRequest request{filter, w.tile, w.in_channels, w.out_channels, context.pool()};
-  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, (uint64_t{w.tile} << 1) | taps_inside};
+  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, (uint64_t{w.tile} << 1) | taps_inside,
+                             uint64_t{w.in_channels} << 32 | w.out_channels};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &destroy_filter));
   w.packed = static_cast<const PackedFilter*>(packed)->data;
 
@@ -319,6 +320,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   Winograd w = *static_cast<const Winograd*>(state);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[args.size() - 1]->to_tensor();
+  ET_RETURN_IF_ERROR(check_channels(input, w.in_channels));
   w.in_h = input.size(2);
   w.in_w = input.size(3);
   w.out_h = output_extent(w.in_h, w.pad_h);

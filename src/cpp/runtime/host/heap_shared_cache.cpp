@@ -14,7 +14,7 @@ Result<void*> HeapSharedCache::get_or_create(const Key& key, Create create, void
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Entry& entry : entries_) {
     if (entry.key.maker == key.maker && entry.key.a == key.a && entry.key.b == key.b &&
-        entry.key.variant == key.variant) {
+        entry.key.variant == key.variant && entry.key.shape == key.shape) {
       return entry.object;
     }
   }

@@ -155,6 +155,52 @@ TEST_F(Library, Linear) {
                    .fits(kPriorityLibrary));
 }
 
+/// Prepares linear with a weight that lies at `weight`, runs it on ones, and compares with sums of rows.
+void multiply_ones(runtime::PrepareContext& prepare, const Kernel& kernel, float* weight, int64_t n, int64_t k) {
+  OwnedTensor x(ScalarType::Float, {3, k}, {0, 1}), out(ScalarType::Float, {3, n}, {0, 1});
+  auto* const ones = reinterpret_cast<float*>(x.bytes.data());
+  std::fill_n(ones, 3 * k, 1.0f);
+  int64_t sizes[] = {n, k}, strides[2];
+  const uint8_t order[] = {0, 1};
+  TensorImpl w(ScalarType::Float, 2, sizes, strides, order, weight, static_cast<size_t>(n * k) * sizeof(float));
+  EValue values[] = {EValue(Tensor(&x.impl)), EValue(Tensor(&w)), EValue(), EValue(Tensor(&out.impl))};
+  EValue* boxed[] = {&values[0], &values[1], &values[2], &values[3]};
+  const Span<EValue* const> args(boxed);
+  void* state = nullptr;
+  ASSERT_EQ(kernel.prepare(prepare, args, &state), Error::Ok);
+  runtime::HeapAllocator temp;
+  runtime::KernelContext context(&temp, nullptr, nullptr, nullptr, nullptr);
+  EXPECT_EQ(kernel.run(context, args, state), Error::Ok);
+  kernel.destroy(state);
+  for (int64_t i = 0; i < n; ++i) {
+    EXPECT_FLOAT_EQ(reinterpret_cast<float*>(out.bytes.data())[i],
+                    std::accumulate(weight + i* k, weight + i* k + k, 0.0f));
+  }
+}
+
+TEST_F(Library, OneConstantInTwoShapesIsPackedTwice) {
+  const Kernel* found[8];
+  const size_t count = test_registry().find("aten::linear.out", found);
+  const auto* const kernel =
+      *std::find_if(found, found + count, [](const Kernel* k) { return k->priority == kPriorityLibrary; });
+  std::vector<float> weight(64 * 96);
+  std::iota(weight.begin(), weight.end(), 0.0f);
+  runtime::HeapAllocator memory;
+  runtime::HeapSharedCache cache;
+  runtime::PrepareContext prepare(&memory, &cache, nullptr);
+  prepare.set_constant_query([](const void*, const EValue&) { return true; }, nullptr);
+  multiply_ones(prepare, *kernel, weight.data(), 64, 96);
+  multiply_ones(prepare, *kernel, weight.data(), 96, 64);
+}
+
+TEST(Linear, BiasesOfAnotherSizeAreRefused) {
+  for (const uint8_t priority : {runtime::kPriorityOptimized, runtime::kPriorityPortable}) {
+    Call call("aten::linear.out");
+    call.tensor({6, 40}).tensor({70, 40}).tensor({37}).out({6, 70});
+    EXPECT_EQ(call.error(priority), Error::InvalidArgument);
+  }
+}
+
 TEST(RowProduct, ReadsLargeWeightsAsTheyLie) {
   constexpr uint8_t kBeforeLibrary = kPriorityLibrary + 1;
   for (const int64_t k : {128, 300, 1283}) {
