@@ -26,7 +26,7 @@ SANITIZE  ?= address,undefined
 # What reads bytes that it must not trust: `make test` runs these sanitized; `make sanitize` runs all.
 HOSTILE   := base schema runtime robustness
 # Python tests that run every kernel.
-SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py hostile_calls.py)
+SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py hostile_calls.py changed_sizes.py)
 FUZZED    := data_file ir_parser program_loader
 SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60

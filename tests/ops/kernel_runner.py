@@ -1,5 +1,7 @@
 """Runs one kernel on torch tensors, through the test library that tests/cpp/kernels/portable builds (et_kernel_test).
 
+`run_kernel` runs the portable or quantized kernel; `prepare_and_run` any kernel that an operator has, as a load and two calls do.
+
 Example:
     >>> out = torch.empty(3)
     >>> run_kernel("aten::add.out", [torch.ones(3), torch.ones(3), 1, out])
@@ -45,8 +47,11 @@ _Value._fields_ = [
     ("tag", ctypes.c_int32), ("dtype", ctypes.c_int32), ("number", ctypes.c_int64), ("real", ctypes.c_double),
     ("text", ctypes.c_char_p), ("data", ctypes.c_void_p), ("capacity", ctypes.c_int64),
     ("sizes", ctypes.POINTER(ctypes.c_int64)), ("dim_order", ctypes.POINTER(ctypes.c_uint8)), ("size", ctypes.c_int64),
-    ("items", ctypes.POINTER(_Value)),
+    ("items", ctypes.POINTER(_Value)), ("flags", ctypes.c_int64),
 ]  # fmt: skip
+
+
+_CONSTANT, _DYNAMIC = 1, 2
 
 
 class KernelError(RuntimeError):
@@ -78,6 +83,9 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     library.et_kernel_test_message.restype = ctypes.c_char_p
     library.et_kernel_test_run.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Value), ctypes.c_int64, ctypes.c_uint64]
+    library.et_kernel_test_prepare_and_run.argtypes = [
+        ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(_Value), ctypes.POINTER(_Value), ctypes.c_int64,
+    ]  # fmt: skip
     return library
 
 
@@ -128,6 +136,16 @@ class _Arguments:
             raise TypeError(f"cannot pass a {type(a).__name__} to a kernel")
         self.alive.append(a)
 
+    def values(self, arguments: list[Any], letters: str) -> Any:
+        """The array of structs for these arguments."""
+        array = (_Value * max(1, len(arguments)))()
+        tags = {"v": TENSOR_LIST, "w": OPTIONAL_TENSOR_LIST, "f": DOUBLE_LIST, "F": DOUBLE_LIST, "m": BOOL_LIST}
+        for i, (slot, argument) in enumerate(zip(array, arguments)):
+            self.fill(slot, argument)
+            if i < len(letters) and isinstance(argument, (list, tuple)):
+                slot.tag = tags.get(letters[i], slot.tag)
+        return array
+
     def _shape(self, v: _Value, dtype: torch.dtype, sizes: list[int], order: list[int]) -> None:
         v.tag, v.dtype, v.size = TENSOR, DTYPE_CODES[dtype], len(sizes)
         v.sizes = (ctypes.c_int64 * max(1, len(sizes)))(*sizes)
@@ -150,6 +168,13 @@ class _Arguments:
         v.items, v.size = array, len(items)
 
 
+def _raise(name: str, code: int) -> None:
+    if code == 255:
+        raise MissingKernelError(name)
+    if code != 0:
+        raise KernelError(name, code, _library().et_kernel_test_message().decode(errors="replace"))
+
+
 def run_kernel(name: str, arguments: list[Any], letters: str = "", seed: int = 0) -> None:
     """Runs kernel `name`. Outputs are tensors of the right shape (or Unbound) among the arguments.
 
@@ -164,17 +189,9 @@ def run_kernel(name: str, arguments: list[Any], letters: str = "", seed: int = 0
         MissingKernelError: There is no such kernel.
     """
     keeper = _Arguments()
-    values = (_Value * max(1, len(arguments)))()
-    tags = {"v": TENSOR_LIST, "w": OPTIONAL_TENSOR_LIST, "f": DOUBLE_LIST, "F": DOUBLE_LIST, "m": BOOL_LIST}
-    for i, (slot, argument) in enumerate(zip(values, arguments)):
-        keeper.fill(slot, argument)
-        if i < len(letters) and isinstance(argument, (list, tuple)):
-            slot.tag = tags.get(letters[i], slot.tag)
+    values = keeper.values(arguments, letters)
     code = _library().et_kernel_test_run(name.encode(), values, len(arguments), seed)
-    if code == 255:
-        raise MissingKernelError(name)
-    if code != 0:
-        raise KernelError(name, code, _library().et_kernel_test_message().decode(errors="replace"))
+    _raise(name, code)
     for slot, argument in zip(values, arguments):
         if isinstance(argument, Unbound):
             sizes = [slot.sizes[d] for d in range(argument.rank)]
@@ -182,3 +199,43 @@ def run_kernel(name: str, arguments: list[Any], letters: str = "", seed: int = 0
             if result.numel():
                 ctypes.memmove(result.data_ptr(), slot.data, result.numel() * result.element_size())
             argument.value = result
+
+
+def kernel_count(name: str) -> int:
+    """How many kernels of that name there are in all libraries. The portable or quantized one, which most have, is the last."""
+    return _library().et_kernel_test_count(name.encode())
+
+
+def prepare_and_run(
+    name: str, place: int, arguments: list[Any], letters: str, constant: set[int], called: list[Any] | None = None
+) -> None:
+    """Prepares a kernel with some arguments and runs it on others, then on those it was prepared with.
+
+    Args:
+        name: As for run_kernel.
+        place: Which of the kernels of that name, best first.
+        arguments: As for run_kernel; none is Unbound.
+        letters: As for run_kernel.
+        constant: Places of arguments that a kernel may take for the same in every call.
+        called: The arguments of the first run: shapes of at most the sizes of `arguments`, whose elements they have, and
+            numbers. None: those of `arguments`.
+
+    Raises:
+        KernelError: The kernel returned an error; NotSupported (0x10) where the arguments do not fit this kernel.
+        MissingKernelError: There are fewer kernels of that name.
+    """
+    keeper = _Arguments()
+    values = keeper.values(arguments, letters)
+    changed = values if called is None else keeper.values(called, letters)
+    for i in range(len(arguments)):
+        for array in (values, changed):
+            _flag(array[i], _CONSTANT if i in constant else _DYNAMIC if called is not None else 0)
+    code = _library().et_kernel_test_prepare_and_run(name.encode(), place, values, changed, len(arguments))
+    _raise(name, code)
+
+
+def _flag(value: _Value, flags: int) -> None:
+    value.flags = flags
+    if value.tag in (INT_LIST, TENSOR_LIST, OPTIONAL_TENSOR_LIST):
+        for i in range(value.size):
+            _flag(value.items[i], flags)

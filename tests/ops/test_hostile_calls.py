@@ -1,14 +1,16 @@
 """Kernels get what a hostile program may give them: damaged arguments are refused or computed, nothing crashes or hangs.
 
-The calls are those of PyTorch's operator database; each is damaged in many ways: numbers, lists, element types, shapes,
-values of indices, outputs that are inputs. What is computed is not looked at. Under sanitizers (make sanitize) a read or a
-write beside a tensor ends the process, which is a child for each entry, so that the call can be named. ET_DAMAGED sets how
-many of each.
+The calls are those of PyTorch's operator database and of own_calls.py; each is damaged in many ways: numbers, lists, element
+types, shapes, values of indices, outputs that are inputs. Each goes to every kernel of its operator: the portable or quantized
+one, and those that a load prepares (vector kernels, backends' kernels), which also get other sizes and numbers in a call than
+at load. What is computed is not looked at. Under sanitizers (make sanitize) a read or a write beside a tensor ends the
+process, which is a child for each entry, so that the call can be named. ET_DAMAGED sets how many of each.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import random
 import signal
@@ -24,8 +26,17 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import DTYPE_CODES, KernelError, MissingKernelError, Unbound, run_kernel  # noqa: E402
-from sweep import Call, dense_strides, kernel_arguments, record, supported  # noqa: E402
+from damage import called, damaged, text, varied  # noqa: E402
+from kernel_runner import (  # noqa: E402
+    KernelError,
+    MissingKernelError,
+    Unbound,
+    kernel_count,
+    prepare_and_run,
+    run_kernel,
+)
+from own_calls import own_calls  # noqa: E402
+from sweep import OPS, Call, dense_strides, kernel_arguments, record, supported  # noqa: E402
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -36,97 +47,51 @@ pytestmark = pytest.mark.slow
 
 DAMAGED = int(os.environ.get("ET_DAMAGED", "4"))
 SECONDS = 60  # an entry's calls take less than one
-INTEGERS = [0, 1, -1, 2, 3, 7, -7, 16, 127, -128, 255, 65536, 2**31 - 1, -(2**31), 2**40, 2**63 - 1, -(2**63)]
-NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 1e308, -1e308, 1e-320, float("inf"), float("-inf"), float("nan")]
-DTYPES = [d for d in DTYPE_CODES if d not in (torch.uint16, torch.uint32, torch.uint64)]
+WRITTEN = {
+    op.kernel_schema.name: {i for i, a in enumerate(op.kernel_schema.arguments) if a.is_out or a.mutated}
+    for op in OPS.values()
+}
 
 
-def integer(rng: random.Random, around: int = 0) -> int:
+def constants(name: str, arguments: list[Any], rng: random.Random) -> set[int]:
+    """Which arguments are constants of the program: mostly all numbers, and all tensors but one."""
+    written = [arguments[i] for i in WRITTEN[name]]
     kind = rng.randrange(3)
-    near = max(-(2**63), min(2**63 - 1, around + rng.randrange(-3, 4)))
-    return rng.choice(INTEGERS) if kind == 0 else near if kind == 1 else rng.randrange(-4, 12)
+    found: set[int] = set()
+    seen_tensor = False
+    for i, a in enumerate(arguments):
+        if any(a is b for b in written):
+            continue
+        is_tensor = isinstance(a, torch.Tensor)
+        if rng.randrange(2) if kind == 0 else not is_tensor or (kind == 1 and seen_tensor):
+            found.add(i)
+        seen_tensor = seen_tensor or is_tensor
+    return found
 
 
-def damaged_tensor(t: torch.Tensor, others: list[torch.Tensor], rng: random.Random) -> torch.Tensor:
-    kind = rng.randrange(9)
-    if kind == 0:
-        return t.to(rng.choice(DTYPES))
-    if kind == 1 and others:
-        return rng.choice(others)  # itself: an output that is an input
-    if kind == 2:
-        return t.new_zeros([integer(rng) % 5 for _ in range(rng.randrange(6))])
-    if kind == 3 and t.dim():
-        return t.select(rng.randrange(t.dim()), 0).clone() if 0 not in t.shape else t.reshape(-1)
-    if kind == 4:
-        return t.unsqueeze(rng.randrange(t.dim() + 1)).clone()
-    if kind == 5 and t.dim():
-        return t.transpose(rng.randrange(t.dim()), rng.randrange(t.dim())).contiguous()
-    if kind == 6 and t.dim():  # another size, the same elements again or fewer
-        d = rng.randrange(t.dim())
-        n = rng.randrange(t.shape[d] + 3)
-        return t.index_select(d, torch.arange(n) % t.shape[d]) if t.shape[d] else t.clone()
-    t = t.clone(memory_format=torch.contiguous_format)
-    flat = t.view(-1)
-    for _ in range(min(flat.numel(), rng.randrange(1, 5))):
-        at = rng.randrange(flat.numel())
-        if t.dtype.is_floating_point or t.dtype.is_complex:
-            flat[at] = torch.tensor(rng.choice(NUMBERS), dtype=torch.float64).to(t.dtype)
-        elif t.dtype != torch.bool:
-            info = torch.iinfo(t.dtype)
-            flat[at] = max(info.min, min(info.max, integer(rng, int(flat[at]))))
-    return t
-
-
-def damaged(value: Any, others: list[torch.Tensor], rng: random.Random) -> Any:
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int):
-        return integer(rng, value)
-    if isinstance(value, float):
-        return rng.choice(NUMBERS)
-    if isinstance(value, str):
-        return rng.choice(["", "x", "nonsense" * 20])
-    if isinstance(value, torch.Tensor):
-        return damaged_tensor(value, others, rng)
-    if isinstance(value, (list, tuple)) and value:
-        items = list(value)
-        at, kind = rng.randrange(len(items)), rng.randrange(6)
-        if kind == 0:
-            del items[at]
-        elif kind == 4:  # longer than any rank
-            items = items * 40
-        elif kind == 1:
-            items.insert(at, items[at])
-        else:
-            items[at] = damaged(items[at], others, rng)
-        return items
-    if value is None and others:
-        return rng.choice([None, *others])
-    return value
-
-
-def text(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"{value.dtype}{list(value.shape)}={value.flatten()[:64].tolist()}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(text, value)) + "]"
-    return repr(value)
-
-
-def run_damaged(call: Call, rng: random.Random, log: Path) -> None:
-    """Damages a call and runs it; `log` then says which it was."""
-    arguments, letters, _ = kernel_arguments(call, dense_strides)
-    if not arguments:
+def run_damaged(name: str, given: list[Any], letters: str, rng: random.Random, log: Path) -> None:
+    """Damages a call and runs it on every kernel of its operator; `log` then says which it was."""
+    if not given:
         return
+    arguments = list(given)
+    for _ in range(rng.randrange(3)):
+        arguments = varied(arguments, rng)
     tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
-    for _ in range(rng.randrange(1, 4)):
+    for _ in range(rng.choice([0, 1, 1, 2])):
         at = rng.randrange(len(arguments))
         if not isinstance(arguments[at], Unbound):
             arguments[at] = damaged(arguments[at], tensors, rng)
-    name = call.op.kernel_schema.name
-    log.write_text(f"{name}({', '.join(map(text, arguments))})")
+    call = f"{name}({', '.join(map(text, arguments))})"
+    log.write_text(call)
     with contextlib.suppress(KernelError, MissingKernelError):
         run_kernel(name, arguments, letters)
+    for place in range(kernel_count(name) - 1):  # the last is the one that ran
+        constant = constants(name, arguments, rng)
+        now = called(arguments, rng) if rng.randrange(2) else None
+        shown = "" if now is None else f", then ({', '.join(map(text, now))})"
+        log.write_text(f"kernel {place} of {call}, of which {sorted(constant)} are constant{shown}")
+        with contextlib.suppress(KernelError):
+            prepare_and_run(name, place, arguments, letters, constant, now)
 
 
 def calls_of(entry) -> list[Call]:
@@ -176,8 +141,29 @@ def test_damaged_calls(entry, tmp_path) -> None:
         warnings.simplefilter("ignore")
         calls = [call for call in calls_of(entry) if call.key() not in _done]
         _done.update(call.key() for call in calls)
-        rng = random.Random(f"{entry.name}.{entry.variant_test_name}")
-        status = (
-            in_child(lambda: [run_damaged(call, rng, log) for call in calls for _ in range(DAMAGED)]) if calls else 0
-        )
+    rng = random.Random(f"{entry.name}.{entry.variant_test_name}")
+
+    def run() -> None:
+        for call in calls:
+            for _ in range(DAMAGED):
+                arguments, letters, _outs = kernel_arguments(call, dense_strides)
+                run_damaged(call.op.kernel_schema.name, arguments, letters, rng, log)
+
+    status = in_child(run) if calls else 0
+    assert status == 0, f"ended with {status} at {log.read_text()}"
+
+
+OWN_CALLS = [pytest.param(*call, id=f"{number}.{call[0]}") for number, call in enumerate(own_calls())]
+
+
+@pytest.mark.parametrize(("name", "arguments", "letters"), OWN_CALLS)
+def test_damaged_own_calls(name, arguments, letters, tmp_path) -> None:
+    log = tmp_path / "call.txt"
+    rng = random.Random(name)
+
+    def run() -> None:
+        for _ in range(4 * DAMAGED):
+            run_damaged(name, copy.deepcopy(arguments), letters, rng, log)
+
+    status = in_child(run)
     assert status == 0, f"ended with {status} at {log.read_text()}"

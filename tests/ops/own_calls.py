@@ -1,0 +1,144 @@
+"""Calls of operators that PyTorch's operator database does not come down to: fused, quantized and sparse products, recurrent
+layers, random numbers, copies into another order. Seeds for tests that damage arguments (test_hostile_calls.py)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from sweep import OPS
+
+F = torch.nn.functional
+LETTERS = {op.kernel_schema.name: "".join(a.letter for a in op.kernel_schema.arguments) for op in OPS.values()}
+CLAMP = (-128, 127)
+
+
+def own_calls() -> Iterator[tuple[str, list[Any], str]]:
+    """Name of the kernel, arguments with outputs, letters of its signature."""
+    torch.manual_seed(0)
+    for calls in (_products, _images, _sparse, _integers, _recurrent, _numbers):
+        for name, *arguments in calls():
+            yield name, arguments, LETTERS[name]
+
+
+def _products() -> Iterator[tuple]:
+    for rows in (1, 6):
+        x, w, b = torch.randn(rows, 40), torch.randn(70, 40), torch.randn(70)
+        yield "aten::linear.out", x, w, b, torch.empty(rows, 70)
+        yield "et::linear_clamp.out", x, w, b, 0, 1.5, torch.empty(rows, 70)
+        yield "et::addmm_clamp.out", b, x, w.t().contiguous(), 1, 1, None, 0.5, torch.empty(rows, 70)
+    yield "et::linear_clamp.out", torch.randn(1, 300), torch.randn(129, 300), None, 0, 6, torch.empty(1, 129)
+    q, k, mask = torch.randn(2, 4, 6, 8), torch.randn(2, 4, 9, 8), torch.rand(6, 9) > 0.4
+    for given in (None, mask, torch.randn(2, 1, 6, 9)):
+        yield "et::scaled_dot_product_attention.out", q, k, k * 2, given, 0.0, False, None, False, torch.empty_like(q)
+    few = torch.randn(2, 2, 6, 8)
+    yield "et::scaled_dot_product_attention.out", q, few, few, None, 0.0, True, 0.3, True, torch.empty_like(q)
+    ends = torch.tensor([5, 10, 24], dtype=torch.int32)
+    yield "et::grouped_mm.out", torch.randn(24, 16), torch.randn(3, 16, 40), ends, None, torch.empty(24, 40)
+    yield "et::grouped_mm.out", torch.randn(8, 24), torch.randn(24, 16), ends, None, torch.empty(3, 8, 16)
+
+
+def _images() -> Iterator[tuple]:
+    for order in (torch.contiguous_format, torch.channels_last):
+        x = torch.randn(2, 8, 9, 10).to(memory_format=order)
+        for w, groups in ((torch.randn(6, 8, 3, 3), 1), (torch.randn(8, 1, 3, 3), 8), (torch.randn(6, 8, 1, 1), 1)):
+            y = F.conv2d(x, w, None, padding=1, groups=groups)
+            out = torch.empty_like(y).to(memory_format=order)
+            yield (
+                "et::convolution_clamp.out", x, w, torch.randn(len(w)), [1, 1], [1, 1], [1, 1], False, [0, 0], groups, 0, 6, out
+            )  # fmt: skip
+        back = torch.empty(2, 4, 18, 20).to(memory_format=order)
+        w = torch.randn(8, 4, 2, 2)
+        yield "aten::convolution.out", x, w, torch.randn(4), [2, 2], [0, 0], [1, 1], True, [0, 0], 1, back
+        pooled = F.max_pool2d(x, 3, 2, 1)
+        yield "et::max_pool2d.out", x, [3, 3], [2, 2], [1, 1], [1, 1], False, torch.empty_like(pooled)
+        yield "aten::avg_pool2d.out", x, [3, 3], [2, 2], [1, 1], False, True, None, torch.empty_like(pooled)
+        large = torch.empty(2, 8, 18, 20).to(memory_format=order)
+        yield "aten::upsample_bilinear2d.out", x, [18, 20], False, None, None, large
+        yield "aten::upsample_bilinear2d.vec_out", x, None, False, [2.0, 2.0], large
+        yield "aten::upsample_nearest2d.vec_out", x, None, [2.0, 2.0], large
+    image = torch.randn(1, 16, 20, 20)
+    yield (
+        "aten::convolution.out", image, torch.randn(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, image * 0
+    )  # fmt: skip
+
+
+def _sparse_parts(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Values and bits, as base/sparse_weight.h describes them."""
+    rows = weight.reshape(len(weight), -1)
+    padded = F.pad(rows != 0, (0, -rows.shape[1] % 64)).view(len(rows), -1, 64).long()
+    return rows[rows != 0].clone(), (padded << torch.arange(64)).sum(-1)
+
+
+def _sparse() -> Iterator[tuple]:
+    x, w = torch.randn(5, 70), torch.where(torch.rand(7, 70) < 0.2, torch.randn(7, 70), 0.0)
+    yield "et::sparse_linear.out", x, *_sparse_parts(w), torch.randn(7), [7, 70], None, 0.5, torch.empty(5, 7)
+    x, w = torch.randn(1, 8, 9, 7), torch.where(torch.rand(6, 8, 1, 1) < 0.3, torch.randn(6, 8, 1, 1), 0.0)
+    numbers = [list(w.shape), [1, 1], [0, 0], [1, 1], 1, 0, None]
+    yield "et::sparse_convolution.out", x, *_sparse_parts(w), torch.randn(6), *numbers, torch.empty(1, 6, 9, 7)
+
+
+def _integers() -> Iterator[tuple]:
+    def int8(*size: int) -> torch.Tensor:
+        return torch.randint(-128, 128, size, dtype=torch.int8)
+
+    x, w, scales = int8(5, 32), int8(12, 32), torch.rand(12) * 0.02 + 1e-3
+    bias = torch.randint(-3000, 3000, (12,), dtype=torch.int32)
+    yield "et::quantized_linear.out", x, 0.1, 3, w, scales, bias, 0.2, -4, *CLAMP, int8(5, 12)
+    packed = torch.randint(0, 256, (12, 16), dtype=torch.uint8)
+    yield "et::quantized_linear.out", x, 0.1, 3, packed, scales, None, 0.2, -4, *CLAMP, int8(5, 12)
+    real, grouped = torch.randn(5, 32), torch.rand(48) * 0.05 + 0.01
+    for weight, group, factors in ((w, 0, scales), (w, 8, grouped), (packed, 0, scales), (packed, 8, grouped)):
+        zeros = torch.randint(-4, 4, factors.shape, dtype=torch.int8)
+        yield "et::weight_only_linear.out", real, weight, factors, zeros, torch.randn(12), group, torch.empty(5, 12)
+        yield (
+            "et::dynamic_linear.out", real, weight, factors, torch.randn(12), group, True, False, *CLAMP, 1e-6, torch.empty(5, 12)
+        )  # fmt: skip
+        yield "et::quantized_embedding.out", weight, factors, None, torch.tensor([1, 3]), 32, group, torch.empty(2, 32)
+    for order in (torch.contiguous_format, torch.channels_last):
+        image, filters = int8(2, 8, 9, 7).to(memory_format=order), int8(12, 8, 3, 3)
+        lists = [[1, 1], [1, 1], [1, 1], False, [0, 0], 1]
+        out = int8(2, 12, 9, 7).to(memory_format=order)
+        yield "et::quantized_convolution.out", image, 0.1, 3, filters, scales, bias, *lists, 0.2, -4, *CLAMP, out
+        small = int8(2, 8, 4, 3).to(memory_format=order)
+        windows = [[2, 2], [2, 2], [0, 0], False, True, None]
+        yield "et::quantized_avg_pool2d.out", image, 0.1, 3, *windows, 0.2, -4, *CLAMP, small
+        yield "et::quantized_adaptive_avg_pool2d.out", image, 0.1, 3, [4, 3], 0.2, -4, *CLAMP, small
+    a, b, out = int8(3, 4, 5), int8(4, 1), int8(3, 4, 5)
+    for name in ("add", "sub", "mul"):
+        yield f"et::quantized_{name}.out", a, 0.1, 3, b, 0.05, -2, 0.2, -4, *CLAMP, out
+    yield "et::quantized_matmul.out", a, 0.1, 3, int8(3, 5, 6), 0.05, -2, 0.2, -4, *CLAMP, int8(3, 4, 6)
+    yield "et::quantized_mean.out", a, 0.1, 3, [1], False, 0.2, -4, *CLAMP, int8(3, 5)
+    yield "et::quantized_table.out", a, int8(256), out
+    yield "et::quantized_softmax.out", a, 0.1, -1, 1 / 256, -128, *CLAMP, out
+
+
+def _recurrent() -> Iterator[tuple]:
+    data, sizes, x = torch.randn(13, 5), torch.tensor([4, 4, 3, 2]), torch.randn(6, 3, 5)
+    for name, gates in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):
+        weights: list[torch.Tensor] = []
+        for inputs in (5, 5, 18, 18):
+            weights += [torch.randn(gates * 9, inputs), torch.randn(gates * 9, 9)]
+            weights += [torch.randn(gates * 9), torch.randn(gates * 9)]
+        for batch, given, tail in ((4, [data, sizes], []), (3, [x], [False])):
+            state = [torch.randn(4, batch, 9) for _ in range(2 if name == "lstm" else 1)]
+            outs = [torch.empty(*given[0].shape[:-1], 18), *(torch.empty(4, batch, 9) for _ in state)]
+            hx = state if name == "lstm" else state[0]
+            kind = "input" if tail else "data"
+            yield f"et::{name}.{kind}_out", *given, hx, weights, True, 2, 0.0, False, True, *tail, *outs
+
+
+def _numbers() -> Iterator[tuple]:
+    out = torch.empty(5, 7)
+    yield "aten::rand.out", [5, 7], out
+    yield "aten::randn.out", [5, 7], out
+    yield "aten::normal.float_float_out", 0.5, 2.0, [5, 7], None, out
+    image = torch.randn(2, 5, 4, 3)
+    last = torch.empty(2, 5, 4, 3).to(memory_format=torch.channels_last)
+    yield "dim_order_ops::_clone_dim_order.out", image, False, [0, 2, 3, 1], last
+    yield "dim_order_ops::_to_dim_order_copy.out", image, False, [0, 2, 3, 1], last.to(torch.float16)
