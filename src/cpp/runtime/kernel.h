@@ -117,8 +117,7 @@ inline constexpr uint8_t kPriorityOptimized = 50;
 inline constexpr uint8_t kPriorityLibrary = 100;  ///< kernels of a vendor's or third party's library
 inline constexpr uint8_t kPriorityUser = 200;     ///< a user's plug-in
 
-/// Runs a kernel. `args` are those of its signature, the outs last; without a signature, all of the instruction (repeated
-/// return values included).
+/// Runs a kernel. `args` are those of its signature; without one, those of the instruction (returned values once more).
 using KernelRun = Error (*)(KernelContext& context, Span<EValue* const> args, void* state);
 /// Makes the state of one instruction, or says NotSupported. Sizes of dynamic tensors are at their upper bounds.
 using KernelPrepare = Error (*)(PrepareContext& context, Span<EValue* const> args, void** state);
