@@ -116,8 +116,9 @@ Error prepare_weight_only_convolution(PrepareContext& context, Span<EValue* cons
   }
   ET_RETURN_IF_ERROR(start_library());
   const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
-  const uint64_t kind = (uint64_t{geometry.groups} << 32) | (geometry.transposed ? 11 : 10);
-  const PackedWeightsScope scope(context.shared(), dense.integers().data, bias_data, dense.variant(kind));
+  const uint64_t kind = (uint64_t{geometry.groups} << 32) | 10;
+  const PackedWeightsScope scope(geometry.transposed ? nullptr : context.shared(), dense.integers().data,
+                                 dense.tensor().sizes(), bias_data, kind, dense.hash());
   return make_convolution(context, geometry, dense.tensor(), bias_data, range, scope.cache(), state);
 }
 

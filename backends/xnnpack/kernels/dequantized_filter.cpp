@@ -19,7 +19,7 @@ Error DequantizedFilter::make(const char* op, const PrepareContext& context, Spa
   if (weight.dim() != input.dim() || weight.dim() != out.dim() || weight.dim() < 3 || weight.numel() == 0) {
     return Error::NotSupported;
   }
-  const bool transposed = args[kTransposed]->to_bool();
+  const bool transposed = args[kTransposed]->number_as_bool();
   const bool is_packed = weight.scalar_type() == ScalarType::Byte;
   const int64_t rows = !is_packed ? weight.size(0) : transposed ? input.size(1) : out.size(1);
   const Tensor points = zero_points.is_none() ? weight : zero_points.to_tensor();
@@ -42,8 +42,8 @@ Error DequantizedFilter::make(const char* op, const PrepareContext& context, Spa
   return Error::Ok;
 }
 
-uint64_t DequantizedFilter::variant(uint64_t kind) const {
-  uint64_t hash = 14695981039346656037u ^ kind;  // FNV-1a
+uint64_t DequantizedFilter::hash() const {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
   for (const uintptr_t part :
        {reinterpret_cast<uintptr_t>(integers_.scales), reinterpret_cast<uintptr_t>(integers_.zero_points)}) {
     hash = (hash ^ part) * 1099511628211u;

@@ -20,8 +20,8 @@ class DequantizedFilter {
   Error make(const char* op, const PrepareContext& context, Span<EValue* const> args);
 
   const IntegerFilter& integers() const { return integers_; }
-  /// Names the packed form beside the addresses of integers and bias: it holds the scales and zero points, too.
-  uint64_t variant(uint64_t kind) const;
+  /// Of what the packed form holds beside integers and bias: scales and zero points.
+  uint64_t hash() const;
   /// The filter with its own sizes, row-major; lives as long as this object.
   Tensor tensor() { return Tensor(&impl_); }
 
