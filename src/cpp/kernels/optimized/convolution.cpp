@@ -1,4 +1,4 @@
-// aten::convolution in one to three dimensions, of floats and the 16-bit floats, as products of packed matrices (gemm.h).
+// aten::convolution and et::convolution_clamp in one to three dimensions, of floats and the 16-bit floats, as products of packed matrices (gemm.h).
 //
 // Forward, for each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions], where
 // the windows are packed straight from the input. Transposed: weight' [channels and taps, input channels] · input, whose
@@ -13,6 +13,7 @@
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/convert.h"
+#include "kernels/portable/fused_clamp.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::optimized {
@@ -159,8 +160,18 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
   return Error::Ok;
 }
 
-/// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out): one dtype, row-major, and
-/// enough channels in a group that a product of matrices pays.
+/// The results are still in the cache, or bound by memory as reading them again is.
+Error convolution_clamp_out(KernelContext& context, const Tensor& input, const Tensor& weight,
+                            const OptionalTensor& bias, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                            bool is_transposed, IntArrayRef output_padding, int64_t groups, std::optional<Scalar> min,
+                            std::optional<Scalar> max, Tensor& out) {
+  ET_RETURN_IF_ERROR(convolution_out(context, input, weight, bias, stride, padding, dilation, is_transposed,
+                                     output_padding, groups, out));
+  return portable::clamp_in_place("et::convolution_clamp", min, max, out);
+}
+
+/// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out): one dtype,
+/// row-major, and enough channels in a group that a product of matrices pays.
 bool fits_convolution(Arguments args) {
   const Tensor input = args[0]->to_tensor();
   const Tensor weight = args[1]->to_tensor();
@@ -170,7 +181,7 @@ bool fits_convolution(Arguments args) {
       (input.dim() != spatial + 1 && input.dim() != spatial + 2)) {
     return false;
   }
-  for (const size_t i : {0, 1, 2, 9}) {
+  for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, args.size() - 1}) {
     if (!args[i]->is_none() && (args[i]->to_tensor().scalar_type() != dtype || !is_row_major(*args[i]))) {
       return false;
     }
@@ -188,6 +199,7 @@ bool fits_convolution(Arguments args) {
 
 constexpr Kernel kKernels[] = {
     make_fitting_kernel<&convolution_out, &fits_convolution>("aten::convolution.out"),
+    make_fitting_kernel<&convolution_clamp_out, &fits_convolution>("et::convolution_clamp.out"),
 };
 
 }  // namespace

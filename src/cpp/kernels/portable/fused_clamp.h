@@ -4,6 +4,8 @@
 ///     return clamp_in_place("et::linear_clamp", min, max, out);
 #pragma once
 
+#include <limits>
+
 #include "kernels/portable/dispatch.h"
 
 namespace et::kernels::portable {
@@ -14,14 +16,14 @@ inline Error clamp_in_place(const char* op, const std::optional<Scalar>& min, co
                             const Tensor& out) {
   return dispatch<FloatTypes>(out.scalar_type(), op, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const double low = min.has_value() ? min->to<double>() : -kInfinity;
+    const double high = max.has_value() ? max->to<double>() : kInfinity;
+    const T lowest = static_cast<T>(low), highest = static_cast<T>(high);
     T* const values = out.mutable_data_ptr<T>();
     for (int64_t i = 0; i < out.numel(); ++i) {
-      if (min.has_value() && values[i] < min->to<double>()) {
-        values[i] = static_cast<T>(min->to<double>());
-      }
-      if (max.has_value() && values[i] > max->to<double>()) {
-        values[i] = static_cast<T>(max->to<double>());
-      }
+      const T value = values[i] < low ? lowest : values[i];
+      values[i] = value > high ? highest : value;
     }
     return Error::Ok;
   });

@@ -109,12 +109,15 @@ TEST(Product, Convolutions) {
       {{1, 8, 5, 6, 7}, {8, 3, 2, 2, 2}, {2}, {0}, {1}, {1, 6, 10, 12, 14}, true, {0}, 2},
   };
   for (const Conv& c : cases) {
-    for (const bool bias : {false, true}) {
-      Call call("aten::convolution.out");
+    for (const auto& [bias, clamp] : {std::pair(false, false), {true, false}, {true, true}}) {
+      Call call(clamp ? "et::convolution_clamp.out" : "aten::convolution.out");
       call.tensor(c.input).tensor(c.weight);
       const int64_t channels = c.out[c.out.size() - (c.weight.size() - 2) - 1];
       bias ? call.tensor({channels}) : call.none();
       call.list(c.stride).list(c.padding).list(c.dilation).flag(c.transposed).list(c.output_padding).integer(c.groups);
+      if (clamp) {
+        call.number(-0.5).none();
+      }
       call.out(c.out).expect_same(kPriorityOptimized, 2e-5);
     }
   }
