@@ -1,7 +1,7 @@
 // et::quantized_convolution with one constant int8 filter a channel on channels-last images of int8.
 //
 // Two taps at a time: their inputs, widened to 16 bits, are interleaved, multiplied by interleaved weights and added in pairs
-// to sums of 32 bits, one instruction for two multiplications of each channel. (XNNPACK's kernels for x86 widen every input and
+// to sums of 32 bits, one instruction for two multiplications of each channel. (The library's kernels for x86 widen every input and
 // weight to 32 bits and multiply those.) Sums, scales and rounding are those of the plain kernel (docs/numerics.md), bit for bit.
 
 #include "kernels/optimized/targets.h"
