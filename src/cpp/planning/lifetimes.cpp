@@ -317,7 +317,8 @@ class Analysis {
       if (group.is_bound_only) {
         continue;  // below
       }
-      if (group.is_input && !options_.plan_inputs) {
+      const bool is_unused = group.accesses == 1 && !group.is_output;  // no place that others could share: no copy
+      if (group.is_input && (!options_.plan_inputs || is_unused)) {
         continue;
       }
       if (group.is_output && !options_.plan_outputs && !group.is_input && group.buffer == nullptr) {

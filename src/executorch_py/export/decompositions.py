@@ -5,6 +5,7 @@ Each is an ordinary function of tensors with the operator's own arguments, which
     >>> table = {**torch._decomp.core_aten_decompositions(), **OWN_DECOMPOSITIONS}  # doctest: +SKIP
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,6 +62,61 @@ def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     side_by_side = batch1.permute(1, 0, 2).reshape(rows, batches * depth)
     stacked = batch2.reshape(batches * depth, batch2.shape[2])
     return aten.addmm(self, side_by_side, stacked, beta=beta, alpha=alpha)
+
+
+@_decomposes(aten.addr.default)
+def _addr(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """One pass over the matrix, which is neither broadcast nor scaled before."""
+    dtype = torch.promote_types(torch.promote_types(self.dtype, vec1.dtype), vec2.dtype)
+    self, column, row = (tensor.to(dtype) for tensor in (self, vec1.unsqueeze(1), vec2))
+    if dtype == torch.bool:
+        outer = torch.logical_and(column, row) if alpha else torch.zeros_like(torch.logical_and(column, row))
+        return torch.logical_or(self, outer) if beta else outer
+    if beta == 0:  # nothing of self then, NaN included
+        return column * row if alpha == 1 else column * row * alpha
+    return aten.addcmul(self if beta == 1 else self * beta, column, row, value=alpha)
+
+
+@_decomposes(aten.vdot.default)
+def _vdot(self: Tensor, other: Tensor) -> Tensor:
+    return torch.dot(self.conj() if self.is_complex() else self, other)
+
+
+@_decomposes(aten.deg2rad.default)
+def _deg2rad(self: Tensor) -> Tensor:
+    return self * (math.pi / 180)
+
+
+@_decomposes(aten.rad2deg.default)
+def _rad2deg(self: Tensor) -> Tensor:
+    return self * (180 / math.pi)
+
+
+@_decomposes(aten.block_diag.default)
+def _block_diag(tensors: Sequence[Tensor]) -> Tensor:
+    """Each matrix between its zeros is one copy, and all below each other another."""
+    matrices = [tensor if tensor.dim() == 2 else tensor.reshape(1, -1) for tensor in tensors]
+    dtype = functools.reduce(torch.promote_types, [matrix.dtype for matrix in matrices])
+    columns = sum(matrix.shape[1] for matrix in matrices)
+    strips = []
+    start = 0
+    for matrix in matrices:
+        strips.append(aten.constant_pad_nd(matrix.to(dtype), [start, columns - start - matrix.shape[1]]))
+        start += matrix.shape[1]
+    return torch.cat(strips)
+
+
+@_decomposes(aten.logaddexp2.default)
+def _logaddexp2(self: Tensor, other: Tensor) -> Tensor:
+    """The larger one and what the distance adds; infinities are apart by NaN."""
+    dtype = torch.result_type(self, other)
+    if dtype.is_complex:
+        return NotImplemented
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    self, other = self.to(wide), other.to(wide)
+    high = torch.maximum(self, other)
+    added = torch.log1p(torch.exp2(-(self - other).abs())) * (1 / math.log(2))
+    return torch.where(high.isinf(), high, high + added).to(dtype)
 
 
 @_decomposes(aten._is_all_true.default)

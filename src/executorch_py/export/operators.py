@@ -70,6 +70,9 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.triu.default,
     aten.rsub.Scalar,
     aten.cumprod.default,
+    aten.dot.default,  # one pass instead of a product and its sum
+    aten.mv.default,
+    aten.trace.default,
     aten.median.default,
     aten.median.dim,
     aten._prelu_kernel.default,
@@ -81,6 +84,7 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.index_add.default,
     aten.index_copy.default,
     aten.masked_fill.Tensor,
+    aten.addcdiv.default,
     aten.addcmul.default,
     aten.adaptive_max_pool2d.default,
     aten.max_unpool2d.default,  # one pass instead of arithmetic on the indices

@@ -52,6 +52,14 @@ TEST(Lifetimes, AChain) {
             "x 0-1 16\na 1-2 16\nb 2-4 16\nunused 3-3 8\n");
 }
 
+TEST(Lifetimes, AnInputThatNothingReadsHasNoPlace) {
+  EXPECT_EQ(lifetimes_of(R"(method @m(%x: f32[4], %shape: f32[8], %returned: f32[2]) stage(lowered) {
+    %a = aten::neg.out(%x) : f32[4]
+    return %a, %returned
+  })"),
+            "x 0-1 16\nreturned 0-2 8\na 1-2 16\n");
+}
+
 TEST(Lifetimes, AliasesCountOnceAndLiveTogether) {
   EXPECT_EQ(lifetimes_of(R"(method @m(%x: f32[4]) stage(lowered) {
     %a = aten::neg.out(%x) : f32[4]

@@ -1,4 +1,4 @@
-// Casts between float, int64, int32 and bool, with a change of dim order where one is asked for. Copies that keep the
+// Casts between float, int64, int32 and bool, and between these floats, those of 16 bits and bool, with a change of dim order where one is asked for. Copies that keep the
 // element type are copy.cpp's.
 
 #include "kernels/optimized/targets.h"
@@ -15,6 +15,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
+
+/// Between floats of other sizes: the conversions are those in front of this loop and behind it.
+void FloatToFloat(const PointwiseBlock& block) {
+  map_elements<float, float>([](float x) HWY_ATTR { return x; }, block);
+}
 
 // A bool is read as the byte it is, and written as 0 or 1.
 #define ET_CAST(NAME, FROM, TO, EXPRESSION)                                                     \
@@ -51,6 +56,7 @@ namespace et::kernels::optimized {
 #define ET_EXPORT(FROM, TO) HWY_EXPORT(FROM##To##TO);
 ET_CASTS(ET_EXPORT)
 #undef ET_EXPORT
+HWY_EXPORT(FloatToFloat);
 
 namespace {
 
@@ -67,7 +73,19 @@ BlockFunction cast_loop(ScalarType from, ScalarType to) {
 
 // fn(self, …, out): sizes are self's; element type and dim order are those of out.
 Error choose_cast(Arguments args, PointwiseOperation* operation) {
-  operation->function = cast_loop(args[0]->to_tensor().scalar_type(), args[args.size() - 1]->to_tensor().scalar_type());
+  const ScalarType from = args[0]->to_tensor().scalar_type();
+  const ScalarType to = args[args.size() - 1]->to_tensor().scalar_type();
+  const auto is_at_most_float = [](ScalarType dtype) { return dtype == ScalarType::Float || is_small_float(dtype); };
+  if (is_small_float(from) && to == ScalarType::Bool) {
+    operation->function = HWY_DYNAMIC_POINTER(FloatToBool);
+    operation->converts = true;
+  } else if (from != to && is_at_most_float(to) &&
+             (is_at_most_float(from) || (from == ScalarType::Bool && to != ScalarType::Float))) {
+    operation->function = HWY_DYNAMIC_POINTER(FloatToFloat);
+    operation->converts = true;
+  } else {
+    operation->function = cast_loop(from, to);
+  }
   operation->add_tensor(args, 0);
   return operation->function == nullptr ? Error::NotSupported : Error::Ok;
 }

@@ -1,4 +1,4 @@
-// Operators that move elements: permute, transpose, slice, select, expand, split, cat, views and changes of dim order.
+// Operators that move elements: permute, transpose, flip, slice, select, expand, split, cat, views and changes of dim order.
 // Each describes a window on its input and copies it; element types stay, so every dtype fits.
 
 #include "kernels/optimized/fitting.h"
@@ -93,6 +93,19 @@ Error select_copy_int_out(KernelContext& context, const Tensor& self, int64_t di
   ET_RETURN_IF_ERROR(portable::normalize_dim("aten::select", dim, self.dim(), &dim));
   ET_RETURN_IF_ERROR(portable::normalize_index("aten::select", index, self, dim, &index));
   return emit(context, portable::select_of(self, dim, index), out);
+}
+
+Error flip_out(KernelContext& context, const Tensor& self, IntArrayRef dims, Tensor& out) {
+  Window window = window_of(self);
+  for (const int64_t item : dims) {
+    int64_t dim;
+    ET_RETURN_IF_ERROR(portable::normalize_dim("aten::flip", item, self.dim(), &dim));
+    if (self.numel() > 0 && self.dim() > 0) {
+      window.advance(dim, self.size(dim) - 1);
+      window.strides[dim] *= -1;
+    }
+  }
+  return emit(context, window, out);
 }
 
 /// Same shape, the output's dim order.
@@ -227,6 +240,7 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&clone_dim_order_out, &fits_copy>("dim_order_ops::_clone_dim_order.out"),
     make_fitting_kernel<&clone_out, &fits_copy>("aten::clone.out"),
     make_fitting_kernel<&expand_copy_out, &fits_copy>("aten::expand_copy.out"),
+    make_fitting_kernel<&flip_out, &fits_copy>("aten::flip.out"),
     make_fitting_kernel<&permute_copy_out, &fits_copy>("aten::permute_copy.out"),
     make_fitting_kernel<&select_copy_int_out, &fits_copy>("aten::select_copy.int_out"),
     make_fitting_kernel<&slice_copy_tensor_out, &fits_copy>("aten::slice_copy.Tensor_out"),

@@ -44,7 +44,7 @@ void FloatToHalf(const float* values, size_t n, void* data) {
   }
 }
 
-// Shifts and additions of integers, which the compiler makes vectors of.
+// Shifts and additions of integers, which the compiler makes vectors of here, and not below.
 void BFloat16ToFloat(const void* data, size_t n, float* out) {
   const auto* const from = static_cast<const BFloat16*>(data);
   for (size_t i = 0; i < n; ++i) {
@@ -53,8 +53,22 @@ void BFloat16ToFloat(const void* data, size_t n, float* out) {
 }
 
 void FloatToBFloat16(const float* values, size_t n, void* data) {
+  const Tag d;
+  const hn::RebindToUnsigned<Tag> du;
+  const hn::Rebind<uint16_t, Tag> half;
+  const size_t lanes = hn::Lanes(d);
   auto* const to = static_cast<BFloat16*>(data);
-  for (size_t i = 0; i < n; ++i) {
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, values + i);
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFFu))));
+    const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40u));
+    const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+    hn::StoreU(hn::TruncateTo(half, chosen), half, reinterpret_cast<uint16_t*>(to + i));
+  }
+  for (; i < n; ++i) {
     to[i] = BFloat16(values[i]);
   }
 }

@@ -27,6 +27,10 @@ bool fits_reduction(const EValue& self, IntArrayRef dims, bool keepdim, const EV
   if ((dtype != ScalarType::Float && !is_small_float(dtype)) || out.to_tensor().scalar_type() != dtype) {
     return false;
   }
+  return fits_reduction_layout(self, dims, keepdim, out);
+}
+
+bool fits_reduction_layout(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out) {
   const auto order = runtime::dim_order(self.to_tensor());
   const auto out_order = runtime::dim_order(out.to_tensor());
   bool reduced[runtime::kMaxRank];

@@ -1,6 +1,6 @@
 /// Reductions over dimensions that lie side by side in memory, seen as [outer, length, inner], and their walk in floats.
 ///
-/// For: reduce.cpp. inner == 1: rows are reduced to numbers; otherwise columns side by side are. 16-bit floats
+/// For: reduce.cpp, reduce_integers.cpp. inner == 1: rows are reduced to numbers; otherwise columns side by side are. 16-bit floats
 /// are converted a piece at a time, so the vector code is written for floats only.
 /// Not for: dimensions that are apart in memory; the portable kernels take those.
 ///
@@ -21,6 +21,9 @@ struct ReductionShape {
 /// True when self and out are of one floating type that is not double, the reduced dimensions are neighbours in memory and the
 /// others lie in the same order in `out`. `dims` empty means all.
 bool fits_reduction(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out);
+
+/// The part of fits_reduction that asks nothing of the element types.
+bool fits_reduction_layout(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out);
 
 /// True when the reduced dimensions are the innermost ones, so that rows are reduced.
 bool reduces_rows(const Tensor& self, IntArrayRef dims);

@@ -109,8 +109,21 @@ void transpose_tile(const char* from, char* to, size_t rows, size_t columns, int
   }
 }
 
+/// `from` is the last element of a dense line, whose first one comes last: a loop that the compiler makes vectors of.
+template <typename T>
+void reverse_line(const char* from, char* to, size_t n) {
+  const char* const first = from - (n - 1) * sizeof(T);
+  for (size_t i = 0; i < n; ++i) {
+    std::memcpy(to + i * sizeof(T), first + (n - 1 - i) * sizeof(T), sizeof(T));
+  }
+}
+
 template <typename T>
 void copy_strided_line(const char* from, char* to, const Loop& loop) {
+  if (loop.to == sizeof(T) && loop.from == -static_cast<int64_t>(sizeof(T))) {
+    reverse_line<T>(from, to, loop.size);
+    return;
+  }
   for (size_t i = 0; i < loop.size; ++i) {
     std::memcpy(to + static_cast<int64_t>(i) * loop.to, from + static_cast<int64_t>(i) * loop.from, sizeof(T));
   }
@@ -120,6 +133,8 @@ void copy_line(const char* from, char* to, const Loop& loop, size_t element) {
   const auto bytes = static_cast<int64_t>(element);
   if (loop.from == bytes && loop.to == bytes) {
     std::memcpy(to, from, loop.size * element);
+  } else if (loop.from == 0 && loop.to == bytes) {
+    portable::fill_run(to, from, element, static_cast<int64_t>(loop.size));
   } else if (element == 1) {
     copy_strided_line<uint8_t>(from, to, loop);
   } else if (element == 2) {

@@ -1,5 +1,5 @@
 // Pointwise operators of floats with up to three operands, tensors with broadcasting or numbers: clamp by tensors, lerp,
-// nan_to_num.
+// nan_to_num, addcmul, addcdiv.
 
 #include "kernels/optimized/targets.h"
 
@@ -37,6 +37,17 @@ void Between(const PointwiseBlock& block) {
 void Lerp(const PointwiseBlock& block) {
   triple_floats([](auto d, auto start, auto end, auto weight) HWY_ATTR { return lerp(d, start, end, weight); }, block);
 }
+// No fused steps, and a first: as in eager.
+void AddProduct(const PointwiseBlock& block) {
+  triple_floats([a = block.a](auto d, auto x, auto y, auto z)
+                    HWY_ATTR { return hn::Add(x, hn::Mul(hn::Mul(hn::Set(d, a), y), z)); },
+                block);
+}
+void AddQuotient(const PointwiseBlock& block) {
+  triple_floats([a = block.a](auto d, auto x, auto y, auto z)
+                    HWY_ATTR { return hn::Add(x, hn::Div(hn::Mul(hn::Set(d, a), y), z)); },
+                block);
+}
 // a stands for NaN, b for infinity, the second operand for -infinity.
 void NanToNum(const PointwiseBlock& block) {
   pair_floats(
@@ -55,6 +66,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
+HWY_EXPORT(AddProduct);
+HWY_EXPORT(AddQuotient);
 HWY_EXPORT(AtLeast);
 HWY_EXPORT(AtMost);
 HWY_EXPORT(Between);
@@ -85,6 +98,23 @@ Error choose_clamp(Arguments args, PointwiseOperation* operation) {
                         : has_low           ? HWY_DYNAMIC_POINTER(AtLeast)
                                             : HWY_DYNAMIC_POINTER(AtMost);
   return (has_low || has_high) && add_floats_of_one_type(args, 3, operation) ? Error::Ok : Error::NotSupported;
+}
+
+// addcmul(self, tensor1, tensor2, value, out)
+Error choose_addcmul(Arguments args, PointwiseOperation* operation) {
+  operation->name = "aten::addcmul";
+  operation->function = HWY_DYNAMIC_POINTER(AddProduct);
+  operation->a = number_as_float(*args[3]);
+  return add_floats_of_one_type(args, 3, operation) ? Error::Ok : Error::NotSupported;
+}
+
+// addcdiv(self, tensor1, tensor2, value, out)
+Error choose_addcdiv(Arguments args, PointwiseOperation* operation) {
+  operation->name = "aten::addcdiv";
+  operation->function = HWY_DYNAMIC_POINTER(AddQuotient);
+  operation->cost = kDivides;
+  operation->a = number_as_float(*args[3]);
+  return add_floats_of_one_type(args, 3, operation) ? Error::Ok : Error::NotSupported;
 }
 
 // lerp(self, end, Tensor weight, out)
@@ -124,6 +154,8 @@ Error choose_nan_to_num(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
+    make_pointwise_kernel<&choose_addcdiv>("aten::addcdiv.out", "TTTNo"),
+    make_pointwise_kernel<&choose_addcmul>("aten::addcmul.out", "TTTNo"),
     make_pointwise_kernel<&choose_clamp>("aten::clamp.Tensor_out", "Ttto"),
     make_pointwise_kernel<&choose_lerp_by_number>("aten::lerp.Scalar_out", "TTno"),
     make_pointwise_kernel<&choose_lerp>("aten::lerp.Tensor_out", "TTTo"),

@@ -17,6 +17,10 @@ void copy_run(char* to, int64_t to_stride, const char* from, int64_t from_stride
     std::memmove(to, from, static_cast<size_t>(n * size));  // tensors of a program may overlap
     return;
   }
+  if (to_stride == size && from_stride == 0) {
+    fill_run(to, from, sizeof(T), n);
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) {
     std::memcpy(to + i * to_stride, from + i * from_stride, sizeof(T));
   }
@@ -206,6 +210,26 @@ void copy_reshaped(const Tensor& from, const Tensor& to) {
       }
     }
   });
+}
+
+void fill_run(char* to, const void* value, size_t element_size, int64_t n) {
+  constexpr size_t kPiece = 4096;  // what is repeated stays in the first cache
+  const size_t total = static_cast<size_t>(n) * element_size;
+  if (n <= 0) {
+    return;
+  }
+  if (element_size == 1) {
+    std::memset(to, *static_cast<const unsigned char*>(value), total);
+    return;
+  }
+  size_t done = element_size;
+  std::memmove(to, value, done);
+  while (done < total) {
+    const size_t most = done < kPiece ? done : kPiece;
+    const size_t count = total - done < most ? total - done : most;
+    std::memcpy(to + done, to, count);
+    done += count;
+  }
 }
 
 void fill_window(const Window& to, const void* value) {

@@ -51,6 +51,9 @@ Error copy_window(const Window& from, const Window& to);
 /// their shapes and dim orders: what view and reshape do.
 void copy_reshaped(const Tensor& from, const Tensor& to);
 
+/// Writes `value`, of `element_size` bytes, n times from `to` on.
+void fill_run(char* to, const void* value, size_t element_size, int64_t n);
+
 /// Writes `value` (one element of the window's dtype) to each element.
 void fill_window(const Window& to, const void* value);
 
