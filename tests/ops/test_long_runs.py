@@ -189,3 +189,28 @@ def test_angles(dtype):
     tolerance = {torch.float16: 1e-3, torch.bfloat16: 1e-2}.get(dtype, 1e-6)
     _check(torch.deg2rad, _numbers((5, 33), dtype), tolerance=tolerance)
     _check(torch.rad2deg, _numbers((5, 33), dtype) // 7, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [*SMALL, *INTEGERS, torch.bool])
+def test_pairs_of_other_types_meet_in_float(dtype):
+    for shape, other in (((37,), (37,)), ((5, 33), (33,)), ((4, 1, 17), (3, 1)), ((0, 3), (3,))):
+        x, y = _numbers(shape, torch.float32), _numbers(other, dtype, 1)
+        for function in (torch.add, torch.sub, torch.mul, torch.div):
+            if function is not torch.sub or dtype != torch.bool:
+                _check(function, x, y)
+                _check(function, y, x)
+        if dtype != torch.bool:
+            _check(lambda x, y: torch.add(x, y, alpha=2), x, y, tolerance=1e-6)
+    image = _numbers((2, 3, 5, 7), torch.float32).contiguous(memory_format=torch.channels_last)
+    _check(torch.mul, image, _numbers((2, 3, 5, 7), dtype))
+
+
+def test_take_of_a_few_elements():
+    for shape in ((5, 33), (3, 4, 17), (40,)):
+        x = _numbers(shape, torch.float32)
+        _check(torch.take, x, torch.tensor([[0, -1], [x.numel() - 1, -x.numel()]]))
+        _check(torch.take, x, torch.tensor([7, -8, 33]))
+        for index in (x.numel(), -x.numel() - 1):
+            with pytest.raises(et.errors.ExecutorchError):
+                _run(torch.take, x, torch.tensor([index]).expand(2).clone())
+    _check(torch.take, _numbers((2, 3), torch.int64), torch.arange(-6, 6))

@@ -166,7 +166,15 @@ def _put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 @_decomposes(aten.take.default)
 def _take(self: Tensor, index: Tensor) -> Tensor:
-    return aten.index(self.reshape(-1), [index])
+    """A few elements of an input are looked up where they lie: as one row it would be copied first."""
+    is_static = all(isinstance(size, int) for size in (*self.shape, *index.shape))
+    if self.dim() < 2 or not is_static or index.numel() * 8 > self.numel() or self.numel() == 0:
+        return aten.index(self.reshape(-1), [index])
+    places: list[Tensor] = []
+    for size in reversed(self.shape[1:]):  # rounded down, so that negative ones count from the end of their dim
+        places.insert(0, torch.remainder(index, size))
+        index = torch.div(index, size, rounding_mode="floor")
+    return aten.index(self, [index, *places])
 
 
 @_decomposes(aten._embedding_bag_forward_only.default)

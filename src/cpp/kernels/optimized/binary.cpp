@@ -235,6 +235,16 @@ bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool
   return true;
 }
 
+/// True for operands of other types than the output's, which is float, that are taken in float: 16-bit floats, integers beside
+/// a floating operand, bools.
+bool meet_in_float(const EValue& self, const EValue& other, const EValue& out) {
+  const ScalarType a = self.to_tensor().scalar_type(), b = other.to_tensor().scalar_type();
+  const auto is_at_most_float = [](ScalarType dtype) {
+    return dtype == ScalarType::Float || is_small_float(dtype) || is_integral(dtype, true);
+  };
+  return is_float(out) && is_at_most_float(a) && is_at_most_float(b) && !(is_integral(a, true) && is_integral(b, true));
+}
+
 // fn(self, other, [alpha,] out)
 template <class Operator>
 Error choose_pair(Arguments args, PointwiseOperation* operation) {
@@ -242,6 +252,10 @@ Error choose_pair(Arguments args, PointwiseOperation* operation) {
   operation->name = Operator::kName;
   operation->function = dtype ? Operator::loops().of(*dtype) : nullptr;
   operation->converts = dtype && is_small_float(*dtype);
+  if (!dtype && meet_in_float(*args[0], *args[1], *args[args.size() - 1])) {
+    operation->function = Operator::loops().floats;
+    operation->converts = true;
+  }
   operation->add_tensor(args, 0);
   operation->add_tensor(args, 1);
   return operation->function == nullptr ? Error::NotSupported : Error::Ok;

@@ -75,9 +75,8 @@ void LongColumns(bool product, const uint64_t* x, uint64_t* y, size_t length, si
 
 /// A row in blocks whose own sums do not wait for the total.
 template <typename Op, typename T, typename Total>
-HWY_INLINE void scan_row(const T* x, T* y, size_t n) {
+HWY_INLINE Total scan_row(const T* x, T* y, size_t n, Total total = Op::kFirst) {
   constexpr size_t kBlock = 8;
-  Total total = Op::kFirst;
   size_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
     Total parts[kBlock];
@@ -94,6 +93,7 @@ HWY_INLINE void scan_row(const T* x, T* y, size_t n) {
     total = Op::combine(total, static_cast<Total>(x[i]));
     y[i] = static_cast<T>(total);
   }
+  return total;
 }
 
 /// `rows` rows, in the order of their elements.
@@ -129,6 +129,17 @@ void FloatRows(bool product, const float* x, float* y, size_t rows, size_t n) {
     scan_row<Add, float, double>(x + r * n, y + r * n, n);
   }
 }
+/// A piece of a row; `before` comes in front of it. Gives what comes in front of the next one.
+double FloatPiece(bool product, const float* x, float* y, size_t n, double before) {
+  if (!product) {
+    return scan_row<Add, float, double>(x, y, n, before);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    before *= static_cast<double>(x[i]);
+    y[i] = static_cast<float>(before);
+  }
+  return before;
+}
 void DoubleRows(bool product, const double* x, double* y, size_t rows, size_t n) {
   product ? scan_rows<Multiply>(x, y, rows, n) : scan_rows<Add>(x, y, rows, n);
 }
@@ -149,6 +160,7 @@ namespace et::kernels::optimized {
 HWY_EXPORT(FloatColumns);
 HWY_EXPORT(DoubleColumns);
 HWY_EXPORT(LongColumns);
+HWY_EXPORT(FloatPiece);
 HWY_EXPORT(FloatRows);
 HWY_EXPORT(DoubleRows);
 HWY_EXPORT(LongRows);
@@ -213,6 +225,7 @@ void scan_small(KernelContext& context, bool product, const Tensor& self, const 
   const auto* const x = static_cast<const char*>(self.const_data_ptr());
   auto* const y = static_cast<char*>(out.mutable_data_ptr());
   const auto columns_of_floats = HWY_DYNAMIC_POINTER(FloatColumns);
+  const auto piece_of_floats = HWY_DYNAMIC_POINTER(FloatPiece);
   const size_t pieces = (inner + kPiece - 1) / kPiece;
   const size_t width = std::min(inner, kPiece);
   threads::parallel_for(context.pool(), outer * pieces, threads::grain_for(4 * length * width),
@@ -229,7 +242,11 @@ void scan_small(KernelContext& context, bool product, const Tensor& self, const 
                               const size_t rows = std::min(length - r, step);
                               const size_t offset = (first + r * inner) * size;
                               floats_from(dtype, x + offset, 1, rows * columns, line);
-                              columns_of_floats(product, line, line, rows, columns, columns, totals);
+                              if (inner == 1) {
+                                totals[0] = piece_of_floats(product, line, line, rows, totals[0]);
+                              } else {
+                                columns_of_floats(product, line, line, 1, columns, columns, totals);
+                              }
                               floats_to(dtype, line, rows * columns, y + offset);
                             }
                           }

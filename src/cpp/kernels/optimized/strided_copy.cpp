@@ -198,8 +198,11 @@ void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& 
   const size_t grain_elements = threads::kGrainElements * sizeof(float) / element;
 
   // A dimension along which the source is contiguous, where the innermost one is not: a transpose, in tiles.
+  // Long lines of one element are filled instead.
   size_t across = 0;
-  if (loops.loop[0].from != bytes && loops.loop[0].to == bytes && (element & (element - 1)) == 0 && element <= 8) {
+  const bool is_filled = loops.loop[0].from == 0 && loops.loop[0].size >= 16;
+  if (!is_filled && loops.loop[0].from != bytes && loops.loop[0].to == bytes && (element & (element - 1)) == 0 &&
+      element <= 8) {
     for (size_t i = 1; i < loops.count && across == 0; ++i) {
       across = loops.loop[i].from == bytes ? i : 0;
     }
