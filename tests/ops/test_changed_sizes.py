@@ -62,6 +62,23 @@ def test_fewer_channels_than_the_filter_has(case: str) -> None:
     assert set(outcomes("aten::convolution.out", arguments, "TTtlllbliT", called, constant)) == {INVALID_ARGUMENT}
 
 
+@pytest.mark.parametrize("groups", [1, 3], ids=["few channels", "depthwise"])
+def test_fewer_channels_than_an_integer_filter_has(groups: int) -> None:
+    def integers(*size: int) -> torch.Tensor:
+        return torch.randint(-128, 128, size, dtype=torch.int8).to(memory_format=torch.channels_last)
+
+    x, w = integers(1, 3, 12, 12), integers(6 if groups == 1 else 3, 3 // groups, 3, 3)
+    out = integers(1, w.shape[0], 12, 12)
+    numbers = [[1, 1], [1, 1], [1, 1], False, [0, 0], groups, 0.5, 0, -128, 127]
+    arguments = [x, 0.02, 3, w, torch.rand(w.shape[0]) * 0.01 + 0.001, None, *numbers, out]
+    name, letters, constant = "et::quantized_convolution.out", "TdiTTtlllblidiiiT", set(range(1, 16))
+    full = outcomes(name, arguments, letters, arguments, constant)
+    assert full
+    assert not any(full)
+    called = [integers(1, 2, 12, 12), *arguments[1:-1], out]
+    assert set(outcomes(name, arguments, letters, called, constant)) == {INVALID_ARGUMENT}
+
+
 def test_a_bias_shorter_than_at_load() -> None:
     w = torch.randint(-128, 128, (12, 32), dtype=torch.int8)
     arguments = [torch.randn(5, 32), w, torch.rand(12), None, torch.randn(12), 0, torch.empty(5, 12)]

@@ -325,6 +325,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   QuantizedDepthwise w = *static_cast<const QuantizedDepthwise*>(state);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[kOut]->to_tensor();
+  ET_RETURN_IF_ERROR(check_channels(input, w.channels));
   w.in_h = input.size(2);
   w.in_w = input.size(3);
   w.out_h = output_extent(w.in_h, w.pad_h, w.kernel_h, w.dilation_h, w.stride_h);
