@@ -28,6 +28,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
+from executorch_py.operators import known_operators
+
+from .arguments import dtype_code
+from .custom_operators import operator_name
 from .decompositions import training_decompositions
 from .dialect import EdgeVerifier
 from .operators import (
@@ -65,6 +69,15 @@ def decompose(
         keep_checks: leave in what ``torch._check`` and its kin check at run time.
     """
     return Decomposer(program, kept, keep_filter, DROPPED if keep_checks else DROPPED | CHECKS).run()
+
+
+def _lacks_complex_kernel(node: fx.Node) -> bool:
+    """An operator that is kept for its kernel of real numbers, called with complex ones."""
+    value = node.meta["val"]
+    if not isinstance(value, torch.Tensor) or not value.is_complex():
+        return False
+    info = known_operators().get(operator_name(node.target))
+    return info is not None and bool(info.dtypes) and dtype_code(value.dtype) not in info.dtypes
 
 
 class Decomposer:
@@ -170,7 +183,7 @@ class Decomposer:
             self._value[node] = self._copied(node)
 
     def _is_kept(self, node: fx.Node) -> bool:
-        if not is_whole(node):
+        if not is_whole(node) or _lacks_complex_kernel(node):
             return False
         return self._keep_filter is None or node.target in KEPT_WHOLE or self._keep_filter(node)
 

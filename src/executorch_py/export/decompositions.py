@@ -73,7 +73,7 @@ def _addr(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
         outer = torch.logical_and(column, row) if alpha else torch.zeros_like(torch.logical_and(column, row))
         return torch.logical_or(self, outer) if beta else outer
     if beta == 0:  # nothing of self then, NaN included
-        return column * row if alpha == 1 else column * row * alpha
+        return column * row if alpha == 1 else column * alpha * row
     return aten.addcmul(self if beta == 1 else self * beta, column, row, value=alpha)
 
 

@@ -341,7 +341,11 @@ def _circular_pad(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[s
             value = self.empty_like(node.meta["val"], (*shape[:dim], end - start, *shape[dim + 1 :]))
             return self.emit(node, aten.slice_copy.Tensor, (x, dim, start, end), value)
 
-        parts = [part(size - low, size)] * (low > 0) + [x] + [part(0, high)] * (high > 0)
+        parts = [x]
+        if low > 0:
+            parts.insert(0, part(size - low, size))
+        if high > 0:
+            parts.append(part(0, high))
         shape[dim] += low + high
         if len(parts) > 1:
             x = self.emit(node, aten.cat.default, (parts, dim), self.empty_like(node.meta["val"], shape))

@@ -92,3 +92,37 @@ def test_attention_whose_heads_broadcast():
     attention = Call(lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True))
     assert_matches_eager(attention, (torch.randn(2, 4, 5, 8), torch.randn(2, 1, 5, 8)))
     assert_matches_eager(attention, (torch.randn(4, 5, 8), torch.randn(5, 8)))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda z: torch.view_as_real(torch.addcdiv(z, z, z + 2)),
+        lambda z: torch.trace(z).abs(),
+        lambda z: torch.view_as_real(torch.addr(z, z[0], z[1], beta=0, alpha=0.5)),
+    ],
+    ids=["addcdiv", "trace", "addr"],
+)
+def test_complex_numbers_where_the_kernel_takes_real_ones(call):
+    class Complex(torch.nn.Module):
+        def forward(self, x):
+            return call(torch.view_as_complex(x))
+
+    x = (torch.randn(3, 3, 2),)
+    program = et.to_edge(torch.export.export(Complex(), x)).to_executorch()
+    torch.testing.assert_close(
+        et.Runtime.get().load_program(program.buffer).load_method("forward").execute(x)[0], Complex()(*x)
+    )
+
+
+def test_outer_products_scale_a_vector_first():
+    x, scale = torch.full((1,), 1e20), 1e-20
+
+    class Outer(torch.nn.Module):
+        def forward(self, m, a, b):
+            return torch.addr(m, a, b, beta=0, alpha=scale)
+
+    inputs = (torch.zeros(1, 1), x, x)
+    program = et.to_edge(torch.export.export(Outer(), inputs)).to_executorch()
+    output = et.Runtime.get().load_program(program.buffer).load_method("forward").execute(inputs)[0]
+    torch.testing.assert_close(output, Outer()(*inputs))

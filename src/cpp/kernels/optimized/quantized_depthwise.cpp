@@ -232,7 +232,7 @@ bool fits(const PrepareContext& context, Arguments args, QuantizedDepthwise* w) 
   const EValue& bias = *args[kBias];
   const bool has_fitting_bias = bias.is_none() || (bias.to_tensor().scalar_type() == ScalarType::Int &&
                                                    bias.to_tensor().dim() == 1 && bias.to_tensor().numel() == channels);
-  return !args[kTransposed]->to_bool() && channels > 1 && args[kGroups]->number_as_int() == channels &&
+  return !args[kTransposed]->number_as_bool() && channels > 1 && args[kGroups]->number_as_int() == channels &&
          weight.size(0) == channels && weight.size(1) == 1 && w->taps > 0 && w->taps <= kMaxTaps && has_fitting_bias &&
          scales.scalar_type() == ScalarType::Float && is_row_major(*args[kWeightScales]) &&
          (scales.numel() == 1 || scales.numel() == channels) && is_scale(*args[kInputScale]) &&

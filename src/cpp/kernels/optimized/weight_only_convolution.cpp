@@ -47,11 +47,11 @@ class FilterCache final : public SharedCache {
   Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const Entry* entry = first_; entry != nullptr; entry = entry->next) {
-      if (entry->maker == key.maker && entry->variant == key.variant) {
+      if (entry->maker == key.maker && entry->variant == key.variant && entry->shape == key.shape) {
         return entry->object;
       }
     }
-    auto* const entry = new (std::nothrow) Entry{key.maker, key.variant, nullptr, destroy, first_};
+    auto* const entry = new (std::nothrow) Entry{key.maker, key.variant, key.shape, nullptr, destroy, first_};
     ET_CHECK_OR_RETURN(entry != nullptr, MemoryAllocationFailed, "%s: no memory", kOp);
     const Result<void*> made = create(argument);
     if (!made.ok()) {
@@ -66,7 +66,7 @@ class FilterCache final : public SharedCache {
  private:
   struct Entry {
     const void* maker;
-    uint64_t variant;
+    uint64_t variant, shape;
     void* object;
     Destroy destroy;
     Entry* next;
@@ -78,14 +78,17 @@ class FilterCache final : public SharedCache {
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
 Result<FilterCache*> cache_of(SharedCache& shared, const IntegerFilter& f) {
-  uint64_t variant = reinterpret_cast<uintptr_t>(f.zero_points) * 2 + (f.is_transposed ? 1 : 0);
-  variant = variant * 1099511628211u + f.rows;
+  const uint64_t kind = (f.is_transposed ? 1 : 0) | (f.is_packed ? 2 : 0) | (f.has_one_scale ? 4 : 0);
+  const uint64_t variant = reinterpret_cast<uintptr_t>(f.zero_points) * 8 + kind;
+  ET_CHECK_OR_RETURN(f.rows < size_t{1} << 24 && f.columns < size_t{1} << 24 && f.taps < size_t{1} << 16, NotSupported,
+                     "%s: a filter of %zu rows of %zu columns and %zu taps", kOp, f.rows, f.columns, f.taps);
+  const uint64_t shape = (uint64_t{f.rows} << 40) | (uint64_t{f.columns} << 16) | f.taps;
   const auto create = [](void*) -> Result<void*> {
     SharedCache* const made = new (std::nothrow) FilterCache();
     ET_CHECK_OR_RETURN(made != nullptr, MemoryAllocationFailed, "%s: no memory", kOp);
     return static_cast<void*>(made);
   };
-  ET_TRY(void* const found, shared.get_or_create({&kMaker, f.data, f.scales, variant}, create, nullptr,
+  ET_TRY(void* const found, shared.get_or_create({&kMaker, f.data, f.scales, variant, shape}, create, nullptr,
                                                  [](void* object) { delete static_cast<SharedCache*>(object); }));
   return static_cast<FilterCache*>(static_cast<SharedCache*>(found));
 }
@@ -169,7 +172,7 @@ Error read_filter(const PrepareContext& context, Arguments args, IntegerFilter* 
       weight.numel() == 0) {
     return Error::NotSupported;
   }
-  const bool transposed = args[kTransposed]->to_bool();
+  const bool transposed = args[kTransposed]->number_as_bool();
   const bool is_packed = weight.scalar_type() == ScalarType::Byte;
   const int64_t rows = !is_packed ? weight.size(0) : transposed ? input.size(1) : out.size(1);
   const Tensor points = zero_points.is_none() ? weight : zero_points.to_tensor();
