@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -102,9 +103,13 @@ def median_call(path: Path, repeats: int = 400) -> float:
 
 
 def child(python: str | Path, program: str, *arguments: str | Path) -> dict[str, float]:
-    """What a program that prints JSON says, in a process of its own."""
+    """What a program that prints JSON says, in a process of its own, where numpy's BLAS has no thread.
+
+    That one would wait actively for some 20 ms after the import, on a processor that two threads of ours are to have.
+    """
     command = [python, "-c", program, *arguments]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     return json.loads(output.splitlines()[-1])
 
 

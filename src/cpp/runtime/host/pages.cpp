@@ -14,7 +14,8 @@ size_t mapped_size(size_t nbytes) {
   if (nbytes == 0 || align_up_overflow(nbytes, kHugePage, &huge)) {
     return 0;
   }
-  return huge - nbytes <= kHugePage / 8 ? huge : (nbytes + kSmallPage - 1) / kSmallPage * kSmallPage;
+  const size_t unused = huge - nbytes;
+  return unused <= kHugePage / 2 && unused <= nbytes / 4 ? huge : (nbytes + kSmallPage - 1) / kSmallPage * kSmallPage;
 }
 
 }  // namespace
