@@ -171,3 +171,15 @@ def test_running_statistics_of_fewer_channels() -> None:
             run_kernel(
                 "aten::_native_batch_norm_legit.out", [x, None, None, mean.clone(), var.clone(), True, 0.1, 1e-5, *outs]
             )
+
+
+@pytest.mark.parametrize("window", [2**63 - 2, 2**63 - 1])
+@pytest.mark.parametrize("count", [2, 3])
+def test_windows_whose_sum_wraps_around(count: int, window: int) -> None:
+    outs = [torch.zeros(1, 3, count, count), torch.zeros(1, 3, count, count, dtype=torch.int64)]
+    samples = torch.full((1, 3, 2), 0.5)
+    with pytest.raises(KernelError, match="do not fit"):
+        run_kernel(
+            "aten::fractional_max_pool2d.output",
+            [torch.randn(1, 3, 9, 9), [3, window], [count, count], samples, *outs],
+        )

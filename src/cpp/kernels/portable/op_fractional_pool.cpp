@@ -69,9 +69,9 @@ Error fractional_max_pool(KernelContext& context, const char* op, const Tensor& 
     in[to] = self.size(lead + d);
     out[to] = list_item(output_size, static_cast<size_t>(d), 1);
     pool[to] = list_item(kernel_size, static_cast<size_t>(d), 1);
-    ET_CHECK_OR_RETURN(out[to] > 0 && pool[to] > 0 && out[to] + pool[to] - 1 <= in[to], InvalidArgument,
-                       "%s: %" PRId64 " windows of %" PRId64 " do not fit %" PRId64 " elements", op, out[to], pool[to],
-                       in[to]);
+    ET_CHECK_OR_RETURN(out[to] > 0 && pool[to] > 0 && out[to] <= in[to] && pool[to] - 1 <= in[to] - out[to],
+                       InvalidArgument, "%s: %" PRId64 " windows of %" PRId64 " do not fit %" PRId64 " elements", op,
+                       out[to], pool[to], in[to]);
     sizes[lead + d] = out[to];
   }
   for (int64_t i = 0; i < samples.numel(); ++i) {
