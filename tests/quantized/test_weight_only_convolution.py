@@ -1,5 +1,8 @@
 """Convolutions of floats with integer filters: every form, equal to the convolution with the dequantized filter."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed
@@ -85,6 +88,30 @@ def test_forms(form: str, bits: int, per_channel: bool, has_zeros: bool) -> None
         for ours, same, theirs in zip(actual, again, expected, strict=True):
             assert torch.equal(ours, same)
             torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=2e-6 * max(1.0, size))
+
+
+@pytest.mark.parametrize("form", ["tiles", "depthwise", "patches"])
+def test_loads_at_once(form: str) -> None:
+    """Threads that load a Program's method together find one packed filter, whoever packs it."""
+    torch.manual_seed(0)
+    layer, x = Layer(form, 4, True, True).eval(), torch.randn(FORMS[form][0])
+    buffer = et.to_edge_transform_and_lower(torch.export.export(layer, (x,))).to_executorch().buffer
+    with torch.no_grad():
+        expected = layer(x)
+    for _ in range(5):
+        program = et.Runtime.get().load_program(buffer)
+        barrier = Barrier(4)
+
+        def run(program: et.Program = program, barrier: Barrier = barrier) -> list[torch.Tensor]:
+            barrier.wait()
+            return list(program.load_method("forward").execute((x,)))
+
+        with ThreadPoolExecutor(4) as threads:
+            results = [future.result() for future in [threads.submit(run) for _ in range(4)]]
+        for ours, theirs in zip(results[0], expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=2e-6 * float(expected[0].abs().max()))
+        for others in results[1:]:
+            assert all(torch.equal(ours, same) for ours, same in zip(results[0], others, strict=True))
 
 
 def test_same_integers_with_other_scales() -> None:

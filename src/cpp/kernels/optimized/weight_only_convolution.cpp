@@ -1,21 +1,21 @@
 // et::weight_only_convolution.out: a filter of integers becomes floats once, at load, and one of this folder's convolutions of
 // floats runs on it.
 //
-// Those that pack their filter (depthwise.cpp, transposed_convolution.cpp, winograd.cpp) do so from a copy that is freed at once, so
-// that the filter is in memory as floats once; the packed one is shared by the methods of a Program. The product of matrices
-// (convolution.cpp) reads its filter at every call: there the copy stays. Either way a call takes what it takes with floats,
-// for 4 bytes a weight: integers would have to be made floats for every window, or as often as a strip of windows passes.
+// Those that pack their filter (depthwise.cpp, transposed_convolution.cpp, winograd.cpp) do so from a copy that is made when they
+// do and freed at once, so that the filter is in memory as floats once; the packed one is shared by the methods of a Program.
+// The product of matrices (convolution.cpp) reads its filter at every call: there the copy stays. Either way a call takes what
+// it takes with floats, for 4 bytes a weight: integers would have to be made floats for every window, or as often as a strip of
+// windows passes.
 
 #include "base/integer_filter.h"
 
 #include <cstdlib>
-#include <mutex>
 #include <new>
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/fused_clamp.h"
-#include "runtime/shared_cache.h"
+#include "runtime/host/heap_shared_cache.h"
 
 namespace et::kernels::optimized {
 namespace {
@@ -30,67 +30,23 @@ constexpr const char* kOp = "et::weight_only_convolution";
 enum { kInput, kWeight, kScales, kZeroPoints, kBias, kTransposed = 8, kMin = 11, kMax, kOut, kCount };
 constexpr size_t kFloatCount = kCount - 2;
 
-/// The packed forms of one filter, by who made them and how: the addresses that name entries elsewhere are those of a copy.
-class FilterCache final : public SharedCache {
- public:
-  ~FilterCache() override {
-    while (first_ != nullptr) {
-      Entry* const next = first_->next;
-      if (first_->destroy != nullptr) {
-        first_->destroy(first_->object);
-      }
-      delete first_;
-      first_ = next;
-    }
-  }
-
-  Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const Entry* entry = first_; entry != nullptr; entry = entry->next) {
-      if (entry->maker == key.maker && entry->variant == key.variant && entry->shape == key.shape) {
-        return entry->object;
-      }
-    }
-    auto* const entry = new (std::nothrow) Entry{key.maker, key.variant, key.shape, nullptr, destroy, first_};
-    ET_CHECK_OR_RETURN(entry != nullptr, MemoryAllocationFailed, "%s: no memory", kOp);
-    const Result<void*> made = create(argument);
-    if (!made.ok()) {
-      delete entry;
-      return made.error();
-    }
-    entry->object = *made;
-    first_ = entry;
-    return entry->object;
-  }
-
- private:
-  struct Entry {
-    const void* maker;
-    uint64_t variant, shape;
-    void* object;
-    Destroy destroy;
-    Entry* next;
-  };
-  std::mutex mutex_;
-  Entry* first_ = nullptr;
-};
-
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
-Result<FilterCache*> cache_of(SharedCache& shared, const IntegerFilter& f) {
+/// The packed forms of one filter: a cache in the Program's.
+Result<SharedCache*> packed_forms(SharedCache& shared, const IntegerFilter& f) {
   const uint64_t kind = (f.is_transposed ? 1 : 0) | (f.is_packed ? 2 : 0) | (f.has_one_scale ? 4 : 0);
   const uint64_t variant = reinterpret_cast<uintptr_t>(f.zero_points) * 8 + kind;
   ET_CHECK_OR_RETURN(f.rows < size_t{1} << 24 && f.columns < size_t{1} << 24 && f.taps < size_t{1} << 16, NotSupported,
                      "%s: a filter of %zu rows of %zu columns and %zu taps", kOp, f.rows, f.columns, f.taps);
   const uint64_t shape = (uint64_t{f.rows} << 40) | (uint64_t{f.columns} << 16) | f.taps;
   const auto create = [](void*) -> Result<void*> {
-    SharedCache* const made = new (std::nothrow) FilterCache();
+    SharedCache* const made = new (std::nothrow) runtime::HeapSharedCache();
     ET_CHECK_OR_RETURN(made != nullptr, MemoryAllocationFailed, "%s: no memory", kOp);
     return static_cast<void*>(made);
   };
   ET_TRY(void* const found, shared.get_or_create({&kMaker, f.data, f.scales, variant, shape}, create, nullptr,
                                                  [](void* object) { delete static_cast<SharedCache*>(object); }));
-  return static_cast<FilterCache*>(static_cast<SharedCache*>(found));
+  return static_cast<SharedCache*>(found);
 }
 
 /// A filter as an argument of floats, in memory that somebody else owns.
@@ -111,12 +67,13 @@ class DenseFilter {
 
   size_t nbytes() const { return integers_.rows * integers_.row_size() * sizeof(float); }
   EValue* value() { return &value_; }
-  /// Makes the floats; `data` has nbytes().
-  void fill(float* data) {
+  /// Where the floats are, or will be: nbytes() of memory.
+  void place(float* data) { impl_.set_data(data, nbytes()); }
+  /// Makes them.
+  void fill(float* data) const {
     for (size_t row = 0; row < integers_.rows; ++row) {
       dequantize_row(integers_, row, data + row * integers_.row_size());
     }
-    impl_.set_data(data, nbytes());
   }
 
  private:
@@ -126,6 +83,39 @@ class DenseFilter {
   uint8_t dim_order_[5];
   runtime::TensorImpl impl_;
   EValue value_;
+};
+
+/// The cache that a kernel sees while it prepares itself on a filter of ours. Entries are named by who made them and how, since
+/// the addresses are those of a copy. The copy gets its floats when something is packed from it, and not before: kernels read a
+/// filter while they make their entry and at no other time.
+class CopyCache final : public SharedCache {
+ public:
+  /// `data`: memory of the filter, not filled.
+  CopyCache(SharedCache* packed, DenseFilter* filter, float* data) : packed_(packed), filter_(filter), data_(data) {
+    filter->place(data);
+  }
+
+  Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) override {
+    Request request{this, create, argument};
+    return packed_->get_or_create({key.maker, nullptr, nullptr, key.variant, key.shape}, &CopyCache::make, &request,
+                                  destroy);
+  }
+
+ private:
+  struct Request {
+    CopyCache* cache;
+    Create create;
+    void* argument;
+  };
+  static Result<void*> make(void* opaque) {
+    const auto& request = *static_cast<const Request*>(opaque);
+    request.cache->filter_->fill(request.cache->data_);
+    return request.create(request.argument);
+  }
+
+  SharedCache* packed_;
+  DenseFilter* filter_;
+  float* data_;
 };
 
 /// Answers for the arguments of a kernel that gets a filter of ours.
@@ -195,15 +185,15 @@ Error prepare_packed(PrepareContext& context, Arguments args, void** state) {
   if (filter.taps == 1) {
     return Error::NotSupported;
   }
-  ET_TRY(FilterCache* const cache, cache_of(*context.shared(), filter));
+  ET_TRY(SharedCache* const packed, packed_forms(*context.shared(), filter));
   DenseFilter dense(args[kWeight]->to_tensor(), filter);
   auto* const data = static_cast<float*>(std::malloc(dense.nbytes()));
   ET_CHECK_OR_RETURN(data != nullptr, MemoryAllocationFailed, "%s: no memory for %zu bytes of floats", kOp,
                      dense.nbytes());
-  dense.fill(data);
+  CopyCache cache(packed, &dense, data);
   const Constants constants{&context, dense.value()};
   PrepareContext inner = context;
-  inner.set_shared(cache);
+  inner.set_shared(&cache);
   inner.set_constant_query(&Constants::query, &constants);
   const FloatArguments floats(args, dense.value());
   Error error = Error::NotSupported;
@@ -239,6 +229,7 @@ Error prepare_product(PrepareContext& context, Arguments args, void** state) {
       convolution_kernels().begin()->prepare(context, FloatArguments(args, dense->value()).without_bounds(), &none));
   ET_TRY(void* const data, context.allocate(dense->nbytes(), 64));
   dense->fill(static_cast<float*>(data));
+  dense->place(static_cast<float*>(data));
   *state = dense;
   return Error::Ok;
 }
