@@ -19,12 +19,10 @@ Error DequantizedFilter::make(const char* op, const PrepareContext& context, Spa
   if (weight.dim() != input.dim() || weight.dim() != out.dim() || weight.dim() < 3 || weight.numel() == 0) {
     return Error::NotSupported;
   }
-  const bool transposed = args[kTransposed]->number_as_bool();
-  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
-  const int64_t rows = !is_packed ? weight.size(0) : transposed ? input.size(1) : out.size(1);
   const Tensor points = zero_points.is_none() ? weight : zero_points.to_tensor();
   ET_RETURN_IF_ERROR(check_integer_filter(op, weight, args[kScales]->to_tensor(),
-                                          zero_points.is_none() ? nullptr : &points, rows, transposed, &integers_));
+                                          zero_points.is_none() ? nullptr : &points, {input.size(1), out.size(1)},
+                                          args[kTransposed]->number_as_bool(), &integers_));
   const size_t elements = integers_.rows * integers_.row_size();
   // The library may read a few bytes past the end.
   data_ = new (std::nothrow) float[elements + XNN_EXTRA_BYTES / sizeof(float)];
@@ -33,11 +31,7 @@ Error DequantizedFilter::make(const char* op, const PrepareContext& context, Spa
   for (size_t row = 0; row < integers_.rows; ++row) {
     dequantize_row(integers_, row, data_ + row * integers_.row_size());
   }
-  for (int64_t d = 0; d < weight.dim(); ++d) {
-    sizes_[d] = d == 0 ? rows : weight.size(d);
-    dim_order_[d] = static_cast<uint8_t>(d);
-  }
-  impl_ = runtime::TensorImpl(ScalarType::Float, static_cast<size_t>(weight.dim()), sizes_, strides_, dim_order_, data_,
+  impl_ = runtime::TensorImpl(ScalarType::Float, integers_.dim, integers_.sizes, strides_, dim_order_, data_,
                               elements * sizeof(float));
   return Error::Ok;
 }

@@ -28,9 +28,8 @@ class DequantizedFilter {
  private:
   IntegerFilter integers_;
   float* data_ = nullptr;
-  int64_t sizes_[runtime::kMaxRank];
-  int64_t strides_[runtime::kMaxRank];
-  uint8_t dim_order_[runtime::kMaxRank];
+  int64_t strides_[5];
+  uint8_t dim_order_[5] = {0, 1, 2, 3, 4};
   runtime::TensorImpl impl_;
 };
 

@@ -4,7 +4,8 @@
 /// Not for: integer convolutions, which use the integers.
 ///
 ///     IntegerFilter filter;
-///     ET_RETURN_IF_ERROR(check_integer_filter(op, weight, scales, zero_points, rows, transposed, &filter));
+///     const ImageChannels channels{input.size(1), out.size(1)};
+///     ET_RETURN_IF_ERROR(check_integer_filter(op, weight, scales, zero_points, channels, transposed, &filter));
 ///     for (size_t row = 0; row < filter.rows; ++row) {
 ///       dequantize_row(filter, row, dense + row * filter.row_size());
 ///     }
@@ -22,17 +23,24 @@ struct IntegerFilter {
   const float* scales = nullptr;
   const int8_t* zero_points = nullptr;  ///< nullptr: all 0
   size_t rows = 0, columns = 0, taps = 0;
+  int64_t sizes[5] = {};  ///< [rows, columns, …]: a packed one's as if it had all rows
+  size_t dim = 0;
   bool is_packed = false, is_transposed = false, has_one_scale = false;
 
   size_t row_size() const { return columns * taps; }
 };
 
-/// Fills `out` after everything was checked that is used as an address later. Tensors of the runtime or of ATen; `rows`: first
-/// size of the filter, which packed ones do not say.
+/// Of the images on both sides of a filter.
+struct ImageChannels {
+  int64_t in, out;
+};
+
+/// Fills `out` after everything was checked that is used as an address later. Tensors of the runtime or of ATen. How many rows
+/// pairs of them are, the image on their side says.
 /// Errors: InvalidType; InvalidArgument, naming `op` and what does not fit.
 template <typename Tensor>
 Error check_integer_filter(const char* op, const Tensor& weight, const Tensor& scales, const Tensor* zero_points,
-                           int64_t rows, bool transposed, IntegerFilter* out) {
+                           ImageChannels images, bool transposed, IntegerFilter* out) {
   constexpr int kByte = 0, kChar = 1, kFloat = 6;
   const auto type_of = [](const Tensor& tensor) { return static_cast<int>(tensor.scalar_type()); };
   const auto is_dense = [](const Tensor& tensor) {
@@ -54,6 +62,7 @@ Error check_integer_filter(const char* op, const Tensor& weight, const Tensor& s
                          (zero_points == nullptr || is_dense(*zero_points)),
                      InvalidArgument, "%s: the weight has rank %d, must be 3 to 5, and row-major as its scales", op,
                      static_cast<int>(weight.dim()));
+  const int64_t rows = !out->is_packed ? weight.size(0) : transposed ? images.in : images.out;
   ET_CHECK_OR_RETURN(rows >= 0 && weight.size(0) == (out->is_packed ? packed_count(rows) : rows), InvalidArgument,
                      "%s: the weight's first size is %lld, which does not hold %lld rows", op,
                      static_cast<long long>(weight.size(0)), static_cast<long long>(rows));
@@ -67,9 +76,11 @@ Error check_integer_filter(const char* op, const Tensor& weight, const Tensor& s
   out->zero_points = zero_points == nullptr ? nullptr : static_cast<const int8_t*>(zero_points->const_data_ptr());
   out->rows = static_cast<size_t>(rows);
   out->columns = static_cast<size_t>(weight.size(1));
+  out->dim = static_cast<size_t>(weight.dim());
   out->taps = 1;
-  for (int64_t d = 2; d < weight.dim(); ++d) {
-    out->taps *= static_cast<size_t>(weight.size(d));
+  for (int64_t d = 0; d < weight.dim(); ++d) {
+    out->sizes[d] = d == 0 ? rows : weight.size(d);
+    out->taps *= d < 2 ? 1 : static_cast<size_t>(weight.size(d));
   }
   out->is_transposed = transposed;
   out->has_one_scale = scales.numel() == 1;

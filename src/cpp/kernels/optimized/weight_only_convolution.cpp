@@ -52,13 +52,8 @@ Result<SharedCache*> packed_forms(SharedCache& shared, const IntegerFilter& f) {
 /// A filter as an argument of floats, in memory that somebody else owns.
 class DenseFilter {
  public:
-  DenseFilter(const Tensor& stored, const IntegerFilter& f) : integers_(f) {
-    for (int64_t d = 0; d < stored.dim(); ++d) {
-      sizes_[d] = d == 0 ? static_cast<int64_t>(f.rows) : stored.size(d);
-      dim_order_[d] = static_cast<uint8_t>(d);
-    }
-    impl_ = runtime::TensorImpl(ScalarType::Float, static_cast<size_t>(stored.dim()), sizes_, strides_, dim_order_,
-                                nullptr, nbytes());
+  explicit DenseFilter(const IntegerFilter& f) : integers_(f) {
+    impl_ = runtime::TensorImpl(ScalarType::Float, f.dim, integers_.sizes, strides_, dim_order_, nullptr, nbytes());
     impl_.set_read_only(true);
     value_ = EValue(Tensor(&impl_));
   }
@@ -78,9 +73,8 @@ class DenseFilter {
 
  private:
   IntegerFilter integers_;
-  int64_t sizes_[5];
   int64_t strides_[5];
-  uint8_t dim_order_[5];
+  uint8_t dim_order_[5] = {0, 1, 2, 3, 4};
   runtime::TensorImpl impl_;
   EValue value_;
 };
@@ -162,12 +156,9 @@ Error read_filter(const PrepareContext& context, Arguments args, IntegerFilter* 
       weight.numel() == 0) {
     return Error::NotSupported;
   }
-  const bool transposed = args[kTransposed]->number_as_bool();
-  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
-  const int64_t rows = !is_packed ? weight.size(0) : transposed ? input.size(1) : out.size(1);
   const Tensor points = zero_points.is_none() ? weight : zero_points.to_tensor();
-  return check_integer_filter(kOp, weight, args[kScales]->to_tensor(), zero_points.is_none() ? nullptr : &points, rows,
-                              transposed, filter);
+  return check_integer_filter(kOp, weight, args[kScales]->to_tensor(), zero_points.is_none() ? nullptr : &points,
+                              {input.size(1), out.size(1)}, args[kTransposed]->number_as_bool(), filter);
 }
 
 struct Packed {
@@ -186,7 +177,7 @@ Error prepare_packed(PrepareContext& context, Arguments args, void** state) {
     return Error::NotSupported;
   }
   ET_TRY(SharedCache* const packed, packed_forms(*context.shared(), filter));
-  DenseFilter dense(args[kWeight]->to_tensor(), filter);
+  DenseFilter dense(filter);
   auto* const data = static_cast<float*>(std::malloc(dense.nbytes()));
   ET_CHECK_OR_RETURN(data != nullptr, MemoryAllocationFailed, "%s: no memory for %zu bytes of floats", kOp,
                      dense.nbytes());
@@ -223,7 +214,7 @@ Error prepare_product(PrepareContext& context, Arguments args, void** state) {
   IntegerFilter filter;
   ET_RETURN_IF_ERROR(read_filter(context, args, &filter));
   ET_TRY(void* const memory, context.allocate(sizeof(DenseFilter), alignof(DenseFilter)));
-  auto* const dense = new (memory) DenseFilter(args[kWeight]->to_tensor(), filter);
+  auto* const dense = new (memory) DenseFilter(filter);
   void* none = nullptr;
   ET_RETURN_IF_ERROR(
       convolution_kernels().begin()->prepare(context, FloatArguments(args, dense->value()).without_bounds(), &none));

@@ -355,17 +355,12 @@ Error weight_only_convolution_out(KernelContext& context, const Tensor& input, c
   ET_CHECK_OR_RETURN((channel_dim == 0 || channel_dim == 1) && out.dim() == input.dim(), InvalidArgument,
                      "%s: input %s, weight %s and out %s do not fit together", kIntegerOp,
                      ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, ShapeText(out.sizes()).text);
-  // How many rows pairs of them are, the image on their side says.
-  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
-  const int64_t rows = !is_packed ? weight.size(0) : transposed ? input.size(channel_dim) : out.size(channel_dim);
   IntegerFilter integers;
   ET_RETURN_IF_ERROR(check_integer_filter(kIntegerOp, weight, weight_scales,
-                                          weight_zero_points.has_value() ? &*weight_zero_points : nullptr, rows,
-                                          transposed, &integers));
-  Sizes weight_size(weight.sizes());
-  weight_size[0] = rows;
+                                          weight_zero_points.has_value() ? &*weight_zero_points : nullptr,
+                                          {input.size(channel_dim), out.size(channel_dim)}, transposed, &integers));
   Problem p;
-  ET_RETURN_IF_ERROR(plan(context, kIntegerOp, input, weight_size, bias,
+  ET_RETURN_IF_ERROR(plan(context, kIntegerOp, input, IntArrayRef(integers.sizes, integers.dim), bias,
                           {stride, padding, dilation, transposed, output_padding, groups}, out, &p));
   const int64_t taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
   const int64_t row_major[5] = {taps, taps, p.kernel[1] * p.kernel[2], p.kernel[2], 1};
