@@ -3,18 +3,13 @@
 /// For: weights of which too little was pruned for the sparse kernels. Not for: running on; the library packs a copy.
 #pragma once
 
-#include "backends/xnnpack/kernels/library.h"
+#include "backends/xnnpack/kernels/weight_copy.h"
 #include "base/sparse_weight.h"
 
 namespace et::backends::xnnpack {
 
 class DenseWeight {
  public:
-  DenseWeight() = default;
-  ~DenseWeight() { delete[] data_; }
-  DenseWeight(const DenseWeight&) = delete;
-  DenseWeight& operator=(const DenseWeight&) = delete;
-
   /// Reads the arguments of a sparse operator. Errors: NotSupported when they are no float constants;
   /// MemoryAllocationFailed; those of check_sparse_weight.
   Error unpack(const char* op, const PrepareContext& context, const EValue& values, const EValue& mask,
@@ -22,17 +17,13 @@ class DenseWeight {
 
   const SparseWeight& sparse() const { return weight_; }
   /// [rows, columns]
-  const float* data() const { return data_; }
+  const float* data() const { return copy_.data<float>(); }
   /// The same with the weight's own sizes, row-major; lives as long as this object.
-  Tensor tensor() { return Tensor(&impl_); }
+  Tensor tensor() { return copy_.tensor(); }
 
  private:
   SparseWeight weight_;
-  float* data_ = nullptr;
-  int64_t sizes_[runtime::kMaxRank];
-  int64_t strides_[runtime::kMaxRank];
-  uint8_t dim_order_[runtime::kMaxRank];
-  runtime::TensorImpl impl_;
+  WeightCopy copy_;
 };
 
 }  // namespace et::backends::xnnpack

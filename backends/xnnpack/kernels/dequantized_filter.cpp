@@ -23,16 +23,10 @@ Error DequantizedFilter::make(const char* op, const PrepareContext& context, Spa
   ET_RETURN_IF_ERROR(check_integer_filter(op, weight, args[kScales]->to_tensor(),
                                           zero_points.is_none() ? nullptr : &points, {input.size(1), out.size(1)},
                                           args[kTransposed]->number_as_bool(), &integers_));
-  const size_t elements = integers_.rows * integers_.row_size();
-  // The library may read a few bytes past the end.
-  data_ = new (std::nothrow) float[elements + XNN_EXTRA_BYTES / sizeof(float)];
-  ET_CHECK_OR_RETURN(data_ != nullptr, MemoryAllocationFailed, "%s: no memory for a filter of %zu floats", op,
-                     elements);
+  ET_RETURN_IF_ERROR(copy_.allocate(op, ScalarType::Float, {integers_.sizes, integers_.dim}));
   for (size_t row = 0; row < integers_.rows; ++row) {
-    dequantize_row(integers_, row, data_ + row * integers_.row_size());
+    dequantize_row(integers_, row, copy_.data<float>() + row * integers_.row_size());
   }
-  impl_ = runtime::TensorImpl(ScalarType::Float, integers_.dim, integers_.sizes, strides_, dim_order_, data_,
-                              elements * sizeof(float));
   return Error::Ok;
 }
 

@@ -3,18 +3,13 @@
 /// For: convolutions of floats. Not for: running on; the library packs a copy.
 #pragma once
 
-#include "backends/xnnpack/kernels/library.h"
+#include "backends/xnnpack/kernels/weight_copy.h"
 #include "base/integer_filter.h"
 
 namespace et::backends::xnnpack {
 
 class DequantizedFilter {
  public:
-  DequantizedFilter() = default;
-  ~DequantizedFilter() { delete[] data_; }
-  DequantizedFilter(const DequantizedFilter&) = delete;
-  DequantizedFilter& operator=(const DequantizedFilter&) = delete;
-
   /// Reads the arguments of et::weight_only_convolution. Errors: NotSupported when the filter is no constant;
   /// MemoryAllocationFailed; those of check_integer_filter.
   Error make(const char* op, const PrepareContext& context, Span<EValue* const> args);
@@ -23,14 +18,11 @@ class DequantizedFilter {
   /// Of what the packed form holds beside integers and bias: scales and zero points.
   uint64_t hash() const;
   /// The filter with its own sizes, row-major; lives as long as this object.
-  Tensor tensor() { return Tensor(&impl_); }
+  Tensor tensor() { return copy_.tensor(); }
 
  private:
   IntegerFilter integers_;
-  float* data_ = nullptr;
-  int64_t strides_[5];
-  uint8_t dim_order_[5] = {0, 1, 2, 3, 4};
-  runtime::TensorImpl impl_;
+  WeightCopy copy_;
 };
 
 }  // namespace et::backends::xnnpack
