@@ -239,10 +239,8 @@ bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool
 /// a floating operand, bools.
 bool meet_in_float(const EValue& self, const EValue& other, const EValue& out) {
   const ScalarType a = self.to_tensor().scalar_type(), b = other.to_tensor().scalar_type();
-  const auto is_at_most_float = [](ScalarType dtype) {
-    return dtype == ScalarType::Float || is_small_float(dtype) || is_integral(dtype, true);
-  };
-  return is_float(out) && is_at_most_float(a) && is_at_most_float(b) && !(is_integral(a, true) && is_integral(b, true));
+  const auto is_taken = [](ScalarType dtype) { return is_up_to_float(dtype) || is_integral(dtype, true); };
+  return is_float(out) && is_taken(a) && is_taken(b) && !(is_integral(a, true) && is_integral(b, true));
 }
 
 // fn(self, other, [alpha,] out)

@@ -75,12 +75,11 @@ BlockFunction cast_loop(ScalarType from, ScalarType to) {
 Error choose_cast(Arguments args, PointwiseOperation* operation) {
   const ScalarType from = args[0]->to_tensor().scalar_type();
   const ScalarType to = args[args.size() - 1]->to_tensor().scalar_type();
-  const auto is_at_most_float = [](ScalarType dtype) { return dtype == ScalarType::Float || is_small_float(dtype); };
   if (is_small_float(from) && to == ScalarType::Bool) {
     operation->function = HWY_DYNAMIC_POINTER(FloatToBool);
     operation->converts = true;
-  } else if (from != to && is_at_most_float(to) &&
-             (is_at_most_float(from) || (from == ScalarType::Bool && to != ScalarType::Float))) {
+  } else if (from != to && is_up_to_float(to) &&
+             (is_up_to_float(from) || (from == ScalarType::Bool && to != ScalarType::Float))) {
     operation->function = HWY_DYNAMIC_POINTER(FloatToFloat);
     operation->converts = true;
   } else {

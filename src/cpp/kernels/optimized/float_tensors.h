@@ -12,15 +12,6 @@
 
 namespace et::kernels::optimized {
 
-/// True for a tensor of floats of 16 or 32 bits.
-inline bool is_up_to_float(const EValue& value) {
-  if (!value.is_tensor()) {
-    return false;
-  }
-  const ScalarType dtype = value.to_tensor().scalar_type();
-  return dtype == ScalarType::Float || dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
-}
-
 /// The elements of a dense tensor, in the order of its memory. Errors: MemoryAllocationFailed.
 Result<const float*> floats_of(KernelContext& context, const Tensor& tensor);
 /// Where the elements of a dense output go, in the order of its memory. Errors: MemoryAllocationFailed.

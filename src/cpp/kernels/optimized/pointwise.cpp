@@ -219,8 +219,7 @@ bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation) {
   }
   const ScalarType from = args[0]->to_tensor().scalar_type();
   const ScalarType to = out.to_tensor().scalar_type();
-  const bool fits = from == to ? from == ScalarType::Float || is_small_float(from)
-                               : promotes && to == ScalarType::Float && is_integral(from, true);
+  const bool fits = from == to ? is_up_to_float(from) : promotes && to == ScalarType::Float && is_integral(from, true);
   operation->converts = from != ScalarType::Float;
   operation->add_tensor(args, 0);
   return fits;

@@ -115,9 +115,6 @@ inline constexpr size_t kTranscendental = 4;
 /// The loop of x^b, b being the operation's number, for exponents that are not a few multiplications.
 BlockFunction power_loop();
 
-/// True for the floats of 16 bits, which are computed in float and rounded once, as in ATen.
-inline bool is_small_float(ScalarType dtype) { return dtype == ScalarType::Half || dtype == ScalarType::BFloat16; }
-
 /// fn(self, …, out) by a function of floats: both float, or both of one 16-bit type; with `promotes`, self of integers or bools
 /// and out of floats, too. One dim order. Adds self, and says whether it is converted. False when they are something else.
 bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation);

@@ -163,7 +163,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** made) {
   constexpr bool kIsLstm = kCell == RecurrentCell::kLstm;
   const Positions at(kPackedBatch);
   const ScalarType dtype = args[0]->to_tensor().scalar_type();
-  if (dtype != ScalarType::Float && dtype != ScalarType::BFloat16 && dtype != ScalarType::Half) {
+  if (!is_up_to_float(dtype)) {
     return Error::NotSupported;
   }
   const auto& params = args[at.params]->tensor_list_items();

@@ -24,7 +24,7 @@ bool mark_dims(int64_t rank, IntArrayRef dims, bool* reduced) {
 
 bool fits_reduction(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out) {
   const ScalarType dtype = self.to_tensor().scalar_type();
-  if ((dtype != ScalarType::Float && !is_small_float(dtype)) || out.to_tensor().scalar_type() != dtype) {
+  if (!is_up_to_float(dtype) || out.to_tensor().scalar_type() != dtype) {
     return false;
   }
   return fits_reduction_layout(self, dims, keepdim, out);

@@ -284,8 +284,7 @@ Error cumprod_out(KernelContext& context, const Tensor& self, int64_t dim, std::
 /// scan(self, dim, dtype, out): one dtype throughout.
 bool fits_scan(Arguments args) {
   const ScalarType dtype = args[0]->to_tensor().scalar_type();
-  const bool takes = dtype == ScalarType::Float || dtype == ScalarType::Double || dtype == ScalarType::Long ||
-                     dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
+  const bool takes = is_up_to_float(dtype) || dtype == ScalarType::Double || dtype == ScalarType::Long;
   return takes && args[3]->to_tensor().scalar_type() == dtype && is_row_major(*args[0]) && is_row_major(*args[3]);
 }
 

@@ -147,7 +147,7 @@ Error choose_with_number(Arguments args, PointwiseOperation* operation) {
 // hardshrink(self, Scalar lambd, out): the number is an element of the tensor's type.
 Error choose_hardshrink(Arguments args, PointwiseOperation* operation) {
   const ScalarType dtype = args[0]->to_tensor().scalar_type();
-  if (dtype != ScalarType::Float && !is_small_float(dtype)) {
+  if (!is_up_to_float(dtype)) {
     return Error::NotSupported;
   }
   return choose(args, loop_HardShrink(), kCheap, operation, number_as_element(dtype, args[1]->number_as_double()));
