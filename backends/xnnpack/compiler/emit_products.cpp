@@ -1,5 +1,6 @@
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
+#include "ops/convolution_arguments.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -50,9 +51,10 @@ Error emit_matmul(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_convolution(Lowering& lowering, const ir::Node& node) {
+  using namespace ops::convolution_arguments;
   const auto& args = node.args();
-  const bool transposed = int_of(args[6]).value_or(0) != 0;
-  const auto groups = static_cast<uint32_t>(int_of(args[8]).value_or(1));
+  const bool transposed = int_of(args[kTransposed]).value_or(0) != 0;
+  const auto groups = static_cast<uint32_t>(int_of(args[kGroups]).value_or(1));
   // One spatial dimension is an image of height 1.
   const auto pair = [&](const ir::Argument& argument, uint32_t height) {
     std::vector<uint32_t> out;
@@ -65,14 +67,14 @@ Error emit_convolution(Lowering& lowering, const ir::Node& node) {
     }
     return out;
   };
-  const auto stride = pair(args[3], 1), padding = pair(args[4], 0), dilation = pair(args[5], 1),
-             extra = pair(args[7], 0);
+  const auto stride = pair(args[kStride], 1), padding = pair(args[kPadding], 0), dilation = pair(args[kDilation], 1),
+             extra = pair(args[kOutputPadding], 0);
   std::vector<uint32_t> dims =
-      literal_dims(args[1].value());  // [out, in / groups, kh, kw], transposed [in, out / groups, …]
+      literal_dims(args[kWeight].value());  // [out, in / groups, kh, kw], transposed [in, out / groups, …]
   if (dims.size() == 3) {
     dims.insert(dims.begin() + 2, 1);
   }
-  const auto in_channels = static_cast<uint32_t>(args[0].value()->type.tensor.dims[1].max);
+  const auto in_channels = static_cast<uint32_t>(args[kInput].value()->type.tensor.dims[1].max);
   const auto out_channels = static_cast<uint32_t>(node.result()->type.tensor.dims[1].max);
   const uint32_t group_in = in_channels / groups, group_out = out_channels / groups;
   const uint32_t height = dims[2], width = dims[3];
@@ -91,8 +93,8 @@ Error emit_convolution(Lowering& lowering, const ir::Node& node) {
     perm = {0, 2, 3, 4, 1};
   }
   ProductValues values;
-  ET_RETURN_IF_ERROR(
-      product_values(lowering, node, args[0], args[1], args[2], seen, perm, channel_dim, Form::kImage, values));
+  ET_RETURN_IF_ERROR(product_values(lowering, node, args[kInput], args[kWeight], args[kBias], seen, perm, channel_dim,
+                                    Form::kImage, values));
   const NodeUnion type = depthwise    ? NodeUnion::NodeUnion_DepthwiseConv2d
                          : transposed ? NodeUnion::NodeUnion_ConvTranspose2d
                                       : NodeUnion::NodeUnion_Conv2d;

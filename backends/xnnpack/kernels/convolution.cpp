@@ -1,19 +1,16 @@
 // aten::convolution.out, et::convolution_clamp.out, et::sparse_convolution.out and et::weight_only_convolution.out with
-// constant weights: 1-D and 2-D,
-// grouped, depthwise, dilated and transposed, on xnn_convolution2d_nhwc_f32 and xnn_deconvolution2d_nhwc_f32. 1-D is 2-D
-// with one row.
+// constant weights: 1-D and 2-D, grouped, depthwise, dilated and transposed, on xnn_convolution2d_nhwc_f32 and
+// xnn_deconvolution2d_nhwc_f32. 1-D is 2-D with one row.
 
 #include "backends/xnnpack/kernels/dense_weight.h"
 #include "backends/xnnpack/kernels/dequantized_filter.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
 #include "backends/xnnpack/kernels/packed_convolution.h"
+#include "ops/convolution_arguments.h"
 
 namespace et::backends::xnnpack {
 namespace {
-
-// Arguments by position; the two dense operators differ in what follows kGroups.
-enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups, kMin, kMax };
 
 constexpr ConvolutionLibrary kPlain = {"xnn_convolution2d_nhwc_f32", kDensePs,
                                        &reshape_convolution<&xnn_reshape_convolution2d_nhwc_f32>,
@@ -55,6 +52,7 @@ Error make_convolution(PrepareContext& context, const Geometry& geometry, const 
 }
 
 Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange range, void** state) {
+  using namespace ops::convolution_arguments;
   const EValue& bias = *args[kBias];
   if (!is_constant_float(context, *args[kWeight]) || !are_float_images(*args[kInput], *args[args.size() - 1]) ||
       !has_image_layout(args[kWeight]->to_tensor())) {
@@ -81,7 +79,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange rang
 Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> args, void** state) {
   ET_TRY(const ClampRange range, clamp_range(*args[9], *args[10]));
   const EValue& bias = *args[3];
-  if (!are_float_images(*args[kInput], *args[args.size() - 1])) {
+  if (!are_float_images(*args[0], *args[args.size() - 1])) {
     return Error::NotSupported;
   }
   DenseWeight dense;
@@ -89,7 +87,7 @@ Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> ar
   const EValue weight(dense.tensor());
   const EValue transposed(false);
   ET_TRY(const Geometry geometry,
-         read_geometry({args[kInput], &weight, args[5], args[6], args[7], &transposed, nullptr, args[8]}));
+         read_geometry({args[0], &weight, args[5], args[6], args[7], &transposed, nullptr, args[8]}));
   if (!is_packable_bias(context, bias, geometry)) {
     return Error::NotSupported;
   }
@@ -98,19 +96,19 @@ Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> ar
   return make_convolution(context, geometry, dense.tensor(), bias_data, range, nullptr, state);
 }
 
-// weight_only_convolution(input, weight, weight_scales, weight_zero_points, bias, stride, padding, dilation, transposed,
-// output_padding, groups, min, max, out): the filter becomes floats once, here.
+// The filter becomes floats once, here.
 Error prepare_weight_only_convolution(PrepareContext& context, Span<EValue* const> args, void** state) {
-  ET_TRY(const ClampRange range, clamp_range(*args[11], *args[12]));
-  const EValue& bias = *args[4];
+  using namespace ops::weight_only_convolution_arguments;
+  ET_TRY(const ClampRange range, clamp_range(*args[kMin], *args[kMax]));
+  const EValue& bias = *args[kBias];
   if (!are_float_images(*args[kInput], *args[args.size() - 1])) {
     return Error::NotSupported;
   }
   DequantizedFilter dense;
   ET_RETURN_IF_ERROR(dense.make("et::weight_only_convolution", context, args));
   const EValue weight(dense.tensor());
-  ET_TRY(const Geometry geometry,
-         read_geometry({args[kInput], &weight, args[5], args[6], args[7], args[8], args[9], args[10]}));
+  ET_TRY(const Geometry geometry, read_geometry({args[kInput], &weight, args[kStride], args[kPadding], args[kDilation],
+                                                 args[kTransposed], args[kOutputPadding], args[kGroups]}));
   if (!is_packable_bias(context, bias, geometry)) {
     return Error::NotSupported;
   }
@@ -127,6 +125,7 @@ Error prepare_convolution(PrepareContext& context, Span<EValue* const> args, voi
 }
 
 Error prepare_convolution_clamp(PrepareContext& context, Span<EValue* const> args, void** state) {
+  using namespace ops::convolution_arguments;
   ET_TRY(const ClampRange range, clamp_range(*args[kMin], *args[kMax]));
   return prepare(context, args, range, state);
 }

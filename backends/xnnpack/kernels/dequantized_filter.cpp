@@ -1,11 +1,10 @@
 #include "backends/xnnpack/kernels/dequantized_filter.h"
 
+#include "ops/convolution_arguments.h"
+
 namespace et::backends::xnnpack {
-namespace {
 
-enum { kInput, kWeight, kScales, kZeroPoints, kTransposed = 8 };
-
-}  // namespace
+using namespace ops::weight_only_convolution_arguments;
 
 Error DequantizedFilter::make(const char* op, const PrepareContext& context, Span<EValue* const> args) {
   const EValue& zero_points = *args[kZeroPoints];

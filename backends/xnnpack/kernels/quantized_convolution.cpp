@@ -1,5 +1,5 @@
-// et::quantized_convolution.out with constant weights of 8 or packed 4 bits: 1-D and 2-D, grouped, depthwise, dilated and transposed, on
-// xnn_convolution2d_nhwc_qs8_qc8w and xnn_deconvolution2d_nhwc_qs8_qc8w.
+// et::quantized_convolution.out with constant weights of 8 or packed 4 bits: 1-D and 2-D, grouped, depthwise, dilated and
+// transposed, on xnn_convolution2d_nhwc_qs8_qc8w and xnn_deconvolution2d_nhwc_qs8_qc8w.
 
 #include "backends/xnnpack/kernels/gather.h"
 #include "backends/xnnpack/kernels/integer_copy.h"
@@ -7,25 +7,12 @@
 #include "backends/xnnpack/kernels/layout.h"
 #include "backends/xnnpack/kernels/packed_convolution.h"
 #include "backends/xnnpack/kernels/quantized.h"
+#include "ops/convolution_arguments.h"
 
 namespace et::backends::xnnpack {
 namespace {
 
-enum {
-  kInput,
-  kInputScale,
-  kInputZeroPoint,
-  kWeight,
-  kWeightScales,
-  kBias,
-  kStride,
-  kPadding,
-  kDilation,
-  kTransposed,
-  kOutputPadding,
-  kGroups,
-  kOutputScale
-};
+using namespace ops::quantized_convolution_arguments;
 
 constexpr const char* kOp = "et::quantized_convolution";
 

@@ -2,23 +2,14 @@
 
 #include <cmath>
 
+#include "ops/convolution_arguments.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
 
 // Positions of arguments.
-enum Convolution : size_t {
-  kInput,
-  kWeight,
-  kBias,
-  kStride,
-  kPadding,
-  kDilation,
-  kTransposed,
-  kOutputPadding,
-  kGroups
-};
+using namespace ops::convolution_arguments;
 enum BatchNorm : size_t { kX, kGamma, kBeta, kMean, kVariance, kMomentum, kEps };
 
 /// A constant of a floating dtype as doubles; empty when it is none.

@@ -1,5 +1,7 @@
 #include "ops/op_table.h"
 
+#include "ops/convolution_arguments.h"
+
 #include <gtest/gtest.h>
 
 namespace et::ops {
@@ -45,6 +47,40 @@ TEST(OpTable, EachEntryIsFoundUnderItsNames) {
     EXPECT_EQ(find_op(op.name), &op);
     ASSERT_NE(find_out(op.out_name), nullptr);
     EXPECT_EQ(find_out(op.out_name)->out_name, op.out_name);
+  }
+}
+
+void expect_argument(const char* op, size_t position, const char* name) {
+  const OpInfo* const info = find_op(op);
+  ASSERT_NE(info, nullptr) << op;
+  for (const Span<const Argument> arguments : {info->arguments, info->out_arguments}) {
+    ASSERT_LT(position, arguments.size()) << op;
+    EXPECT_EQ(arguments[position].name, name) << op;
+  }
+}
+
+TEST(ConvolutionArguments, StandWhereTheSchemasHaveThem) {
+  {
+    using namespace convolution_arguments;
+    expect_argument("aten::convolution", kWeight, "weight");
+    expect_argument("aten::convolution", kTransposed, "transposed");
+    expect_argument("aten::convolution", kGroups, "groups");
+    expect_argument("et::convolution_clamp", kGroups, "groups");
+    expect_argument("et::convolution_clamp", kMax, "max");
+  }
+  {
+    using namespace weight_only_convolution_arguments;
+    expect_argument("et::weight_only_convolution", kZeroPoints, "weight_zero_points");
+    expect_argument("et::weight_only_convolution", kTransposed, "transposed");
+    expect_argument("et::weight_only_convolution", kMax, "max");
+    EXPECT_EQ(find_op("et::weight_only_convolution")->out_arguments[kOut].name, "out");
+  }
+  {
+    using namespace quantized_convolution_arguments;
+    expect_argument("et::quantized_convolution", kWeightScales, "weight_scales");
+    expect_argument("et::quantized_convolution", kTransposed, "transposed");
+    expect_argument("et::quantized_convolution", kOutputMax, "output_max");
+    EXPECT_EQ(find_op("et::quantized_convolution")->out_arguments[kOut].name, "out");
   }
 }
 

@@ -1,5 +1,5 @@
-/// What the convolution kernels of this folder share: where the arguments stand, which images and filters they take, the
-/// bias. (The range that a fused activation leaves: read_range of pointwise.h.)
+/// What the convolution kernels of this folder share: which images and filters they take, the bias. (The range that a fused
+/// activation leaves: read_range of pointwise.h.)
 ///
 /// For: depthwise.cpp, transposed_convolution.cpp and winograd.cpp. Each adds the geometry that it computes.
 ///
@@ -8,18 +8,15 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/pointwise.h"
+#include "ops/convolution_arguments.h"
 
 namespace et::kernels::optimized {
-
-namespace convolution_arguments {
-enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups, kMin, kMax };
-}
 
 /// True for a convolution of float images with channels innermost and a constant filter [out, in / groups, h, w] in either
 /// order ([in, out, h, w] when transposed; callers see to the groups), a constant bias of one number a channel or none, and a
 /// geometry that never changes.
 inline bool has_constant_filter(const runtime::PrepareContext& context, Arguments args) {
-  using namespace convolution_arguments;
+  using namespace ops::convolution_arguments;
   const EValue& bias = *args[kBias];
   const EValue& out = *args[args.size() - 1];
   if (!is_float(*args[kInput]) || !is_float(*args[kWeight]) || !is_float_or_none(bias) || !is_float(out) ||
@@ -80,7 +77,7 @@ struct ConvolutionKernels {
     return kPrepare(context, args, nullptr, nullptr, state);
   }
   static Error clamped(runtime::PrepareContext& context, Arguments args, void** state) {
-    using namespace convolution_arguments;
+    using namespace ops::convolution_arguments;
     return kPrepare(context, args, args[kMin], args[kMax], state);
   }
   static constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;

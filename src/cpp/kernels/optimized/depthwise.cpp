@@ -180,7 +180,7 @@ using runtime::PrepareContext;
 using runtime::SharedCache;
 
 // Arguments by position; the two operators differ in what follows kGroups.
-using namespace convolution_arguments;
+using namespace ops::convolution_arguments;
 
 constexpr size_t kMaxLanes = 16;
 

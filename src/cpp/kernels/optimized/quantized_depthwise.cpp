@@ -168,25 +168,7 @@ namespace {
 
 using runtime::PrepareContext;
 
-enum {
-  kInput,
-  kInputScale,
-  kInputZeroPoint,
-  kWeight,
-  kWeightScales,
-  kBias,
-  kStride,
-  kPadding,
-  kDilation,
-  kTransposed,
-  kOutputPadding,
-  kGroups,
-  kOutputScale,
-  kOutputZeroPoint,
-  kOutputMin,
-  kOutputMax,
-  kOut,
-};
+using namespace ops::quantized_convolution_arguments;
 
 bool is_byte_image(const EValue& value) {
   return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Char && value.to_tensor().dim() == 4;

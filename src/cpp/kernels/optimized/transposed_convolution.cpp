@@ -150,7 +150,7 @@ using runtime::PrepareContext;
 using runtime::SharedCache;
 
 // Arguments by position; the two operators differ in what follows kGroups.
-using namespace convolution_arguments;
+using namespace ops::convolution_arguments;
 
 struct PackRequest {
   const float* weight;  // [in, out, kernel_h, kernel_w] in this order, or with out innermost

@@ -15,6 +15,7 @@
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/fused_clamp.h"
+#include "ops/convolution_arguments.h"
 #include "runtime/host/heap_shared_cache.h"
 
 namespace et::kernels::optimized {
@@ -25,10 +26,9 @@ using runtime::SharedCache;
 
 constexpr const char* kOp = "et::weight_only_convolution";
 
-// weight_only_convolution(input, weight, weight_scales, weight_zero_points, bias, stride, padding, dilation, transposed,
-// output_padding, groups, min, max, out); convolution_clamp has one `weight` for the three.
-enum { kInput, kWeight, kScales, kZeroPoints, kBias, kTransposed = 8, kMin = 11, kMax, kOut, kCount };
-constexpr size_t kFloatCount = kCount - 2;
+// et::convolution_clamp has one `weight` for kWeight, kScales and kZeroPoints.
+using namespace ops::weight_only_convolution_arguments;
+constexpr size_t kFloatCount = kOut - 1;
 
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
@@ -130,7 +130,7 @@ struct FloatArguments {
   FloatArguments(Arguments args, EValue* weight) {
     items[0] = args[kInput];
     items[1] = weight;
-    for (size_t i = kBias; i < kCount; ++i) {
+    for (size_t i = kBias; i <= kOut; ++i) {
       items[i - 2] = args[i];
     }
   }

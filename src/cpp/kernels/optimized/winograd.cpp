@@ -43,7 +43,7 @@ using runtime::PrepareContext;
 using runtime::SharedCache;
 
 // Arguments by position; the two operators differ in what follows kGroups.
-using namespace convolution_arguments;
+using namespace ops::convolution_arguments;
 
 constexpr size_t kMaxStrip = 32;  // two of the longest vectors
 
