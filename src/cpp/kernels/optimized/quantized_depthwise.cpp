@@ -1,8 +1,9 @@
 // et::quantized_convolution with one constant int8 filter a channel on channels-last images of int8.
 //
 // Two taps at a time: their inputs, widened to 16 bits, are interleaved, multiplied by interleaved weights and added in pairs
-// to sums of 32 bits, one instruction for two multiplications of each channel. (The library's kernels for x86 widen every input and
-// weight to 32 bits and multiply those.) Sums, scales and rounding are those of the plain kernel (docs/numerics.md), bit for bit.
+// to sums of 32 bits, one instruction for two multiplications of each channel. (The library's kernels for x86 widen every
+// input and weight to 32 bits and multiply those.) Sums, scales and rounding are those of the plain kernel (docs/numerics.md),
+// bit for bit.
 
 #include "kernels/optimized/targets.h"
 
@@ -17,6 +18,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/clamped_convolution.h"
+#include "kernels/optimized/quantized_arguments.h"
 #include "kernels/optimized/tables.h"
 #include "threads/parallel.h"
 
@@ -36,7 +38,8 @@ struct QuantizedDepthwise {
   const int32_t* biases;  // [groups][group]: less what the input's zero point contributes
   const float* scales;    // [groups][group]: of the products, in units of the output's
   const int8_t* beside;   // [at least channels, group]: a pixel of zero points
-  float low, high;        // bounds less the zero point
+  float input_scale, output_scale;
+  float low, high;  // bounds less the zero point
   int32_t zero_point;
   int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
 
@@ -174,13 +177,6 @@ bool is_byte_image(const EValue& value) {
   return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Char && value.to_tensor().dim() == 4;
 }
 
-bool is_byte(const EValue& value) { return value.number_as_int() >= -128 && value.number_as_int() <= 127; }
-
-bool is_scale(const EValue& value) {
-  const auto scale = static_cast<float>(value.number_as_double());
-  return scale > 0 && std::isnormal(scale);
-}
-
 /// One item, or two; false for a number of items, or an item, that is none of a convolution.
 bool read_pair(const EValue& list, int64_t least, int64_t* h, int64_t* w) {
   const IntArrayRef items = list.to_int_list();
@@ -211,15 +207,16 @@ bool fits(const PrepareContext& context, Arguments args, QuantizedDepthwise* w) 
   w->kernel_w = weight.size(3);
   w->channels = static_cast<size_t>(channels);
   w->taps = static_cast<size_t>(w->kernel_h * w->kernel_w);
+  const IntegerRange range(ScalarType::Char);
   const EValue& bias = *args[kBias];
   const bool has_fitting_bias = bias.is_none() || (bias.to_tensor().scalar_type() == ScalarType::Int &&
                                                    bias.to_tensor().dim() == 1 && bias.to_tensor().numel() == channels);
   return !args[kTransposed]->number_as_bool() && channels > 1 && args[kGroups]->number_as_int() == channels &&
          weight.size(0) == channels && weight.size(1) == 1 && w->taps > 0 && w->taps <= kMaxTaps && has_fitting_bias &&
          scales.scalar_type() == ScalarType::Float && is_row_major(*args[kWeightScales]) &&
-         (scales.numel() == 1 || scales.numel() == channels) && is_scale(*args[kInputScale]) &&
-         is_scale(*args[kOutputScale]) && is_byte(*args[kInputZeroPoint]) && is_byte(*args[kOutputZeroPoint]) &&
-         is_byte(*args[kOutputMin]) && is_byte(*args[kOutputMax]) &&
+         (scales.numel() == 1 || scales.numel() == channels) && read_scale(*args[kInputScale], &w->input_scale) &&
+         read_scale(*args[kOutputScale], &w->output_scale) && range.has(*args[kInputZeroPoint]) &&
+         range.has(*args[kOutputZeroPoint]) && range.has(*args[kOutputMin]) && range.has(*args[kOutputMax]) &&
          args[kOutputMin]->number_as_int() <= args[kOutputMax]->number_as_int() &&
          read_pair(*args[kStride], 1, &w->stride_h, &w->stride_w) &&
          read_pair(*args[kPadding], 0, &w->pad_h, &w->pad_w) &&
@@ -232,7 +229,8 @@ size_t place_of(size_t group, size_t lane) {
   return (within < 4 ? 0 : group / 2) + lane / 8 * 4 + within % 4;
 }
 
-/// Weights, biases and scales as the loops want them, in the Method's memory. Errors: NotSupported for a scale that is no number.
+/// Weights, biases and scales as the loops want them, in the Method's memory. Errors: NotSupported for a scale that is no
+/// number.
 Error pack(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
   const size_t group = w->group, pairs = (w->taps + 1) / 2, padded = w->groups * group;
   ET_TRY(void* const weights_memory, context.allocate(padded * pairs * 2 * sizeof(int16_t), 64));
@@ -253,8 +251,6 @@ Error pack(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
   const Tensor given = args[kWeightScales]->to_tensor();
   const auto* const weight_scales = given.const_data_ptr<float>();
   const int32_t* const bias = args[kBias]->is_none() ? nullptr : args[kBias]->to_tensor().const_data_ptr<int32_t>();
-  const auto input_scale = static_cast<float>(args[kInputScale]->number_as_double());
-  const auto output_scale = static_cast<float>(args[kOutputScale]->number_as_double());
   for (size_t g = 0; g < w->groups; ++g) {
     const size_t first = w->first_channel(g);
     for (size_t lane = 0; lane < group && first + lane < w->channels; ++lane) {
@@ -267,7 +263,7 @@ Error pack(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
       }
       const uint32_t start = bias == nullptr ? 0 : static_cast<uint32_t>(bias[c]);
       biases[g * group + place] = static_cast<int32_t>(start - static_cast<uint32_t>(input_zero) * sum);
-      const float scale = input_scale * weight_scales[given.numel() == 1 ? 0 : c] / output_scale;
+      const float scale = w->input_scale * weight_scales[given.numel() == 1 ? 0 : c] / w->output_scale;
       if (!std::isfinite(scale)) {
         return Error::NotSupported;
       }

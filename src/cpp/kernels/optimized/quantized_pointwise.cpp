@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise-inl.h"
+#include "kernels/optimized/quantized_arguments.h"
 #include "kernels/optimized/quantized_pointwise.h"
 #include "kernels/optimized/tables.h"
 
@@ -215,27 +216,6 @@ HWY_EXPORT(DequantizeShort);
 HWY_EXPORT(LookUp);
 
 namespace {
-
-/// The integers that a type has; empty for a type that no kernel of this file takes.
-struct IntegerRange {
-  int64_t low = 0, high = -1;
-
-  explicit IntegerRange(ScalarType dtype) {
-    if (dtype == ScalarType::Char) {
-      low = -128, high = 127;
-    } else if (dtype == ScalarType::Byte) {
-      low = 0, high = 255;
-    } else if (dtype == ScalarType::Short) {
-      low = -32768, high = 32767;
-    }
-  }
-  bool has(const EValue& value) const { return value.number_as_int() >= low && value.number_as_int() <= high; }
-};
-
-bool read_scale(const EValue& value, float* scale) {
-  *scale = static_cast<float>(value.number_as_double());
-  return *scale > 0 && std::isnormal(*scale);
-}
 
 int32_t integer(const EValue& value) { return static_cast<int32_t>(value.number_as_int()); }
 
