@@ -1,7 +1,8 @@
-/// What the convolution kernels of this folder share: which images and filters they take, the bias. (The range that a fused
-/// activation leaves: read_range of pointwise.h.)
+/// What the convolution kernels of this folder share: which images and filters they take, the bias, the output's sizes. (The
+/// range that a fused activation leaves: read_range of pointwise.h.)
 ///
-/// For: depthwise.cpp, transposed_convolution.cpp and winograd.cpp. Each adds the geometry that it computes.
+/// For: depthwise.cpp, quantized_depthwise.cpp, transposed_convolution.cpp and winograd.cpp. Each adds the geometry that it
+/// computes.
 ///
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out)
 #pragma once
@@ -41,6 +42,29 @@ inline Error check_channels(const Tensor& input, size_t channels) {
   ET_CHECK_OR_RETURN(input.size(1) == static_cast<int64_t>(channels), InvalidArgument,
                      "convolution: %" PRId64 " channels meet a filter for %zu", input.size(1), channels);
   return Error::Ok;
+}
+
+/// True for a list that says `h` and `w`: one item for both, or two.
+inline bool is_pair(const EValue& list, int64_t h, int64_t w) {
+  const IntArrayRef items = list.to_int_list();
+  return (items.size() == 1 || items.size() == 2) && items[0] == h && items[items.size() - 1] == w;
+}
+
+/// Of a convolution that is not transposed; 0 when the image is smaller than the kernel.
+inline int64_t output_extent(int64_t in, int64_t padding, int64_t kernel, int64_t stride = 1, int64_t dilation = 1) {
+  const int64_t room = in + 2 * padding - (kernel - 1) * dilation - 1;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+/// Gives the output of a call these sizes. Errors: InvalidArgument when the image is smaller than the kernel, which the
+/// extents say.
+inline Error resize_output(KernelContext& context, const char* op, const Tensor& input, size_t channels, int64_t out_h,
+                           int64_t out_w, const Tensor& out) {
+  ET_CHECK_OR_RETURN(out_h > 0 && out_w > 0, InvalidArgument,
+                     "%s: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", op, input.size(2),
+                     input.size(3));
+  const int64_t sizes[] = {input.size(0), static_cast<int64_t>(channels), out_h, out_w};
+  return resize_tensor(context, out, {sizes, 4});
 }
 
 /// True when the padding's one or two items are from 0 to `most`.

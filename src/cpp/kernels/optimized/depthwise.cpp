@@ -230,7 +230,7 @@ bool fits(const PrepareContext& context, Arguments args) {
   const int64_t stride = both(*args[kStride]);
   const int64_t channels = input.size(1);
   return has_padding_up_to(*args[kPadding], weight.size(2) - 1) && (stride == 1 || stride == 2) &&
-         both(*args[kDilation]) == 1 && !args[kTransposed]->number_as_bool() && channels > 1 &&
+         is_pair(*args[kDilation], 1, 1) && !args[kTransposed]->number_as_bool() && channels > 1 &&
          args[kGroups]->number_as_int() == channels && weight.size(0) == channels && weight.size(1) == 1 &&
          weight.size(2) == weight.size(3) && (weight.size(2) == 3 || weight.size(2) == 5);
 }
@@ -264,12 +264,6 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   return Error::Ok;
 }
 
-// convolution(input, weight, bias, stride, …, groups, [min, max,] out)
-int64_t output_extent(int64_t in, int64_t padding, const Depthwise& w) {
-  const int64_t room = in + 2 * padding - w.kernel;
-  return room < 0 ? 0 : room / w.stride + 1;
-}
-
 Error run(KernelContext& context, Arguments args, void* state) {
   Depthwise w = *static_cast<const Depthwise*>(state);
   const Tensor input = args[kInput]->to_tensor();
@@ -277,12 +271,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   ET_RETURN_IF_ERROR(check_channels(input, w.channels));
   w.in_h = input.size(2);
   w.in_w = input.size(3);
-  w.out_h = output_extent(w.in_h, w.pad_h, w);
-  w.out_w = output_extent(w.in_w, w.pad_w, w);
-  ET_CHECK_OR_RETURN(w.out_h > 0 && w.out_w > 0, InvalidArgument,
-                     "convolution: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", w.in_h, w.in_w);
-  const int64_t sizes[] = {input.size(0), static_cast<int64_t>(w.channels), w.out_h, w.out_w};
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, 4}));
+  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel, w.stride);
+  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel, w.stride);
+  ET_RETURN_IF_ERROR(resize_output(context, "convolution", input, w.channels, w.out_h, w.out_w, out));
   if (out.numel() == 0) {
     return Error::Ok;
   }

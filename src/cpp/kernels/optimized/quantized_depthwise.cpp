@@ -294,11 +294,6 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   return Error::Ok;
 }
 
-int64_t output_extent(int64_t in, int64_t padding, int64_t kernel, int64_t dilation, int64_t stride) {
-  const int64_t room = in + 2 * padding - (kernel - 1) * dilation - 1;
-  return room < 0 ? 0 : room / stride + 1;
-}
-
 Error run(KernelContext& context, Arguments args, void* state) {
   QuantizedDepthwise w = *static_cast<const QuantizedDepthwise*>(state);
   const Tensor input = args[kInput]->to_tensor();
@@ -306,13 +301,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   ET_RETURN_IF_ERROR(check_channels(input, w.channels));
   w.in_h = input.size(2);
   w.in_w = input.size(3);
-  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel_h, w.dilation_h, w.stride_h);
-  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel_w, w.dilation_w, w.stride_w);
-  ET_CHECK_OR_RETURN(w.out_h > 0 && w.out_w > 0, InvalidArgument,
-                     "et::quantized_convolution: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel",
-                     w.in_h, w.in_w);
-  const int64_t sizes[] = {input.size(0), static_cast<int64_t>(w.channels), w.out_h, w.out_w};
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, 4}));
+  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h, w.dilation_h);
+  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w, w.dilation_w);
+  ET_RETURN_IF_ERROR(resize_output(context, "et::quantized_convolution", input, w.channels, w.out_h, w.out_w, out));
   if (out.numel() == 0) {
     return Error::Ok;
   }

@@ -189,16 +189,6 @@ Result<void*> create_filter(void* argument) {
 
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
-/// Item for height (0) or width (1) of a list of one or two.
-int64_t item(const EValue& list, size_t i) {
-  const IntArrayRef items = list.to_int_list();
-  return items[std::min(i, items.size() - 1)];
-}
-bool is_pair(const EValue& list, int64_t h, int64_t w) {
-  const size_t size = list.to_int_list().size();
-  return (size == 1 || size == 2) && item(list, 0) == h && item(list, 1) == w;
-}
-
 bool fits(const PrepareContext& context, Arguments args) {
   if (!has_constant_filter(context, args) || !args[kTransposed]->number_as_bool() ||
       args[kGroups]->number_as_int() != 1) {

@@ -152,27 +152,17 @@ constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
 // ------------------------------------------------------------------------------------------------------------------- prepare
 
-bool is_pair(const EValue& list, int64_t value) {
-  const IntArrayRef items = list.to_int_list();
-  bool same = items.size() == 1 || items.size() == 2;
-  for (const int64_t item : items) {
-    same = same && item == value;
-  }
-  return same;
-}
-
 bool fits(const PrepareContext& context, Arguments args) {
   if (!has_constant_filter(context, args)) {
     return false;
   }
   const Tensor input = args[kInput]->to_tensor();
   const Tensor weight = args[kWeight]->to_tensor();
-  return has_padding_up_to(*args[kPadding], INT32_MAX) && is_pair(*args[kStride], 1) && is_pair(*args[kDilation], 1) &&
-         !args[kTransposed]->number_as_bool() && args[kGroups]->number_as_int() == 1 && weight.size(2) == 3 &&
-         weight.size(3) == 3 && weight.numel() > 0 && weight.size(1) == input.size(1);
+  return has_padding_up_to(*args[kPadding], INT32_MAX) && is_pair(*args[kStride], 1, 1) &&
+         is_pair(*args[kDilation], 1, 1) && !args[kTransposed]->number_as_bool() &&
+         args[kGroups]->number_as_int() == 1 && weight.size(2) == 3 && weight.size(3) == 3 && weight.numel() > 0 &&
+         weight.size(1) == input.size(1);
 }
-
-int64_t output_extent(int64_t in, int64_t padding) { return in + 2 * padding - 2; }
 
 Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
   if (context.shared() == nullptr || !fits(context, args)) {
@@ -189,8 +179,8 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   const IntArrayRef padding = args[kPadding]->to_int_list();
   w.pad_h = padding[0];
   w.pad_w = padding[padding.size() - 1];
-  const int64_t out_h = output_extent(input.size(2), w.pad_h);
-  const int64_t out_w = output_extent(input.size(3), w.pad_w);
+  const int64_t out_h = output_extent(input.size(2), w.pad_h, 3);
+  const int64_t out_w = output_extent(input.size(3), w.pad_w, 3);
   if (out_h <= 0 || out_w <= 0) {
     return Error::NotSupported;
   }
@@ -323,12 +313,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   ET_RETURN_IF_ERROR(check_channels(input, w.in_channels));
   w.in_h = input.size(2);
   w.in_w = input.size(3);
-  w.out_h = output_extent(w.in_h, w.pad_h);
-  w.out_w = output_extent(w.in_w, w.pad_w);
-  ET_CHECK_OR_RETURN(w.out_h > 0 && w.out_w > 0, InvalidArgument,
-                     "convolution: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", w.in_h, w.in_w);
-  const int64_t sizes[] = {input.size(0), static_cast<int64_t>(w.out_channels), w.out_h, w.out_w};
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, 4}));
+  w.out_h = output_extent(w.in_h, w.pad_h, 3);
+  w.out_w = output_extent(w.in_w, w.pad_w, 3);
+  ET_RETURN_IF_ERROR(resize_output(context, "convolution", input, w.out_channels, w.out_h, w.out_w, out));
   if (out.numel() == 0) {
     return Error::Ok;
   }
