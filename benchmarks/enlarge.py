@@ -147,7 +147,8 @@ def _own(dtype: torch.dtype) -> dict[str, tuple[Callable[..., Any], tuple[torch.
         "nn.functional.layer_norm": (lambda x, w, b: F.layer_norm(x, (1000,), w, b), (rows, tensor(1000), tensor(1000))),
         "nn.functional.group_norm": (lambda x, w, b: F.group_norm(x, 8, w, b), (image, tensor(64), tensor(64))),
         "nn.functional.batch_norm": (
-            lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b), (image, tensor(64), tensor(64).abs(), tensor(64), tensor(64))),
+            lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b),
+            (image, tensor(64), tensor(64).float().abs().to(dtype), tensor(64), tensor(64))),
         "native_batch_norm.training": (
             lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), (image, tensor(64), tensor(64))),
         "nn.functional.instance_norm": (lambda x: F.instance_norm(x), (image,)),

@@ -6,6 +6,7 @@
 namespace et::kernels::optimized {
 
 Span<const Kernel> attention_kernels();
+Span<const Kernel> batch_norm_kernels();
 Span<const Kernel> binary_kernels();
 Span<const Kernel> cast_kernels();
 Span<const Kernel> compare_kernels();
@@ -19,6 +20,7 @@ Span<const Kernel> fft_kernels();
 Span<const Kernel> glu_kernels();
 Span<const Kernel> grouped_matmul_kernels();
 Span<const Kernel> matmul_kernels();
+Span<const Kernel> nonzero_kernels();
 Span<const Kernel> norm_kernels();
 Span<const Kernel> quantized_depthwise_kernels();
 Span<const Kernel> quantized_pointwise_kernels();
@@ -27,12 +29,14 @@ Span<const Kernel> recurrent_kernels();
 Span<const Kernel> reduce_index_kernels();
 Span<const Kernel> reduce_integers_kernels();
 Span<const Kernel> reduce_kernels();
+Span<const Kernel> renorm_kernels();
 Span<const Kernel> resize_kernels();
 Span<const Kernel> row_product_kernels();
 Span<const Kernel> scan_kernels();
 Span<const Kernel> softmax_kernels();
 Span<const Kernel> sort_kernels();
 Span<const Kernel> sparse_kernels();
+Span<const Kernel> special_kernels();
 Span<const Kernel> ternary_kernels();
 Span<const Kernel> transcendental_kernels();
 Span<const Kernel> transposed_convolution_kernels();

@@ -97,6 +97,8 @@ ET_CHECKED(Tan, -kAngle, kAngle, hn::Div(hn::Sin(d, x), hn::Cos(d, x)), std::tan
         block);                            \
   }
 
+ET_PLAIN(Angle,
+         hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElseZero(hn::Lt(x, hn::Zero(d)), hn::Set(d, 3.14159265358979f))))
 ET_PLAIN(Ceil, hn::Ceil(x))
 ET_PLAIN(Floor, hn::Floor(x))
 ET_PLAIN(Frac, hn::Sub(x, hn::Trunc(x)))
@@ -150,7 +152,7 @@ namespace et::kernels::optimized {
 
 // clang-format off
 #define ET_LOOPS(X) \
-  X(Acos) X(Acosh) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) \
+  X(Acos) X(Acosh) X(Angle) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) \
   X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu)
 // clang-format on
 #define ET_EXPORT(NAME) \
@@ -192,18 +194,31 @@ constexpr Kernel rounding(const char* name) {
 }
 
 constexpr Kernel kKernels[] = {
-    promoting<&loop_Acos>("aten::acos.out"),   promoting<&loop_Acosh>("aten::acosh.out"),
-    promoting<&loop_Asin>("aten::asin.out"),   promoting<&loop_Asinh>("aten::asinh.out"),
-    promoting<&loop_Atan>("aten::atan.out"),   promoting<&loop_Atanh>("aten::atanh.out"),
-    rounding<&loop_Ceil>("aten::ceil.out"),    promoting<&loop_Cos>("aten::cos.out"),
-    promoting<&loop_Cosh>("aten::cosh.out"),   make_pointwise_kernel<&choose_elu>("aten::elu.out", "Tnnno"),
-    promoting<&loop_Exp2>("aten::exp2.out"),   promoting<&loop_Expm1>("aten::expm1.out"),
-    rounding<&loop_Floor>("aten::floor.out"),  rounding<&loop_Frac>("aten::frac.out"),
-    promoting<&loop_Log10>("aten::log10.out"), promoting<&loop_Log1p>("aten::log1p.out"),
-    promoting<&loop_Log2>("aten::log2.out"),   promoting<&loop_Log>("aten::log.out"),
-    rounding<&loop_Round>("aten::round.out"),  rounding<&loop_Sign>("aten::sign.out"),
-    promoting<&loop_Sin>("aten::sin.out"),     promoting<&loop_Sinh>("aten::sinh.out"),
-    promoting<&loop_Tan>("aten::tan.out"),     rounding<&loop_Trunc>("aten::trunc.out"),
+    promoting<&loop_Acos>("aten::acos.out"),
+    promoting<&loop_Acosh>("aten::acosh.out"),
+    promoting<&loop_Angle>("aten::angle.out"),
+    promoting<&loop_Asin>("aten::asin.out"),
+    promoting<&loop_Asinh>("aten::asinh.out"),
+    promoting<&loop_Atan>("aten::atan.out"),
+    promoting<&loop_Atanh>("aten::atanh.out"),
+    rounding<&loop_Ceil>("aten::ceil.out"),
+    promoting<&loop_Cos>("aten::cos.out"),
+    promoting<&loop_Cosh>("aten::cosh.out"),
+    make_pointwise_kernel<&choose_elu>("aten::elu.out", "Tnnno"),
+    promoting<&loop_Exp2>("aten::exp2.out"),
+    promoting<&loop_Expm1>("aten::expm1.out"),
+    rounding<&loop_Floor>("aten::floor.out"),
+    rounding<&loop_Frac>("aten::frac.out"),
+    promoting<&loop_Log10>("aten::log10.out"),
+    promoting<&loop_Log1p>("aten::log1p.out"),
+    promoting<&loop_Log2>("aten::log2.out"),
+    promoting<&loop_Log>("aten::log.out"),
+    rounding<&loop_Round>("aten::round.out"),
+    rounding<&loop_Sign>("aten::sign.out"),
+    promoting<&loop_Sin>("aten::sin.out"),
+    promoting<&loop_Sinh>("aten::sinh.out"),
+    promoting<&loop_Tan>("aten::tan.out"),
+    rounding<&loop_Trunc>("aten::trunc.out"),
 };
 
 }  // namespace

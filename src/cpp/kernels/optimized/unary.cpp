@@ -200,6 +200,7 @@ constexpr Kernel kKernels[] = {
     plain<&loop_Silu, kTranscendental>("aten::silu.out"),
     make_pointwise_kernel<&choose_with_number<&loop_SoftShrink>>("aten::softshrink.out", "Tno"),
     promoting<&loop_Sqrt, kDivides>("aten::sqrt.out"),
+    plain<&loop_Square, kCheap>("aten::square.out"),
     promoting<&loop_Tanh, kTranscendental>("aten::tanh.out"),
 };
 

@@ -42,6 +42,9 @@ Error nonzero_out(KernelContext& context, const Tensor& self, Tensor& out) {
   const int64_t column_stride = out.stride(1);
   int64_t row = 0;
   for_each_nonzero(self, [&](int64_t position) {
+    if (row == count) {
+      return;  // a hostile program planned the output over self: writing it made more of them
+    }
     for (int64_t d = self.dim() - 1; d >= 0; --d) {
       rows[row * row_stride + d * column_stride] = position % self.size(d);
       position /= self.size(d);

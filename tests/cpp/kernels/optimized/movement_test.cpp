@@ -1,5 +1,7 @@
 // Operators that move elements: bytes must be equal, for every element size and dim order.
 
+#include <hwy/targets.h>
+
 #include "kernel_harness.h"
 
 namespace et::kernels::testing {
@@ -192,6 +194,25 @@ TEST(Embedding, MatchesPortable) {
                    .indices({2}, 3)
                    .out({100, 2})
                    .fits(kPriorityOptimized));
+}
+
+TEST(Nonzero, MatchesPortableOnEveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    // None is zero: the harness has no outputs of unknown sizes. tests/ops has the others.
+    Call("aten::nonzero.out")
+        .tensor({3, 5, 400}, kRowMajor, 0.5f)
+        .out({6000, 3}, kRowMajor, ScalarType::Long)
+        .expect_same(kPriorityOptimized);
+    for (const ScalarType dtype : {ScalarType::Half, ScalarType::Float, ScalarType::Long}) {
+      Call("aten::nonzero.out")
+          .bytes_of(dtype, {777})
+          .out({777, 1}, kRowMajor, ScalarType::Long)
+          .expect_same(kPriorityOptimized);
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 }  // namespace

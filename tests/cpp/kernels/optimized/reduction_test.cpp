@@ -1,5 +1,7 @@
 // Norms, softmax and reductions, in both dim orders.
 
+#include <hwy/targets.h>
+
 #include "kernel_harness.h"
 
 namespace et::kernels::testing {
@@ -49,6 +51,94 @@ TEST(GroupNorm, MatchesPortable) {
         .out({2, groups})
         .expect_same(kPriorityOptimized, 3e-6);
   }
+}
+
+TEST(BatchNorm, OfTrainingMatchesPortable) {
+  struct Shape {
+    std::vector<int64_t> sizes;
+    Order order;
+  };
+  const Shape shapes[] = {{{2, 19, 6, 7}, kRowMajor}, {{2, 19, 6, 7}, kChannelsLast}, {{40, 700}, kRowMajor},
+                          {{1, 3, 2000}, kRowMajor},  {{700, 3}, kRowMajor},          {{3, 5, 1, 1}, kChannelsLast}};
+  for (const auto& [sizes, order] : shapes) {
+    const int64_t channels = sizes[1];
+    for (const bool affine : {true, false}) {
+      Call call("aten::_native_batch_norm_legit.no_stats_out");
+      call.tensor(sizes, order, -1.0f, 9.0f);
+      affine ? call.tensor({channels}).tensor({channels}) : call.none().none();
+      call.flag(true)
+          .number(0.1)
+          .number(1e-5)
+          .out(sizes, order)
+          .out({channels})
+          .out({channels})
+          .expect_same(kPriorityOptimized, 5e-6);
+    }
+  }
+}
+
+TEST(Renorm, MatchesPortable) {
+  for (const double order : {1.0, 2.0, std::numeric_limits<double>::infinity(), 3.0}) {
+    for (const int64_t dim : {0, 1, 2, -1}) {
+      for (const std::vector<int64_t>& sizes :
+           {std::vector<int64_t>{3, 5, 7}, {2, 40, 600}, {600, 2, 1}, {4, 1, 33}, {1, 513, 9}}) {
+        Call("aten::renorm.out")
+            .tensor(sizes)
+            .number(order)
+            .integer(dim)
+            .number(2.5)
+            .out(sizes)
+            .expect_same(kPriorityOptimized, 1e-6);
+      }
+    }
+  }
+  Call("aten::renorm.out")
+      .tensor({3, 300})
+      .set(1, NAN)
+      .set(301, INFINITY)
+      .number(2.0)
+      .integer(0)
+      .number(1.0)
+      .out({3, 300})
+      .expect_same(kPriorityOptimized, 1e-6);
+  Call("aten::renorm.out")
+      .tensor({3, 300})
+      .set(1, NAN)
+      .number(std::numeric_limits<double>::infinity())
+      .integer(1)
+      .number(1.0)
+      .out({3, 300})
+      .expect_same(kPriorityOptimized, 1e-6);
+}
+
+TEST(Renorm, AndBatchNormOnEveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    for (const int64_t dim : {0, 1}) {
+      Call("aten::renorm.out")
+          .tensor({9, 37})
+          .number(2.0)
+          .integer(dim)
+          .number(2.5)
+          .out({9, 37})
+          .expect_same(kPriorityOptimized, 1e-6);
+    }
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{9, 37}, {2, 3, 37}}) {
+      Call("aten::_native_batch_norm_legit.no_stats_out")
+          .tensor(sizes)
+          .none()
+          .none()
+          .flag(true)
+          .number(0.1)
+          .number(1e-5)
+          .out(sizes)
+          .out({sizes[1]})
+          .out({sizes[1]})
+          .expect_same(kPriorityOptimized, 5e-6);
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 TEST(BatchNorm, MatchesPortableInBothDimOrders) {

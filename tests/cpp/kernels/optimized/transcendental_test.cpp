@@ -1,3 +1,5 @@
+#include <hwy/targets.h>
+
 #include "kernel_harness.h"
 
 namespace et::kernels::testing {
@@ -20,7 +22,8 @@ constexpr Function kFunctions[] = {
     {"aten::frac.out", -9.0f, 9.0f},     {"aten::log.out", -0.5f, 9.0f},     {"aten::log10.out", -0.5f, 9.0f},
     {"aten::log1p.out", -1.2f, 9.0f},    {"aten::log2.out", -0.5f, 9.0f},    {"aten::round.out", -9.0f, 9.0f},
     {"aten::sign.out", -2.0f, 2.0f},     {"aten::sin.out", -100.0f, 100.0f}, {"aten::sinh.out", -89.0f, 89.0f},
-    {"aten::tan.out", -1.5f, 1.5f},      {"aten::trunc.out", -9.0f, 9.0f},
+    {"aten::tan.out", -1.5f, 1.5f},      {"aten::trunc.out", -9.0f, 9.0f},   {"aten::angle.out", -2.0f, 2.0f},
+    {"aten::erfc.out", -5.0f, 11.0f},    {"aten::lgamma.out", -9.5f, 30.0f},
 };
 
 TEST(Transcendental, LikePortable) {
@@ -37,6 +40,17 @@ TEST(Transcendental, LikePortable) {
     // Infinities, NaN, zeros, subnormal and large numbers: random bits.
     Call(f.name).bytes_of(ScalarType::Float, {4099}).out({4099}).expect_same(kPriorityOptimized, 4e-6);
   }
+}
+
+TEST(Special, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    for (const char* const name : {"aten::angle.out", "aten::erfc.out", "aten::lgamma.out", "aten::square.out"}) {
+      Call(name).tensor({1001}, kRowMajor, -6.5f, 11.0f).out({1001}).expect_same(kPriorityOptimized, 2e-6);
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 }  // namespace

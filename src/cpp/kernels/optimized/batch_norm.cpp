@@ -1,0 +1,327 @@
+// Batch norm of training, whose statistics are those of the batch: floats of 16 and 32 bits, row-major or channels-last.
+//
+// As in norm.cpp the mean comes first and the squared deviations from it second. Sums of a chunk are floats, those of chunks doubles.
+
+#include "kernels/optimized/targets.h"
+
+#include <algorithm>
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/batch_norm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/float_runs.h"
+#include "kernels/optimized/float_tensors.h"
+#include "kernels/optimized/tables.h"
+#include "kernels/optimized/vectors-inl.h"
+#include "kernels/portable/convert.h"
+#include "kernels/portable/op_norm.h"
+#include "kernels/portable/shape.h"
+#include "threads/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+
+float Sum(const float* x, size_t n) {
+  return sum_of([](auto v) HWY_ATTR { return v; }, x, n);
+}
+
+float SumOfSquares(const float* x, size_t n, float mean) {
+  const hn::ScalableTag<float> d;
+  const auto vm = hn::Set(d, mean);
+  return sum_of(
+      [vm](auto v) HWY_ATTR {
+        const auto deviation = hn::Sub(v, vm);
+        return hn::Mul(deviation, deviation);
+      },
+      x, n);
+}
+
+/// totals[i] += x[i], or the square of x[i] - means[i] where means are given.
+void AddEach(const float* x, size_t n, const double* means, double* totals) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  over_vectors<double>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+    auto v = hn::PromoteTo(d, whole.value ? hn::LoadU(df, x + i) : hn::LoadN(df, x + i, left));
+    if (means != nullptr) {
+      v = hn::Sub(v, load(d, whole, means + i, left));
+      v = hn::Mul(v, v);
+    }
+    store(d, whole, hn::Add(load(d, whole, totals + i, left), v), totals + i, left);
+  });
+}
+
+/// y = x * scale + shift, with numbers of their own for each element where `each` is true.
+void Apply(const float* x, float* y, size_t n, const float* scale, const float* shift, bool each) {
+  const hn::ScalableTag<float> d;
+  if (each) {
+    over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+      const auto v = load(d, whole, x + i, left);
+      store(d, whole, hn::MulAdd(v, load(d, whole, scale + i, left), load(d, whole, shift + i, left)), y + i, left);
+    });
+    return;
+  }
+  const auto vs = hn::Set(d, *scale);
+  const auto vb = hn::Set(d, *shift);
+  over_vectors(n, [&](auto whole, size_t i, size_t left)
+                      HWY_ATTR { store(d, whole, hn::MulAdd(load(d, whole, x + i, left), vs, vb), y + i, left); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+HWY_EXPORT(AddEach);
+HWY_EXPORT(Apply);
+HWY_EXPORT(Sum);
+HWY_EXPORT(SumOfSquares);
+
+namespace {
+
+using portable::load_one;
+using portable::store_one;
+
+constexpr size_t kChunk = 512;  // elements that are converted at a time
+
+/// What a channel's statistics come to.
+struct Channels {
+  size_t count = 0;           // of channels
+  double elements = 0;        // in each
+  double* means = nullptr;    // [count], as the others
+  double* squares = nullptr;  // sums of squared deviations
+  float* scales = nullptr;
+  float* shifts = nullptr;
+};
+
+/// Calls visit(floats, n, at) for the n elements from `first` on, a chunk at a time; `at` is the place of the first.
+template <typename Visit>
+void each_chunk(const Tensor& tensor, size_t first, size_t n, const Visit& visit) {
+  const ScalarType dtype = tensor.scalar_type();
+  const auto* const data = static_cast<const char*>(tensor.const_data_ptr());
+  float buffer[kChunk];
+  for (size_t i = 0; i < n; i += kChunk) {
+    const size_t at = first + i;
+    const size_t part = std::min(kChunk, n - i);
+    if (dtype == ScalarType::Float) {
+      visit(reinterpret_cast<const float*>(data) + at, part, at);
+    } else {
+      floats_from(dtype, data + at * tensor.element_size(), 1, part, buffer);
+      visit(buffer, part, at);
+    }
+  }
+}
+
+/// out = input * scale + shift for n elements from `first` on.
+void apply(const Tensor& input, const Tensor& out, size_t first, size_t n, const float* scale, const float* shift,
+           bool each) {
+  const auto run = HWY_DYNAMIC_POINTER(Apply);
+  auto* const to = static_cast<char*>(out.mutable_data_ptr());
+  float buffer[kChunk];
+  each_chunk(input, first, n, [&](const float* x, size_t part, size_t at) {
+    const size_t offset = each ? at - first : 0;
+    if (out.scalar_type() == ScalarType::Float) {
+      run(x, reinterpret_cast<float*>(to) + at, part, scale + offset, shift + offset, each);
+    } else {
+      run(x, buffer, part, scale + offset, shift + offset, each);
+      floats_to(out.scalar_type(), buffer, part, to + at * out.element_size());
+    }
+  });
+}
+
+/// Mean and squares of channel c, whose elements are `batch` runs of `inner`.
+void measure_runs(const Tensor& input, const Channels& channels, size_t c, size_t batch, size_t inner) {
+  const auto sum = HWY_DYNAMIC_POINTER(Sum);
+  const auto sum_of_squares = HWY_DYNAMIC_POINTER(SumOfSquares);
+  double total = 0;
+  for (size_t b = 0; b < batch; ++b) {
+    each_chunk(input, (b * channels.count + c) * inner, inner,
+               [&](const float* x, size_t n, size_t) { total += static_cast<double>(sum(x, n)); });
+  }
+  channels.means[c] = total / channels.elements;
+  const auto mean = static_cast<float>(channels.means[c]);
+  double squares = 0;
+  for (size_t b = 0; b < batch; ++b) {
+    each_chunk(input, (b * channels.count + c) * inner, inner,
+               [&](const float* x, size_t n, size_t) { squares += static_cast<double>(sum_of_squares(x, n, mean)); });
+  }
+  channels.squares[c] = squares;
+}
+
+/// The same for all channels where they lie side by side, in each of `rows` rows.
+void measure_rows(const Tensor& input, const Channels& channels, size_t rows) {
+  const auto add_each = HWY_DYNAMIC_POINTER(AddEach);
+  const auto add_rows = [&](const double* means, double* totals) {
+    std::fill_n(totals, channels.count, 0.0);
+    for (size_t r = 0; r < rows; ++r) {
+      const size_t first = r * channels.count;
+      each_chunk(input, first, channels.count, [&](const float* x, size_t n, size_t at) {
+        add_each(x, n, means == nullptr ? nullptr : means + (at - first), totals + (at - first));
+      });
+    }
+  };
+  add_rows(nullptr, channels.means);
+  for (size_t c = 0; c < channels.count; ++c) {
+    channels.means[c] /= channels.elements;
+  }
+  add_rows(channels.means, channels.squares);
+}
+
+struct Parameters {
+  const OptionalTensor& weight;
+  const OptionalTensor& bias;
+  const Tensor* running_mean;
+  const Tensor* running_var;
+  double momentum;
+  double eps;
+};
+
+double parameter_at(const OptionalTensor& tensor, size_t c, double otherwise) {
+  return tensor ? load_one<double>(tensor->scalar_type(), tensor->const_data_ptr(), static_cast<int64_t>(c))
+                : otherwise;
+}
+
+/// Writes the statistics of channel c and works out its scale and shift.
+void finish_channel(const Channels& channels, size_t c, const Parameters& a, const Tensor& save_mean,
+                    const Tensor& save_invstd) {
+  const auto i = static_cast<int64_t>(c);
+  const double mean = channels.means[c];
+  const double variance = channels.squares[c] / channels.elements;
+  const double invstd = 1.0 / std::sqrt(variance + a.eps);
+  store_one(save_mean.scalar_type(), mean, save_mean.mutable_data_ptr(), i);
+  store_one(save_invstd.scalar_type(), invstd, save_invstd.mutable_data_ptr(), i);
+  const auto move = [&](const Tensor* running, double to) {
+    if (running != nullptr) {
+      const double old = load_one<double>(running->scalar_type(), running->const_data_ptr(), i);
+      store_one(running->scalar_type(), old + a.momentum * (to - old), running->mutable_data_ptr(), i);
+    }
+  };
+  move(a.running_mean, mean);
+  move(a.running_var, variance * channels.elements / (channels.elements - 1));
+  const double scale = invstd * parameter_at(a.weight, c, 1.0);
+  channels.scales[c] = static_cast<float>(scale);
+  channels.shifts[c] = static_cast<float>(parameter_at(a.bias, c, 0.0) - mean * scale);
+}
+
+bool has_count(const Tensor& tensor, int64_t count) {
+  return tensor.numel() == count && is_floating(tensor.scalar_type());
+}
+
+/// False for arguments that the portable kernel is to refuse or to take.
+bool is_plain(const Tensor& input, const Parameters& a) {
+  if (input.dim() < 2 || input.numel() == 0) {
+    return false;
+  }
+  const int64_t count = input.size(1);
+  for (const OptionalTensor* parameter : {&a.weight, &a.bias}) {
+    if (*parameter && !has_count(**parameter, count)) {
+      return false;
+    }
+  }
+  for (const Tensor* running : {a.running_mean, a.running_var}) {
+    if (running != nullptr && !has_count(*running, count)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Error train(KernelContext& context, const Tensor& input, const Parameters& a, Tensor& out, Tensor& save_mean,
+            Tensor& save_invstd) {
+  const int64_t count = input.size(1);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, input.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, save_mean, {count}));
+  ET_RETURN_IF_ERROR(resize_tensor(context, save_invstd, {count}));
+  Channels channels;
+  channels.count = static_cast<size_t>(count);
+  const auto batch = static_cast<size_t>(input.size(0));
+  const size_t inner = static_cast<size_t>(input.numel()) / batch / channels.count;
+  channels.elements = static_cast<double>(batch * inner);
+  ET_TRY(void* const memory, context.allocate_temp(channels.count * 2 * (sizeof(double) + sizeof(float))));
+  channels.means = static_cast<double*>(memory);
+  channels.squares = channels.means + channels.count;
+  channels.scales = reinterpret_cast<float*>(channels.squares + channels.count);
+  channels.shifts = channels.scales + channels.count;
+
+  if (inner == 1 || runtime::is_channels_last_dim_order(runtime::dim_order(input))) {
+    const size_t rows = batch * inner;
+    measure_rows(input, channels, rows);
+    for (size_t c = 0; c < channels.count; ++c) {
+      finish_channel(channels, c, a, save_mean, save_invstd);
+    }
+    threads::parallel_for(context.pool(), rows, threads::grain_for(channels.count), [&](size_t begin, size_t end) {
+      for (size_t r = begin; r < end; ++r) {
+        apply(input, out, r * channels.count, channels.count, channels.scales, channels.shifts, true);
+      }
+    });
+    return Error::Ok;
+  }
+  threads::parallel_for(context.pool(), channels.count, threads::grain_for(4 * batch * inner),
+                        [&](size_t begin, size_t end) {
+                          for (size_t c = begin; c < end; ++c) {
+                            measure_runs(input, channels, c, batch, inner);
+                          }
+                        });
+  for (size_t c = 0; c < channels.count; ++c) {
+    finish_channel(channels, c, a, save_mean, save_invstd);
+  }
+  threads::parallel_for(context.pool(), batch * channels.count, threads::grain_for(inner),
+                        [&](size_t begin, size_t end) {
+                          for (size_t p = begin; p < end; ++p) {
+                            const size_t c = p % channels.count;
+                            apply(input, out, p * inner, inner, channels.scales + c, channels.shifts + c, false);
+                          }
+                        });
+  return Error::Ok;
+}
+
+Error native_batch_norm_legit_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                                  const OptionalTensor& bias, Tensor& running_mean, Tensor& running_var, bool training,
+                                  double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  const Parameters a{weight, bias, &running_mean, &running_var, momentum, eps};
+  return training && is_plain(input, a)
+             ? train(context, input, a, out, save_mean, save_invstd)
+             : portable::native_batch_norm_legit_out(context, input, weight, bias, running_mean, running_var, training,
+                                                     momentum, eps, out, save_mean, save_invstd);
+}
+
+Error native_batch_norm_legit_no_stats_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                                           const OptionalTensor& bias, bool training, double momentum, double eps,
+                                           Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  const Parameters a{weight, bias, nullptr, nullptr, momentum, eps};
+  return is_plain(input, a) ? train(context, input, a, out, save_mean, save_invstd)
+                            : portable::native_batch_norm_legit_no_stats_out(
+                                  context, input, weight, bias, training, momentum, eps, out, save_mean, save_invstd);
+}
+
+/// The input and args[first_out]: floats of one type of up to 32 bits in one dim order; what is saved: floating.
+bool fits(Arguments args, size_t first_out) {
+  const EValue& input = *args[0];
+  const EValue& out = *args[first_out];
+  return is_up_to_float(input) && is_up_to_float(out) &&
+         input.to_tensor().scalar_type() == out.to_tensor().scalar_type() && same_dim_order(input, out) &&
+         (is_row_major(input) || is_channels_last(input)) && is_up_to_float(*args[first_out + 1]) &&
+         is_up_to_float(*args[first_out + 2]);
+}
+// _native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd)
+bool fits_with_stats(Arguments args) { return fits(args, 8); }
+// _native_batch_norm_legit.no_stats(input, weight, bias, training, momentum, eps, out, save_mean, save_invstd)
+bool fits_without_stats(Arguments args) { return fits(args, 6); }
+
+constexpr Kernel kKernels[] = {
+    make_fitting_kernel<&native_batch_norm_legit_no_stats_out, &fits_without_stats>(
+        "aten::_native_batch_norm_legit.no_stats_out"),
+    make_fitting_kernel<&native_batch_norm_legit_out, &fits_with_stats>("aten::_native_batch_norm_legit.out"),
+};
+
+}  // namespace
+
+Span<const Kernel> batch_norm_kernels() { return kKernels; }
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE
