@@ -24,12 +24,10 @@ struct Windows {
   size_t nbytes;                         // of all images
   uint8_t padding;
 
-  size_t depth() const { return size_t{g.kernel.h} * g.kernel.w * g.in_channels; }
-
   /// Windows of `count` pixels of the output from pixel `first` on; pixels count through rows and images.
   void gather(int64_t first, int64_t count, uint8_t* to) const {
     const size_t run = size_t{g.kernel.w} * g.in_channels;
-    const uint8_t* const end = to + static_cast<size_t>(count) * depth();
+    const uint8_t* const end = to + static_cast<size_t>(count) * g.window_size();
     int64_t x = first % columns, row = first / columns;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t image_at = row / rows * height;
@@ -85,7 +83,7 @@ struct Block {
 void gather_pixels(void* context, size_t begin, size_t count) {
   const auto& block = *static_cast<const Block*>(context);
   block.windows->gather(block.first + static_cast<int64_t>(begin), static_cast<int64_t>(count),
-                        block.to + begin * block.windows->depth());
+                        block.to + begin * block.windows->g.window_size());
 }
 
 }  // namespace
@@ -93,24 +91,24 @@ void gather_pixels(void* context, size_t begin, size_t count) {
 bool is_worth_gathering(const Geometry& g) {
   const size_t taps = size_t{g.kernel.h} * g.kernel.w;
   return !g.transposed && g.groups == 1 && taps > 1 && g.in_channels < kDepthStep &&
-         taps * kDepthStep >= 2 * up_to_step(taps * g.in_channels);
+         taps * kDepthStep >= 2 * up_to_step(g.window_size());
 }
 
 Geometry gathered(const Geometry& g) {
   Geometry product = g;
   product.kernel = product.stride = product.dilation = {1, 1};
   product.padding = {0, 0};
-  product.in_channels = size_t{g.kernel.h} * g.kernel.w * g.in_channels;
+  product.in_channels = g.window_size();
   return product;
 }
 
 Error run_gathered(KernelContext& context, PackedConvolution& state, const Tensor& input, const Tensor& out) {
   const Geometry& g = state.geometry;
+  const size_t depth = g.window_size();
   const ConvolutionLibrary& library = *state.library;
   const bool is_image = input.dim() == 4;
   const int64_t pixels = out.numel() / out.size(1);
-  const threads::NativePool pool(
-      pool_for(context, out.numel() * static_cast<int64_t>(state.depth), library.picoseconds));
+  const threads::NativePool pool(pool_for(context, out.numel() * static_cast<int64_t>(depth), library.picoseconds));
   ET_TRY(const auto* const image, channels_innermost<uint8_t>(context, input, pool.get()));
   ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
 
@@ -122,11 +120,11 @@ Error run_gathered(KernelContext& context, PackedConvolution& state, const Tenso
                         out.size(-1),
                         input.nbytes(),
                         state.padding};
-  const int64_t most = std::max<int64_t>(kRegisterRows, static_cast<int64_t>(kBlockBytes / state.depth));
+  const int64_t most = std::max<int64_t>(kRegisterRows, static_cast<int64_t>(kBlockBytes / depth));
   const int64_t blocks = (pixels + most - 1) / most;
   const int64_t size = (pixels + blocks - 1) / blocks;
-  const size_t tile = std::max<size_t>(1, kTileBytes / state.depth);
-  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(size) * state.depth + XNN_EXTRA_BYTES, 64));
+  const size_t tile = std::max<size_t>(1, kTileBytes / depth);
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(size) * depth + XNN_EXTRA_BYTES, 64));
   auto* const gathered = static_cast<uint8_t*>(memory);
   for (int64_t first = 0; first < pixels; first += size) {
     const auto count = static_cast<size_t>(std::min(size, pixels - first));

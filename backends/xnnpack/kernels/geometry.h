@@ -17,6 +17,9 @@ struct Geometry {
   bool transposed;
   uint32_t groups;
   size_t in_channels, out_channels;
+
+  /// Inputs of all channels under the kernel.
+  size_t window_size() const { return size_t{kernel.h} * kernel.w * in_channels; }
 };
 
 /// The arguments that say it.

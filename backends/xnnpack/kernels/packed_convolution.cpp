@@ -25,7 +25,7 @@ Error run_convolution(KernelContext& context, Span<EValue* const> args, void* op
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  if (state->depth != 0) {
+  if (state->gathers) {
     return run_gathered(context, *state, input, out);
   }
 

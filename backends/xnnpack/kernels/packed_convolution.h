@@ -45,8 +45,8 @@ struct PackedConvolution {
   Operator op;
   Geometry geometry;
   const ConvolutionLibrary* library;
-  size_t depth = 0;     // of the product where windows are gathered in front of it (gather.h), otherwise 0
-  uint8_t padding = 0;  // what lies beside the image then: the byte of the input's zero point
+  bool gathers = false;  // the operator is a product, windows are gathered in front of it (gather.h)
+  uint8_t padding = 0;   // what lies beside the image then: the byte of the input's zero point
 };
 
 /// The `run` of such a kernel; its arguments begin with the input and end with the output, both images (layout.h).

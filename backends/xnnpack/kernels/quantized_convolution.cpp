@@ -61,17 +61,14 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   made->library = geometry.transposed ? &kDeconvolution : &kPlain;
   LibraryWeight library_weight;
   ET_RETURN_IF_ERROR(library_weight.make(weight, geometry));
-  const bool gathers = is_worth_gathering(geometry);
-  if (gathers) {
-    made->depth = gathered(geometry).in_channels;
-    made->padding = static_cast<uint8_t>(parameters.input_zero_point);
-  }
+  made->gathers = is_worth_gathering(geometry);
+  made->padding = static_cast<uint8_t>(parameters.input_zero_point);
   // A transposed convolution is packed for its strides, too: not shared.
-  const uint64_t kind = (uint64_t{geometry.groups} << 32) | (gathers ? 9 : 6);
+  const uint64_t kind = (uint64_t{geometry.groups} << 32) | (made->gathers ? 9 : 6);
   const PackedWeightsScope scope(geometry.transposed ? nullptr : context.shared(), stored.const_data_ptr(),
                                  weight.sizes(), parameters.bias, kind, parameters.hash());
   return keep_state(made,
-                    create(gathers ? gathered(geometry) : geometry, parameters, library_weight.data<int8_t>(),
+                    create(made->gathers ? gathered(geometry) : geometry, parameters, library_weight.data<int8_t>(),
                            scope.cache(), made->op.receive()),
                     state);
 }
