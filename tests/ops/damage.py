@@ -82,14 +82,6 @@ def damaged(value: Any, others: list[torch.Tensor], rng: random.Random) -> Any:
     return value
 
 
-def text(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"{value.dtype}{list(value.shape)}={value.flatten()[:64].tolist()}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(text, value)) + "]"
-    return repr(value)
-
-
 def varied(arguments: list[Any], rng: random.Random) -> list[Any]:
     """The same call with other sizes, element types or memory orders, in all arguments alike: most kernels still take it."""
     tensors = [t for t in _tensors(arguments) if t.dim()]

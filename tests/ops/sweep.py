@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_map_only
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import unique_parts
+from call_text import shape_text, text
 from kernel_runner import DTYPE_CODES, KernelError, Unbound, is_dense, run_kernel
 
 from executorch_py.codegen.ops_yaml import Op, read_table
@@ -75,15 +76,8 @@ class Call:
 
     def describe(self) -> str:
         """The call in one line, tensors as dtype and shape."""
-
-        def text(a: Any) -> str:
-            if isinstance(a, torch.Tensor):
-                return f"{str(a.dtype)[6:]}{list(a.shape)}"
-            if isinstance(a, (list, tuple)):
-                return "[" + ", ".join(map(text, a)) + "]"
-            return repr(a)
-
-        parts = [*map(text, self.args), *(f"{k}={text(v)}" for k, v in self.kwargs.items())]
+        parts = [text(a, shape_text) for a in self.args]
+        parts += [f"{k}={text(v, shape_text)}" for k, v in self.kwargs.items()]
         return f"{self.op.schema.name}({', '.join(parts)})"
 
     def key(self) -> str:

@@ -14,16 +14,10 @@ torch = pytest.importorskip("torch")
 F = torch.nn.functional
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kernel_runner import KernelError, run_kernel  # noqa: E402
+from near_eager import FLOATS, TOLERANCE, close  # noqa: E402
 
 torch.set_num_threads(1)
-FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12, torch.float16: 5e-3, torch.bfloat16: 4e-2}
 NAN, INF = float("nan"), float("inf")
-
-
-def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
-    tolerance = TOLERANCE.get(expected.dtype, 0)
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

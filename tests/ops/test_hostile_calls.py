@@ -26,7 +26,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from damage import called, damaged, text, varied  # noqa: E402
+from call_text import text  # noqa: E402
+from damage import called, damaged, varied  # noqa: E402
 from kernel_runner import (  # noqa: E402
     KernelError,
     MissingKernelError,

@@ -2,34 +2,22 @@
 products, reductions of integers, casts of 16-bit floats, sums with products and quotients. Sizes around a vector's and a
 piece's, strides, channels-last images, empty tensors, NaN, infinities, sums and products that wrap."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
 import executorch_py as et
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from whole_runtime import check, run
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 SMALL = [torch.float16, torch.bfloat16]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 6e-8, 65520.0, 3.4e38]
 SIZES = [0, 1, 3, 16, 17, 63, 1025, 2049]
-
-
-class _Call(torch.nn.Module):
-    def __init__(self, call):
-        super().__init__()
-        self._call = call
-
-    def forward(self, *inputs):
-        return self._call(*inputs)
-
-
-def _run(call, *inputs):
-    program = et.to_edge(torch.export.export(_Call(call), inputs)).to_executorch().buffer
-    return et.Runtime.get().load_program(program).load_method("forward").execute(inputs)[0]
-
-
-def _check(call, *inputs, tolerance=0.0):
-    torch.testing.assert_close(_run(call, *inputs), call(*inputs), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def _numbers(shape, dtype, seed=0):
@@ -45,11 +33,11 @@ def _numbers(shape, dtype, seed=0):
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, torch.bool])
 def test_fills_and_expansions(dtype):
     for size in SIZES:
-        _check(lambda x: torch.full_like(x, 1), _numbers((size,), dtype))
+        check(lambda x: torch.full_like(x, 1), _numbers((size,), dtype))
     column = _numbers((5, 1, 1), dtype)
-    _check(lambda x: x.expand(5, 7, 301), column)
-    _check(lambda x, y: x.expand_as(y), column, _numbers((5, 3, 2), dtype))  # an input of which only the shape counts
-    _check(lambda x: x.expand(5, 7, 3), _numbers((7, 1), dtype))
+    check(lambda x: x.expand(5, 7, 301), column)
+    check(lambda x, y: x.expand_as(y), column, _numbers((5, 3, 2), dtype))  # an input of which only the shape counts
+    check(lambda x: x.expand(5, 7, 3), _numbers((7, 1), dtype))
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, torch.bool])
@@ -57,10 +45,10 @@ def test_flips(dtype):
     for size in SIZES[1:]:
         x = _numbers((3, 2, size), dtype)
         for dims in ([2], [0, 2], [0, 1, 2], [1], []):
-            _check(lambda x, dims=dims: torch.flip(x, dims), x)
+            check(lambda x, dims=dims: torch.flip(x, dims), x)
     image = _numbers((2, 3, 5, 17), dtype).contiguous(memory_format=torch.channels_last)
-    _check(lambda x: torch.flip(x, [1, 3]), image)
-    _check(lambda x: torch.flip(x, [0]), _numbers((0, 4), dtype))
+    check(lambda x: torch.flip(x, [1, 3]), image)
+    check(lambda x: torch.flip(x, [0]), _numbers((0, 4), dtype))
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32])
@@ -72,14 +60,14 @@ def test_scans(name, dtype):
     for shape in ((1,), (9,), (5, 33), (3, 7, 300), (4, 1), (2, 0, 3)):
         x = _numbers(shape, dtype)
         for dim in range(len(shape)):
-            _check(lambda x, dim=dim: function(x, dim), x, tolerance=tolerance)
+            check(lambda x, dim=dim: function(x, dim), x, tolerance=tolerance)
 
 
 def test_a_running_product_stays_in_range_where_parts_of_it_do_not():
     small, large = torch.full((6, 16), 1e-38), torch.full((6, 16), 1e38)
     x = torch.stack((small, large), -1).reshape(6, 32)  # 1e-38, 1, 1e-38, …
-    _check(lambda x: x.cumprod(1), torch.cat((x, torch.full((6, 1), 0.0), large), 1), tolerance=1e-5)
-    assert _run(lambda x: x.cumprod(0), torch.tensor([0.0, *[3e38] * 16])).tolist() == [0.0] * 17
+    check(lambda x: x.cumprod(1), torch.cat((x, torch.full((6, 1), 0.0), large), 1), tolerance=1e-5)
+    assert run(lambda x: x.cumprod(0), torch.tensor([0.0, *[3e38] * 16])).tolist() == [0.0] * 17
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
@@ -89,7 +77,7 @@ def test_dot(dtype):
         expected = torch.dot(a.double(), b.double()).to(dtype) if dtype.is_floating_point else torch.dot(a, b)
         tolerance = {torch.float64: 1e-11, torch.float32: 2e-4, torch.float16: 1e-1, torch.bfloat16: 1}.get(dtype, 0)
         for call in (torch.dot, torch.vdot, torch.matmul):
-            torch.testing.assert_close(_run(call, a, b), expected, rtol=tolerance / 8, atol=tolerance)
+            torch.testing.assert_close(run(call, a, b), expected, rtol=tolerance / 8, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64])
@@ -97,25 +85,25 @@ def test_matrix_times_vector(dtype):
     for rows, columns in ((1, 1), (5, 33), (3, 1030), (0, 4), (4, 0)):
         a, b, c = _numbers((rows, columns), dtype), _numbers((columns,), dtype, 1), _numbers((rows,), dtype, 2)
         tolerance = {torch.float64: 1e-12, torch.float32: 1e-4, torch.float16: 1e-1, torch.bfloat16: 1}.get(dtype, 0)
-        _check(torch.mv, a, b, tolerance=tolerance / 8)
-        _check(torch.addmv, c, a, b, tolerance=tolerance / 8)
-        _check(lambda a, b: torch.mv(a.t(), b), a.t().contiguous(), b, tolerance=tolerance / 8)
-    _check(torch.trace, _numbers((5, 7), dtype), tolerance=1e-2 if dtype in SMALL else 1e-6)
+        check(torch.mv, a, b, tolerance=tolerance / 8)
+        check(torch.addmv, c, a, b, tolerance=tolerance / 8)
+        check(lambda a, b: torch.mv(a.t(), b), a.t().contiguous(), b, tolerance=tolerance / 8)
+    check(torch.trace, _numbers((5, 7), dtype), tolerance=1e-2 if dtype in SMALL else 1e-6)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.bool])
 def test_block_diag(dtype):
     parts = [_numbers(shape, dtype, seed) for seed, shape in enumerate([(2, 3), (4,), (), (5, 1), (0, 2)])]
-    _check(lambda *x: torch.block_diag(*x), *parts)
-    _check(lambda x: torch.block_diag(x), parts[0])
-    _check(lambda *x: torch.block_diag(*x), parts[0], _numbers((3, 3), torch.int32))
+    check(lambda *x: torch.block_diag(*x), *parts)
+    check(lambda x: torch.block_diag(x), parts[0])
+    check(lambda *x: torch.block_diag(*x), parts[0], _numbers((3, 3), torch.int32))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_logaddexp2(dtype):
     values = torch.tensor([*SPECIAL[:5], 1.5, -700.0, 700.0, 3.25], dtype=dtype)
     tolerance = {torch.float16: 1e-3, torch.bfloat16: 1e-2, torch.float32: 1e-6}.get(dtype, 1e-14)
-    _check(torch.logaddexp2, values.unsqueeze(1), values, tolerance=tolerance)
+    check(torch.logaddexp2, values.unsqueeze(1), values, tolerance=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool])
@@ -126,18 +114,18 @@ def test_reductions_of_integers(dtype):
         for name in names:
             for dim in [*range(len(shape)), list(range(len(shape)))]:
                 for keepdim in (False, True):
-                    _check(lambda x, n=name, d=dim, k=keepdim: getattr(torch, n)(x, dim=d, keepdim=k), x)
-        _check(lambda x: torch.prod(x, 0), x)
-        _check(torch.prod, x)
-        _check(torch.sum, x)
+                    check(lambda x, n=name, d=dim, k=keepdim: getattr(torch, n)(x, dim=d, keepdim=k), x)
+        check(lambda x: torch.prod(x, 0), x)
+        check(torch.prod, x)
+        check(torch.sum, x)
         if dtype != torch.bool:
-            _check(torch.max, x)
-            _check(torch.min, x)
+            check(torch.max, x)
+            check(torch.min, x)
     image = _numbers((2, 3, 5, 7), dtype).contiguous(memory_format=torch.channels_last)
     for dims in ([1], [2, 3], [0, 2, 3], [1, 3]):
-        _check(lambda x, dims=dims: x.sum(dims), image)
-    _check(lambda x: x.sum(1), _numbers((3, 0), dtype))
-    _check(lambda x: x.prod(0), _numbers((0, 3), dtype))
+        check(lambda x, dims=dims: x.sum(dims), image)
+    check(lambda x: x.sum(1), _numbers((3, 0), dtype))
+    check(lambda x: x.prod(0), _numbers((0, 3), dtype))
 
 
 @pytest.mark.parametrize("dtype", SMALL)
@@ -148,12 +136,12 @@ def test_casts_of_small_floats(dtype):
             from_values = values.to(dtype)
             if not other.is_floating_point and other != torch.bool:
                 from_values = from_values.nan_to_num(0, 1000, -1000).clamp(-1000, 1000)
-            _check(lambda x, other=other: x.to(other), from_values)
-            _check(lambda x: x.to(dtype), values.to(other) if other.is_floating_point else (values > 0).to(other))
+            check(lambda x, other=other: x.to(other), from_values)
+            check(lambda x: x.to(dtype), values.to(other) if other.is_floating_point else (values > 0).to(other))
     image = _numbers((2, 3, 5, 7), dtype).contiguous(memory_format=torch.channels_last)
-    _check(lambda x: x.float(), image)
-    _check(lambda x: x.float().contiguous(), image)
-    assert torch.equal(_run(lambda x: x.to(dtype), values).isnan(), values.isnan())
+    check(lambda x: x.float(), image)
+    check(lambda x: x.float().contiguous(), image)
+    assert torch.equal(run(lambda x: x.to(dtype), values).isnan(), values.isnan())
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -164,10 +152,10 @@ def test_sums_with_products_and_quotients(name, dtype):
     for shapes in (((37,), (37,), (37,)), ((5, 33), (33,), (5, 1)), ((7, 64), (), (7, 64)), ((0, 3), (3,), (0, 3))):
         x, y, z = (_numbers(shape, dtype, seed) for seed, shape in enumerate(shapes))
         z = z.abs() + 0.5
-        _check(function, x, y, z, tolerance=tolerance)
-        _check(lambda x, y, z: function(x, y, z, value=-2.5), x, y, z, tolerance=tolerance)
+        check(function, x, y, z, tolerance=tolerance)
+        check(lambda x, y, z: function(x, y, z, value=-2.5), x, y, z, tolerance=tolerance)
     zeros = torch.tensor([0.0, 1.0, -1.0, float("nan")], dtype=dtype)
-    _check(function, zeros, zeros, torch.zeros(4, dtype=dtype))
+    check(function, zeros, zeros, torch.zeros(4, dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.bool])
@@ -176,19 +164,19 @@ def test_addr(dtype):
     tolerance = {torch.float16: 2e-2, torch.bfloat16: 1e-1, torch.float32: 1e-6}.get(dtype, 1e-14)
     for shape in ((5, 33), (33,), (5, 1), ()):
         x = _numbers(shape, dtype)
-        _check(torch.addr, x, column, row, tolerance=tolerance)
+        check(torch.addr, x, column, row, tolerance=tolerance)
         if dtype != torch.bool:
-            _check(lambda x, c, r: torch.addr(x, c, r, beta=3, alpha=-2), x, column, row, tolerance=tolerance)
+            check(lambda x, c, r: torch.addr(x, c, r, beta=3, alpha=-2), x, column, row, tolerance=tolerance)
     if dtype.is_floating_point:
         nan = torch.full((5, 33), float("nan"), dtype=dtype)
-        _check(lambda x, c, r: torch.addr(x, c, r, beta=0), nan, column, row, tolerance=tolerance)
+        check(lambda x, c, r: torch.addr(x, c, r, beta=0), nan, column, row, tolerance=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64])
 def test_angles(dtype):
     tolerance = {torch.float16: 1e-3, torch.bfloat16: 1e-2}.get(dtype, 1e-6)
-    _check(torch.deg2rad, _numbers((5, 33), dtype), tolerance=tolerance)
-    _check(torch.rad2deg, _numbers((5, 33), dtype) // 7, tolerance=tolerance)
+    check(torch.deg2rad, _numbers((5, 33), dtype), tolerance=tolerance)
+    check(torch.rad2deg, _numbers((5, 33), dtype) // 7, tolerance=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [*SMALL, *INTEGERS, torch.bool])
@@ -197,20 +185,20 @@ def test_pairs_of_other_types_meet_in_float(dtype):
         x, y = _numbers(shape, torch.float32), _numbers(other, dtype, 1)
         for function in (torch.add, torch.sub, torch.mul, torch.div):
             if function is not torch.sub or dtype != torch.bool:
-                _check(function, x, y)
-                _check(function, y, x)
+                check(function, x, y)
+                check(function, y, x)
         if dtype != torch.bool:
-            _check(lambda x, y: torch.add(x, y, alpha=2), x, y, tolerance=1e-6)
+            check(lambda x, y: torch.add(x, y, alpha=2), x, y, tolerance=1e-6)
     image = _numbers((2, 3, 5, 7), torch.float32).contiguous(memory_format=torch.channels_last)
-    _check(torch.mul, image, _numbers((2, 3, 5, 7), dtype))
+    check(torch.mul, image, _numbers((2, 3, 5, 7), dtype))
 
 
 def test_take_of_a_few_elements():
     for shape in ((5, 33), (3, 4, 17), (40,)):
         x = _numbers(shape, torch.float32)
-        _check(torch.take, x, torch.tensor([[0, -1], [x.numel() - 1, -x.numel()]]))
-        _check(torch.take, x, torch.tensor([7, -8, 33]))
+        check(torch.take, x, torch.tensor([[0, -1], [x.numel() - 1, -x.numel()]]))
+        check(torch.take, x, torch.tensor([7, -8, 33]))
         for index in (x.numel(), -x.numel() - 1):
             with pytest.raises(et.errors.ExecutorchError):
-                _run(torch.take, x, torch.tensor([index]).expand(2).clone())
-    _check(torch.take, _numbers((2, 3), torch.int64), torch.arange(-6, 6))
+                run(torch.take, x, torch.tensor([index]).expand(2).clone())
+    check(torch.take, _numbers((2, 3), torch.int64), torch.arange(-6, 6))

@@ -4,33 +4,25 @@ panels of the packed kernels, transposed operands, every kind of convolution, 16
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-import executorch_py as et
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from whole_runtime import run
 
 # Largest |ours - exact| / largest |exact|: a few roundings of the result's type; sums are kept in float32.
 LIMITS = {torch.float32: 1e-5, torch.bfloat16: 8e-3, torch.float16: 1e-3}
 SIZES = (1, 3, 17, 64, 129, 300, 511)
 
 
-class Call(nn.Module):
-    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        return self.function(*inputs)
-
-
 def check(function: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...], dtype: torch.dtype) -> None:
     inputs = tuple(value.to(dtype) for value in inputs)
-    data = et.to_edge(torch.export.export(Call(function), inputs)).to_executorch().buffer
-    (actual,) = et.Runtime.get().load_program(data).load_method("forward").execute(inputs)
+    actual = run(function, *inputs)
     exact = function(*(value.double() for value in inputs))
     assert (actual.double() - exact).abs().max() <= LIMITS[dtype] * exact.abs().max()
 

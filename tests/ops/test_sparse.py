@@ -10,9 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kernel_runner import KernelError, run_kernel  # noqa: E402
+from near_eager import TOLERANCE  # noqa: E402
 
 F = torch.nn.functional
-TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10, torch.float16: 5e-3, torch.bfloat16: 4e-2}
 
 
 def parts(weight: torch.Tensor) -> list:

@@ -1,10 +1,14 @@
 """Clamping by tensors, lerp, nan_to_num and the shrinks through the whole runtime against eager: broadcasting on every operand,
 sizes around a vector's, NaN and infinities, channels-last images, 16-bit floats."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
-import executorch_py as et
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from whole_runtime import check
 
 SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 0.5, -2.5, 1e6]
 SHAPES = [
@@ -15,21 +19,6 @@ SHAPES = [
     ((7, 64), (), (7, 64)),
     ((0, 3), (3,), (0, 3)),
 ]
-
-
-class _Call(torch.nn.Module):
-    def __init__(self, call):
-        super().__init__()
-        self._call = call
-
-    def forward(self, *inputs):
-        return self._call(*inputs)
-
-
-def _check(call, *inputs, tolerance=0.0):
-    program = et.to_edge(torch.export.export(_Call(call), inputs)).to_executorch().buffer
-    method = et.Runtime.get().load_program(program).load_method("forward")
-    torch.testing.assert_close(method.execute(inputs)[0], call(*inputs), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def _numbers(shape, dtype, seed, special=True):
@@ -45,9 +34,9 @@ def _numbers(shape, dtype, seed, special=True):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
 def test_clamp_by_tensors(shapes, dtype):
     x, low, high = (_numbers(shape, dtype, seed) for seed, shape in enumerate(shapes))
-    _check(lambda x, low, high: torch.clamp(x, low, high), x, low, high)
-    _check(lambda x, low: torch.clamp(x, min=low), x, low)
-    _check(lambda x, high: torch.clamp(x, max=high), x, high)
+    check(lambda x, low, high: torch.clamp(x, low, high), x, low, high)
+    check(lambda x, low: torch.clamp(x, min=low), x, low)
+    check(lambda x, high: torch.clamp(x, max=high), x, high)
 
 
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
@@ -57,9 +46,9 @@ def test_clamp_by_tensors(shapes, dtype):
 )
 def test_lerp(shapes, dtype, tolerance):
     start, end, weight = (_numbers(shape, dtype, seed, special=False) for seed, shape in enumerate(shapes))
-    _check(torch.lerp, start, end, weight, tolerance=tolerance)
+    check(torch.lerp, start, end, weight, tolerance=tolerance)
     for number in (0.0, 0.3, 0.5, 1.0, -2.0):
-        _check(lambda start, end, number=number: torch.lerp(start, end, number), start, end, tolerance=tolerance)
+        check(lambda start, end, number=number: torch.lerp(start, end, number), start, end, tolerance=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32])
@@ -68,16 +57,16 @@ def test_lerp(shapes, dtype, tolerance):
 )
 def test_nan_to_num(dtype, numbers):
     x = torch.arange(70).to(dtype) if dtype == torch.int32 else _numbers((3, 71), dtype, 0)
-    _check(lambda x: torch.nan_to_num(x, *numbers), x)
+    check(lambda x: torch.nan_to_num(x, *numbers), x)
 
 
 def test_channels_last():
     x, low, high = (
         _numbers((2, 5, 3, 7), torch.float32, seed).to(memory_format=torch.channels_last) for seed in range(3)
     )
-    _check(lambda x, low, high: torch.clamp(x, low, high), x, low, high)
-    _check(lambda x, low, high: torch.clamp(x, low.contiguous(), high), x, low, high)
-    _check(lambda x: torch.nan_to_num(x), x)
+    check(lambda x, low, high: torch.clamp(x, low, high), x, low, high)
+    check(lambda x, low, high: torch.clamp(x, low.contiguous(), high), x, low, high)
+    check(lambda x: torch.nan_to_num(x), x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
@@ -86,4 +75,4 @@ def test_channels_last():
 def test_shrinks(shrink, dtype, number):
     x = _numbers((5, 71), dtype, 0)
     x[0, :2] = torch.tensor([number, -number]).to(dtype)  # the border
-    _check(lambda x: shrink(x, number), x)
+    check(lambda x: shrink(x, number), x)
