@@ -29,13 +29,4 @@ Error DequantizedFilter::make(const char* op, const PrepareContext& context, Spa
   return Error::Ok;
 }
 
-uint64_t DequantizedFilter::hash() const {
-  uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const uintptr_t part :
-       {reinterpret_cast<uintptr_t>(integers_.scales), reinterpret_cast<uintptr_t>(integers_.zero_points)}) {
-    hash = (hash ^ part) * 1099511628211u;
-  }
-  return hash;
-}
-
 }  // namespace et::backends::xnnpack

@@ -15,8 +15,6 @@ class DequantizedFilter {
   Error make(const char* op, const PrepareContext& context, Span<EValue* const> args);
 
   const IntegerFilter& integers() const { return integers_; }
-  /// Of what the packed form holds beside integers and bias: scales and zero points.
-  uint64_t hash() const;
   /// The filter with its own sizes, row-major; lives as long as this object.
   Tensor tensor() { return copy_.tensor(); }
 

@@ -3,7 +3,6 @@
 #include <pthreadpool.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <mutex>
 
@@ -141,16 +140,11 @@ class SlabAllocator {
 
 }  // namespace
 
-// What decides where the library reads and writes when it packs: the kind, then the sizes of a weight of up to four
-// dimensions, zeros behind them. Compared number by number, since a program may be made to have equal hashes.
-using WeightForm = std::array<uint64_t, 5>;
-
 // One block of packed weights. The library wants an "offset" for each: the address itself serves.
 struct PackedEntry {
   PackedEntry* next;
   const void* weight;
   const void* bias;
-  uint64_t variant;
   WeightForm form;
   uint32_t seed;
   void* packed;
@@ -165,7 +159,6 @@ struct PackedWeights {
   // What the scope that holds the mutex is packing.
   const void* weight = nullptr;
   const void* bias = nullptr;
-  uint64_t variant = 0;
   WeightForm form{};
   PackedWeightsScope::Identify identify = nullptr;  // nullptr: what is above stands
   PackedWeightsScope::Packed on_packed = nullptr;   // set with identify
@@ -180,20 +173,19 @@ struct PackedWeights {
     }
   }
 
-  /// Brings weight, bias and variant up to date for a key of the library; false when its weights are not to be shared.
+  /// Brings weight, bias and form up to date for a key of the library; false when its weights are not to be shared.
   bool name(const xnn_weights_cache_look_up_key& key) {
     if (identify == nullptr) {
       return true;
     }
     weight = key.kernel;
     bias = key.bias;
-    return identify(identify_context, weight, bias, &variant);
+    return identify(identify_context, weight, bias, &form);
   }
 
   PackedEntry* find(uint32_t seed) const {
     for (PackedEntry* entry = entries; entry != nullptr; entry = entry->next) {
-      if (entry->weight == weight && entry->bias == bias && entry->variant == variant && entry->form == form &&
-          entry->seed == seed) {
+      if (entry->weight == weight && entry->bias == bias && entry->form == form && entry->seed == seed) {
         return entry;
       }
     }
@@ -230,7 +222,7 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
     weights->memory.undo(packed);
     return kNotFound;
   }
-  *entry = {weights->entries, weights->weight, weights->bias, weights->variant, weights->form, key->seed, packed};
+  *entry = {weights->entries, weights->weight, weights->bias, weights->form, key->seed, packed};
   weights->entries = entry;
   if (weights->identify != nullptr) {
     weights->on_packed(weights->identify_context, weights->weight);
@@ -260,14 +252,15 @@ constexpr char kMaker = 0;  // its address names our entry in the shared cache
 }  // namespace
 
 PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, IntArrayRef sizes, const void* bias,
-                                       uint64_t kind, uint64_t scales) {
-  take(sizes.size() < WeightForm().size() ? shared : nullptr);
+                                       uint64_t kind, Span<const uint64_t> factors) {
+  constexpr size_t kMaxSizes = 4;
+  take(sizes.size() <= kMaxSizes ? shared : nullptr);
   if (weights_ != nullptr) {
     weights_->weight = weight;
     weights_->bias = bias;
-    weights_->variant = scales;
     weights_->form = {kind};
     std::copy(sizes.begin(), sizes.end(), weights_->form.begin() + 1);
+    std::copy(factors.begin(), factors.end(), weights_->form.begin() + 1 + kMaxSizes);
     weights_->identify = nullptr;
   }
 }
@@ -275,7 +268,6 @@ PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, 
 PackedWeightsScope::PackedWeightsScope(SharedCache* shared, Identify identify, Packed packed, const void* context) {
   take(shared);
   if (weights_ != nullptr) {
-    weights_->form = {};  // what identify says of a weight has them
     weights_->identify = identify;
     weights_->on_packed = packed;
     weights_->identify_context = context;

@@ -9,6 +9,7 @@
 
 #include <xnnpack.h>
 
+#include <array>
 #include <limits>
 #include <new>
 
@@ -94,6 +95,10 @@ class Operator {
   int64_t sizes_[8] = {};
 };
 
+/// What decides how the library packs a weight, zeros behind it. Compared number by number, since a program may be made to
+/// have equal hashes.
+using WeightForm = std::array<uint64_t, 25>;
+
 /// Packed weights of one Program, found again by what they were made from. While an object lives, the operators that are
 /// created with cache() take packed weights from it and add what it lacks.
 ///
@@ -103,14 +108,16 @@ class Operator {
 /// The library names an entry by the addresses it is given, which for a weight that was transposed first is a temporary
 /// address. The scope therefore names entries by the constants themselves, by the weight's sizes (a program may show the same
 /// bytes in several shapes), by `kind`, how they were transposed and whatever else decides how the library packs them, and by
-/// `scales`, a hash of what it multiplies in.
+/// `factors`: the names, or a hash, of what it multiplies in, which decides about results and not about sizes.
 /// Threads: one scope of a Program at a time; others wait.
 class PackedWeightsScope {
  public:
   PackedWeightsScope(SharedCache* shared, const void* weight, IntArrayRef sizes, const void* bias, uint64_t kind,
-                     uint64_t scales = 0);
-  /// Says how the library packs `weight` and `bias`, which it found in a graph; false = do not share.
-  using Identify = bool (*)(const void* context, const void* weight, const void* bias, uint64_t* variant);
+                     Span<const uint64_t> factors = {});
+  /// Says how the library packs `weight` and `bias`, which it found in a graph; false = do not share. The first number of the
+  /// form is kGraph or more, so that it is no kernel's.
+  using Identify = bool (*)(const void* context, const void* weight, const void* bias, WeightForm* form);
+  static constexpr uint64_t kGraph = uint64_t{1} << 63;
   /// Hears that `weight`, one that was identified, has been packed.
   using Packed = void (*)(const void* context, const void* weight);
   /// For all operators of a graph at once: an entry is named by the addresses that the library gives, which must be those

@@ -66,7 +66,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   // A transposed convolution is packed for its strides, too: not shared.
   const uint64_t kind = (uint64_t{geometry.groups} << 32) | (made->gathers ? 9 : 6);
   const PackedWeightsScope scope(geometry.transposed ? nullptr : context.shared(), stored.const_data_ptr(),
-                                 weight.sizes(), parameters.bias, kind, parameters.hash());
+                                 weight.sizes(), parameters.bias, kind, {parameters.hash()});
   return keep_state(made,
                     create(made->gathers ? gathered(geometry) : geometry, parameters, library_weight.data<int8_t>(),
                            scope.cache(), made->op.receive()),

@@ -39,7 +39,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   const auto n = static_cast<size_t>(made->out_features);
   const int64_t sizes[] = {made->out_features, made->in_features};
   const PackedWeightsScope scope(context.shared(), weight.const_data_ptr(), sizes, parameters.bias, 5,
-                                 parameters.hash());
+                                 {parameters.hash()});
   const xnn_status status = xnn_create_fully_connected_nc_qs8_qc8w(
       k, n, k, n, parameters.input_zero_point, parameters.input_scale, parameters.weight_scales,
       is_packed ? bytes.data() : weight.const_data_ptr<int8_t>(), parameters.bias, parameters.output_zero_point,

@@ -37,17 +37,26 @@ bool holds(ScalarType dtype, xnn_datatype datatype) {
   }
 }
 
-uint64_t mixed(uint64_t hash, uint64_t value) {
-  return (hash ^ (value + 0x9E3779B97F4A7C15ull + (hash << 6) + (hash >> 2))) * 0xFF51AFD7ED558CCDull;
-}
-uint64_t mixed(uint64_t hash, const Value& value) {
-  hash = mixed(hash, static_cast<uint64_t>(value.datatype));
-  uint32_t scale;
-  std::memcpy(&scale, &value.quantization.scale, sizeof(scale));
-  hash = mixed(hash, (uint64_t{scale} << 32) | static_cast<uint32_t>(value.quantization.zero_point));
-  hash = mixed(hash, reinterpret_cast<uintptr_t>(value.quantization.channel_scales.data()));
-  return mixed(hash, reinterpret_cast<uintptr_t>(value.quantization.group_scales.data()));
-}
+/// Writes a form, number after number.
+class FormWriter {
+ public:
+  explicit FormWriter(WeightForm* form) : next_(form->begin()), end_(form->end()) {}
+  void add(uint64_t number) {
+    ET_DCHECK(next_ != end_);
+    *next_++ = number;
+  }
+  void add(const Value& value) {
+    uint32_t scale;
+    std::memcpy(&scale, &value.quantization.scale, sizeof(scale));
+    add(static_cast<uint64_t>(value.datatype));
+    add((uint64_t{scale} << 32) | static_cast<uint32_t>(value.quantization.zero_point));
+    add(reinterpret_cast<uintptr_t>(value.quantization.channel_scales.data()));
+    add(reinterpret_cast<uintptr_t>(value.quantization.group_scales.data()));
+  }
+
+ private:
+  WeightForm::iterator next_, end_;
+};
 
 }  // namespace
 
@@ -136,7 +145,7 @@ Error Delegate::copy_loose_constants(runtime::MemoryAllocator& allocator) {
 // ---------------------------------------------------------------------------------------------------------- packed weights
 
 // What the library packs depends on more than the bytes of filter and bias: on their dims and on the scales of input and
-// output, which it multiplies in. All of that is the variant under which packed weights are found again.
+// output, which it multiplies in. All of that is the form under which packed weights are found again.
 void Delegate::identify_filters() {
   for (const Node& node : model_.nodes) {
     const Form form = node.type->form;
@@ -151,37 +160,42 @@ void Delegate::identify_filters() {
       shared_ = nullptr;  // bytes that may move have no name
       return;
     }
-    uint64_t variant = mixed(static_cast<uint64_t>(form), node.flags);
+    identities_.push_back({filter.data, bias == nullptr ? nullptr : bias->data, {}, filter.nbytes});
+    FormWriter writer(&identities_.back().form);
+    writer.add(PackedWeightsScope::kGraph | static_cast<uint64_t>(form));
+    writer.add(node.flags);
+    writer.add(filter);
+    writer.add(model_.values[node.inputs[0]]);
+    writer.add(model_.values[node.outputs[0]]);
+    for (size_t d = 0; d < XNN_MAX_TENSOR_DIMS; ++d) {
+      writer.add(d < filter.declared.rank ? filter.declared.dims[d] : 0);
+    }
     if (form != Form::kFullyConnected) {
       const auto& c = node.as<payload::Convolution>();
-      variant = mixed(mixed(mixed(variant, c.groups()), c.group_input_channels()), c.group_output_channels());
-      variant = mixed(mixed(variant, c.subsampling_height()), c.subsampling_width());
+      writer.add(c.groups());
+      writer.add(c.group_input_channels());
+      writer.add(c.group_output_channels());
+      writer.add(c.subsampling_height());
+      writer.add(c.subsampling_width());
     }
-    for (size_t d = 0; d < filter.declared.rank; ++d) {
-      variant = mixed(variant, filter.declared.dims[d]);
-    }
-    variant = mixed(variant, filter);
-    variant = mixed(variant, model_.values[node.inputs[0]]);
-    variant = mixed(variant, model_.values[node.outputs[0]]);
-    identities_.push_back({filter.data, bias == nullptr ? nullptr : bias->data, variant, filter.nbytes});
   }
   std::sort(identities_.begin(), identities_.end(),
             [](const Identity& a, const Identity& b) { return a.filter < b.filter; });
   for (size_t i = 1; i < identities_.size(); ++i) {
     Identity &a = identities_[i - 1], &b = identities_[i];
-    if (a.filter == b.filter && (a.bias != b.bias || a.variant != b.variant)) {
+    if (a.filter == b.filter && (a.bias != b.bias || a.form != b.form)) {
       shared_ = nullptr;  // one filter used in two ways: the library does not say which it packs
       return;
     }
   }
 }
 
-bool Delegate::identify(const void* self, const void* filter, const void* bias, uint64_t* variant) {
+bool Delegate::identify(const void* self, const void* filter, const void* bias, WeightForm* form) {
   const Identity* const found = static_cast<const Delegate*>(self)->find_identity(filter);
   if (found == nullptr || found->bias != bias) {
     return false;
   }
-  *variant = found->variant;
+  *form = found->form;
   return true;
 }
 

@@ -44,7 +44,7 @@ class Delegate {
   struct Identity {
     const void* filter;
     const void* bias;
-    uint64_t variant;
+    WeightForm form;
     size_t nbytes;  // of the filter
   };
 
@@ -53,7 +53,7 @@ class Delegate {
   Error copy_loose_constants(runtime::MemoryAllocator& allocator);
   void identify_filters();
   const Identity* find_identity(const void* filter) const;
-  static bool identify(const void* self, const void* filter, const void* bias, uint64_t* variant);
+  static bool identify(const void* self, const void* filter, const void* bias, WeightForm* form);
   static void discard_packed(const void* self, const void* filter);
   Error make_runtime(Instance& instance, pthreadpool* pool);
   /// True when nodes of these sizes have enough work for several threads.
