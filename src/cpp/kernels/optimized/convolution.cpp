@@ -1,4 +1,5 @@
-// aten::convolution and et::convolution_clamp in one to three dimensions, of floats and the 16-bit floats, as products of packed matrices (gemm.h).
+// aten::convolution and et::convolution_clamp in one to three dimensions, of floats and the 16-bit floats, as products of
+// packed matrices (gemm.h).
 //
 // Forward, for each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions], where
 // the windows are packed straight from the input. Transposed: weight' [channels and taps, input channels] · input, whose

@@ -1,6 +1,6 @@
 /// Scales and integers among the arguments of quantized operators, read when a kernel is chosen.
 ///
-/// For: quantized_pointwise.cpp, quantized_depthwise.cpp. What does not fit here the plain kernels take, or refuse with a message.
+/// For: quantized_pointwise.cpp, quantized_depthwise.cpp. What does not fit here is left to the plain kernels.
 #pragma once
 
 #include <cmath>

@@ -1,7 +1,7 @@
 /// Reductions over dimensions that lie side by side in memory, seen as [outer, length, inner], and their walk in floats.
 ///
-/// For: reduce.cpp, reduce_integers.cpp. inner == 1: rows are reduced to numbers; otherwise columns side by side are. 16-bit floats
-/// are converted a piece at a time, so the vector code is written for floats only.
+/// For: reduce.cpp, reduce_integers.cpp. inner == 1: rows are reduced to numbers; otherwise columns side by side are. 16-bit
+/// floats are converted a piece at a time, so the vector code is written for floats only.
 /// Not for: dimensions that are apart in memory; the portable kernels take those.
 ///
 ///     ReductionShape shape;

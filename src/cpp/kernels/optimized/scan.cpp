@@ -1,5 +1,5 @@
-// aten::cumsum and aten::cumprod of floats (of 16 bits, too), doubles and integers of 64 bits: running sums and products along rows, or of rows
-// along columns.
+// aten::cumsum and aten::cumprod of floats (of 16 bits, too), doubles and integers of 64 bits: running sums and products along
+// rows, or of rows along columns.
 //
 // The tensor is seen as [outer, length, inner] with the dimension of the sums in the middle. Floats are taken in double, as in
 // the portable kernel. Along rows (inner == 1) each sum waits for the one before: sums of floats, which double holds with

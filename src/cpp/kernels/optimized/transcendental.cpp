@@ -1,5 +1,5 @@
-// Pointwise functions of one tensor, computed in float, beyond the activations: logarithms, trigonometric and hyperbolic functions and
-// their inverses, general powers, and the rounding functions.
+// Pointwise functions of one tensor, computed in float, beyond the activations: logarithms, trigonometric and hyperbolic
+// functions and their inverses, general powers, and the rounding functions.
 //
 // The vector functions are Highway's (hwy/contrib/math), at most 4 ulp from the exact value in the range that each states.
 // An element outside of it (0, infinities, NaN, a large angle) is computed by the standard library instead, so special

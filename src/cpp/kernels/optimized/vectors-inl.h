@@ -1,4 +1,4 @@
-// Loops over rows of floats (or doubles) in whole vectors and a rest, compiled once a target. Included inside the target's pass only.
+// Loops over rows of floats or doubles in whole vectors and a rest, compiled once a target. Included inside its pass only.
 
 #if defined(ET_KERNELS_OPTIMIZED_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ET_KERNELS_OPTIMIZED_VECTORS_INL_H_
