@@ -91,10 +91,7 @@ namespace {
 
 constexpr size_t kChunk = 256;  // places in a row that a byte can tell
 
-bool is_real_float(ScalarType dtype) {
-  return dtype == ScalarType::Half || dtype == ScalarType::BFloat16 || dtype == ScalarType::Float ||
-         dtype == ScalarType::Double;
-}
+bool is_real_float(ScalarType dtype) { return is_up_to_float(dtype) || dtype == ScalarType::Double; }
 
 /// The indices in front of the last, counted up row by row.
 class RowIndex {

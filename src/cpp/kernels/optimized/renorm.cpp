@@ -118,50 +118,51 @@ const float* run_of(const Tensor& tensor, size_t at, size_t n, float* buffer) {
   return buffer;
 }
 
-/// A tensor as [outer, slices, inner].
+/// A tensor as [outer, slices, inner], walked in runs of elements that lie side by side.
 struct Slices {
   size_t outer = 1, slices = 1, inner = 1;
+
+  /// A run has one element of each slice, rather than elements of one slice.
+  bool lie_across() const { return inner == 1; }
+  /// visit(place of the first element, its slice, number of elements, at most kChunk)
+  template <typename Visit>
+  void each_run(const Visit& visit) const {
+    const size_t rows = lie_across() ? outer : outer * slices;
+    const size_t columns = lie_across() ? slices : inner;
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t c = 0; c < columns; c += kChunk) {
+        visit(r * columns + c, lie_across() ? c : r % slices, std::min(kChunk, columns - c));
+      }
+    }
+  }
 };
 
 void sum_slices(const Tensor& self, const Slices& s, NormOrder order, double* totals) {
   const auto fold_row = HWY_DYNAMIC_POINTER(FoldRow);
   const auto fold_each = HWY_DYNAMIC_POINTER(FoldEach);
-  const bool by_columns = s.inner == 1;
-  const size_t rows = by_columns ? s.outer : s.outer * s.slices;
-  const size_t columns = by_columns ? s.slices : s.inner;
   float buffer[kChunk];
-  for (size_t r = 0; r < rows; ++r) {
-    for (size_t c = 0; c < columns; c += kChunk) {
-      const size_t n = std::min(kChunk, columns - c);
-      const float* const x = run_of(self, r * columns + c, n, buffer);
-      if (by_columns) {
-        fold_each(order, x, n, totals + c);
-      } else {
-        totals[r % s.slices] = fold_row(order, x, n, totals[r % s.slices]);
-      }
+  s.each_run([&](size_t at, size_t slice, size_t n) {
+    const float* const x = run_of(self, at, n, buffer);
+    if (s.lie_across()) {
+      fold_each(order, x, n, totals + slice);
+    } else {
+      totals[slice] = fold_row(order, x, n, totals[slice]);
     }
-  }
+  });
 }
 
 void scale_slices(const Tensor& self, const Tensor& out, const Slices& s, const float* factors) {
   const auto scale = HWY_DYNAMIC_POINTER(ScaleRun);
-  const bool by_columns = s.inner == 1;
-  const size_t rows = by_columns ? s.outer : s.outer * s.slices;
-  const size_t columns = by_columns ? s.slices : s.inner;
   float buffer[kChunk];
-  for (size_t r = 0; r < rows; ++r) {
-    for (size_t c = 0; c < columns; c += kChunk) {
-      const size_t n = std::min(kChunk, columns - c);
-      const size_t at = r * columns + c;
-      const float* const x = run_of(self, at, n, buffer);
-      char* const to = static_cast<char*>(out.mutable_data_ptr()) + at * out.element_size();
-      float* const y = out.scalar_type() == ScalarType::Float ? reinterpret_cast<float*>(to) : buffer;
-      scale(x, y, n, factors[r % s.slices], by_columns ? factors + c : nullptr);
-      if (y == buffer) {
-        floats_to(out.scalar_type(), buffer, n, to);
-      }
+  s.each_run([&](size_t at, size_t slice, size_t n) {
+    const float* const x = run_of(self, at, n, buffer);
+    char* const to = static_cast<char*>(out.mutable_data_ptr()) + at * out.element_size();
+    float* const y = out.scalar_type() == ScalarType::Float ? reinterpret_cast<float*>(to) : buffer;
+    scale(x, y, n, factors[slice], s.lie_across() ? factors + slice : nullptr);
+    if (y == buffer) {
+      floats_to(out.scalar_type(), buffer, n, to);
     }
-  }
+  });
 }
 
 Error renorm_out(KernelContext& context, const Tensor& self, const Scalar& p, int64_t dim, const Scalar& maxnorm,
