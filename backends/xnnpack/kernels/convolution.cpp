@@ -113,12 +113,13 @@ Error prepare_weight_only_convolution(PrepareContext& context, Span<EValue* cons
     return Error::NotSupported;
   }
   ET_RETURN_IF_ERROR(start_library());
+  dense.fill();
   const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
   const uint64_t kind = (uint64_t{geometry.groups} << 32) | 10;
   const IntegerFilter& f = dense.integers();
-  const PackedWeightsScope scope(
-      geometry.transposed ? nullptr : context.shared(), f.data, dense.tensor().sizes(), bias_data, kind,
-      {reinterpret_cast<uintptr_t>(f.scales), reinterpret_cast<uintptr_t>(f.zero_points)});
+  const PackedWeightsScope scope(geometry.transposed ? nullptr : context.shared(), f.data, dense.tensor().sizes(),
+                                 bias_data, kind,
+                                 {reinterpret_cast<uintptr_t>(f.scales), reinterpret_cast<uintptr_t>(f.zero_points)});
   return make_convolution(context, geometry, dense.tensor(), bias_data, range, scope.cache(), state);
 }
 

@@ -22,11 +22,7 @@ Error DequantizedFilter::make(const char* op, const PrepareContext& context, Spa
   ET_RETURN_IF_ERROR(check_integer_filter(op, weight, args[kScales]->to_tensor(),
                                           zero_points.is_none() ? nullptr : &points, {input.size(1), out.size(1)},
                                           args[kTransposed]->number_as_bool(), &integers_));
-  ET_RETURN_IF_ERROR(copy_.allocate(op, ScalarType::Float, {integers_.sizes, integers_.dim}));
-  for (size_t row = 0; row < integers_.rows; ++row) {
-    dequantize_row(integers_, row, copy_.data<float>() + row * integers_.row_size());
-  }
-  return Error::Ok;
+  return copy_.allocate(op, ScalarType::Float, {integers_.sizes, integers_.dim});
 }
 
 }  // namespace et::backends::xnnpack

@@ -14,8 +14,11 @@ class DequantizedFilter {
   /// MemoryAllocationFailed; those of check_integer_filter.
   Error make(const char* op, const PrepareContext& context, Span<EValue* const> args);
 
+  /// Makes the floats, once it is known that somebody packs them. Requires make.
+  void fill() { dequantize(integers_, copy_.data<float>()); }
+
   const IntegerFilter& integers() const { return integers_; }
-  /// The filter with its own sizes, row-major; lives as long as this object.
+  /// The filter with its own sizes, row-major, without numbers before fill; lives as long as this object.
   Tensor tensor() { return copy_.tensor(); }
 
  private:

@@ -6,9 +6,7 @@
 ///     IntegerFilter filter;
 ///     const ImageChannels channels{input.size(1), out.size(1)};
 ///     ET_RETURN_IF_ERROR(check_integer_filter(op, weight, scales, zero_points, channels, transposed, &filter));
-///     for (size_t row = 0; row < filter.rows; ++row) {
-///       dequantize_row(filter, row, dense + row * filter.row_size());
-///     }
+///     dequantize(filter, dense);
 #pragma once
 
 #include "base/nibbles.h"
@@ -106,9 +104,12 @@ inline void dequantize_taps(const IntegerFilter& f, size_t row, size_t column, f
   }
 }
 
-inline void dequantize_row(const IntegerFilter& f, size_t row, float* out) {
-  for (size_t column = 0; column < f.columns; ++column) {
-    dequantize_taps(f, row, column, out + column * f.taps);
+/// All of it as floats [rows, columns, taps].
+inline void dequantize(const IntegerFilter& f, float* out) {
+  for (size_t row = 0; row < f.rows; ++row) {
+    for (size_t column = 0; column < f.columns; ++column, out += f.taps) {
+      dequantize_taps(f, row, column, out);
+    }
   }
 }
 

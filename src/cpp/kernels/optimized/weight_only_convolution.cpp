@@ -65,11 +65,7 @@ class DenseFilter {
   /// Where the floats are, or will be: nbytes() of memory.
   void place(float* data) { impl_.set_data(data, nbytes()); }
   /// Makes them.
-  void fill(float* data) const {
-    for (size_t row = 0; row < integers_.rows; ++row) {
-      dequantize_row(integers_, row, data + row * integers_.row_size());
-    }
-  }
+  void fill(float* data) const { dequantize(integers_, data); }
 
  private:
   IntegerFilter integers_;
