@@ -70,12 +70,10 @@ def op_table(ops: list[Op], published: set[str], selection: Selection) -> str:
         functional_span = span(op.schema)
         out_span = span(out) if op.out else functional_span
         tags = sum(1 << TAGS.index(tag) for tag in op.tags)
-        names = [a.name for a in out.arguments]
-        in_place = sum(1 << names.index(name) for name in op.in_place)
         rows.append(
             f"{{{_quoted(op.schema.name)}, {_quoted(out.name)},\n {_quoted(op.schema.text)},\n {_quoted(out.text)},\n"
             f" {functional_span}, {out_span}, {len(op.schema.returns)}, {tags:#x}, {dtype_mask(op.dtypes):#x}, "
-            f"{in_place:#x}, {_flag(out.name in published)}, {_flag(out.name in with_kernel)}}}"
+            f"{op.in_place_bits:#x}, {_flag(out.name in published)}, {_flag(out.name in with_kernel)}}}"
         )
     order = sorted(range(len(ordered)), key=lambda i: (ordered[i].kernel_schema.name, ordered[i].line))
     join = ",\n    ".join
@@ -113,8 +111,8 @@ def kernel_header(library: str, ops: list[Op]) -> str:
 
 def register_table(files: dict[str, list[Op]]) -> str:
     """kernels/<library>/register_table.inc: rows of the kernel table, ordered by name."""
-    names = sorted(op.kernel_schema.name for entries in files.values() for op in entries)
-    rows = [f"make_kernel<&{kernel_function(name)}>({_quoted(name)}),\n" for name in names]
+    in_place = {op.kernel_schema.name: op.in_place_bits for entries in files.values() for op in entries}
+    rows = [f"make_kernel<&{kernel_function(k)}, {bits:#x}>({_quoted(k)}),\n" for k, bits in sorted(in_place.items())]
     return _HEAD + "".join(rows)
 
 

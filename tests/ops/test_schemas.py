@@ -52,6 +52,21 @@ def test_core_tag_is_torchs() -> None:
             assert ("core" in op.tags) == (torch.Tag.core in torch_overload(op.schema.name).tags), op.schema.name
 
 
+def test_kernels_work_in_place_where_the_compiler_lets_them() -> None:
+    _core = pytest.importorskip("executorch_py")._core
+    letters: dict[str, set[str]] = {}
+    for name, _library, _variant, _priority, signature, _ in _core.kernel_table():
+        letters.setdefault(name, set()).add(signature)
+    checked = 0
+    for op in OPS:
+        for signature in letters.get(op.kernel_schema.name, set()) - {""}:
+            for letter, argument in zip(signature, op.kernel_schema.arguments):
+                if argument.name in op.in_place:
+                    assert letter in "eE", f"{op.kernel_schema.name}: {signature}: {argument.name}"
+                    checked += 1
+    assert checked > 200
+
+
 def test_a_full_yaml_parser_reads_the_same() -> None:
     yaml = pytest.importorskip("yaml")
     text = TABLE.read_text(encoding="utf-8")

@@ -95,10 +95,11 @@ Error run_boxed(KernelContext& context, Span<EValue* const> args, void* state) {
 }  // namespace detail
 
 /// As runtime::make_kernel; wins over every kernel of ours.
-template <auto Function>
+template <auto Function, uint32_t InPlace = 0>
 constexpr Kernel make_kernel(const char* name, uint8_t priority = runtime::kPriorityUser) {
-  return Kernel{name,    runtime::detail::Boxed<Function>::signature, &detail::run_boxed<Function>, nullptr, nullptr,
-                priority};
+  Kernel kernel = runtime::make_kernel<Function, InPlace>(name, priority);
+  kernel.run = &detail::run_boxed<Function>;
+  return kernel;
 }
 
 }  // namespace et::kernels

@@ -27,19 +27,14 @@ constexpr size_t count_changed(uint32_t changed) {
   return changed == 0 ? 0 : (changed & 1u) + count_changed(changed >> 1);
 }
 
-template <size_t N>
-struct SignatureText {
-  char text[N + 1] = {};
-};
-
-/// The letters of the parameters, of which those that change are read; then an output for each of these.
+/// The letters of the parameters, of which those that change are read and may begin where their outputs do; then these outputs.
 template <uint32_t Changed, typename... Args>
 constexpr SignatureText<sizeof...(Args) + count_changed(Changed)> in_place_signature() {
   SignatureText<sizeof...(Args) + count_changed(Changed)> signature;
   const char letters[] = {letter_of<Args>..., '\0'};
   size_t output = sizeof...(Args);
   for (size_t i = 0; i < sizeof...(Args); ++i) {
-    signature.text[i] = is_changed(Changed, i) ? 'T' : letters[i];
+    signature.text[i] = is_changed(Changed, i) ? 'e' : letters[i];
     if (is_changed(Changed, i)) {
       signature.text[output++] = 'o';
     }

@@ -94,9 +94,11 @@ bool KernelRegistry::has(std::string_view name) const { return find(name, {}) > 
 bool signature_accepts(char letter, const EValue& value) {
   switch (letter) {
     case 'T':
+    case 'e':
     case 'o':
     case 'p': return value.is_tensor();
-    case 't': return value.is_tensor() || value.is_none();
+    case 't':
+    case 'E': return value.is_tensor() || value.is_none();
     case 'I':
     case 'B':
     case 'Y': return value.is_int() || value.is_bool() || value.is_none();
@@ -127,6 +129,75 @@ bool signature_writes(const char* signature, size_t i) {
   }
   return signature[i] == 'v' && std::strchr(signature, 'o') == nullptr &&
          std::strchr(signature + i + 1, 'v') == nullptr;
+}
+
+namespace {
+
+template <typename Visit>
+Error for_each_tensor(const EValue& value, Visit visit) {
+  if (value.is_tensor()) {
+    return visit(*value.to_tensor().unsafe_impl());
+  }
+  if (value.is_tensor_list()) {
+    for (const Tensor& tensor : value.to_tensor_list()) {
+      ET_RETURN_IF_ERROR(visit(*tensor.unsafe_impl()));
+    }
+  } else if (value.is_optional_tensor_list()) {
+    for (const std::optional<Tensor>& tensor : value.to_optional_tensor_list()) {
+      ET_RETURN_IF_ERROR(tensor.has_value() ? visit(*tensor->unsafe_impl()) : Error::Ok);
+    }
+  }
+  return Error::Ok;
+}
+
+/// True when a kernel that writes `written` may have `other` as it is. What is written may grow to its capacity. A tensor
+/// without memory gets its own: the caller's, or the allocator's.
+bool is_apart(const TensorImpl& written, const TensorImpl& other, bool other_is_written, bool may_be_in_place) {
+  const auto begin = reinterpret_cast<uintptr_t>(written.data());
+  const auto other_begin = reinterpret_cast<uintptr_t>(other.data());
+  const size_t other_nbytes = other_is_written ? other.capacity() : other.nbytes();
+  if (begin == 0 || other_begin == 0) {
+    return true;
+  }
+  if (other_begin - begin >= written.capacity() && begin - other_begin >= other_nbytes) {  // unsigned: also when before
+    return true;
+  }
+  // One and the same tensor takes the output's sizes while it is read, unless they are fixed.
+  return may_be_in_place && begin == other_begin &&
+         (&written != &other || written.dynamism() == TensorShapeDynamism::kStatic);
+}
+
+}  // namespace
+
+Error check_written_apart(const char* signature, Span<EValue* const> args, Error error) {
+  for (size_t i = 0; signature[i] != '\0'; ++i) {
+    if (!signature_writes(signature, i)) {
+      continue;
+    }
+    size_t num_before = 0;  // of this list
+    ET_RETURN_IF_ERROR(for_each_tensor(*args[i], [&](const TensorImpl& written) {
+      for (size_t j = 0; signature[j] != '\0'; ++j) {
+        const bool other_is_written = signature_writes(signature, j);
+        if (signature[j] == 'p' || (other_is_written && j > i)) {
+          continue;  // gets its memory from the kernel; or looked at from its side
+        }
+        const bool may_be_in_place = signature[j] == 'e' || signature[j] == 'E';
+        size_t place = 0;
+        ET_RETURN_IF_ERROR(for_each_tensor(*args[j], [&](const TensorImpl& other) {
+          const bool is_later = j == i && place++ >= num_before;
+          if (is_later || is_apart(written, other, other_is_written, may_be_in_place)) {
+            return Error::Ok;
+          }
+          ET_LOG_ERROR("what argument %zu is written to lies over argument %zu, which the operator %s", i, j,
+                       other_is_written ? "writes, too" : "still reads then");
+          return error;
+        }));
+      }
+      ++num_before;
+      return Error::Ok;
+    }));
+  }
+  return Error::Ok;
 }
 
 Error resize_tensor(KernelContext& context, const Tensor& out, IntArrayRef sizes) {

@@ -297,6 +297,13 @@ Error MethodLoader::prepare_kernels() {
         return state_.fail(error, i);
       }
       instruction.num_parameters = static_cast<uint32_t>(args.size());
+      if (instruction.kernel->signature != nullptr && !instruction.is_checked) {
+        error = check_written_apart(instruction.kernel->signature, args, Error::InvalidProgram);
+        if (error != Error::Ok) {
+          state_.num_prepared = i + 1;  // its state is to be destroyed
+          return state_.fail(error, i);
+        }
+      }
       if (instruction.state != nullptr) {
         discard_constants(args);
       }

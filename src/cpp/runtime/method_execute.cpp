@@ -125,17 +125,26 @@ Error Method::State::begin() {
   return error;
 }
 
-/// True when the memory that the caller gives for an output is that of an input: the output must not be made there, since
-/// the input is still to be read.
-bool Method::State::overlaps_input(const OutputSlot& slot) const {
+/// True when the memory that the caller gives for output `index` is also that of an input, which is still to be read, or of
+/// an output before it: the output must not be made there.
+bool Method::State::shares_caller_memory(size_t index) const {
+  const OutputSlot& slot = outputs[index];
   const auto begin = reinterpret_cast<uintptr_t>(slot.caller_data);
+  const auto overlaps = [&](const void* data, size_t nbytes) {
+    const auto start = reinterpret_cast<uintptr_t>(data);
+    return start < begin + slot.caller_nbytes && begin < start + nbytes;
+  };
   for (const InputSlot& input : inputs) {
     if (input.value == nullptr || !input.value->is_tensor()) {
       continue;
     }
     const TensorImpl* impl = input.value->to_tensor().unsafe_impl();
-    const auto start = reinterpret_cast<uintptr_t>(impl->data());
-    if (start < begin + slot.caller_nbytes && begin < start + impl->nbytes()) {
+    if (overlaps(impl->data(), impl->nbytes())) {
+      return true;
+    }
+  }
+  for (size_t i = 0; i < index; ++i) {
+    if (overlaps(outputs[i].caller_data, outputs[i].caller_nbytes)) {
       return true;
     }
   }
@@ -146,13 +155,16 @@ bool Method::State::overlaps_input(const OutputSlot& slot) const {
 Error Method::State::open_outputs() {
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputSlot& slot = outputs[i];
-    TensorImpl* tensor = slot.tensor;
-    if (!slot.is_open || (tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound && slot.caller_data == nullptr)) {
+    if (!slot.is_open) {
       continue;
     }
-    void* data = slot.caller_data;
+    TensorImpl* tensor = slot.tensor;
+    void* data = slot.caller_data == nullptr || shares_caller_memory(i) ? nullptr : slot.caller_data;
+    if (data == nullptr && tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
+      continue;  // its kernel takes memory
+    }
     size_t capacity = slot.caller_nbytes;
-    if (slot.own_place != nullptr && (data == nullptr || capacity < slot.own_nbytes || overlaps_input(slot))) {
+    if (slot.own_place != nullptr && (data == nullptr || capacity < slot.own_nbytes)) {
       data = slot.own_place;
       capacity = slot.own_nbytes;
     }
@@ -286,7 +298,8 @@ Error Method::State::jump_if_false(const Instruction& instruction, size_t index,
   return Error::Ok;
 }
 
-/// Looks at tensors whose memory is known only now: it must be there, and writable where the kernel writes.
+/// Looks at tensors whose memory is known only now: it must be there, writable where the kernel writes, and apart from what it
+/// still reads.
 Error Method::State::check_late_arguments(const Instruction& instruction) {
   const char* signature = instruction.kind == Instruction::Kind::kKernel ? instruction.kernel->signature : nullptr;
   const auto check = [](const Tensor& tensor, bool is_written) {
@@ -318,7 +331,9 @@ Error Method::State::check_late_arguments(const Instruction& instruction) {
       }
     }
   }
-  return Error::Ok;
+  return signature == nullptr
+             ? Error::Ok
+             : check_written_apart(signature, {instruction.args, instruction.num_parameters}, Error::InvalidArgument);
 }
 
 namespace {

@@ -132,7 +132,7 @@ struct Method::State {
 
   // method_execute.cpp
   Error begin();
-  bool overlaps_input(const OutputSlot& slot) const;
+  bool shares_caller_memory(size_t index) const;
   void restore();
   Error open_outputs();
   Error run_one(KernelContext& context, size_t* next);

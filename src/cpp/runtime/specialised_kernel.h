@@ -41,9 +41,9 @@ Error prepare_if_met(PrepareContext&, Span<EValue* const> args, void** state) {
 }
 
 /// The table entry of `Function` (see make_kernel) for calls that meet `Demands`, an array of TensorDemand.
-template <auto Function, const auto& Demands>
+template <auto Function, const auto& Demands, uint32_t InPlace = 0>
 constexpr Kernel make_specialised_kernel(const char* name, uint8_t priority) {
-  Kernel kernel = make_kernel<Function>(name, priority);
+  Kernel kernel = make_kernel<Function, InPlace>(name, priority);
   kernel.prepare = &prepare_if_met<Demands>;
   return kernel;
 }

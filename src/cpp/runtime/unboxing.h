@@ -3,7 +3,10 @@
 /// For: `make_kernel` and nothing else. Included by kernel.h.
 ///
 /// Signature letters, one a parameter after the context:
-///   T Tensor that is read · o Tensor that is written (`Tensor&`) · t optional Tensor · i int · I optional int · d double · D optional double · b bool · B optional bool
+///   T Tensor that is read · o Tensor that is written (`Tensor&`) · t optional Tensor
+///   e E: T and t of which the kernel reads an element no later than it writes the one at that place, or the whole before it
+///       writes: such a tensor and a written one may begin at one address
+///   i int · I optional int · d double · D optional double · b bool · B optional bool
 ///   n Scalar · N optional Scalar · s string · S optional string · y ScalarType · Y optional ScalarType
 ///   l int list · L optional int list · f double list · F optional double list · m bool list
 ///   v tensor list · w list of optional tensors
@@ -22,6 +25,11 @@ bool signature_accepts(char letter, const EValue& value);
 /// True when the kernel writes the tensors of parameter `i`: letter `o`; or, in a signature without an `o`, the last
 /// list of tensors (the outs of `split` and its kin).
 bool signature_writes(const char* signature, size_t i);
+
+/// What a kernel writes lies apart from all its other tensors, but for those with the letters e and E: else it would follow
+/// indices that it has overwritten after it had checked them. `args` has one value for each letter at least.
+/// Errors: `error`, naming both arguments.
+Error check_written_apart(const char* signature, Span<EValue* const> args, Error error);
 
 namespace detail {
 
@@ -70,6 +78,28 @@ inline constexpr bool is_written = std::is_lvalue_reference_v<Arg> && !std::is_c
 template <typename Arg>
 inline constexpr char letter_of = is_written<Arg> ? 'o' : Unbox<std::decay_t<Arg>>::letter;
 
+constexpr bool has_bit(uint32_t bits, size_t i) { return i < 32 && (bits >> i & 1u) != 0; }
+constexpr char in_place_letter(char letter) { return letter == 'T' ? 'e' : letter == 't' ? 'E' : letter; }
+
+template <size_t N>
+struct SignatureText {
+  char text[N + 1] = {};
+};
+
+/// The letters of `Boxed`, where the parameters of `InPlace` are e and E.
+template <uint32_t InPlace, typename Boxed>
+constexpr auto make_in_place_letters() {
+  constexpr size_t kCount = sizeof(Boxed::signature) - 1;
+  static_assert(kCount >= 32 || (InPlace >> kCount) == 0, "InPlace names parameters");
+  SignatureText<kCount> letters;
+  for (size_t i = 0; i < kCount; ++i) {
+    letters.text[i] = has_bit(InPlace, i) ? in_place_letter(Boxed::signature[i]) : Boxed::signature[i];
+  }
+  return letters;
+}
+template <uint32_t InPlace, typename Boxed>
+inline constexpr auto in_place_letters = make_in_place_letters<InPlace, Boxed>();
+
 template <auto Function, typename Type = decltype(Function)>
 struct Boxed;
 
@@ -93,10 +123,11 @@ struct Boxed<Function, Error (*)(KernelContext&, Args...)> {
 }  // namespace detail
 
 /// The table entry of a stateless kernel: `Function` is Error(KernelContext&, parameters of the out-variant's schema…).
-template <auto Function>
+/// Bit i of `InPlace`: parameter i, a tensor, may begin where an output does (letter e or E).
+template <auto Function, uint32_t InPlace = 0>
 constexpr Kernel make_kernel(const char* name, uint8_t priority = kPriorityPortable) {
   using Boxed = detail::Boxed<Function>;
-  return Kernel{name, Boxed::signature, &Boxed::run, nullptr, nullptr, priority};
+  return Kernel{name, detail::in_place_letters<InPlace, Boxed>.text, &Boxed::run, nullptr, nullptr, priority};
 }
 
 }  // namespace et::runtime

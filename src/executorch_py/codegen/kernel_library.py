@@ -50,6 +50,7 @@ class Row:
 
     form: KernelForm
     function: str
+    in_place: int = 0  # bit i: an output may reuse the memory of parameter i
     specialisation: Specialisation | None = None
 
     @property
@@ -72,7 +73,9 @@ def rows_of(ops: list[Op]) -> list[Row]:
             continue  # several operators may share a kernel
         if form.changed and op.specialised:
             raise TableError(f"{op.schema.name}: an operator that works in place has no specialised kernels")
-        for row in (Row(form, form.function), *(Row(form, one.function, one) for one in reversed(op.specialised))):
+        bits = op.in_place_bits
+        special = [Row(form, one.function, bits, one) for one in reversed(op.specialised)]
+        for row in (Row(form, form.function, bits), *special):
             if row.function in functions:
                 raise TableError(
                     f"{form.name} and {functions[row.function]} have the same kernel function {row.function}"
@@ -126,11 +129,11 @@ def register_source(rows: list[Row], library: str, namespace: str, priority: str
         if row.specialisation:
             label = f"k_{row.function}"
             demands += _demands(label, row.form.schema, row.specialisation)
-            entries += f"    make_specialised_kernel<&{row.function}, {label}>({name}),\n"
+            entries += f"    make_specialised_kernel<&{row.function}, {label}, {row.in_place:#x}u>({name}),\n"
         elif row.form.changed:
             entries += f"    make_in_place_kernel<&{row.function}, {row.form.changed:#x}u>({name}),\n"
         else:
-            entries += f"    make_kernel<&{row.function}>({name}),\n"
+            entries += f"    make_kernel<&{row.function}, {row.in_place:#x}u>({name}),\n"
         variants += f'    "{row.specialisation.text if row.specialisation else ""}",\n'
     return (
         f'{head}#include "{library}/register.h"\n\n#include "{library}/kernels.h"\n'

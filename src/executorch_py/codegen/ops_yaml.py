@@ -132,6 +132,11 @@ class Op:
         """The schema a kernel implements: the out variant, or the operator itself when it has none."""
         return self.out or self.schema
 
+    @property
+    def in_place_bits(self) -> int:
+        """Bit i: the output may reuse the memory of argument i of the kernel's schema."""
+        return sum(1 << i for i, a in enumerate(self.kernel_schema.arguments) if a.name in self.in_place)
+
 
 def _split_top_level(text: str) -> list[str]:
     """Splits at commas that are not inside brackets or quotes."""

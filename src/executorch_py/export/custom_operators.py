@@ -100,7 +100,8 @@ def _look(found: _Found, method: str, node: fx.Node, op: OpOverload, target_kern
             return  # an assertion, say: the importer and the compiler say what can be done
         found.impossible.append(_diagnostic(method, node, op, str(error), ErrorCode.NotSupported))
         return
-    signatures = [kernel.signature for kernel in kernels_of_operator(form.name)]
+    # e and E: T and t that an output may lie over, which is the kernel's own business
+    signatures = [kernel.signature.translate({ord("e"): "T", ord("E"): "t"}) for kernel in kernels_of_operator(form.name)]
     if signatures and not {form.signature, ""} & set(signatures):
         reason = (
             f"the registered kernel {form.name} has other parameters ({signatures[0]}) than the operator's schema asks for "

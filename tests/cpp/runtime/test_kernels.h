@@ -72,10 +72,10 @@ inline Error count_out(KernelContext& context, Span<const Tensor> list, Tensor& 
 }
 
 inline const runtime::Kernel kTestKernels[] = {
-    runtime::make_kernel<&add_out>("test::add.out"),
-    runtime::make_kernel<&add_scalar_out>("test::add_scalar.out"),
+    runtime::make_kernel<&add_out, 0b11>("test::add.out"),
+    runtime::make_kernel<&add_scalar_out, 0b1>("test::add_scalar.out"),
     runtime::make_kernel<&positive_out>("test::positive.out"),
-    runtime::make_kernel<&fail_out>("test::fail.out"),
+    runtime::make_kernel<&fail_out, 0b1>("test::fail.out"),
     runtime::make_kernel<&count_out>("test::count.out"),
 };
 

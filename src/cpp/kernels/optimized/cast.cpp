@@ -90,8 +90,8 @@ Error choose_cast(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose_cast>("aten::_to_copy.out", "TbIo"),
-    make_pointwise_kernel<&choose_cast>("dim_order_ops::_to_dim_order_copy.out", "TbLo"),
+    make_pointwise_kernel<&choose_cast>("aten::_to_copy.out", "ebIo"),
+    make_pointwise_kernel<&choose_cast>("dim_order_ops::_to_dim_order_copy.out", "ebLo"),
 };
 
 }  // namespace

@@ -238,7 +238,7 @@ bool fits_split(Arguments args) {
 constexpr Kernel kKernels[] = {
     make_fitting_kernel<&cat_out, &fits_cat>("aten::cat.out"),
     make_fitting_kernel<&clone_dim_order_out, &fits_copy>("dim_order_ops::_clone_dim_order.out"),
-    make_fitting_kernel<&clone_out, &fits_copy>("aten::clone.out"),
+    make_fitting_kernel<&clone_out, &fits_copy, 0b1>("aten::clone.out"),
     make_fitting_kernel<&expand_copy_out, &fits_copy>("aten::expand_copy.out"),
     make_fitting_kernel<&flip_out, &fits_copy>("aten::flip.out"),
     make_fitting_kernel<&permute_copy_out, &fits_copy>("aten::permute_copy.out"),

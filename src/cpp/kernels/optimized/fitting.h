@@ -22,9 +22,9 @@ Error prepare_if_fitting(runtime::PrepareContext&, Arguments args, void** state)
 }
 
 /// The table entry of `Function` (see runtime::make_kernel) for arguments that `Fits` accepts.
-template <auto Function, bool (*Fits)(Arguments)>
+template <auto Function, bool (*Fits)(Arguments), uint32_t InPlace = 0>
 constexpr Kernel make_fitting_kernel(const char* name) {
-  Kernel kernel = runtime::make_kernel<Function>(name, runtime::kPriorityOptimized);
+  Kernel kernel = runtime::make_kernel<Function, InPlace>(name, runtime::kPriorityOptimized);
   kernel.prepare = &prepare_if_fitting<Fits>;
   return kernel;
 }

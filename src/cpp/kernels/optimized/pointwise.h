@@ -13,7 +13,7 @@
 ///       operation->add_tensor(args, 0);
 ///       return Error::Ok;
 ///     }
-///     constexpr Kernel kKernels[] = {make_pointwise_kernel<&choose_abs>("aten::abs.out", "To")};
+///     constexpr Kernel kKernels[] = {make_pointwise_kernel<&choose_abs>("aten::abs.out", "eo")};
 ///
 /// The output may share the memory of an operand that has its dtype, sizes and strides.
 #pragma once

@@ -341,10 +341,10 @@ Error prepare_table(runtime::PrepareContext& context, Arguments args, void** sta
 constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_dequantize>("quantized_decomposed::dequantize_per_tensor.out", "TdiiiyYo"),
     make_pointwise_kernel<&choose_quantize>("quantized_decomposed::quantize_per_tensor.out", "Tdiiiyo"),
-    make_pointwise_kernel<&choose_add>("et::quantized_add.out", "TdiTdidiiio"),
-    make_pointwise_kernel<&choose_multiply>("et::quantized_mul.out", "TdiTdidiiio"),
-    make_pointwise_kernel<&choose_subtract>("et::quantized_sub.out", "TdiTdidiiio"),
-    {"et::quantized_table.out", "TTo", &run_pointwise, &prepare_table, nullptr, runtime::kPriorityOptimized},
+    make_pointwise_kernel<&choose_add>("et::quantized_add.out", "ediedidiiio"),
+    make_pointwise_kernel<&choose_multiply>("et::quantized_mul.out", "ediedidiiio"),
+    make_pointwise_kernel<&choose_subtract>("et::quantized_sub.out", "ediedidiiio"),
+    {"et::quantized_table.out", "eTo", &run_pointwise, &prepare_table, nullptr, runtime::kPriorityOptimized},
 };
 
 }  // namespace

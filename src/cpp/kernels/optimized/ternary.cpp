@@ -154,12 +154,12 @@ Error choose_nan_to_num(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose_addcdiv>("aten::addcdiv.out", "TTTNo"),
-    make_pointwise_kernel<&choose_addcmul>("aten::addcmul.out", "TTTNo"),
-    make_pointwise_kernel<&choose_clamp>("aten::clamp.Tensor_out", "Ttto"),
-    make_pointwise_kernel<&choose_lerp_by_number>("aten::lerp.Scalar_out", "TTno"),
-    make_pointwise_kernel<&choose_lerp>("aten::lerp.Tensor_out", "TTTo"),
-    make_pointwise_kernel<&choose_nan_to_num>("aten::nan_to_num.out", "TDDDo"),
+    make_pointwise_kernel<&choose_addcdiv>("aten::addcdiv.out", "eeeNo"),
+    make_pointwise_kernel<&choose_addcmul>("aten::addcmul.out", "eeeNo"),
+    make_pointwise_kernel<&choose_clamp>("aten::clamp.Tensor_out", "eEEo"),
+    make_pointwise_kernel<&choose_lerp_by_number>("aten::lerp.Scalar_out", "eeno"),
+    make_pointwise_kernel<&choose_lerp>("aten::lerp.Tensor_out", "eeeo"),
+    make_pointwise_kernel<&choose_nan_to_num>("aten::nan_to_num.out", "eDDDo"),
 };
 
 }  // namespace

@@ -184,13 +184,13 @@ Error choose_elu(Arguments args, PointwiseOperation* operation) {
 /// A function that gives floats for integers.
 template <BlockFunction (*Loop)()>
 constexpr Kernel promoting(const char* name) {
-  return make_pointwise_kernel<&choose<Loop, 2 * kTranscendental, true>>(name, "To");
+  return make_pointwise_kernel<&choose<Loop, 2 * kTranscendental, true>>(name, "eo");
 }
 
 /// One that leaves integers what they are; those are not for here.
 template <BlockFunction (*Loop)()>
 constexpr Kernel rounding(const char* name) {
-  return make_pointwise_kernel<&choose<Loop, kCheap, false>>(name, "To");
+  return make_pointwise_kernel<&choose<Loop, kCheap, false>>(name, "eo");
 }
 
 constexpr Kernel kKernels[] = {
@@ -204,7 +204,7 @@ constexpr Kernel kKernels[] = {
     rounding<&loop_Ceil>("aten::ceil.out"),
     promoting<&loop_Cos>("aten::cos.out"),
     promoting<&loop_Cosh>("aten::cosh.out"),
-    make_pointwise_kernel<&choose_elu>("aten::elu.out", "Tnnno"),
+    make_pointwise_kernel<&choose_elu>("aten::elu.out", "ennno"),
     promoting<&loop_Exp2>("aten::exp2.out"),
     promoting<&loop_Expm1>("aten::expm1.out"),
     rounding<&loop_Floor>("aten::floor.out"),

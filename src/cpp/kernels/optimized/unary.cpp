@@ -172,33 +172,33 @@ Error choose_pow(Arguments args, PointwiseOperation* operation) {
 
 template <BlockFunction (*Loop)(), size_t kCost>
 constexpr Kernel plain(const char* name) {
-  return make_pointwise_kernel<&choose_plain<Loop, kCost>>(name, "To");
+  return make_pointwise_kernel<&choose_plain<Loop, kCost>>(name, "eo");
 }
 template <BlockFunction (*Loop)(), size_t kCost>
 constexpr Kernel promoting(const char* name) {
-  return make_pointwise_kernel<&choose_promoting<Loop, kCost>>(name, "To");
+  return make_pointwise_kernel<&choose_promoting<Loop, kCost>>(name, "eo");
 }
 
 constexpr Kernel kKernels[] = {
     plain<&loop_Abs, kCheap>("aten::abs.out"),
-    make_pointwise_kernel<&choose_clamp>("aten::clamp.out", "TNNo"),
+    make_pointwise_kernel<&choose_clamp>("aten::clamp.out", "eNNo"),
     promoting<&loop_Erf, kTranscendental>("aten::erf.out"),
     promoting<&loop_Exp, kTranscendental>("aten::exp.out"),
-    make_pointwise_kernel<&choose_gelu>("aten::gelu.out", "Tso"),
-    make_pointwise_kernel<&choose_hardshrink>("aten::hardshrink.out", "Tno"),
+    make_pointwise_kernel<&choose_gelu>("aten::gelu.out", "eso"),
+    make_pointwise_kernel<&choose_hardshrink>("aten::hardshrink.out", "eno"),
     plain<&loop_HardSigmoid, kCheap>("aten::hardsigmoid.out"),
     plain<&loop_HardSwish, kCheap>("aten::hardswish.out"),
-    make_pointwise_kernel<&choose_clamp>("aten::hardtanh.out", "Tnno"),
-    make_pointwise_kernel<&choose_with_number<&loop_LeakyRelu>>("aten::leaky_relu.out", "Tno"),
+    make_pointwise_kernel<&choose_clamp>("aten::hardtanh.out", "enno"),
+    make_pointwise_kernel<&choose_with_number<&loop_LeakyRelu>>("aten::leaky_relu.out", "eno"),
     plain<&loop_Mish, kTranscendental>("aten::mish.out"),
     plain<&loop_Neg, kCheap>("aten::neg.out"),
-    make_pointwise_kernel<&choose_pow>("aten::pow.Tensor_Scalar_out", "Tno"),
+    make_pointwise_kernel<&choose_pow>("aten::pow.Tensor_Scalar_out", "eno"),
     promoting<&loop_Reciprocal, kDivides>("aten::reciprocal.out"),
     plain<&loop_Relu, kCheap>("aten::relu.out"),
     promoting<&loop_Rsqrt, kDivides>("aten::rsqrt.out"),
     promoting<&loop_Sigmoid, kTranscendental>("aten::sigmoid.out"),
     plain<&loop_Silu, kTranscendental>("aten::silu.out"),
-    make_pointwise_kernel<&choose_with_number<&loop_SoftShrink>>("aten::softshrink.out", "Tno"),
+    make_pointwise_kernel<&choose_with_number<&loop_SoftShrink>>("aten::softshrink.out", "eno"),
     promoting<&loop_Sqrt, kDivides>("aten::sqrt.out"),
     plain<&loop_Square, kCheap>("aten::square.out"),
     promoting<&loop_Tanh, kTranscendental>("aten::tanh.out"),

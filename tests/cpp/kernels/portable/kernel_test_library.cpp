@@ -249,7 +249,12 @@ bool box(const Kernel& kernel, Value* values, int64_t count, Arguments* argument
       return false;
     }
   }
-  return true;
+  return kernel.signature[count] == '\0';
+}
+
+/// What a Method looks at before it runs a kernel.
+Error check_memory(const Kernel& kernel, const std::vector<EValue*>& boxed) {
+  return check_written_apart(kernel.signature, {boxed.data(), boxed.size()}, Error::InvalidProgram);
 }
 
 }  // namespace
@@ -278,7 +283,10 @@ __attribute__((visibility("default"))) int et_kernel_test_run(const char* name, 
   Heap temp;
   RandomState random{seed, 0};
   KernelContext context(&temp, &data_heap, nullptr, &random, nullptr);
-  const Error error = found[0]->run(context, Span<EValue* const>(boxed.data(), boxed.size()), nullptr);
+  Error error = check_memory(*found[0], boxed);
+  if (error == Error::Ok) {
+    error = found[0]->run(context, Span<EValue* const>(boxed.data(), boxed.size()), nullptr);
+  }
   arguments.write_back();
   return static_cast<int>(error);
 }
@@ -326,7 +334,8 @@ __attribute__((visibility("default"))) int et_kernel_test_prepare_and_run(const 
     }
     data_heap.reset();
     KernelContext context(&temp, &data_heap, threads::default_pool(), &random, nullptr);
-    const Error result = kernel.run(context, args, state);
+    Error result = check_memory(kernel, boxed);
+    result = result == Error::Ok ? kernel.run(context, args, state) : result;
     error = error == Error::Ok ? result : error;
     temp.reset();
   }
