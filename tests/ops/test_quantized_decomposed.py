@@ -160,7 +160,7 @@ BAD = [
         "scale has 2 elements",
     ),
     ("dequantize_per_tensor.out", [X8, 1.0, 0, 0, 255, torch.uint8, None, F4], "input is i8, must be u8"),
-    ("dequantize_per_tensor.out", [X8, 1.0, 0, -128, 127, torch.int8, torch.int8, X8], "must be floating"),
+    ("dequantize_per_tensor.out", [X8, 1.0, 0, -128, 127, torch.int8, torch.int8, X8.clone()], "must be floating"),
     (
         "quantize_per_channel.out",
         [F4, torch.ones(5), torch.zeros(5), 0, -128, 127, torch.int8, X8],
