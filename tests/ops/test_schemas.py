@@ -53,9 +53,9 @@ def test_core_tag_is_torchs() -> None:
 
 
 def test_kernels_work_in_place_where_the_compiler_lets_them() -> None:
-    _core = pytest.importorskip("executorch_py")._core
+    core = pytest.importorskip("executorch_py._core")
     letters: dict[str, set[str]] = {}
-    for name, _library, _variant, _priority, signature, _ in _core.kernel_table():
+    for name, _library, _variant, _priority, signature, _ in core.kernel_table():
         letters.setdefault(name, set()).add(signature)
     checked = 0
     for op in OPS:

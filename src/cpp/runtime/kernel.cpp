@@ -155,11 +155,10 @@ Error for_each_tensor(const EValue& value, Visit visit) {
 bool is_apart(const TensorImpl& written, const TensorImpl& other, bool other_is_written, bool may_be_in_place) {
   const auto begin = reinterpret_cast<uintptr_t>(written.data());
   const auto other_begin = reinterpret_cast<uintptr_t>(other.data());
+  const size_t nbytes = written.capacity();
   const size_t other_nbytes = other_is_written ? other.capacity() : other.nbytes();
-  if (begin == 0 || other_begin == 0) {
-    return true;
-  }
-  if (other_begin - begin >= written.capacity() && begin - other_begin >= other_nbytes) {  // unsigned: also when before
+  const bool is_empty = begin == 0 || other_begin == 0 || nbytes == 0 || other_nbytes == 0;
+  if (is_empty || (other_begin - begin >= nbytes && begin - other_begin >= other_nbytes)) {  // unsigned: wraps around
     return true;
   }
   // One and the same tensor takes the output's sizes while it is read, unless they are fixed.

@@ -101,7 +101,9 @@ def _look(found: _Found, method: str, node: fx.Node, op: OpOverload, target_kern
         found.impossible.append(_diagnostic(method, node, op, str(error), ErrorCode.NotSupported))
         return
     # e and E: T and t that an output may lie over, which is the kernel's own business
-    signatures = [kernel.signature.translate({ord("e"): "T", ord("E"): "t"}) for kernel in kernels_of_operator(form.name)]
+    signatures = [
+        kernel.signature.translate({ord("e"): "T", ord("E"): "t"}) for kernel in kernels_of_operator(form.name)
+    ]
     if signatures and not {form.signature, ""} & set(signatures):
         reason = (
             f"the registered kernel {form.name} has other parameters ({signatures[0]}) than the operator's schema asks for "

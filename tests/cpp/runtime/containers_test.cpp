@@ -225,8 +225,11 @@ TEST(KernelTest, OutputsLieApartFromOtherTensors) {
   EXPECT_TRUE(check("Tp", {va, vagain})) << "the kernel gives p its memory";
   a.set_data(nullptr, 0);
   EXPECT_TRUE(check("oo", {va, va})) << "no memory yet";
-  // Lists: a kernel's outputs when it has no o, else its inputs.
+  TensorImpl none(ScalarType::Float, 1, sizes, strides, order, memory + 1, 0);
   a.set_data(memory, 2 * sizeof(float));
+  EXPECT_TRUE(check("oo", {EValue(Tensor(&none)), va})) << "inside the other, but empty";
+  EXPECT_TRUE(check("oo", {va, EValue(Tensor(&none))}));
+  // Lists: a kernel's outputs when it has no o, else its inputs.
   const auto list_of = [](EValue* first, EValue* second, EValue** items, Tensor* cache) {
     items[0] = first;
     items[1] = second;

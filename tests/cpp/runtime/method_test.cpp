@@ -244,9 +244,9 @@ TEST_F(MethodTest, WhatIsWrittenLiesApartFromWhatIsRead) {
     uint32_t offset;
     bool fits;
   };
-  for (const Case& c : {Case{"test::add", 0, true}, Case{"test::add", 16, true}, Case{"test::add", 4, false},
-                        Case{"test::positive", 16, true}, Case{"test::positive", 0, false},
-                        Case{"test::positive", 8, false}}) {
+  for (const Case& c :
+       {Case{"test::add", 0, true}, Case{"test::add", 16, true}, Case{"test::add", 4, false},
+        Case{"test::positive", 16, true}, Case{"test::positive", 0, false}, Case{"test::positive", 8, false}}) {
     ProgramBuilder b;
     const int x = b.input(b.tensor({3}));
     const int y = b.output(b.tensor({3}));

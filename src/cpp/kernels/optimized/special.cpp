@@ -136,8 +136,8 @@ Error choose(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose<&erfc_loop, 2 * kTranscendental>>("aten::erfc.out", "To"),
-    make_pointwise_kernel<&choose<&log_gamma_loop, 8 * kTranscendental>>("aten::lgamma.out", "To"),
+    make_pointwise_kernel<&choose<&erfc_loop, 2 * kTranscendental>>("aten::erfc.out", "eo"),
+    make_pointwise_kernel<&choose<&log_gamma_loop, 8 * kTranscendental>>("aten::lgamma.out", "eo"),
 };
 
 }  // namespace
