@@ -122,3 +122,125 @@ def test_nonzero(shape, dtype):
         x.view(-1)[:4] = torch.tensor([-0.0, float("nan"), float("inf"), 1e-40], dtype=dtype)
     for values in (x, torch.zeros_like(x), torch.ones_like(x)):
         assert torch.equal(_run(torch.nonzero, values)[0], torch.nonzero(values))
+
+
+_NAMES = """
+    abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp exp2 expm1 floor log log10 log1p log2 neg reciprocal relu
+    round rsqrt sigmoid sin sinh sqrt square tan tanh trunc
+"""
+UNARY = {name: getattr(torch, name) for name in _NAMES.split()} | {
+    "mish": F.mish, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "selu": F.selu,
+    "elu": lambda x: F.elu(x, 1.5), "celu": F.celu, "leaky_relu": F.leaky_relu, "hardtanh": F.hardtanh,
+    "clamp": lambda x: x.clamp(-0.5, 1.5), "clamp_min": lambda x: x.clamp(min=0.25), "softplus": F.softplus,
+    "softplus_of_parts": lambda x: F.softplus(x, 3.0, 0.2), "pow1": lambda x: x**1.0, "pow2": lambda x: x**2,
+    "pow3": lambda x: x**3, "root": lambda x: x**0.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(UNARY))
+def test_functions_of_doubles(name):
+    torch.manual_seed(0)
+    for low, high in ((-1, 1), (-30, 30), (-600, 600), (0, 1e-3), (-1e-3, 1e-3), (0.9, 1.1), (-3e4, 3e4)):
+        x = torch.rand(1003, dtype=torch.float64) * (high - low) + low
+        x[: len(SPECIAL)] = torch.tensor(SPECIAL, dtype=torch.float64)
+        # Where eager cancels (gelu of -8), the absolute error counts.
+        torch.testing.assert_close(_run(UNARY[name], x)[0], UNARY[name](x), rtol=2e-13, atol=1e-15, equal_nan=True)
+    for n in (0, 1, 7, 9):
+        _check(UNARY[name], torch.rand(n, dtype=torch.float64), tolerance=1e-13)
+
+
+@pytest.mark.parametrize("name", ["acos", "acosh", "asin", "atanh", "log", "log10", "log1p", "log2"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool])
+def test_ends_of_domains(name, dtype):
+    x = torch.tensor([*SPECIAL, -0.9995, -0.5, 0.5, 0.9999999, 1.0000001, 1e-40, 300.0, 3e38]).nan_to_num(
+        posinf=5, neginf=-5
+    )
+    x = torch.cat([x, torch.tensor(SPECIAL)]) if dtype.is_floating_point else x.clamp(-1e6, 1e6)
+    x = x.to(dtype)
+    tolerance = TOLERANCE.get(dtype, 1e-6)
+    exact = getattr(torch, name)(x.double()).to(dtype if dtype.is_floating_point else torch.float32)
+    _check(getattr(torch, name), x, tolerance=2 * tolerance, exact=exact)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_softplus(dtype):
+    x = _numbers(1003, dtype, -40, 40)
+    for beta, threshold in ((1.0, 20.0), (3.0, 0.2), (0.5, 100.0)):
+        exact = F.softplus(x.double(), beta, threshold).to(dtype)
+        call = lambda x, b=beta, t=threshold: F.softplus(x, b, t)  # noqa: E731
+        _check(call, x, tolerance=2 * TOLERANCE[dtype], exact=exact)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((37,), (37,), (37,)), ((5, 33), (33,), (5, 1)), ((7, 4), (), (7, 4)), ((0, 3), (3,), (0, 3))]
+)
+def test_clamp_of_doubles_by_tensors(shapes):
+    torch.manual_seed(0)
+    x, low, high = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
+    for tensor in (x, low, high):
+        if tensor.numel() > 4:
+            tensor.view(-1)[:3] = torch.tensor([float("nan"), float("inf"), -float("inf")], dtype=torch.float64).roll(
+                tensor.numel()
+            )
+    _check(torch.clamp, x, low, high)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1,), (7,), (1000,), (5, 33), (33, 5), (3, 4, 300), (300, 4, 3), (2, 600, 9)], ids=str
+)
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "any", "all"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bool, torch.float16, torch.int64])
+def test_reductions(name, shape, dtype):
+    if dtype is not torch.float64 and not (
+        name in ("any", "all") or (dtype is torch.bool and name in ("amax", "amin"))
+    ):
+        pytest.skip("other kernels")
+    function = getattr(torch, name)
+    torch.manual_seed(0)
+    x = torch.rand(shape, dtype=torch.float64) + 0.5
+    cases = [x, x.where(torch.rand(shape) < 0.9, 0.0), torch.zeros_like(x), -torch.zeros_like(x)]
+    if dtype.is_floating_point:
+        cases.append(x.clone())
+        cases[-1].view(-1)[-1] = float("nan")
+    for case in cases:
+        case = case.to(dtype)
+        for dim in range(len(shape)):
+            _check(lambda x, dim=dim: function(x, dim=dim), case, tolerance=1e-13)
+            _check(lambda x, dim=dim: function(x, dim=dim, keepdim=True), case, tolerance=1e-13)
+        _check(lambda x: function(x, dim=()) if name.startswith("am") else function(x), case, tolerance=1e-13)
+    if name in ("sum", "prod", "any", "all"):
+        _check(lambda x: function(x, dim=0), torch.zeros(0, *shape[1:], dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "name", ["sign", "sgn", "isnan", "isinf", "signbit", "nan_to_num", "bitwise_not", "logical_not"]
+)
+def test_functions_of_bools(name):
+    torch.manual_seed(0)
+    for shape in [(0,), (1,), (1001,), (3, 70)]:
+        x = torch.rand(shape) < 0.5
+        _check(getattr(torch, name), x)
+        _check(lambda x, y: x * y, x, torch.rand(shape) < 0.5)
+        _check(lambda x, y: x * y, x, torch.rand(shape[-1:]) < 0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int64])
+def test_special_functions_of_few_numbers(dtype):
+    torch.manual_seed(0)
+    x = torch.randint(0 if dtype in (torch.bool, torch.uint8) else -9, 9, (20000,)).to(dtype)
+    for function in (torch.digamma, torch.special.bessel_j1, torch.special.ndtri, torch.erfinv):
+        _check(function, x, tolerance=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("mask", [None, "bool", "numbers", "causal"])
+def test_attention_of_16_bit_floats(mask, dtype):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 4, n, 24).to(dtype) for n in (33, 70, 70))
+    options = {"is_causal": mask == "causal"}
+    masks = {"bool": torch.rand(33, 70) < 0.7, "numbers": torch.randn(2, 1, 33, 70).to(dtype)}
+    inputs = (q, k, v, masks[mask]) if mask in masks else (q, k, v)
+    wide = [t.double() if t.is_floating_point() else t for t in inputs]
+    exact = F.scaled_dot_product_attention(*wide, **options).to(dtype)
+    call = lambda *inputs: F.scaled_dot_product_attention(*inputs, **options)  # noqa: E731
+    _check(call, *inputs, tolerance=4 * TOLERANCE[dtype], exact=exact)

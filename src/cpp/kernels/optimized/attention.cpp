@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/fitting.h"
+#include "kernels/optimized/float_tensors.h"
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/transpose4-inl.h"
@@ -393,6 +394,15 @@ Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& que
     mask_head = stride_from_end(*attn_mask, 2);
     mask_batch = stride_from_end(*attn_mask, 3);
   }
+  ET_TRY(const float* const queries, floats_of(context, query));
+  ET_TRY(const float* const all_keys, floats_of(context, key));
+  ET_TRY(const float* const values, floats_of(context, value));
+  ET_TRY(float* const results, floats_for(context, out));
+  const bool has_numbers = attn_mask && attn_mask->scalar_type() != ScalarType::Bool;
+  const float* added = nullptr;
+  if (has_numbers) {
+    ET_TRY(added, floats_of(context, *attn_mask));
+  }
   const auto attend = HWY_DYNAMIC_POINTER(Attend);
   threads::parallel_tasks(context.pool(), groups, [&](size_t group) {
     for (size_t index = group * tasks / groups; index < (group + 1) * tasks / groups; ++index) {
@@ -402,18 +412,18 @@ Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& que
       AttentionTask task = common;
       task.first_row = index % cuts * rows_per_task;
       task.rows = shape.rows - task.first_row < rows_per_task ? shape.rows - task.first_row : rows_per_task;
-      task.query = query.const_data_ptr<float>() + (head * shape.rows + task.first_row) * shape.depth;
-      task.key = key.const_data_ptr<float>() + key_head * shape.keys * shape.depth;
-      task.value = value.const_data_ptr<float>() + key_head * shape.keys * shape.value_depth;
-      task.out = out.mutable_data_ptr<float>() + (head * shape.rows + task.first_row) * shape.value_depth;
+      task.query = queries + (head * shape.rows + task.first_row) * shape.depth;
+      task.key = all_keys + key_head * shape.keys * shape.depth;
+      task.value = values + key_head * shape.keys * shape.value_depth;
+      task.out = results + (head * shape.rows + task.first_row) * shape.value_depth;
       if (attn_mask) {
         const int64_t at = static_cast<int64_t>(batch) * mask_batch +
                            static_cast<int64_t>(head % shape.heads) * mask_head +
                            static_cast<int64_t>(task.first_row) * common.mask_row;
-        if (attn_mask->scalar_type() == ScalarType::Bool) {
-          task.mask_b = attn_mask->const_data_ptr<bool>() + at;
+        if (has_numbers) {
+          task.mask_f = added + at;
         } else {
-          task.mask_f = attn_mask->const_data_ptr<float>() + at;
+          task.mask_b = attn_mask->const_data_ptr<bool>() + at;
         }
       }
       task.packed = scratch + group * per_group;
@@ -423,20 +433,22 @@ Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& que
       attend(task);
     }
   });
+  write_floats(context, out, results);
   return Error::Ok;
 }
 
-/// (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out): float, row-major, at most four dimensions.
+/// (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out): floats of up to 32 bits, row-major, at most four dimensions.
 bool fits_attention(Arguments args) {
   for (const size_t i : {0, 1, 2, 8}) {
-    if (!is_float(*args[i]) || !is_row_major(*args[i]) || args[i]->to_tensor().dim() < 2 ||
+    if (!is_up_to_float(*args[i]) || !is_row_major(*args[i]) || args[i]->to_tensor().dim() < 2 ||
         args[i]->to_tensor().dim() > 4 || args[i]->to_tensor().dim() != args[0]->to_tensor().dim()) {
       return false;
     }
   }
   const EValue& mask = *args[3];
   const bool mask_fits =
-      mask.is_none() || (is_row_major(mask) && (is_float(mask) || mask.to_tensor().scalar_type() == ScalarType::Bool));
+      mask.is_none() ||
+      (is_row_major(mask) && (is_up_to_float(mask) || mask.to_tensor().scalar_type() == ScalarType::Bool));
   // A mask and is_causal together are an error, which the portable kernel words.
   return mask_fits && (mask.is_none() || !args[5]->number_as_bool()) && args[4]->number_as_double() == 0.0;
 }

@@ -158,7 +158,7 @@ Error choose_not(Arguments args, PointwiseOperation* operation) {
   return Error::Ok;
 }
 
-// Of bool tensors, the bitwise operators are the logical ones.
+// Of bool tensors, the bitwise operators are the logical ones, and a product is the logical and.
 constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_pair<AndOperator>>("aten::bitwise_and.Tensor_out", "eeo"),
     make_pointwise_kernel<&choose_not>("aten::bitwise_not.out", "eo"),
@@ -178,6 +178,7 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_pair<XorOperator>>("aten::logical_xor.out", "eeo"),
     make_pointwise_kernel<&choose_pair<LtOperator>>("aten::lt.Tensor_out", "eeo"),
     make_pointwise_kernel<&choose_with_number<LtOperator>>("aten::lt.Scalar_out", "eno"),
+    make_pointwise_kernel<&choose_pair<AndOperator>>("aten::mul.out", "eeo"),
     make_pointwise_kernel<&choose_pair<NeOperator>>("aten::ne.Tensor_out", "eeo"),
     make_pointwise_kernel<&choose_with_number<NeOperator>>("aten::ne.Scalar_out", "eno"),
 };

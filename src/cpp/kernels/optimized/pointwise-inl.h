@@ -137,15 +137,16 @@ HWY_INLINE void triple_floats(const Fn& fn, const PointwiseBlock& block) {
 template <class In, class Out, class Fn>
 HWY_INLINE void map_elements(const Fn& fn, const PointwiseBlock& block) {
   const int64_t step = block.column_stride[0];
-  for (size_t r = 0; r < block.rows; ++r) {
+  const size_t rows = block.rows, columns = block.columns;  // copies: what a byte is written to may be the block
+  for (size_t r = 0; r < rows; ++r) {
     const In* const x = static_cast<const In*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
-    Out* const out = static_cast<Out*>(block.out) + r * block.columns;
+    Out* const out = static_cast<Out*>(block.out) + r * columns;
     if (step == 1) {
-      for (size_t c = 0; c < block.columns; ++c) {
+      for (size_t c = 0; c < columns; ++c) {
         out[c] = fn(x[c]);
       }
     } else {
-      for (size_t c = 0; c < block.columns; ++c) {
+      for (size_t c = 0; c < columns; ++c) {
         out[c] = fn(x[static_cast<int64_t>(c) * step]);
       }
     }
@@ -157,22 +158,23 @@ template <class In, class Out, class Fn>
 HWY_INLINE void pair_elements(const Fn& fn, const PointwiseBlock& block) {
   const int64_t a_column = block.column_stride[0];
   const int64_t b_column = block.column_stride[1];
-  for (size_t r = 0; r < block.rows; ++r) {
+  const size_t rows = block.rows, columns = block.columns;  // copies, as above
+  for (size_t r = 0; r < rows; ++r) {
     const auto row = static_cast<int64_t>(r);
     const In* const a = static_cast<const In*>(block.in[0]) + row * block.row_stride[0];
     const In* const b = static_cast<const In*>(block.in[1]) + row * block.row_stride[1];
-    Out* const out = static_cast<Out*>(block.out) + r * block.columns;
+    Out* const out = static_cast<Out*>(block.out) + r * columns;
     if (a_column == 1 && b_column == 1) {
-      for (size_t c = 0; c < block.columns; ++c) {
+      for (size_t c = 0; c < columns; ++c) {
         out[c] = fn(a[c], b[c]);
       }
     } else if (a_column == 1 && b_column == 0) {
       const In y = *b;
-      for (size_t c = 0; c < block.columns; ++c) {
+      for (size_t c = 0; c < columns; ++c) {
         out[c] = fn(a[c], y);
       }
     } else {
-      for (size_t c = 0; c < block.columns; ++c) {
+      for (size_t c = 0; c < columns; ++c) {
         const auto i = static_cast<int64_t>(c);
         out[c] = fn(a[i * a_column], b[i * b_column]);
       }
@@ -183,22 +185,24 @@ HWY_INLINE void pair_elements(const Fn& fn, const PointwiseBlock& block) {
 /// out = mask ? a : b for elements of one size.
 template <class T>
 HWY_INLINE void choose_elements(const PointwiseBlock& block) {
-  for (size_t r = 0; r < block.rows; ++r) {
+  const size_t rows = block.rows, columns = block.columns;  // copies, as above
+  const int64_t step[3] = {block.column_stride[0], block.column_stride[1], block.column_stride[2]};
+  for (size_t r = 0; r < rows; ++r) {
     const auto row = static_cast<int64_t>(r);
     const auto* const mask = static_cast<const uint8_t*>(block.in[0]) + row * block.row_stride[0];
     const T* const a = static_cast<const T*>(block.in[1]) + row * block.row_stride[1];
     const T* const b = static_cast<const T*>(block.in[2]) + row * block.row_stride[2];
-    T* const out = static_cast<T*>(block.out) + r * block.columns;
-    if (block.column_stride[0] == 1 && block.column_stride[1] == 1 && block.column_stride[2] == 0) {
+    T* const out = static_cast<T*>(block.out) + r * columns;
+    if (step[0] == 1 && step[1] == 1 && step[2] == 0) {
       const T y = *b;
-      for (size_t c = 0; c < block.columns; ++c) {
+      for (size_t c = 0; c < columns; ++c) {
         out[c] = mask[c] != 0 ? a[c] : y;
       }
       continue;
     }
-    for (size_t c = 0; c < block.columns; ++c) {
+    for (size_t c = 0; c < columns; ++c) {
       const auto i = static_cast<int64_t>(c);
-      out[c] = mask[i * block.column_stride[0]] != 0 ? a[i * block.column_stride[1]] : b[i * block.column_stride[2]];
+      out[c] = mask[i * step[0]] != 0 ? a[i * step[1]] : b[i * step[2]];
     }
   }
 }

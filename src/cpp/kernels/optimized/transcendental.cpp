@@ -8,6 +8,7 @@
 #include "kernels/optimized/targets.h"
 
 #include <cmath>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/transcendental.cpp"
@@ -49,6 +50,26 @@ HWY_INLINE V checked(D d, V x, float low, float high, Vector vector, Scalar scal
   return HWY_LIKELY(hn::AllTrue(d, valid)) ? y : repair(d, x, y, valid, scalar);
 }
 
+/// A function's domain, the ends of which have values of their own; beyond them it is not a number.
+struct Domain {
+  float low, high;
+  float at_low, at_high;
+};
+
+/// vector(d, x) for x in [low, high], what `domain` says at its ends and beyond, scalar(x) elsewhere.
+template <class D, class V = hn::Vec<D>, class Vector, class Scalar>
+HWY_INLINE V bounded(D d, V x, const Domain& domain, float low, float high, Vector vector, Scalar scalar) {
+  const auto first = hn::Eq(x, hn::Set(d, domain.low));
+  const auto last = hn::Eq(x, hn::Set(d, domain.high));
+  const auto outside = hn::Or(hn::Lt(x, hn::Set(d, domain.low)), hn::Gt(x, hn::Set(d, domain.high)));
+  const auto known = hn::Or(outside, hn::Or(first, last));
+  const auto valid = hn::Or(known, hn::And(hn::Ge(x, hn::Set(d, low)), hn::Le(x, hn::Set(d, high))));
+  V y = hn::IfThenElse(first, hn::Set(d, domain.at_low), vector(x));
+  y = hn::IfThenElse(last, hn::Set(d, domain.at_high), y);
+  y = hn::IfThenElse(outside, hn::NaN(d), y);
+  return HWY_LIKELY(hn::AllTrue(d, valid)) ? y : repair(d, x, y, valid, scalar);
+}
+
 // NAME(block) applies VECTOR, which sees d and x, to elements in [LOW, HIGH], SCALAR, which sees x, to others.
 #define ET_CHECKED(NAME, LOW, HIGH, VECTOR, SCALAR)                         \
   void NAME(const PointwiseBlock& block) {                                  \
@@ -61,29 +82,50 @@ HWY_INLINE V checked(D d, V x, float low, float high, Vector vector, Scalar scal
         block);                                                             \
   }
 
+// The same for functions with a domain.
+#define ET_BOUNDED(NAME, DOMAIN_OF, LOW, HIGH, VECTOR, SCALAR)                         \
+  void NAME(const PointwiseBlock& block) {                                             \
+    map_floats(                                                                        \
+        [](auto d, auto all) HWY_ATTR {                                                \
+          return bounded(                                                              \
+              d, all, DOMAIN_OF, LOW, HIGH, [d](auto x) HWY_ATTR { return (VECTOR); }, \
+              [](float x) HWY_ATTR { return static_cast<float>(SCALAR); });            \
+        },                                                                             \
+        block);                                                                        \
+  }
+
 constexpr float kLargest = 3.402823466e38f;
 constexpr float kSmallest = 1.17549435e-38f;  // that is not subnormal
 constexpr float kAngle = 30000.0f;            // Highway reduces angles up to 39000 well
 constexpr float kExponent = 87.0f;            // e^x and e^-x are finite and normal
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kPi = 3.14159265358979f;
+constexpr Domain kArcCosine{-1.0f, 1.0f, kPi, 0.0f};
+constexpr Domain kArcSine{-1.0f, 1.0f, -kPi / 2, kPi / 2};
+constexpr Domain kFromOne{1.0f, kInfinity, 0.0f, kInfinity};
+constexpr Domain kLogarithm{0.0f, kInfinity, -kInfinity, kInfinity};
+constexpr Domain kLogarithm1{-1.0f, kInfinity, -kInfinity, kInfinity};
+constexpr Domain kUnit{-1.0f, 1.0f, -kInfinity, kInfinity};
 
-ET_CHECKED(Acos, -1.0f, 1.0f, hn::Acos(d, x), std::acos(x))
-ET_CHECKED(Acosh, 1.0f, kLargest, hn::Acosh(d, x), std::acosh(x))
-ET_CHECKED(Asin, -1.0f, 1.0f, hn::Asin(d, x), std::asin(x))
+ET_BOUNDED(Acos, kArcCosine, -1.0f, 1.0f, hn::Acos(d, x), std::acos(x))
+ET_BOUNDED(Acosh, kFromOne, 1.0f, kLargest, hn::Acosh(d, x), std::acosh(x))
+ET_BOUNDED(Asin, kArcSine, -1.0f, 1.0f, hn::Asin(d, x), std::asin(x))
 ET_CHECKED(Asinh, -1e18f, 1e18f, hn::Asinh(d, x), std::asinh(x))
 ET_CHECKED(Atan, -kLargest, kLargest, hn::Atan(d, x), std::atan(x))
-ET_CHECKED(Atanh, -0.999999f, 0.999999f, hn::Atanh(d, x), std::atanh(x))
+ET_BOUNDED(Atanh, kUnit, -0.999999f, 0.999999f, hn::Atanh(d, x), std::atanh(x))
 ET_CHECKED(Cos, -kAngle, kAngle, hn::Cos(d, x), std::cos(x))
 ET_CHECKED(Cosh, -kExponent, kExponent, hn::MulAdd(exp(d, x), hn::Set(d, 0.5f), hn::Div(hn::Set(d, 0.5f), exp(d, x))),
            std::cosh(x))
 ET_CHECKED(Exp2, -125.0f, 127.0f, hn::Exp2(d, x), std::exp2(x))
 ET_CHECKED(Expm1, -kExponent, kExponent, hn::Expm1(d, x), std::expm1(x))
-ET_CHECKED(Log, kSmallest, kLargest, hn::Log(d, x), std::log(x))
-ET_CHECKED(Log10, kSmallest, kLargest, hn::Log10(d, x), std::log10(x))
-ET_CHECKED(Log1p, 0.0f, kLargest, hn::Log1p(d, x), std::log1p(x))
-ET_CHECKED(Log2, kSmallest, kLargest, hn::Log2(d, x), std::log2(x))
+ET_BOUNDED(Log, kLogarithm, kSmallest, kLargest, hn::Log(d, x), std::log(x))
+ET_BOUNDED(Log10, kLogarithm, kSmallest, kLargest, hn::Log10(d, x), std::log10(x))
+ET_BOUNDED(Log1p, kLogarithm1, -0.999f, kLargest, hn::Log1p(d, x), std::log1p(x))
+ET_BOUNDED(Log2, kLogarithm, kSmallest, kLargest, hn::Log2(d, x), std::log2(x))
 ET_CHECKED(Sin, -kAngle, kAngle, hn::Sin(d, x), std::sin(x))
 ET_CHECKED(Sinh, -kExponent, kExponent, hn::Sinh(d, x), std::sinh(x))
 ET_CHECKED(Tan, -kAngle, kAngle, hn::Div(hn::Sin(d, x), hn::Cos(d, x)), std::tan(x))
+#undef ET_BOUNDED
 #undef ET_CHECKED
 
 // NAME(block) applies EXPRESSION, which sees d and x and is right for every float.
@@ -97,8 +139,7 @@ ET_CHECKED(Tan, -kAngle, kAngle, hn::Div(hn::Sin(d, x), hn::Cos(d, x)), std::tan
         block);                            \
   }
 
-ET_PLAIN(Angle,
-         hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElseZero(hn::Lt(x, hn::Zero(d)), hn::Set(d, 3.14159265358979f))))
+ET_PLAIN(Angle, hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElseZero(hn::Lt(x, hn::Zero(d)), hn::Set(d, kPi))))
 ET_PLAIN(Ceil, hn::Ceil(x))
 ET_PLAIN(Floor, hn::Floor(x))
 ET_PLAIN(Frac, hn::Sub(x, hn::Trunc(x)))
@@ -114,6 +155,19 @@ void Elu(const PointwiseBlock& block) {
       [a = block.a, b = block.b](auto d, auto x) HWY_ATTR {
         const auto below = hn::Mul(hn::Set(d, a), hn::Expm1(d, limit(d, x, -100.0f, 0.0f)));
         return hn::IfThenElse(hn::Le(x, hn::Zero(d)), below, hn::Mul(x, hn::Set(d, b)));
+      },
+      block);
+}
+
+/// x b > a ? x : log(1 + e^(x b)) / b.
+void Softplus(const PointwiseBlock& block) {
+  map_floats(
+      [threshold = block.a, beta = block.b](auto d, auto x) HWY_ATTR {
+        const auto b = hn::Set(d, beta);
+        const auto y = hn::Mul(x, b);
+        const auto is_linear = hn::Or(hn::Gt(y, hn::Set(d, threshold)), hn::IsNaN(x));
+        const auto curve = hn::Div(hn::Log1p(d, exp(d, limit(d, y, -103.0f, 88.0f))), b);
+        return hn::IfThenElse(is_linear, x, curve);
       },
       block);
 }
@@ -153,7 +207,7 @@ namespace et::kernels::optimized {
 // clang-format off
 #define ET_LOOPS(X) \
   X(Acos) X(Acosh) X(Angle) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) \
-  X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu)
+  X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu) X(Softplus)
 // clang-format on
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
@@ -179,6 +233,13 @@ Error choose_elu(Arguments args, PointwiseOperation* operation) {
   operation->b = number_as_float(*args[2]);
   operation->a = number_as_float(*args[1]) * operation->b;
   return choose<&loop_Elu, kTranscendental, false>(args, operation);
+}
+
+// softplus(self, Scalar beta, Scalar threshold, out)
+Error choose_softplus(Arguments args, PointwiseOperation* operation) {
+  operation->a = number_as_float(*args[2]);
+  operation->b = number_as_float(*args[1]);
+  return choose<&loop_Softplus, 2 * kTranscendental, false>(args, operation);
 }
 
 /// A function that gives floats for integers.
@@ -217,6 +278,7 @@ constexpr Kernel kKernels[] = {
     rounding<&loop_Sign>("aten::sign.out"),
     promoting<&loop_Sin>("aten::sin.out"),
     promoting<&loop_Sinh>("aten::sinh.out"),
+    make_pointwise_kernel<&choose_softplus>("aten::softplus.out", "enno"),
     promoting<&loop_Tan>("aten::tan.out"),
     rounding<&loop_Trunc>("aten::trunc.out"),
 };

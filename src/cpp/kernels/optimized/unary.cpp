@@ -63,6 +63,7 @@ ET_UNARY(Rsqrt, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(x)))
 ET_UNARY(Reciprocal, hn::Div(hn::Set(d, 1.0f), x))
 ET_UNARY(Neg, hn::Neg(x))
 ET_UNARY(Abs, hn::Abs(x))
+ET_UNARY(Same, x)
 ET_UNARY(Square, hn::Mul(x, x))
 ET_UNARY(Cube, hn::Mul(hn::Mul(x, x), x))
 ET_UNARY(Fourth, hn::Mul(hn::Mul(x, x), hn::Mul(x, x)))
@@ -81,7 +82,7 @@ namespace et::kernels::optimized {
 #define ET_LOOPS(X) \
   X(Relu) X(Clamp) X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Tanh) X(Exp) X(Erf) X(GeluErf) \
   X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) \
-  X(LeakyRelu) X(Mish) X(HardShrink) X(SoftShrink)
+  X(LeakyRelu) X(Same) X(Mish) X(HardShrink) X(SoftShrink)
 // clang-format on
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
@@ -159,8 +160,8 @@ Error choose_pow(Arguments args, PointwiseOperation* operation) {
     double exponent;
     BlockFunction function;
   } entries[] = {
-      {2.0, loop_Square()}, {3.0, loop_Cube()},        {4.0, loop_Fourth()},         {0.5, loop_Sqrt()},
-      {-0.5, loop_Rsqrt()}, {-1.0, loop_Reciprocal()}, {-2.0, loop_InverseSquare()},
+      {1.0, loop_Same()}, {2.0, loop_Square()}, {3.0, loop_Cube()},        {4.0, loop_Fourth()},
+      {0.5, loop_Sqrt()}, {-0.5, loop_Rsqrt()}, {-1.0, loop_Reciprocal()}, {-2.0, loop_InverseSquare()},
   };
   for (const auto& entry : entries) {
     if (entry.exponent == args[1]->number_as_double()) {

@@ -45,6 +45,9 @@ class SmoothTable {
     std::memcpy(&bits, &rounded, sizeof(bits));
     uint16_t place = places_[bits >> (23 - kLeadingBits)];
     if (place < kFirstPolynomial) {
+      if (x == T(0)) {  // as integers often are; its two signs may differ
+        return zero(bits >> 31 != 0);
+      }
       place = consider(bits);
       if (place < kFirstPolynomial) {
         return static_cast<T>(function_(static_cast<double>(x)));
@@ -71,6 +74,14 @@ class SmoothTable {
   static constexpr uint16_t kWorthwhile = 3 * kTerms;                // calls; making a polynomial takes half as many
   static constexpr uint16_t kNone = 0xff, kFirstPolynomial = 0x100;  // below: how often an interval was asked for
   static constexpr size_t kMostPolynomials = 1024;
+
+  T zero(bool is_negative) {
+    if (!has_zero_[is_negative]) {
+      has_zero_[is_negative] = true;
+      zero_[is_negative] = static_cast<T>(function_(is_negative ? -0.0 : 0.0));
+    }
+    return zero_[is_negative];
+  }
 
   static float middle(uint32_t bits) {
     bits = (bits & ~((1u << (23 - kLeadingBits)) - 1)) | 1u << (22 - kLeadingBits);
@@ -143,6 +154,8 @@ class SmoothTable {
 
   SmoothFunction function_;
   size_t count_ = 0;
+  bool has_zero_[2] = {};
+  T zero_[2];
   uint16_t places_[kIntervals];
   double polynomials_[kMostPolynomials][kTerms];
 };
@@ -175,6 +188,33 @@ Error by_tables(KernelContext& context, const Tensor& self, Tensor& out, SmoothF
   return Error::Ok;
 }
 
+/// Elements of a byte have at most 256 values: the function is called once for each that occurs.
+Error by_values(const Tensor& self, const Tensor& out, SmoothFunction function) {
+  const ScalarType from = self.scalar_type();
+  const auto* const data = static_cast<const uint8_t*>(self.const_data_ptr());
+  float results[256];
+  bool is_known[256] = {};
+  constexpr size_t kChunk = 256;
+  float values[kChunk];
+  const auto numel = static_cast<size_t>(self.numel());
+  for (size_t i = 0; i < numel; i += kChunk) {
+    const size_t n = std::min(kChunk, numel - i);
+    for (size_t k = 0; k < n; ++k) {
+      const uint8_t byte = data[i + k];
+      if (!is_known[byte]) {
+        is_known[byte] = true;
+        double value;
+        load<double>(from, &byte, 1, 1, &value);
+        results[byte] = static_cast<float>(function(value));
+      }
+      values[k] = results[byte];
+    }
+    store(out.scalar_type(), values, static_cast<int64_t>(n),
+          static_cast<char*>(out.mutable_data_ptr()) + i * out.element_size(), 1);
+  }
+  return Error::Ok;
+}
+
 }  // namespace
 
 Error smooth_unary(KernelContext& context, const char* op, const Tensor& self, Tensor& out, SmoothFunction function) {
@@ -189,6 +229,9 @@ Error smooth_unary(KernelContext& context, const char* op, const Tensor& self, T
     return call_each();
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  if (self.element_size() == 1) {
+    return by_values(self, out, function);
+  }
   const Error error =
       is_wide ? by_tables<double>(context, self, out, function) : by_tables<float>(context, self, out, function);
   return error == Error::Ok ? Error::Ok : call_each();  // no memory on a small machine: the same result, slower

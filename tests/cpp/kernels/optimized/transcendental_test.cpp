@@ -42,6 +42,54 @@ TEST(Transcendental, LikePortable) {
   }
 }
 
+TEST(Doubles, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    for (const char* const name :
+         {"aten::abs.out",     "aten::acos.out",  "aten::acosh.out", "aten::asin.out",  "aten::asinh.out",
+          "aten::atan.out",    "aten::atanh.out", "aten::ceil.out",  "aten::cos.out",   "aten::cosh.out",
+          "aten::erf.out",     "aten::erfc.out",  "aten::exp.out",   "aten::exp2.out",  "aten::expm1.out",
+          "aten::floor.out",   "aten::log.out",   "aten::log10.out", "aten::log1p.out", "aten::log2.out",
+          "aten::mish.out",    "aten::neg.out",   "aten::relu.out",  "aten::round.out", "aten::rsqrt.out",
+          "aten::sigmoid.out", "aten::silu.out",  "aten::sin.out",   "aten::sinh.out",  "aten::sqrt.out",
+          "aten::tan.out",     "aten::tanh.out",  "aten::trunc.out", "aten::square.out"}) {
+      Call(name)
+          .numbers(ScalarType::Double, {1003})
+          .out({1003}, kRowMajor, ScalarType::Double)
+          .expect_same(kPriorityOptimized, 1e-14);
+    }
+    for (const char* const name : {"aten::sum.out", "aten::mean.dtype_out", "aten::prod.out"}) {
+      Call(name)
+          .numbers(ScalarType::Double, {37})
+          .none()
+          .out({}, kRowMajor, ScalarType::Double)
+          .expect_same(kPriorityOptimized, 1e-12);
+    }
+    for (const int64_t dim : {0, 1, 2}) {
+      std::vector<int64_t> left = {5, 7, 37};
+      left.erase(left.begin() + dim);
+      for (const char* const name : {"aten::amax.out", "aten::amin.out"}) {
+        Call(name)
+            .numbers(ScalarType::Double, {5, 7, 37})
+            .list({dim})
+            .flag(false)
+            .out(left, kRowMajor, ScalarType::Double)
+            .expect_same(kPriorityOptimized);
+      }
+      for (const char* const name : {"aten::any.out", "aten::all.out"}) {
+        Call(name)
+            .mask({5, 7, 37})
+            .integer(dim)
+            .flag(false)
+            .out(left, kRowMajor, ScalarType::Bool)
+            .expect_same(kPriorityOptimized);
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
 TEST(Special, EveryInstructionSet) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
