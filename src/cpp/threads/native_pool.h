@@ -26,7 +26,7 @@ class NativePool {
   pthreadpool* get() const { return native_; }
 
  private:
-  ThreadPool* pool_;  // the pool to give back, nullptr when none is held
+  [[maybe_unused]] ThreadPool* pool_;  // the pool to give back, nullptr when none is held
   pthreadpool* native_;
 };
 
