@@ -29,6 +29,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &glu_kernels,
     &grouped_matmul_kernels,
     &matmul_kernels,
+    &max_pool_kernels,
     &nonzero_kernels,
     &norm_kernels,
     &quantized_depthwise_kernels,

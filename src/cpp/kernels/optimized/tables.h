@@ -22,6 +22,7 @@ Span<const Kernel> fft_kernels();
 Span<const Kernel> glu_kernels();
 Span<const Kernel> grouped_matmul_kernels();
 Span<const Kernel> matmul_kernels();
+Span<const Kernel> max_pool_kernels();
 Span<const Kernel> nonzero_kernels();
 Span<const Kernel> norm_kernels();
 Span<const Kernel> quantized_depthwise_kernels();

@@ -196,6 +196,26 @@ TEST(Embedding, MatchesPortable) {
                    .fits(kPriorityOptimized));
 }
 
+TEST(MaxPool, MatchesPortableOnEveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    for (const int64_t stride : {1, 2, 3}) {
+      const int64_t rows = (9 + 2 - 3) / stride + 1, columns = (70 + 2 - 5) / stride + 1;
+      Call("et::max_pool2d.out")
+          .numbers(ScalarType::Double, {2, 3, 9, 70})
+          .list({3, 3})
+          .list({stride, stride})
+          .list({1, 1})
+          .list({1, 2})
+          .flag(false)
+          .out({2, 3, rows, columns}, kRowMajor, ScalarType::Double)
+          .expect_same(kPriorityOptimized);
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
 TEST(Nonzero, MatchesPortableOnEveryInstructionSet) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
