@@ -269,3 +269,19 @@ def test_max_pooling(dtype):
                 _check(lambda x, options=options: F.max_pool2d(x, *options), case, exact=expected)
     line = torch.randn(2, 5, 1000).to(dtype)
     _check(lambda x: F.max_pool1d(x, 3, 2, 1), line) if dtype.is_floating_point else None
+
+
+def test_layer_norm_of_doubles():
+    torch.manual_seed(0)
+    for shape, normalized in [
+        ((3, 5, 7), (7,)),
+        ((3, 5, 7), (5, 7)),
+        ((40, 1000), (1000,)),
+        ((4, 1), (1,)),
+        ((0, 3), (3,)),
+    ]:
+        x = torch.randn(shape, dtype=torch.float64)
+        weight, bias = torch.randn(2, *normalized, dtype=torch.float64)
+        _check(lambda x, n=normalized: F.layer_norm(x, n), x, tolerance=1e-11)
+        _check(lambda x, w, b, n=normalized: F.layer_norm(x, n, w, b), x, weight, bias, tolerance=1e-11)
+        _check(lambda x, n=normalized: torch.native_layer_norm(x, n, None, None, 1e-5)[2], x, tolerance=1e-11)

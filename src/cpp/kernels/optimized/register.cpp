@@ -31,6 +31,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &matmul_kernels,
     &max_pool_kernels,
     &nonzero_kernels,
+    &norm_doubles_kernels,
     &norm_kernels,
     &quantized_depthwise_kernels,
     &quantized_pointwise_kernels,

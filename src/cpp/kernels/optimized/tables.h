@@ -24,6 +24,7 @@ Span<const Kernel> grouped_matmul_kernels();
 Span<const Kernel> matmul_kernels();
 Span<const Kernel> max_pool_kernels();
 Span<const Kernel> nonzero_kernels();
+Span<const Kernel> norm_doubles_kernels();
 Span<const Kernel> norm_kernels();
 Span<const Kernel> quantized_depthwise_kernels();
 Span<const Kernel> quantized_pointwise_kernels();

@@ -66,6 +66,16 @@ TEST(Doubles, EveryInstructionSet) {
           .out({}, kRowMajor, ScalarType::Double)
           .expect_same(kPriorityOptimized, 1e-12);
     }
+    Call("aten::native_layer_norm.out")
+        .numbers(ScalarType::Double, {5, 37})
+        .list({37})
+        .numbers(ScalarType::Double, {37})
+        .none()
+        .number(1e-5)
+        .out({5, 37}, kRowMajor, ScalarType::Double)
+        .out({5, 1}, kRowMajor, ScalarType::Double)
+        .out({5, 1}, kRowMajor, ScalarType::Double)
+        .expect_same(kPriorityOptimized, 1e-12);
     for (const int64_t dim : {0, 1, 2}) {
       std::vector<int64_t> left = {5, 7, 37};
       left.erase(left.begin() + dim);
