@@ -194,59 +194,6 @@ TEST(KernelTest, SignaturesComeFromTheFunction) {
   EXPECT_FALSE(signature_accepts('?', EValue()));
 }
 
-TEST(KernelTest, OutputsLieApartFromOtherTensors) {
-  float memory[8] = {};
-  int64_t sizes[] = {2};
-  uint8_t order[] = {0};
-  int64_t strides[1];
-  const auto at = [&](size_t i) {
-    return TensorImpl(ScalarType::Float, 1, sizes, strides, order, memory + i, 2 * sizeof(float));
-  };
-  TensorImpl a = at(0), b = at(1), c = at(2), again = at(0);
-  const auto check = [](const char* signature, std::vector<EValue> values) {
-    std::vector<EValue*> args;
-    for (EValue& value : values) {
-      args.push_back(&value);
-    }
-    return check_written_apart(signature, {args.data(), args.size()}, Error::InvalidProgram) == Error::Ok;
-  };
-  const EValue va((Tensor(&a))), vb((Tensor(&b))), vc((Tensor(&c))), vagain((Tensor(&again)));
-  EXPECT_TRUE(check("To", {va, vc}));
-  EXPECT_FALSE(check("To", {va, vb}));
-  EXPECT_FALSE(check("To", {vb, va}));
-  EXPECT_FALSE(check("To", {va, vagain}));
-  EXPECT_TRUE(check("eo", {va, vagain}));
-  EXPECT_TRUE(check("Eo", {EValue(), va}));
-  EXPECT_FALSE(check("eo", {va, vb}));
-  EXPECT_FALSE(check("To", {va, va}));
-  EXPECT_TRUE(check("eo", {va, va}));
-  EXPECT_FALSE(check("oo", {va, vagain})) << "two outputs in one place";
-  EXPECT_TRUE(check("oo", {va, vc}));
-  EXPECT_TRUE(check("Tp", {va, vagain})) << "the kernel gives p its memory";
-  a.set_data(nullptr, 0);
-  EXPECT_TRUE(check("oo", {va, va})) << "no memory yet";
-  TensorImpl none(ScalarType::Float, 1, sizes, strides, order, memory + 1, 0);
-  a.set_data(memory, 2 * sizeof(float));
-  EXPECT_TRUE(check("oo", {EValue(Tensor(&none)), va})) << "inside the other, but empty";
-  EXPECT_TRUE(check("oo", {va, EValue(Tensor(&none))}));
-  // Lists: a kernel's outputs when it has no o, else its inputs.
-  const auto list_of = [](EValue* first, EValue* second, EValue** items, Tensor* cache) {
-    items[0] = first;
-    items[1] = second;
-    return BoxedList<Tensor>{items, cache, 2, false};
-  };
-  EValue items[] = {va, vb, vc};
-  EValue* pointers[2][2];
-  Tensor cache[4] = {Tensor(&a), Tensor(&a), Tensor(&a), Tensor(&a)};
-  BoxedList<Tensor> apart = list_of(&items[0], &items[2], pointers[0], cache);
-  BoxedList<Tensor> tangled = list_of(&items[0], &items[1], pointers[1], cache + 2);
-  EXPECT_FALSE(check("vo", {EValue(&apart), va}));
-  EXPECT_FALSE(check("vo", {EValue(&apart), vb}));
-  EXPECT_TRUE(check("vl", {EValue(&apart), EValue()}));
-  EXPECT_FALSE(check("vl", {EValue(&tangled), EValue()}));
-  EXPECT_FALSE(check("Tv", {vc, EValue(&apart)}));
-}
-
 TEST(BackendRegistryTest, NamesAreUnique) {
   AddBackend backend;
   BackendRegistry registry;

@@ -228,24 +228,6 @@ TEST_F(MethodTest, ArgumentsMustFitTheSignature) {
   EXPECT_EQ(method_error(few), Error::InvalidProgram);
 }
 
-TEST_F(MethodTest, ConstantsAreNotWritten) {
-  ProgramBuilder b;
-  const int x = b.input(b.tensor({1}));
-  const int w = b.constant<float>({1}, {1});
-  b.kernel("test::add", "out", {x, x, w, w});
-  EXPECT_EQ(method_error(b), Error::InvalidProgram);
-  said("is a constant, but an operator writes to it");
-}
-
-TEST_F(MethodTest, TensorsWithoutMemoryAreRefused) {
-  ProgramBuilder b;
-  const int x = b.open_tensor({1});
-  const int y = b.output(b.tensor({1}));
-  b.kernel("test::add", "out", {x, x, y, y});
-  EXPECT_EQ(method_error(b), Error::InvalidProgram);
-  said("nothing gives it memory");
-}
-
 TEST_F(MethodTest, AnErrorNamesOperatorModuleAndLine) {
   ProgramBuilder b;
   const int x = b.input(b.tensor({1}));

@@ -9,11 +9,12 @@
 ///     register_optimized_kernels(registry);
 #pragma once
 
+#include "base/startup.h"
 #include "runtime/kernel.h"
 
 namespace et::kernels::optimized {
 
 /// Adds the tables. Errors: RegistrationExceedingMaxKernels.
-Error register_optimized_kernels(runtime::KernelRegistry& registry);
+ET_STARTUP Error register_optimized_kernels(runtime::KernelRegistry& registry);
 
 }  // namespace et::kernels::optimized

@@ -6,14 +6,15 @@
 /// Which kernels it holds: ops.yaml, cut down by -DET_SELECT_OPS. No static initialisers: nothing is there until called.
 #pragma once
 
+#include "base/startup.h"
 #include "runtime/kernel.h"
 
 namespace et::kernels::portable {
 
 /// All portable kernels of this build, ordered by name.
-Span<const runtime::Kernel> portable_kernels();
+ET_STARTUP Span<const runtime::Kernel> portable_kernels();
 
 /// Adds them. Errors: those of KernelRegistry::add.
-Error register_portable_kernels(runtime::KernelRegistry& registry);
+ET_STARTUP Error register_portable_kernels(runtime::KernelRegistry& registry);
 
 }  // namespace et::kernels::portable

@@ -9,14 +9,15 @@
 /// goes to even. Integer overflow wraps. They work on boxed values, since a result replaces an EValue.
 #pragma once
 
+#include "base/startup.h"
 #include "runtime/kernel.h"
 
 namespace et::kernels::prim {
 
 /// The table.
-Span<const runtime::Kernel> prim_kernels();
+ET_STARTUP Span<const runtime::Kernel> prim_kernels();
 
 /// Adds the table. Errors: RegistrationExceedingMaxKernels.
-Error register_prim_kernels(runtime::KernelRegistry& registry);
+ET_STARTUP Error register_prim_kernels(runtime::KernelRegistry& registry);
 
 }  // namespace et::kernels::prim

@@ -7,14 +7,15 @@
 /// which are portable kernels.
 #pragma once
 
+#include "base/startup.h"
 #include "runtime/kernel.h"
 
 namespace et::kernels::quantized {
 
 /// All kernels of this folder, ordered by name.
-Span<const runtime::Kernel> quantized_kernels();
+ET_STARTUP Span<const runtime::Kernel> quantized_kernels();
 
 /// Adds them. Errors: those of KernelRegistry::add.
-Error register_quantized_kernels(runtime::KernelRegistry& registry);
+ET_STARTUP Error register_quantized_kernels(runtime::KernelRegistry& registry);
 
 }  // namespace et::kernels::quantized
