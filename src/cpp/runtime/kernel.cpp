@@ -133,70 +133,80 @@ bool signature_writes(const char* signature, size_t i) {
 
 namespace {
 
-template <typename Visit>
-Error for_each_tensor(const EValue& value, Visit visit) {
+/// True when `test` is true of a tensor, or of each in a list.
+template <typename Test>
+bool all_tensors(const EValue& value, Test test) {
   if (value.is_tensor()) {
-    return visit(*value.to_tensor().unsafe_impl());
+    return test(*value.to_tensor().unsafe_impl());
   }
   if (value.is_tensor_list()) {
     for (const Tensor& tensor : value.to_tensor_list()) {
-      ET_RETURN_IF_ERROR(visit(*tensor.unsafe_impl()));
+      if (!test(*tensor.unsafe_impl())) {
+        return false;
+      }
     }
   } else if (value.is_optional_tensor_list()) {
     for (const std::optional<Tensor>& tensor : value.to_optional_tensor_list()) {
-      ET_RETURN_IF_ERROR(tensor.has_value() ? visit(*tensor->unsafe_impl()) : Error::Ok);
+      if (tensor.has_value() && !test(*tensor->unsafe_impl())) {
+        return false;
+      }
     }
   }
-  return Error::Ok;
+  return true;
 }
 
-/// True when a kernel that writes `written` may have `other` as it is. What is written may grow to its capacity. A tensor
-/// without memory gets its own: the caller's, or the allocator's.
+/// True when a kernel that writes `written` may have `other` as it is. What is written may grow to its capacity. One tensor is
+/// itself even before it has memory, and takes the output's sizes while it is read, unless they are fixed; of two, one without
+/// memory gets its own, the caller's or the allocator's.
 bool is_apart(const TensorImpl& written, const TensorImpl& other, bool other_is_written, bool may_be_in_place) {
+  if (&written == &other) {
+    return written.dynamism() == TensorShapeDynamism::kStatic && (may_be_in_place || written.numel() == 0);
+  }
   const auto begin = reinterpret_cast<uintptr_t>(written.data());
   const auto other_begin = reinterpret_cast<uintptr_t>(other.data());
   const size_t nbytes = written.capacity();
   const size_t other_nbytes = other_is_written ? other.capacity() : other.nbytes();
   const bool is_empty = begin == 0 || other_begin == 0 || nbytes == 0 || other_nbytes == 0;
-  if (is_empty || (other_begin - begin >= nbytes && begin - other_begin >= other_nbytes)) {  // unsigned: wraps around
-    return true;
-  }
-  // One and the same tensor takes the output's sizes while it is read, unless they are fixed.
-  return may_be_in_place && begin == other_begin &&
-         (&written != &other || written.dynamism() == TensorShapeDynamism::kStatic);
+  return is_empty ||
+         (other_begin - begin >= nbytes && begin - other_begin >= other_nbytes) ||  // unsigned: wraps around
+         (may_be_in_place && begin == other_begin);
 }
 
 }  // namespace
 
-Error check_written_apart(const char* signature, Span<EValue* const> args, Error error) {
+bool find_overlap(const char* signature, Span<EValue* const> args, Overlap* found) {
   for (size_t i = 0; signature[i] != '\0'; ++i) {
     if (!signature_writes(signature, i)) {
       continue;
     }
-    size_t num_before = 0;  // of this list
-    ET_RETURN_IF_ERROR(for_each_tensor(*args[i], [&](const TensorImpl& written) {
-      for (size_t j = 0; signature[j] != '\0'; ++j) {
-        const bool other_is_written = signature_writes(signature, j);
-        if (signature[j] == 'p' || (other_is_written && j > i)) {
-          continue;  // gets its memory from the kernel; or looked at from its side
-        }
-        const bool may_be_in_place = signature[j] == 'e' || signature[j] == 'E';
-        size_t place = 0;
-        ET_RETURN_IF_ERROR(for_each_tensor(*args[j], [&](const TensorImpl& other) {
-          const bool is_later = j == i && place++ >= num_before;
-          if (is_later || is_apart(written, other, other_is_written, may_be_in_place)) {
-            return Error::Ok;
-          }
-          ET_LOG_ERROR("what argument %zu is written to lies over argument %zu, which the operator %s", i, j,
-                       other_is_written ? "writes, too" : "still reads then");
-          return error;
-        }));
+    for (size_t j = 0; signature[j] != '\0'; ++j) {
+      const bool other_is_written = signature_writes(signature, j);
+      if (signature[j] == 'p' || (other_is_written && j >= i)) {
+        continue;  // gets its memory from the kernel; or looked at from its side
       }
-      ++num_before;
-      return Error::Ok;
-    }));
+      const bool may_be_in_place = signature[j] == 'e' || signature[j] == 'E';
+      const bool all_apart = all_tensors(*args[i], [&](const TensorImpl& written) {
+        return all_tensors(*args[j], [&](const TensorImpl& other) {
+          return is_apart(written, other, other_is_written, may_be_in_place);
+        });
+      });
+      if (!all_apart) {
+        *found = {i, j, other_is_written};
+        return true;
+      }
+    }
   }
-  return Error::Ok;
+  return false;
+}
+
+Error check_written_apart(const char* signature, Span<EValue* const> args, Error error) {
+  Overlap overlap;
+  if (!find_overlap(signature, args, &overlap)) {
+    return Error::Ok;
+  }
+  ET_LOG_ERROR("what argument %zu is written to lies over argument %zu, which the operator %s", overlap.written,
+               overlap.other, overlap.both_are_written ? "writes, too" : "still reads then");
+  return error;
 }
 
 Error resize_tensor(KernelContext& context, const Tensor& out, IntArrayRef sizes) {

@@ -205,12 +205,16 @@ Error MethodLoader::report_missing() {
 }
 
 void MethodLoader::mark_checked_instructions() {
+  constexpr size_t kLongList = 64;  // looked at before each run, which takes as long as the list anyway, not at load
   for (Instruction& instruction : state_.instructions) {
     if (instruction.kind != Instruction::Kind::kKernel && instruction.kind != Instruction::Kind::kDelegate) {
       continue;
     }
     for (uint32_t i = 0; i < instruction.num_args; ++i) {
-      instruction.is_checked = instruction.is_checked || (flags_of(instruction.args[i]) & kLate) != 0;
+      const EValue& value = *instruction.args[i];
+      const bool is_long = (value.is_tensor_list() && value.tensor_list_items().size > kLongList) ||
+                           (value.is_optional_tensor_list() && value.optional_tensor_list_items().size > kLongList);
+      instruction.is_checked = instruction.is_checked || is_long || (flags_of(instruction.args[i]) & kLate) != 0;
     }
   }
 }
@@ -280,30 +284,32 @@ Error MethodLoader::prepare_kernels() {
       const Candidates& candidates = candidates_[static_cast<size_t>(source.instr_args_as_KernelCall()->op_index())];
       Span<EValue* const> args;
       Error error = Error::NotSupported;
+      bool overlaps = false;
       for (size_t c = 0; c < candidates.kernels.size() && error == Error::NotSupported; ++c) {
         const Kernel& kernel = *candidates.kernels[c];
         if (!accepts(kernel, instruction)) {
           continue;
         }
         instruction.state = nullptr;
+        instruction.kernel = &kernel;
         args = {instruction.args, kernel.signature == nullptr ? instruction.num_args
                                                               : static_cast<uint32_t>(std::strlen(kernel.signature))};
+        Overlap overlap;
+        if (kernel.signature != nullptr && !instruction.is_checked && find_overlap(kernel.signature, args, &overlap)) {
+          overlaps = true;  // another one may work in place
+          continue;
+        }
         error = kernel.prepare == nullptr ? Error::Ok : kernel.prepare(context, args, &instruction.state);
-        instruction.kernel = &kernel;
         instruction.run = kernel.run;
+      }
+      if (error == Error::NotSupported && overlaps) {
+        error = check_written_apart(instruction.kernel->signature, args, Error::InvalidProgram);
       }
       if (error != Error::Ok) {
         instruction.state = nullptr;
         return state_.fail(error, i);
       }
       instruction.num_parameters = static_cast<uint32_t>(args.size());
-      if (instruction.kernel->signature != nullptr && !instruction.is_checked) {
-        error = check_written_apart(instruction.kernel->signature, args, Error::InvalidProgram);
-        if (error != Error::Ok) {
-          state_.num_prepared = i + 1;  // its state is to be destroyed
-          return state_.fail(error, i);
-        }
-      }
       if (instruction.state != nullptr) {
         discard_constants(args);
       }

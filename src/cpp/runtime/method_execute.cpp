@@ -173,10 +173,11 @@ Error Method::State::open_outputs() {
           *plan->values()->Get(static_cast<uint32_t>(slot.value - values.data()))->val_as_Tensor();
       capacity = static_cast<size_t>(tensor_nbytes(source));
       data = memory.data_allocator == nullptr ? nullptr : memory.data_allocator->allocate(capacity, 64);
-      ET_CHECK_OR_RETURN(data != nullptr, MemoryAllocationFailed,
-                         "output %zu of method '%s' needs %zu bytes: give them with set_output_data_ptr, or a larger "
-                         "data_allocator",
-                         i, plan->name()->c_str(), capacity);
+      ET_CHECK_OR_RETURN(
+          data != nullptr, MemoryAllocationFailed,
+          "output %zu of method '%s' needs %zu bytes: give them with set_output_data_ptr (apart from inputs and "
+          "other outputs), or a larger data_allocator",
+          i, plan->name()->c_str(), capacity);
     }
     tensor->set_data(data, capacity);
     if (tensor->nbytes() > capacity) {

@@ -224,7 +224,12 @@ Error MethodLoader::finish_values() {
 /// True for a planned tensor of which no other value has a byte, so that no view of it and nothing that is made in place can
 /// depend on where it lies, and that begins without a value.
 bool MethodLoader::has_own_place(size_t index) const {
+  constexpr size_t kMostLooks = size_t{1} << 22;  // a load takes no more time than its file has bytes, some times over
   const fb::Tensor& tensor = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
+  const size_t num_ends = count(plan().inputs()) + count(plan().outputs());
+  if (count(plan().values()) > kMostLooks / std::max<size_t>(num_ends, 1)) {
+    return false;  // its bytes are copied
+  }
   if (tensor.allocation_info() == nullptr || tensor.data_buffer_idx() > 0 || is_external(tensor)) {
     return false;
   }

@@ -130,6 +130,16 @@ struct Method::State {
     return memory_id - 1 < memory.planned_memory.size() ? memory.planned_memory[memory_id - 1] : Span<uint8_t>();
   }
 
+  /// True for an address in a buffer that the method plans.
+  bool is_own_memory(const void* data) const {
+    for (const Span<uint8_t>& buffer : memory.planned_memory) {
+      if (reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(buffer.data()) < buffer.size()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   // method_execute.cpp
   Error begin();
   bool shares_caller_memory(size_t index) const;

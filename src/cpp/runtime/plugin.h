@@ -33,7 +33,7 @@ namespace et::runtime {
 
 /// Version of everything a plug-in shares with its host: the types in runtime/ and base/. Raised with each change of
 /// their layout or meaning; host and plug-in must have the same.
-inline constexpr uint32_t kPluginAbiVersion = 2;
+inline constexpr uint32_t kPluginAbiVersion = 3;
 
 struct PluginBackend {
   const char* name;  ///< as partitioners write it into programs

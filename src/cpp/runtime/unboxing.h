@@ -26,9 +26,18 @@ bool signature_accepts(char letter, const EValue& value);
 /// list of tensors (the outs of `split` and its kin).
 bool signature_writes(const char* signature, size_t i);
 
-/// What a kernel writes lies apart from all its other tensors, but for those with the letters e and E: else it would follow
-/// indices that it has overwritten after it had checked them. `args` has one value for each letter at least.
-/// Errors: `error`, naming both arguments.
+/// Two arguments of a call, of which the first is written and the second lies in the same memory.
+struct Overlap {
+  size_t written;
+  size_t other;
+  bool both_are_written;
+};
+
+/// What a kernel writes lies apart from all its other arguments, but for those with the letters e and E: else it would follow
+/// indices that it has overwritten after it had checked them. (Outputs of one list may meet; no kernel reads those back.)
+/// `args` has one value for each letter at least. True when two arguments are not so.
+bool find_overlap(const char* signature, Span<EValue* const> args, Overlap* found);
+/// The same as an error: `error`, naming both arguments.
 Error check_written_apart(const char* signature, Span<EValue* const> args, Error error);
 
 namespace detail {

@@ -34,7 +34,9 @@ TEST(KernelTest, OutputsLieApartFromOtherTensors) {
   EXPECT_TRUE(check("oo", {va, vc}));
   EXPECT_TRUE(check("Tp", {va, vagain})) << "the kernel gives p its memory";
   a.set_data(nullptr, 0);
-  EXPECT_TRUE(check("oo", {va, va})) << "no memory yet";
+  EXPECT_TRUE(check("oo", {va, vagain})) << "no memory yet: it gets its own";
+  EXPECT_FALSE(check("oo", {va, va})) << "no memory yet, but one tensor";
+  EXPECT_FALSE(check("To", {va, va}));
   TensorImpl none(ScalarType::Float, 1, sizes, strides, order, memory + 1, 0);
   a.set_data(memory, 2 * sizeof(float));
   EXPECT_TRUE(check("oo", {EValue(Tensor(&none)), va})) << "inside the other, but empty";
@@ -52,8 +54,8 @@ TEST(KernelTest, OutputsLieApartFromOtherTensors) {
   BoxedList<Tensor> tangled = list_of(&items[0], &items[1], pointers[1], cache + 2);
   EXPECT_FALSE(check("vo", {EValue(&apart), va}));
   EXPECT_FALSE(check("vo", {EValue(&apart), vb}));
-  EXPECT_TRUE(check("vl", {EValue(&apart), EValue()}));
-  EXPECT_FALSE(check("vl", {EValue(&tangled), EValue()}));
+
+  EXPECT_TRUE(check("vl", {EValue(&tangled), EValue()})) << "outputs of one list";
   EXPECT_FALSE(check("Tv", {vc, EValue(&apart)}));
 }
 
@@ -94,6 +96,61 @@ TEST_F(MethodTest, ATensorThatIsReadAndWrittenHasFixedSizes) {
     b.kernel("test::add", "out", {x, x, x});
     EXPECT_EQ(method_error(b), dynamism == fb::TensorShapeDynamism_STATIC ? Error::Ok : Error::InvalidProgram);
   }
+}
+
+TEST_F(MethodTest, ATensorWithoutMemoryYetIsNotReadAndWritten) {
+  for (const auto dynamism : {fb::TensorShapeDynamism_STATIC, fb::TensorShapeDynamism_DYNAMIC_BOUND,
+                              fb::TensorShapeDynamism_DYNAMIC_UNBOUND}) {
+    ProgramBuilder b;
+    const int y = b.output(b.open_tensor({3}, ScalarType::Float, dynamism));
+    b.kernel("test::positive", "out", {y, y});
+    EXPECT_EQ(method_error(b), Error::InvalidProgram);
+  }
+}
+
+TEST_F(MethodTest, AnotherKernelWorksInPlaceWhereTheBestOneDoesNot) {
+  const Kernel best[] = {make_kernel<&add_out>("test::add.out", kPriorityUser)};
+  ASSERT_EQ(kernels_.add(best), Error::Ok);
+  for (const bool in_place : {false, true}) {
+    ProgramBuilder b;
+    const int x = b.input(b.tensor({3}));
+    const int y = in_place ? x : b.tensor({3});
+    b.output(y);
+    b.kernel("test::add", "out", {x, x, y});
+    auto m = method(b);
+    ASSERT_NE(m, nullptr);
+    EXPECT_EQ(m->method().kernel(0)->priority, in_place ? kPriorityPortable : kPriorityUser);
+  }
+}
+
+TEST_F(MethodTest, AnInputDoesNotLieInTheMethodsOwnMemory) {
+  ProgramBuilder b;
+  const int x = b.input(b.tensor({3}));
+  const int y = b.output(b.tensor({3}));
+  b.kernel("test::add", "out", {x, x, y});
+  auto m = method(b);
+  TestTensor input({3}, {1, 2, 3});
+  ASSERT_EQ(m->method().set_input(input.value(), 0), Error::Ok);
+  ASSERT_EQ(m->method().execute(), Error::Ok) << messages();
+  EXPECT_EQ(m->method().set_input(m->method().get_output(0), 0), Error::InvalidArgument);
+  said("copy it first");
+  ASSERT_EQ(m->method().set_input(input.value(), 0), Error::Ok);
+  EXPECT_EQ(m->method().execute(), Error::Ok) << messages();
+}
+
+TEST_F(MethodTest, LongListsAreLookedAtBeforeTheyAreUsed) {
+  ProgramBuilder b;
+  std::vector<int32_t> parts;
+  for (int i = 0; i < 100; ++i) {
+    parts.push_back(b.tensor({1}));
+  }
+  const int list = b.tensor_list(parts);
+  b.output(parts[70]);
+  b.kernel("test::count", "out", {list, parts[70]});
+  auto m = method(b);
+  ASSERT_NE(m, nullptr);
+  EXPECT_EQ(m->method().execute(), Error::InvalidArgument);
+  said("what argument 1 is written to lies over argument 0");
 }
 
 TEST_F(MethodTest, MemoryOfTheCallersThatIsWrittenLiesApart) {

@@ -389,6 +389,12 @@ def _loop_swaps(self, a, b, n):
     return while_loop(lambda a, b, i: i > 0, lambda a, b, i: (b.clone(), a + b, i - 1), (a, b, n))
 
 
+def _loop_leaves_as_it_is(self, x, n):
+    return while_loop(
+        lambda a, i: i > 0, lambda a, i: (a.unsqueeze(0).squeeze(0).clone(), i - 1), (x.unsqueeze(0).squeeze(0), n)
+    )
+
+
 def _loop_of_data(self, x):
     return while_loop(lambda a: a.abs().max() > 1e-1, lambda a: (a / 2,), (x,))
 
@@ -455,6 +461,7 @@ WHILE = [
     Case("over-rows", _loop_over_rows, _rows(4, 8, 2), dynamic=({0: ROWS},)),
     Case("two-counters", _loop_two_counters, _rows(4, 8, 2), dynamic=({0: ROWS},)),
     Case("swaps", _loop_swaps, [(X, Y, torch.tensor(n)) for n in (4, 0, 1)]),
+    Case("leaves-as-it-is", _loop_leaves_as_it_is, [(X, torch.tensor(n)) for n in (2, 0)]),
     Case("of-data", _loop_of_data, [(X,), (X * 100,), (X * 1e-3,)]),
     Case("in-loop", _loop_in_loop, COUNTS),
     Case("of-cond", _loop_of_cond, COUNTS, state=W),
