@@ -214,7 +214,7 @@ def test_why_a_backend_refuses_its_payload_is_said():
 
 
 def test_a_plugin_of_another_version_is_refused():
-    with pytest.raises(et.NotSupportedError, match="built for plug-in version 0, this runtime has version 2"):
+    with pytest.raises(et.NotSupportedError, match="built for plug-in version 0, this runtime has version 3"):
         RUNTIME.load_plugin(plugin("old_plugin"))
 
 
