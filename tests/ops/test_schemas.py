@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 from executorch_py.codegen import ops_yaml  # noqa: E402
+from kernel_runner import KernelError, run_kernel  # noqa: E402
 
 TABLE = ROOT / "src/cpp/ops/ops.yaml"
 OPS = ops_yaml.read_table(TABLE)
@@ -65,6 +68,16 @@ def test_kernels_work_in_place_where_the_compiler_lets_them() -> None:
                     assert letter in "eE", f"{op.kernel_schema.name}: {signature}: {argument.name}"
                     checked += 1
     assert checked > 200
+
+
+@pytest.mark.parametrize("name", ["aten::remainder.Tensor_out", "aten::fmod.Tensor_out", "aten::div.out_mode"])
+def test_a_divisor_is_not_overwritten(name: str) -> None:
+    # the result's first zeros would become the divisors of the next row, which have been looked at already
+    dividends, memory = torch.full((2, 3), 4), torch.full((6,), 2)
+    arguments = [dividends, memory[:3], *(["floor"] if "div" in name else []), memory.view(2, 3)]
+    with pytest.raises(KernelError, match="lies over argument 1"):
+        run_kernel(name, arguments)
+    assert memory.tolist() == [2] * 6
 
 
 def test_a_full_yaml_parser_reads_the_same() -> None:

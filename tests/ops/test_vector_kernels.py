@@ -171,6 +171,12 @@ def test_softplus(dtype):
         _check(call, x, tolerance=2 * TOLERANCE[dtype], exact=exact)
 
 
+@pytest.mark.parametrize(("dtype", "threshold"), [(torch.float32, 100.0), (torch.float64, 1000.0)])
+def test_softplus_is_linear_late(dtype, threshold):
+    x = torch.tensor([-1.0, 0.0, 1.0, 60.0, threshold * 0.95, threshold + 1, float("nan"), float("inf")], dtype=dtype)
+    _check(lambda x: F.softplus(x, 1.0, threshold), x)
+
+
 @pytest.mark.parametrize(
     "shapes", [((37,), (37,), (37,)), ((5, 33), (33,), (5, 1)), ((7, 4), (), (7, 4)), ((0, 3), (3,), (0, 3))]
 )

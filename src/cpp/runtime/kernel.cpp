@@ -199,13 +199,17 @@ bool find_overlap(const char* signature, Span<EValue* const> args, Overlap* foun
   return false;
 }
 
+void report(const Overlap& overlap) {
+  ET_LOG_ERROR("what argument %zu is written to lies over argument %zu, which the operator %s", overlap.written,
+               overlap.other, overlap.both_are_written ? "writes, too" : "still reads then");
+}
+
 Error check_written_apart(const char* signature, Span<EValue* const> args, Error error) {
   Overlap overlap;
   if (!find_overlap(signature, args, &overlap)) {
     return Error::Ok;
   }
-  ET_LOG_ERROR("what argument %zu is written to lies over argument %zu, which the operator %s", overlap.written,
-               overlap.other, overlap.both_are_written ? "writes, too" : "still reads then");
+  report(overlap);
   return error;
 }
 

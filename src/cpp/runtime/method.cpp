@@ -174,10 +174,11 @@ Error Method::set_input(const EValue& value, size_t i) {
   if (own.is_tensor()) {
     ET_CHECK_INPUT(value.is_tensor(), state.meta, i, InvalidType, "%s was given, the method takes Tensor",
                    to_string(value.tag()));
-    const Tensor tensor = value.to_tensor();
-    ET_CHECK_INPUT(slot.is_planned || !state.is_own_memory(tensor.const_data_ptr()), state.meta, i, InvalidArgument,
+    const TensorImpl* given = value.to_tensor().unsafe_impl();
+    const bool is_borrowed = !slot.is_planned && given != nullptr && given->numel() > 0;
+    ET_CHECK_INPUT(!is_borrowed || !state.is_own_memory(given->data()), state.meta, i, InvalidArgument,
                    "the tensor lies in memory that the method uses itself, as its outputs may; copy it first");
-    return set_tensor_input(state.meta, slot, tensor, i);
+    return set_tensor_input(state.meta, slot, value.to_tensor(), i);
   }
   ET_CHECK_INPUT((value.is_number() && own.is_number()) || value.tag() == own.tag(), state.meta, i, InvalidType,
                  "%s was given, the method takes %s", to_string(value.tag()), to_string(own.tag()));

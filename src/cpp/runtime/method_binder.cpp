@@ -284,7 +284,8 @@ Error MethodLoader::prepare_kernels() {
       const Candidates& candidates = candidates_[static_cast<size_t>(source.instr_args_as_KernelCall()->op_index())];
       Span<EValue* const> args;
       Error error = Error::NotSupported;
-      bool overlaps = false;
+      Overlap overlap;
+      const Kernel* in_the_way = nullptr;
       for (size_t c = 0; c < candidates.kernels.size() && error == Error::NotSupported; ++c) {
         const Kernel& kernel = *candidates.kernels[c];
         if (!accepts(kernel, instruction)) {
@@ -294,16 +295,17 @@ Error MethodLoader::prepare_kernels() {
         instruction.kernel = &kernel;
         args = {instruction.args, kernel.signature == nullptr ? instruction.num_args
                                                               : static_cast<uint32_t>(std::strlen(kernel.signature))};
-        Overlap overlap;
         if (kernel.signature != nullptr && !instruction.is_checked && find_overlap(kernel.signature, args, &overlap)) {
-          overlaps = true;  // another one may work in place
+          in_the_way = &kernel;  // another one may work in place
           continue;
         }
         error = kernel.prepare == nullptr ? Error::Ok : kernel.prepare(context, args, &instruction.state);
         instruction.run = kernel.run;
       }
-      if (error == Error::NotSupported && overlaps) {
-        error = check_written_apart(instruction.kernel->signature, args, Error::InvalidProgram);
+      if (error == Error::NotSupported && in_the_way != nullptr) {
+        instruction.kernel = in_the_way;
+        report(overlap);
+        error = Error::InvalidProgram;
       }
       if (error != Error::Ok) {
         instruction.state = nullptr;

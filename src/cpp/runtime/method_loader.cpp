@@ -227,7 +227,7 @@ bool MethodLoader::has_own_place(size_t index) const {
   constexpr size_t kMostLooks = size_t{1} << 22;  // a load takes no more time than its file has bytes, some times over
   const fb::Tensor& tensor = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
   const size_t num_ends = count(plan().inputs()) + count(plan().outputs());
-  if (count(plan().values()) > kMostLooks / std::max<size_t>(num_ends, 1)) {
+  if (count(plan().values()) + num_ends > kMostLooks / std::max<size_t>(num_ends, 1)) {
     return false;  // its bytes are copied
   }
   if (tensor.allocation_info() == nullptr || tensor.data_buffer_idx() > 0 || is_external(tensor)) {
@@ -267,8 +267,8 @@ Error MethodLoader::make_outputs() {
     uint8_t& flags = state_.value_flags[index];
     slot.is_open = slot.tensor->data() == nullptr && (flags & (kLate | kRebound | kInput | kOpenOutput)) == 0;
     const auto is_same = [&slot](const InputSlot& input) { return input.value == slot.value; };
-    const bool is_input = std::any_of(state_.inputs.begin(), state_.inputs.end(), is_same);
-    if ((flags & (kLate | kRebound | kRepointed | kOpenOutput)) == 0 && !is_input && has_own_place(index)) {
+    if ((flags & (kLate | kRebound | kRepointed | kOpenOutput)) == 0 && has_own_place(index) &&
+        std::none_of(state_.inputs.begin(), state_.inputs.end(), is_same)) {
       slot.own_place = slot.tensor->data();
       slot.own_nbytes = slot.tensor->nbytes();
       slot.is_open = true;

@@ -130,9 +130,10 @@ struct Method::State {
     return memory_id - 1 < memory.planned_memory.size() ? memory.planned_memory[memory_id - 1] : Span<uint8_t>();
   }
 
-  /// True for an address in a buffer that the method plans.
+  /// True for an address in a buffer that the method plans, or in its state.
   bool is_own_memory(const void* data) const {
-    for (const Span<uint8_t>& buffer : memory.planned_memory) {
+    for (uint32_t id = 1; id <= memory.planned_memory.size(); ++id) {
+      const Span<uint8_t> buffer = planned_buffer(id);
       if (reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(buffer.data()) < buffer.size()) {
         return true;
       }

@@ -18,6 +18,13 @@ bool meets(const EValue& value, const TensorDemand& demand) {
   if (value.is_tensor()) {
     return meets(value.to_tensor(), demand);
   }
+  constexpr size_t kMostItems = 256;  // nor is a load as long as a file likes
+  const size_t num_items = value.is_tensor_list()            ? value.tensor_list_items().size
+                           : value.is_optional_tensor_list() ? value.optional_tensor_list_items().size
+                                                             : 0;
+  if (num_items > kMostItems) {
+    return false;
+  }
   bool all = true;
   if (value.is_tensor_list()) {
     for (const Tensor& tensor : value.to_tensor_list()) {

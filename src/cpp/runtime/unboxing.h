@@ -32,6 +32,8 @@ struct Overlap {
   size_t other;
   bool both_are_written;
 };
+/// Logs it.
+void report(const Overlap& overlap);
 
 /// What a kernel writes lies apart from all its other arguments, but for those with the letters e and E: else it would follow
 /// indices that it has overwritten after it had checked them. (Outputs of one list may meet; no kernel reads those back.)

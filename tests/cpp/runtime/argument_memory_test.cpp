@@ -123,6 +123,28 @@ TEST_F(MethodTest, AnotherKernelWorksInPlaceWhereTheBestOneDoesNot) {
   }
 }
 
+TEST_F(MethodTest, AKernelThatRefusesDoesNotRunForOneThatOverlaps) {
+  Kernel refusing = make_kernel<&add_out, 0b11>("test::sum.out");
+  refusing.prepare = [](PrepareContext&, Span<EValue* const>, void**) { return Error::NotSupported; };
+  const Kernel table[] = {refusing, make_kernel<&add_out>("test::sum.out", kPriorityUser)};
+  ASSERT_EQ(kernels_.add(table), Error::Ok);
+  ProgramBuilder b;
+  const int x = b.input(b.tensor({3}));
+  b.kernel("test::sum", "out", {x, x, x});
+  EXPECT_EQ(method_error(b), Error::InvalidProgram);
+  said("what argument 2 is written to lies over argument 0");
+}
+
+TEST_F(MethodTest, AnUndefinedTensorIsNoInput) {
+  for (const bool planned : {false, true}) {
+    ProgramBuilder b;
+    const int x = b.input(planned ? b.tensor({3}) : b.open_tensor({3}));
+    b.kernel("test::add", "out", {x, x, b.output(b.tensor({3}))});
+    auto m = method(b);
+    EXPECT_EQ(m->method().set_input(EValue(Tensor()), 0), Error::InvalidArgument);
+  }
+}
+
 TEST_F(MethodTest, AnInputDoesNotLieInTheMethodsOwnMemory) {
   ProgramBuilder b;
   const int x = b.input(b.tensor({3}));

@@ -39,7 +39,7 @@ struct AttentionTask {
   const float* value;             // [keys, value_depth]
   float* out;                     // [rows, value_depth]
   const float* mask_f;            // added to scores; nullptr = none
-  const bool* mask_b;             // where false, no weight; nullptr = none
+  const uint8_t* mask_b;          // where 0, no weight; nullptr = none
   int64_t mask_row, mask_column;  // strides of the mask, in elements
   size_t rows, keys, depth, value_depth, first_row;
   float scale;
@@ -199,7 +199,7 @@ HWY_INLINE float weigh_row(const AttentionTask& task, float* scores, size_t row,
       }
     } else if (task.mask_b != nullptr) {
       for (size_t j = 0; j < visible; ++j) {
-        scores[j] = task.mask_b[mask_at + static_cast<int64_t>(j) * task.mask_column] ? scores[j] : kMinusInfinity;
+        scores[j] = task.mask_b[mask_at + static_cast<int64_t>(j) * task.mask_column] != 0 ? scores[j] : kMinusInfinity;
       }
     }
   }
@@ -423,7 +423,7 @@ Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& que
         if (has_numbers) {
           task.mask_f = added + at;
         } else {
-          task.mask_b = attn_mask->const_data_ptr<bool>() + at;
+          task.mask_b = static_cast<const uint8_t*>(attn_mask->const_data_ptr()) + at;
         }
       }
       task.packed = scratch + group * per_group;

@@ -54,7 +54,6 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose<&false_loop>>("aten::isinf.out", "eo"),
     make_pointwise_kernel<&choose<&false_loop>>("aten::isnan.out", "eo"),
     make_pointwise_kernel<&choose<&same_loop>>("aten::nan_to_num.out", "eDDDo"),
-    make_pointwise_kernel<&choose<&same_loop>>("aten::sgn.out", "eo"),
     make_pointwise_kernel<&choose<&same_loop>>("aten::sign.out", "eo"),
     make_pointwise_kernel<&choose<&false_loop>>("aten::signbit.out", "eo"),
 };

@@ -210,9 +210,15 @@ bool same_dtype(const EValue& a, const EValue& b) { return a.to_tensor().scalar_
 /// fn(self, …, out) with one dtype.
 bool fits_copy(Arguments args) { return same_dtype(*args[0], *args[args.size() - 1]); }
 
+/// Each instruction's list is looked at during a load, which a file could make as long as it likes.
+constexpr size_t kMostParts = 256;
+
 /// cat(tensors, dim, out): one dtype and one rank; an input of rank 1 may be the old "empty" that is skipped.
 bool fits_cat(Arguments args) {
   const Tensor out = args[2]->to_tensor();
+  if (args[0]->tensor_list_items().size > kMostParts) {
+    return false;
+  }
   const Span<const Tensor> tensors = args[0]->to_tensor_list();
   if (tensors.empty() || out.dim() == 0) {
     return false;
@@ -227,7 +233,11 @@ bool fits_cat(Arguments args) {
 
 /// split(self, …, outs)
 bool fits_split(Arguments args) {
-  for (const Tensor& part : args[args.size() - 1]->to_tensor_list()) {
+  const EValue& parts = *args[args.size() - 1];
+  if (parts.tensor_list_items().size > kMostParts) {
+    return false;
+  }
+  for (const Tensor& part : parts.to_tensor_list()) {
     if (part.scalar_type() != args[0]->to_tensor().scalar_type()) {
       return false;
     }

@@ -6,8 +6,11 @@
 namespace et::kernels::optimized {
 namespace {
 
-/// Marks the dimensions of a dim list (none given: all). False for a dim out of range.
+/// Marks the dimensions of a dim list (none given: all). False for a dim out of range, and for more than a tensor has.
 bool mark_dims(int64_t rank, IntArrayRef dims, bool* reduced) {
+  if (dims.size() > static_cast<size_t>(rank)) {
+    return false;
+  }
   for (int64_t d = 0; d < rank; ++d) {
     reduced[d] = dims.empty();
   }

@@ -239,6 +239,9 @@ Error choose_elu(Arguments args, PointwiseOperation* operation) {
 Error choose_softplus(Arguments args, PointwiseOperation* operation) {
   operation->a = number_as_float(*args[2]);
   operation->b = number_as_float(*args[1]);
+  if (!(operation->a <= 88.0f)) {  // beyond, the exponential overflows in eager
+    return Error::NotSupported;
+  }
   return choose<&loop_Softplus, 2 * kTranscendental, false>(args, operation);
 }
 
