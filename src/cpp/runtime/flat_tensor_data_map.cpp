@@ -67,15 +67,6 @@ Result<FlatTensorDataMap> FlatTensorDataMap::load(DataLoader* loader) {
   return map;
 }
 
-int64_t FlatTensorDataMap::index_of(std::string_view key) const {
-  for (uint32_t i = 0; i < count(tables_->named_data()); ++i) {
-    if (view(tables_->named_data()->Get(i)->key()) == key) {
-      return i;
-    }
-  }
-  return -1;
-}
-
 bool FlatTensorDataMap::find(std::string_view key, NamedDataEntry* out) const {
   const int64_t index = index_of(key);
   if (index >= 0 && out != nullptr) {

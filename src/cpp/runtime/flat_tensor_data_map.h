@@ -31,7 +31,6 @@ class FlatTensorDataMap final : public NamedDataMap {
 
  private:
   FlatTensorDataMap() = default;
-  int64_t index_of(std::string_view key) const;
 
   DataLoader* loader_ = nullptr;
   FreeableBuffer bytes_;

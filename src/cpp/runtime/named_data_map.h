@@ -43,6 +43,16 @@ class NamedDataMap {
     static_cast<void>(data);
     static_cast<void>(nbytes);
   }
+  /// Numbers of all entries in the order of their keys, of equal keys the first one first; outlives the map. With it a lookup
+  /// halves what is left, without it (no heap) it walks over all entries.
+  void set_order(Span<const uint32_t> order) { order_ = order; }
+
+ protected:
+  /// The first entry with this key; -1: there is none.
+  int64_t index_of(std::string_view key) const;
+
+ private:
+  Span<const uint32_t> order_;
 };
 
 /// Several maps as one: the first that has a key answers.

@@ -184,15 +184,6 @@ Error Program::write_initial_value(const fb::Tensor& tensor, const NamedDataMap*
   return Error::Ok;
 }
 
-int64_t Program::SegmentMap::index_of(std::string_view key) const {
-  for (uint32_t i = 0; i < count(tables->named_data()); ++i) {
-    if (view(tables->named_data()->Get(i)->key()) == key) {
-      return i;
-    }
-  }
-  return -1;
-}
-
 bool Program::SegmentMap::find(std::string_view key, NamedDataEntry* out) const {
   const int64_t index = index_of(key);
   if (index >= 0 && out != nullptr) {

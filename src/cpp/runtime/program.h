@@ -63,6 +63,8 @@ class Program {
 
   /// The named data of the file, those for delegates and our own.
   const NamedDataMap& named_data() const { return named_data_; }
+  /// NamedDataMap::set_order for the file's own named data.
+  void set_named_data_order(Span<const uint32_t> order) { named_data_.set_order(order); }
 
   /// True when memory id `memory_id` (from 1) holds nothing but mutable buffers, so that methods of a session share it.
   bool is_state_memory(uint32_t memory_id) const { return memory_id < 64 && (state_memory_ >> memory_id & 1) != 0; }
@@ -86,9 +88,6 @@ class Program {
     const schema::Program* tables = nullptr;
     DataLoader* loader = nullptr;
     uint64_t segment_base = 0;
-
-   private:
-    int64_t index_of(std::string_view key) const;
   };
 
   Program() = default;

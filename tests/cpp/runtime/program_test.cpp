@@ -164,13 +164,26 @@ TEST_F(ProgramTest, MisalignedMemoryIsRefusedByTheCoreAndCopiedByTheHost) {
 }
 
 TEST_F(ProgramTest, NamedDataIsFound) {
-  b_.named_data("weights", "12345");
-  auto program = load(b_);
-  EXPECT_EQ(program->program().named_data().num_entries(), 1u);
-  auto bytes = program->program().named_data().get("weights");
-  ASSERT_TRUE(bytes.ok());
-  EXPECT_EQ(bytes->size(), 5u);
-  EXPECT_EQ(program->program().named_data().get("nothing").error(), Error::NotFound);
+  for (const char* const key : {"weights", "a", "weights", "zebra", "bias", "weight"}) {
+    b_.named_data(key, std::string(key) + std::to_string(b_.program().named_data.size()));
+  }
+  auto host = load(b_);
+  BufferLoader loader(bytes_.data(), bytes_.size());
+  auto walking = Program::load(&loader);  // without an order of its keys, as on a machine without a heap
+  ASSERT_TRUE(walking.ok());
+  for (const Program* program : {&host->program(), static_cast<const Program*>(&*walking)}) {
+    const NamedDataMap& map = program->named_data();
+    EXPECT_EQ(map.num_entries(), 6u);
+    for (const std::string found : {"weights0", "a1", "zebra3", "bias4", "weight5"}) {
+      auto bytes = map.get(found.substr(0, found.size() - 1));
+      ASSERT_TRUE(bytes.ok()) << found;
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()), found) << "of two, the first";
+    }
+    for (const char* const missing : {"", "A", "b", "weights ", "zz"}) {
+      EXPECT_EQ(map.get(missing).error(), Error::NotFound);
+      EXPECT_FALSE(map.find(missing, nullptr));
+    }
+  }
 }
 
 /// A `.ptd` with one tensor entry.

@@ -1,7 +1,9 @@
 #include "runtime/host/module.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "runtime/flat_tensor_data_map.h"
 #include "runtime/host/file_loader.h"
@@ -17,6 +19,15 @@ Result<std::unique_ptr<DataLoader>> open_loader(const std::string& path, LoadMod
   }
   ET_TRY(std::unique_ptr<DataLoader> loader, FileLoader::open(path));
   return loader;
+}
+
+/// For NamedDataMap::set_order.
+std::vector<uint32_t> order_by_key(const NamedDataMap& map) {
+  std::vector<uint32_t> order(map.num_entries());
+  std::iota(order.begin(), order.end(), uint32_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&map](uint32_t a, uint32_t b) { return map.entry(a).key < map.entry(b).key; });
+  return order;
 }
 
 }  // namespace
@@ -43,6 +54,8 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
     nbytes += data_loader->size();
     host->data_loaders_.push_back(std::move(data_loader));
     host->data_maps_.push_back(std::make_unique<FlatTensorDataMap>(std::move(map.get())));
+    host->key_orders_.push_back(order_by_key(*host->data_maps_.back()));
+    host->data_maps_.back()->set_order(host->key_orders_.back());
     host->data_map_list_.push_back(host->data_maps_.back().get());
   }
   host->shared_cache_.set_constant_nbytes(nbytes);
@@ -55,6 +68,8 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
     return program.error();
   }
   host->program_ = std::make_unique<Program>(std::move(program.get()));
+  host->key_orders_.push_back(order_by_key(host->program_->named_data()));
+  host->program_->set_named_data_order(host->key_orders_.back());
   return host;
 }
 

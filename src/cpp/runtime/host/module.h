@@ -140,6 +140,7 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
   std::vector<std::unique_ptr<FlatTensorDataMap>> data_maps_;
   std::vector<const NamedDataMap*> data_map_list_;
   std::unique_ptr<MergedDataMap> external_data_;
+  std::vector<std::vector<uint32_t>> key_orders_;  // of each map of named data
   std::unique_ptr<Program> program_;
   HeapSharedCache shared_cache_;
   std::mutex mutex_;  // guards default_session_
