@@ -67,14 +67,6 @@ Result<FlatTensorDataMap> FlatTensorDataMap::load(DataLoader* loader) {
   return map;
 }
 
-bool FlatTensorDataMap::find(std::string_view key, NamedDataEntry* out) const {
-  const int64_t index = index_of(key);
-  if (index >= 0 && out != nullptr) {
-    *out = entry(static_cast<size_t>(index));
-  }
-  return index >= 0;
-}
-
 Result<FreeableBuffer> FlatTensorDataMap::get(std::string_view key) const {
   const int64_t index = index_of(key);
   ET_CHECK_OR_RETURN(index >= 0, NotFound, "the .ptd has no entry '%.*s'", static_cast<int>(key.size()), key.data());

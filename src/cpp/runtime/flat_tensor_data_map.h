@@ -23,7 +23,6 @@ class FlatTensorDataMap final : public NamedDataMap {
   FlatTensorDataMap(FlatTensorDataMap&&) noexcept = default;
   FlatTensorDataMap& operator=(FlatTensorDataMap&&) noexcept = default;
 
-  bool find(std::string_view key, NamedDataEntry* entry) const override;
   Result<FreeableBuffer> get(std::string_view key) const override;
   size_t num_entries() const override;
   NamedDataEntry entry(size_t i) const override;

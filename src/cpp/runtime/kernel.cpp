@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/memory_allocator.h"
+#include "runtime/tensor_lists.h"
 
 namespace et::runtime {
 namespace {
@@ -133,28 +134,6 @@ bool signature_writes(const char* signature, size_t i) {
 
 namespace {
 
-/// True when `test` is true of a tensor, or of each in a list.
-template <typename Test>
-bool all_tensors(const EValue& value, Test test) {
-  if (value.is_tensor()) {
-    return test(*value.to_tensor().unsafe_impl());
-  }
-  if (value.is_tensor_list()) {
-    for (const Tensor& tensor : value.to_tensor_list()) {
-      if (!test(*tensor.unsafe_impl())) {
-        return false;
-      }
-    }
-  } else if (value.is_optional_tensor_list()) {
-    for (const std::optional<Tensor>& tensor : value.to_optional_tensor_list()) {
-      if (tensor.has_value() && !test(*tensor->unsafe_impl())) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
 /// True when a kernel that writes `written` may have `other` as it is. What is written may grow to its capacity. One tensor is
 /// itself even before it has memory, and takes the output's sizes while it is read, unless they are fixed; of two, one without
 /// memory gets its own, the caller's or the allocator's.
@@ -185,9 +164,9 @@ bool find_overlap(const char* signature, Span<EValue* const> args, Overlap* foun
         continue;  // gets its memory from the kernel; or looked at from its side
       }
       const bool may_be_in_place = signature[j] == 'e' || signature[j] == 'E';
-      const bool all_apart = all_tensors(*args[i], [&](const TensorImpl& written) {
-        return all_tensors(*args[j], [&](const TensorImpl& other) {
-          return is_apart(written, other, other_is_written, may_be_in_place);
+      const bool all_apart = all_tensors(*args[i], [&](const Tensor& written) {
+        return all_tensors(*args[j], [&](const Tensor& other) {
+          return is_apart(*written.unsafe_impl(), *other.unsafe_impl(), other_is_written, may_be_in_place);
         });
       });
       if (!all_apart) {

@@ -4,6 +4,7 @@
 
 #include "runtime/method_loader.h"
 #include "runtime/program_verifier.h"
+#include "runtime/tensor_lists.h"
 
 namespace et::runtime {
 
@@ -211,10 +212,9 @@ void MethodLoader::mark_checked_instructions() {
       continue;
     }
     for (uint32_t i = 0; i < instruction.num_args; ++i) {
-      const EValue& value = *instruction.args[i];
-      const bool is_long = (value.is_tensor_list() && value.tensor_list_items().size > kLongList) ||
-                           (value.is_optional_tensor_list() && value.optional_tensor_list_items().size > kLongList);
-      instruction.is_checked = instruction.is_checked || is_long || (flags_of(instruction.args[i]) & kLate) != 0;
+      const bool is_late =
+          (flags_of(instruction.args[i]) & kLate) != 0 || list_length(*instruction.args[i]) > kLongList;
+      instruction.is_checked = instruction.is_checked || is_late;
     }
   }
 }

@@ -3,6 +3,7 @@
 #include "runtime/method_state.h"
 #include "runtime/platform.h"
 #include "runtime/program_verifier.h"
+#include "runtime/tensor_lists.h"
 
 namespace et::runtime {
 
@@ -313,24 +314,18 @@ Error Method::State::check_late_arguments(const Instruction& instruction) {
   };
   bool in_signature = signature != nullptr;
   for (uint32_t i = 0; i < instruction.num_args; ++i) {
-    const EValue& value = *instruction.args[i];
     in_signature = in_signature && signature[i] != '\0';
     const char letter = in_signature ? signature[i] : '\0';
     if (letter == 'p') {
       continue;  // the kernel gives it memory
     }
     const bool is_written = in_signature && signature_writes(signature, i);
-    if (value.is_tensor()) {
-      ET_RETURN_IF_ERROR(check(value.to_tensor(), is_written));
-    } else if (value.is_tensor_list()) {
-      for (const Tensor& tensor : value.to_tensor_list()) {
-        ET_RETURN_IF_ERROR(check(tensor, is_written));
-      }
-    } else if (value.is_optional_tensor_list()) {
-      for (const std::optional<Tensor>& tensor : value.to_optional_tensor_list()) {
-        ET_RETURN_IF_ERROR(tensor.has_value() ? check(*tensor, is_written) : Error::Ok);
-      }
-    }
+    Error error = Error::Ok;
+    all_tensors(*instruction.args[i], [&](const Tensor& tensor) {
+      error = check(tensor, is_written);
+      return error == Error::Ok;
+    });
+    ET_RETURN_IF_ERROR(error);
   }
   return signature == nullptr
              ? Error::Ok

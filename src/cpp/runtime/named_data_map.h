@@ -32,7 +32,7 @@ class NamedDataMap {
   virtual ~NamedDataMap() = default;
 
   /// Fills `entry` and returns true when the key exists. `entry` may be nullptr.
-  virtual bool find(std::string_view key, NamedDataEntry* entry) const = 0;
+  virtual bool find(std::string_view key, NamedDataEntry* entry) const;
   /// The bytes of an entry. Errors: NotFound, and those of the loader.
   virtual Result<FreeableBuffer> get(std::string_view key) const = 0;
   virtual size_t num_entries() const = 0;

@@ -184,14 +184,6 @@ Error Program::write_initial_value(const fb::Tensor& tensor, const NamedDataMap*
   return Error::Ok;
 }
 
-bool Program::SegmentMap::find(std::string_view key, NamedDataEntry* out) const {
-  const int64_t index = index_of(key);
-  if (index >= 0 && out != nullptr) {
-    *out = entry(static_cast<size_t>(index));
-  }
-  return index >= 0;
-}
-
 Result<FreeableBuffer> Program::SegmentMap::get(std::string_view key) const {
   const int64_t index = index_of(key);
   ET_CHECK_OR_RETURN(index >= 0, NotFound, "the program has no named data '%.*s'", static_cast<int>(key.size()),

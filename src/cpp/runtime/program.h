@@ -79,7 +79,6 @@ class Program {
   /// The file's own named data.
   class SegmentMap final : public NamedDataMap {
    public:
-    bool find(std::string_view key, NamedDataEntry* entry) const override;
     Result<FreeableBuffer> get(std::string_view key) const override;
     size_t num_entries() const override;
     NamedDataEntry entry(size_t i) const override;

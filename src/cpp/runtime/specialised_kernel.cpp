@@ -1,5 +1,7 @@
 #include "runtime/specialised_kernel.h"
 
+#include "runtime/tensor_lists.h"
+
 namespace et::runtime {
 namespace {
 
@@ -15,27 +17,9 @@ bool meets(const Tensor& tensor, const TensorDemand& demand) {
 }
 
 bool meets(const EValue& value, const TensorDemand& demand) {
-  if (value.is_tensor()) {
-    return meets(value.to_tensor(), demand);
-  }
-  constexpr size_t kMostItems = 256;  // nor is a load as long as a file likes
-  const size_t num_items = value.is_tensor_list()            ? value.tensor_list_items().size
-                           : value.is_optional_tensor_list() ? value.optional_tensor_list_items().size
-                                                             : 0;
-  if (num_items > kMostItems) {
-    return false;
-  }
-  bool all = true;
-  if (value.is_tensor_list()) {
-    for (const Tensor& tensor : value.to_tensor_list()) {
-      all = all && meets(tensor, demand);
-    }
-  } else if (value.is_optional_tensor_list()) {
-    for (const std::optional<Tensor>& tensor : value.to_optional_tensor_list()) {
-      all = all && (!tensor.has_value() || meets(*tensor, demand));
-    }
-  }
-  return all;
+  constexpr size_t kMostItems = 256;  // a load does not take as long as a file likes
+  return list_length(value) <= kMostItems &&
+         all_tensors(value, [&demand](const Tensor& tensor) { return meets(tensor, demand); });
 }
 
 }  // namespace
