@@ -15,6 +15,7 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include "kernels/optimized/domains-inl.h"
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
 
@@ -50,24 +51,6 @@ HWY_INLINE void map_doubles(const Fn& fn, const PointwiseBlock& block) {
   if (i < n) {
     hn::StoreN(fn(hn::LoadN(d, x + i, n - i)), d, y + i, n - i);
   }
-}
-
-/// Elements of y where `valid` is false, computed one by one from x.
-template <class Scalar>
-HWY_NOINLINE Vector repair(Vector x, Vector y, hn::Mask<Doubles> valid, Scalar scalar) {
-  const Doubles d;
-  HWY_ALIGN double from[hn::MaxLanes(d)];
-  HWY_ALIGN double to[hn::MaxLanes(d)];
-  HWY_ALIGN double is_valid[hn::MaxLanes(d)];
-  hn::Store(x, d, from);
-  hn::Store(y, d, to);
-  hn::Store(hn::IfThenElseZero(valid, hn::Set(d, 1.0)), d, is_valid);
-  for (size_t i = 0; i < hn::Lanes(d); ++i) {
-    if (is_valid[i] == 0.0) {
-      to[i] = scalar(from[i]);
-    }
-  }
-  return hn::Load(d, to);
 }
 
 HWY_INLINE Vector set(double value) { return hn::Set(Doubles(), value); }
@@ -138,44 +121,29 @@ HWY_INLINE Vector gelu_tanh(Vector x) {
 }
 
 // DoubleNAME(block) applies VECTOR, which sees x, to elements in [LOW, HIGH], SCALAR, which sees x, to others.
-#define ET_CHECKED(NAME, LOW, HIGH, VECTOR, SCALAR)                                                                  \
-  void Double##NAME(const PointwiseBlock& block) {                                                                   \
-    map_doubles(                                                                                                     \
-        [](Vector x) HWY_ATTR {                                                                                      \
-          const Doubles d;                                                                                           \
-          const auto valid = hn::And(hn::Ge(x, hn::Set(d, LOW)), hn::Le(x, hn::Set(d, HIGH)));                       \
-          const Vector y = (VECTOR);                                                                                 \
-          return HWY_LIKELY(hn::AllTrue(d, valid)) ? y                                                               \
-                                                   : repair(x, y, valid, [](double x) -> double { return SCALAR; }); \
-        },                                                                                                           \
-        block);                                                                                                      \
+#define ET_CHECKED(NAME, LOW, HIGH, VECTOR, SCALAR)                           \
+  void Double##NAME(const PointwiseBlock& block) {                            \
+    map_doubles(                                                              \
+        [](Vector all) HWY_ATTR {                                             \
+          const Doubles d;                                                    \
+          return checked(                                                     \
+              d, all, LOW, HIGH, [d](Vector x) HWY_ATTR { return (VECTOR); }, \
+              [](double x) HWY_ATTR -> double { return SCALAR; });            \
+        },                                                                    \
+        block);                                                               \
   }
 
-/// A function's domain, the ends of which have values of their own; beyond them it is not a number.
-struct DoubleDomain {
-  double low, high;
-  double at_low, at_high;
-};
-
 // The same for functions with a domain.
-#define ET_BOUNDED(NAME, DOMAIN_OF, LOW, HIGH, VECTOR, SCALAR)                                                       \
-  void Double##NAME(const PointwiseBlock& block) {                                                                   \
-    map_doubles(                                                                                                     \
-        [](Vector x) HWY_ATTR {                                                                                      \
-          const Doubles d;                                                                                           \
-          constexpr DoubleDomain domain = DOMAIN_OF;                                                                 \
-          const auto first = hn::Eq(x, set(domain.low));                                                             \
-          const auto last = hn::Eq(x, set(domain.high));                                                             \
-          const auto outside = hn::Or(hn::Lt(x, set(domain.low)), hn::Gt(x, set(domain.high)));                      \
-          const auto known = hn::Or(outside, hn::Or(first, last));                                                   \
-          const auto valid = hn::Or(known, hn::And(hn::Ge(x, set(LOW)), hn::Le(x, set(HIGH))));                      \
-          Vector y = hn::IfThenElse(first, set(domain.at_low), (VECTOR));                                            \
-          y = hn::IfThenElse(last, set(domain.at_high), y);                                                          \
-          y = hn::IfThenElse(outside, hn::NaN(d), y);                                                                \
-          return HWY_LIKELY(hn::AllTrue(d, valid)) ? y                                                               \
-                                                   : repair(x, y, valid, [](double x) -> double { return SCALAR; }); \
-        },                                                                                                           \
-        block);                                                                                                      \
+#define ET_BOUNDED(NAME, DOMAIN_OF, LOW, HIGH, VECTOR, SCALAR)                           \
+  void Double##NAME(const PointwiseBlock& block) {                                       \
+    map_doubles(                                                                         \
+        [](Vector all) HWY_ATTR {                                                        \
+          const Doubles d;                                                               \
+          return bounded(                                                                \
+              d, all, DOMAIN_OF, LOW, HIGH, [d](Vector x) HWY_ATTR { return (VECTOR); }, \
+              [](double x) HWY_ATTR -> double { return SCALAR; });                       \
+        },                                                                               \
+        block);                                                                          \
   }
 
 constexpr double kLargest = std::numeric_limits<double>::max();
@@ -183,21 +151,13 @@ constexpr double kSmallest = std::numeric_limits<double>::min();
 constexpr double kAngle = 30000.0;  // Highway reduces angles up to 39000 well
 constexpr double kExponent = 700.0;
 constexpr double kHalfRoot = 0.70710678118654752440;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kPi = 3.14159265358979323846;
-constexpr DoubleDomain kArcCosine{-1.0, 1.0, kPi, 0.0};
-constexpr DoubleDomain kArcSine{-1.0, 1.0, -kPi / 2, kPi / 2};
-constexpr DoubleDomain kFromOne{1.0, kInfinity, 0.0, kInfinity};
-constexpr DoubleDomain kLogarithm{0.0, kInfinity, -kInfinity, kInfinity};
-constexpr DoubleDomain kLogarithm1{-1.0, kInfinity, -kInfinity, kInfinity};
-constexpr DoubleDomain kUnit{-1.0, 1.0, -kInfinity, kInfinity};
 
-ET_BOUNDED(Acos, kArcCosine, -1.0, 1.0, hn::Acos(d, x), std::acos(x))
-ET_BOUNDED(Acosh, kFromOne, 1.0, 1e150, hn::Acosh(d, x), std::acosh(x))
-ET_BOUNDED(Asin, kArcSine, -1.0, 1.0, hn::Asin(d, x), std::asin(x))
+ET_BOUNDED(Acos, kArcCosine<double>, -1.0, 1.0, hn::Acos(d, x), std::acos(x))
+ET_BOUNDED(Acosh, kFromOne<double>, 1.0, 1e150, hn::Acosh(d, x), std::acosh(x))
+ET_BOUNDED(Asin, kArcSine<double>, -1.0, 1.0, hn::Asin(d, x), std::asin(x))
 ET_CHECKED(Asinh, -1e150, 1e150, hn::Asinh(d, x), std::asinh(x))
 ET_CHECKED(Atan, -kLargest, kLargest, hn::Atan(d, x), std::atan(x))
-ET_BOUNDED(Atanh, kUnit, -0.999999999999, 0.999999999999, hn::Atanh(d, x), std::atanh(x))
+ET_BOUNDED(Atanh, kUnit<double>, -0.999999999999, 0.999999999999, hn::Atanh(d, x), std::atanh(x))
 ET_CHECKED(Cos, -kAngle, kAngle, hn::Cos(d, x), std::cos(x))
 ET_CHECKED(Cosh, -kExponent, kExponent, hn::MulAdd(exp(x), set(0.5), hn::Div(set(0.5), exp(x))), std::cosh(x))
 ET_CHECKED(Erf, -26.0, 26.0, erf(x), std::erf(x))
@@ -209,10 +169,10 @@ ET_CHECKED(GeluErf, -36.0, 36.0, hn::Mul(hn::Mul(x, set(0.5)), erfc(hn::Mul(x, s
            0.5 * x * (1.0 + std::erf(x * kHalfRoot)))
 ET_CHECKED(GeluTanh, -1e100, 1e100, gelu_tanh(x),
            0.5 * x * (1.0 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
-ET_BOUNDED(Log, kLogarithm, kSmallest, kLargest, hn::Log(d, x), std::log(x))
-ET_BOUNDED(Log10, kLogarithm, kSmallest, kLargest, hn::Log10(d, x), std::log10(x))
-ET_BOUNDED(Log1p, kLogarithm1, -0.999, kLargest, hn::Log1p(d, x), std::log1p(x))
-ET_BOUNDED(Log2, kLogarithm, kSmallest, kLargest, hn::Log2(d, x), std::log2(x))
+ET_BOUNDED(Log, kLogarithm<double>, kSmallest, kLargest, hn::Log(d, x), std::log(x))
+ET_BOUNDED(Log10, kLogarithm<double>, kSmallest, kLargest, hn::Log10(d, x), std::log10(x))
+ET_BOUNDED(Log1p, kLogarithm1<double>, -0.999, kLargest, hn::Log1p(d, x), std::log1p(x))
+ET_BOUNDED(Log2, kLogarithm<double>, kSmallest, kLargest, hn::Log2(d, x), std::log2(x))
 ET_CHECKED(Mish, -kExponent, kLargest, mish(x), x* std::tanh(std::log1p(std::exp(x))))
 ET_CHECKED(Sigmoid, -kExponent, kExponent, sigmoid(x), sigmoid_of(x))
 ET_CHECKED(Silu, -kExponent, kExponent, hn::Mul(x, sigmoid(x)), x* sigmoid_of(x))

@@ -6,21 +6,20 @@
 #include "kernels/optimized/targets.h"
 
 #include <algorithm>
-#include <limits>
-#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/nonzero.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/element_bits.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/tables.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_NONZERO_ONCE
 #define ET_KERNELS_OPTIMIZED_NONZERO_ONCE
 namespace et::kernels::optimized {
-/// The loops for elements of one width, given as their bits; floats of either zero have no bit beside the sign.
+/// The loops for elements of one width, given as their bits.
 struct NonzeroLoops {
   /// How many of n elements are not zero.
   size_t (*count)(const void* data, size_t n, bool is_float) = nullptr;
@@ -35,14 +34,9 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 
 template <typename T>
-T bits_that_count(bool is_float) {
-  return is_float ? static_cast<T>(std::numeric_limits<T>::max() >> 1) : std::numeric_limits<T>::max();
-}
-
-template <typename T>
 size_t Count(const void* data, size_t n, bool is_float) {
   const auto* x = static_cast<const T*>(data);
-  const T mask = bits_that_count<T>(is_float);
+  const T mask = bits_of_truth<T>(is_float);
   size_t total = 0;
   while (n > 0) {  // in pieces whose sum fits an element, so that as many are added at a time as are compared
     const size_t piece = std::min<size_t>(n, 128);
@@ -60,7 +54,7 @@ size_t Count(const void* data, size_t n, bool is_float) {
 template <typename T>
 size_t Places(const void* data, size_t n, bool is_float, uint8_t* out) {
   const auto* const x = static_cast<const T*>(data);
-  const T mask = bits_that_count<T>(is_float);
+  const T mask = bits_of_truth<T>(is_float);
   size_t count = 0;
   for (size_t i = 0; i < n; ++i) {  // without a branch, which a random mask would mispredict
     out[count] = static_cast<uint8_t>(i);
@@ -70,12 +64,10 @@ size_t Places(const void* data, size_t n, bool is_float, uint8_t* out) {
 }
 
 NonzeroLoops Loops(size_t width) {
-  switch (width) {
-    case 1: return {&Count<uint8_t>, &Places<uint8_t>};
-    case 2: return {&Count<uint16_t>, &Places<uint16_t>};
-    case 4: return {&Count<uint32_t>, &Places<uint32_t>};
-    default: return {&Count<uint64_t>, &Places<uint64_t>};
-  }
+  return with_bits_type(width, [](auto bits) {
+    using T = decltype(bits);
+    return NonzeroLoops{&Count<T>, &Places<T>};
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -90,8 +82,6 @@ HWY_EXPORT(Loops);
 namespace {
 
 constexpr size_t kChunk = 256;  // places in a row that a byte can tell
-
-bool is_real_float(ScalarType dtype) { return is_up_to_float(dtype) || dtype == ScalarType::Double; }
 
 /// The indices in front of the last, counted up row by row.
 class RowIndex {
@@ -112,7 +102,7 @@ class RowIndex {
 };
 
 Error nonzero_out(KernelContext& context, const Tensor& self, Tensor& out) {
-  const bool is_float = is_real_float(self.scalar_type());
+  const bool is_float = is_floating(self.scalar_type());
   const NonzeroLoops loops = HWY_DYNAMIC_DISPATCH(Loops)(self.element_size());
   const auto* const data = static_cast<const char*>(self.const_data_ptr());
   const auto numel = static_cast<size_t>(self.numel());

@@ -35,34 +35,14 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 
-/// The sum of fn(x[i]), four at a time.
-template <class Fn>
-HWY_INLINE double sum_of_doubles(const Fn& fn, const double* x, size_t n) {
-  const hn::ScalableTag<double> d;
-  const size_t lanes = hn::Lanes(d);
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  size_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = hn::Add(s0, fn(hn::LoadU(d, x + i)));
-    s1 = hn::Add(s1, fn(hn::LoadU(d, x + i + lanes)));
-    s2 = hn::Add(s2, fn(hn::LoadU(d, x + i + 2 * lanes)));
-    s3 = hn::Add(s3, fn(hn::LoadU(d, x + i + 3 * lanes)));
-  }
-  for (; i < n; i += lanes) {
-    const size_t left = HWY_MIN(lanes, n - i);
-    s0 = hn::Add(s0, hn::IfThenElseZero(hn::FirstN(d, left), fn(hn::LoadN(d, x + i, left))));
-  }
-  return hn::ReduceSum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
-}
-
 /// Writes y, and the row's mean and 1 / deviation.
 void NormalizeDoubles(const DoubleNormRow& row, double* mean, double* rstd) {
   const hn::ScalableTag<double> d;
   const DoubleNormRow r = row;
   const auto count = static_cast<double>(r.n);
-  const double m = sum_of_doubles([](auto v) HWY_ATTR { return v; }, r.x, r.n) / count;
+  const double m = sum_of([](auto v) HWY_ATTR { return v; }, r.x, r.n) / count;
   const auto vm = hn::Set(d, m);
-  const double squares = sum_of_doubles(
+  const double squares = sum_of(
       [vm](auto v) HWY_ATTR {
         const auto deviation = hn::Sub(v, vm);
         return hn::Mul(deviation, deviation);

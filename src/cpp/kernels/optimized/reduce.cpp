@@ -55,40 +55,6 @@ float ProdRow(const float* x, size_t n) {
   return product;
 }
 
-/// y[c] = combine(… combine(x[0][c], x[1][c]) …) for `count` columns of n rows that are `stride` apart. Four vectors of each
-/// row at a time: whole lines are used while they are near, and four chains hide each other's latency.
-template <class Combine>
-HWY_INLINE void fold_columns(const Combine& combine, const float* x, float* y, size_t n, size_t count, size_t stride) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  size_t done = 0;
-  for (; done + 4 * lanes <= count; done += 4 * lanes) {
-    const float* row = x + done;
-    auto v0 = hn::LoadU(d, row), v1 = hn::LoadU(d, row + lanes);
-    auto v2 = hn::LoadU(d, row + 2 * lanes), v3 = hn::LoadU(d, row + 3 * lanes);
-    for (size_t i = 1; i < n; ++i) {
-      row += stride;
-      v0 = combine(v0, hn::LoadU(d, row));
-      v1 = combine(v1, hn::LoadU(d, row + lanes));
-      v2 = combine(v2, hn::LoadU(d, row + 2 * lanes));
-      v3 = combine(v3, hn::LoadU(d, row + 3 * lanes));
-    }
-    hn::StoreU(v0, d, y + done);
-    hn::StoreU(v1, d, y + done + lanes);
-    hn::StoreU(v2, d, y + done + 2 * lanes);
-    hn::StoreU(v3, d, y + done + 3 * lanes);
-  }
-  over_vectors(count - done, [&](auto whole, size_t c, size_t left) HWY_ATTR {
-    const float* row = x + done + c;
-    auto v = load(d, whole, row, left);
-    for (size_t i = 1; i < n; ++i) {
-      row += stride;
-      v = combine(v, load(d, whole, row, left));
-    }
-    store(d, whole, v, y + done + c, left);
-  });
-}
-
 void ProdColumns(const float* x, float* y, size_t n, size_t count, size_t stride) {
   fold_columns([](auto product, auto v) HWY_ATTR { return hn::Mul(product, v); }, x, y, n, count, stride);
 }
@@ -286,16 +252,14 @@ Error reduce(KernelContext& context, const char* op, const Tensor& self, IntArra
   return Error::Ok;
 }
 
-IntArrayRef list_or_all(const std::optional<IntArrayRef>& dims) { return dims ? *dims : IntArrayRef(); }
-
 Error mean_out(KernelContext& context, const Tensor& self, std::optional<IntArrayRef> dim, bool keepdim,
                std::optional<ScalarType>, Tensor& out) {
-  return reduce(context, "aten::mean", self, list_or_all(dim), keepdim, out, Reduction::kMean);
+  return reduce(context, "aten::mean", self, dims_of(dim), keepdim, out, Reduction::kMean);
 }
 
 Error sum_intlist_out(KernelContext& context, const Tensor& self, std::optional<IntArrayRef> dim, bool keepdim,
                       std::optional<ScalarType>, Tensor& out) {
-  return reduce(context, "aten::sum", self, list_or_all(dim), keepdim, out, Reduction::kSum);
+  return reduce(context, "aten::sum", self, dims_of(dim), keepdim, out, Reduction::kSum);
 }
 
 Error amax_out(KernelContext& context, const Tensor& self, IntArrayRef dim, bool keepdim, Tensor& out) {
@@ -308,7 +272,7 @@ Error amin_out(KernelContext& context, const Tensor& self, IntArrayRef dim, bool
 
 Error var_correction_out(KernelContext& context, const Tensor& self, std::optional<IntArrayRef> dim,
                          std::optional<Scalar> correction, bool keepdim, Tensor& out) {
-  return reduce(context, "aten::var", self, list_or_all(dim), keepdim, out, Reduction::kVariance,
+  return reduce(context, "aten::var", self, dims_of(dim), keepdim, out, Reduction::kVariance,
                 correction ? correction->to<double>() : 1.0);
 }
 
@@ -341,25 +305,10 @@ Error adaptive_avg_pool2d_out(KernelContext& context, const Tensor& self, IntArr
   return reduce(context, "aten::_adaptive_avg_pool2d", self, {-2, -1}, true, out, Reduction::kMean);
 }
 
-IntArrayRef list_of(const EValue& value) { return value.is_none() ? IntArrayRef() : value.to_int_list(); }
-
-/// reduce(self, dim, keepdim, [dtype,] out)
-bool fits_dims(Arguments args) {
-  return fits_reduction(*args[0], list_of(*args[1]), args[2]->number_as_bool(), *args[args.size() - 1]);
-}
-
 /// Rows only: var(self, dim, correction, keepdim, out)
 bool fits_variance(Arguments args) {
-  return fits_reduction(*args[0], list_of(*args[1]), args[3]->number_as_bool(), *args[4]) &&
-         reduces_rows(args[0]->to_tensor(), list_of(*args[1]));
-}
-
-/// reduce(self, [dtype,] out)
-bool fits_all(Arguments args) { return fits_reduction(*args[0], {}, false, *args[args.size() - 1]); }
-
-/// prod(self, int dim, keepdim, dtype, out)
-bool fits_one_dim(Arguments args) {
-  return fits_reduction(*args[0], {args[1]->number_as_int()}, args[2]->number_as_bool(), *args[4]);
+  return fits_reduction(*args[0], dims_of(*args[1]), args[3]->number_as_bool(), *args[4]) &&
+         reduces_rows(args[0]->to_tensor(), dims_of(*args[1]));
 }
 
 /// One average for each image and channel: _adaptive_avg_pool2d(self, output_size, out)
@@ -372,16 +321,16 @@ bool fits_global_pool(Arguments args) {
 
 constexpr Kernel kKernels[] = {
     make_fitting_kernel<&adaptive_avg_pool2d_out, &fits_global_pool>("aten::_adaptive_avg_pool2d.out"),
-    make_fitting_kernel<&amax_out, &fits_dims>("aten::amax.out"),
-    make_fitting_kernel<&amin_out, &fits_dims>("aten::amin.out"),
-    make_fitting_kernel<&max_unary_out, &fits_all>("aten::max.unary_out"),
-    make_fitting_kernel<&mean_dtype_out, &fits_all>("aten::mean.dtype_out"),
-    make_fitting_kernel<&mean_out, &fits_dims>("aten::mean.out"),
-    make_fitting_kernel<&min_unary_out, &fits_all>("aten::min.unary_out"),
-    make_fitting_kernel<&prod_int_out, &fits_one_dim>("aten::prod.int_out"),
-    make_fitting_kernel<&prod_out, &fits_all>("aten::prod.out"),
-    make_fitting_kernel<&sum_intlist_out, &fits_dims>("aten::sum.IntList_out"),
-    make_fitting_kernel<&sum_out, &fits_all>("aten::sum.out"),
+    make_fitting_kernel<&amax_out, &fits_dims<fits_reduction>>("aten::amax.out"),
+    make_fitting_kernel<&amin_out, &fits_dims<fits_reduction>>("aten::amin.out"),
+    make_fitting_kernel<&max_unary_out, &fits_all<fits_reduction>>("aten::max.unary_out"),
+    make_fitting_kernel<&mean_dtype_out, &fits_all<fits_reduction>>("aten::mean.dtype_out"),
+    make_fitting_kernel<&mean_out, &fits_dims<fits_reduction>>("aten::mean.out"),
+    make_fitting_kernel<&min_unary_out, &fits_all<fits_reduction>>("aten::min.unary_out"),
+    make_fitting_kernel<&prod_int_out, &fits_one_dim<fits_reduction>>("aten::prod.int_out"),
+    make_fitting_kernel<&prod_out, &fits_all<fits_reduction>>("aten::prod.out"),
+    make_fitting_kernel<&sum_intlist_out, &fits_dims<fits_reduction>>("aten::sum.IntList_out"),
+    make_fitting_kernel<&sum_out, &fits_all<fits_reduction>>("aten::sum.out"),
     make_fitting_kernel<&var_correction_out, &fits_variance>("aten::var.correction_out"),
 };
 

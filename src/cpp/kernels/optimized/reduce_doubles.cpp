@@ -93,35 +93,7 @@ double FoldRow(const double* x, size_t n) {
 
 template <class Combine>
 void FoldColumns(const double* x, double* y, size_t rows, size_t columns, size_t stride) {
-  const hn::ScalableTag<double> d;
-  const Combine combine;
-  const size_t lanes = hn::Lanes(d);
-  size_t c = 0;
-  for (; c + 4 * lanes <= columns; c += 4 * lanes) {  // whole lines of each row
-    const double* row = x + c;
-    auto v0 = hn::LoadU(d, row), v1 = hn::LoadU(d, row + lanes);
-    auto v2 = hn::LoadU(d, row + 2 * lanes), v3 = hn::LoadU(d, row + 3 * lanes);
-    for (size_t r = 1; r < rows; ++r) {
-      row += stride;
-      v0 = combine(v0, hn::LoadU(d, row));
-      v1 = combine(v1, hn::LoadU(d, row + lanes));
-      v2 = combine(v2, hn::LoadU(d, row + 2 * lanes));
-      v3 = combine(v3, hn::LoadU(d, row + 3 * lanes));
-    }
-    hn::StoreU(v0, d, y + c);
-    hn::StoreU(v1, d, y + c + lanes);
-    hn::StoreU(v2, d, y + c + 2 * lanes);
-    hn::StoreU(v3, d, y + c + 3 * lanes);
-  }
-  over_vectors<double>(columns - c, [&](auto whole, size_t at, size_t left) HWY_ATTR {
-    const double* row = x + c + at;
-    auto v = load(d, whole, row, left);
-    for (size_t r = 1; r < rows; ++r) {
-      row += stride;
-      v = combine(v, load(d, whole, row, left));
-    }
-    store(d, whole, v, y + c + at, left);
-  });
+  fold_columns(Combine(), x, y, rows, columns, stride);
 }
 
 DoubleLoops LoopsOfDoubles(DoubleReduction what) {
@@ -190,8 +162,6 @@ Error reduce(KernelContext& context, const char* op, const Tensor& self, IntArra
   return Error::Ok;
 }
 
-IntArrayRef list_or_all(const std::optional<IntArrayRef>& dims) { return dims ? *dims : IntArrayRef(); }
-
 Error amax_out(KernelContext& context, const Tensor& self, IntArrayRef dim, bool keepdim, Tensor& out) {
   return reduce(context, "aten::amax", self, dim, keepdim, out, DoubleReduction::kMax);
 }
@@ -210,7 +180,7 @@ Error mean_dtype_out(KernelContext& context, const Tensor& self, std::optional<S
 
 Error mean_out(KernelContext& context, const Tensor& self, std::optional<IntArrayRef> dim, bool keepdim,
                std::optional<ScalarType>, Tensor& out) {
-  return reduce(context, "aten::mean", self, list_or_all(dim), keepdim, out, DoubleReduction::kMean);
+  return reduce(context, "aten::mean", self, dims_of(dim), keepdim, out, DoubleReduction::kMean);
 }
 
 Error min_unary_out(KernelContext& context, const Tensor& self, Tensor& out) {
@@ -228,7 +198,7 @@ Error prod_out(KernelContext& context, const Tensor& self, std::optional<ScalarT
 
 Error sum_intlist_out(KernelContext& context, const Tensor& self, std::optional<IntArrayRef> dim, bool keepdim,
                       std::optional<ScalarType>, Tensor& out) {
-  return reduce(context, "aten::sum", self, list_or_all(dim), keepdim, out, DoubleReduction::kSum);
+  return reduce(context, "aten::sum", self, dims_of(dim), keepdim, out, DoubleReduction::kSum);
 }
 
 Error sum_out(KernelContext& context, const Tensor& self, std::optional<ScalarType>, Tensor& out) {
@@ -240,31 +210,17 @@ bool fits(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out)
          fits_reduction_layout(self, dims, keepdim, out);
 }
 
-/// reduce(self, dim, keepdim, [dtype,] out)
-bool fits_dims(Arguments args) {
-  const IntArrayRef dims = args[1]->is_none() ? IntArrayRef() : args[1]->to_int_list();
-  return fits(*args[0], dims, args[2]->number_as_bool(), *args[args.size() - 1]);
-}
-
-/// reduce(self, [dtype,] out)
-bool fits_all(Arguments args) { return fits(*args[0], {}, false, *args[args.size() - 1]); }
-
-/// prod(self, int dim, keepdim, dtype, out)
-bool fits_one_dim(Arguments args) {
-  return fits(*args[0], {args[1]->number_as_int()}, args[2]->number_as_bool(), *args[4]);
-}
-
 constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&amax_out, &fits_dims>("aten::amax.out"),
-    make_fitting_kernel<&amin_out, &fits_dims>("aten::amin.out"),
-    make_fitting_kernel<&max_unary_out, &fits_all>("aten::max.unary_out"),
-    make_fitting_kernel<&mean_dtype_out, &fits_all>("aten::mean.dtype_out"),
-    make_fitting_kernel<&mean_out, &fits_dims>("aten::mean.out"),
-    make_fitting_kernel<&min_unary_out, &fits_all>("aten::min.unary_out"),
-    make_fitting_kernel<&prod_int_out, &fits_one_dim>("aten::prod.int_out"),
-    make_fitting_kernel<&prod_out, &fits_all>("aten::prod.out"),
-    make_fitting_kernel<&sum_intlist_out, &fits_dims>("aten::sum.IntList_out"),
-    make_fitting_kernel<&sum_out, &fits_all>("aten::sum.out"),
+    make_fitting_kernel<&amax_out, &fits_dims<fits>>("aten::amax.out"),
+    make_fitting_kernel<&amin_out, &fits_dims<fits>>("aten::amin.out"),
+    make_fitting_kernel<&max_unary_out, &fits_all<fits>>("aten::max.unary_out"),
+    make_fitting_kernel<&mean_dtype_out, &fits_all<fits>>("aten::mean.dtype_out"),
+    make_fitting_kernel<&mean_out, &fits_dims<fits>>("aten::mean.out"),
+    make_fitting_kernel<&min_unary_out, &fits_all<fits>>("aten::min.unary_out"),
+    make_fitting_kernel<&prod_int_out, &fits_one_dim<fits>>("aten::prod.int_out"),
+    make_fitting_kernel<&prod_out, &fits_all<fits>>("aten::prod.out"),
+    make_fitting_kernel<&sum_intlist_out, &fits_dims<fits>>("aten::sum.IntList_out"),
+    make_fitting_kernel<&sum_out, &fits_all<fits>>("aten::sum.out"),
 };
 
 }  // namespace

@@ -175,11 +175,9 @@ Error reduce(KernelContext& context, const char* op, const Tensor& self, IntArra
   return Error::Ok;
 }
 
-IntArrayRef list_or_all(const std::optional<IntArrayRef>& dims) { return dims ? *dims : IntArrayRef(); }
-
 Error sum_intlist_out(KernelContext& context, const Tensor& self, std::optional<IntArrayRef> dim, bool keepdim,
                       std::optional<ScalarType>, Tensor& out) {
-  return reduce(context, "aten::sum", self, list_or_all(dim), keepdim, out, IntegerReduction::kSum);
+  return reduce(context, "aten::sum", self, dims_of(dim), keepdim, out, IntegerReduction::kSum);
 }
 
 Error sum_out(KernelContext& context, const Tensor& self, std::optional<ScalarType>, Tensor& out) {
@@ -211,7 +209,9 @@ Error min_unary_out(KernelContext& context, const Tensor& self, Tensor& out) {
   return reduce(context, "aten::min", self, {}, false, out, IntegerReduction::kMin);
 }
 
-bool fits(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out, bool totals) {
+/// Totals are int64, extremes of the element's own type.
+template <bool totals>
+bool fits(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out) {
   const ScalarType from = self.to_tensor().scalar_type();
   const ScalarType to = out.to_tensor().scalar_type();
   const bool takes = totals ? to == ScalarType::Long : to == from && from != ScalarType::Bool;
@@ -219,37 +219,15 @@ bool fits(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out,
          fits_reduction_layout(self, dims, keepdim, out);
 }
 
-/// sum(self, dim, keepdim, dtype, out)
-bool fits_sum_dims(Arguments args) {
-  const IntArrayRef dims = args[1]->is_none() ? IntArrayRef() : args[1]->to_int_list();
-  return fits(*args[0], dims, args[2]->number_as_bool(), *args[4], true);
-}
-
-/// prod(self, int dim, keepdim, dtype, out)
-bool fits_prod_dim(Arguments args) {
-  return fits(*args[0], {args[1]->number_as_int()}, args[2]->number_as_bool(), *args[4], true);
-}
-
-/// total(self, dtype, out)
-bool fits_total(Arguments args) { return fits(*args[0], {}, false, *args[2], true); }
-
-/// extreme(self, dim, keepdim, out)
-bool fits_extreme_dims(Arguments args) {
-  return fits(*args[0], args[1]->to_int_list(), args[2]->number_as_bool(), *args[3], false);
-}
-
-/// extreme(self, out)
-bool fits_extreme(Arguments args) { return fits(*args[0], {}, false, *args[1], false); }
-
 constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&amax_out, &fits_extreme_dims>("aten::amax.out"),
-    make_fitting_kernel<&amin_out, &fits_extreme_dims>("aten::amin.out"),
-    make_fitting_kernel<&max_unary_out, &fits_extreme>("aten::max.unary_out"),
-    make_fitting_kernel<&min_unary_out, &fits_extreme>("aten::min.unary_out"),
-    make_fitting_kernel<&prod_int_out, &fits_prod_dim>("aten::prod.int_out"),
-    make_fitting_kernel<&prod_out, &fits_total>("aten::prod.out"),
-    make_fitting_kernel<&sum_intlist_out, &fits_sum_dims>("aten::sum.IntList_out"),
-    make_fitting_kernel<&sum_out, &fits_total>("aten::sum.out"),
+    make_fitting_kernel<&amax_out, &fits_dims<fits<false>>>("aten::amax.out"),
+    make_fitting_kernel<&amin_out, &fits_dims<fits<false>>>("aten::amin.out"),
+    make_fitting_kernel<&max_unary_out, &fits_all<fits<false>>>("aten::max.unary_out"),
+    make_fitting_kernel<&min_unary_out, &fits_all<fits<false>>>("aten::min.unary_out"),
+    make_fitting_kernel<&prod_int_out, &fits_one_dim<fits<true>>>("aten::prod.int_out"),
+    make_fitting_kernel<&prod_out, &fits_all<fits<true>>>("aten::prod.out"),
+    make_fitting_kernel<&sum_intlist_out, &fits_dims<fits<true>>>("aten::sum.IntList_out"),
+    make_fitting_kernel<&sum_out, &fits_all<fits<true>>>("aten::sum.out"),
 };
 
 }  // namespace

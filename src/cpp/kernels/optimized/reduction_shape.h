@@ -1,6 +1,6 @@
 /// Reductions over dimensions that lie side by side in memory, seen as [outer, length, inner], and their walk in floats.
 ///
-/// For: reduce.cpp, reduce_integers.cpp. inner == 1: rows are reduced to numbers; otherwise columns side by side are. 16-bit
+/// For: reduce.cpp, reduce_doubles.cpp, reduce_integers.cpp, truth.cpp. inner == 1: rows are reduced to numbers; otherwise columns side by side are. 16-bit
 /// floats are converted a piece at a time, so the vector code is written for floats only.
 /// Not for: dimensions that are apart in memory; the portable kernels take those.
 ///
@@ -24,6 +24,29 @@ bool fits_reduction(const EValue& self, IntArrayRef dims, bool keepdim, const EV
 
 /// The part of fits_reduction that asks nothing of the element types.
 bool fits_reduction_layout(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out);
+
+/// A reduction's dimensions, none for all of them.
+inline IntArrayRef dims_of(const std::optional<IntArrayRef>& dims) { return dims ? *dims : IntArrayRef(); }
+inline IntArrayRef dims_of(const EValue& dims) { return dims.is_none() ? IntArrayRef() : dims.to_int_list(); }
+
+/// What a kernel takes, for the predicates below, which know where ATen's reductions have their arguments.
+using FitsReduction = bool (*)(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out);
+
+/// reduce(self, dims or None, keepdim, [dtype,] out)
+template <FitsReduction Fits>
+bool fits_dims(Arguments args) {
+  return Fits(*args[0], dims_of(*args[1]), args[2]->number_as_bool(), *args[args.size() - 1]);
+}
+/// reduce(self, dim, keepdim, [dtype,] out)
+template <FitsReduction Fits>
+bool fits_one_dim(Arguments args) {
+  return Fits(*args[0], {args[1]->number_as_int()}, args[2]->number_as_bool(), *args[args.size() - 1]);
+}
+/// reduce(self, [dtype,] out)
+template <FitsReduction Fits>
+bool fits_all(Arguments args) {
+  return Fits(*args[0], {}, false, *args[args.size() - 1]);
+}
 
 /// True when the reduced dimensions are the innermost ones, so that rows are reduced.
 bool reduces_rows(const Tensor& self, IntArrayRef dims);

@@ -17,6 +17,7 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include "kernels/optimized/domains-inl.h"
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
@@ -24,51 +25,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
-
-/// Elements of y where `valid` is false, computed one by one from x.
-template <class D, class V = hn::Vec<D>, class Scalar>
-HWY_NOINLINE V repair(D d, V x, V y, hn::Mask<D> valid, Scalar scalar) {
-  HWY_ALIGN float from[hn::MaxLanes(d)];
-  HWY_ALIGN float to[hn::MaxLanes(d)];
-  HWY_ALIGN float is_valid[hn::MaxLanes(d)];
-  hn::Store(x, d, from);
-  hn::Store(y, d, to);
-  hn::Store(hn::IfThenElseZero(valid, hn::Set(d, 1.0f)), d, is_valid);
-  for (size_t i = 0; i < hn::Lanes(d); ++i) {
-    if (is_valid[i] == 0.0f) {
-      to[i] = scalar(from[i]);
-    }
-  }
-  return hn::Load(d, to);
-}
-
-/// vector(d, x) for x in [low, high], scalar(x) elsewhere.
-template <class D, class V = hn::Vec<D>, class Vector, class Scalar>
-HWY_INLINE V checked(D d, V x, float low, float high, Vector vector, Scalar scalar) {
-  const auto valid = hn::And(hn::Ge(x, hn::Set(d, low)), hn::Le(x, hn::Set(d, high)));
-  const V y = vector(x);
-  return HWY_LIKELY(hn::AllTrue(d, valid)) ? y : repair(d, x, y, valid, scalar);
-}
-
-/// A function's domain, the ends of which have values of their own; beyond them it is not a number.
-struct Domain {
-  float low, high;
-  float at_low, at_high;
-};
-
-/// vector(d, x) for x in [low, high], what `domain` says at its ends and beyond, scalar(x) elsewhere.
-template <class D, class V = hn::Vec<D>, class Vector, class Scalar>
-HWY_INLINE V bounded(D d, V x, const Domain& domain, float low, float high, Vector vector, Scalar scalar) {
-  const auto first = hn::Eq(x, hn::Set(d, domain.low));
-  const auto last = hn::Eq(x, hn::Set(d, domain.high));
-  const auto outside = hn::Or(hn::Lt(x, hn::Set(d, domain.low)), hn::Gt(x, hn::Set(d, domain.high)));
-  const auto known = hn::Or(outside, hn::Or(first, last));
-  const auto valid = hn::Or(known, hn::And(hn::Ge(x, hn::Set(d, low)), hn::Le(x, hn::Set(d, high))));
-  V y = hn::IfThenElse(first, hn::Set(d, domain.at_low), vector(x));
-  y = hn::IfThenElse(last, hn::Set(d, domain.at_high), y);
-  y = hn::IfThenElse(outside, hn::NaN(d), y);
-  return HWY_LIKELY(hn::AllTrue(d, valid)) ? y : repair(d, x, y, valid, scalar);
-}
 
 // NAME(block) applies VECTOR, which sees d and x, to elements in [LOW, HIGH], SCALAR, which sees x, to others.
 #define ET_CHECKED(NAME, LOW, HIGH, VECTOR, SCALAR)                         \
@@ -98,30 +54,22 @@ constexpr float kLargest = 3.402823466e38f;
 constexpr float kSmallest = 1.17549435e-38f;  // that is not subnormal
 constexpr float kAngle = 30000.0f;            // Highway reduces angles up to 39000 well
 constexpr float kExponent = 87.0f;            // e^x and e^-x are finite and normal
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kPi = 3.14159265358979f;
-constexpr Domain kArcCosine{-1.0f, 1.0f, kPi, 0.0f};
-constexpr Domain kArcSine{-1.0f, 1.0f, -kPi / 2, kPi / 2};
-constexpr Domain kFromOne{1.0f, kInfinity, 0.0f, kInfinity};
-constexpr Domain kLogarithm{0.0f, kInfinity, -kInfinity, kInfinity};
-constexpr Domain kLogarithm1{-1.0f, kInfinity, -kInfinity, kInfinity};
-constexpr Domain kUnit{-1.0f, 1.0f, -kInfinity, kInfinity};
 
-ET_BOUNDED(Acos, kArcCosine, -1.0f, 1.0f, hn::Acos(d, x), std::acos(x))
-ET_BOUNDED(Acosh, kFromOne, 1.0f, kLargest, hn::Acosh(d, x), std::acosh(x))
-ET_BOUNDED(Asin, kArcSine, -1.0f, 1.0f, hn::Asin(d, x), std::asin(x))
+ET_BOUNDED(Acos, kArcCosine<float>, -1.0f, 1.0f, hn::Acos(d, x), std::acos(x))
+ET_BOUNDED(Acosh, kFromOne<float>, 1.0f, kLargest, hn::Acosh(d, x), std::acosh(x))
+ET_BOUNDED(Asin, kArcSine<float>, -1.0f, 1.0f, hn::Asin(d, x), std::asin(x))
 ET_CHECKED(Asinh, -1e18f, 1e18f, hn::Asinh(d, x), std::asinh(x))
 ET_CHECKED(Atan, -kLargest, kLargest, hn::Atan(d, x), std::atan(x))
-ET_BOUNDED(Atanh, kUnit, -0.999999f, 0.999999f, hn::Atanh(d, x), std::atanh(x))
+ET_BOUNDED(Atanh, kUnit<float>, -0.999999f, 0.999999f, hn::Atanh(d, x), std::atanh(x))
 ET_CHECKED(Cos, -kAngle, kAngle, hn::Cos(d, x), std::cos(x))
 ET_CHECKED(Cosh, -kExponent, kExponent, hn::MulAdd(exp(d, x), hn::Set(d, 0.5f), hn::Div(hn::Set(d, 0.5f), exp(d, x))),
            std::cosh(x))
 ET_CHECKED(Exp2, -125.0f, 127.0f, hn::Exp2(d, x), std::exp2(x))
 ET_CHECKED(Expm1, -kExponent, kExponent, hn::Expm1(d, x), std::expm1(x))
-ET_BOUNDED(Log, kLogarithm, kSmallest, kLargest, hn::Log(d, x), std::log(x))
-ET_BOUNDED(Log10, kLogarithm, kSmallest, kLargest, hn::Log10(d, x), std::log10(x))
-ET_BOUNDED(Log1p, kLogarithm1, -0.999f, kLargest, hn::Log1p(d, x), std::log1p(x))
-ET_BOUNDED(Log2, kLogarithm, kSmallest, kLargest, hn::Log2(d, x), std::log2(x))
+ET_BOUNDED(Log, kLogarithm<float>, kSmallest, kLargest, hn::Log(d, x), std::log(x))
+ET_BOUNDED(Log10, kLogarithm<float>, kSmallest, kLargest, hn::Log10(d, x), std::log10(x))
+ET_BOUNDED(Log1p, kLogarithm1<float>, -0.999f, kLargest, hn::Log1p(d, x), std::log1p(x))
+ET_BOUNDED(Log2, kLogarithm<float>, kSmallest, kLargest, hn::Log2(d, x), std::log2(x))
 ET_CHECKED(Sin, -kAngle, kAngle, hn::Sin(d, x), std::sin(x))
 ET_CHECKED(Sinh, -kExponent, kExponent, hn::Sinh(d, x), std::sinh(x))
 ET_CHECKED(Tan, -kAngle, kAngle, hn::Div(hn::Sin(d, x), hn::Cos(d, x)), std::tan(x))
@@ -139,7 +87,7 @@ ET_CHECKED(Tan, -kAngle, kAngle, hn::Div(hn::Sin(d, x), hn::Cos(d, x)), std::tan
         block);                            \
   }
 
-ET_PLAIN(Angle, hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElseZero(hn::Lt(x, hn::Zero(d)), hn::Set(d, kPi))))
+ET_PLAIN(Angle, hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElseZero(hn::Lt(x, hn::Zero(d)), hn::Set(d, kPi<float>))))
 ET_PLAIN(Ceil, hn::Ceil(x))
 ET_PLAIN(Floor, hn::Floor(x))
 ET_PLAIN(Frac, hn::Sub(x, hn::Trunc(x)))

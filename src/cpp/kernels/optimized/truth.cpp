@@ -1,18 +1,17 @@
 // any and all of numbers and bools over neighbouring dimensions; and the extremes of bools, which are the same.
 //
-// The tensor is seen as [outer, length, inner] as in reduce.cpp. Elements are looked at as their bits: a number is false when it has
-// none beside, for floats, the sign.
+// The tensor is seen as [outer, length, inner] as in reduce.cpp.
 
 #include "kernels/optimized/targets.h"
 
 #include <algorithm>
-#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/truth.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/element_bits.h"
 #include "kernels/optimized/reduction_shape.h"
 #include "kernels/optimized/tables.h"
 #include "threads/parallel.h"
@@ -34,11 +33,6 @@ struct TruthLoops {
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
-
-template <typename T>
-T bits_of_truth(bool is_float) {
-  return is_float ? static_cast<T>(std::numeric_limits<T>::max() >> 1) : std::numeric_limits<T>::max();
-}
 
 template <typename T>
 bool FindInRow(const void* data, size_t n, bool is_float, bool find_false) {
@@ -89,12 +83,10 @@ void FindInColumns(const void* data, uint8_t* HWY_RESTRICT y, size_t rows, size_
 }
 
 TruthLoops LoopsOfTruth(size_t width) {
-  switch (width) {
-    case 1: return {&FindInRow<uint8_t>, &FindInColumns<uint8_t>};
-    case 2: return {&FindInRow<uint16_t>, &FindInColumns<uint16_t>};
-    case 4: return {&FindInRow<uint32_t>, &FindInColumns<uint32_t>};
-    default: return {&FindInRow<uint64_t>, &FindInColumns<uint64_t>};
-  }
+  return with_bits_type(width, [](auto bits) {
+    using T = decltype(bits);
+    return TruthLoops{&FindInRow<T>, &FindInColumns<T>};
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -179,35 +171,23 @@ Error min_unary_out(KernelContext& context, const Tensor& self, Tensor& out) {
 }
 
 /// A result of bools, and numbers or bools to look at; `only_bools`: bools.
-bool fits(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out, bool only_bools) {
+template <bool only_bools>
+bool fits(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out) {
   const ScalarType dtype = self.to_tensor().scalar_type();
   const bool is_bool = dtype == ScalarType::Bool;
   return (is_bool || (!only_bools && is_number(dtype))) && out.to_tensor().scalar_type() == ScalarType::Bool &&
          fits_reduction_layout(self, dims, keepdim, out);
 }
 
-// truth(self, dim, keepdim, out)
-bool fits_dim(Arguments args) {
-  return fits(*args[0], {args[1]->number_as_int()}, args[2]->number_as_bool(), *args[3], false);
-}
-// truth(self, out)
-bool fits_all(Arguments args) { return fits(*args[0], {}, false, *args[1], false); }
-// extreme(self, dims, keepdim, out)
-bool fits_extreme_dims(Arguments args) {
-  return fits(*args[0], args[1]->to_int_list(), args[2]->number_as_bool(), *args[3], true);
-}
-// extreme(self, out)
-bool fits_extreme(Arguments args) { return fits(*args[0], {}, false, *args[1], true); }
-
 constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&all_all_out, &fits_all>("aten::all.all_out"),
-    make_fitting_kernel<&all_out, &fits_dim>("aten::all.out"),
-    make_fitting_kernel<&amax_out, &fits_extreme_dims>("aten::amax.out"),
-    make_fitting_kernel<&amin_out, &fits_extreme_dims>("aten::amin.out"),
-    make_fitting_kernel<&any_all_out, &fits_all>("aten::any.all_out"),
-    make_fitting_kernel<&any_out, &fits_dim>("aten::any.out"),
-    make_fitting_kernel<&max_unary_out, &fits_extreme>("aten::max.unary_out"),
-    make_fitting_kernel<&min_unary_out, &fits_extreme>("aten::min.unary_out"),
+    make_fitting_kernel<&all_all_out, &fits_all<fits<false>>>("aten::all.all_out"),
+    make_fitting_kernel<&all_out, &fits_one_dim<fits<false>>>("aten::all.out"),
+    make_fitting_kernel<&amax_out, &fits_dims<fits<true>>>("aten::amax.out"),
+    make_fitting_kernel<&amin_out, &fits_dims<fits<true>>>("aten::amin.out"),
+    make_fitting_kernel<&any_all_out, &fits_all<fits<false>>>("aten::any.all_out"),
+    make_fitting_kernel<&any_out, &fits_one_dim<fits<false>>>("aten::any.out"),
+    make_fitting_kernel<&max_unary_out, &fits_all<fits<true>>>("aten::max.unary_out"),
+    make_fitting_kernel<&min_unary_out, &fits_all<fits<true>>>("aten::min.unary_out"),
 };
 
 }  // namespace

@@ -38,9 +38,9 @@ HWY_INLINE void store(D d, Whole, hn::Vec<D> v, hn::TFromD<D>* p, size_t count) 
 }
 
 /// Sum of fn(x[i]) with four independent sums, which also keeps rounding errors small.
-template <class Fn>
-HWY_INLINE float sum_of(const Fn& fn, const float* x, size_t n) {
-  const hn::ScalableTag<float> d;
+template <class Fn, class T>
+HWY_INLINE T sum_of(const Fn& fn, const T* x, size_t n) {
+  const hn::ScalableTag<T> d;
   const size_t lanes = hn::Lanes(d);
   auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
   size_t i = 0;
@@ -58,6 +58,40 @@ HWY_INLINE float sum_of(const Fn& fn, const float* x, size_t n) {
     s1 = hn::Add(s1, hn::IfThenElseZero(used, fn(hn::LoadN(d, x + i, n - i))));
   }
   return hn::ReduceSum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
+}
+
+/// y[c] = combine(… combine(x[0][c], x[1][c]) …) for `count` columns of n rows that are `stride` apart. Four vectors of each
+/// row at a time: whole lines are used while they are near, and four chains hide each other's latency.
+template <class Combine, class T>
+HWY_INLINE void fold_columns(const Combine& combine, const T* x, T* y, size_t n, size_t count, size_t stride) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t done = 0;
+  for (; done + 4 * lanes <= count; done += 4 * lanes) {
+    const T* row = x + done;
+    auto v0 = hn::LoadU(d, row), v1 = hn::LoadU(d, row + lanes);
+    auto v2 = hn::LoadU(d, row + 2 * lanes), v3 = hn::LoadU(d, row + 3 * lanes);
+    for (size_t i = 1; i < n; ++i) {
+      row += stride;
+      v0 = combine(v0, hn::LoadU(d, row));
+      v1 = combine(v1, hn::LoadU(d, row + lanes));
+      v2 = combine(v2, hn::LoadU(d, row + 2 * lanes));
+      v3 = combine(v3, hn::LoadU(d, row + 3 * lanes));
+    }
+    hn::StoreU(v0, d, y + done);
+    hn::StoreU(v1, d, y + done + lanes);
+    hn::StoreU(v2, d, y + done + 2 * lanes);
+    hn::StoreU(v3, d, y + done + 3 * lanes);
+  }
+  over_vectors<T>(count - done, [&](auto whole, size_t c, size_t left) HWY_ATTR {
+    const T* row = x + done + c;
+    auto v = load(d, whole, row, left);
+    for (size_t i = 1; i < n; ++i) {
+      row += stride;
+      v = combine(v, load(d, whole, row, left));
+    }
+    store(d, whole, v, y + done + c, left);
+  });
 }
 
 template <bool kLargest, class T>
