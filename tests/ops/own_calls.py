@@ -36,6 +36,8 @@ def _products() -> Iterator[tuple]:
     q, k, mask = torch.randn(2, 4, 6, 8), torch.randn(2, 4, 9, 8), torch.rand(6, 9) > 0.4
     for given in (None, mask, torch.randn(2, 1, 6, 9)):
         yield "et::scaled_dot_product_attention.out", q, k, k * 2, given, 0.0, False, None, False, torch.empty_like(q)
+    d, e = q.double(), k.double()
+    yield "et::scaled_dot_product_attention.out", d, e, e * 2, mask, 0.0, False, None, False, torch.empty_like(d)
     few = torch.randn(2, 2, 6, 8)
     yield "et::scaled_dot_product_attention.out", q, few, few, None, 0.0, True, 0.3, True, torch.empty_like(q)
     ends = torch.tensor([5, 10, 24], dtype=torch.int32)
@@ -44,6 +46,11 @@ def _products() -> Iterator[tuple]:
 
 
 def _images() -> Iterator[tuple]:
+    for dtype in (torch.float64, torch.int64):
+        x, w, b = torch.ones(2, 8, 9, 10, dtype=dtype), torch.ones(8, 4, 3, 3, dtype=dtype), torch.ones(8, dtype=dtype)
+        for turned in (False, True):
+            y = torch.empty((2, 8, 7, 8) if not turned else (2, 8, 11, 12), dtype=dtype)
+            yield "aten::convolution.out", x, w, b, [1, 1], [0, 0], [1, 1], turned, [0, 0], 2, y
     for order in (torch.contiguous_format, torch.channels_last):
         x = torch.randn(2, 8, 9, 10).to(memory_format=order)
         for w, groups in ((torch.randn(6, 8, 3, 3), 1), (torch.randn(8, 1, 3, 3), 8), (torch.randn(6, 8, 1, 1), 1)):

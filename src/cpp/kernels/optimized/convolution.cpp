@@ -1,5 +1,5 @@
-// aten::convolution and et::convolution_clamp in one to three dimensions, of floats and the 16-bit floats, as products of
-// packed matrices (gemm.h).
+// aten::convolution and et::convolution_clamp in one to three dimensions as products of packed matrices (gemm.h): sums are float
+// for floats of up to 32 bits, double for double and int64 for int64, which wraps.
 //
 // Forward, for each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions], where
 // the windows are packed straight from the input. Transposed: weight' [channels and taps, input channels] · input, whose
@@ -13,6 +13,7 @@
 #include "kernels/optimized/convolution_windows.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/tables.h"
+#include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/fused_clamp.h"
 #include "threads/parallel.h"
@@ -32,24 +33,26 @@ struct Slice {
   char* out;
 };
 
-float bias_of(const Problem& p, const Slice& slice, int64_t channel) {
-  return slice.bias == nullptr ? 0.0f : portable::load_one<float>(p.dtype, slice.bias, channel);
+template <typename T>
+T bias_of(const Problem& p, const Slice& slice, int64_t channel) {
+  return slice.bias == nullptr ? T(0) : portable::load_one<T>(p.dtype, slice.bias, channel);
 }
 
-/// `sums`: [out channels, output positions] scratch, or nullptr for float, whose output takes the sums itself.
-Error forward(KernelContext& context, const Problem& p, const Slice& slice, float* sums) {
+/// `sums`: [out channels, output positions] scratch, or nullptr for elements of type T, whose output takes the sums itself.
+template <typename T>
+Error forward(KernelContext& context, const Problem& p, const Slice& slice, T* sums) {
   const int64_t depth = p.in_channels * p.taps();
   const int64_t positions = p.positions_out();
-  float* const to = sums != nullptr ? sums : reinterpret_cast<float*>(slice.out);
+  T* const to = sums != nullptr ? sums : reinterpret_cast<T*>(slice.out);
   for (int64_t c = 0; c < p.out_channels; ++c) {
-    std::fill_n(to + c * positions, positions, bias_of(p, slice, c));
+    std::fill_n(to + c * positions, positions, bias_of<T>(p, slice, c));
   }
   const StridedMatrix weight{slice.weight, p.dtype, depth, 1};
   const Windows windows{&p, slice.input};
-  const Gemm gemm{static_cast<size_t>(p.out_channels), static_cast<size_t>(positions),
-                  static_cast<size_t>(depth),          strips_of(weight),
-                  strips_of_windows(windows),          to,
-                  static_cast<size_t>(positions),      true};
+  const GemmOf<T> gemm{static_cast<size_t>(p.out_channels), static_cast<size_t>(positions),
+                       static_cast<size_t>(depth),          strips_for<T>(weight),
+                       strips_for_windows<T>(windows),      to,
+                       static_cast<size_t>(positions),      true};
   ET_RETURN_IF_ERROR(multiply(context, gemm));
   if (sums != nullptr) {
     portable::store(p.dtype, sums, p.out_channels * positions, slice.out, 1);
@@ -58,7 +61,8 @@ Error forward(KernelContext& context, const Problem& p, const Slice& slice, floa
 }
 
 /// Adds one tap's products [input positions] to an output plane.
-void scatter_tap(const Problem& p, const float* products, const int64_t* tap, float* plane) {
+template <typename T>
+void scatter_tap(const Problem& p, const T* products, const int64_t* tap, T* plane) {
   for (int64_t d = 0; d < p.in[0]; ++d) {
     const int64_t od = d * p.stride[0] + tap[0] * p.dilation[0] - p.padding[0];
     for (int64_t h = 0; h < p.in[1]; ++h, products += p.in[2]) {
@@ -66,12 +70,12 @@ void scatter_tap(const Problem& p, const float* products, const int64_t* tap, fl
       if (od < 0 || od >= p.out[0] || oh < 0 || oh >= p.out[1]) {
         continue;
       }
-      float* const row = plane + (od * p.out[1] + oh) * p.out[2];
+      T* const row = plane + (od * p.out[1] + oh) * p.out[2];
       const int64_t start = tap[2] * p.dilation[2] - p.padding[2];
       for (int64_t w = 0; w < p.in[2]; ++w) {
         const int64_t ow = start + w * p.stride[2];
         if (ow >= 0 && ow < p.out[2]) {
-          row[ow] += products[w];
+          row[ow] = portable::wrapping_add(row[ow], products[w]);
         }
       }
     }
@@ -80,38 +84,39 @@ void scatter_tap(const Problem& p, const float* products, const int64_t* tap, fl
 
 /// Output channels whose products fit the scratch of a transposed convolution, which is bounded.
 int64_t channels_at_once(const Problem& p) {
-  constexpr int64_t kScratch = 4 << 20;  // floats
+  constexpr int64_t kScratch = 4 << 20;  // elements
   const int64_t per_channel = std::max<int64_t>(1, p.taps() * p.positions_in());
   return std::min(p.out_channels, std::max<int64_t>(1, kScratch / per_channel));
 }
 
 /// `products`: [channels_at_once, taps, input positions] scratch; `sums` as in forward.
-Error transposed(KernelContext& context, const Problem& p, const Slice& slice, float* products, float* sums) {
+template <typename T>
+Error transposed(KernelContext& context, const Problem& p, const Slice& slice, T* products, T* sums) {
   const int64_t positions = p.positions_in();
   const int64_t plane_size = p.positions_out();
   const int64_t step = channels_at_once(p);
-  float* const to = sums != nullptr ? sums : reinterpret_cast<float*>(slice.out);
+  T* const to = sums != nullptr ? sums : reinterpret_cast<T*>(slice.out);
   const StridedMatrix input{slice.input, p.dtype, 1, positions};
   for (int64_t first = 0; first < p.out_channels; first += step) {
     const int64_t channels = std::min(step, p.out_channels - first);
     const auto offset = first * p.taps() * static_cast<int64_t>(element_size(p.dtype));
     const StridedMatrix weight{slice.weight + offset, p.dtype, 1, p.out_channels * p.taps()};
-    const Gemm gemm{static_cast<size_t>(channels * p.taps()),
-                    static_cast<size_t>(positions),
-                    static_cast<size_t>(p.in_channels),
-                    strips_of(weight),
-                    strips_of(input),
-                    products,
-                    static_cast<size_t>(positions),
-                    false};
+    const GemmOf<T> gemm{static_cast<size_t>(channels * p.taps()),
+                         static_cast<size_t>(positions),
+                         static_cast<size_t>(p.in_channels),
+                         strips_for<T>(weight),
+                         strips_for<T>(input),
+                         products,
+                         static_cast<size_t>(positions),
+                         false};
     ET_RETURN_IF_ERROR(multiply(context, gemm));
     const size_t work = static_cast<size_t>(plane_size + p.taps() * positions);
     threads::parallel_for(
         context.pool(), static_cast<size_t>(channels), threads::grain_for(work), [&](size_t begin, size_t end) {
           for (auto c = static_cast<int64_t>(begin); c < static_cast<int64_t>(end); ++c) {
-            float* const plane = to + (first + c) * plane_size;
-            std::fill_n(plane, plane_size, bias_of(p, slice, first + c));
-            const float* from = products + c * p.taps() * positions;
+            T* const plane = to + (first + c) * plane_size;
+            std::fill_n(plane, plane_size, bias_of<T>(p, slice, first + c));
+            const T* from = products + c * p.taps() * positions;
             for (int64_t t = 0; t < p.taps(); ++t, from += positions) {
               const int64_t tap[3] = {t / (p.kernel[1] * p.kernel[2]), t / p.kernel[2] % p.kernel[1], t % p.kernel[2]};
               scatter_tap(p, from, tap, plane);
@@ -125,26 +130,21 @@ Error transposed(KernelContext& context, const Problem& p, const Slice& slice, f
   return Error::Ok;
 }
 
-Error convolution_out(KernelContext& context, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
-                      IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool is_transposed,
-                      IntArrayRef output_padding, int64_t groups, Tensor& out) {
-  Problem p;
-  ET_RETURN_IF_ERROR(plan_convolution(context, kOp, input, weight.sizes(), bias,
-                                      {stride, padding, dilation, is_transposed, output_padding, groups}, out, &p));
-  if (out.numel() == 0) {
-    return Error::Ok;
-  }
+/// All images and groups, with sums of type T.
+template <typename T>
+Error convolve(KernelContext& context, const Problem& p, const Tensor& input, const Tensor& weight,
+               const OptionalTensor& bias, bool is_transposed, const Tensor& out) {
   const int64_t out_elements = p.out_channels * p.positions_out();
-  float* products = nullptr;
-  float* sums = nullptr;
+  T* products = nullptr;
+  T* sums = nullptr;
   if (is_transposed) {
     const int64_t elements = channels_at_once(p) * p.taps() * p.positions_in();
-    ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(elements) * sizeof(float)));
-    products = static_cast<float*>(memory);
+    ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(elements) * sizeof(T)));
+    products = static_cast<T*>(memory);
   }
-  if (p.dtype != ScalarType::Float) {
-    ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(out_elements) * sizeof(float)));
-    sums = static_cast<float*>(memory);
+  if (p.dtype != dtype_of<T>) {
+    ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(out_elements) * sizeof(T)));
+    sums = static_cast<T*>(memory);
   }
   const auto size = static_cast<int64_t>(input.element_size());
   const int64_t in_elements = p.in_channels * p.positions_in();
@@ -155,10 +155,26 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
                       static_cast<const char*>(weight.const_data_ptr()) + group * weight_elements * size,
                       bias ? static_cast<const char*>(bias->const_data_ptr()) + group * p.out_channels * size : nullptr,
                       static_cast<char*>(out.mutable_data_ptr()) + i * out_elements * size};
-    ET_RETURN_IF_ERROR(is_transposed ? transposed(context, p, slice, products, sums)
-                                     : forward(context, p, slice, sums));
+    ET_RETURN_IF_ERROR(is_transposed ? transposed<T>(context, p, slice, products, sums)
+                                     : forward<T>(context, p, slice, sums));
   }
   return Error::Ok;
+}
+
+Error convolution_out(KernelContext& context, const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                      IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool is_transposed,
+                      IntArrayRef output_padding, int64_t groups, Tensor& out) {
+  Problem p;
+  ET_RETURN_IF_ERROR(plan_convolution(context, kOp, input, weight.sizes(), bias,
+                                      {stride, padding, dilation, is_transposed, output_padding, groups}, out, &p));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  switch (p.dtype) {
+    case ScalarType::Double: return convolve<double>(context, p, input, weight, bias, is_transposed, out);
+    case ScalarType::Long: return convolve<int64_t>(context, p, input, weight, bias, is_transposed, out);
+    default: return convolve<float>(context, p, input, weight, bias, is_transposed, out);
+  }
 }
 
 /// The results are still in the cache, or bound by memory as reading them again is.
@@ -178,8 +194,8 @@ bool fits_convolution(Arguments args) {
   const Tensor weight = args[1]->to_tensor();
   const ScalarType dtype = input.scalar_type();
   const int64_t spatial = weight.dim() - 2;
-  if (!is_gemm_dtype(dtype) || spatial < 1 || spatial > 3 ||
-      (input.dim() != spatial + 1 && input.dim() != spatial + 2)) {
+  const bool is_taken = is_gemm_dtype(dtype) || dtype == ScalarType::Double || dtype == ScalarType::Long;
+  if (!is_taken || spatial < 1 || spatial > 3 || (input.dim() != spatial + 1 && input.dim() != spatial + 2)) {
     return false;
   }
   for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, args.size() - 1}) {

@@ -1,6 +1,7 @@
 #include "kernels/optimized/convolution_windows.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/portable/shape.h"
 
@@ -12,8 +13,8 @@ using portable::ShapeText;
 using portable::Sizes;
 
 /// Fills line[0, count) with elements of a row from `start` on, `step` apart; 0 outside of its `size` elements.
-template <typename T>
-void pack_row(const T* row, int64_t size, int64_t start, int64_t step, int64_t count, float* line) {
+template <typename T, typename To>
+void pack_row(const T* row, int64_t size, int64_t start, int64_t step, int64_t count, To* line) {
   int64_t first = 0;
   int64_t last = count;
   if (start < 0 || start + (count - 1) * step >= size) {
@@ -21,17 +22,17 @@ void pack_row(const T* row, int64_t size, int64_t start, int64_t step, int64_t c
     last = start >= size ? 0 : (size - 1 - start) / step + 1;
     first = std::min(first, count);
     last = std::max(first, std::min(last, count));
-    std::fill_n(line, first, 0.0f);
-    std::fill_n(line + last, count - last, 0.0f);
+    std::fill_n(line, first, To(0));
+    std::fill_n(line + last, count - last, To(0));
   }
   const T* const from = row + start;
   if (step == 1) {
     for (int64_t i = first; i < last; ++i) {
-      line[i] = static_cast<float>(from[i]);
+      line[i] = static_cast<To>(from[i]);
     }
   } else {
     for (int64_t i = first; i < last; ++i) {
-      line[i] = static_cast<float>(from[i * step]);
+      line[i] = static_cast<To>(from[i * step]);
     }
   }
 }
@@ -42,9 +43,9 @@ struct Run {
 };
 
 /// As a strip's `pack`, for the positions of some runs.
-template <typename T>
+template <typename T, typename To>
 void pack_runs(const Windows& windows, size_t k, size_t depth, const Run* runs, size_t num_runs, size_t width,
-               float* out) {
+               To* out) {
   const ConvolutionProblem& p = *windows.problem;
   auto tap = static_cast<int64_t>(k);
   int64_t kw = tap % p.kernel[2];
@@ -52,7 +53,7 @@ void pack_runs(const Windows& windows, size_t k, size_t depth, const Run* runs, 
   int64_t kd = (tap /= p.kernel[1]) % p.kernel[0];
   const T* plane = static_cast<const T*>(windows.image) + tap / p.kernel[0] * p.positions_in();
   for (size_t s = 0; s < depth; ++s, out += width) {
-    float* line = out;
+    To* line = out;
     for (size_t r = 0; r < num_runs; line += runs[r++].count) {
       const Run& run = runs[r];
       const int64_t id = run.d * p.stride[0] + kd * p.dilation[0] - p.padding[0];
@@ -61,7 +62,7 @@ void pack_runs(const Windows& windows, size_t k, size_t depth, const Run* runs, 
         const int64_t start = run.w * p.stride[2] + kw * p.dilation[2] - p.padding[2];
         pack_row(plane + (id * p.in[1] + ih) * p.in[2], p.in[2], start, p.stride[2], run.count, line);
       } else {
-        std::fill_n(line, run.count, 0.0f);
+        std::fill_n(line, run.count, To(0));
       }
     }
     if (++kw == p.kernel[2]) {
@@ -77,9 +78,8 @@ void pack_runs(const Windows& windows, size_t k, size_t depth, const Run* runs, 
   }
 }
 
-template <typename T>
-void pack_windows(const Windows& windows, size_t k, size_t depth, size_t first, size_t count, size_t width,
-                  float* out) {
+template <typename T, typename To>
+void pack_windows(const Windows& windows, size_t k, size_t depth, size_t first, size_t count, size_t width, To* out) {
   const ConvolutionProblem& p = *windows.problem;
   constexpr size_t kMostRuns = 32;  // at a time
   const auto start = static_cast<int64_t>(first);
@@ -97,11 +97,11 @@ void pack_windows(const Windows& windows, size_t k, size_t depth, size_t first, 
         ++at.d;
       }
     }
-    pack_runs<T>(windows, k, depth, runs, num_runs, width, out + done);
+    pack_runs<T, To>(windows, k, depth, runs, num_runs, width, out + done);
     done += packed;
   }
   for (size_t s = 0; count < width && s < depth; ++s) {
-    std::fill_n(out + s * width + count, width - count, 0.0f);
+    std::fill_n(out + s * width + count, width - count, To(0));
   }
 }
 
@@ -146,21 +146,29 @@ void pack_pixels(const Windows& windows, size_t first, size_t count, size_t widt
 
 }  // namespace
 
-GemmStrips strips_of_windows(const Windows& windows) {
+template <typename T>
+GemmStripsOf<T> strips_for_windows(const Windows& windows) {
   static constexpr auto kPack = [](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
-                                   float* out) {
+                                   T* out) {
     const auto& w = *static_cast<const Windows*>(state);
-    if (w.pixel != 0) {
-      return pack_pixels(w, first, count, width, out);
-    }
-    switch (w.problem->dtype) {
-      case ScalarType::Float: pack_windows<float>(w, k, depth, first, count, width, out); break;
-      case ScalarType::BFloat16: pack_windows<BFloat16>(w, k, depth, first, count, width, out); break;
-      default: pack_windows<Half>(w, k, depth, first, count, width, out); break;
+    if constexpr (!std::is_same_v<T, float>) {
+      pack_windows<T, T>(w, k, depth, first, count, width, out);
+    } else if (w.pixel != 0) {
+      pack_pixels(w, first, count, width, out);
+    } else if (w.problem->dtype == ScalarType::Float) {
+      pack_windows<float, float>(w, k, depth, first, count, width, out);
+    } else if (w.problem->dtype == ScalarType::BFloat16) {
+      pack_windows<BFloat16, float>(w, k, depth, first, count, width, out);
+    } else {
+      pack_windows<Half, float>(w, k, depth, first, count, width, out);
     }
   };
   return {kPack, &windows};
 }
+
+template GemmStripsOf<float> strips_for_windows<float>(const Windows& windows);
+template GemmStripsOf<double> strips_for_windows<double>(const Windows& windows);
+template GemmStripsOf<int64_t> strips_for_windows<int64_t>(const Windows& windows);
 
 Error plan_convolution(KernelContext& context, const char* op, const Tensor& input, IntArrayRef weight,
                        const OptionalTensor& bias, const ConvolutionNumbers& numbers, const Tensor& out,

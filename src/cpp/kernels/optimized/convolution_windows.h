@@ -49,7 +49,10 @@ struct Windows {
   const void* image;
   int64_t pixel = 0;  ///< 0: row-major; otherwise channels lie innermost, and elements of a pixel are this many
 };
-/// Row-major: any dtype of gemm.h. Channels innermost: float, and whole windows (steps from 0 to the end).
-GemmStrips strips_of_windows(const Windows& windows);
+/// Row-major: dtypes that gemm.h sums in T, which is float, double or int64_t. Channels innermost: float, and whole windows (steps
+/// from 0 to the end).
+template <typename T>
+GemmStripsOf<T> strips_for_windows(const Windows& windows);
+inline GemmStrips strips_of_windows(const Windows& windows) { return strips_for_windows<float>(windows); }
 
 }  // namespace et::kernels::optimized

@@ -1,5 +1,7 @@
 #include "kernels/portable/op_unfold.h"
 
+#include <algorithm>
+
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
 
@@ -43,14 +45,25 @@ struct Sliding {
   int64_t block_numel() const { return blocks[0] * blocks[1]; }
   int64_t image_numel() const { return image[0] * image[1]; }
 
-  // Calls visit(row of the columns [kernel_numel], column [block_numel], pixel or -1) for one channel.
+  // Calls visit(row of the columns [kernel_numel], column [block_numel], count, pixel) for one channel: `count` columns side by side
+  // whose pixels are stride[1] apart from `pixel` on, or outside of the image where it is -1.
   template <typename Visit>
-  void for_each(Visit visit) const {
+  void for_each_run(Visit visit) const {
     for (int64_t k = 0; k < kernel_numel(); ++k) {
-      for (int64_t b = 0; b < block_numel(); ++b) {
-        const int64_t y = b / blocks[1] * stride[0] - padding[0] + k / kernel[1] * dilation[0];
-        const int64_t x = b % blocks[1] * stride[1] - padding[1] + k % kernel[1] * dilation[1];
-        visit(k, b, y >= 0 && y < image[0] && x >= 0 && x < image[1] ? y * image[1] + x : -1);
+      const int64_t left = k % kernel[1] * dilation[1] - padding[1];  // where the first block looks
+      const int64_t first = std::min(left >= 0 ? 0 : (-left + stride[1] - 1) / stride[1], blocks[1]);
+      const int64_t last = left >= image[1] ? 0 : (image[1] - 1 - left) / stride[1] + 1;
+      const int64_t end = std::max(first, std::min(last, blocks[1]));
+      for (int64_t b = 0; b < blocks[0]; ++b) {
+        const int64_t y = b * stride[0] - padding[0] + k / kernel[1] * dilation[0];
+        const int64_t column = b * blocks[1];
+        if (y < 0 || y >= image[0]) {
+          visit(k, column, blocks[1], int64_t{-1});
+          continue;
+        }
+        visit(k, column, first, int64_t{-1});
+        visit(k, column + first, end - first, y * image[1] + left + first * stride[1]);
+        visit(k, column + end, blocks[1] - end, int64_t{-1});
       }
     }
   }
@@ -79,8 +92,17 @@ Error im2col_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_
     T* to = static_cast<T*>(out.mutable_data_ptr());
     const int64_t planes = product(self.sizes(), 0, first + 1);
     for (int64_t p = 0; p < planes; ++p) {
-      sliding.for_each([&](int64_t k, int64_t b, int64_t pixel) {
-        to[k * sliding.block_numel() + b] = pixel >= 0 ? from[pixel] : T{};
+      sliding.for_each_run([&, step = sliding.stride[1]](int64_t k, int64_t b, int64_t count, int64_t pixel) {
+        T* const line = to + k * sliding.block_numel() + b;
+        if (pixel < 0) {
+          std::fill_n(line, count, T{});
+        } else if (step == 1) {
+          std::copy_n(from + pixel, count, line);
+        } else {
+          for (int64_t i = 0; i < count; ++i) {
+            line[i] = from[pixel + i * step];
+          }
+        }
       });
       from += sliding.image_numel();
       to += sliding.kernel_numel() * sliding.block_numel();
@@ -121,9 +143,10 @@ Error col2im_out(KernelContext& context, const Tensor& self, IntArrayRef output_
       for (int64_t i = 0; i < pixels; ++i) {
         sums[i] = A(0);
       }
-      sliding.for_each([&](int64_t k, int64_t b, int64_t pixel) {
-        if (pixel >= 0) {
-          sums[pixel] += static_cast<A>(from[k * sliding.block_numel() + b]);
+      sliding.for_each_run([&, step = sliding.stride[1]](int64_t k, int64_t b, int64_t count, int64_t pixel) {
+        const T* const line = from + k * sliding.block_numel() + b;
+        for (int64_t i = 0; pixel >= 0 && i < count; ++i) {
+          sums[pixel + i * step] += static_cast<A>(line[i]);
         }
       });
       for (int64_t i = 0; i < pixels; ++i) {
