@@ -90,3 +90,49 @@ def ints(*values: int) -> torch.Tensor:
 def test_impossible_arguments_are_refused(name: str, arguments, words: str) -> None:
     with pytest.raises(KernelError, match=words):
         run_kernel(name, arguments())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(32, 32), (97, 33), (33, 97), (2, 40, 41)], ids=str)
+def test_singular_values_by_way_of_two_diagonals(shape, dtype) -> None:
+    torch.manual_seed(0)
+    m, n = shape[-2:]
+    k = min(m, n)
+    a = torch.randn(shape, dtype=dtype)
+    rank_three = a[..., :3] @ torch.randn(3, n, dtype=dtype)
+    holes = a.clone()
+    holes[..., 5:9] = 0.0
+    holes[..., 20, :] = 0.0
+    steps = torch.zeros(shape, dtype=dtype)
+    steps[..., range(k), range(k)] = torch.logspace(0, -30, k, dtype=dtype)
+    close = torch.eye(m, n, dtype=dtype).expand(shape) + 1e-7 * a
+    ones = torch.ones(shape, dtype=dtype)
+    cases = [
+        a,
+        rank_three,
+        holes,
+        steps,
+        close,
+        ones,
+        a * 1e-30,
+        a * 1e30,
+        torch.zeros_like(a),
+        -torch.eye(m, n, dtype=dtype),
+    ]
+    for case in cases:
+        case = case.expand(shape).contiguous()
+        size = case.abs().max().item() or 1.0
+        near = {"rtol": 0, "atol": (1e-5 if dtype == torch.float32 else 1e-13) * k}
+        for full in (False, True):
+            s = torch.empty(*shape[:-2], k, dtype=dtype)
+            u = torch.empty(*shape[:-1], m if full else k, dtype=dtype)
+            vt = torch.empty(*shape[:-2], n if full else k, n, dtype=dtype)
+            run_kernel("aten::_linalg_svd.U", [case, full, True, None, u, s, vt], "TbbSTTT")
+            torch.testing.assert_close(s / size, torch.linalg.svdvals(case) / size, **near)
+            torch.testing.assert_close((u[..., :k] * (s / size)[..., None, :]) @ vt[..., :k, :], case / size, **near)
+            torch.testing.assert_close(u.mT @ u, torch.eye(u.shape[-1], dtype=dtype).expand_as(u.mT @ u), **near)
+            torch.testing.assert_close(vt @ vt.mT, torch.eye(vt.shape[-2], dtype=dtype).expand_as(vt @ vt.mT), **near)
+            only = torch.empty_like(s)
+            none = [torch.empty(0, dtype=dtype) for _ in range(2)]
+            run_kernel("aten::_linalg_svd.U", [case, full, False, None, none[0], only, none[1]], "TbbSTTT")
+            torch.testing.assert_close(only / size, s / size, **near)

@@ -23,6 +23,23 @@ bool uses_only_first(const ir::Node& node) {
   return true;
 }
 
+/// Singular vectors that nobody uses are not computed: compute_uv becomes false, with which they are empty.
+bool drop_singular_vectors(ir::Node* node) {
+  constexpr size_t kComputeUv = 2;
+  const ir::Graph& graph = *node->graph();
+  if (node->op != "aten::_linalg_svd" || node->args().size() <= kComputeUv ||
+      int_of(node->args()[kComputeUv]).value_or(0) == 0 || !graph.is_unused(node->result(0)) ||
+      !graph.is_unused(node->result(2))) {
+    return false;
+  }
+  node->set_arg(kComputeUv, ir::Argument{false});
+  for (const size_t i : {0, 2}) {
+    ir::TensorType& type = node->result(i)->type.tensor;
+    type = ir::TensorType::contiguous(type.dtype, {ir::Dim(0)});
+  }
+  return true;
+}
+
 }  // namespace
 
 PassInfo DropUnusedResults::info() const {
@@ -44,7 +61,7 @@ Result<Changed> DropUnusedResults::run(ir::Graph& graph, PassContext&) {
       replace_node(node, created);
       return true;
     }
-    return false;
+    return drop_singular_vectors(node);
   });
 }
 

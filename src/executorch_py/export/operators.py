@@ -48,6 +48,7 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.nan_to_num.default,
     aten.pixel_shuffle.default,  # one copy instead of three
     aten.pixel_unshuffle.default,
+    aten.im2col.default,  # rows are copied; decomposed, every element has an index
     aten.upsample_nearest2d.vec,  # Core ATen in the .vec overload
     aten.upsample_bilinear2d.vec,
     aten.index_select.default,

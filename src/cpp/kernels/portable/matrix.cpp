@@ -414,6 +414,13 @@ Error singular_values(KernelContext& context, const Matrix& a, double* s, const 
   const bool wide = a.rows < a.cols;
   const int64_t n = std::min(a.rows, a.cols);
   const int64_t m = std::max(a.rows, a.cols);
+  constexpr int64_t kLarge = 32;
+  if (n >= kLarge) {
+    ET_TRY(const bool is_done, singular_values_of_large(context, a, s, u, vt));
+    if (is_done) {
+      return Error::Ok;
+    }
+  }
   ET_TRY(Matrix w, make_matrix(context, m, n));
   ET_TRY(Matrix v, make_matrix(context, n, n));
   if (wide) {
@@ -434,6 +441,9 @@ Error singular_values(KernelContext& context, const Matrix& a, double* s, const 
     std::swap(s[j], s[best]);
     swap_columns(w, j, best);
     swap_columns(v, j, best);
+  }
+  if (u.data == nullptr) {
+    return Error::Ok;
   }
   // Left vectors are the columns, made unit length; where the matrix has no such column any orthonormal ones do.
   const int64_t wanted = wide ? vt.rows : u.cols;

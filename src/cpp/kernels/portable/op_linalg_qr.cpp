@@ -150,8 +150,11 @@ Error linalg_svd_u(KernelContext& context, const Tensor& a, bool full_matrices, 
     ET_RETURN_IF_ERROR(resize_tensor(context, vh, empty));
   }
   ET_TRY(Matrix given, make_matrix(context, m, n));
-  ET_TRY(Matrix left, make_matrix(context, m, left_width));
-  ET_TRY(Matrix right, make_matrix(context, right_height, n));
+  Matrix left, right;
+  if (compute_uv) {
+    ET_TRY(left, make_matrix(context, m, left_width));
+    ET_TRY(right, make_matrix(context, right_height, n));
+  }
   ET_TRY(double* values, make_vector(context, k));
   const MatrixBatch from(a, batch);
   for (int64_t b = 0; b < from.count(); ++b) {
