@@ -4,7 +4,8 @@ The calls are those of PyTorch's operator database and of own_calls.py; each is 
 types, shapes, values of indices, outputs that are inputs. Each goes to every kernel of its operator: the portable or quantized
 one, and those that a load prepares (vector kernels, backends' kernels), which also get other sizes and numbers in a call than
 at load. What is computed is not looked at. Under sanitizers (make sanitize) a read or a write beside a tensor ends the
-process, which is a child for each entry, so that the call can be named. ET_DAMAGED sets how many of each.
+process, which is a child for each entry, so that the call can be named. ET_DAMAGED sets how many of each, ET_DAMAGED_TYPES the
+element types that calls are taken in (names of torch's, after commas), which damage then changes at times.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ torch.set_num_threads(1)
 pytestmark = pytest.mark.slow
 
 DAMAGED = int(os.environ.get("ET_DAMAGED", "4"))
+TYPES = [getattr(torch, name) for name in os.environ.get("ET_DAMAGED_TYPES", "float32,int64").split(",")]
 SECONDS = 60  # an entry's calls take less than one
 WRITTEN = {
     op.kernel_schema.name: {i for i, a in enumerate(op.kernel_schema.arguments) if a.is_out or a.mutated}
@@ -96,10 +98,10 @@ def run_damaged(name: str, given: list[Any], letters: str, rng: random.Random, l
 
 
 def calls_of(entry) -> list[Call]:
-    """One sample's calls in one floating and one integer type."""
+    """The calls of a few samples in each of the element types."""
     calls: dict[str, Call] = {}
     torch.manual_seed(0)
-    for dtype in (torch.float32, torch.int64):
+    for dtype in TYPES:
         if dtype not in entry.dtypes:
             continue
         try:
