@@ -3,6 +3,7 @@ order becomes another; indices lead elsewhere; an output is an input."""
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from pathlib import Path
@@ -100,9 +101,29 @@ def varied(arguments: list[Any], rng: random.Random) -> list[Any]:
     return _resized(arguments, old, new)
 
 
+def emptied(arguments: list[Any], rng: random.Random) -> list[Any]:
+    """The same call with one size 0 and another so large that products of sizes wrap, in all arguments alike.
+
+    The call itself where that would be a tensor with elements, which no memory has.
+    """
+    tensors = _tensors(arguments)
+    sizes = sorted({n for t in tensors for n in t.shape})
+    if len(sizes) < 2:
+        return arguments
+    none, many = rng.sample(sizes, 2)
+    new = {none: 0, many: rng.choice([2**20, 2**31 - 1, 2**31, 2**32, 2**40])}
+
+    def shape(t: torch.Tensor) -> list[int]:
+        return [new.get(n, n) for n in t.shape]
+
+    if any(math.prod(shape(t)) > MOST_ELEMENTS or math.prod(max(n, 1) for n in shape(t)) >= 2**59 for t in tensors):
+        return arguments
+    return _each(arguments, lambda t: t.new_zeros(shape(t)))
+
+
 def called(arguments: list[Any], rng: random.Random) -> list[Any]:
     """What a call gives where `arguments` are bounds: smaller tensors, and at times other numbers."""
-    sizes = sorted({n for t in _tensors(arguments) for n in t.shape if n > 0})
+    sizes = sorted({n for t in _tensors(arguments) for n in t.shape if 0 < n <= MOST_ELEMENTS})
     if sizes:
         old = rng.choice(sizes)
         alike = _resized(arguments, old, rng.randrange(old + 1), numbers=False)

@@ -28,7 +28,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from call_text import text  # noqa: E402
-from damage import called, damaged, varied  # noqa: E402
+from damage import called, damaged, emptied, varied  # noqa: E402
 from kernel_runner import (  # noqa: E402
     KernelError,
     MissingKernelError,
@@ -84,6 +84,8 @@ def run_damaged(name: str, given: list[Any], letters: str, rng: random.Random, l
         at = rng.randrange(len(arguments))
         if not isinstance(arguments[at], Unbound):
             arguments[at] = damaged(arguments[at], tensors, rng)
+    if rng.randrange(4) == 0:
+        arguments = emptied(arguments, rng)
     call = f"{name}({', '.join(map(text, arguments))})"
     log.write_text(call)
     with contextlib.suppress(KernelError, MissingKernelError):

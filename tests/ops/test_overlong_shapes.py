@@ -134,6 +134,27 @@ def test_windows_of_pools_and_convolutions_that_wrap(number: int) -> None:
                 run_kernel("aten::convolution.out", arguments)
 
 
+def test_windows_of_unfolded_images_that_wrap() -> None:
+    """Rows or columns of the output whose number is 2^64 more than there is memory for."""
+    for image, kernel, padding, sizes in (
+        (
+            [1, 1, 1, 65540],
+            [1, 1],
+            [2**31 - 2**15, 2**31 - 2],
+            [1, 1, 2**16],
+        ),  # (2^32 - 2^16 + 1) (2^32 + 2^16) columns
+        ([1, 32, 0, 1], [2**30, 2**29], [2**29, 2**28], [1, 0, 2]),  # 2^64 rows
+    ):
+        with pytest.raises(KernelError):
+            run_kernel("aten::im2col.out", [torch.ones(image), kernel, [1], padding, [1], torch.zeros(sizes)])
+    x = torch.ones(1, 1, 2**16)
+    with pytest.raises(KernelError):
+        run_kernel(
+            "aten::col2im.out",
+            [x, [1, 65540], [1, 1], [1], [2**31 - 2**15, 2**31 - 2], [1], torch.zeros(1, 1, 1, 65540)],
+        )
+
+
 def test_triangles_of_more_rows_than_there_is_time_for() -> None:
     out = torch.zeros(2, 0, dtype=torch.int64)
     for rows, columns, offset in ((2**63 - 1, 0, 0), (2**63 - 1, 1, -(2**63)), (0, 2**63 - 1, 2)):
@@ -161,6 +182,25 @@ def test_lists_and_sources_shorter_than_the_tensor() -> None:
     index = torch.zeros(3, 3, dtype=torch.int64)
     with pytest.raises(KernelError):
         run_kernel("aten::scatter_add.out", [torch.zeros(3, 3), 0, index, torch.zeros(3), torch.zeros(3, 3)])
+    one = torch.zeros(())
+    with pytest.raises(KernelError):
+        run_kernel("aten::index_reduce.out", [one, 0, index[0], one, "mean", True, one.clone()])
+
+
+def test_transforms_of_nothing() -> None:
+    for shape, dims in (((2, 0), [1]), ((0, 3), [0, 1])):
+        x = torch.zeros(shape, dtype=torch.complex64)
+        run_kernel("aten::_fft_c2c.out", [x, dims, 0, True, x.clone()])
+        out = torch.ones(*shape[:-1], shape[-1] // 2 + 1, dtype=torch.complex64)
+        run_kernel("aten::_fft_r2c.out", [x.real, dims, 0, True, out])
+        assert not out.any()
+    x = torch.zeros(0, 2, dtype=torch.complex64)
+    run_kernel("aten::_fft_c2r.out", [x, [0, 1], 0, 2, x.real.clone()])
+
+
+def test_attention_of_more_rows_of_nothing_than_there_is_time_for() -> None:
+    x = torch.zeros(1, 2**24, 0)
+    run_kernel("et::scaled_dot_product_attention.out", [x, x, x, None, 0.0, False, None, False, x.clone()], "TTTtdbDbT")
 
 
 def test_running_statistics_of_fewer_channels() -> None:

@@ -154,7 +154,7 @@ Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& que
   sizes.push_back(s.queries);
   sizes.push_back(s.value_width);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  const int64_t batches = lead.numel();
+  const int64_t batches = out.numel() == 0 ? 0 : lead.numel();  // rows of nothing may be many
   const int64_t rank = static_cast<int64_t>(lead.size());
   return dispatch_float(query.scalar_type(), [&](auto zero) {
     using C = decltype(zero);

@@ -216,6 +216,9 @@ Error transform_dim(KernelContext& context, Complex* data, IntArrayRef sizes, in
   const int64_t n = sizes[static_cast<size_t>(dim)];
   const int64_t inner = product(sizes, static_cast<size_t>(dim) + 1, sizes.size());
   const int64_t outer = product(sizes, 0, static_cast<size_t>(dim));
+  if (outer * n * inner == 0) {
+    return Error::Ok;
+  }
   const auto run_all = [&](auto& plan) {
     for (int64_t o = 0; o < outer; ++o) {
       for (int64_t i = 0; i < inner; ++i) {
@@ -293,7 +296,7 @@ Error fft_r2c_out(KernelContext& context, const Tensor& self, IntArrayRef dim, i
   const int64_t outer = product(sizes, 0, static_cast<size_t>(last));
   for (int64_t o = 0, to = 0; o < outer; ++o) {
     for (int64_t i = 0; i < kept * inner; ++i, ++to) {
-      const Complex value = data[o * full * inner + i];
+      const Complex value = full == 0 ? Complex{0, 0} : data[o * full * inner + i];
       store_complex(out, to, {value.re * scale, value.im * scale});
     }
   }

@@ -46,7 +46,7 @@ Error index_reduce_out(KernelContext& context, const Tensor& self, int64_t dim, 
   ET_RETURN_IF_ERROR(check_indices(kOp, index, size, 0));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "source", source, self));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
-  bool fits = source.dim() == self.dim();
+  bool fits = source.dim() == self.dim() && (self.dim() > 0 || index.numel() == 1);
   for (int64_t d = 0; fits && d < self.dim(); ++d) {
     fits = source.size(d) == (d == dim ? index.numel() : self.size(d));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked_math.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
 
@@ -16,6 +17,7 @@ struct Sliding {
   int64_t stride[2];
   int64_t image[2];
   int64_t blocks[2];
+  int64_t kernel_numel, block_numel;
 
   Error init(const char* op, IntArrayRef image_size, IntArrayRef kernel_size, IntArrayRef dilations,
              IntArrayRef paddings, IntArrayRef strides) {
@@ -39,17 +41,18 @@ struct Sliding {
                          op, kernel[d], dilation[d], image[d], padding[d]);
       blocks[d] = covered / stride[d] + 1;
     }
+    const bool overflows =
+        mul_overflow(kernel[0], kernel[1], &kernel_numel) || mul_overflow(blocks[0], blocks[1], &block_numel);
+    ET_CHECK_OR_RETURN(!overflows, InvalidArgument, "%s: the number of blocks does not fit 63 bits", op);
     return Error::Ok;
   }
-  int64_t kernel_numel() const { return kernel[0] * kernel[1]; }
-  int64_t block_numel() const { return blocks[0] * blocks[1]; }
   int64_t image_numel() const { return image[0] * image[1]; }
 
   // Calls visit(row of the columns [kernel_numel], column [block_numel], count, pixel) for one channel: `count` columns side by side
   // whose pixels are stride[1] apart from `pixel` on, or outside of the image where it is -1.
   template <typename Visit>
   void for_each_run(Visit visit) const {
-    for (int64_t k = 0; k < kernel_numel(); ++k) {
+    for (int64_t k = 0; k < kernel_numel; ++k) {
       const int64_t left = k % kernel[1] * dilation[1] - padding[1];  // where the first block looks
       const int64_t first = std::min(left >= 0 ? 0 : (-left + stride[1] - 1) / stride[1], blocks[1]);
       const int64_t last = left >= image[1] ? 0 : (image[1] - 1 - left) / stride[1] + 1;
@@ -80,10 +83,12 @@ Error im2col_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_
   Sliding sliding;
   ET_RETURN_IF_ERROR(
       sliding.init(op, IntArrayRef(self.sizes()).subspan(first + 1, 2), kernel_size, dilation, padding, stride));
-  const int64_t channels = self.size(-3);
+  int64_t rows;
+  ET_CHECK_OR_RETURN(!mul_overflow(self.size(-3), sliding.kernel_numel, &rows), InvalidArgument,
+                     "%s: the number of rows does not fit 63 bits", op);
   Sizes sizes(IntArrayRef(self.sizes()).subspan(0, first));
-  sizes.push_back(channels * sliding.kernel_numel());
-  sizes.push_back(sliding.block_numel());
+  sizes.push_back(rows);
+  sizes.push_back(sliding.block_numel);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
   return dispatch_by_size(self.element_size(), [&](auto tag) {
@@ -93,7 +98,7 @@ Error im2col_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_
     const int64_t planes = product(self.sizes(), 0, first + 1);
     for (int64_t p = 0; p < planes; ++p) {
       sliding.for_each_run([&, step = sliding.stride[1]](int64_t k, int64_t b, int64_t count, int64_t pixel) {
-        T* const line = to + k * sliding.block_numel() + b;
+        T* const line = to + k * sliding.block_numel + b;
         if (pixel < 0) {
           std::fill_n(line, count, T{});
         } else if (step == 1) {
@@ -105,7 +110,7 @@ Error im2col_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_
         }
       });
       from += sliding.image_numel();
-      to += sliding.kernel_numel() * sliding.block_numel();
+      to += sliding.kernel_numel * sliding.block_numel;
     }
     return Error::Ok;
   });
@@ -120,12 +125,11 @@ Error col2im_out(KernelContext& context, const Tensor& self, IntArrayRef output_
                      output_size.size());
   Sliding sliding;
   ET_RETURN_IF_ERROR(sliding.init(op, output_size, kernel_size, dilation, padding, stride));
-  ET_CHECK_OR_RETURN(self.size(-2) % sliding.kernel_numel() == 0 && self.size(-1) == sliding.block_numel(),
-                     InvalidArgument,
+  ET_CHECK_OR_RETURN(self.size(-2) % sliding.kernel_numel == 0 && self.size(-1) == sliding.block_numel, InvalidArgument,
                      "%s: self is %s; %" PRId64 " elements a kernel and %" PRId64 " blocks do not fit it", op,
-                     ShapeText(self.sizes()).text, sliding.kernel_numel(), sliding.block_numel());
+                     ShapeText(self.sizes()).text, sliding.kernel_numel, sliding.block_numel);
   Sizes sizes(IntArrayRef(self.sizes()).subspan(0, static_cast<size_t>(self.dim()) - 2));
-  sizes.push_back(self.size(-2) / sliding.kernel_numel());
+  sizes.push_back(self.size(-2) / sliding.kernel_numel);
   sizes.push_back(sliding.image[0]);
   sizes.push_back(sliding.image[1]);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
@@ -144,7 +148,7 @@ Error col2im_out(KernelContext& context, const Tensor& self, IntArrayRef output_
         sums[i] = A(0);
       }
       sliding.for_each_run([&, step = sliding.stride[1]](int64_t k, int64_t b, int64_t count, int64_t pixel) {
-        const T* const line = from + k * sliding.block_numel() + b;
+        const T* const line = from + k * sliding.block_numel + b;
         for (int64_t i = 0; pixel >= 0 && i < count; ++i) {
           sums[pixel + i * step] += static_cast<A>(line[i]);
         }
@@ -152,7 +156,7 @@ Error col2im_out(KernelContext& context, const Tensor& self, IntArrayRef output_
       for (int64_t i = 0; i < pixels; ++i) {
         to[i] = T(sums[i]);
       }
-      from += sliding.kernel_numel() * sliding.block_numel();
+      from += sliding.kernel_numel * sliding.block_numel;
       to += pixels;
     }
     return Error::Ok;
