@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from .test_vector_kernels import _check
+import executorch_py as et
+
+from .test_vector_kernels import _Call, _check
 
 CONVOLUTIONS = {
     1: [((3, 8, 50), {"padding": 2}), ((8, 37), {"stride": 3}), ((2, 8, 9), {"dilation": 4, "padding": 5})],
@@ -78,3 +80,78 @@ def test_windows_of_images(dtype):
             _check(call, x)
             if dtype not in (torch.int64, torch.bool):  # eager has none of int64, this build none of bool
                 _check(lambda c, o=options, s=shape[-2:]: F.fold(c, s, *o), columns)
+
+
+def test_products_with_one_row():
+    torch.manual_seed(0)
+    for depth, columns in [(1, 1), (7, 5), (100, 33), (1025, 3)]:
+        w, x = torch.randn(columns, depth, dtype=torch.float64), torch.randn(1, depth, dtype=torch.float64)
+        b = torch.randn(columns, dtype=torch.float64)
+        _check(lambda x, w: F.linear(x, w), x, w, tolerance=1e-12)
+        _check(F.linear, x[0], w, b, tolerance=1e-12)
+        _check(torch.mm, w, x.t().contiguous(), tolerance=1e-12)
+        _check(torch.mm, x, w.t().contiguous(), tolerance=1e-12)
+        _check(lambda x, w: x @ w.t(), x, w, tolerance=1e-12)
+        _check(torch.addmm, b[:, None], w, x.t().contiguous(), tolerance=1e-12)
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_group_norm_of_doubles(affine):
+    torch.manual_seed(0)
+    for shape, groups in [((2, 6, 5, 7), 3), ((3, 4), 2), ((1, 8, 129), 1), ((2, 4, 3, 3, 3), 4), ((0, 4, 3), 2)]:
+        x = torch.randn(shape, dtype=torch.float64) + 3
+        if x.numel() > 40:
+            x.view(-1)[-3:] = torch.tensor([float("nan"), float("inf"), 1e300], dtype=torch.float64)
+        inputs = (x, *torch.randn(2, shape[1], dtype=torch.float64).unbind()) if affine else (x,)
+        _check(lambda x, w=None, b=None, g=groups: F.group_norm(x, g, w, b), *inputs, tolerance=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_max_pooling_of_lines(dtype):
+    torch.manual_seed(0)
+    for shape in [(2, 3, 1100), (1, 1, 5), (4, 33)]:
+        x = torch.randint(-99, 99, shape).to(dtype)
+        if dtype.is_floating_point:
+            x.view(-1)[1:5] = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0], dtype=dtype)
+        for options in [
+            (1,),
+            (2,),
+            (3, 2, 1),
+            (3, 1, 1),
+            (2, 3),
+            (3, 4, 1, 2),
+            (5, 2, 2),
+            (4, 1, 2, 3),
+            (3, 2, 1, 1, True),
+        ]:
+            for case in (x, torch.full_like(x, -99)):
+                try:
+                    expected = F.max_pool1d(case, *options)
+                except RuntimeError:  # windows larger than the line
+                    continue
+                _check(lambda x, o=options: F.max_pool1d(x, *o), case, exact=expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_norms_in_one_pass(dtype):
+    torch.manual_seed(0)
+    tolerance = 1e-13 if dtype == torch.float64 else 1e-6
+    for shape in [(), (1,), (1003,), (5, 300), (300, 5), (3, 4, 37), (0, 3), (3, 0), (2, 3, 5, 7)]:
+        x = torch.randn(shape, dtype=dtype)
+        special = x.clone()
+        special.view(-1)[:3] = torch.tensor([float("nan"), float("inf"), 1e15], dtype=dtype)[: min(3, special.numel())]
+        for case in (x, special, x.mT.contiguous().mT if x.dim() > 1 else x):
+            dims = [None, *range(len(shape)), *([[-2, -1], [0, -1]] if len(shape) > 2 else [])]
+            for dim in dims:
+                call = lambda x, d=dim, k=case is x: torch.linalg.vector_norm(x, dim=d, keepdim=k)  # noqa: E731
+                _check(call, case, tolerance=tolerance)
+        _check(lambda x: torch.linalg.vector_norm(x, 3), x, tolerance=2 * tolerance)
+        _check(lambda x: torch.linalg.vector_norm(x, dtype=torch.float64), x, tolerance=tolerance)
+
+
+def test_norms_stay_whole_where_a_kernel_takes_them():
+    x = torch.randn(2, 3, 4)
+    for options, whole in [({}, True), ({"dim": (1, 2)}, True), ({"dim": (0, 2)}, False), ({"ord": 1}, False)]:
+        call = lambda x, o=options: torch.linalg.vector_norm(x, **o)  # noqa: E731
+        edge = et.to_edge(torch.export.export(_Call(call), (x,)))
+        assert ("linalg_vector_norm" in str(edge.exported_program().graph)) == whole

@@ -7,6 +7,7 @@ decomposes those of them that the official runtime lacks.
 """
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -74,6 +75,7 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.dot.default,  # one pass instead of a product and its sum
     aten.mv.default,
     aten.trace.default,
+    aten.linalg_vector_norm.default,  # one pass; order 2 of floats and doubles only
     aten.median.default,
     aten.median.dim,
     aten._prelu_kernel.default,
@@ -115,11 +117,13 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
 def is_whole(node: fx.Node) -> bool:
     """False for a call of an operator in KEPT_WHOLE that its kernel does not cover.
 
-    That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast; and
-    recurrent layers that drop states at random or mix dtypes.
+    That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast;
+    recurrent layers that drop states at random or mix dtypes; norms of other orders, other dtypes or dims that are apart.
     """
     if node.target in RECURRENT:
         return _is_plain_recurrent(node)
+    if node.target is aten.linalg_vector_norm.default:
+        return _is_plain_norm(node)
     if node.target is not aten.scaled_dot_product_attention.default:
         return True
     if node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0):
@@ -133,6 +137,19 @@ def _is_plain_recurrent(node: fx.Node) -> bool:
     arguments = dict(zip((a.name for a in node.target._schema.arguments), node.args, strict=False)) | node.kwargs
     tensors = [value.meta["val"] for name, value in _flat(arguments) if name != "batch_sizes"]
     return not (arguments["train"] and arguments["dropout"]) and len({tensor.dtype for tensor in tensors}) == 1
+
+
+def _is_plain_norm(node: fx.Node) -> bool:
+    arguments = dict(zip((a.name for a in node.target._schema.arguments), node.args, strict=False)) | node.kwargs
+    value = arguments["self"].meta["val"]
+    dims = arguments.get("dim")
+    dims = [dims] if isinstance(dims, int) else sorted(d % max(value.dim(), 1) for d in dims or ())
+    return bool(
+        arguments.get("ord", 2) == 2
+        and arguments.get("dtype") is None
+        and value.dtype in {torch.float32, torch.float64}
+        and all(next_dim == dim + 1 for dim, next_dim in itertools.pairwise(dims))
+    )
 
 
 def _flat(arguments: Mapping[str, Any]) -> Iterator[tuple[str, fx.Node]]:

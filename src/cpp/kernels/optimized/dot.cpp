@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/dot.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/tables.h"
@@ -52,6 +53,8 @@ namespace et::kernels::optimized {
 
 HWY_EXPORT(DotFloat);
 HWY_EXPORT(DotDouble);
+
+double (*dot_of_doubles())(const double*, const double*, size_t) { return HWY_DYNAMIC_POINTER(DotDouble); }
 
 namespace {
 

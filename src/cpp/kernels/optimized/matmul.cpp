@@ -1,6 +1,7 @@
 // mm, bmm, addmm, baddbmm and linear of every real type, by the packed product of gemm.h. Sums are float for floats of up to 32
 // bits, double for double, int32 for integers of up to 32 bits and int64 for the others; integers wrap.
 
+#include "kernels/optimized/dot.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/gemm.h"
 #include "kernels/optimized/row_product.h"
@@ -105,11 +106,32 @@ bool multiply_vector(KernelContext& context, const GemmOf<float>& gemm, const St
   return true;
 }
 
+/// The same for doubles, whose rows must lie densely.
+bool multiply_vector(KernelContext& context, const GemmOf<double>& gemm, const StridedMatrix& left,
+                     const StridedMatrix& right) {
+  const StridedMatrix& vector = gemm.rows == 1 ? left : right;
+  const StridedMatrix& matrix = gemm.rows == 1 ? right : left;
+  if ((gemm.rows != 1 && gemm.columns != 1) || gemm.depth == 0 || (vector.along != 1 && gemm.depth > 1) ||
+      matrix.along != 1 || gemm.out_stride != gemm.columns || gemm.accumulate) {
+    return false;
+  }
+  const auto dot = dot_of_doubles();
+  threads::parallel_for(
+      context.pool(), gemm.rows * gemm.columns, threads::grain_for(gemm.depth), [&](size_t begin, size_t end) {
+        const auto* const x = static_cast<const double*>(vector.data);
+        for (size_t i = begin; i < end; ++i) {
+          const auto* const row = static_cast<const double*>(matrix.data) + static_cast<int64_t>(i) * matrix.across;
+          gemm.out[i] = dot(row, x, gemm.depth);
+        }
+      });
+  return true;
+}
+
 /// The product that `gemm` describes, of these operands.
 template <typename T>
 Error multiply_matrices(KernelContext& context, const GemmOf<T>& gemm, const StridedMatrix& left,
                         const StridedMatrix& right) {
-  if constexpr (std::is_same_v<T, float>) {
+  if constexpr (std::is_floating_point_v<T>) {
     if (multiply_vector(context, gemm, left, right)) {
       return Error::Ok;
     }

@@ -1,4 +1,5 @@
-// Max pooling of row-major images without indices, for the element types that no library takes: 16-bit floats, doubles, i64.
+// Max pooling of row-major images without indices, for the element types that no library takes: 16-bit floats, doubles, i64;
+// and of lines of floats.
 //
 // A row of results is made in two steps: the largest of the rows under its windows, element by element, and from that, with what is
 // no number's largest around it, the largest of each window.
@@ -49,26 +50,54 @@ void LargerOf(const T* HWY_RESTRICT x, T* HWY_RESTRICT m, size_t n) {
   }
 }
 
+/// y[i] = the largest of kKernel elements from x[i * step] on that lie `dilation` apart. kStep: the step, 0 where it is another.
+template <size_t kKernel, size_t kStep, typename T>
+HWY_INLINE void largest_of(const T* HWY_RESTRICT x, T* HWY_RESTRICT y, size_t n, const PoolRow& row) {
+  const size_t step = kStep == 0 ? row.stride : kStep;
+  const T* const x1 = x + row.dilation;
+  const T* const x2 = kKernel == 2 ? x1 : x1 + row.dilation;
+  for (size_t i = 0; i < n; ++i) {
+    const T m = larger(x[i * step], x1[i * step]);
+    y[i] = kKernel == 2 ? m : larger(m, x2[i * step]);
+  }
+}
+
+template <size_t kStep, typename T>
+HWY_INLINE void largest_of_windows(const T* HWY_RESTRICT x, T* HWY_RESTRICT y, size_t n, const PoolRow& row) {
+  const size_t step = kStep == 0 ? row.stride : kStep;
+  if (row.kernel == 2) {
+    largest_of<2, kStep>(x, y, n, row);
+    return;
+  }
+  if (row.kernel == 3) {
+    largest_of<3, kStep>(x, y, n, row);
+    return;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    y[i] = x[i * step];
+  }
+  for (size_t k = 1; k < row.kernel; ++k) {
+    const T* const from = x + k * row.dilation;
+    for (size_t i = 0; i < n; ++i) {
+      y[i] = larger(y[i], from[i * step]);
+    }
+  }
+}
+
 template <typename T>
 void LargestOfWindows(const T* HWY_RESTRICT x, T* HWY_RESTRICT y, const PoolRow& row) {
+  constexpr size_t kPiece =
+      512;  // results that stay in the first cache until all elements of their windows have passed
   const PoolRow p = row;
-  for (size_t i = 0; i < p.count; ++i) {
-    y[i] = x[i * p.stride];
-  }
-  for (size_t k = 1; k < p.kernel; ++k) {
-    const T* const from = x + k * p.dilation;
+  for (size_t start = 0; start < p.count; start += kPiece) {
+    const size_t n = HWY_MIN(kPiece, p.count - start);
+    const T* const from = x + start * p.stride;
     if (p.stride == 1) {
-      for (size_t i = 0; i < p.count; ++i) {
-        y[i] = larger(y[i], from[i]);
-      }
+      largest_of_windows<1>(from, y + start, n, p);
     } else if (p.stride == 2) {
-      for (size_t i = 0; i < p.count; ++i) {
-        y[i] = larger(y[i], from[2 * i]);
-      }
+      largest_of_windows<2>(from, y + start, n, p);
     } else {
-      for (size_t i = 0; i < p.count; ++i) {
-        y[i] = larger(y[i], from[i * p.stride]);
-      }
+      largest_of_windows<0>(from, y + start, n, p);
     }
   }
 }
@@ -146,6 +175,36 @@ bool plan(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRe
   return true;
 }
 
+/// A row of results from one row of elements: whole windows as they lie, those that hang over its ends one by one.
+template <typename T>
+void pool_row(const PoolLoops<T>& loops, const PoolRow& row, const T* x, const Direction& d, T least, T* y) {
+  const int64_t reach = (d.kernel - 1) * d.dilation;
+  const int64_t first = std::min((d.padding + d.stride - 1) / d.stride, d.out);
+  const int64_t room = d.in + d.padding - reach - 1;
+  const int64_t last = std::max(first, std::min(room < 0 ? 0 : room / d.stride + 1, d.out));
+  const auto window_of = [&](int64_t i) {
+    T largest = least;
+    for (int64_t k = 0; k < d.kernel; ++k) {
+      const int64_t at = i * d.stride - d.padding + k * d.dilation;
+      if (at >= 0 && at < d.in) {
+        largest = x[at] > largest || x[at] != x[at] ? x[at] : largest;
+      }
+    }
+    return largest;
+  };
+  for (int64_t i = 0; i < first; ++i) {
+    y[i] = window_of(i);
+  }
+  if (last > first) {
+    PoolRow whole = row;
+    whole.count = static_cast<size_t>(last - first);
+    loops.windows(x + first * d.stride - d.padding, y + first, whole);
+  }
+  for (int64_t i = last; i < d.out; ++i) {
+    y[i] = window_of(i);
+  }
+}
+
 template <typename T>
 Error pool(KernelContext& context, const Tensor& self, const Direction (&directions)[2], const Tensor& out) {
   constexpr T kLeast =
@@ -175,6 +234,12 @@ Error pool(KernelContext& context, const Tensor& self, const Direction (&directi
       auto* const to = static_cast<char*>(out.mutable_data_ptr()) +
                        plane * static_cast<size_t>(rows.out) * results * out.element_size();
       for (int64_t h = 0; h < rows.out; ++h) {
+        const int64_t only = h * rows.stride - rows.padding;
+        if (rows.kernel == 1 && !converts && only >= 0 && only < rows.in) {
+          pool_row(loops, row, reinterpret_cast<const T*>(from) + static_cast<size_t>(only) * width, columns, kLeast,
+                   reinterpret_cast<T*>(to) + static_cast<size_t>(h) * results);
+          continue;
+        }
         std::fill_n(largest, padded, kLeast);
         for (int64_t k = 0; k < rows.kernel; ++k) {
           const int64_t at = h * rows.stride - rows.padding + k * rows.dilation;
@@ -221,17 +286,38 @@ Error max_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef ker
   }
 }
 
-// max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode, out)
-bool fits_max_pool(Arguments args) {
+/// max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode, out): row-major images of one dtype.
+bool fits_images(Arguments args) {
   const Tensor self = args[0]->to_tensor();
-  const ScalarType dtype = self.scalar_type();
-  const bool is_taken = dtype == ScalarType::Half || dtype == ScalarType::BFloat16 || dtype == ScalarType::Double ||
-                        dtype == ScalarType::Long;
-  return is_taken && args[6]->to_tensor().scalar_type() == dtype && (self.dim() == 3 || self.dim() == 4) &&
-         args[6]->to_tensor().dim() == self.dim() && is_row_major(*args[0]) && is_row_major(*args[6]);
+  const Tensor out = args[6]->to_tensor();
+  return out.scalar_type() == self.scalar_type() && (self.dim() == 3 || self.dim() == 4) && out.dim() == self.dim() &&
+         is_row_major(*args[0]) && is_row_major(*args[6]);
 }
 
-constexpr Kernel kKernels[] = {make_fitting_kernel<&max_pool2d_out, &fits_max_pool>("et::max_pool2d.out")};
+bool fits_max_pool(Arguments args) {
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  const bool is_taken = dtype == ScalarType::Half || dtype == ScalarType::BFloat16 || dtype == ScalarType::Double ||
+                        dtype == ScalarType::Long;
+  return is_taken && fits_images(args);
+}
+
+/// Lines of floats, which a library would turn to channels-last images first.
+bool fits_lines(Arguments args) {
+  const Tensor self = args[0]->to_tensor();
+  const IntArrayRef kernel = args[1]->to_int_list();
+  return self.scalar_type() == ScalarType::Float && !kernel.empty() && kernel[0] == 1 && fits_images(args) &&
+         self.size(self.dim() - 2) == 1;
+}
+
+constexpr Kernel before_a_library(Kernel kernel) {
+  kernel.priority = runtime::kPriorityLibrary + 1;
+  return kernel;
+}
+
+constexpr Kernel kKernels[] = {
+    make_fitting_kernel<&max_pool2d_out, &fits_max_pool>("et::max_pool2d.out"),
+    before_a_library(make_fitting_kernel<&max_pool2d_out, &fits_lines>("et::max_pool2d.out")),
+};
 
 }  // namespace
 

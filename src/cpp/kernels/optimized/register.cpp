@@ -54,6 +54,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &transposed_convolution_kernels,
     &truth_kernels,
     &unary_kernels,
+    &vector_norm_kernels,
     &weight_only_convolution_kernels,
     &weight_only_kernels,
     &winograd_kernels,

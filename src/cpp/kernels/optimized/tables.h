@@ -48,6 +48,7 @@ ET_STARTUP Span<const Kernel> transcendental_kernels();
 ET_STARTUP Span<const Kernel> transposed_convolution_kernels();
 ET_STARTUP Span<const Kernel> truth_kernels();
 ET_STARTUP Span<const Kernel> unary_kernels();
+ET_STARTUP Span<const Kernel> vector_norm_kernels();
 ET_STARTUP Span<const Kernel> weight_only_convolution_kernels();
 ET_STARTUP Span<const Kernel> weight_only_kernels();
 ET_STARTUP Span<const Kernel> winograd_kernels();
