@@ -42,6 +42,7 @@ from .fallbacks import Fallback, can_be_dynamic, in_half, quantized_at_run_time
 from .lifting import constant_value, lift
 from .matching import is_constant
 from .pt2e import ANNOTATION, SharedQuantizationSpec
+from .steps import SHARES
 
 __all__ = ["Candidates", "Layer", "float_filter", "layer_name"]
 
@@ -286,7 +287,7 @@ def _annotations(prepared: fx.GraphModule) -> dict[str, _Annotated]:
             source=f"{source.file}:{source.line}" if source.file else "",
             inputs=frozenset(wanted),
             is_output_quantized=says.output_qspec is not None,
-            follows=_followed(says),
+            follows=[] if SHARES in node.meta else _followed(says),
         )
         for index, argument in enumerate(iterate_arguments(node)):
             behind = argument

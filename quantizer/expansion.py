@@ -18,6 +18,7 @@ from executorch_py.export.decompose import keeping, without_mkldnn
 from executorch_py.export.rewriting import inherited_meta
 
 from .matching import LINEAR, MATMUL, Operators, ops
+from .steps import PLACE, places_in_steps
 
 #: Operator -> what is in it that a quantizer may ask for.
 EXPANDED: dict[Any, Operators] = {
@@ -49,6 +50,7 @@ def _replace(model: fx.GraphModule, node: fx.Node) -> None:
     traced = _traced(node)
     inputs = iter(leaf for leaf in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(leaf, fx.Node))
     new: dict[fx.Node, Any] = {}
+    places = places_in_steps(list(traced.graph.nodes))
     with model.graph.inserting_before(node):
         for inner in traced.graph.nodes:
             if inner.op == "placeholder":
@@ -61,6 +63,8 @@ def _replace(model: fx.GraphModule, node: fx.Node) -> None:
             elif inner.op == "call_function":
                 new[inner] = model.graph.node_copy(inner, lambda old: new[old])
                 new[inner].meta = inherited_meta(node, inner.meta.get("val"))
+                if inner in places:
+                    new[inner].meta[PLACE] = (node.name, places[inner])
             else:
                 results = fx.map_arg(inner.args[0], lambda old: new[old])
     if isinstance(results, fx.Node):

@@ -38,6 +38,7 @@ from .matching import (
     modules_of,
 )
 from .pt2e import QuantizationConfig, Quantizer
+from .steps import share_steps
 
 _WEIGHTED = frozenset({"static", "dynamic", "weight_only", "half"})
 _CHAINED = frozenset({"static", "half"})
@@ -158,6 +159,7 @@ class XNNPACKQuantizer(Quantizer):
         for node in model.graph.nodes:  # in this order each node sees what its inputs have become
             if node in matches:
                 self._take(*matches[node])
+        share_steps(model.graph)
         return model
 
     def validate(self, model: fx.GraphModule) -> None:

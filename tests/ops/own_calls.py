@@ -138,6 +138,10 @@ def _recurrent() -> Iterator[tuple]:
             hx = state if name == "lstm" else state[0]
             kind = "input" if tail else "data"
             yield f"et::{name}.{kind}_out", *given, hx, weights, True, 2, 0.0, False, True, *tail, *outs
+    for rows, hidden in ((1, 37), (3, 16)):
+        cell = torch.randn(rows, hidden)
+        gates = torch.randn(rows, 4 * hidden)
+        yield "et::lstm_gates.out", gates, cell, torch.empty_like(cell), torch.empty_like(cell)
 
 
 def _numbers() -> Iterator[tuple]:

@@ -26,6 +26,30 @@ def test_alpha_of_bool_tensors_is_a_bool() -> None:
         assert torch.equal(out, torch.add(x, y, alpha=alpha)), alpha
 
 
+@pytest.mark.parametrize("shape", [(1,), (37,), (1, 16), (3, 50), (2, 3, 7), (2, 0), (0, 4)])
+def test_lstm_gates(shape: tuple) -> None:
+    torch.manual_seed(0)
+    cell = torch.randn(shape) * 2
+    gates = torch.randn(*shape[:-1], 4 * shape[-1]) * 4
+    if cell.numel() > 10:
+        gates.view(-1)[3], gates.view(-1)[5], cell.view(-1)[7] = float("nan"), float("inf"), -float("inf")
+    i, f, g, o = gates.chunk(4, -1)
+    after = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+    for in_place in (False, True):
+        state, given = torch.empty_like(cell), cell.clone()
+        result = given if in_place else torch.empty_like(cell)
+        run_kernel("et::lstm_gates.out", [gates, given, state, result])
+        close(result, after)
+        close(state, o.sigmoid() * after.tanh())
+
+
+def test_lstm_gates_refuses_other_shapes() -> None:
+    cell = torch.zeros(2, 8)
+    for gates in (torch.zeros(2, 31), torch.zeros(3, 32), torch.zeros(64), torch.zeros(2, 32, dtype=torch.float64)):
+        with pytest.raises(KernelError):
+            run_kernel("et::lstm_gates.out", [gates, cell, cell.clone(), cell.clone()])
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("lead", [(), (4,), (2, 3)])
 @pytest.mark.parametrize("bias", [True, False])

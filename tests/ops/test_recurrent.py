@@ -307,3 +307,34 @@ def test_a_cell_without_a_batch() -> None:
     model = Cells(nn.GRUCell).eval()
     inputs = (torch.randn(4, 5), torch.randn(7))
     close(load(torch.export.export(model, inputs)), model, inputs)
+
+
+class WrittenOut(nn.Module):
+    """A cell of one's own: products and gates."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.of_input, self.of_state = nn.Linear(5, 4 * hidden), nn.Linear(hidden, 4 * hidden)
+
+    def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        for item in x:
+            i, f, g, o = (self.of_input(item) + self.of_state(h)).chunk(4, -1)
+            c = c * f.sigmoid() + g.tanh() * i.sigmoid()
+            h = o.sigmoid() * c.tanh()
+        return h, c
+
+
+@pytest.mark.parametrize("hidden", [1, 16, 37])
+def test_gates_that_are_written_out_are_one_operator(hidden: int) -> None:
+    torch.manual_seed(0)
+    model = WrittenOut(hidden).eval()
+    inputs = (torch.randn(3, 2, 5), torch.randn(2, hidden), torch.randn(2, hidden))
+    batch = Dim("batch", min=1, max=9)
+    exported = torch.export.export(model, inputs, dynamic_shapes=({1: batch}, {0: batch}, {0: batch}))
+    manager = et.to_edge(exported).to_executorch()
+    text = manager.dump()
+    assert text.count("et::lstm_gates.out") == 3
+    assert "aten::sigmoid" not in text
+    method = et.Runtime.get().load_program(manager.buffer).load_method("forward")
+    for size in (9, 1, 4):
+        close(method, model, (torch.randn(3, size, 5), torch.randn(size, hidden), torch.randn(size, hidden)))

@@ -9,6 +9,7 @@ from executorch_py.quantizer import (
     SharedQuantizationSpec,
     XNNPACKQuantizer,
     quantization_config,
+    quantize,
 )
 from executorch_py.quantizer.config import PRESETS
 from executorch_py.quantizer.pt2e import ANNOTATION
@@ -208,6 +209,32 @@ def test_recurrent_layers_are_taken_apart(kind, name):
     assert len(lines) == 3, lines
     assert sum("cell_weight_ih_l0: w8 by 0" in line for line in lines) == 1
     assert sum("cell_weight_hh_l0: w8 by 0" in line for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "x", "products"),
+    [
+        (nn.LSTM(4, 6, 2, bidirectional=True), torch.randn(5, 1, 4), 4),
+        (nn.GRU(4, 6), torch.randn(5, 1, 4), 1),
+        (nn.RNN(4, 6), torch.randn(5, 1, 4), 1),
+        (nn.LSTM(4, 6, proj_size=3), torch.randn(5, 1, 4), 2),
+    ],
+)
+def test_steps_of_a_recurrent_layer_have_one_scale(module, x, products):
+    data = [(torch.randn(5, 1, 4) * 2,) for _ in range(2)]
+    graph = quantize(module.eval(), (x,), "static_int8", data).graph
+    scales: dict[str, list] = {}  # of the input and result of each product, by its weight
+    for node in graph.nodes:
+        if (
+            node.target is torch.ops.aten.linear.default and "dequantize" in node.args[0].name
+        ):  # not of the zeros at first
+            result = next(iter(node.users))
+            assert "quantize" in str(result.target), result
+            weight = node.args[1].args[0].name
+            scales.setdefault(weight, []).append((node.args[0].args[1:3], result.args[1:3]))
+    steps = [pairs for pairs in scales.values() if len(pairs) > 1]
+    assert len(steps) == products
+    assert all(len(pairs) >= 4 and len(set(map(str, pairs))) == 1 for pairs in steps), steps
 
 
 def test_attention_only_when_named():

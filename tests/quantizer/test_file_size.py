@@ -69,6 +69,17 @@ def ideal(model: nn.Module, bits: int, config: str) -> float:
     return total
 
 
+def test_steps_of_a_layer_share_their_constants() -> None:
+    torch.manual_seed(0)
+    sizes = {}
+    for steps in (10, 60):
+        model, x = Recurrent().eval(), torch.randn(1, steps, 256)
+        program = quantizer.quantize(model, (x,), quantizer.quantization_config(), [(x,)])
+        sizes[steps] = len(et.to_edge(program).to_executorch().buffer)
+    # A bias of int32 a step would be 6 KB; a step is five instructions with their debug entries.
+    assert (sizes[60] - sizes[10]) / 50 <= 1600, sizes
+
+
 @pytest.mark.parametrize("delegated", [False, True])
 @pytest.mark.parametrize(("name", "config"), CASES)
 def test_files_hold_little_beside_their_weights(name: str, config: str, delegated: bool) -> None:

@@ -12,6 +12,7 @@
 #include "passes/fuse_attention.h"
 #include "passes/fuse_integer_filters.h"
 #include "passes/fuse_linear.h"
+#include "passes/fuse_lstm_gates.h"
 #include "passes/fuse_quantized.h"
 #include "passes/insert_write_backs.h"
 #include "passes/lift_scalars.h"

@@ -28,6 +28,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &fft_kernels,
     &glu_kernels,
     &grouped_matmul_kernels,
+    &lstm_gates_kernels,
     &matmul_kernels,
     &max_pool_kernels,
     &nonzero_kernels,

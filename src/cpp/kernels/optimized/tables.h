@@ -22,6 +22,7 @@ ET_STARTUP Span<const Kernel> embedding_kernels();
 ET_STARTUP Span<const Kernel> fft_kernels();
 ET_STARTUP Span<const Kernel> glu_kernels();
 ET_STARTUP Span<const Kernel> grouped_matmul_kernels();
+ET_STARTUP Span<const Kernel> lstm_gates_kernels();
 ET_STARTUP Span<const Kernel> matmul_kernels();
 ET_STARTUP Span<const Kernel> max_pool_kernels();
 ET_STARTUP Span<const Kernel> nonzero_kernels();
