@@ -155,6 +155,21 @@ def test_windows_of_unfolded_images_that_wrap() -> None:
         )
 
 
+def test_counts_and_filters_that_wrap() -> None:
+    with pytest.raises(KernelError):
+        run_kernel("aten::bincount.out", [torch.tensor([2**63 - 1]), None, 3, torch.zeros(3, dtype=torch.int64)])
+    x = torch.ones(1, 1, 1, 100)
+    for scale in (2.0**-61, 1e-320, 2.0**-5):  # a window of 2^62 + 1 elements; of more than there are numbers
+        out = torch.zeros(1, 1, 1, 4)
+        run_kernel("aten::_upsample_bilinear2d_aa.out", [x, [1, 4], False, None, scale, out])
+    x = torch.zeros(0, 1, 1, 1, dtype=torch.uint8)
+    out = torch.zeros(0, 1, 1, 2**62, dtype=torch.uint8)
+    for name in ("aten::upsample_bilinear2d.out", "aten::_upsample_bilinear2d_aa.out"):
+        run_kernel(name, [x, [1, 2**62], False, None, None, out])
+    x, out = x.reshape(0, 1, 1), out.reshape(0, 1, 2**62)
+    run_kernel("et::upsample_linear1d.vec_out", [x, [2**62], False, None, out], "TlbFT")
+
+
 def test_triangles_of_more_rows_than_there_is_time_for() -> None:
     out = torch.zeros(2, 0, dtype=torch.int64)
     for rows, columns, offset in ((2**63 - 1, 0, 0), (2**63 - 1, 1, -(2**63)), (0, 2**63 - 1, 2)):

@@ -4,14 +4,6 @@
 
 namespace et::runtime {
 
-bool NamedDataMap::find(std::string_view key, NamedDataEntry* out) const {
-  const int64_t index = index_of(key);
-  if (index >= 0 && out != nullptr) {
-    *out = entry(static_cast<size_t>(index));
-  }
-  return index >= 0;
-}
-
 int64_t NamedDataMap::index_of(std::string_view key) const {
   const size_t count = num_entries();
   if (order_.size() == count) {

@@ -26,13 +26,20 @@ struct NamedDataEntry {
   TensorLayout layout;
 };
 
-/// Threads: all functions are safe at any time.
+/// Threads: all functions are safe at any time. No virtual function is defined elsewhere: the library has no type information, which
+/// a class that derives from this one with it would look for there.
 class NamedDataMap {
  public:
   virtual ~NamedDataMap() = default;
 
   /// Fills `entry` and returns true when the key exists. `entry` may be nullptr.
-  virtual bool find(std::string_view key, NamedDataEntry* entry) const;
+  virtual bool find(std::string_view key, NamedDataEntry* entry) const {
+    const int64_t index = index_of(key);
+    if (index >= 0 && entry != nullptr) {
+      *entry = this->entry(static_cast<size_t>(index));
+    }
+    return index >= 0;
+  }
   /// The bytes of an entry. Errors: NotFound, and those of the loader.
   virtual Result<FreeableBuffer> get(std::string_view key) const = 0;
   virtual size_t num_entries() const = 0;

@@ -1,11 +1,13 @@
 // Tensor, EValue, allocators, registries, unboxing.
 #include <algorithm>
+#include <typeinfo>
 #include <vector>
 
 #include <sys/mman.h>
 
 #include "method_fixture.h"
 #include "runtime/host/pages.h"
+#include "runtime/named_data_map.h"
 
 namespace et::test {
 namespace {
@@ -238,6 +240,27 @@ TEST(FreeableBufferTest, FreesOnce) {
     b.release();
   }
   EXPECT_EQ(freed, 1);
+}
+
+/// A map of the user's, in a file with type information, which the library has none of.
+class NumberedMap : public NamedDataMap {
+ public:
+  Result<FreeableBuffer> get(std::string_view) const override { return Error::NotFound; }
+  size_t num_entries() const override { return 3; }
+  NamedDataEntry entry(size_t i) const override {
+    static constexpr const char* kKeys[] = {"a", "b", "c"};
+    return {kKeys[i], i, false, {}};
+  }
+};
+
+TEST(NamedDataMapTest, IsDerivedFromByAUser) {
+  const NumberedMap map;
+  const NamedDataMap* const base = &map;
+  EXPECT_EQ(typeid(*base), typeid(NumberedMap));
+  NamedDataEntry entry;
+  EXPECT_TRUE(base->find("c", &entry));
+  EXPECT_EQ(entry.nbytes, 2u);
+  EXPECT_FALSE(base->find("d", nullptr));
 }
 
 TEST(UnboundTest, ResizeTakesMemoryFromTheDataAllocator) {

@@ -38,8 +38,9 @@ Error bincount_out(KernelContext& context, const Tensor& self, const OptionalTen
   int64_t count = minlength;
   ET_RETURN_IF_ERROR(for_each_chunk<int64_t>(self, [&](int64_t start, const int64_t* values, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
-      ET_CHECK_OR_RETURN(values[i] >= 0, InvalidArgument,
-                         "%s: element %" PRId64 " is %" PRId64 ", must not be negative", kOp, start + i, values[i]);
+      ET_CHECK_OR_RETURN(values[i] >= 0 && values[i] < INT64_MAX, InvalidArgument,
+                         "%s: element %" PRId64 " is %" PRId64 ", must not be negative, and a length fit 63 bits", kOp,
+                         start + i, values[i]);
       count = values[i] + 1 > count ? values[i] + 1 : count;
     }
     return Error::Ok;

@@ -2,6 +2,7 @@
 // Source: the filter of Pillow's resize, which torch's interpolate(antialias=True) follows.
 #include "kernels/portable/op_upsample_aa.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/portable/convert.h"
@@ -30,7 +31,10 @@ Error make_filter(KernelContext& context, int64_t in, int64_t out, bool align_co
   }
   const double support = scale >= 1 ? scale : 1.0;
   const double inverse = scale >= 1 ? 1.0 / scale : 1.0;
-  filter->widest = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
+  // A scale may be any number: no window is wider than the input, and its ends are cut while they are doubles.
+  const auto length = static_cast<double>(in);
+  const auto place = [&](double at) { return at > 0 ? static_cast<int64_t>(at < length ? at : length) : 0; };
+  filter->widest = std::min(place(std::ceil(support)) * 2 + 1, in);
   const auto rows = static_cast<size_t>(out);
   ET_TRY(void* first, context.allocate_temp(rows * sizeof(int64_t)));
   ET_TRY(void* count, context.allocate_temp(rows * sizeof(int64_t)));
@@ -40,10 +44,8 @@ Error make_filter(KernelContext& context, int64_t in, int64_t out, bool align_co
   filter->weights = static_cast<C*>(weights);
   for (int64_t o = 0; o < out; ++o) {
     const double center = scale * (static_cast<double>(o) + 0.5);
-    int64_t low = static_cast<int64_t>(center - support + 0.5);
-    low = low < 0 ? 0 : low;
-    int64_t high = static_cast<int64_t>(center + support + 0.5);
-    high = high < in ? high : in;
+    const int64_t low = place(center - support + 0.5);
+    const int64_t high = place(center + support + 0.5);
     const auto weight = [&](int64_t i) {
       const double distance = std::fabs((static_cast<double>(i) - center + 0.5) * inverse);
       return distance < 1.0 ? 1.0 - distance : 0.0;
@@ -126,6 +128,13 @@ Error upsample_bilinear2d_aa_out(KernelContext& context, const Tensor& self, Int
   const int64_t out_width = output_size[1];
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {self.size(0), self.size(1), out_height, out_width}));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &out}));
+  if (out.numel() == 0) {  // rows may be longer than any memory
+    return Error::Ok;
+  }
+  constexpr int64_t kMost = int64_t{1} << 30;  // no allocation wraps around
+  ET_CHECK_OR_RETURN(std::max({height, width, out_height, out_width}) <= kMost, NotSupported,
+                     "%s: %s to %s: a size is above 2^30", kOp, ShapeText(self.sizes()).text,
+                     ShapeText(output_size).text);
   const ScalarType dtype = self.scalar_type();
   const auto resize = [&](auto zero) {
     using C = decltype(zero);
