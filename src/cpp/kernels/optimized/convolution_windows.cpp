@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/optimized/gemm_pairs.h"
 #include "kernels/portable/shape.h"
 
 namespace et::kernels::optimized {
@@ -105,6 +106,25 @@ void pack_windows(const Windows& windows, size_t k, size_t depth, size_t first, 
   }
 }
 
+/// As GemmStripsOf::pack_pairs: some steps at a time are packed as they are, then two made one.
+void pack_window_pairs(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                       BFloat16* out) {
+  constexpr size_t kElements = 4096;
+  constexpr size_t kWidest = 64;  // two vectors of 64 bytes are 32
+  BFloat16 steps[kElements];
+  const size_t at_once = kElements / std::min(width, kWidest) / 2 * 2;
+  for (size_t start = 0; start < depth; start += at_once) {
+    const size_t n = std::min(at_once, depth - start);
+    pack_windows<BFloat16, BFloat16>(*static_cast<const Windows*>(state), k + start, n, first, count, width, steps);
+    if (n % 2 != 0) {
+      std::fill_n(steps + n * width, width, BFloat16());
+    }
+    for (size_t s = 0; s < n; s += 2) {
+      pack_pair(steps + s * width, steps + (s + 1) * width, width, out + (start + s) * width);
+    }
+  }
+}
+
 /// Windows of an image whose channels lie innermost: four positions at a time, so that whole words are written.
 void pack_pixels(const Windows& windows, size_t first, size_t count, size_t width, float* out) {
   const ConvolutionProblem& p = *windows.problem;
@@ -163,7 +183,8 @@ GemmStripsOf<T> strips_for_windows(const Windows& windows) {
       pack_windows<Half, float>(w, k, depth, first, count, width, out);
     }
   };
-  return {kPack, &windows};
+  const bool pairs = windows.pixel == 0 && windows.problem->dtype == ScalarType::BFloat16;
+  return {kPack, &windows, pairs ? &pack_window_pairs : nullptr};
 }
 
 template GemmStripsOf<float> strips_for_windows<float>(const Windows& windows);

@@ -10,6 +10,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/gemm_block-inl.h"
+#include "kernels/optimized/gemm_pairs.h"
 #include "kernels/portable/arithmetic.h"
 #include "threads/parallel.h"
 
@@ -17,22 +19,8 @@
 #define ET_KERNELS_OPTIMIZED_GEMM_ONCE
 namespace et::kernels::optimized {
 
-/// Steps that are packed at a time: a strip of the right operand then fills most of the first cache.
-inline constexpr size_t kDepthBlock = 256;
 /// Rows and columns that are packed at a time: about 2 MiB each, whatever the size of the matrices.
 inline constexpr size_t kPanel = 2048;
-
-/// A block of the product from packed strips: rows of `left` strips, columns of `right` strips.
-template <typename T>
-struct GemmBlock {
-  const T* left;   // strips [depth, rows of a strip]
-  const T* right;  // strips [depth, columns of a strip]
-  size_t depth;
-  size_t rows, columns;
-  T* out;
-  size_t out_stride;
-  bool accumulate;
-};
 
 }  // namespace et::kernels::optimized
 #endif
@@ -45,10 +33,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 using Tag = hn::ScalableTag<T>;
 
-// A tile of kRows x 2 vectors of sums, with the operands, fills the registers: 32 of 64 bytes or 16 of 32 bytes.
-constexpr size_t kRows = hn::MaxLanes(Tag<float>()) >= 16 ? 12 : 6;
-
-size_t StripRows() { return kRows; }
+size_t StripRows() { return kTileRows; }
 size_t VectorBytes() { return hn::Lanes(Tag<uint8_t>()); }
 
 template <class T, class V>
@@ -60,73 +45,50 @@ HWY_INLINE V mul_add(V a, V b, V sum) {
   }
 }
 
-/// out[kRows, two vectors] (+)= left strip · right strip.
 template <class T>
-HWY_INLINE void multiply_tile(const T* left, const T* right, size_t depth, T* out, size_t out_stride, bool accumulate) {
-  const Tag<T> d;
-  using V = hn::Vec<Tag<T>>;
-  const size_t lanes = hn::Lanes(d);
-  V sum0[kRows], sum1[kRows];
+struct NumberTile {
+  /// out[R, two vectors] (+)= left strip · right strip.
+  template <size_t R>
+  static HWY_INLINE void multiply(const T* left, const T* right, size_t depth, T* out, size_t out_stride,
+                                  bool accumulate) {
+    const Tag<T> d;
+    using V = hn::Vec<Tag<T>>;
+    const size_t lanes = hn::Lanes(d);
+    V sum0[R], sum1[R];
 #pragma GCC unroll 16
-  for (size_t r = 0; r < kRows; ++r) {
-    sum0[r] = hn::Zero(d);
-    sum1[r] = hn::Zero(d);
-  }
-  for (size_t k = 0; k < depth; ++k) {
-    const V b0 = hn::LoadU(d, right);
-    const V b1 = hn::LoadU(d, right + lanes);
-#pragma GCC unroll 16
-    for (size_t r = 0; r < kRows; ++r) {
-      const V a = hn::Set(d, left[r]);
-      sum0[r] = mul_add<T>(a, b0, sum0[r]);
-      sum1[r] = mul_add<T>(a, b1, sum1[r]);
+    for (size_t r = 0; r < R; ++r) {
+      sum0[r] = hn::Zero(d);
+      sum1[r] = hn::Zero(d);
     }
-    left += kRows;
-    right += 2 * lanes;
-  }
+    for (size_t k = 0; k < depth; ++k) {
+      const V b0 = hn::LoadU(d, right);
+      const V b1 = hn::LoadU(d, right + lanes);
 #pragma GCC unroll 16
-  for (size_t r = 0; r < kRows; ++r) {
-    T* const to = out + r * out_stride;
-    if (accumulate) {
-      sum0[r] = hn::Add(sum0[r], hn::LoadU(d, to));
-      sum1[r] = hn::Add(sum1[r], hn::LoadU(d, to + lanes));
-    }
-    hn::StoreU(sum0[r], d, to);
-    hn::StoreU(sum1[r], d, to + lanes);
-  }
-}
-
-template <class T>
-HWY_INLINE void multiply_block(const GemmBlock<T>& block) {
-  const size_t width = 2 * hn::Lanes(Tag<T>());
-  for (size_t c = 0; c < block.columns; c += width) {
-    const T* const right = block.right + c * block.depth;
-    const size_t columns = HWY_MIN(width, block.columns - c);
-    for (size_t r = 0; r < block.rows; r += kRows) {
-      const T* const left = block.left + r * block.depth;
-      const size_t rows = HWY_MIN(kRows, block.rows - r);
-      T* const out = block.out + r * block.out_stride + c;
-      if (rows == kRows && columns == width) {
-        multiply_tile(left, right, block.depth, out, block.out_stride, block.accumulate);
-        continue;
+      for (size_t r = 0; r < R; ++r) {
+        const V a = hn::Set(d, left[r]);
+        sum0[r] = mul_add<T>(a, b0, sum0[r]);
+        sum1[r] = mul_add<T>(a, b1, sum1[r]);
       }
-      HWY_ALIGN T tile[kRows * 2 * hn::MaxLanes(Tag<T>())];
-      multiply_tile(left, right, block.depth, tile, width, false);
-      for (size_t i = 0; i < rows; ++i) {
-        T* const to = out + i * block.out_stride;
-        for (size_t j = 0; j < columns; ++j) {
-          const T before = block.accumulate ? to[j] : T(0);
-          to[j] = portable::wrapping_add(tile[i * width + j], before);
-        }
+      left += kTileRows;
+      right += 2 * lanes;
+    }
+#pragma GCC unroll 16
+    for (size_t r = 0; r < R; ++r) {
+      T* const to = out + r * out_stride;
+      if (accumulate) {
+        sum0[r] = hn::Add(sum0[r], hn::LoadU(d, to));
+        sum1[r] = hn::Add(sum1[r], hn::LoadU(d, to + lanes));
       }
+      hn::StoreU(sum0[r], d, to);
+      hn::StoreU(sum1[r], d, to + lanes);
     }
   }
-}
+};
 
-void MultiplyFloat(const GemmBlock<float>& block) { multiply_block(block); }
-void MultiplyDouble(const GemmBlock<double>& block) { multiply_block(block); }
-void MultiplyInt(const GemmBlock<int32_t>& block) { multiply_block(block); }
-void MultiplyLong(const GemmBlock<int64_t>& block) { multiply_block(block); }
+void MultiplyFloat(const GemmBlock<float>& block) { multiply_block<NumberTile<float>>(block); }
+void MultiplyDouble(const GemmBlock<double>& block) { multiply_block<NumberTile<double>>(block); }
+void MultiplyInt(const GemmBlock<int32_t>& block) { multiply_block<NumberTile<int32_t>>(block); }
+void MultiplyLong(const GemmBlock<int64_t>& block) { multiply_block<NumberTile<int64_t>>(block); }
 
 template <class T, class To>
 void pack_strided(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
@@ -171,6 +133,48 @@ void PackFloat(const StridedMatrix& matrix, size_t k, size_t depth, size_t first
   }
 }
 
+/// As GemmStripsOf::pack_pairs.
+void PackPairs(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
+               BFloat16* out) {
+  const BFloat16* const from = static_cast<const BFloat16*>(matrix.data) + static_cast<int64_t>(k) * matrix.along +
+                               static_cast<int64_t>(first) * matrix.across;
+  const size_t pairs = depth / 2;
+  if (matrix.across == 1) {
+    for (size_t p = 0; p < pairs; ++p) {
+      const BFloat16* const line = from + static_cast<int64_t>(2 * p) * matrix.along;
+      pack_pair(line, line + matrix.along, count, out + 2 * p * width);
+    }
+  } else {
+    constexpr size_t kSteps = 16;  // as above
+    for (size_t start = 0; start < pairs; start += kSteps) {
+      const size_t end = HWY_MIN(pairs, start + kSteps);
+      for (size_t i = 0; i < count; ++i) {
+        const BFloat16* const line = from + static_cast<int64_t>(i) * matrix.across;
+        if (matrix.along == 1) {
+          for (size_t p = start; p < end; ++p) {
+            hwy::CopyBytes<2 * sizeof(BFloat16)>(line + 2 * p, out + 2 * (p * width + i));
+          }
+        } else {
+          for (size_t p = start; p < end; ++p) {
+            out[2 * (p * width + i)] = line[static_cast<int64_t>(2 * p) * matrix.along];
+            out[2 * (p * width + i) + 1] = line[static_cast<int64_t>(2 * p + 1) * matrix.along];
+          }
+        }
+      }
+    }
+  }
+  for (size_t p = 0; count < width && p < pairs; ++p) {
+    hwy::ZeroBytes(out + 2 * (p * width + count), 2 * (width - count) * sizeof(BFloat16));
+  }
+  if (depth % 2 != 0) {
+    BFloat16* const last = out + 2 * pairs * width;
+    hwy::ZeroBytes(last, 2 * width * sizeof(BFloat16));
+    for (size_t i = 0; i < count; ++i) {
+      last[2 * i] = from[static_cast<int64_t>(i) * matrix.across + static_cast<int64_t>(2 * pairs) * matrix.along];
+    }
+  }
+}
+
 void PackDouble(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
                 double* out) {
   pack_strided<double>(matrix, k, depth, first, count, width, out);
@@ -200,6 +204,7 @@ namespace et::kernels::optimized {
 
 HWY_EXPORT(StripRows);
 HWY_EXPORT(VectorBytes);
+HWY_EXPORT(PackPairs);
 
 /// The compiled functions for sums of type T.
 template <typename T>
@@ -226,28 +231,28 @@ namespace {
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
-/// Packs strips of rows or columns [start, start + count) of an operand for steps [k, k + depth).
-template <typename T>
-void pack_panel(threads::ThreadPool* pool, const GemmStripsOf<T>& strips, size_t k, size_t depth, size_t start,
-                size_t count, size_t width, T* out) {
+/// Packs strips of rows or columns [start, start + count) of an operand for steps [k, k + depth). `room`: steps of a strip.
+template <typename P, typename Pack>
+void pack_panel(threads::ThreadPool* pool, Pack pack, const void* state, size_t k, size_t depth, size_t room,
+                size_t start, size_t count, size_t width, P* out) {
   threads::parallel_for(pool, (count + width - 1) / width, threads::grain_for(2 * depth * width),
                         [&](size_t begin, size_t end) {
                           for (size_t i = begin; i < end; ++i) {
                             const size_t first = i * width;
-                            strips.pack(strips.state, k, depth, start + first, std::min(width, count - first), width,
-                                        out + first * depth);
+                            pack(state, k, depth, start + first, std::min(width, count - first), width,
+                                 out + first * room);
                           }
                         });
 }
 
 /// The product of two packed panels, in blocks that share what the second cache holds.
-template <typename T>
-void multiply_panels(threads::ThreadPool* pool, const GemmBlock<T>& panels, size_t strip_rows, size_t strip_columns) {
+template <typename T, typename P>
+void multiply_panels(threads::ThreadPool* pool, void (*multiply_block)(const GemmBlock<T, P>& block),
+                     const GemmBlock<T, P>& panels, size_t strip_rows, size_t strip_columns) {
   const size_t block_rows = 8 * strip_rows;
   const size_t block_columns = 8 * strip_columns;
   const size_t down = (panels.rows + block_rows - 1) / block_rows;
   const size_t across = (panels.columns + block_columns - 1) / block_columns;
-  const auto multiply_block = functions_for<T>().multiply_block;
   const size_t work = block_rows * block_columns * panels.depth / 16;  // a vector instruction does 16 products or so
   threads::parallel_for(pool, down * across, threads::grain_for(work), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
@@ -258,6 +263,40 @@ void multiply_panels(threads::ThreadPool* pool, const GemmBlock<T>& panels, size
                       panels.out + row * panels.out_stride + column, panels.out_stride, panels.accumulate});
     }
   });
+}
+
+/// As multiply(), of operands that are packed as elements of type P, `unit` steps at a time.
+template <typename P, size_t unit, typename T, typename Pack>
+Error multiply_packed(KernelContext& context, const GemmOf<T>& gemm, Pack pack_left, Pack pack_right,
+                      void (*multiply_block)(const GemmBlock<T, P>& block)) {
+  // Steps that are packed at a time: a strip of the right operand then fills most of the first cache.
+  constexpr size_t kDepthBlock = sizeof(P) < 4 ? 512 : 256;
+  const size_t strip_rows = HWY_DYNAMIC_DISPATCH(StripRows)();
+  const size_t strip_columns = 2 * HWY_DYNAMIC_DISPATCH(VectorBytes)() / sizeof(T);
+  const size_t panel_rows = round_up(std::min(gemm.rows, kPanel), strip_rows);
+  const size_t panel_columns = round_up(std::min(gemm.columns, kPanel), strip_columns);
+  const size_t deepest = round_up(std::min(gemm.depth, kDepthBlock), unit);
+  ET_TRY(void* const memory, context.allocate_temp((panel_rows + panel_columns) * deepest * sizeof(P)));
+  auto* const left = static_cast<P*>(memory);
+  P* const right = left + panel_rows * deepest;
+  for (size_t column = 0; column < gemm.columns; column += panel_columns) {
+    const size_t columns = std::min(panel_columns, gemm.columns - column);
+    for (size_t k = 0; k < gemm.depth; k += kDepthBlock) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "matrix product: cancelled");
+      const size_t depth = std::min(kDepthBlock, gemm.depth - k);
+      const size_t room = round_up(depth, unit);
+      pack_panel(context.pool(), pack_right, gemm.right.state, k, depth, room, column, columns, strip_columns, right);
+      for (size_t row = 0; row < gemm.rows; row += panel_rows) {
+        const size_t rows = std::min(panel_rows, gemm.rows - row);
+        pack_panel(context.pool(), pack_left, gemm.left.state, k, depth, room, row, rows, strip_rows, left);
+        multiply_panels<T, P>(context.pool(), multiply_block,
+                              {left, right, room, rows, columns, gemm.out + row * gemm.out_stride + column,
+                               gemm.out_stride, gemm.accumulate || k > 0},
+                              strip_rows, strip_columns);
+      }
+    }
+  }
+  return Error::Ok;
 }
 
 }  // namespace
@@ -273,31 +312,14 @@ Error multiply(KernelContext& context, const GemmOf<T>& gemm) {
     }
     return Error::Ok;
   }
-  const size_t strip_rows = HWY_DYNAMIC_DISPATCH(StripRows)();
-  const size_t strip_columns = 2 * HWY_DYNAMIC_DISPATCH(VectorBytes)() / sizeof(T);
-  const size_t panel_rows = round_up(std::min(gemm.rows, kPanel), strip_rows);
-  const size_t panel_columns = round_up(std::min(gemm.columns, kPanel), strip_columns);
-  const size_t deepest = std::min(gemm.depth, kDepthBlock);
-  ET_TRY(void* const memory, context.allocate_temp((panel_rows + panel_columns) * deepest * sizeof(T)));
-  auto* const left = static_cast<T*>(memory);
-  T* const right = left + panel_rows * deepest;
-  for (size_t column = 0; column < gemm.columns; column += panel_columns) {
-    const size_t columns = std::min(panel_columns, gemm.columns - column);
-    for (size_t k = 0; k < gemm.depth; k += kDepthBlock) {
-      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "matrix product: cancelled");
-      const size_t depth = std::min(kDepthBlock, gemm.depth - k);
-      pack_panel(context.pool(), gemm.right, k, depth, column, columns, strip_columns, right);
-      for (size_t row = 0; row < gemm.rows; row += panel_rows) {
-        const size_t rows = std::min(panel_rows, gemm.rows - row);
-        pack_panel(context.pool(), gemm.left, k, depth, row, rows, strip_rows, left);
-        multiply_panels<T>(context.pool(),
-                           {left, right, depth, rows, columns, gemm.out + row * gemm.out_stride + column,
-                            gemm.out_stride, gemm.accumulate || k > 0},
-                           strip_rows, strip_columns);
+  if constexpr (std::is_same_v<T, float>) {
+    if (gemm.left.pack_pairs != nullptr && gemm.right.pack_pairs != nullptr) {
+      if (const MultiplyPairs multiply_block = pairs_function()) {
+        return multiply_packed<BFloat16, 2>(context, gemm, gemm.left.pack_pairs, gemm.right.pack_pairs, multiply_block);
       }
     }
   }
-  return Error::Ok;
+  return multiply_packed<T, 1>(context, gemm, gemm.left.pack, gemm.right.pack, functions_for<T>().multiply_block);
 }
 
 template <typename T>
@@ -306,7 +328,14 @@ GemmStripsOf<T> strips_for(const StridedMatrix& matrix) {
                                    T* out) {
     functions_for<T>().pack(*static_cast<const StridedMatrix*>(state), k, depth, first, count, width, out);
   };
-  return {kPack, &matrix};
+  GemmStripsOf<T> strips{kPack, &matrix};
+  if (matrix.dtype == ScalarType::BFloat16) {
+    strips.pack_pairs = [](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                           BFloat16* out) {
+      HWY_DYNAMIC_DISPATCH(PackPairs)(*static_cast<const StridedMatrix*>(state), k, depth, first, count, width, out);
+    };
+  }
+  return strips;
 }
 
 #define ET_INSTANTIATE(T)                                                     \

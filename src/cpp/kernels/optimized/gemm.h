@@ -23,8 +23,13 @@ namespace et::kernels::optimized {
 template <typename T>
 struct GemmStripsOf {
   using Pack = void (*)(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width, T* out);
+  using PackPairs = void (*)(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                             BFloat16* out);
   Pack pack;
   const void* state;
+  /// Of elements that are BFloat16: packs pairs of steps, out[(s / 2 * width + i) * 2 + s % 2], 0 after an odd last step.
+  /// With both operands of this kind sums in float take the processor's instructions for BFloat16, where it has them.
+  PackPairs pack_pairs = nullptr;
 };
 using GemmStrips = GemmStripsOf<float>;
 

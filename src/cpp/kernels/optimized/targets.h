@@ -12,6 +12,12 @@
 #ifndef HWY_DISABLE_PCLMUL_AES
 #define HWY_DISABLE_PCLMUL_AES
 #endif
-#define HWY_DISABLED_TARGETS                                                                              \
-  (HWY_SSE2 | HWY_SSSE3 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
-   HWY_SVE2_128 | HWY_RVV)
+// One file asks for those of AVX-512 that multiply BFloat16.
+#ifdef ET_TARGETS_WITH_BFLOAT16
+#define ET_TARGETS_OF_BFLOAT16 0
+#else
+#define ET_TARGETS_OF_BFLOAT16 (HWY_AVX3_ZEN4 | HWY_AVX3_SPR)
+#endif
+#define HWY_DISABLED_TARGETS                                                                                       \
+  (HWY_SSE2 | HWY_SSSE3 | HWY_AVX3_DL | ET_TARGETS_OF_BFLOAT16 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | \
+   HWY_RVV)

@@ -1,0 +1,37 @@
+/// Packed products (gemm.h) of BFloat16 by the processor's own instructions, and the blocks they have in common with others.
+///
+/// For: gemm.cpp and convolution_windows.cpp. Not for: other kernels, which say what they have in GemmStripsOf::pack_pairs.
+///
+/// Each step takes a pair of products a lane: AVX512_BF16 multiplies exactly and adds in float, subnormal numbers count as 0.
+#pragma once
+
+#include "runtime/kernel_types.h"
+
+namespace et::kernels::optimized {
+
+/// A block of the product from packed strips: rows of `left` strips, columns of `right` strips. T: of the sums, P: as packed.
+template <typename T, typename P = T>
+struct GemmBlock {
+  const P* left;   // strips [depth, rows of a strip]; of BFloat16 [depth / 2, rows of a strip, 2]
+  const P* right;  // strips [depth, columns of a strip], likewise
+  size_t depth;    // even for BFloat16
+  size_t rows, columns;
+  T* out;
+  size_t out_stride;
+  bool accumulate;
+};
+
+/// Multiplies a block; its tiles have the rows and columns of those of float. nullptr on processors without the instructions.
+using MultiplyPairs = void (*)(const GemmBlock<float, BFloat16>& block);
+MultiplyPairs pairs_function();
+
+/// pairs[2 * i] = first[i], pairs[2 * i + 1] = second[i].
+inline void pack_pair(const BFloat16* __restrict first, const BFloat16* __restrict second, size_t n,
+                      BFloat16* __restrict pairs) {
+  for (size_t i = 0; i < n; ++i) {
+    pairs[2 * i] = first[i];
+    pairs[2 * i + 1] = second[i];
+  }
+}
+
+}  // namespace et::kernels::optimized
