@@ -63,3 +63,42 @@ def test_convolutions(seed: int, dims: int, dtype: torch.dtype) -> None:
     transposed = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
     weight = torch.randn(channels, filters // groups, *kernel)
     check(lambda x, w, b: transposed(x, w, b, stride, padding, extra, groups, dilation), (x, weight, bias), dtype)
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+@pytest.mark.parametrize("filters", (1, 2, 4, 5, 8, 12, 13, 16))
+@pytest.mark.parametrize("dims", (1, 2, 3))
+def test_convolutions_of_step_one(dims: int, filters: int, dtype: torch.dtype) -> None:
+    """They read their windows in place: odd and single channels, borders on some sides, rows at the edges of blocks."""
+    torch.manual_seed(filters)
+    draw = random.Random(filters)
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[dims - 1]
+    for channels, groups in ((1, 1), (3, 1), (1, 3), (4, 2), (18, 1)):
+        kernel = [draw.choice((1, 2, 3)) for _ in range(dims)]
+        padding = [draw.choice((0, 1, 2)) for _ in range(dims)]
+        dilation = [draw.choice((1, 2)) for _ in range(dims)]
+        sizes = [draw.choice((11, 16, 17)) for _ in range(dims)] if dims > 1 else [draw.choice((11, 800))]
+        x = torch.randn(2, channels * groups, *sizes)
+        weight = torch.randn(filters * groups, channels, *kernel)
+        bias = torch.randn(filters * groups) if draw.random() < 0.5 else None
+        arguments = (x, weight) if bias is None else (x, weight, bias)
+        check(
+            lambda x, w, b=None, p=padding, d=dilation, g=groups: convolve(x, w, b, 1, p, d, g), arguments, dtype
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", LIMITS, ids=str)
+@pytest.mark.parametrize("value", (float("inf"), float("nan")))
+def test_one_element_that_is_not_finite(value: float, dtype: torch.dtype) -> None:
+    """It reaches the sums that it belongs to and no other."""
+    x = torch.ones(1, 3, 9, 9, dtype=dtype)
+    x[0, 2, 4, 8] = value
+    weight, matrix = torch.ones(5, 3, 3, 3, dtype=dtype), torch.ones(9, 33, dtype=dtype)
+    for function, operands in ((lambda x, w: F.conv2d(x, w, padding=1), (x, weight)), (torch.mm, (x[0, 2], matrix))):
+        exact = function(*(operand.double() for operand in operands))  # eager itself spreads NaN in 16 bits
+        torch.testing.assert_close(run(function, *operands), exact.to(dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+def test_a_border_much_larger_than_the_image(dtype: torch.dtype) -> None:
+    check(lambda x, w: F.conv1d(x, w, padding=9000), (torch.randn(1, 2, 5), torch.randn(4, 2, 18003)), dtype)

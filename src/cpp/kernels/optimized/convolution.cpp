@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "kernels/optimized/convolution_windows.h"
+#include "kernels/optimized/direct_convolution.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/arithmetic.h"
@@ -170,6 +171,10 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
   if (out.numel() == 0) {
     return Error::Ok;
   }
+  if (!is_transposed && suits_direct(p)) {
+    return direct_convolution(context, p, input.const_data_ptr(), weight.const_data_ptr(),
+                              bias ? bias->const_data_ptr() : nullptr, out.mutable_data_ptr());
+  }
   switch (p.dtype) {
     case ScalarType::Double: return convolve<double>(context, p, input, weight, bias, is_transposed, out);
     case ScalarType::Long: return convolve<int64_t>(context, p, input, weight, bias, is_transposed, out);
@@ -188,7 +193,7 @@ Error convolution_clamp_out(KernelContext& context, const Tensor& input, const T
 }
 
 /// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out): one dtype,
-/// row-major, and enough channels in a group that a product of matrices pays.
+/// row-major, and enough channels in a group that a product of matrices pays, or one that needs none.
 bool fits_convolution(Arguments args) {
   const Tensor input = args[0]->to_tensor();
   const Tensor weight = args[1]->to_tensor();
@@ -211,7 +216,10 @@ bool fits_convolution(Arguments args) {
   }
   const int64_t groups = args[8]->number_as_int();
   constexpr int64_t kFew = 4;  // output channels, or input channels when transposed
-  return groups > 0 && weight.size(0) / groups >= kFew;
+  const IntArrayRef stride = args[3]->to_int_list();
+  const bool direct = is_small_float(dtype) && !args[6]->to_bool() &&
+                      std::all_of(stride.begin(), stride.end(), [](int64_t step) { return step == 1; });
+  return groups > 0 && (direct || weight.size(0) / groups >= kFew);
 }
 
 constexpr Kernel kKernels[] = {

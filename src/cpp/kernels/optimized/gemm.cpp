@@ -235,14 +235,13 @@ size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * 
 template <typename P, typename Pack>
 void pack_panel(threads::ThreadPool* pool, Pack pack, const void* state, size_t k, size_t depth, size_t room,
                 size_t start, size_t count, size_t width, P* out) {
-  threads::parallel_for(pool, (count + width - 1) / width, threads::grain_for(2 * depth * width),
-                        [&](size_t begin, size_t end) {
-                          for (size_t i = begin; i < end; ++i) {
-                            const size_t first = i * width;
-                            pack(state, k, depth, start + first, std::min(width, count - first), width,
-                                 out + first * room);
-                          }
-                        });
+  threads::parallel_for(
+      pool, (count + width - 1) / width, threads::grain_for(2 * depth * width), [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) {
+          const size_t first = i * width;
+          pack(state, k, depth, start + first, std::min(width, count - first), width, out + first * room);
+        }
+      });
 }
 
 /// The product of two packed panels, in blocks that share what the second cache holds.

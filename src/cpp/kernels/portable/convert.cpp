@@ -1,8 +1,10 @@
 #include "kernels/portable/convert.h"
 
+#include <atomic>
 #include <type_traits>
 
 #include "kernels/portable/dispatch.h"
+#include "kernels/portable/run_conversions.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -11,6 +13,17 @@ namespace {
 using StoredTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
                            ScalarType::Half, ScalarType::Float, ScalarType::Double, ScalarType::Bool,
                            ScalarType::BFloat16, ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64>;
+
+std::atomic<const RunConversions*> run_conversions{nullptr};
+
+/// Those of 16-bit floats, where there are some and the run is worth a call.
+const RunConversions* conversions_for(ScalarType dtype, int64_t stride, int64_t n) {
+  constexpr int64_t kShort = 8;
+  if (stride != 1 || n < kShort || (dtype != ScalarType::Half && dtype != ScalarType::BFloat16)) {
+    return nullptr;
+  }
+  return run_conversions.load(std::memory_order_acquire);
+}
 
 /// An element. A bool is read as the byte it is, since memory that a program shares between tensors may hold any byte.
 template <typename T>
@@ -50,8 +63,17 @@ void store_run(const C* values, int64_t n, T* data, int64_t stride) {
 
 }  // namespace
 
+void use_run_conversions(const RunConversions& conversions) {
+  run_conversions.store(&conversions, std::memory_order_release);
+}
+
 template <typename C>
 void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (const RunConversions* const better = conversions_for(dtype, stride, n)) {
+      return better->load(dtype, data, static_cast<size_t>(n), out);
+    }
+  }
   const Error error = dispatch<StoredTypes>(dtype, "load", [&](auto tag) {
     load_run(static_cast<const typename decltype(tag)::type*>(data), stride, n, out);
     return Error::Ok;
@@ -61,6 +83,11 @@ void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out)
 
 template <typename C>
 void store(ScalarType dtype, const C* values, int64_t n, void* data, int64_t stride) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (const RunConversions* const better = conversions_for(dtype, stride, n)) {
+      return better->store(dtype, values, static_cast<size_t>(n), data);
+    }
+  }
   const Error error = dispatch<StoredTypes>(dtype, "store", [&](auto tag) {
     store_run(values, n, static_cast<typename decltype(tag)::type*>(data), stride);
     return Error::Ok;

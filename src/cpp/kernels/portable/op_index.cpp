@@ -210,27 +210,46 @@ class IndexedWalk {
       at[k] = rest % plan_.index_sizes[k];
       rest /= plan_.index_sizes[k];
     }
-    for (int64_t p = 0; p < count; ++p) {
-      straight[p] = 0;
+    // Neighbours along the last dimension of the positions, a run of them at a time.
+    const int64_t last = rank - 1;
+    for (int64_t p = 0; p < count;) {
+      const int64_t n = rank == 0 ? 1 : std::min(count - p, plan_.index_sizes[last] - at[last]);
+      int64_t start = 0;
       for (int64_t k = 0; k < rank; ++k) {
-        straight[p] += at[k] * straight_steps_[k];
+        start += at[k] * straight_steps_[k];
       }
-      indexed[p] = 0;
+      const int64_t straight_step = rank == 0 ? 0 : straight_steps_[last];
+      for (int64_t i = 0; i < n; ++i) {
+        straight[p + i] = start + i * straight_step;
+        indexed[p + i] = 0;
+      }
       for (size_t d = 0; d < extents_.size(); ++d) {
         const Positions& index = plan_.index[d];
         if (index.data == nullptr) {
           continue;
         }
         int64_t place = 0;
+        int64_t step = 0;
         const int64_t lead = rank - static_cast<int64_t>(index.sizes.size());
         for (int64_t k = lead; k < rank; ++k) {
-          place += index.sizes[k - lead] == 1 ? 0 : at[k] * index.strides[k - lead];
+          step = index.sizes[k - lead] == 1 ? 0 : index.strides[k - lead];
+          place += at[k] * step;
         }
-        const int64_t value = index.at(place);
         const auto dim = static_cast<int64_t>(d);
-        indexed[p] += (value < 0 ? value + extents_[dim] : value) * index_strides_[dim];
+        const auto add = [&](const auto* values) {
+          for (int64_t i = 0; i < n; ++i) {
+            const int64_t value = values[place + i * step];
+            indexed[p + i] += (value < 0 ? value + extents_[dim] : value) * index_strides_[dim];
+          }
+        };
+        index.dtype == ScalarType::Long ? add(static_cast<const int64_t*>(index.data))
+                                        : add(static_cast<const int32_t*>(index.data));
       }
-      for (int64_t k = rank - 1; k >= 0 && ++at[k] == plan_.index_sizes[k]; --k) {
+      p += n;
+      if (rank > 0) {
+        at[last] += n - 1;
+      }
+      for (int64_t k = last; k >= 0 && ++at[k] == plan_.index_sizes[k]; --k) {
         at[k] = 0;
       }
     }
@@ -285,10 +304,26 @@ Error put(const Plan& plan, const Tensor& indexed, const Tensor& straight) {
   });
 }
 
+// As add, for elements that are stored as T and computed in float.
+template <typename T>
+void add_small(const IndexedWalk& walk, float factor) {
+  walk.for_each_run([&](char* to, const char* from, int64_t n, int64_t to_step, int64_t from_step) {
+    for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step) {
+      T& element = *reinterpret_cast<T*>(to);
+      element = T(static_cast<float>(element) + factor * static_cast<float>(*reinterpret_cast<const T*>(from)));
+    }
+  });
+}
+
 // indexed[positions] += factor * straight, in the order of the positions
 Error add(const Plan& plan, const Tensor& indexed, const Tensor& straight, const Scalar& factor) {
   const IndexedWalk walk(plan, indexed, &straight);
   const ScalarType dtype = indexed.scalar_type();
+  if (dtype == ScalarType::Half || dtype == ScalarType::BFloat16) {
+    const auto multiple = scalar_to<float>(factor);
+    dtype == ScalarType::Half ? add_small<Half>(walk, multiple) : add_small<BFloat16>(walk, multiple);
+    return Error::Ok;
+  }
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
     const C multiple = scalar_to<C>(factor);
