@@ -1,6 +1,7 @@
 // gather and the scatter family: an index tensor says, element by element, where along `dim` to read or write.
 #include "kernels/portable/op_gather_scatter.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/portable/arithmetic.h"
@@ -72,6 +73,38 @@ Error start_from(KernelContext& context, const char* op, const Tensor& self, con
   return copy_window(window_of(self), window_of(out));
 }
 
+// As scatter_reduce, of elements T that gather in float beside the output and are rounded once; what is in `out` counts.
+template <typename T>
+Error gather_in_float(KernelContext& context, const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src,
+                      Reduce reduce) {
+  const auto count = static_cast<size_t>(out.numel());
+  ET_TRY(void* const sums_memory, context.allocate_temp(count * sizeof(float)));
+  ET_TRY(void* const touched_memory, context.allocate_temp(count));
+  auto* const sums = static_cast<float*>(sums_memory);
+  auto* const touched = static_cast<uint8_t*>(touched_memory);
+  T* const elements = static_cast<T*>(out.mutable_data_ptr());
+  load(out.scalar_type(), elements, 1, out.numel(), sums);
+  std::memset(touched, 0, count);
+  const auto gather = [&](auto how) {
+    for_each_index(index, out, dim, &src, [&](const char* target, const char* source) {
+      const auto place = reinterpret_cast<const T*>(target) - elements;
+      touched[place] = 1;
+      sums[place] = combine(how(), sums[place], static_cast<float>(*reinterpret_cast<const T*>(source)));
+    });
+  };
+  reduce == Reduce::kSum ? gather([] { return Reduce::kSum; }) : gather([&] { return reduce; });
+  constexpr size_t kChunk = 256;
+  T rounded[kChunk];
+  for (size_t start = 0; start < count; start += kChunk) {
+    const size_t n = std::min(kChunk, count - start);
+    store(out.scalar_type(), sums + start, static_cast<int64_t>(n), rounded, 1);
+    for (size_t i = 0; i < n; ++i) {  // untouched elements keep their exact bits
+      elements[start + i] = touched[start + i] != 0 ? rounded[i] : elements[start + i];
+    }
+  }
+  return Error::Ok;
+}
+
 Error scatter_reduce(KernelContext& context, const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                      const Tensor& src, Reduce reduce, bool include_self, Tensor& out) {
   ET_RETURN_IF_ERROR(check_shapes(op, self, &dim, index, &src));
@@ -82,6 +115,10 @@ Error scatter_reduce(KernelContext& context, const char* op, const Tensor& self,
   }
   const ScalarType dtype = self.scalar_type();
   const int64_t size = static_cast<int64_t>(out.element_size());
+  if (include_self && reduce != Reduce::kMean && (dtype == ScalarType::Half || dtype == ScalarType::BFloat16)) {
+    return dtype == ScalarType::Half ? gather_in_float<Half>(context, out, dim, index, src, reduce)
+                                     : gather_in_float<BFloat16>(context, out, dim, index, src, reduce);
+  }
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
     if (dtype == dtype_of<C> && include_self && reduce != Reduce::kMean) {  // the output itself holds what is gathered

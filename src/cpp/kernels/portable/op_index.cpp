@@ -2,6 +2,7 @@
 // Every index is checked before the first write.
 #include "kernels/portable/op_index.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/portable/arithmetic.h"
@@ -20,10 +21,6 @@ struct Positions {
   ScalarType dtype = ScalarType::Long;
   Sizes sizes;
   Sizes strides;
-
-  int64_t at(int64_t i) const {
-    return dtype == ScalarType::Long ? static_cast<const int64_t*>(data)[i] : static_cast<const int32_t*>(data)[i];
-  }
 };
 
 // Advanced indexing, worked out: which dimensions have positions, where their common broadcast shape goes.
