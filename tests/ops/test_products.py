@@ -102,3 +102,41 @@ def test_one_element_that_is_not_finite(value: float, dtype: torch.dtype) -> Non
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
 def test_a_border_much_larger_than_the_image(dtype: torch.dtype) -> None:
     check(lambda x, w: F.conv1d(x, w, padding=9000), (torch.randn(1, 2, 5), torch.randn(4, 2, 18003)), dtype)
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+@pytest.mark.parametrize("depth", (1, 31, 866, 70000))
+def test_a_matrix_of_16_bits_times_a_vector(depth: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    matrix, vector = torch.randn(19, depth), torch.randn(depth)
+    check(torch.mv, (matrix, vector), dtype)
+    check(lambda a, x: x[None] @ a.t(), (matrix, vector), dtype)
+    check(lambda a, x: x[None] @ a, (torch.randn(depth, 19), vector), dtype)
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+def test_casts_of_16_bits_in_other_orders(dtype: torch.dtype) -> None:
+    x = torch.randn(3, 70, 90)
+    x[0, 1, 2], x[1, 2, 3], x[2, 3, 4] = float("inf"), float("nan"), 1e-6
+    for value, to in ((x, dtype), (x.to(dtype), torch.float32)):
+        for shown in (lambda v: v, lambda v: v.transpose(1, 2), lambda v: v[:, ::3, 1::2]):
+            actual = run(lambda v, shown=shown, to=to: shown(v).to(to), value)
+            torch.testing.assert_close(actual, shown(value).to(to), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+def test_sums_at_indices(dtype: torch.dtype) -> None:
+    """Elements that no index names keep their bits; positions broadcast against each other, from both ends."""
+    torch.manual_seed(0)
+    x, values = torch.randn(40, 300).to(dtype), torch.randn(40, 300).to(dtype)
+    x[3, 5], values[0, 7] = float("nan"), float("inf")
+    index = torch.randint(0, 20, (40, 300))
+    for reduce in ("sum", "prod", "amax", "amin"):
+        actual = run(lambda x, i, v, r=reduce: x.scatter_reduce(0, i, v, r), x, index, values)
+        exact = x.double().scatter_reduce(0, index, values.double(), reduce)
+        torch.testing.assert_close(actual, exact.to(dtype), equal_nan=True)
+        assert torch.equal(actual[20:].view(torch.int16), x[20:].view(torch.int16))
+    rows, columns = torch.randperm(40)[:, None] - 40, torch.randperm(300)[None, :130].int()
+    put = torch.randn(40, 130).to(dtype)
+    actual = run(lambda x, i, j, v: x.index_put((i, j), v, accumulate=True), x, rows, columns, put)
+    torch.testing.assert_close(actual, x.index_put((rows, columns), put, accumulate=True), equal_nan=True)

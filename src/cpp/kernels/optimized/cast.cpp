@@ -3,11 +3,14 @@
 
 #include "kernels/optimized/targets.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/cast.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/convert.h"
@@ -71,11 +74,45 @@ BlockFunction cast_loop(ScalarType from, ScalarType to) {
 }
 #undef ET_CASTS
 
+/// Between floats and those of 16 bits, in one pass.
+template <ScalarType dtype>
+void widen(const PointwiseBlock& block) {
+  for (size_t r = 0; r < block.rows; ++r) {
+    const auto* const from = static_cast<const uint16_t*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
+    floats_from(dtype, from, block.column_stride[0], block.columns, static_cast<float*>(block.out) + r * block.columns);
+  }
+}
+template <ScalarType dtype>
+void narrow(const PointwiseBlock& block) {
+  const int64_t step = block.column_stride[0];
+  for (size_t r = 0; r < block.rows; ++r) {
+    const auto* const from = static_cast<const float*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
+    auto* const to = static_cast<uint16_t*>(block.out) + r * block.columns;
+    if (step == 1) {
+      floats_to(dtype, from, block.columns, to);
+      continue;
+    }
+    constexpr size_t kPiece = 64;
+    float piece[kPiece];
+    for (size_t c = 0; c < block.columns; c += kPiece) {
+      const size_t n = std::min(kPiece, block.columns - c);
+      for (size_t i = 0; i < n; ++i) {
+        piece[i] = from[static_cast<int64_t>(c + i) * step];
+      }
+      floats_to(dtype, piece, n, to + c);
+    }
+  }
+}
+
 // fn(self, …, out): sizes are self's; element type and dim order are those of out.
 Error choose_cast(Arguments args, PointwiseOperation* operation) {
   const ScalarType from = args[0]->to_tensor().scalar_type();
   const ScalarType to = args[args.size() - 1]->to_tensor().scalar_type();
-  if (is_small_float(from) && to == ScalarType::Bool) {
+  if (is_small_float(from) && to == ScalarType::Float) {
+    operation->function = from == ScalarType::Half ? &widen<ScalarType::Half> : &widen<ScalarType::BFloat16>;
+  } else if (from == ScalarType::Float && is_small_float(to)) {
+    operation->function = to == ScalarType::Half ? &narrow<ScalarType::Half> : &narrow<ScalarType::BFloat16>;
+  } else if (is_small_float(from) && to == ScalarType::Bool) {
     operation->function = HWY_DYNAMIC_POINTER(FloatToBool);
     operation->converts = true;
   } else if (from != to && is_up_to_float(to) &&

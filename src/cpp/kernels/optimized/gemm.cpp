@@ -122,12 +122,46 @@ void pack_strided(const StridedMatrix& matrix, size_t k, size_t depth, size_t fi
   }
 }
 
+/// As pack_strided for lines of Half, which vectors convert before they are written across.
+void pack_half(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
+               float* out) {
+  const hn::CappedTag<float, 16> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> half;
+  const size_t lanes = hn::Lanes(d);
+  constexpr size_t kSteps = 64;
+  float line[kSteps];
+  for (size_t start = 0; start < depth; start += kSteps) {
+    const size_t steps = HWY_MIN(kSteps, depth - start);
+    for (size_t i = 0; i < count; ++i) {
+      const Half* const from = static_cast<const Half*>(matrix.data) + static_cast<int64_t>(k + start) +
+                               static_cast<int64_t>(first + i) * matrix.across;
+      size_t s = 0;
+      for (; s + lanes <= steps; s += lanes) {
+        hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from) + s)), d, line + s);
+      }
+      for (; s < steps; ++s) {
+        line[s] = from[s];
+      }
+      for (s = 0; s < steps; ++s) {
+        out[(start + s) * width + i] = line[s];
+      }
+    }
+    for (size_t s = 0; count < width && s < steps; ++s) {
+      for (size_t i = count; i < width; ++i) {
+        out[(start + s) * width + i] = 0.0f;
+      }
+    }
+  }
+}
+
 void PackFloat(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
                float* out) {
   if (matrix.dtype == ScalarType::Float) {
     pack_strided<float>(matrix, k, depth, first, count, width, out);
   } else if (matrix.dtype == ScalarType::BFloat16) {
     pack_strided<BFloat16>(matrix, k, depth, first, count, width, out);
+  } else if (matrix.along == 1) {
+    pack_half(matrix, k, depth, first, count, width, out);
   } else {
     pack_strided<Half>(matrix, k, depth, first, count, width, out);
   }

@@ -1,8 +1,11 @@
 // mm, bmm, addmm, baddbmm and linear of every real type, by the packed product of gemm.h. Sums are float for floats of up to 32
 // bits, double for double, int32 for integers of up to 32 bits and int64 for the others; integers wrap.
 
+#include <algorithm>
+
 #include "kernels/optimized/dot.h"
 #include "kernels/optimized/fitting.h"
+#include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/gemm.h"
 #include "kernels/optimized/row_product.h"
 #include "kernels/optimized/tables.h"
@@ -127,10 +130,52 @@ bool multiply_vector(KernelContext& context, const GemmOf<double>& gemm, const S
   return true;
 }
 
+/// As multiply_vector for floats of 16 bits and a matrix whose lines are multiplied by the vector: some lines at a time become
+/// floats. False where it is another product.
+Result<bool> multiply_small_vector(KernelContext& context, const GemmOf<float>& gemm, const StridedMatrix& left,
+                                   const StridedMatrix& right) {
+  const StridedMatrix& vector = gemm.rows == 1 ? left : right;
+  const StridedMatrix& matrix = gemm.rows == 1 ? right : left;
+  const size_t depth = gemm.depth;
+  const size_t outputs = gemm.rows * gemm.columns;
+  if ((gemm.rows != 1 && gemm.columns != 1) || !is_small_float(left.dtype) || depth == 0 || outputs == 0 ||
+      matrix.along != 1 || matrix.across != static_cast<int64_t>(depth) || gemm.out_stride != gemm.columns ||
+      gemm.accumulate) {
+    return false;
+  }
+  constexpr size_t kElements = 65536;  // of the lines that are floats at a time: they stay in the second cache
+  const size_t lines = std::min(outputs, std::max<size_t>(1, kElements / depth));
+  ET_TRY(void* const memory, context.allocate_temp((1 + lines) * depth * sizeof(float)));
+  auto* const x = static_cast<float*>(memory);
+  float* const some = x + depth;
+  floats_from(vector.dtype, vector.data, vector.along, depth, x);
+  for (size_t first = 0; first < outputs; first += lines) {
+    const size_t n = std::min(lines, outputs - first);
+    const auto* const from = static_cast<const uint16_t*>(matrix.data) + first * depth;
+    threads::parallel_for(context.pool(), n * depth, threads::grain_for(1), [&](size_t begin, size_t end) {
+      floats_from(matrix.dtype, from + begin, 1, end - begin, some + begin);
+    });
+    RowProduct product;
+    product.x = x;
+    product.matrix = some;
+    product.out = gemm.out + first;
+    product.depth = depth;
+    product.outputs = n;
+    multiply_row(context, product);
+  }
+  return true;
+}
+
 /// The product that `gemm` describes, of these operands.
 template <typename T>
 Error multiply_matrices(KernelContext& context, const GemmOf<T>& gemm, const StridedMatrix& left,
                         const StridedMatrix& right) {
+  if constexpr (std::is_same_v<T, float>) {
+    ET_TRY(const bool done, multiply_small_vector(context, gemm, left, right));
+    if (done) {
+      return Error::Ok;
+    }
+  }
   if constexpr (std::is_floating_point_v<T>) {
     if (multiply_vector(context, gemm, left, right)) {
       return Error::Ok;
