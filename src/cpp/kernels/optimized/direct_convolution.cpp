@@ -293,7 +293,12 @@ bool suits_direct(const Problem& p) {
     }
     padded *= static_cast<double>(p.in[d]) + 2.0 * static_cast<double>(p.padding[d]);
   }
+  const auto elements = [](int64_t channels, int64_t positions) {
+    return static_cast<double>(channels) * static_cast<double>(positions);
+  };
+  const double room = 4.0 * (elements(p.in_channels, p.positions_in()) + elements(p.out_channels, p.positions_out()));
   return (p.dtype == ScalarType::BFloat16 || p.dtype == ScalarType::Half) && p.in_channels > 0 &&
+         static_cast<double>(p.in_channels) * padded <= room + 65536.0 &&
          padded <= 2.0 * static_cast<double>(p.positions_out()) + 4096.0;
 }
 
