@@ -164,6 +164,27 @@ void subtract_rows(const Matrix& a, double* row, const double* factors, int64_t 
   }
 }
 
+// The same for row and the one behind it, which share what is loaded of a; `others` are the factors of that one.
+void subtract_from_two(const Matrix& a, double* row, const double* factors, const double* others, int64_t first,
+                       int64_t count, int64_t begin, int64_t end) {
+  double* const below = row + a.cols;
+  int64_t p = 0;
+  for (; p + 4 <= count; p += 4) {
+    const double f0 = factors[p], f1 = factors[p + 1], f2 = factors[p + 2], f3 = factors[p + 3];
+    const double g0 = others[p], g1 = others[p + 1], g2 = others[p + 2], g3 = others[p + 3];
+    const double *u0 = a[first + p], *u1 = a[first + p + 1], *u2 = a[first + p + 2], *u3 = a[first + p + 3];
+    for (int64_t j = begin; j < end; ++j) {
+      const double v0 = u0[j], v1 = u1[j], v2 = u2[j], v3 = u3[j];
+      row[j] = (((row[j] - f0 * v0) - f1 * v1) - f2 * v2) - f3 * v3;
+      below[j] = (((below[j] - g0 * v0) - g1 * v1) - g2 * v2) - g3 * v3;
+    }
+  }
+  if (p < count) {
+    subtract_rows(a, row, factors + p, first + p, count - p, begin, end);
+    subtract_rows(a, below, others + p, first + p, count - p, begin, end);
+  }
+}
+
 }  // namespace
 
 // A panel of columns at a time, so that the rest of the matrix is walked over once a panel and not once a column.
@@ -195,13 +216,23 @@ int64_t lu_factor(const Matrix& a, int64_t* pivots) {
         }
       }
     }
-    for (int64_t i = start + 1; i < a.rows; ++i) {
-      double factors[kPanel];
+    const auto factors_of = [&](int64_t i, double* factors) {
       const int64_t count = std::min(i, end) - start;
       for (int64_t p = 0; p < count; ++p) {
         factors[p] = is_singular[p] ? 0.0 : a(i, start + p);
       }
-      subtract_rows(a, a[i], factors, start, count, end, a.cols);
+      return count;
+    };
+    for (int64_t i = start + 1; i < a.rows; ++i) {
+      double factors[kPanel], others[kPanel];
+      const int64_t count = factors_of(i, factors);
+      if (i >= end && i + 1 < a.rows) {
+        factors_of(i + 1, others);
+        subtract_from_two(a, a[i], factors, others, start, count, end, a.cols);
+        ++i;
+      } else {
+        subtract_rows(a, a[i], factors, start, count, end, a.cols);
+      }
     }
   }
   return info;
