@@ -11,7 +11,7 @@ from typing import Any
 from torch import fx
 
 from .matching import LINEAR, is_constant
-from .pt2e import ANNOTATION, SharedQuantizationSpec
+from .pt2e import ANNOTATION, QuantizationSpec, SharedQuantizationSpec
 
 #: In ``Node.meta``: the node's place in its step, which its twins in the other steps have, too.
 PLACE = "executorch_py.place_in_step"
@@ -42,7 +42,10 @@ def places_in_steps(nodes: Sequence[fx.Node]) -> dict[fx.Node, Hashable]:
 
 
 def share_steps(graph: fx.Graph) -> None:
-    """Rewrites annotations: activations at one place of a step share their scales with those of the first annotated step."""
+    """Rewrites annotations: activations at one place of a step share their scales with the first that has the same specification.
+
+    Scales that are chosen at run time have nothing to share.
+    """
     leaders: dict[Hashable, Any] = {}
     for node in graph.nodes:
         place, says = node.meta.get(PLACE), node.meta.get(ANNOTATION)
@@ -50,14 +53,18 @@ def share_steps(graph: fx.Graph) -> None:
             continue
         for i, argument in enumerate(node.args):
             spec = says.input_qspec_map.get(argument) if isinstance(argument, fx.Node) else None
-            if spec is None or is_constant(argument) or isinstance(spec, SharedQuantizationSpec):
+            if not _is_measured(spec) or is_constant(argument):
                 continue
-            leader = leaders.setdefault((place, i), (argument, node))
+            leader = leaders.setdefault((place, i, spec), (argument, node))
             if leader != (argument, node):
                 says.input_qspec_map[argument] = SharedQuantizationSpec(leader)
                 node.meta[SHARES] = True
-        if says.output_qspec is not None and not isinstance(says.output_qspec, SharedQuantizationSpec):
-            leader = leaders.setdefault((place, "result"), node)
+        if _is_measured(says.output_qspec):
+            leader = leaders.setdefault((place, "result", says.output_qspec), node)
             if leader is not node:
                 says.output_qspec = SharedQuantizationSpec(leader)
                 node.meta[SHARES] = True
+
+
+def _is_measured(spec: Any) -> bool:
+    return isinstance(spec, QuantizationSpec) and not spec.is_dynamic

@@ -94,3 +94,24 @@ def test_sizes_of_a_split_that_wrap_around() -> None:
     for place in range(kernel_count("aten::split_with_sizes_copy.out")):
         with pytest.raises(KernelError, match=r"exceeds|does not cut"):
             prepare_and_run("aten::split_with_sizes_copy.out", place, [x, sizes, 0, parts], "Tliv", {1, 2})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+@pytest.mark.parametrize(("size", "code"), [(7, 0), (2**31 - 1, 0), (2**31, INVALID_ARGUMENT)])
+def test_transposed_inputs_without_channels(dtype: torch.dtype, size: int, code: int) -> None:
+    """Nothing bounds the other sizes of a tensor without elements."""
+
+    def call(x: torch.Tensor, w: torch.Tensor, padding: int, out: torch.Tensor) -> list:
+        return [x, w, bias, [1], [padding], [1], True, [0], 1, out]
+
+    name = "aten::convolution.out"
+    bias = torch.tensor([3], dtype=dtype)
+    x, w = torch.zeros(1, 4, 8, dtype=dtype), torch.zeros(4, 1, 3, dtype=dtype)
+    loaded = call(x, w, 0, torch.zeros(1, 1, 10, dtype=dtype))
+    out = torch.zeros(1, 1, 1, dtype=dtype)
+    called = call(torch.zeros(1, 0, size, dtype=dtype), torch.zeros(0, 1, size, dtype=dtype), size - 1, out)
+    codes = outcomes(name, loaded, "TTtlllbliT", called, set())
+    assert codes, "no kernel takes the arguments"
+    assert all(got in (code, INVALID_ARGUMENT) for got in codes), codes
+    if code == 0:
+        assert out.item() == 3

@@ -4,10 +4,13 @@ damaged program has."""
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
+
+import executorch_py as et
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kernel_runner import KernelError, Unbound, run_kernel
@@ -136,3 +139,32 @@ def test_singular_values_by_way_of_two_diagonals(shape, dtype) -> None:
             none = [torch.empty(0, dtype=dtype) for _ in range(2)]
             run_kernel("aten::_linalg_svd.U", [case, full, False, None, none[0], only, none[1]], "TbbSTTT")
             torch.testing.assert_close(only / size, s / size, **near)
+
+
+@pytest.mark.parametrize("power", [0, 150, 156, 161, 170])
+def test_singular_vectors_of_rows_of_far_apart_sizes(power: int) -> None:
+    torch.manual_seed(0)
+    a = torch.randn(40, 40, dtype=torch.float64)
+    a[1:] *= 10.0**-power
+    program = et.to_edge(torch.export.export(Svd(), (a,))).to_executorch().buffer
+    u, s, vh = et.Runtime.get().load_program(program).load_method("forward").execute((a,))
+    one = torch.eye(40, dtype=torch.float64)
+    torch.testing.assert_close(u.T @ u, one, rtol=0, atol=1e-13)
+    torch.testing.assert_close(vh @ vh.T, one, rtol=0, atol=1e-13)
+    torch.testing.assert_close(u * s @ vh, a, rtol=0, atol=1e-13 * float(s[0]))
+
+
+def test_singular_values_can_be_cancelled() -> None:
+    a = torch.randn(1000, 1000, dtype=torch.float64)
+    program = et.to_edge(torch.export.export(Svd(), (a,))).to_executorch().buffer
+    method = et.Runtime.get().load_program(program).load_method("forward")
+    timer = threading.Timer(0.2, method.cancel)
+    timer.start()
+    with pytest.raises(et.CancelledError):
+        method.execute((a,))
+    timer.join()
+
+
+class Svd(torch.nn.Module):
+    def forward(self, a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.linalg.svd(a, full_matrices=False)

@@ -237,6 +237,21 @@ def test_steps_of_a_recurrent_layer_have_one_scale(module, x, products):
     assert all(len(pairs) >= 4 and len(set(map(str, pairs))) == 1 for pairs in steps), steps
 
 
+def test_steps_of_two_quantizers_keep_what_each_says():
+    torch.manual_seed(0)
+    some = (
+        XNNPACKQuantizer().set_filter_function(lambda node: node.name.endswith(("_1", "_3"))).set_global("dynamic_int8")
+    )
+    both = ComposableQuantizer([some, XNNPACKQuantizer().set_global("static_int8")])
+    x = torch.randn(6, 1, 4)
+    graph = quantize(nn.LSTM(4, 6).eval(), (x,), both, [(x,)]).graph
+    products = [node for node in graph.nodes if node.target is torch.ops.aten.linear.default]
+    products = [node for node in products if "dequantize" in node.args[0].name]  # not of the zeros at first
+    at_run_time = [node.name for node in products if not isinstance(node.args[0].args[1], float)]
+    assert at_run_time == [node.name for node in products if node.name.endswith(("_1", "_3"))]
+    assert 0 < len(at_run_time) < len(products)
+
+
 def test_attention_only_when_named():
     module = Call(lambda m, q, k: F.scaled_dot_product_attention(m.fc(q), m.fc(k), k), **LINEAR)
     inputs = (torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8))

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/checked_math.h"
 #include "kernels/optimized/convolution_windows.h"
 #include "kernels/optimized/direct_convolution.h"
 #include "kernels/optimized/fitting.h"
@@ -17,6 +18,7 @@
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/fused_clamp.h"
+#include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::optimized {
@@ -83,7 +85,8 @@ void scatter_tap(const Problem& p, const T* products, const int64_t* tap, T* pla
   }
 }
 
-/// Output channels whose products fit the scratch of a transposed convolution, which is bounded.
+/// Output channels whose products fit the scratch of a transposed convolution, which is bounded. There are inputs, so that memory
+/// bounds their sizes.
 int64_t channels_at_once(const Problem& p) {
   constexpr int64_t kScratch = 4 << 20;  // elements
   const int64_t per_channel = std::max<int64_t>(1, p.taps() * p.positions_in());
@@ -93,16 +96,19 @@ int64_t channels_at_once(const Problem& p) {
 /// `products`: [channels_at_once, taps, input positions] scratch; `sums` as in forward.
 template <typename T>
 Error transposed(KernelContext& context, const Problem& p, const Slice& slice, T* products, T* sums) {
-  const int64_t positions = p.positions_in();
   const int64_t plane_size = p.positions_out();
-  const int64_t step = channels_at_once(p);
+  // Sizes of an input without channels are bounded by nothing: no products of it.
+  const bool has_input = p.in_channels > 0;
+  const int64_t positions = has_input ? p.positions_in() : 0;
+  const int64_t taps = has_input ? p.taps() : 0;
+  const int64_t step = has_input ? channels_at_once(p) : p.out_channels;
   T* const to = sums != nullptr ? sums : reinterpret_cast<T*>(slice.out);
   const StridedMatrix input{slice.input, p.dtype, 1, positions};
   for (int64_t first = 0; first < p.out_channels; first += step) {
     const int64_t channels = std::min(step, p.out_channels - first);
-    const auto offset = first * p.taps() * static_cast<int64_t>(element_size(p.dtype));
-    const StridedMatrix weight{slice.weight + offset, p.dtype, 1, p.out_channels * p.taps()};
-    const GemmOf<T> gemm{static_cast<size_t>(channels * p.taps()),
+    const auto offset = first * taps * static_cast<int64_t>(element_size(p.dtype));
+    const StridedMatrix weight{slice.weight + offset, p.dtype, 1, p.out_channels * taps};
+    const GemmOf<T> gemm{static_cast<size_t>(channels * taps),
                          static_cast<size_t>(positions),
                          static_cast<size_t>(p.in_channels),
                          strips_for<T>(weight),
@@ -110,15 +116,15 @@ Error transposed(KernelContext& context, const Problem& p, const Slice& slice, T
                          products,
                          static_cast<size_t>(positions),
                          false};
-    ET_RETURN_IF_ERROR(multiply(context, gemm));
-    const size_t work = static_cast<size_t>(plane_size + p.taps() * positions);
+    ET_RETURN_IF_ERROR(has_input ? multiply(context, gemm) : Error::Ok);
+    const size_t work = static_cast<size_t>(plane_size + taps * positions);
     threads::parallel_for(
         context.pool(), static_cast<size_t>(channels), threads::grain_for(work), [&](size_t begin, size_t end) {
           for (auto c = static_cast<int64_t>(begin); c < static_cast<int64_t>(end); ++c) {
             T* const plane = to + (first + c) * plane_size;
             std::fill_n(plane, plane_size, bias_of<T>(p, slice, first + c));
-            const T* from = products + c * p.taps() * positions;
-            for (int64_t t = 0; t < p.taps(); ++t, from += positions) {
+            const T* from = products + c * taps * positions;
+            for (int64_t t = 0; t < taps; ++t, from += positions) {
               const int64_t tap[3] = {t / (p.kernel[1] * p.kernel[2]), t / p.kernel[2] % p.kernel[1], t % p.kernel[2]};
               scatter_tap(p, from, tap, plane);
             }
@@ -138,9 +144,15 @@ Error convolve(KernelContext& context, const Problem& p, const Tensor& input, co
   const int64_t out_elements = p.out_channels * p.positions_out();
   T* products = nullptr;
   T* sums = nullptr;
-  if (is_transposed) {
-    const int64_t elements = channels_at_once(p) * p.taps() * p.positions_in();
-    ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(elements) * sizeof(T)));
+  if (is_transposed && p.in_channels > 0) {
+    int64_t elements = 0;
+    size_t nbytes = 0;
+    const bool overflows = mul_overflow(p.taps(), p.positions_in(), &elements) ||
+                           mul_overflow(elements, channels_at_once(p), &elements) ||
+                           mul_overflow(static_cast<size_t>(elements), sizeof(T), &nbytes);
+    ET_CHECK_OR_RETURN(!overflows, InvalidArgument, "%s: input %s and weight %s are too large", kOp,
+                       portable::ShapeText(input.sizes()).text, portable::ShapeText(weight.sizes()).text);
+    ET_TRY(void* const memory, context.allocate_temp(nbytes));
     products = static_cast<T*>(memory);
   }
   if (p.dtype != dtype_of<T>) {

@@ -225,9 +225,11 @@ Error plan_convolution(KernelContext& context, const char* op, const Tensor& inp
     const int64_t extra = real ? list_item(numbers.output_padding, item, 0) : 0;
     const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
     ET_CHECK_OR_RETURN(is_between(p->stride[d], 1) && is_between(p->dilation[d], 1) && is_between(p->padding[d], 0) &&
-                           is_between(extra, 0),
-                       InvalidArgument, "%s: stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, op,
-                       p->stride[d], p->padding[d], p->dilation[d]);
+                           is_between(extra, 0) && is_between(p->in[d], 0) && is_between(p->kernel[d], 0),
+                       InvalidArgument,
+                       "%s: size %" PRId64 ", kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
+                       ", dilation %" PRId64,
+                       op, p->in[d], p->kernel[d], p->stride[d], p->padding[d], p->dilation[d]);
     const int64_t reach = p->dilation[d] * (p->kernel[d] - 1);
     p->out[d] = is_transposed ? (p->in[d] - 1) * p->stride[d] - 2 * p->padding[d] + reach + extra + 1
                               : (p->in[d] + 2 * p->padding[d] - reach - 1) / p->stride[d] + 1;

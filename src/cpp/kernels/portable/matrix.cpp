@@ -413,10 +413,11 @@ void complete_basis(const Matrix& q, int64_t from) {
 }
 
 // Turns columns of a (m >= n) until they are orthogonal; v collects the rotations.
-void orthogonalise_columns(const Matrix& a, const Matrix& v) {
+Error orthogonalise_columns(KernelContext& context, const Matrix& a, const Matrix& v) {
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     bool rotated = false;
     for (int64_t p = 0; p < a.cols; ++p) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "singular values: cancelled");
       for (int64_t q = p + 1; q < a.cols; ++q) {
         double pp = 0.0, pq = 0.0, qq = 0.0;
         for (int64_t i = 0; i < a.rows; ++i) {
@@ -434,9 +435,10 @@ void orthogonalise_columns(const Matrix& a, const Matrix& v) {
       }
     }
     if (!rotated) {
-      return;
+      break;
     }
   }
+  return Error::Ok;
 }
 
 }  // namespace
@@ -460,7 +462,7 @@ Error singular_values(KernelContext& context, const Matrix& a, double* s, const 
     copy_matrix(a, w);
   }
   set_identity(v);
-  orthogonalise_columns(w, v);
+  ET_RETURN_IF_ERROR(orthogonalise_columns(context, w, v));
   for (int64_t j = 0; j < n; ++j) {
     s[j] = 0.0;
     for (int64_t i = 0; i < m; ++i) {

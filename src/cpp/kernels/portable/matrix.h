@@ -89,11 +89,11 @@ void qr_factor(const Matrix& a, double* tau);
 void apply_reflectors(const Matrix& a, const double* tau, int64_t k, const Matrix& c, bool transposed);
 
 /// Singular values, largest first, of a [m, n]; u [m, m or min], vt [n or min, n], which may both be empty: not wanted then.
-/// Errors: MemoryAllocationFailed. Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.3 (one-sided Jacobi).
+/// Errors: MemoryAllocationFailed, Cancelled. Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.3 (one-sided Jacobi).
 Error singular_values(KernelContext& context, const Matrix& a, double* s, const Matrix& u, const Matrix& vt);
 
 /// The same by way of two diagonals, for matrices that rotations take long for; u and vt without data: not wanted. False where that
-/// does not serve: nothing but zeros, infinities, NaN. Errors: MemoryAllocationFailed.
+/// does not serve: nothing but zeros, infinities, NaN. Errors: MemoryAllocationFailed, Cancelled.
 Result<bool> singular_values_of_large(KernelContext& context, const Matrix& a, double* s, const Matrix& u,
                                       const Matrix& vt);
 

@@ -65,6 +65,20 @@ struct Reflection {
 Reflection reflect(double* x, int64_t n) {
   const double below = dot(x + 1, x + 1, n - 1);
   const double alpha = x[0];
+  constexpr double kFew = 1e-280;  // squares below it have lost digits
+  if (alpha * alpha + below < kFew) {
+    double largest = 0.0;
+    for (int64_t i = 0; i < n; ++i) {
+      largest = std::max(largest, std::fabs(x[i]));
+    }
+    if (largest > 0.0) {
+      int exponent = 0;
+      std::frexp(largest, &exponent);
+      std::for_each(x, x + n, [exponent](double& value) { value = std::ldexp(value, -exponent); });
+      const Reflection scaled = reflect(x, n);
+      return {std::ldexp(scaled.beta, exponent), scaled.tau};
+    }
+  }
   x[0] = 1.0;
   if (below == 0.0) {
     return {alpha, 0.0};
@@ -101,9 +115,10 @@ struct Decomposition {
   Matrix ut, vt;         // vectors as rows; no rows: not wanted
   double* row;           // [max(m, n)] scratch
 
-  void to_two_diagonals() {
+  Error to_two_diagonals(KernelContext& context) {
     const int64_t m = a.rows, n = a.cols;
     for (int64_t k = 0; k < n; ++k) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "singular values: cancelled");
       double* const v = lefts[lefts.rows > 0 ? k : 0];
       for (int64_t i = k; i < m; ++i) {
         v[i] = a(i, k);
@@ -131,6 +146,7 @@ struct Decomposition {
         add_scaled(to, -q.tau * add_scaled_dot(to, v[i], sums, x, rest), x, rest);
       }
     }
+    return Error::Ok;
   }
 
   // Rows of `q` become those of the product of the reflections of `vectors`, which begin at element k + offset.
@@ -146,7 +162,7 @@ struct Decomposition {
   }
 
   // False where it does not converge.
-  bool to_one_diagonal(KernelContext& context) {
+  Result<bool> to_one_diagonal(KernelContext& context) {
     const int64_t n = a.cols;
     double largest = 0.0;
     for (int64_t i = 0; i < n; ++i) {
@@ -154,7 +170,8 @@ struct Decomposition {
     }
     int64_t hi = n - 1;
     for (int64_t steps = 0; hi > 0; ++steps) {
-      if (steps > 60 * n || context.cancelled()) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "singular values: cancelled");
+      if (steps > 60 * n) {
         return false;
       }
       int64_t lo = hi;  // rows lo … hi hang together
@@ -337,7 +354,7 @@ Result<bool> singular_values_of_large(KernelContext& context, const Matrix& a, d
   ET_TRY(work.lefts, make_matrix(context, wanted ? n : 1, m));
   ET_TRY(work.rights, make_matrix(context, wanted ? n : 1, n));
   work.lefts.rows = work.rights.rows = wanted ? n : 0;
-  work.to_two_diagonals();
+  ET_RETURN_IF_ERROR(work.to_two_diagonals(context));
   if (wanted) {
     if (wide) {  // aᵀ = left s rightᵀ, so that the left ones are the rows of vt
       work.ut = vt;
@@ -349,7 +366,8 @@ Result<bool> singular_values_of_large(KernelContext& context, const Matrix& a, d
     Decomposition::accumulate(work.lefts, work.left, n, 0, work.ut);
     Decomposition::accumulate(work.rights, work.right, n - 1, 1, work.vt);
   }
-  if (!work.to_one_diagonal(context)) {
+  ET_TRY(const bool is_done, work.to_one_diagonal(context));
+  if (!is_done) {
     return false;
   }
   work.sort();
