@@ -218,6 +218,18 @@ def test_attention_of_more_rows_of_nothing_than_there_is_time_for() -> None:
     run_kernel("et::scaled_dot_product_attention.out", [x, x, x, None, 0.0, False, None, False, x.clone()], "TTTtdbDbT")
 
 
+def test_products_of_more_rows_of_nothing_than_there_is_time_for() -> None:
+    x, nothing = torch.zeros(2**40, 0), torch.zeros(0, 0)
+    run_kernel("aten::mm.out", [x, nothing, x.clone()])
+    run_kernel("aten::addmm.out", [x, x, nothing, 1, 1, x.clone()])
+    run_kernel("aten::linear.out", [x, nothing, None, x.clone()])
+    run_kernel("et::linear_clamp.out", [x, nothing, None, 0, 1, x.clone()])
+    batch = torch.zeros(2, 2**40, 0)
+    run_kernel("aten::bmm.out", [batch, torch.zeros(2, 0, 0), batch.clone()])
+    many = torch.zeros(2**40, 0, 0)
+    run_kernel("aten::bmm.out", [many, many, many.clone()])
+
+
 def test_running_statistics_of_fewer_channels() -> None:
     x, four, two = torch.randn(2, 4, 3), torch.zeros(4), torch.zeros(2)
     outs = [torch.zeros(2, 4, 3), four.clone(), four.clone()]

@@ -112,6 +112,9 @@ Error product(KernelContext& context, const char* op, const Tensor* self, const 
   return dispatch_numbers(a.scalar_type(), op, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Accumulator<T>;
+    if (out.numel() == 0) {
+      return Error::Ok;  // rows of nothing may be more than there is time for
+    }
     const A factor = scalar_to<A>(alpha);
     const A self_factor = scalar_to<A>(beta);
     for (int64_t n = 0; n < batches; ++n) {
@@ -194,6 +197,9 @@ Error linear_out(KernelContext& context, const Tensor& input, const Tensor& weig
   return dispatch_numbers(input.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Accumulator<T>;
+    if (out.numel() == 0) {
+      return Error::Ok;  // as above
+    }
     const Matrix<T> left{static_cast<const T*>(input.const_data_ptr()), inner, 1};
     const Matrix<T> right{static_cast<const T*>(weight.const_data_ptr()), weight.stride(-1),
                           has_rows ? weight.stride(0) : 0};
