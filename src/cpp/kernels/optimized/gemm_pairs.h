@@ -1,6 +1,7 @@
 /// Packed products (gemm.h) of BFloat16 by the processor's own instructions, and the blocks they have in common with others.
 ///
-/// For: gemm.cpp and convolution_windows.cpp. Not for: other kernels, which say what they have in GemmStripsOf::pack_pairs.
+/// For: gemm.cpp, convolution_windows.cpp, direct_convolution.cpp. Not for: other kernels, which say what they have in
+/// GemmStripsOf::pack_pairs.
 ///
 /// Each step takes a pair of products a lane: AVX512_BF16 multiplies exactly and adds in float, subnormal numbers count as 0.
 #pragma once

@@ -12,7 +12,7 @@
 #ifndef HWY_DISABLE_PCLMUL_AES
 #define HWY_DISABLE_PCLMUL_AES
 #endif
-// One file asks for those of AVX-512 that multiply BFloat16.
+// Files that multiply BFloat16 define ET_TARGETS_WITH_BFLOAT16 for the targets of AVX-512 that have instructions for it.
 #ifdef ET_TARGETS_WITH_BFLOAT16
 #define ET_TARGETS_OF_BFLOAT16 0
 #else
