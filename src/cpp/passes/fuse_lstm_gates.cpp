@@ -35,6 +35,9 @@ bool take_gate(ir::Value* value, const ir::Node* user, std::string_view function
     return false;
   }
   value = node->args()[0].value();
+  if (value == nullptr || value->type.tensor.dtype != ScalarType::Float) {
+    return false;  // functions take integers as well, whatever the other gates are made of
+  }
   if (ir::Node* dequantize = take(value, node, kDequantizePerTensor, m); dequantize != nullptr) {
     const std::optional<Activation> part = affine_of(*dequantize);
     const std::optional<Activation> other = m.dequantize == nullptr ? part : affine_of(*m.dequantize);
@@ -96,9 +99,9 @@ bool has_fitting_types(const Match& m) {
   const auto rank = static_cast<int64_t>(gates.rank());
   const bool is_last = dim && rank > 0 && (*dim == -1 || *dim == rank - 1);
   const ir::TensorType& part = m.split->result(0)->type.tensor;
-  return is_last && result.dtype == ScalarType::Float && cell == result && m.hidden->result()->type.tensor == result &&
-         part.dims == result.dims && result.dims.back().is_static() &&
-         m.split->result(kGates - 1)->type.tensor == part &&
+  return is_last && result.dtype == ScalarType::Float && gates.is_row_major() && result.is_row_major() &&
+         cell == result && m.hidden->result()->type.tensor == result && part.dims == result.dims &&
+         result.dims.back().is_static() && m.split->result(kGates - 1)->type.tensor == part &&
          (m.dequantize != nullptr || gates.dtype == ScalarType::Float);
 }
 
