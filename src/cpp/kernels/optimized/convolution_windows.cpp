@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/checked_math.h"
 #include "kernels/optimized/gemm_pairs.h"
 #include "kernels/portable/shape.h"
 
@@ -202,9 +203,11 @@ Error plan_convolution(KernelContext& context, const char* op, const Tensor& inp
   p->batch = lead == 2 ? input.size(0) : 1;
   p->groups = groups;
   const int64_t in_channels = input.size(lead - 1);
-  const int64_t out_channels = is_transposed ? weight[1] * groups : weight[0];
-  const bool channels_fit = groups > 0 && in_channels % groups == 0 && out_channels % groups == 0 &&
-                            (is_transposed ? weight[0] : weight[1] * groups) == in_channels &&
+  int64_t of_groups = 0;  // channels on the side that the weight has one group of
+  const bool is_known = groups > 0 && !mul_overflow(weight[1], groups, &of_groups);
+  const int64_t out_channels = is_transposed ? of_groups : weight[0];
+  const bool channels_fit = is_known && in_channels % groups == 0 && out_channels % groups == 0 &&
+                            (is_transposed ? weight[0] : of_groups) == in_channels &&
                             (!bias || bias->numel() == out_channels);
   ET_CHECK_OR_RETURN(channels_fit, InvalidArgument,
                      "%s: input %s, weight %s and bias do not go together with %" PRId64 " groups", op,

@@ -297,7 +297,8 @@ bool suits_direct(const Problem& p) {
     return static_cast<double>(channels) * static_cast<double>(positions);
   };
   const double room = 4.0 * (elements(p.in_channels, p.positions_in()) + elements(p.out_channels, p.positions_out()));
-  return (p.dtype == ScalarType::BFloat16 || p.dtype == ScalarType::Half) && p.in_channels > 0 &&
+  // Windows of nothing are more than the image with its border has positions.
+  return (p.dtype == ScalarType::BFloat16 || p.dtype == ScalarType::Half) && p.in_channels > 0 && p.taps() > 0 &&
          static_cast<double>(p.in_channels) * padded <= room + 65536.0 &&
          padded <= 2.0 * static_cast<double>(p.positions_out()) + 4096.0;
 }

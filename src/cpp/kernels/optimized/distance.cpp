@@ -199,6 +199,9 @@ Error cdist_forward_out(KernelContext& context, const Tensor& x1, const Tensor& 
   sizes.push_back(x1.size(-2));
   sizes.push_back(x2.size(-2));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  if (out.numel() == 0) {  // nothing bounds the width of no points
+    return Error::Ok;
+  }
   return x1.scalar_type() == ScalarType::Float ? distances_between<float>(context, x1, x2, batch, p, out)
                                                : distances_between<double>(context, x1, x2, batch, p, out);
 }
@@ -222,7 +225,11 @@ Error distances_within(KernelContext& context, const Tensor& self, double p, con
 
 Error pdist_forward_out(KernelContext& context, const Tensor& self, double p, Tensor& out) {
   const int64_t rows = self.size(0);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {rows > 1 ? rows * (rows - 1) / 2 : 0}));
+  ET_TRY(const int64_t pairs, portable::count_pairs("aten::_pdist_forward", rows));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {pairs}));
+  if (pairs == 0) {  // nothing bounds the width of no points
+    return Error::Ok;
+  }
   return self.scalar_type() == ScalarType::Float ? distances_within<float>(context, self, p, out)
                                                  : distances_within<double>(context, self, p, out);
 }

@@ -470,7 +470,7 @@ Result<float*> float_room(KernelContext& context, const Tensor& tensor) {
 Error run_call(KernelContext& context, const RecurrentCall& call, const RecurrentState& state) {
   RecurrentShape shape;
   ET_RETURN_IF_ERROR(portable::prepare_recurrent(context, call, &shape));
-  if (shape.rows == 0) {
+  if (shape.is_empty()) {
     return Error::Ok;
   }
   const bool is_lstm = state.cell == RecurrentCell::kLstm;

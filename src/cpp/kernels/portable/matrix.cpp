@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/checked_math.h"
+
 namespace et::kernels::portable {
 
 Result<double*> make_vector(KernelContext& context, int64_t n) {
+  constexpr int64_t kMost = INT64_MAX / static_cast<int64_t>(sizeof(double));
+  ET_CHECK_OR_RETURN(n <= kMost, MemoryAllocationFailed, "%" PRId64 " numbers do not fit memory", n);
   ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(n > 0 ? n : 1) * sizeof(double)));
   double* values = static_cast<double*>(memory);
   std::fill(values, values + n, 0.0);
@@ -13,7 +17,10 @@ Result<double*> make_vector(KernelContext& context, int64_t n) {
 }
 
 Result<Matrix> make_matrix(KernelContext& context, int64_t rows, int64_t cols) {
-  ET_TRY(double* data, make_vector(context, rows * cols));
+  int64_t count = 0;
+  ET_CHECK_OR_RETURN(!mul_overflow(rows, cols, &count), MemoryAllocationFailed,
+                     "a matrix of %" PRId64 " by %" PRId64 " does not fit memory", rows, cols);
+  ET_TRY(double* data, make_vector(context, count));
   return Matrix{data, rows, cols};
 }
 
@@ -29,7 +36,7 @@ void copy_matrix(const Matrix& from, const Matrix& to) {
 }
 
 void transpose_matrix(const Matrix& from, const Matrix& to) {
-  for (int64_t i = 0; i < from.rows; ++i) {
+  for (int64_t i = 0; from.cols > 0 && i < from.rows; ++i) {
     for (int64_t j = 0; j < from.cols; ++j) {
       to(j, i) = from(i, j);
     }
@@ -88,6 +95,11 @@ MatrixBatch::MatrixBatch(const Tensor& tensor, IntArrayRef batch, int64_t rank)
   }
 }
 
+int64_t MatrixBatch::count(std::initializer_list<const Tensor*> outs) const {
+  const bool any = std::any_of(outs.begin(), outs.end(), [](auto* out) { return out != nullptr && out->numel() > 0; });
+  return any ? count_ : 0;
+}
+
 int64_t MatrixBatch::offset(int64_t index) const {
   int64_t result = 0;
   for (auto d = static_cast<int64_t>(batch_.size()) - 1; d >= 0; --d) {
@@ -100,7 +112,7 @@ int64_t MatrixBatch::offset(int64_t index) const {
 void MatrixBatch::load(int64_t index, double* to) const {
   const auto size = static_cast<int64_t>(element_size(dtype_));
   const int64_t start = offset(index);
-  for (int64_t i = 0; i < rows_; ++i) {
+  for (int64_t i = 0; cols_ > 0 && i < rows_; ++i) {
     portable::load<double>(dtype_, data_ + (start + i * row_stride_) * size, col_stride_, cols_, to + i * cols_);
   }
 }
@@ -110,7 +122,7 @@ void MatrixBatch::load(int64_t index, const Matrix& to) const { load(index, to.d
 void MatrixBatch::store(int64_t index, const double* from) const {
   const auto size = static_cast<int64_t>(element_size(dtype_));
   const int64_t start = offset(index);
-  for (int64_t i = 0; i < rows_; ++i) {
+  for (int64_t i = 0; cols_ > 0 && i < rows_; ++i) {
     portable::store<double>(dtype_, from + i * cols_, cols_, data_ + (start + i * row_stride_) * size, col_stride_);
   }
 }

@@ -43,6 +43,8 @@ class MatrixBatch {
   MatrixBatch(const Tensor& tensor, IntArrayRef batch, int64_t rank = 2);
 
   int64_t count() const { return count_; }
+  /// None where no output (nullptr: none) has an element: matrices of nothing may be more than there is time for.
+  int64_t count(std::initializer_list<const Tensor*> outs) const;
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }
   void load(int64_t index, const Matrix& to) const;

@@ -148,6 +148,7 @@ Error convolve(KernelContext& context, const Problem& p, const T* input, const F
   constexpr int64_t kBlock = 128;
   const int64_t in_per_group = p.in_channels / p.groups;
   const int64_t out_per_group = p.out_channels / p.groups;
+  const int64_t planes = in_per_group > 0 ? p.kernel[0] : 0;  // nothing bounds the sizes of a filter without elements
   for (int64_t n = 0; n < p.batch; ++n) {
     for (int64_t oc = 0; oc < p.out_channels; ++oc) {
       ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
@@ -166,7 +167,7 @@ Error convolve(KernelContext& context, const Problem& p, const T* input, const F
             for (int64_t i = 0; i < count; ++i) {
               sums[i] = start;
             }
-            for (int64_t kd = 0; kd < p.kernel[0]; ++kd) {
+            for (int64_t kd = 0; kd < planes; ++kd) {
               const int64_t id = input_position(p, 0, od, kd);
               for (int64_t kh = 0; id >= 0 && kh < p.kernel[1]; ++kh) {
                 const int64_t ih = input_position(p, 1, oh, kh);
@@ -255,9 +256,11 @@ Error plan(KernelContext& context, const char* op, const Tensor& input, IntArray
     const int64_t extra = real ? list_item(window.output_padding, item, 0) : 0;
     const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
     ET_CHECK_OR_RETURN(is_between(p.stride[d], 1) && is_between(p.dilation[d], 1) && is_between(p.padding[d], 0) &&
-                           is_between(extra, 0),
-                       InvalidArgument, "%s: stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, op,
-                       p.stride[d], p.padding[d], p.dilation[d]);
+                           is_between(extra, 0) && is_between(p.in[d], 0) && is_between(p.kernel[d], 0),
+                       InvalidArgument,
+                       "%s: size %" PRId64 ", kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
+                       ", dilation %" PRId64,
+                       op, p.in[d], p.kernel[d], p.stride[d], p.padding[d], p.dilation[d]);
     const int64_t reach = p.dilation[d] * (p.kernel[d] - 1);
     p.out[d] = p.transposed ? (p.in[d] - 1) * p.stride[d] - 2 * p.padding[d] + reach + extra + 1
                             : (p.in[d] + 2 * p.padding[d] - reach - 1) / p.stride[d] + 1;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/checked_math.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/shape.h"
 
@@ -33,6 +34,9 @@ void for_each_product(const Walk& w, F&& f) {
   const int64_t image_plane = w.image[0] * w.image[1] * w.image[2];
   const int64_t window_plane = w.window[0] * w.window[1] * w.window[2];
   const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+  if (image_plane * w.image_channels == 0 || window_plane * w.window_channels == 0) {
+    return;  // nothing bounds the other sizes
+  }
   for (int64_t n = 0; n < w.batch; ++n) {
     for (int64_t g = 0; g < w.groups; ++g) {
       for (int64_t o = 0; o < w.window_channels; ++o) {
@@ -97,11 +101,12 @@ Error convolution_backward_out(KernelContext& context, const Tensor& grad_output
                      output_mask.size());
   const Tensor& image = transposed ? grad_output : input;
   const Tensor& window = transposed ? input : grad_output;
-  ET_CHECK_OR_RETURN(groups > 0 && image.size(1) == weight.size(1) * groups && window.size(1) == weight.size(0) &&
-                         image.size(0) == window.size(0),
-                     InvalidArgument, "%s: shapes %s, %s and %s with %" PRId64 " groups do not go together", kOp,
-                     ShapeText(grad_output.sizes()).text, ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text,
-                     groups);
+  int64_t of_groups = 0;
+  ET_CHECK_OR_RETURN(
+      groups > 0 && !mul_overflow(weight.size(1), groups, &of_groups) && image.size(1) == of_groups &&
+          window.size(1) == weight.size(0) && weight.size(0) % groups == 0 && image.size(0) == window.size(0),
+      InvalidArgument, "%s: shapes %s, %s and %s with %" PRId64 " groups do not go together", kOp,
+      ShapeText(grad_output.sizes()).text, ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
   Walk walk;
   walk.batch = image.size(0);
   walk.groups = groups;
@@ -116,6 +121,13 @@ Error convolution_backward_out(KernelContext& context, const Tensor& grad_output
     walk.stride[d] = i >= 0 ? list_item(stride, item, 1) : 1;
     walk.padding[d] = i >= 0 ? list_item(padding, item, 0) : 0;
     walk.dilation[d] = i >= 0 ? list_item(dilation, item, 1) : 1;
+    const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
+    ET_CHECK_OR_RETURN(
+        is_between(walk.stride[d], 1) && is_between(walk.dilation[d], 1) && is_between(walk.padding[d], 0) &&
+            is_between(walk.window[d], 0) && is_between(walk.kernel[d], 0),
+        InvalidArgument,
+        "%s: window %" PRId64 ", kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, kOp,
+        walk.window[d], walk.kernel[d], walk.stride[d], walk.padding[d], walk.dilation[d]);
   }
   ET_RETURN_IF_ERROR(size_gradient(context, output_mask[0], input.sizes(), out0));
   ET_RETURN_IF_ERROR(size_gradient(context, output_mask[1], weight.sizes(), out1));

@@ -66,6 +66,9 @@ Error cdist_forward_out(KernelContext& context, const Tensor& x1, const Tensor& 
   sizes.push_back(rows2);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   ET_RETURN_IF_ERROR(check_row_major(op, {&x1, &x2, &out}));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
 
   return dispatch<DistanceTypes>(x1.scalar_type(), op, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -107,7 +110,8 @@ Error pdist_forward_out(KernelContext& context, const Tensor& self, double p, Te
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
   const int64_t rows = self.size(0);
   const int64_t width = self.size(1);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {rows > 1 ? rows * (rows - 1) / 2 : 0}));
+  ET_TRY(const int64_t pairs, count_pairs(op, rows));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {pairs}));
   ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
   return dispatch<DistanceTypes>(self.scalar_type(), op, [&](auto tag) {
     using T = typename decltype(tag)::type;

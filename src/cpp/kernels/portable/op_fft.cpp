@@ -280,6 +280,9 @@ Error fft_r2c_out(KernelContext& context, const Tensor& self, IntArrayRef dim, i
   out_sizes[last] = kept;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, out_sizes));
   ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
   ET_TRY(Complex * data, allocate(context, self.numel()));
   for (int64_t i = 0; i < self.numel(); ++i) {
     data[i] = {load_one<double>(self.scalar_type(), self.const_data_ptr(), i), 0};
@@ -344,6 +347,9 @@ Error fft_c2r_out(KernelContext& context, const Tensor& self, IntArrayRef dim, i
   sizes[last] = last_dim_size;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   ET_RETURN_IF_ERROR(check_row_major(op, {&self, &out}));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
 
   // All other dimensions first, on the half that is given; then the other half follows from the symmetry.
   ET_TRY(Complex * given, allocate(context, self.numel()));

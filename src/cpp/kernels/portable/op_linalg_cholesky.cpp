@@ -50,7 +50,7 @@ Error factor_all(KernelContext& context, const char* op, const Tensor& self, boo
   }
   ET_TRY(Matrix a, make_matrix(context, self.size(-1), self.size(-1)));
   const MatrixBatch from(self, batch), to(out, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
+  for (int64_t b = 0; b < from.count({&out, info}); ++b) {
     from.load(b, a);
     if (upper) {
       transpose_in_place(a);
@@ -86,7 +86,7 @@ Error solve_each(KernelContext& context, const char* op, const char* const (&nam
   ET_TRY(Matrix factor, make_matrix(context, a.size(-1), a.size(-1)));
   ET_TRY(Matrix x, make_matrix(context, b.size(-2), b.size(-1)));
   const MatrixBatch from(a, batch), right(b, batch), to(out, batch);
-  for (int64_t i = 0; i < to.count(); ++i) {
+  for (int64_t i = 0; i < to.count({&out}); ++i) {
     from.load(i, factor);
     right.load(i, x);
     solve(factor, x);
@@ -142,7 +142,7 @@ Error cholesky_inverse_out(KernelContext& context, const Tensor& self, bool uppe
   ET_TRY(Matrix factor, make_matrix(context, self.size(-1), self.size(-1)));
   ET_TRY(Matrix x, make_matrix(context, self.size(-1), self.size(-1)));
   const MatrixBatch from(self, batch), to(out, batch);
-  for (int64_t i = 0; i < to.count(); ++i) {
+  for (int64_t i = 0; i < to.count({&out}); ++i) {
     from.load(i, factor);
     set_identity(x);
     solve_with_factor(factor, x, upper);
@@ -168,7 +168,7 @@ Error triangular_solve_x(KernelContext& context, const Tensor& self, const Tenso
   ET_RETURN_IF_ERROR(resize_tensor(context, m, sizes));
   ET_TRY(Matrix copy, make_matrix(context, a.size(-2), a.size(-1)));
   const MatrixBatch from(a, batch), to(m, batch);
-  for (int64_t i = 0; i < to.count(); ++i) {
+  for (int64_t i = 0; i < to.count({&m}); ++i) {
     from.load(i, copy);
     to.store(i, copy);
   }

@@ -190,7 +190,7 @@ Error eigen(KernelContext& context, const char* op, const Tensor& self, Tensor& 
   auto* x = reinterpret_cast<Complex*>(memory + 3 * n);
   static_assert(sizeof(Givens) == 3 * sizeof(double));
   const MatrixBatch from(self, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
+  for (int64_t b = 0; b < from.count({&values, vectors}); ++b) {
     from.load(b, a);
     for (int64_t i = 0; i < n * n; ++i) {
       ET_CHECK_OR_RETURN(std::isfinite(a.data[i]), InvalidArgument, "%s: self holds infinities or NaN", op);
@@ -309,7 +309,7 @@ Error linalg_eigh_eigenvalues(KernelContext& context, const Tensor& a, std::stri
   ET_TRY(double* values, make_vector(context, n));
   const bool upper = uplo == "U" || uplo == "u";
   const MatrixBatch from(a, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
+  for (int64_t b = 0; b < from.count({&eigenvalues, &eigenvectors}); ++b) {
     from.load(b, given);
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < i; ++j) {
@@ -339,7 +339,7 @@ Error linalg_matrix_exp_out(KernelContext& context, const Tensor& self, Tensor& 
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   ET_TRY(Exponential work, Exponential::make(context, self.size(-1)));
   const MatrixBatch from(self, batch), to(out, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
+  for (int64_t b = 0; b < from.count({&out}); ++b) {
     from.load(b, work.a);
     to.store(b, work.run());
   }

@@ -205,7 +205,7 @@ Error linalg_ldl_solve_out(KernelContext& context, const Tensor& ld, const Tenso
   ET_TRY(Matrix x, make_matrix(context, n, b.size(-1)));
   ET_TRY(double* exchanged, make_vector(context, n));
   const MatrixBatch from(ld, batch), by(pivots, batch, 1), right(b, batch), to(out, batch);
-  for (int64_t i = 0; i < to.count(); ++i) {
+  for (int64_t i = 0; i < to.count({&out}); ++i) {
     from.load(i, a);
     by.load(i, exchanged);
     ET_RETURN_IF_ERROR(check_pivots(kOp, exchanged, n));

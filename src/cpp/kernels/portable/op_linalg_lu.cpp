@@ -129,7 +129,8 @@ Error unpacked(KernelContext& context, const char* op, const Tensor& a, const Te
   ET_TRY(Matrix upper, make_matrix(context, k, n));
   ET_TRY(double* order, make_vector(context, m));
   const MatrixBatch from(a, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
+  const int64_t count = from.count({with_pivots ? &p : nullptr, with_data ? &l : nullptr, with_data ? &u : nullptr});
+  for (int64_t b = 0; b < count; ++b) {
     from.load(b, factors.lu);
     if (pivots == nullptr) {
       factors.factor();
@@ -205,7 +206,7 @@ Error linalg_lu_solve_out(KernelContext& context, const Tensor& lu, const Tensor
   ET_TRY(Matrix given, make_matrix(context, b.size(-2), b.size(-1)));
   ET_TRY(Matrix x, make_matrix(context, n, left ? b.size(-1) : b.size(-2)));
   const MatrixBatch from(lu, batch), exchanges(pivots, batch, 1), right(b, batch), to(out, batch);
-  for (int64_t i = 0; i < to.count(); ++i) {
+  for (int64_t i = 0; i < to.count({&out}); ++i) {
     from.load(i, factors.lu);
     ET_RETURN_IF_ERROR(factors.read_pivots(kOp, exchanges, i, n));
     right.load(i, given);

@@ -26,7 +26,7 @@ Error geqrf_a(KernelContext& context, const Tensor& self, Tensor& a, Tensor& tau
   ET_TRY(Matrix factor, make_matrix(context, self.size(-2), self.size(-1)));
   ET_TRY(double* scales, make_vector(context, k));
   const MatrixBatch from(self, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
+  for (int64_t b = 0; b < from.count({&a, &tau}); ++b) {
     from.load(b, factor);
     qr_factor(factor, scales);
     MatrixBatch(a, batch).store(b, factor);
@@ -56,7 +56,7 @@ Error linalg_qr_out(KernelContext& context, const Tensor& a, std::string_view mo
   ET_TRY(Matrix right, make_matrix(context, width, n));
   ET_TRY(double* tau, make_vector(context, k));
   const MatrixBatch from(a, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
+  for (int64_t b = 0; b < from.count({&q, &r}); ++b) {
     from.load(b, factor);
     qr_factor(factor, tau);
     for (int64_t i = 0; i < width; ++i) {
@@ -88,7 +88,7 @@ Error linalg_householder_product_out(KernelContext& context, const Tensor& input
   ET_TRY(Matrix q, make_matrix(context, m, n));
   ET_TRY(double* scales, make_vector(context, tau.size(-1)));
   const MatrixBatch from(input, batch), by(tau, batch, 1), to(out, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
+  for (int64_t b = 0; b < from.count({&out}); ++b) {
     from.load(b, reflectors);
     by.load(b, scales);
     set_identity(q);
@@ -117,7 +117,7 @@ Error ormqr_out(KernelContext& context, const Tensor& self, const Tensor& input2
   ET_TRY(Matrix turned, make_matrix(context, input3.size(-1), input3.size(-2)));
   ET_TRY(double* tau, make_vector(context, k));
   const MatrixBatch from(self, batch), by(input2, batch, 1), other(input3, batch), to(out, batch);
-  for (int64_t b = 0; b < to.count(); ++b) {
+  for (int64_t b = 0; b < to.count({&out}); ++b) {
     from.load(b, reflectors);
     by.load(b, tau);
     other.load(b, c);
@@ -157,7 +157,7 @@ Error linalg_svd_u(KernelContext& context, const Tensor& a, bool full_matrices, 
   }
   ET_TRY(double* values, make_vector(context, k));
   const MatrixBatch from(a, batch);
-  for (int64_t b = 0; b < from.count(); ++b) {
+  for (int64_t b = 0; b < from.count({&u, &s, &vh}); ++b) {
     from.load(b, given);
     ET_RETURN_IF_ERROR(singular_values(context, given, values, left, right));
     MatrixBatch(s, batch, 1).store(b, values);
@@ -189,7 +189,7 @@ Error linalg_pinv_atol_rtol_tensor_out(KernelContext& context, const Tensor& sel
   ET_TRY(Matrix inverse, make_matrix(context, n, m));
   ET_TRY(double* s, make_vector(context, k));
   const MatrixBatch from(self, batch), to(out, batch);
-  for (int64_t b = 0; b < to.count(); ++b) {
+  for (int64_t b = 0; b < to.count({&out}); ++b) {
     double absolute = 0.0;
     double relative = 0.0;
     if (atol.has_value()) {

@@ -172,6 +172,9 @@ Error run_layers(KernelContext& context, const RecurrentCall& call, const Recurr
 Error run(KernelContext& context, const RecurrentCall& call) {
   RecurrentShape shape;
   ET_RETURN_IF_ERROR(prepare_recurrent(context, call, &shape));
+  if (shape.is_empty()) {
+    return Error::Ok;
+  }
   return dispatch_float(call.input->scalar_type(),
                         [&](auto zero) { return run_layers<decltype(zero)>(context, call, shape); });
 }

@@ -1,6 +1,7 @@
 // Operators that move elements between channels and space. Each splits dimensions of a window, permutes and copies.
 #include "kernels/portable/op_shuffle.h"
 
+#include "base/checked_math.h"
 #include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
@@ -43,9 +44,13 @@ Error pixel_shuffle_out(KernelContext& context, const Tensor& self, int64_t upsc
                      "%s: %" PRId64 " channels are no multiple of %" PRId64 " squared", kOp, self.size(c), r);
   Sizes sizes(self.sizes());
   sizes[c] /= r * r;
-  sizes[c + 1] *= r;
-  sizes[c + 2] *= r;
+  const bool overflows = mul_overflow(sizes[c + 1], r, &sizes[c + 1]) || mul_overflow(sizes[c + 2], r, &sizes[c + 2]);
+  ET_CHECK_OR_RETURN(!overflows, InvalidArgument, "%s: %s by %" PRId64 " does not fit 63 bits", kOp,
+                     ShapeText(self.sizes()).text, r);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
   Window from = window_of(self);  // [C * r * r, H, W] → [C, r, r, H, W] → [C, H, r, W, r]
   split_dim(from, c, r * r);
   split_dim(from, c + 1, r);
@@ -67,10 +72,14 @@ Error pixel_unshuffle_out(KernelContext& context, const Tensor& self, int64_t do
   ET_CHECK_OR_RETURN(self.size(c + 1) % r == 0 && self.size(c + 2) % r == 0, InvalidArgument,
                      "%s: height and width of %s are no multiples of %" PRId64, kOp, ShapeText(self.sizes()).text, r);
   Sizes sizes(self.sizes());
-  sizes[c] *= r * r;
+  ET_CHECK_OR_RETURN(!mul_overflow(sizes[c], r * r, &sizes[c]), InvalidArgument,
+                     "%s: %s by %" PRId64 " does not fit 63 bits", kOp, ShapeText(self.sizes()).text, r);
   sizes[c + 1] /= r;
   sizes[c + 2] /= r;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
   Window to = window_of(out);
   split_dim(to, c, r * r);
   split_dim(to, c + 1, r);

@@ -59,6 +59,8 @@ struct RecurrentShape {
   const int64_t* counts = nullptr;   // packed: [steps] sequences that have this step; else nullptr
   const int64_t* starts = nullptr;   // packed: [steps] first row of a step
 
+  /// True where no output has an element, however many steps there are.
+  bool is_empty() const { return rows == 0 || (state == 0 && hidden == 0); }
   /// How many sequences have step t.
   int64_t count(int64_t t) const { return counts != nullptr ? counts[t] : batch; }
   /// The row of sequence b < count(t) at step t.

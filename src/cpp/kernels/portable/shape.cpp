@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/checked_math.h"
 #include "kernels/portable/dispatch.h"
 
 namespace et::kernels::portable {
@@ -59,6 +60,13 @@ Sizes contiguous_strides(IntArrayRef sizes) {
     stride *= sizes[i];
   }
   return strides;
+}
+
+Result<int64_t> count_pairs(const char* op, int64_t n) {
+  int64_t twice = 0;
+  ET_CHECK_OR_RETURN(!mul_overflow(n, n - 1, &twice), InvalidArgument,
+                     "%s: the pairs of %" PRId64 " do not fit 63 bits", op, n);
+  return twice / 2;
 }
 
 int64_t list_item(IntArrayRef list, size_t i, int64_t when_empty) {

@@ -93,6 +93,9 @@ Error broadcast_sizes(const char* op, IntArrayRef a, IntArrayRef b, Sizes* out);
 /// Row-major strides, in elements.
 Sizes contiguous_strides(IntArrayRef sizes);
 
+/// How many pairs `n` things have. Errors: InvalidArgument, naming the operator, where that does not fit 63 bits.
+Result<int64_t> count_pairs(const char* op, int64_t n);
+
 /// Reads list arguments such as `int[2] stride` that may hold one number for all, or none: item `i` of `count`.
 int64_t list_item(IntArrayRef list, size_t i, int64_t when_empty);
 

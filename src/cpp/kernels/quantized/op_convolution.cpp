@@ -2,6 +2,7 @@
 // not, in any dim order.
 #include "kernels/quantized/op_convolution.h"
 
+#include "base/checked_math.h"
 #include "base/nibbles.h"
 #include "kernels/quantized/affine.h"
 
@@ -81,7 +82,8 @@ template <typename T, typename Filter>
 Sum<T> window_sum(const Geometry& g, const T* image, const Filter& filter, int32_t zero_point, const int64_t* position,
                   Sum<T> sum) {
   const int64_t in_per_group = g.in_channels / g.groups;
-  for (int64_t kd = 0; kd < g.kernel[0]; ++kd) {
+  const int64_t planes = in_per_group > 0 ? g.kernel[0] : 0;  // nothing bounds the sizes of a filter without elements
+  for (int64_t kd = 0; kd < planes; ++kd) {
     const int64_t d = input_position(g, 0, position[0], kd);
     for (int64_t kh = 0; d >= 0 && kh < g.kernel[1]; ++kh) {
       const int64_t h = input_position(g, 1, position[1], kh);
@@ -157,10 +159,12 @@ Error read_geometry(const Tensor& input, const Tensor& weight, IntArrayRef strid
     ET_CHECK_OR_RETURN(weight.size(0) == packed_count(rows), InvalidArgument,
                        "%s: weight %s holds no pairs of %" PRId64 " rows", kOp, ShapeText(weight.sizes()).text, rows);
   }
-  g->out_channels = transposed ? weight.size(1) * groups : rows;
-  const int64_t weight_in = transposed ? rows : weight.size(1) * groups;
+  int64_t of_groups = 0;  // channels on the side that the weight has one group of
+  const bool is_known = groups > 0 && !mul_overflow(weight.size(1), groups, &of_groups);
+  g->out_channels = transposed ? of_groups : rows;
+  const int64_t weight_in = transposed ? rows : of_groups;
   ET_CHECK_OR_RETURN(
-      groups > 0 && weight_in == g->in_channels && g->in_channels % groups == 0 && g->out_channels % groups == 0,
+      is_known && weight_in == g->in_channels && g->in_channels % groups == 0 && g->out_channels % groups == 0,
       InvalidArgument, "%s: input %s and weight %s do not fit together in %" PRId64 " groups", kOp,
       ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
   *sizes = Sizes(input.sizes());

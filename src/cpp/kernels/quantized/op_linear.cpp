@@ -42,8 +42,11 @@ Error quantized_linear_out(KernelContext& context, const Tensor& input, double i
   Sizes sizes(input.sizes());
   sizes[input.dim() - 1] = rows.rows();
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
   ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns) + 1));
-  const int64_t count = columns == 0 ? 0 : input.numel() / columns;
+  const int64_t count = out.numel() / rows.rows();
   const int32_t* const start = bias.has_value() ? bias->const_data_ptr<int32_t>() : nullptr;
   return dispatch<Activations>(input.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -107,6 +110,9 @@ Error quantized_matmul_out(KernelContext& context, const Tensor& self, double se
   ET_CHECK_OR_RETURN(std::isfinite(scale), InvalidArgument, "%s: the scales have no finite ratio", kOp);
   const int64_t sizes[3] = {batch, m, n};
   ET_RETURN_IF_ERROR(resize_tensor(context, out, batched ? IntArrayRef(sizes, 3) : IntArrayRef(sizes + 1, 2)));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
   return dispatch<Activations>(self.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using S = Sum<T>;

@@ -51,7 +51,10 @@ Error dynamic_linear_out(KernelContext& context, const Tensor& input, const Tens
   const RunTimeQuantization choice{per_token, symmetric, quant_min, quant_max, static_cast<float>(eps)};
   ET_CHECK_OR_RETURN(choice.eps > 0, InvalidArgument, "%s: eps is %g, must be positive", kOp, eps);
   ET_RETURN_IF_ERROR(check_product(context, kOp, input, bias, weights.rows(), out));
-  const int64_t count = columns == 0 ? 0 : input.numel() / columns;
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  const int64_t count = out.numel() / weights.rows();
   const auto* const from = input.const_data_ptr<float>();
   NumberRange whole;
   whole.add(from, input.numel());
@@ -99,7 +102,10 @@ Error weight_only_linear_out(KernelContext& context, const Tensor& input, const 
   ET_TRY(const RowScales scales,
          RowScales::make(kOp, weight_scales, weight_zero_points, weights.rows(), columns, group_size));
   ET_RETURN_IF_ERROR(check_product(context, kOp, input, bias, weights.rows(), out));
-  const int64_t count = columns == 0 ? 0 : input.numel() / columns;
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  const int64_t count = out.numel() / weights.rows();
   ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns) + 1));
   ET_TRY(void* const numbers, context.allocate_temp(static_cast<size_t>(columns) * sizeof(float) + 1));
   auto* const row = static_cast<float*>(numbers);
