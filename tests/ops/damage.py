@@ -3,9 +3,11 @@ order becomes another; indices lead elsewhere; an output is an input."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,18 +108,36 @@ def emptied(arguments: list[Any], rng: random.Random) -> list[Any]:
 
     The call itself where that would be a tensor with elements, which no memory has.
     """
-    tensors = _tensors(arguments)
-    sizes = sorted({n for t in tensors for n in t.shape})
+    sizes = sorted({n for t in _tensors(arguments) for n in t.shape})
     if len(sizes) < 2:
         return arguments
     none, many = rng.sample(sizes, 2)
     new = {none: 0, many: rng.choice([2**20, 2**31 - 1, 2**31, 2**32, 2**40])}
+    return _with_sizes(arguments, new) or arguments
+
+
+def each_emptied(arguments: list[Any]) -> Iterator[list[Any]]:
+    """The same call with each of its sizes 0 and each other one 2^40, once as it is and once with its lists of numbers alike."""
+    for none, many in itertools.permutations(sorted({n for t in _tensors(arguments) for n in t.shape}), 2):
+        changed = _with_sizes(arguments, {none: 0, many: 2**40})
+        if changed is not None:
+            yield changed
+            yield [[{none: 0, many: 2**40}.get(n, n) for n in a] if _is_numbers(a) else a for a in changed]
+
+
+def _is_numbers(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(type(n) is int for n in value)
+
+
+def _with_sizes(arguments: list[Any], new: dict[int, int]) -> list[Any] | None:
+    """Tensors with other sizes; None where one would have elements and large sizes, which no memory has."""
 
     def shape(t: torch.Tensor) -> list[int]:
         return [new.get(n, n) for n in t.shape]
 
-    if any(math.prod(shape(t)) > MOST_ELEMENTS or math.prod(max(n, 1) for n in shape(t)) >= 2**59 for t in tensors):
-        return arguments
+    for t in _tensors(arguments):
+        if math.prod(shape(t)) > MOST_ELEMENTS or math.prod(max(n, 1) for n in shape(t)) >= 2**59:
+            return None
     return _each(arguments, lambda t: t.new_zeros(shape(t)))
 
 

@@ -72,6 +72,18 @@ def test_groups_of_channels_that_wrap() -> None:
     assert codes("et::quantized_convolution.out", arguments, "TdiTTtlllblidiiiT") == {INVALID_ARGUMENT}
 
 
+def test_images_of_nothing() -> None:
+    x, w, out = torch.zeros(MANY, 0, 4, 4), torch.zeros(0, 0, 3, 3), torch.zeros(MANY, 0, 2, 2)
+    assert codes("aten::convolution.out", convolution(x, w, None, out), "TTtlllbliT") == {0}
+    assert codes("aten::upsample_nearest2d.vec_out", [x, [2, 2], None, out], "TLFo") == {0}
+    x, w, out = x.to(torch.int8), w.to(torch.int8), out.to(torch.int8)
+    numbers = [0.5, 0, -128, 127, out]
+    arguments = [x, 0.5, 0, w, torch.ones(1), None, [1], [0], [1], False, [0], 1, *numbers]
+    assert codes("et::quantized_convolution.out", arguments, "TdiTTtlllblidiiiT") == {0}
+    arguments = [x, 0.5, 0, [2, 2], [2, 2], [0, 0], False, True, None, *numbers]
+    assert codes("et::quantized_avg_pool2d.out", arguments, "TdilllbbIdiiio") == {0}
+
+
 def test_integer_filters_of_no_channels() -> None:
     n = 2**29
     x, w = torch.zeros(1, 0, n, n, dtype=torch.int8), torch.zeros(2, 0, n, n, dtype=torch.int8)
@@ -186,3 +198,13 @@ def test_shuffles_whose_sizes_wrap() -> None:
     for name, x in (("pixel_shuffle", torch.zeros(0, MANY, 1)), ("pixel_unshuffle", torch.zeros(MANY, 0, 0))):
         with contextlib.suppress(KernelError):
             run_kernel(f"aten::{name}.out", [x, 2**31 - 1, x.clone()])
+
+
+def test_windows_of_pools_of_nothing() -> None:
+    x = torch.zeros(1, 2, 3, 3)
+    for size in ([MANY, 0], [0, MANY]):
+        out = torch.zeros(1, 2, *size)
+        assert codes("aten::_adaptive_avg_pool2d.out", [x, size, out], "Tlo") == {0}
+        assert codes("aten::adaptive_max_pool2d.out", [x, size, out, out.long()], "Tloo") == {0}
+    none = torch.zeros(MANY, 0, 2)
+    run_kernel("aten::max_unpool2d.out", [none, none.long(), [0, 4], torch.zeros(MANY, 0, 4)])

@@ -28,7 +28,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from call_text import text  # noqa: E402
-from damage import called, damaged, emptied, varied  # noqa: E402
+from damage import called, damaged, each_emptied, emptied, varied  # noqa: E402
 from kernel_runner import (  # noqa: E402
     KernelError,
     MissingKernelError,
@@ -99,6 +99,17 @@ def run_damaged(name: str, given: list[Any], letters: str, rng: random.Random, l
             prepare_and_run(name, place, arguments, letters, constant, now)
 
 
+def run_emptied(name: str, given: list[Any], letters: str, log: Path) -> None:
+    """Runs a call on every kernel of its operator with no elements and large sizes, in all ways."""
+    for arguments in each_emptied(given):
+        log.write_text(f"{name}({', '.join(map(text, arguments))})")
+        with contextlib.suppress(KernelError, MissingKernelError):
+            run_kernel(name, arguments, letters)
+        for place in range(kernel_count(name) - 1):
+            with contextlib.suppress(KernelError):
+                prepare_and_run(name, place, arguments, letters, set())
+
+
 def calls_of(entry) -> list[Call]:
     """The calls of a few samples in each of the element types."""
     calls: dict[str, Call] = {}
@@ -153,6 +164,8 @@ def test_damaged_calls(entry, tmp_path) -> None:
             for _ in range(DAMAGED):
                 arguments, letters, _outs = kernel_arguments(call, dense_strides)
                 run_damaged(call.op.kernel_schema.name, arguments, letters, rng, log)
+            arguments, letters, _outs = kernel_arguments(call, dense_strides)
+            run_emptied(call.op.kernel_schema.name, arguments, letters, log)
 
     status = in_child(run) if calls else 0
     assert status == 0, f"ended with {status} at {log.read_text()}"
@@ -169,6 +182,7 @@ def test_damaged_own_calls(name, arguments, letters, tmp_path) -> None:
     def run() -> None:
         for _ in range(4 * DAMAGED):
             run_damaged(name, copy.deepcopy(arguments), letters, rng, log)
+        run_emptied(name, arguments, letters, log)
 
     status = in_child(run)
     assert status == 0, f"ended with {status} at {log.read_text()}"

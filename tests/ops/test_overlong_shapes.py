@@ -250,3 +250,19 @@ def test_windows_whose_sum_wraps_around(count: int, window: int) -> None:
             "aten::fractional_max_pool2d.output",
             [torch.randn(1, 3, 9, 9), [3, window], [count, count], samples, *outs],
         )
+
+
+def test_windows_of_pools_whose_elements_wrap() -> None:
+    """2^64 elements, most of them padding: sums of integers were divided by zero."""
+    kernel, padding = [2**22, 2**21, 2**21], [2**21, 2**20, 2**20]
+    for dtype in (torch.int64, torch.float32):
+        x = torch.ones(1, 1, 1, 1, 1, dtype=dtype)
+        with pytest.raises(KernelError, match="does not fit"):
+            run_kernel("aten::avg_pool3d.out", [x, kernel, [2**30], padding, False, True, None, x.clone()])
+
+
+def test_windows_of_pools_that_begin_far_outside() -> None:
+    x, out = torch.arange(1000.0).reshape(1, 1, 1, 1000), torch.empty(1, 1, 1, 1001)
+    lists = [[1, 2**31 - 2], [1, 1], [0, 2**30 - 1], [1, 1]]
+    run_kernel("et::max_pool2d.out", [x, *lists, False, out], "TllllbT")
+    assert torch.equal(out, torch.full_like(out, 999))

@@ -149,6 +149,9 @@ Error convolve(KernelContext& context, const Problem& p, const T* input, const F
   const int64_t in_per_group = p.in_channels / p.groups;
   const int64_t out_per_group = p.out_channels / p.groups;
   const int64_t planes = in_per_group > 0 ? p.kernel[0] : 0;  // nothing bounds the sizes of a filter without elements
+  if (p.out_channels * p.out[0] * p.out[1] * p.out[2] == 0) {
+    return Error::Ok;  // nor the number of images
+  }
   for (int64_t n = 0; n < p.batch; ++n) {
     for (int64_t oc = 0; oc < p.out_channels; ++oc) {
       ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/checked_math.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/shape.h"
@@ -175,7 +176,8 @@ void for_each_window(const Windows& p, PlaneValues<C>& in, ScalarType dtype, con
   C values[kRow];
   int64_t positions[kRow] = {};
   Window window;
-  for (int64_t plane = 0; plane < p.planes; ++plane) {
+  const bool is_empty = p.out[0] == 0 || p.out[1] == 0 || p.out[2] == 0;  // windows in one direction may be many
+  for (int64_t plane = 0; !is_empty && plane < p.planes; ++plane) {
     in.select(plane);
     for (int64_t d = 0; d < p.out[0]; ++d) {
       limits(0, d, &window);
@@ -306,9 +308,7 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
           int64_t low = i * p.stride[d] - p.padding[d];
           const int64_t end = low + (p.kernel[d] - 1) * p.dilation[d] + 1;
           window->high[d] = end < p.in[d] ? end : p.in[d];
-          while (low < 0) {
-            low += p.dilation[d];
-          }
+          low += low < 0 ? (p.dilation[d] - 1 - low) / p.dilation[d] * p.dilation[d] : 0;
           window->low[d] = low;
         },
         [&](const Window& window, int64_t* place) { return largest<C>(in, window, p.dilation, kLeast, place); });
@@ -325,6 +325,11 @@ Error avg_pool(KernelContext& context, const char* op, const Tensor& self, int64
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
   ET_CHECK_OR_RETURN(!divisor_override.has_value() || *divisor_override != 0, InvalidArgument,
                      "%s: divisor_override is 0", op);
+  int64_t elements_of_window = 1;  // which sums are divided by
+  const bool overflows = mul_overflow(p.kernel[0], p.kernel[1], &elements_of_window) ||
+                         mul_overflow(elements_of_window, p.kernel[2], &elements_of_window);
+  ET_CHECK_OR_RETURN(!overflows, InvalidArgument, "%s: a window of %s elements does not fit 63 bits", op,
+                     ShapeText(kernel_size).text);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   const Planes elements(self, spatial, p.channels);
   const Planes means(out, spatial, p.channels);

@@ -38,7 +38,7 @@ Error max_unpool(KernelContext& context, const char* op, const Tensor& self, con
     const T* const from = static_cast<const T*>(self.const_data_ptr());
     T* const to = static_cast<T*>(out.mutable_data_ptr());
     std::fill_n(to, planes * positions, T{});
-    for (int64_t plane = 0; plane < planes; ++plane) {
+    for (int64_t plane = 0; values > 0 && plane < planes; ++plane) {
       for (int64_t i = plane * values; i < (plane + 1) * values; ++i) {
         const int64_t place = places[i];
         ET_CHECK_OR_RETURN(place >= 0 && place < positions, InvalidArgument,

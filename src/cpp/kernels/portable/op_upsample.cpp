@@ -82,7 +82,7 @@ void for_each_pixel(const Resize& r, const Tensor& input, const Tensor& out, F&&
   const int64_t size = static_cast<int64_t>(input.element_size());
   const char* in_base = static_cast<const char*>(input.const_data_ptr());
   char* out_base = static_cast<char*>(out.mutable_data_ptr());
-  for (int64_t n = 0; n < r.batch; ++n) {
+  for (int64_t n = 0; out.numel() > 0 && n < r.batch; ++n) {
     for (int64_t c = 0; c < r.channels; ++c) {
       const char* plane = in_base + (n * r.in_strides[0] + c * r.in_strides[1]) * size;
       char* target = out_base + (n * r.out_strides[0] + c * r.out_strides[1]) * size;
@@ -333,7 +333,7 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
     }
     store(dtype, sums, r.out[2], target, r.out_strides[4]);
   };
-  for (int64_t n = 0; n < r.batch; ++n) {
+  for (int64_t n = 0; out.numel() > 0 && n < r.batch; ++n) {
     for (int64_t c = 0; c < r.channels; ++c) {
       const char* const plane =
           static_cast<const char*>(input.const_data_ptr()) + (n * r.in_strides[0] + c * r.in_strides[1]) * size;

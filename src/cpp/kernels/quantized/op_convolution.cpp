@@ -226,6 +226,9 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
   ET_TRY(const ProductScales scales, ProductScales::make(kOp, in_scale, weight_scales, requantize.scale()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   spread_strides(out, weight.dim() - 2, g.out_strides);
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
   return dispatch<Activations>(input.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto run = is_packed ? &convolve<T, uint8_t> : &convolve<T, int8_t>;

@@ -52,6 +52,9 @@ Error average(KernelContext& context, const char* op, const Tensor& self, const 
               const Requantizer& requantize, const Tensor& out, const Rows& rows, const Columns& columns,
               const Divisor& divisor) {
   const Planes from(self), to(out);
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
   return dispatch<Activations>(self.scalar_type(), op, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* const source = self.const_data_ptr<T>();
