@@ -121,6 +121,9 @@ CallableMethod::CallableMethod(std::unique_ptr<runtime::HostMethod> method) : me
     outputs_[i].name = meta.output_name(i);
     if (outputs_[i].tag == Tag::kTensor) {
       describe_tensor(outputs_[i], unwrap(meta.output_tensor_info(i)));
+      if (SpareOutput::is_worthwhile(outputs_[i].bound_nbytes)) {
+        outputs_[i].spare = std::make_shared<SpareOutput>();
+      }
     }
   }
 }
@@ -343,7 +346,7 @@ void CallableMethod::prepare_output(size_t i, TensorLibrary library) {
   if (output.dynamism == TensorShapeDynamism::kDynamicUnbound) {
     return;  // its size is known afterwards
   }
-  output.block = OutputBlock::allocate(output.bound_nbytes);
+  output.block = OutputBlock::allocate(output.bound_nbytes, output.spare);
   check(method().set_output_data_ptr(output.block.data(), output.bound_nbytes, i));
 }
 

@@ -59,8 +59,9 @@ class CallableMethod {
     std::string_view text_view;
   };
   struct Output : Slot {
-    OutputBlock block;     // memory of ours that becomes the result
-    BorrowedTensor given;  // the caller's
+    OutputBlock block;                   // memory of ours that becomes the result
+    std::shared_ptr<SpareOutput> spare;  // that of an earlier, dropped one; none for outputs that are not worth it
+    BorrowedTensor given;                // the caller's
     bool is_given = false;
     bool is_direct = false;  // the method writes to the caller's memory itself
   };

@@ -341,6 +341,7 @@ bool BorrowedTensor::is_negated() const {
 struct OutputBlock::Header {
   dlpack::ManagedTensor managed;  // `context` is the header itself
   size_t nbytes;
+  std::shared_ptr<SpareOutput> spare;  // where the memory goes in the end; may be none
   int64_t sizes[kMaxRank];
   int64_t strides[kMaxRank];
 };
@@ -353,10 +354,12 @@ constexpr size_t round_up(size_t size) { return (size + kAlignment - 1) / kAlign
 
 }  // namespace
 
-OutputBlock OutputBlock::allocate(size_t nbytes) {
+SpareOutput::~SpareOutput() { std::free(memory_.load(std::memory_order_acquire)); }
+
+OutputBlock OutputBlock::allocate(size_t nbytes, std::shared_ptr<SpareOutput> spare) {
   size_t total;
-  void* memory = nullptr;
-  if (!add_overflow(nbytes, round_up(sizeof(Header)) + kAlignment, &total)) {
+  void* memory = spare != nullptr ? spare->take() : nullptr;
+  if (memory == nullptr && !add_overflow(nbytes, round_up(sizeof(Header)) + kAlignment, &total)) {
     memory = std::aligned_alloc(kAlignment, round_up(total - kAlignment));
   }
   if (memory == nullptr) {
@@ -365,10 +368,23 @@ OutputBlock OutputBlock::allocate(size_t nbytes) {
   OutputBlock block;
   block.block_ = new (memory) Header;
   block.block_->nbytes = nbytes;
+  block.block_->spare = std::move(spare);
   return block;
 }
 
-OutputBlock::~OutputBlock() { std::free(block_); }
+OutputBlock::~OutputBlock() { release(block_); }
+
+void OutputBlock::release(Header* header) {
+  if (header == nullptr) {
+    return;
+  }
+  // The last to know of it when the method is gone: then it frees what it is given here.
+  const std::shared_ptr<SpareOutput> spare = std::move(header->spare);
+  header->~Header();
+  if (spare == nullptr || !spare->keep(header)) {
+    std::free(header);
+  }
+}
 
 void* OutputBlock::data() const { return reinterpret_cast<char*>(block_) + round_up(sizeof(Header)); }
 
@@ -380,7 +396,7 @@ py::object OutputBlock::to_python(TensorLibrary library, ScalarType dtype, Span<
   runtime::strides_from_dim_order(sizes, dim_order, header->strides);
   if (library.is_numpy()) {
     const py::dtype type = numpy_dtype(dtype);
-    py::capsule owner(header, [](void* memory) { std::free(memory); });
+    py::capsule owner(header, [](void* memory) { release(static_cast<Header*>(memory)); });
     void* const elements = data();
     block_ = nullptr;
     return numpy_view(elements, dtype, sizes, {header->strides, sizes.size()}, owner, true);
@@ -390,7 +406,7 @@ py::object OutputBlock::to_python(TensorLibrary library, ScalarType dtype, Span<
   dlpack::ManagedTensor& managed = header->managed;
   managed.version = {dlpack::kMajorVersion, dlpack::kMinorVersion};
   managed.context = header;
-  managed.deleter = [](dlpack::ManagedTensor* self) { std::free(self->context); };
+  managed.deleter = [](dlpack::ManagedTensor* self) { release(static_cast<Header*>(self->context)); };
   managed.flags = 0;
   managed.tensor = {data(),
                     {dlpack::kCpu, 0},

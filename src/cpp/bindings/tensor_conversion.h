@@ -17,6 +17,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <atomic>
+#include <memory>
+
 #include "base/dtype.h"
 #include "base/span.h"
 #include "bindings/dlpack.h"
@@ -82,6 +85,30 @@ class BorrowedTensor {
   pybind11::object capsule_;  // of __dlpack__
 };
 
+/// Where the memory of a large output waits for the next call once the caller has dropped the result: the system gives fresh
+/// memory page by page, which takes several times as long as writing it. A method has one for each output, and frees it.
+/// Threads: callers drop results on any thread.
+class SpareOutput {
+ public:
+  SpareOutput() = default;
+  ~SpareOutput();
+  SpareOutput(const SpareOutput&) = delete;
+  SpareOutput& operator=(const SpareOutput&) = delete;
+
+  /// Whether memory of this size is worth keeping: malloc itself keeps less, and nobody should hold much more.
+  static bool is_worthwhile(size_t nbytes) { return nbytes >= size_t{1} << 20 && nbytes <= size_t{64} << 20; }
+  /// The memory of a dropped result, nullptr when there is none.
+  void* take() { return memory_.exchange(nullptr, std::memory_order_acq_rel); }
+  /// Takes `memory` over unless there is some already; then false.
+  bool keep(void* memory) {
+    void* none = nullptr;
+    return memory_.compare_exchange_strong(none, memory, std::memory_order_acq_rel);
+  }
+
+ private:
+  std::atomic<void*> memory_{nullptr};
+};
+
 /// Memory of one output on its way to the caller, 64-byte aligned.
 class OutputBlock {
  public:
@@ -93,8 +120,9 @@ class OutputBlock {
   }
   ~OutputBlock();
 
-  /// Memory for `nbytes`. Errors (CoreError): MemoryAllocationFailed.
-  static OutputBlock allocate(size_t nbytes);
+  /// Memory for `nbytes`; with `spare`, from there if there is any, and back there in the end. All blocks of one `spare` have
+  /// one size. Errors (CoreError): MemoryAllocationFailed.
+  static OutputBlock allocate(size_t nbytes, std::shared_ptr<SpareOutput> spare = nullptr);
   void* data() const;
   size_t nbytes() const;
 
@@ -105,6 +133,7 @@ class OutputBlock {
 
  private:
   struct Header;
+  static void release(Header* header);
   Header* block_ = nullptr;
 };
 

@@ -247,3 +247,41 @@ def test_no_leak(load_method):
         with pytest.raises(et.InvalidTypeError):
             method.execute([x, None])
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 * 1024, "KiB"
+
+
+LARGE = """
+method @forward(%x: f32[512, 1024]) stage(lowered) {
+  %y = aten::neg.out(%x) : f32[512, 1024]
+  return %y
+}"""
+
+
+def test_dropped_results_make_room_for_the_next(load_method):
+    method = load_method(LARGE)
+    x = np.ones((512, 1024), np.float32)
+    kept = method.execute([x])[0]
+    other = method.execute([2 * x])[0]
+    assert kept.ctypes.data != other.ctypes.data, "a result keeps its memory"
+    place = other.ctypes.data
+    row = other[7]
+    del other
+    third = method.execute([3 * x])[0]
+    assert third.ctypes.data != place and (row == -2).all(), "a part of it holds the whole"
+    del row
+    fourth = method.execute([4 * x])[0]
+    assert fourth.ctypes.data == place, "dropped memory comes again"
+    del method
+    assert (kept == -1).all() and (third == -3).all() and (fourth == -4).all()
+
+
+def test_results_dropped_on_other_threads(load_method):
+    method = load_method(LARGE)
+    x = np.ones((512, 1024), np.float32)
+    results = [method.execute([i * x])[0] for i in range(8)]
+    threads = [threading.Thread(target=results.pop) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for i in range(20):
+        assert (method.execute([i * x])[0] == -i).all()
+    for thread in threads:
+        thread.join()
