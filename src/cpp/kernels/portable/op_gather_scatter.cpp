@@ -15,6 +15,10 @@
 namespace et::kernels::portable {
 namespace {
 
+// What is computed in its own type, with integers that wrap.
+using WholeTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
+                          ScalarType::Float, ScalarType::Double>;
+
 // A scalar tensor behaves as one of one element.
 int64_t size_of(const Tensor& tensor, int64_t d) { return tensor.dim() == 0 ? 1 : tensor.size(d); }
 
@@ -53,17 +57,21 @@ void for_each_index(const Tensor& index, const Tensor& indexed, int64_t dim, con
     nest.add(straight->const_data_ptr(), straight_strides, straight->element_size());
   }
   nest.merge();
-  const ScalarType index_type = index.scalar_type();
   const int64_t step = (indexed.dim() == 0 ? 1 : indexed.stride(dim)) * static_cast<int64_t>(indexed.element_size());
-  nest.for_each_run([&](char* const* pointers, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      const char* address = pointers[0] + i * nest.run_stride(0);
-      const int64_t at = index_type == ScalarType::Long ? *reinterpret_cast<const int64_t*>(address)
-                                                        : *reinterpret_cast<const int32_t*>(address);
-      f(pointers[1] + i * nest.run_stride(1) + at * step,
-        straight != nullptr ? pointers[2] + i * nest.run_stride(2) : nullptr);
-    }
-  });
+  const auto walk = [&](auto tag) {
+    using I = typename decltype(tag)::type;
+    nest.for_each_run([&](char* const* pointers, int64_t n) {
+      const int64_t index_step = nest.run_stride(0);
+      const int64_t indexed_step = nest.run_stride(1);
+      const int64_t straight_step = straight != nullptr ? nest.run_stride(2) : 0;
+      char* const straight_run = straight != nullptr ? pointers[2] : nullptr;
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t at = *reinterpret_cast<const I*>(pointers[0] + i * index_step);
+        f(pointers[1] + i * indexed_step + at * step, straight_run + i * straight_step);
+      }
+    });
+  };
+  index.scalar_type() == ScalarType::Long ? walk(TypeTag<int64_t>{}) : walk(TypeTag<int32_t>{});
 }
 
 // Copies self to out, unless they are the same memory.
@@ -73,10 +81,41 @@ Error start_from(KernelContext& context, const char* op, const Tensor& self, con
   return copy_window(window_of(self), window_of(out));
 }
 
-// As scatter_reduce, of elements T that gather in float beside the output and are rounded once; what is in `out` counts.
+// As scatter_reduce, of elements T that are combined where they lie.
+template <typename T>
+void combine_in_place(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Reduce reduce,
+                      bool include_self) {
+  if (!include_self) {
+    const T start = neutral<T>(reduce);
+    for_each_index(index, out, dim, nullptr, [&](char* target, const char*) { *reinterpret_cast<T*>(target) = start; });
+  }
+  const auto walk = [&](auto how) {
+    for_each_index(index, out, dim, &src, [&](char* target, const char* source) {
+      T& element = *reinterpret_cast<T*>(target);
+      element = combine(how(), element, *reinterpret_cast<const T*>(source));
+    });
+  };
+  reduce == Reduce::kSum ? walk([] { return Reduce::kSum; }) : walk([&] { return reduce; });
+}
+
+// The same of bools: a sum or a maximum is true where any is, a product or a minimum where all are.
+void combine_bools(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Reduce reduce,
+                   bool include_self) {
+  const bool any = reduce == Reduce::kSum || reduce == Reduce::kMax;
+  if (!include_self) {
+    for_each_index(index, out, dim, nullptr, [&](char* target, const char*) { *target = any ? 0 : 1; });
+  }
+  const auto walk = [&](auto both) {
+    for_each_index(index, out, dim, &src,
+                   [&](char* target, const char* source) { *target = both(*target != 0, *source != 0) ? 1 : 0; });
+  };
+  any ? walk([](bool a, bool b) { return a | b; }) : walk([](bool a, bool b) { return a & b; });
+}
+
+// As scatter_reduce, of elements T that gather in float beside the output and are rounded once.
 template <typename T>
 Error gather_in_float(KernelContext& context, const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src,
-                      Reduce reduce) {
+                      Reduce reduce, bool include_self) {
   const auto count = static_cast<size_t>(out.numel());
   ET_TRY(void* const sums_memory, context.allocate_temp(count * sizeof(float)));
   ET_TRY(void* const touched_memory, context.allocate_temp(count));
@@ -85,6 +124,12 @@ Error gather_in_float(KernelContext& context, const Tensor& out, int64_t dim, co
   T* const elements = static_cast<T*>(out.mutable_data_ptr());
   load(out.scalar_type(), elements, 1, out.numel(), sums);
   std::memset(touched, 0, count);
+  if (!include_self) {
+    const auto start = neutral<float>(reduce);
+    for_each_index(index, out, dim, nullptr, [&](const char* target, const char*) {
+      sums[reinterpret_cast<const T*>(target) - elements] = start;
+    });
+  }
   const auto gather = [&](auto how) {
     for_each_index(index, out, dim, &src, [&](const char* target, const char* source) {
       const auto place = reinterpret_cast<const T*>(target) - elements;
@@ -105,33 +150,13 @@ Error gather_in_float(KernelContext& context, const Tensor& out, int64_t dim, co
   return Error::Ok;
 }
 
-Error scatter_reduce(KernelContext& context, const char* op, const Tensor& self, int64_t dim, const Tensor& index,
-                     const Tensor& src, Reduce reduce, bool include_self, Tensor& out) {
-  ET_RETURN_IF_ERROR(check_shapes(op, self, &dim, index, &src));
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "src", src, self));
-  ET_RETURN_IF_ERROR(start_from(context, op, self, out));
-  if (index.numel() == 0) {
-    return Error::Ok;
-  }
-  const ScalarType dtype = self.scalar_type();
+// Sums gather in C beside the output, with the number that went into each.
+Error scatter_mean(KernelContext& context, const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src,
+                   bool include_self) {
+  const ScalarType dtype = out.scalar_type();
   const int64_t size = static_cast<int64_t>(out.element_size());
-  if (include_self && reduce != Reduce::kMean && (dtype == ScalarType::Half || dtype == ScalarType::BFloat16)) {
-    return dtype == ScalarType::Half ? gather_in_float<Half>(context, out, dim, index, src, reduce)
-                                     : gather_in_float<BFloat16>(context, out, dim, index, src, reduce);
-  }
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
-    if (dtype == dtype_of<C> && include_self && reduce != Reduce::kMean) {  // the output itself holds what is gathered
-      const auto gather = [&](auto how) {
-        for_each_index(index, out, dim, &src, [&](char* target, const char* source) {
-          C& element = *reinterpret_cast<C*>(target);
-          element = combine(how(), element, *reinterpret_cast<const C*>(source));
-        });
-      };
-      reduce == Reduce::kSum ? gather([] { return Reduce::kSum; }) : gather([&] { return reduce; });
-      return Error::Ok;
-    }
-    // Values gather in C beside the output, with the number that went into each, so that 16-bit types round once.
     const auto count = static_cast<size_t>(out.numel());
     ET_TRY(void* sums_memory, context.allocate_temp(count * sizeof(C)));
     ET_TRY(void* counts_memory, context.allocate_temp(count * sizeof(int64_t)));
@@ -143,22 +168,43 @@ Error scatter_reduce(KernelContext& context, const char* op, const Tensor& self,
     for_each_index(index, out, dim, &src, [&](char* target, const char* source) {
       const int64_t place = (target - base) / size;
       if (counts[place]++ == 0 && !include_self) {
-        sums[place] = neutral<C>(reduce);
+        sums[place] = C(0);
       }
-      sums[place] = combine(reduce, sums[place], load_one<C>(dtype, source));
+      sums[place] = wrapping_add(sums[place], load_one<C>(dtype, source));
     });
     for (size_t i = 0; i < count; ++i) {
       if (counts[i] == 0) {
         continue;  // untouched elements keep their exact bits
       }
-      if (reduce == Reduce::kMean) {
-        const C divisor = static_cast<C>(counts[i] + (include_self ? 1 : 0));
-        sums[i] = std::is_integral_v<C> ? div_floor(sums[i], divisor) : sums[i] / divisor;
-      }
-      store_one(dtype, sums[i], base, static_cast<int64_t>(i));
+      const C divisor = static_cast<C>(counts[i] + (include_self ? 1 : 0));
+      store_one(dtype, std::is_integral_v<C> ? div_floor(sums[i], divisor) : sums[i] / divisor, base,
+                static_cast<int64_t>(i));
     }
     return Error::Ok;
   });
+}
+
+Error scatter_reduce(KernelContext& context, const char* op, const Tensor& self, int64_t dim, const Tensor& index,
+                     const Tensor& src, Reduce reduce, bool include_self, Tensor& out) {
+  ET_RETURN_IF_ERROR(check_shapes(op, self, &dim, index, &src));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "src", src, self));
+  ET_RETURN_IF_ERROR(start_from(context, op, self, out));
+  if (index.numel() == 0) {
+    return Error::Ok;
+  }
+  if (reduce == Reduce::kMean) {
+    return scatter_mean(context, out, dim, index, src, include_self);
+  }
+  switch (self.scalar_type()) {
+    case ScalarType::Bool: combine_bools(out, dim, index, src, reduce, include_self); return Error::Ok;
+    case ScalarType::Half: return gather_in_float<Half>(context, out, dim, index, src, reduce, include_self);
+    case ScalarType::BFloat16: return gather_in_float<BFloat16>(context, out, dim, index, src, reduce, include_self);
+    default:
+      return dispatch<WholeTypes>(self.scalar_type(), op, [&](auto tag) {
+        combine_in_place<typename decltype(tag)::type>(out, dim, index, src, reduce, include_self);
+        return Error::Ok;
+      });
+  }
 }
 
 }  // namespace
@@ -188,9 +234,12 @@ Error scatter_src_out(KernelContext& context, const Tensor& self, int64_t dim, c
   if (index.numel() == 0) {
     return Error::Ok;
   }
-  const size_t size = self.element_size();
-  for_each_index(index, out, dim, &src, [&](char* target, const char* source) { std::memcpy(target, source, size); });
-  return Error::Ok;
+  return dispatch_by_size(self.element_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_index(index, out, dim, &src,
+                   [](char* target, const char* source) { std::memcpy(target, source, sizeof(T)); });
+    return Error::Ok;
+  });
 }
 
 Error scatter_value_out(KernelContext& context, const Tensor& self, int64_t dim, const Tensor& index,
@@ -203,9 +252,12 @@ Error scatter_value_out(KernelContext& context, const Tensor& self, int64_t dim,
   }
   alignas(16) char element[16];
   store_scalar(self.scalar_type(), value, element);
-  const size_t size = self.element_size();
-  for_each_index(index, out, dim, nullptr, [&](char* target, const char*) { std::memcpy(target, element, size); });
-  return Error::Ok;
+  return dispatch_by_size(self.element_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_index(index, out, dim, nullptr,
+                   [&](char* target, const char*) { std::memcpy(target, element, sizeof(T)); });
+    return Error::Ok;
+  });
 }
 
 Error scatter_add_out(KernelContext& context, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,

@@ -15,6 +15,10 @@
 namespace et::kernels::portable {
 namespace {
 
+// What is added in its own type, with integers that wrap.
+using WholeTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
+                          ScalarType::Float, ScalarType::Double>;
+
 // A tensor of positions along one dimension of self.
 struct Positions {
   const void* data = nullptr;  // nullptr: the whole dimension
@@ -321,13 +325,22 @@ Error add(const Plan& plan, const Tensor& indexed, const Tensor& straight, const
     dtype == ScalarType::Half ? add_small<Half>(walk, multiple) : add_small<BFloat16>(walk, multiple);
     return Error::Ok;
   }
-  return dispatch_compute(dtype, [&](auto zero) {
-    using C = decltype(zero);
-    const C multiple = scalar_to<C>(factor);
-    walk.for_each_run([&](char* to, char* from, int64_t n, int64_t to_step, int64_t from_step) {
+  if (dtype == ScalarType::Bool) {
+    const bool counts = scalar_to<bool>(factor);
+    walk.for_each_run([&](char* to, const char* from, int64_t n, int64_t to_step, int64_t from_step) {
       for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step) {
-        const C addend = wrapping_mul(multiple, load_one<C>(dtype, from));
-        store_one(dtype, wrapping_add(load_one<C>(dtype, to), addend), to);
+        *to = (*to != 0) | (counts & (*from != 0)) ? 1 : 0;
+      }
+    });
+    return Error::Ok;
+  }
+  return dispatch<WholeTypes>(dtype, "aten::index_add", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T multiple = scalar_to<T>(factor);
+    walk.for_each_run([&](char* to, const char* from, int64_t n, int64_t to_step, int64_t from_step) {
+      for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step) {
+        T& element = *reinterpret_cast<T*>(to);
+        element = wrapping_add(element, wrapping_mul(multiple, *reinterpret_cast<const T*>(from)));
       }
     });
     return Error::Ok;
