@@ -51,6 +51,27 @@ def test_flips(dtype):
     check(lambda x: torch.flip(x, [0]), _numbers((0, 4), dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bool, torch.int64])
+def test_quarter_turns(dtype):
+    for shape in ((37, 70), (3, 40, 5), (2, 33, 1), (1, 1), (0, 3)):
+        x = (torch.arange(torch.Size(shape).numel()) % 251).reshape(shape).to(dtype)
+        for turns in (1, 2, 3, 0, -1, 6):
+            check(lambda x, k=turns: torch.rot90(x, k), x)
+            check(lambda x, k=turns: torch.rot90(x, k, (-1, 0)), x)
+            check(lambda x, k=turns: torch.rot90(x, k, (-2, -1)), x)
+    check(lambda x: torch.rot90(x, 1, (1, 3)), torch.randn(2, 5, 3, 17).to(memory_format=torch.channels_last))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bool, torch.int64])
+def test_shuffled_channels(dtype):
+    for shape in ((2, 12, 5, 7), (1, 6, 33), (2, 4, 1, 3, 2), (0, 6, 3)):
+        x = (torch.arange(torch.Size(shape).numel()) % 251).reshape(shape).to(dtype)
+        for groups in (1, 2, shape[1]):
+            check(lambda x, g=groups: torch.channel_shuffle(x, g), x)
+    image = torch.randn(2, 6, 5, 17).to(memory_format=torch.channels_last)
+    check(lambda x: torch.channel_shuffle(x, 3), image)
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 def test_scans(name, dtype):
@@ -97,6 +118,17 @@ def test_block_diag(dtype):
     check(lambda *x: torch.block_diag(*x), *parts)
     check(lambda x: torch.block_diag(x), parts[0])
     check(lambda *x: torch.block_diag(*x), parts[0], _numbers((3, 3), torch.int32))
+    check(lambda *x: torch.block_diag(*(t.mT for t in x)), parts[0], _numbers((5, 3), dtype))
+    check(lambda *x: torch.block_diag(*x), _numbers((0, 2), dtype), _numbers((0,), dtype))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_few_elements_put(accumulate):
+    x, values = _numbers((30, 40), torch.float32), _numbers((2, 5), torch.float32, 1)
+    index = torch.tensor([[0, -1, 1199, -1200, 47], [600, -41, 39, 40, 41]])
+    index = index if accumulate else index.remainder(1100).unique()[:8].view(2, 4)
+    check(lambda x, i, v: torch.put(x, i, v, accumulate), x, index, values[:, : index.shape[1]])
+    check(lambda x, i, v: torch.put(x, i, v, accumulate), x.view(2, 3, 10, 20), index, values[:, : index.shape[1]])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -158,23 +158,31 @@ def _rand(size: Sequence[int], *, generator: Any, dtype: Any = None, **placement
     return torch.rand(size, dtype=dtype)
 
 
+def _few_places(self: Tensor, index: Tensor) -> list[Tensor] | None:
+    """Indices into all of ``self`` as one for each dimension, where they are few: as one row an input would be copied first."""
+    is_static = all(isinstance(size, int) for size in (*self.shape, *index.shape))
+    if self.dim() < 2 or not is_static or index.numel() * 8 > self.numel() or self.numel() == 0:
+        return None
+    places: list[Tensor] = []
+    for size in reversed(self.shape[1:]):  # rounded down, so that negative ones count from the end of their dim
+        places.insert(0, torch.remainder(index, size))
+        index = torch.div(index, size, rounding_mode="floor")
+    return [index, *places]
+
+
 @_decomposes(aten.put.default)
 def _put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    places = _few_places(self, index)
+    if places is not None:
+        return aten.index_put(self, places, source.reshape(index.shape), accumulate)
     flat = aten.index_put(self.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
     return flat.view(self.shape)
 
 
 @_decomposes(aten.take.default)
 def _take(self: Tensor, index: Tensor) -> Tensor:
-    """A few elements of an input are looked up where they lie: as one row it would be copied first."""
-    is_static = all(isinstance(size, int) for size in (*self.shape, *index.shape))
-    if self.dim() < 2 or not is_static or index.numel() * 8 > self.numel() or self.numel() == 0:
-        return aten.index(self.reshape(-1), [index])
-    places: list[Tensor] = []
-    for size in reversed(self.shape[1:]):  # rounded down, so that negative ones count from the end of their dim
-        places.insert(0, torch.remainder(index, size))
-        index = torch.div(index, size, rounding_mode="floor")
-    return aten.index(self, [index, *places])
+    places = _few_places(self, index)
+    return aten.index(self.reshape(-1), [index]) if places is None else aten.index(self, places)
 
 
 @_decomposes(aten._embedding_bag_forward_only.default)

@@ -49,6 +49,7 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.nan_to_num.default,
     aten.pixel_shuffle.default,  # one copy instead of three
     aten.pixel_unshuffle.default,
+    aten.channel_shuffle.default,
     aten.im2col.default,  # rows are copied; decomposed, every element has an index
     aten.upsample_nearest2d.vec,  # Core ATen in the .vec overload
     aten.upsample_bilinear2d.vec,
@@ -59,6 +60,8 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.glu.default,
     aten.baddbmm.default,
     aten.roll.default,
+    aten.rot90.default,  # one copy instead of a reversed and a transposed one
+    aten.block_diag.default,  # each element is written once; matrices of one element type
     aten.repeat_interleave.Tensor,
     aten.logit.default,
     aten.floor_divide.default,
@@ -81,6 +84,9 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten._prelu_kernel.default,
     aten.upsample_nearest1d.vec,
     aten.upsample_nearest3d.vec,
+    aten._upsample_nearest_exact1d.vec,  # rows are copied; decomposed, every element has an index
+    aten._upsample_nearest_exact2d.vec,
+    aten._upsample_nearest_exact3d.vec,
     aten.upsample_linear1d.vec,
     aten.upsample_trilinear3d.vec,
     aten.upsample_bicubic2d.vec,
@@ -118,12 +124,15 @@ def is_whole(node: fx.Node) -> bool:
     """False for a call of an operator in KEPT_WHOLE that its kernel does not cover.
 
     That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast;
-    recurrent layers that drop states at random or mix dtypes; norms of other orders, other dtypes or dims that are apart.
+    recurrent layers that drop states at random or mix dtypes; norms of other orders, other dtypes or dims that are apart;
+    block diagonals of several dtypes.
     """
     if node.target in RECURRENT:
         return _is_plain_recurrent(node)
     if node.target is aten.linalg_vector_norm.default:
         return _is_plain_norm(node)
+    if node.target is aten.block_diag.default:
+        return len({tensor.meta["val"].dtype for tensor in node.args[0]}) == 1
     if node.target is not aten.scaled_dot_product_attention.default:
         return True
     if node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0):

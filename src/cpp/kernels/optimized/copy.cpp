@@ -1,4 +1,4 @@
-// Operators that move elements: permute, transpose, flip, slice, select, expand, split, cat, views and changes of dim order.
+// Operators that move elements: permute, transpose, flip, rot90, channel_shuffle, slice, select, expand, split, cat, views and changes of dim order.
 // Each describes a window on its input and copies it; element types stay, so every dtype fits.
 
 #include "kernels/optimized/fitting.h"
@@ -106,6 +106,37 @@ Error flip_out(KernelContext& context, const Tensor& self, IntArrayRef dims, Ten
     }
   }
   return emit(context, window, out);
+}
+
+Error rot90_out(KernelContext& context, const Tensor& self, int64_t k, IntArrayRef dims, Tensor& out) {
+  Window window;
+  ET_RETURN_IF_ERROR(portable::rotated(self, k, dims, &window));
+  return emit(context, window, out);
+}
+
+/// [batch, groups, channels of a group, …] → [batch, channels of a group, groups, …], in the shape of `self`.
+Error channel_shuffle_out(KernelContext& context, const Tensor& self, int64_t groups, Tensor& out) {
+  constexpr const char* kOp = "aten::channel_shuffle";
+  ET_RETURN_IF_ERROR(portable::check_rank(kOp, "self", self, 3, runtime::kMaxRank - 1));
+  ET_CHECK_OR_RETURN(groups > 0 && self.size(1) % groups == 0, InvalidArgument,
+                     "%s: %" PRId64 " channels do not make %" PRId64 " groups", kOp, self.size(1), groups);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
+  if (self.numel() == 0) {
+    return Error::Ok;
+  }
+  const int64_t members = self.size(1) / groups;
+  Window from = window_of(self);
+  Window to = window_of(out);
+  for (Window* const window : {&from, &to}) {
+    const int64_t step = window->strides[1];
+    const bool is_source = window == &from;
+    window->sizes[1] = members;
+    window->sizes.insert(2, groups);
+    window->strides[1] = is_source ? step : step * groups;
+    window->strides.insert(2, is_source ? step * members : step);
+  }
+  copy_elements(context.pool(), from, to);
+  return Error::Ok;
 }
 
 /// Same shape, the output's dim order.
@@ -247,11 +278,13 @@ bool fits_split(Arguments args) {
 
 constexpr Kernel kKernels[] = {
     make_fitting_kernel<&cat_out, &fits_cat>("aten::cat.out"),
+    make_fitting_kernel<&channel_shuffle_out, &fits_copy>("aten::channel_shuffle.out"),
     make_fitting_kernel<&clone_dim_order_out, &fits_copy>("dim_order_ops::_clone_dim_order.out"),
     make_fitting_kernel<&clone_out, &fits_copy, 0b1>("aten::clone.out"),
     make_fitting_kernel<&expand_copy_out, &fits_copy>("aten::expand_copy.out"),
     make_fitting_kernel<&flip_out, &fits_copy>("aten::flip.out"),
     make_fitting_kernel<&permute_copy_out, &fits_copy>("aten::permute_copy.out"),
+    make_fitting_kernel<&rot90_out, &fits_copy>("aten::rot90.out"),
     make_fitting_kernel<&select_copy_int_out, &fits_copy>("aten::select_copy.int_out"),
     make_fitting_kernel<&slice_copy_tensor_out, &fits_copy>("aten::slice_copy.Tensor_out"),
     make_fitting_kernel<&split_copy_tensor_out, &fits_split>("aten::split_copy.Tensor_out"),

@@ -46,6 +46,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &reduce_kernels,
     &renorm_kernels,
     &resize_kernels,
+    &resize_lines_kernels,
     &row_product_kernels,
     &scan_kernels,
     &softmax_kernels,

@@ -1,11 +1,14 @@
-// aten::upsample_nearest2d.vec: whole pixels are copied where channels are innermost, rows are gathered otherwise.
+// Resizing to the nearest element: whole pixels are copied where channels are innermost, rows are gathered otherwise, and a row
+// that an output row repeats is copied once more.
 //
-// Source: the coordinate rule of torch.nn.functional.interpolate: output o reads min(floor(o * scale), in - 1), computed in
-// float, with scale = 1 / scale_factor when a factor is given and in / out otherwise.
+// Source: the coordinate rules of torch.nn.functional.interpolate: output o reads element floor(o * scale), "exact"
+// floor((o + 0.5) * scale), at most the last one, with scale = 1 / scale_factor when a factor is given, in / out otherwise; in float,
+// and for doubles in lines and volumes in double and rounded to float.
 
 #include <cmath>
 #include <cstring>
 
+#include "kernels/optimized/element_bits.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/shape.h"
@@ -14,82 +17,127 @@
 namespace et::kernels::optimized {
 namespace {
 
-constexpr const char* kOp = "aten::upsample_nearest2d";
+/// One dimension of the image.
+struct Axis {
+  size_t in = 1;
+  size_t out = 1;
+  double scale = 1;
+  uint32_t* sources = nullptr;  // [out]
+};
 
-/// The input position of output `o`.
-size_t source_of(size_t o, float scale, size_t in) {
-  const auto position = static_cast<size_t>(std::floor(static_cast<float>(o) * scale));
-  return position < in - 1 ? position : in - 1;
+void find_sources(const Axis& axis, double middle, bool in_double) {
+  for (size_t o = 0; o < axis.out; ++o) {
+    const auto where = in_double
+                           ? static_cast<float>((static_cast<double>(o) + middle) * axis.scale)
+                           : (static_cast<float>(o) + static_cast<float>(middle)) * static_cast<float>(axis.scale);
+    const float place = std::floor(where);
+    const size_t position = place < static_cast<float>(axis.in) ? static_cast<size_t>(place) : axis.in;  // NaN too
+    axis.sources[o] = static_cast<uint32_t>(position < axis.in - 1 ? position : axis.in - 1);
+  }
 }
 
-Error upsample_nearest2d_vec_out(KernelContext& context, const Tensor& input, std::optional<IntArrayRef> output_size,
-                                 std::optional<Span<const double>> scale_factors, Tensor& out) {
-  ET_CHECK_OR_RETURN(
-      (output_size && output_size->size() == 2) || (!output_size && scale_factors && scale_factors->size() == 2),
-      InvalidArgument, "%s: needs two numbers as output_size or scale_factors", kOp);
-  int64_t extent[2];
-  float scale[2];
-  for (size_t d = 0; d < 2; ++d) {
-    const int64_t in = input.size(static_cast<int64_t>(2 + d));
-    const double factor = scale_factors ? (*scale_factors)[d] : 0.0;
-    extent[d] = output_size ? (*output_size)[d] : static_cast<int64_t>(static_cast<double>(in) * factor);
-    ET_CHECK_OR_RETURN(in > 0 && extent[d] > 0, InvalidArgument, "%s: cannot resize %s to size %" PRId64, kOp,
-                       portable::ShapeText(input.sizes()).text, extent[d]);
-    scale[d] = static_cast<float>(factor > 0 ? 1.0 / factor : static_cast<double>(in) / static_cast<double>(extent[d]));
+/// Rows [begin, end) of [images, out depth, out height] rows of `pixel` elements a place.
+template <typename T>
+void resize_rows(const Axis* axes, size_t pixel, const T* x, T* y, size_t begin, size_t end) {
+  const Axis& depth = axes[0];
+  const Axis& height = axes[1];
+  const Axis& width = axes[2];
+  const size_t length = width.out * pixel;
+  for (size_t row = begin; row < end; ++row) {
+    const size_t h = row % height.out;
+    const size_t d = row / height.out % depth.out;
+    const size_t image = row / height.out / depth.out;
+    T* const to = y + row * length;
+    if (row > begin && h != 0 && height.sources[h] == height.sources[h - 1]) {
+      std::memcpy(to, to - length, length * sizeof(T));
+      continue;
+    }
+    const T* const from =
+        x + ((image * depth.in + depth.sources[d]) * height.in + height.sources[h]) * width.in * pixel;
+    if (pixel == 1) {
+      for (size_t w = 0; w < width.out; ++w) {
+        to[w] = from[width.sources[w]];
+      }
+    } else {
+      for (size_t w = 0; w < width.out; ++w) {
+        std::memcpy(to + w * pixel, from + width.sources[w] * pixel, pixel * sizeof(T));
+      }
+    }
   }
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {input.size(0), input.size(1), extent[0], extent[1]}));
+}
+
+/// [batch, channels, spatial…] of `Spatial` dimensions.
+template <size_t Spatial, bool Exact>
+Error nearest_out(KernelContext& context, const Tensor& input, std::optional<IntArrayRef> output_size,
+                  std::optional<Span<const double>> scale_factors, Tensor& out) {
+  constexpr const char* kOp = Exact ? "aten::_upsample_nearest_exact" : "aten::upsample_nearest";
+  ET_CHECK_OR_RETURN((output_size || scale_factors) && (!output_size || output_size->size() == Spatial) &&
+                         (!scale_factors || scale_factors->size() == Spatial),
+                     InvalidArgument, "%s: needs %zu numbers as output_size or scale_factors", kOp, Spatial);
+  Axis axes[3];
+  portable::Sizes sizes(input.sizes());
+  size_t places = 0;  // of all axes
+  for (size_t d = 0; d < Spatial; ++d) {
+    const auto dim = static_cast<int64_t>(2 + d);
+    const int64_t in = input.size(dim);
+    const double factor = scale_factors ? (*scale_factors)[d] : 0.0;
+    const double grown = static_cast<double>(in) * factor;
+    const int64_t extent = output_size                 ? (*output_size)[d]
+                           : grown >= 1 && grown < 1e9 ? static_cast<int64_t>(grown)
+                                                       : 0;
+    ET_CHECK_OR_RETURN(in > 0 && in <= UINT32_MAX && extent > 0, InvalidArgument,
+                       "%s: cannot resize %s to size %" PRId64, kOp, portable::ShapeText(input.sizes()).text, extent);
+    const double scale = factor > 0 ? 1.0 / factor : static_cast<double>(in) / static_cast<double>(extent);
+    axes[3 - Spatial + d] = {static_cast<size_t>(in), static_cast<size_t>(extent), scale};
+    sizes[dim] = extent;
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  const auto in_h = static_cast<size_t>(input.size(2));
-  const auto in_w = static_cast<size_t>(input.size(3));
-  const auto out_h = static_cast<size_t>(extent[0]);
-  const auto out_w = static_cast<size_t>(extent[1]);
-  const auto channels = static_cast<size_t>(input.size(1));
-  ET_TRY(void* const memory, context.allocate_temp(out_w * sizeof(uint32_t)));
-  auto* const columns = static_cast<uint32_t*>(memory);
-  for (size_t w = 0; w < out_w; ++w) {
-    columns[w] = static_cast<uint32_t>(source_of(w, scale[1], in_w));
+  for (const Axis& axis : axes) {
+    places += axis.out;
   }
-
-  // Rows of images: [batch, height, width, channels], or [batch * channels, height, width] with one float a pixel.
-  const bool channels_last = runtime::is_channels_last_dim_order(runtime::dim_order(input));
+  ET_TRY(void* const memory, context.allocate_temp(places * sizeof(uint32_t)));
+  auto* sources = static_cast<uint32_t*>(memory);
+  for (Axis& axis : axes) {
+    axis.sources = sources;
+    sources += axis.out;
+    find_sources(axis, Exact ? 0.5 : 0.0, input.scalar_type() == ScalarType::Double && Spatial != 2);
+  }
+  // Rows of images: [batch, height, width, channels], or [batch * channels, depth, height, width] with one element a pixel.
+  const auto channels = static_cast<size_t>(input.size(1));
+  const bool channels_last = Spatial == 2 && runtime::is_channels_last_dim_order(runtime::dim_order(input));
   const size_t pixel = channels_last ? channels : 1;
-  const size_t images = static_cast<size_t>(input.size(0)) * (channels_last ? 1 : channels);
-  const float* const x = input.const_data_ptr<float>();
-  float* const y = out.mutable_data_ptr<float>();
-  threads::parallel_for(context.pool(), images * out_h, threads::grain_for(out_w * pixel),
-                        [&](size_t begin, size_t end) {
-                          for (size_t row = begin; row < end; ++row) {
-                            const size_t h = source_of(row % out_h, scale[0], in_h);
-                            float* const to = y + row * out_w * pixel;
-                            if (row > begin && row % out_h != 0 && source_of(row % out_h - 1, scale[0], in_h) == h) {
-                              std::memcpy(to, to - out_w * pixel, out_w * pixel * sizeof(float));
-                              continue;
-                            }
-                            const float* const from = x + (row / out_h * in_h + h) * in_w * pixel;
-                            if (pixel == 1) {
-                              for (size_t w = 0; w < out_w; ++w) {
-                                to[w] = from[columns[w]];
-                              }
-                            } else {
-                              for (size_t w = 0; w < out_w; ++w) {
-                                std::memcpy(to + w * pixel, from + columns[w] * pixel, pixel * sizeof(float));
-                              }
-                            }
-                          }
-                        });
+  const size_t rows = static_cast<size_t>(input.size(0)) * (channels_last ? 1 : channels) * axes[0].out * axes[1].out;
+  with_bits_type(input.element_size(), [&](auto bits) {
+    using T = decltype(bits);
+    const T* const x = static_cast<const T*>(input.const_data_ptr());
+    T* const y = static_cast<T*>(out.mutable_data_ptr());
+    threads::parallel_for(context.pool(), rows, threads::grain_for(axes[2].out * pixel),
+                          [&](size_t begin, size_t end) { resize_rows(axes, pixel, x, y, begin, end); });
+  });
   return Error::Ok;
 }
 
+/// nearest(input, output_size, scale_factors, out) of one dtype and dim order.
+template <size_t Spatial>
 bool fits_nearest(Arguments args) {
   const Tensor input = args[0]->to_tensor();
-  return fits_unary(args) && input.dim() == 4 &&
-         (is_row_major(*args[0]) || runtime::is_channels_last_dim_order(runtime::dim_order(input)));
+  const Tensor out = args[3]->to_tensor();
+  const size_t element = input.element_size();
+  return input.dim() == static_cast<int64_t>(Spatial + 2) && out.dim() == input.dim() &&
+         input.scalar_type() == out.scalar_type() && element <= 8 && same_dim_order(*args[0], *args[3]) &&
+         (is_row_major(*args[0]) || (Spatial == 2 && runtime::is_channels_last_dim_order(runtime::dim_order(input))));
 }
 
 constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&upsample_nearest2d_vec_out, &fits_nearest>("aten::upsample_nearest2d.vec_out"),
+    make_fitting_kernel<&nearest_out<1, false>, &fits_nearest<1>>("et::upsample_nearest1d.vec_out"),
+    make_fitting_kernel<&nearest_out<2, false>, &fits_nearest<2>>("aten::upsample_nearest2d.vec_out"),
+    make_fitting_kernel<&nearest_out<3, false>, &fits_nearest<3>>("et::upsample_nearest3d.vec_out"),
+    make_fitting_kernel<&nearest_out<1, true>, &fits_nearest<1>>("et::_upsample_nearest_exact1d.vec_out"),
+    make_fitting_kernel<&nearest_out<2, true>, &fits_nearest<2>>("et::_upsample_nearest_exact2d.vec_out"),
+    make_fitting_kernel<&nearest_out<3, true>, &fits_nearest<3>>("et::_upsample_nearest_exact3d.vec_out"),
 };
 
 }  // namespace

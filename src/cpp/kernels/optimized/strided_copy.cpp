@@ -204,13 +204,22 @@ void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& 
   if (!is_filled && loops.loop[0].from != bytes && loops.loop[0].to == bytes && (element & (element - 1)) == 0 &&
       element <= 8) {
     for (size_t i = 1; i < loops.count && across == 0; ++i) {
-      across = loops.loop[i].from == bytes ? i : 0;
+      across = loops.loop[i].from == bytes || loops.loop[i].from == -bytes ? i : 0;
     }
   }
   if (across != 0) {
     constexpr size_t kTile = 32;  // 32 x 32 floats: 32 lines of each side stay in the first cache
     const Loop inner = loops.loop[0];
-    const Loop cross = loops.loop[across];
+    Loop cross = loops.loop[across];
+    const char* from_data = from.data;
+    char* to_data = to.data;
+    if (cross.from < 0) {  // reversed: both sides are walked from the other end
+      const auto last = static_cast<int64_t>(cross.size) - 1;
+      from_data += last * cross.from;
+      to_data += last * cross.to;
+      cross.from = -cross.from;
+      cross.to = -cross.to;
+    }
     // Tiles of the crossing dimension are the first loop around, so that threads share one large transpose too.
     Loop around[runtime::kMaxRank];
     size_t count = 0;
@@ -231,8 +240,8 @@ void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& 
         const size_t columns = cross.size - first < kTile ? cross.size - first : kTile;
         for (size_t r = 0; r < inner.size; r += kTile) {
           const size_t rows = inner.size - r < kTile ? inner.size - r : kTile;
-          transpose_tile(from.data + from_offset + static_cast<int64_t>(r) * inner.from,
-                         to.data + to_offset + r * element, rows, columns, inner.from, cross.to, element);
+          transpose_tile(from_data + from_offset + static_cast<int64_t>(r) * inner.from,
+                         to_data + to_offset + r * element, rows, columns, inner.from, cross.to, element);
         }
       });
     });

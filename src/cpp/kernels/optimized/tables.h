@@ -38,6 +38,7 @@ ET_STARTUP Span<const Kernel> reduce_integers_kernels();
 ET_STARTUP Span<const Kernel> reduce_kernels();
 ET_STARTUP Span<const Kernel> renorm_kernels();
 ET_STARTUP Span<const Kernel> resize_kernels();
+ET_STARTUP Span<const Kernel> resize_lines_kernels();
 ET_STARTUP Span<const Kernel> row_product_kernels();
 ET_STARTUP Span<const Kernel> scan_kernels();
 ET_STARTUP Span<const Kernel> softmax_kernels();

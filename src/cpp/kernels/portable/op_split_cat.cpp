@@ -1,9 +1,12 @@
 // Operators that cut a tensor into parts or put parts together.
 #include "kernels/portable/op_split_cat.h"
 
+#include <cstring>
+
 #include "base/checked_math.h"
 #include "kernels/portable/promote.h"
 #include "kernels/portable/strided_copy.h"
+#include "threads/parallel.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -115,6 +118,58 @@ Error cat_out(KernelContext& context, TensorList tensors, int64_t dim, Tensor& o
       ET_RETURN_IF_ERROR(copy_window(window_of(tensor), slice_of(out, dim, start, tensor.size(dim))));
       start += tensor.size(dim);
     }
+  }
+  return Error::Ok;
+}
+
+Error block_diag_out(KernelContext& context, TensorList tensors, Tensor& out) {
+  constexpr const char* kOp = "aten::block_diag";
+  const auto rows_of = [](const Tensor& tensor) { return tensor.dim() == 2 ? tensor.size(0) : int64_t{1}; };
+  const auto columns_of = [](const Tensor& tensor) {
+    return tensor.dim() == 0 ? int64_t{1} : tensor.size(tensor.dim() - 1);
+  };
+  int64_t rows = 0;
+  int64_t columns = 0;
+  for (const Tensor& tensor : tensors) {
+    ET_RETURN_IF_ERROR(check_rank(kOp, "tensors", tensor, 0, 2));
+    ET_RETURN_IF_ERROR(check_same_dtype(kOp, "tensors", tensor, out));
+    ET_CHECK_OR_RETURN(
+        !add_overflow(rows, rows_of(tensor), &rows) && !add_overflow(columns, columns_of(tensor), &columns),
+        InvalidArgument, "%s: the result fits no memory", kOp);
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {rows, columns}));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&out}));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  const size_t element = out.element_size();
+  const auto width = static_cast<size_t>(columns) * element;
+  char* to = static_cast<char*>(out.mutable_data_ptr());
+  size_t start = 0;  // bytes
+  for (const Tensor& tensor : tensors) {
+    const int64_t count = rows_of(tensor);
+    const size_t length = static_cast<size_t>(columns_of(tensor)) * element;
+    const bool has_rows = is_contiguous(tensor);
+    const char* const from = static_cast<const char*>(tensor.const_data_ptr());
+    threads::parallel_for(context.pool(), static_cast<size_t>(count), threads::grain_for(width / element),
+                          [&](size_t begin, size_t end) {
+                            for (size_t r = begin; r < end; ++r) {
+                              char* const row = to + r * width;
+                              std::memset(row, 0, start);
+                              if (has_rows && length != 0) {
+                                std::memcpy(row + start, from + r * length, length);
+                              }
+                              std::memset(row + start + length, 0, width - start - length);
+                            }
+                          });
+    if (!has_rows) {
+      Window block = window_of(out);
+      block.data = to + start;
+      block.sizes = Sizes(tensor.sizes());
+      ET_RETURN_IF_ERROR(copy_window(window_of(tensor), block));
+    }
+    to += static_cast<size_t>(count) * width;
+    start += length;
   }
   return Error::Ok;
 }

@@ -197,6 +197,12 @@ Error flip_out(KernelContext& context, const Tensor& self, IntArrayRef dims, Ten
   return emit(context, "aten::flip", self, window, out);
 }
 
+Error rot90_out(KernelContext& context, const Tensor& self, int64_t k, IntArrayRef dims, Tensor& out) {
+  Window window;
+  ET_RETURN_IF_ERROR(rotated(self, k, dims, &window));
+  return emit(context, "aten::rot90", self, window, out);
+}
+
 Error view_as_real_copy_out(KernelContext& context, const Tensor& self, Tensor& out) {
   const bool is_double = self.scalar_type() == ScalarType::ComplexDouble;
   ET_CHECK_OR_RETURN(

@@ -97,15 +97,26 @@ void for_each_pixel(const Resize& r, const Tensor& input, const Tensor& out, F&&
   }
 }
 
+// The position below x >= 0, at most the last one; that for NaN, too, which a scale that is no number gives.
+template <typename C>
+int64_t bounded(C x, int64_t size) {
+  const int64_t position = x < static_cast<C>(size) ? static_cast<int64_t>(x) : size - 1;
+  return position < size - 1 ? position : size - 1;
+}
+
 Error nearest(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
-              const OptionalSizes& output_size, const double* factors, Tensor& out) {
+              const OptionalSizes& output_size, const double* factors, bool exact, Tensor& out) {
   Resize r;
   ET_RETURN_IF_ERROR(plan(context, op, input, spatial, output_size, factors, false, out, &r));
   const size_t size = input.element_size();
-  // In float, as ATen computes positions.
+  // In float, as ATen computes positions; those of doubles in lines and volumes in double, and rounded to float.
+  const bool in_double = input.scalar_type() == ScalarType::Double && spatial != 2;
   const auto position = [&](int d, int64_t o) {
-    const auto p = static_cast<int64_t>(std::floor(static_cast<float>(o) * static_cast<float>(r.scale[d])));
-    return p < r.in[d] - 1 ? p : r.in[d] - 1;
+    const double middle = exact ? 0.5 : 0.0;
+    const auto place = in_double
+                           ? static_cast<float>((static_cast<double>(o) + middle) * r.scale[d])
+                           : (static_cast<float>(o) + static_cast<float>(middle)) * static_cast<float>(r.scale[d]);
+    return bounded(std::floor(place), r.in[d]);
   };
   return dispatch_by_size(size, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -134,8 +145,7 @@ Taps<C> linear_taps(const Resize& r, int d, int64_t o, bool align_corners) {
     x = (static_cast<C>(o) + C(0.5)) * static_cast<C>(r.scale[d]) - C(0.5);
     x = x < C(0) ? C(0) : x;
   }
-  int64_t low = static_cast<int64_t>(x);
-  low = low < r.in[d] - 1 ? low : r.in[d] - 1;
+  const int64_t low = bounded(x, r.in[d]);
   const int64_t high = low < r.in[d] - 1 ? low + 1 : low;
   C fraction = x - static_cast<C>(low);
   fraction = fraction < C(0) ? C(0) : fraction > C(1) ? C(1) : fraction;
@@ -148,13 +158,14 @@ Taps<C> cubic_taps(const Resize& r, int d, int64_t o, bool align_corners) {
   const C x = align_corners ? static_cast<C>(o) * static_cast<C>(r.scale[d])
                             : (static_cast<C>(o) + C(0.5)) * static_cast<C>(r.scale[d]) - C(0.5);
   const C low = std::floor(x);
+  const auto first = low < static_cast<C>(r.in[d]) ? static_cast<int64_t>(low) : r.in[d];  // NaN too
   const C t = x - low;
   constexpr C a = C(-0.75);
   const auto near = [](C v) { return ((a + C(2)) * v - (a + C(3))) * v * v + C(1); };
   const auto far = [](C v) { return ((a * v - C(5) * a) * v + C(8) * a) * v - C(4) * a; };
   Taps<C> taps{{}, {far(t + C(1)), near(t), near(C(1) - t), far(C(2) - t)}};
   for (int64_t k = 0; k < 4; ++k) {
-    const int64_t p = static_cast<int64_t>(low) - 1 + k;
+    const int64_t p = first - 1 + k;
     taps.position[k] = p < 0 ? 0 : p >= r.in[d] ? r.in[d] - 1 : p;
   }
   return taps;
@@ -380,6 +391,12 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
 
 const double* data_of(const Factors& factors) { return factors.has_value() ? factors->data() : nullptr; }
 
+Error check_factors(const char* op, const Factors& factors, size_t spatial) {
+  ET_CHECK_OR_RETURN(!factors.has_value() || factors->size() == spatial, InvalidArgument,
+                     "%s: %zu scale_factors for %zu dimensions", op, factors->size(), spatial);
+  return Error::Ok;
+}
+
 // Factors given one by one; a missing one counts as 0, which means: from the sizes.
 struct FactorList {
   double values[3];
@@ -391,19 +408,24 @@ struct FactorList {
 
 }  // namespace
 
-#define ET_NEAREST_VEC(name, spatial)                                                                                 \
+#define ET_NEAREST_VEC(name, spatial, exact)                                                                          \
   Error name##_vec_out(KernelContext& context, const Tensor& input, OptionalSizes output_size, Factors scale_factors, \
                        Tensor& out) {                                                                                 \
-    return nearest(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), out);                \
+    ET_RETURN_IF_ERROR(check_factors("aten::" #name, scale_factors, spatial));                                        \
+    return nearest(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), exact, out);         \
   }
 
-ET_NEAREST_VEC(upsample_nearest1d, 1)
-ET_NEAREST_VEC(upsample_nearest2d, 2)
-ET_NEAREST_VEC(upsample_nearest3d, 3)
+ET_NEAREST_VEC(upsample_nearest1d, 1, false)
+ET_NEAREST_VEC(upsample_nearest2d, 2, false)
+ET_NEAREST_VEC(upsample_nearest3d, 3, false)
+ET_NEAREST_VEC(upsample_nearest_exact1d, 1, true)
+ET_NEAREST_VEC(upsample_nearest_exact2d, 2, true)
+ET_NEAREST_VEC(upsample_nearest_exact3d, 3, true)
 
 #define ET_INTERPOLATE_VEC(name, spatial, cubic)                                                                    \
   Error name##_vec_out(KernelContext& context, const Tensor& input, OptionalSizes output_size, bool align_corners,  \
                        Factors scale_factors, Tensor& out) {                                                        \
+    ET_RETURN_IF_ERROR(check_factors("aten::" #name, scale_factors, spatial));                                      \
     return interpolate(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), align_corners, \
                        cubic, out);                                                                                 \
   }
@@ -415,7 +437,8 @@ ET_INTERPOLATE_VEC(upsample_bicubic2d, 2, true)
 
 Error upsample_nearest2d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size,
                              std::optional<double> scales_h, std::optional<double> scales_w, Tensor& out) {
-  return nearest(context, "aten::upsample_nearest2d", self, 2, output_size, FactorList(scales_h, scales_w).data(), out);
+  return nearest(context, "aten::upsample_nearest2d", self, 2, output_size, FactorList(scales_h, scales_w).data(),
+                 false, out);
 }
 
 Error upsample_bilinear2d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, bool align_corners,

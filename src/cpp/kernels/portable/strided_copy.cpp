@@ -117,6 +117,40 @@ Error diagonal_of(const char* op, const Tensor& tensor, int64_t offset, int64_t 
   return Error::Ok;
 }
 
+Error rotated(const Tensor& tensor, int64_t k, IntArrayRef dims, Window* out) {
+  constexpr const char* kOp = "aten::rot90";
+  ET_RETURN_IF_ERROR(check_rank(kOp, "self", tensor, 2, kMaxRank));
+  ET_CHECK_OR_RETURN(dims.size() == 2, InvalidArgument, "%s: %zu dims, must be 2", kOp, dims.size());
+  int64_t first;
+  int64_t second;
+  ET_RETURN_IF_ERROR(normalize_dim(kOp, dims[0], tensor.dim(), &first));
+  ET_RETURN_IF_ERROR(normalize_dim(kOp, dims[1], tensor.dim(), &second));
+  ET_CHECK_OR_RETURN(first != second, InvalidArgument, "%s: both dims are %" PRId64, kOp, first);
+  Window window = window_of(tensor);
+  const auto flip = [&](int64_t dim) {
+    if (tensor.numel() > 0) {
+      window.advance(dim, tensor.size(dim) - 1);
+    }
+    window.strides[dim] *= -1;
+  };
+  const int64_t turns = ((k % 4) + 4) % 4;
+  if (turns == 1 || turns == 2) {
+    flip(second);
+  }
+  if (turns == 3 || turns == 2) {
+    flip(first);
+  }
+  if (turns % 2 == 1) {
+    window.sizes[first] = tensor.size(second);
+    window.sizes[second] = tensor.size(first);
+    const int64_t stride = window.strides[first];
+    window.strides[first] = window.strides[second];
+    window.strides[second] = stride;
+  }
+  *out = window;
+  return Error::Ok;
+}
+
 Error normalize_slice(const char* op, const Tensor& tensor, int64_t* dim, std::optional<int64_t> start,
                       std::optional<int64_t> end, int64_t step, int64_t* first, int64_t* length) {
   ET_RETURN_IF_ERROR(check_rank(op, "self", tensor, 1, kMaxRank));

@@ -35,6 +35,9 @@ Window select_of(const Tensor& tensor, int64_t dim, int64_t index);
 
 /// The diagonal between `dim1` and `dim2`, as last dimension. Errors: InvalidArgument for equal dims or one out of range.
 Error diagonal_of(const char* op, const Tensor& tensor, int64_t offset, int64_t dim1, int64_t dim2, Window* out);
+/// Turned k times by a quarter, from the first of two dimensions towards the second. Errors: InvalidArgument for other numbers
+/// of dimensions than two, equal ones or one out of range.
+Error rotated(const Tensor& tensor, int64_t k, IntArrayRef dims, Window* out);
 /// Python's slice rules: the first index, and how many there are. `*dim` is normalised.
 /// Errors: InvalidArgument for a dim out of range or a step below 1.
 Error normalize_slice(const char* op, const Tensor& tensor, int64_t* dim, std::optional<int64_t> start,

@@ -148,6 +148,93 @@ TEST(Nearest, MatchesPortable) {
   }
 }
 
+TEST(Nearest, MatchesPortableForEveryRankAndElementSize) {
+  for (const ScalarType dtype : kTypes) {
+    for (const char* const kind : {"et::upsample_nearest", "et::_upsample_nearest_exact"}) {
+      Call((std::string(kind) + "1d.vec_out").c_str())
+          .bytes_of(dtype, {2, 3, 37})
+          .none()
+          .doubles({1.7})
+          .out({2, 3, 62}, kRowMajor, dtype)
+          .expect_same(kPriorityOptimized);
+      Call((std::string(kind) + "3d.vec_out").c_str())
+          .bytes_of(dtype, {1, 2, 5, 7, 6})
+          .list({3, 14, 11})
+          .none()
+          .out({1, 2, 3, 14, 11}, kRowMajor, dtype)
+          .expect_same(kPriorityOptimized);
+    }
+    for (const Order order : {kRowMajor, kChannelsLast}) {
+      Call("et::_upsample_nearest_exact2d.vec_out")
+          .bytes_of(dtype, {2, 5, 7, 9}, order)
+          .none()
+          .doubles({2.0, 0.6})
+          .out({2, 5, 14, 5}, order, dtype)
+          .expect_same(kPriorityOptimized);
+    }
+  }
+}
+
+TEST(Lines, MatchPortable) {
+  for (const bool align_corners : {false, true}) {
+    for (const int64_t length : {1, 9, 33, 70, 200}) {
+      Call("et::upsample_linear1d.vec_out")
+          .tensor({2, 3, 33})
+          .list({length})
+          .flag(align_corners)
+          .none()
+          .out({2, 3, length})
+          .expect_same(kPriorityOptimized, 1e-6);
+      Call("et::upsample_linear1d.vec_out")
+          .numbers(ScalarType::Double, {1, 3, 33})
+          .list({length})
+          .flag(align_corners)
+          .none()
+          .out({1, 3, length}, kRowMajor, ScalarType::Double)
+          .expect_same(kPriorityOptimized, 1e-14);
+    }
+  }
+}
+
+TEST(ChannelShuffle, MatchesPortable) {
+  for (const ScalarType dtype : kTypes) {
+    for (const int64_t groups : {1, 2, 4, 12}) {
+      for (const Order order : {kRowMajor, kChannelsLast}) {
+        Call("aten::channel_shuffle.out")
+            .bytes_of(dtype, {2, 12, 5, 7}, order)
+            .integer(groups)
+            .out({2, 12, 5, 7}, order, dtype)
+            .expect_same(kPriorityOptimized);
+      }
+    }
+    Call("aten::channel_shuffle.out")
+        .bytes_of(dtype, {3, 6, 1})
+        .integer(3)
+        .out({3, 6, 1}, kRowMajor, dtype)
+        .expect_same(kPriorityOptimized);
+  }
+}
+
+TEST(QuarterTurns, MatchPortable) {
+  for (const ScalarType dtype : kTypes) {
+    for (const int64_t k : {1, 2, 3, -3, 4}) {
+      const std::vector<int64_t> out = k % 2 == 0 ? std::vector<int64_t>{70, 37} : std::vector<int64_t>{37, 70};
+      Call("aten::rot90.out")
+          .bytes_of(dtype, {70, 37})
+          .integer(k)
+          .list({0, 1})
+          .out(out, kRowMajor, dtype)
+          .expect_same(kPriorityOptimized);
+    }
+    Call("aten::rot90.out")
+        .bytes_of(dtype, {5, 40, 33})
+        .integer(1)
+        .list({0, 1})
+        .out({40, 5, 33}, kRowMajor, dtype)
+        .expect_same(kPriorityOptimized);
+  }
+}
+
 TEST(Cat, MatchesPortable) {
   Call("aten::cat.out")
       .tensor({2, 3, 4})

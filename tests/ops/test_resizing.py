@@ -1,0 +1,86 @@
+"""Resizing to the nearest element and along lines, through the whole runtime against eager: every element type, sizes that grow
+and shrink, factors beside sizes, channels-last images, lines with values that are no numbers; numbers of damaged files."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from kernel_runner import KernelError, run_kernel
+from whole_runtime import check
+
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+SHAPES = {1: (2, 3, 37), 2: (2, 3, 9, 14), 3: (1, 2, 5, 7, 6)}
+FACTORS = [1.0, 2.0, 3.0, 0.5, 1.7, 0.6, 2.3]
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.uint8])
+@pytest.mark.parametrize("rank", SHAPES)
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_to_the_nearest(mode, rank, dtype):
+    x = (torch.rand(SHAPES[rank]) * 99).to(dtype)
+    for options in [
+        *({"scale_factor": factor} for factor in FACTORS),
+        {"size": 1},
+        {"size": 5},
+        {"size": 40},
+        {"scale_factor": 1.3, "recompute_scale_factor": True},
+    ]:
+        check(lambda x, o=options: F.interpolate(x, mode=mode, **o), x)
+        if rank == 2:
+            check(lambda x, o=options: F.interpolate(x, mode=mode, **o), x.to(memory_format=torch.channels_last))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_positions_of_the_nearest(dtype):
+    """Those of eager for all pairs of small sizes: rounding decides where a position falls on a border."""
+    for size in (3, 10, 24, 49, 100):
+        line = torch.arange(size, dtype=dtype).reshape(1, 1, size)
+
+        def all_sizes(x, mode):
+            return torch.cat([F.interpolate(x, n, mode=mode) for n in range(1, 60)], 2)
+
+        for mode in ("nearest", "nearest-exact"):
+            check(lambda x, m=mode: all_sizes(x, m), line)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_lines(align_corners, dtype):
+    torch.manual_seed(0)
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
+    for shape in [(2, 3, 37), (1, 1, 1), (3, 1, 130)]:
+        x = torch.randn(shape).to(dtype)
+        for options in [*({"scale_factor": factor} for factor in FACTORS if shape[2] > 1), {"size": 1}, {"size": 67}]:
+            call = lambda x, o=options: F.interpolate(x, mode="linear", align_corners=align_corners, **o)  # noqa: E731
+            check(call, x, tolerance=tolerance)
+
+
+def test_lines_of_no_numbers():
+    x = torch.randn(1, 2, 33)
+    x[0, 0, ::5] = torch.tensor([float("nan"), float("inf"), -float("inf")]).repeat(3)[:7]
+    for options in [{"scale_factor": 2}, {"size": 33}, {"size": 11}, {"size": 65, "align_corners": True}]:
+        check(lambda x, o=options: F.interpolate(x, mode="linear", **o), x, tolerance=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("et::upsample_nearest1d.vec_out", []),
+        ("et::_upsample_nearest_exact1d.vec_out", []),
+        ("et::upsample_linear1d.vec_out", [False]),
+    ],
+)
+def test_damaged_factors(name, flags):
+    x, y = torch.randn(1, 1, 8), torch.empty(1, 1, 16)
+    letters = "TLbFT" if flags else "TLFT"
+    for factors in ([], [2.0, 2.0], [float("nan")], [-2.0], [1e300], [1e-320]):
+        for size in ([16], None):
+            try:
+                run_kernel(name, [x, size, *flags, factors, y], letters)
+            except KernelError:
+                continue
+            assert bool(torch.isfinite(y).all()), (factors, size)
