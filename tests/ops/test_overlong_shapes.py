@@ -266,3 +266,15 @@ def test_windows_of_pools_that_begin_far_outside() -> None:
     lists = [[1, 2**31 - 2], [1, 1], [0, 2**30 - 1], [1, 1]]
     run_kernel("et::max_pool2d.out", [x, *lists, False, out], "TllllbT")
     assert torch.equal(out, torch.full_like(out, 999))
+
+
+@pytest.mark.parametrize(("low", "high"), [(-(2**63), -(2**63)), (2**63 - 1, 2 - 2**63), (-(2**63), 2**63 - 1)])
+def test_padding_whose_sum_wraps(low: int, high: int) -> None:
+    x, out = torch.ones(1, 4), torch.ones(1, 4)
+    for name, arguments in (
+        ("aten::reflection_pad1d.out", [[low, high]]),
+        ("aten::replication_pad1d.out", [[low, high]]),
+        ("aten::constant_pad_nd.out", [[low, high], 1.0]),
+    ):
+        with pytest.raises(KernelError, match="does not fit"):
+            run_kernel(name, [x, *arguments, out])

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/checked_math.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/strided_copy.h"
@@ -11,6 +12,12 @@ namespace et::kernels::portable {
 namespace {
 
 enum class Mode { kReflect, kReplicate };
+
+// The size with what is put before and behind it; false where a position in it does not fit 64 bits.
+bool padded_size(int64_t size, int64_t low, int64_t high, int64_t* padded) {
+  const auto is_small = [](int64_t n) { return n > -INT64_MAX / 4 && n < INT64_MAX / 4; };
+  return is_small(low) && is_small(high) && !add_overflow(size, low + high, padded);
+}
 
 // Where padded position `i` reads along a dimension of `size`.
 int64_t source_position(Mode mode, int64_t i, int64_t size) {
@@ -60,9 +67,9 @@ Error pad(KernelContext& context, const char* op, const Tensor& self, IntArrayRe
     const int64_t size = self.size(d);
     const bool fits = size > 0 && (mode == Mode::kReplicate || (low < size && high < size));
     before[d] = low;
-    sizes[d] = size + low + high;
-    ET_CHECK_OR_RETURN(fits && sizes[d] > 0, InvalidArgument, "%s: padding %s does not fit self %s", op,
-                       ShapeText(padding).text, ShapeText(self.sizes()).text);
+    ET_CHECK_OR_RETURN(fits && padded_size(size, low, high, &sizes[d]) && sizes[d] > 0, InvalidArgument,
+                       "%s: padding %s does not fit self %s", op, ShapeText(padding).text,
+                       ShapeText(self.sizes()).text);
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   const int64_t last = rank - 1;
@@ -104,9 +111,8 @@ Error constant_pad_nd_out(KernelContext& context, const Tensor& self, IntArrayRe
     const int64_t d = self.dim() - 1 - static_cast<int64_t>(k);
     const int64_t low = pad[2 * k];
     const int64_t high = pad[2 * k + 1];
-    sizes[d] += low + high;
-    ET_CHECK_OR_RETURN(sizes[d] >= 0, InvalidArgument, "%s: padding %s does not fit self %s", kOp, ShapeText(pad).text,
-                       ShapeText(self.sizes()).text);
+    ET_CHECK_OR_RETURN(padded_size(self.size(d), low, high, &sizes[d]) && sizes[d] >= 0, InvalidArgument,
+                       "%s: padding %s does not fit self %s", kOp, ShapeText(pad).text, ShapeText(self.sizes()).text);
     // Negative padding cuts elements off.
     const int64_t cut_low = low < 0 ? -low : 0;
     const int64_t length = self.size(d) - cut_low - (high < 0 ? -high : 0);
