@@ -64,6 +64,13 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.block_diag.default,  # each element is written once; matrices of one element type
     aten.repeat_interleave.Tensor,
     aten.logit.default,
+    aten.huber_loss.default,  # one pass whatever the reduction; decomposed, one for each step of the formula
+    aten.mse_loss.default,
+    aten.smooth_l1_loss.default,
+    aten._softmax_backward_data.default,
+    aten._log_softmax_backward_data.default,
+    aten._native_batch_norm_legit_functional.default,  # batch norm of training
+    aten.round.decimals,
     aten.floor_divide.default,
     aten.var_mean.correction,
     aten.zeros.default,

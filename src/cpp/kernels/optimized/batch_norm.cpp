@@ -19,6 +19,7 @@
 #include "kernels/portable/convert.h"
 #include "kernels/portable/op_norm.h"
 #include "kernels/portable/shape.h"
+#include "kernels/portable/strided_copy.h"
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -290,6 +291,27 @@ Error native_batch_norm_legit_out(KernelContext& context, const Tensor& input, c
                                                      momentum, eps, out, save_mean, save_invstd);
 }
 
+/// The statistics that move are copies, which training moves as above.
+Error native_batch_norm_legit_functional_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                                             const OptionalTensor& bias, const Tensor& running_mean,
+                                             const Tensor& running_var, bool training, double momentum, double eps,
+                                             Tensor& out, Tensor& save_mean, Tensor& save_invstd,
+                                             Tensor& running_mean_out, Tensor& running_var_out) {
+  const Parameters a{weight, bias, &running_mean, &running_var, momentum, eps};
+  if (!training || !is_plain(input, a)) {
+    return portable::native_batch_norm_legit_functional_out(context, input, weight, bias, running_mean, running_var,
+                                                            training, momentum, eps, out, save_mean, save_invstd,
+                                                            running_mean_out, running_var_out);
+  }
+  const Tensor* const copies[][2] = {{&running_mean, &running_mean_out}, {&running_var, &running_var_out}};
+  for (const auto& [from, to] : copies) {
+    ET_RETURN_IF_ERROR(resize_tensor(context, *to, from->sizes()));
+    ET_RETURN_IF_ERROR(portable::copy_window(portable::window_of(*from), portable::window_of(*to)));
+  }
+  const Parameters moved{weight, bias, &running_mean_out, &running_var_out, momentum, eps};
+  return train(context, input, moved, out, save_mean, save_invstd);
+}
+
 Error native_batch_norm_legit_no_stats_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
                                            const OptionalTensor& bias, bool training, double momentum, double eps,
                                            Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
@@ -310,10 +332,18 @@ bool fits(Arguments args, size_t first_out) {
 }
 // _native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd)
 bool fits_with_stats(Arguments args) { return fits(args, 8); }
+// _native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean,
+// save_invstd, running_mean_out, running_var_out)
+bool fits_functional(Arguments args) {
+  return fits(args, 8) && is_floating(args[11]->to_tensor().scalar_type()) &&
+         is_floating(args[12]->to_tensor().scalar_type());
+}
 // _native_batch_norm_legit.no_stats(input, weight, bias, training, momentum, eps, out, save_mean, save_invstd)
 bool fits_without_stats(Arguments args) { return fits(args, 6); }
 
 constexpr Kernel kKernels[] = {
+    make_fitting_kernel<&native_batch_norm_legit_functional_out, &fits_functional>(
+        "et::_native_batch_norm_legit_functional.out"),
     make_fitting_kernel<&native_batch_norm_legit_no_stats_out, &fits_without_stats>(
         "aten::_native_batch_norm_legit.no_stats_out"),
     make_fitting_kernel<&native_batch_norm_legit_out, &fits_with_stats>("aten::_native_batch_norm_legit.out"),

@@ -286,6 +286,11 @@ DirectTile choose_tile(const DirectTiles& all, int64_t channels) {
 }  // namespace
 
 bool suits_direct(const Problem& p) {
+  constexpr int64_t kFewChannels = 16;  // for which packing the windows of floats takes longer than the products
+  if (p.dtype != ScalarType::BFloat16 && p.dtype != ScalarType::Half &&
+      (p.dtype != ScalarType::Float || p.out_channels > kFewChannels)) {
+    return false;
+  }
   double padded = 1;
   for (size_t d = 0; d < 3; ++d) {
     if (p.stride[d] != 1) {
@@ -298,8 +303,7 @@ bool suits_direct(const Problem& p) {
   };
   const double room = 4.0 * (elements(p.in_channels, p.positions_in()) + elements(p.out_channels, p.positions_out()));
   // Windows of nothing are more than the image with its border has positions.
-  return (p.dtype == ScalarType::BFloat16 || p.dtype == ScalarType::Half) && p.in_channels > 0 && p.taps() > 0 &&
-         static_cast<double>(p.in_channels) * padded <= room + 65536.0 &&
+  return p.in_channels > 0 && p.taps() > 0 && static_cast<double>(p.in_channels) * padded <= room + 65536.0 &&
          padded <= 2.0 * static_cast<double>(p.positions_out()) + 4096.0;
 }
 

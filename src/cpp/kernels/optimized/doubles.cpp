@@ -201,6 +201,7 @@ ET_PLAIN(Ceil, hn::Ceil(x))
 ET_PLAIN(Clamp, hn::IfThenElse(hn::Gt(hn::IfThenElse(hn::Lt(x, a), a, x), b), b, hn::IfThenElse(hn::Lt(x, a), a, x)))
 ET_PLAIN(Cube, hn::Mul(hn::Mul(x, x), x))
 ET_PLAIN(Floor, hn::Floor(x))
+ET_PLAIN(Frac, hn::Sub(x, hn::Trunc(x)))
 ET_PLAIN(LeakyRelu, hn::IfThenElse(hn::Lt(x, set(0.0)), hn::Mul(x, a), x))
 ET_PLAIN(Neg, hn::Neg(x))
 ET_PLAIN(Reciprocal, hn::Div(set(1.0), x))
@@ -277,7 +278,7 @@ namespace et::kernels::optimized {
 // clang-format off
 #define ET_LOOPS(X) \
   X(Abs) X(Acos) X(Acosh) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Clamp) X(Cos) X(Cosh) X(Cube) X(Elu) X(Erf) \
-  X(Erfc) X(Exp) X(Exp2) X(Expm1) X(Floor) X(GeluErf) X(GeluTanh) X(LeakyRelu) X(Log) X(Log10) X(Log1p) X(Log2) X(Mish) \
+  X(Erfc) X(Exp) X(Exp2) X(Expm1) X(Floor) X(Frac) X(GeluErf) X(GeluTanh) X(LeakyRelu) X(Log) X(Log10) X(Log1p) X(Log2) X(Mish) \
   X(Limits) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Rsqrt) X(Sigmoid) X(Silu) X(Sin) X(Sinh) X(Same) X(Softplus) X(Sqrt) X(Square) X(Tan) X(Tanh) \
   X(Trunc)
 // clang-format on
@@ -409,6 +410,7 @@ constexpr Kernel kKernels[] = {
     plain<&loop_Exp2>("aten::exp2.out"),
     plain<&loop_Expm1>("aten::expm1.out"),
     plain<&loop_Floor, kCheap>("aten::floor.out"),
+    plain<&loop_Frac, kCheap>("aten::frac.out"),
     make_pointwise_kernel<&choose_gelu>("aten::gelu.out", "eso"),
     make_pointwise_kernel<&choose_clamp>("aten::hardtanh.out", "enno"),
     make_pointwise_kernel<&choose_leaky_relu>("aten::leaky_relu.out", "eno"),

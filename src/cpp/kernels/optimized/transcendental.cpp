@@ -120,6 +120,19 @@ void Softplus(const PointwiseBlock& block) {
       block);
 }
 
+/// log(x / (1 - x)), x limited to [a, b].
+void Logit(const PointwiseBlock& block) {
+  map_floats(
+      [a = block.a, b = block.b](auto d, auto x) HWY_ATTR {
+        const auto low = hn::Set(d, a), high = hn::Set(d, b);
+        x = hn::IfThenElse(hn::Lt(x, low), low, hn::IfThenElse(hn::Gt(x, high), high, x));
+        return bounded(
+            d, hn::Div(x, hn::Sub(hn::Set(d, 1.0f), x)), kLogarithm<float>, kSmallest, kLargest,
+            [d](auto odds) HWY_ATTR { return hn::Log(d, odds); }, [](float odds) HWY_ATTR { return std::log(odds); });
+      },
+      block);
+}
+
 /// x^b for positive x, in doubles: the error of y log x, which e^… multiplies, stays far below a float's last bit.
 void Pow(const PointwiseBlock& block) {
   const float exponent = block.b;
@@ -155,7 +168,7 @@ namespace et::kernels::optimized {
 // clang-format off
 #define ET_LOOPS(X) \
   X(Acos) X(Acosh) X(Angle) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) \
-  X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu) X(Softplus)
+  X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu) X(Logit) X(Softplus)
 // clang-format on
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
@@ -181,6 +194,17 @@ Error choose_elu(Arguments args, PointwiseOperation* operation) {
   operation->b = number_as_float(*args[2]);
   operation->a = number_as_float(*args[1]) * operation->b;
   return choose<&loop_Elu, kTranscendental, false>(args, operation);
+}
+
+// logit(self, float? eps, out)
+Error choose_logit(Arguments args, PointwiseOperation* operation) {
+  operation->a = -std::numeric_limits<float>::infinity();
+  operation->b = std::numeric_limits<float>::infinity();
+  if (!args[1]->is_none()) {
+    operation->a = number_as_float(*args[1]);
+    operation->b = 1.0f - operation->a;
+  }
+  return choose<&loop_Logit, 2 * kTranscendental, true>(args, operation);
 }
 
 // softplus(self, Scalar beta, Scalar threshold, out)
@@ -225,6 +249,7 @@ constexpr Kernel kKernels[] = {
     promoting<&loop_Log1p>("aten::log1p.out"),
     promoting<&loop_Log2>("aten::log2.out"),
     promoting<&loop_Log>("aten::log.out"),
+    make_pointwise_kernel<&choose_logit>("aten::logit.out", "eDo"),
     rounding<&loop_Round>("aten::round.out"),
     rounding<&loop_Sign>("aten::sign.out"),
     promoting<&loop_Sin>("aten::sin.out"),

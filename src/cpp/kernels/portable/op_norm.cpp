@@ -244,6 +244,23 @@ Error native_batch_norm_legit_out(KernelContext& context, const Tensor& input, c
                           save_invstd);
 }
 
+Error native_batch_norm_legit_functional_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                                             const OptionalTensor& bias, const Tensor& running_mean,
+                                             const Tensor& running_var, bool training, double momentum, double eps,
+                                             Tensor& out, Tensor& save_mean, Tensor& save_invstd,
+                                             Tensor& running_mean_out, Tensor& running_var_out) {
+  constexpr const char* kOp = "aten::_native_batch_norm_legit_functional";
+  // The statistics that move are copies; PyTorch's own shape function makes those of 16-bit floats floats.
+  const Tensor* const copies[][2] = {{&running_mean, &running_mean_out}, {&running_var, &running_var_out}};
+  for (const auto& [from, to] : copies) {
+    ET_RETURN_IF_ERROR(check_floating(kOp, *to));
+    ET_RETURN_IF_ERROR(resize_tensor(context, *to, from->sizes()));
+    ET_RETURN_IF_ERROR(copy_window(window_of(*from), window_of(*to)));
+  }
+  return native_batch_norm_legit_out(context, input, weight, bias, running_mean_out, running_var_out, training,
+                                     momentum, eps, out, save_mean, save_invstd);
+}
+
 Error native_batch_norm_legit_no_stats_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
                                            const OptionalTensor& bias, bool, double momentum, double eps, Tensor& out,
                                            Tensor& save_mean, Tensor& save_invstd) {

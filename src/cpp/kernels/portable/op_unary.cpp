@@ -235,6 +235,26 @@ ET_PREDICATE(isnan, is_nan(x))
 ET_PREDICATE(logical_not, x == 0)
 ET_PREDICATE(signbit, has_sign(x))
 
+Error round_decimals_out(KernelContext& context, const Tensor& self, int64_t decimals, Tensor& out) {
+  constexpr const char* kOp = "aten::round";
+  if (decimals == 0) {
+    return round_out(context, self, out);
+  }
+  const ScalarType dtype = self.scalar_type();
+  ET_CHECK_OR_RETURN(is_floating(dtype), InvalidType, "%s: self is %s, must be floating for decimals", kOp,
+                     to_string(dtype));
+  ET_RETURN_IF_ERROR(check_can_cast(kOp, dtype, out.scalar_type()));
+  const double power = std::pow(10.0, std::fabs(static_cast<double>(decimals)));
+  return dispatch_float(dtype, [&](auto zero) {
+    using C = decltype(zero);
+    const C p = static_cast<C>(power);
+    if (decimals < 0) {
+      return elementwise<C>(context, kOp, dtype, out, [p](C x) { return std::nearbyint(x / p) * p; }, self);
+    }
+    return elementwise<C>(context, kOp, dtype, out, [p](C x) { return std::nearbyint(x * p) / p; }, self);
+  });
+}
+
 Error bitwise_not_out(KernelContext& context, const Tensor& self, Tensor& out) {
   const ScalarType dtype = self.scalar_type();
   ET_CHECK_OR_RETURN(is_integral(dtype, true), InvalidType, "aten::bitwise_not: self is %s, must be an integer or bool",
