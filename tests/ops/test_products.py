@@ -65,7 +65,7 @@ def test_convolutions(seed: int, dims: int, dtype: torch.dtype) -> None:
     check(lambda x, w, b: transposed(x, w, b, stride, padding, extra, groups, dilation), (x, weight, bias), dtype)
 
 
-@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16, torch.float32), ids=str)
 @pytest.mark.parametrize("filters", (1, 2, 4, 5, 8, 12, 13, 16))
 @pytest.mark.parametrize("dims", (1, 2, 3))
 def test_convolutions_of_step_one(dims: int, filters: int, dtype: torch.dtype) -> None:

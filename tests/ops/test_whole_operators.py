@@ -112,6 +112,14 @@ def test_rounding_to_decimals(dtype):
             _check(call, case)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_fractions(dtype):
+    ends = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, -0.5, 1e30, -1e-30, 1e-42]
+    x = torch.cat([torch.tensor(ends), torch.randn(1001) * 30]).to(dtype)
+    for case in (x, x[:0], x[5], x[:1000].view(40, 25).t()):
+        _check(torch.frac, case)
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.uint8, torch.bool])
 def test_logit(dtype):
     if dtype.is_floating_point:
@@ -161,10 +169,15 @@ WHOLE = [
         "_native_batch_norm_legit_functional",
         lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3), training=True),
     ),
+    (
+        "_native_batch_norm_legit_functional",
+        lambda x: aten._batch_norm_with_update(x, x[0], x[1], torch.zeros(3), torch.ones(3), 0.1, 1e-5)[0],
+    ),
+    ("frac", lambda x: torch.frac(x)),
 ]
 
 
-@pytest.mark.parametrize(("name", "call"), WHOLE, ids=[name for name, _ in WHOLE])
+@pytest.mark.parametrize(("name", "call"), WHOLE, ids=range(len(WHOLE)))
 def test_they_stay_whole_but_for_the_official_runtime(name, call):
     edge = et.to_edge(torch.export.export(_Call(call), (torch.randn(5, 3),)))
     assert name in str(edge.exported_program().graph)

@@ -190,6 +190,23 @@ def _embedding_bag_forward_only(*args: Any, **kwargs: Any) -> Any:
     return aten._embedding_bag(*args, **kwargs)
 
 
+@_decomposes(aten._batch_norm_with_update_functional.default)
+def _batch_norm_with_update_functional(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """Batch norm of training, and what other devices reserve for the way back."""
+    out, mean, rstd, *moved = aten._native_batch_norm_legit_functional(
+        input, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+    return out, mean, rstd, torch.empty(0, dtype=torch.uint8), *moved
+
+
 @_decomposes(aten.embedding_renorm.default)
 def _embedding_renorm(self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Rows that an index names and whose norm is above the limit are scaled down to it."""

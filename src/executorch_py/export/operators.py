@@ -71,6 +71,7 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten._log_softmax_backward_data.default,
     aten._native_batch_norm_legit_functional.default,  # batch norm of training
     aten.round.decimals,
+    aten.frac.default,
     aten.floor_divide.default,
     aten.var_mean.correction,
     aten.zeros.default,

@@ -1,4 +1,5 @@
-// Batch norm of training, whose statistics are those of the batch: floats of 16 and 32 bits, row-major or channels-last.
+// Batch norm of floats of 16 and 32 bits, row-major or channels-last: of training, whose statistics are those of the batch, and of
+// inference.
 //
 // As in norm.cpp the mean comes first and the squared deviations from it second. Sums of a chunk are floats, those of chunks doubles.
 
@@ -118,40 +119,72 @@ void each_chunk(const Tensor& tensor, size_t first, size_t n, const Visit& visit
   }
 }
 
-/// out = input * scale + shift for n elements from `first` on.
-void apply(const Tensor& input, const Tensor& out, size_t first, size_t n, const float* scale, const float* shift,
-           bool each) {
+/// out = input * scale + shift for a row of all channels from `first` on.
+void apply_row(const Tensor& input, const Tensor& out, size_t first, const Channels& channels) {
   const auto run = HWY_DYNAMIC_POINTER(Apply);
   auto* const to = static_cast<char*>(out.mutable_data_ptr());
   float buffer[kChunk];
-  each_chunk(input, first, n, [&](const float* x, size_t part, size_t at) {
-    const size_t offset = each ? at - first : 0;
+  each_chunk(input, first, channels.count, [&](const float* x, size_t n, size_t at) {
+    const float* const scale = channels.scales + (at - first);
+    const float* const shift = channels.shifts + (at - first);
     if (out.scalar_type() == ScalarType::Float) {
-      run(x, reinterpret_cast<float*>(to) + at, part, scale + offset, shift + offset, each);
+      run(x, reinterpret_cast<float*>(to) + at, n, scale, shift, true);
     } else {
-      run(x, buffer, part, scale + offset, shift + offset, each);
-      floats_to(out.scalar_type(), buffer, part, to + at * out.element_size());
+      run(x, buffer, n, scale, shift, true);
+      floats_to(out.scalar_type(), buffer, n, to + at * out.element_size());
     }
   });
 }
 
-/// Mean and squares of channel c, whose elements are `batch` runs of `inner`.
-void measure_runs(const Tensor& input, const Channels& channels, size_t c, size_t batch, size_t inner) {
+/// Short runs that are converted together.
+size_t runs_at_once(size_t inner) { return std::max<size_t>(1, kChunk / inner); }
+
+/// Means and squares of `runs` channels from `first` on, whose elements are `batch` runs of `inner` each.
+void measure_runs(const Tensor& input, const Channels& channels, size_t first, size_t runs, size_t batch,
+                  size_t inner) {
   const auto sum = HWY_DYNAMIC_POINTER(Sum);
   const auto sum_of_squares = HWY_DYNAMIC_POINTER(SumOfSquares);
-  double total = 0;
-  for (size_t b = 0; b < batch; ++b) {
-    each_chunk(input, (b * channels.count + c) * inner, inner,
-               [&](const float* x, size_t n, size_t) { total += static_cast<double>(sum(x, n)); });
+  const auto each_run = [&](const auto& visit) {
+    for (size_t b = 0; b < batch; ++b) {
+      each_chunk(input, (b * channels.count + first) * inner, runs * inner, [&](const float* x, size_t n, size_t) {
+        for (size_t i = 0; i < runs; ++i) {
+          visit(first + i, x + i * inner, std::min(n, inner));
+        }
+      });
+    }
+  };
+  std::fill_n(channels.means + first, runs, 0.0);
+  std::fill_n(channels.squares + first, runs, 0.0);
+  each_run([&](size_t c, const float* x, size_t n) { channels.means[c] += static_cast<double>(sum(x, n)); });
+  for (size_t c = first; c < first + runs; ++c) {
+    channels.means[c] /= channels.elements;
   }
-  channels.means[c] = total / channels.elements;
-  const auto mean = static_cast<float>(channels.means[c]);
-  double squares = 0;
-  for (size_t b = 0; b < batch; ++b) {
-    each_chunk(input, (b * channels.count + c) * inner, inner,
-               [&](const float* x, size_t n, size_t) { squares += static_cast<double>(sum_of_squares(x, n, mean)); });
+  each_run([&](size_t c, const float* x, size_t n) {
+    channels.squares[c] += static_cast<double>(sum_of_squares(x, n, static_cast<float>(channels.means[c])));
+  });
+}
+
+/// The same for runs [begin, end) of `inner` elements, each of one channel, which take turns.
+void apply_runs(const Tensor& input, const Tensor& out, const Channels& channels, size_t begin, size_t end,
+                size_t inner) {
+  const auto run = HWY_DYNAMIC_POINTER(Apply);
+  const size_t step = runs_at_once(inner);
+  auto* const to = static_cast<char*>(out.mutable_data_ptr());
+  const bool is_direct = out.scalar_type() == ScalarType::Float;
+  float buffer[kChunk];
+  for (size_t p = begin; p < end; p += step) {
+    const size_t runs = std::min(step, end - p);
+    each_chunk(input, p * inner, runs * inner, [&](const float* x, size_t n, size_t at) {
+      float* const y = is_direct ? reinterpret_cast<float*>(to) + at : buffer;
+      for (size_t i = 0; i < runs; ++i) {
+        const size_t c = (p + i) % channels.count;
+        run(x + i * inner, y + i * inner, std::min(n, inner), channels.scales + c, channels.shifts + c, false);
+      }
+      if (!is_direct) {
+        floats_to(out.scalar_type(), buffer, n, to + at * out.element_size());
+      }
+    });
   }
-  channels.squares[c] = squares;
 }
 
 /// The same for all channels where they lie side by side, in each of `rows` rows.
@@ -232,6 +265,32 @@ bool is_plain(const Tensor& input, const Parameters& a) {
   return true;
 }
 
+/// Elements of an image that belong to a channel.
+size_t run_length(const Tensor& input) {
+  return static_cast<size_t>(input.numel()) / static_cast<size_t>(input.size(0)) / static_cast<size_t>(input.size(1));
+}
+
+/// True when all channels of a position lie side by side.
+bool has_rows(const Tensor& input) {
+  return run_length(input) == 1 || runtime::is_channels_last_dim_order(runtime::dim_order(input));
+}
+
+/// out = input * scale + shift.
+void apply_channels(KernelContext& context, const Tensor& input, const Tensor& out, const Channels& channels) {
+  const size_t inner = run_length(input);
+  if (has_rows(input)) {
+    threads::parallel_for(context.pool(), static_cast<size_t>(input.numel()) / channels.count,
+                          threads::grain_for(channels.count), [&](size_t begin, size_t end) {
+                            for (size_t r = begin; r < end; ++r) {
+                              apply_row(input, out, r * channels.count, channels);
+                            }
+                          });
+    return;
+  }
+  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0)) * channels.count, threads::grain_for(inner),
+                        [&](size_t begin, size_t end) { apply_runs(input, out, channels, begin, end, inner); });
+}
+
 Error train(KernelContext& context, const Tensor& input, const Parameters& a, Tensor& out, Tensor& save_mean,
             Tensor& save_invstd) {
   const int64_t count = input.size(1);
@@ -241,7 +300,7 @@ Error train(KernelContext& context, const Tensor& input, const Parameters& a, Te
   Channels channels;
   channels.count = static_cast<size_t>(count);
   const auto batch = static_cast<size_t>(input.size(0));
-  const size_t inner = static_cast<size_t>(input.numel()) / batch / channels.count;
+  const size_t inner = run_length(input);
   channels.elements = static_cast<double>(batch * inner);
   ET_TRY(void* const memory, context.allocate_temp(channels.count * 2 * (sizeof(double) + sizeof(float))));
   channels.means = static_cast<double*>(memory);
@@ -249,35 +308,51 @@ Error train(KernelContext& context, const Tensor& input, const Parameters& a, Te
   channels.scales = reinterpret_cast<float*>(channels.squares + channels.count);
   channels.shifts = channels.scales + channels.count;
 
-  if (inner == 1 || runtime::is_channels_last_dim_order(runtime::dim_order(input))) {
-    const size_t rows = batch * inner;
-    measure_rows(input, channels, rows);
-    for (size_t c = 0; c < channels.count; ++c) {
-      finish_channel(channels, c, a, save_mean, save_invstd);
-    }
-    threads::parallel_for(context.pool(), rows, threads::grain_for(channels.count), [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) {
-        apply(input, out, r * channels.count, channels.count, channels.scales, channels.shifts, true);
-      }
-    });
-    return Error::Ok;
+  if (has_rows(input)) {
+    measure_rows(input, channels, batch * inner);
+  } else {
+    threads::parallel_for(context.pool(), channels.count, threads::grain_for(4 * batch * inner),
+                          [&](size_t begin, size_t end) {
+                            const size_t step = runs_at_once(inner);
+                            for (size_t c = begin; c < end; c += step) {
+                              measure_runs(input, channels, c, std::min(step, end - c), batch, inner);
+                            }
+                          });
   }
-  threads::parallel_for(context.pool(), channels.count, threads::grain_for(4 * batch * inner),
-                        [&](size_t begin, size_t end) {
-                          for (size_t c = begin; c < end; ++c) {
-                            measure_runs(input, channels, c, batch, inner);
-                          }
-                        });
   for (size_t c = 0; c < channels.count; ++c) {
     finish_channel(channels, c, a, save_mean, save_invstd);
   }
-  threads::parallel_for(context.pool(), batch * channels.count, threads::grain_for(inner),
-                        [&](size_t begin, size_t end) {
-                          for (size_t p = begin; p < end; ++p) {
-                            const size_t c = p % channels.count;
-                            apply(input, out, p * inner, inner, channels.scales + c, channels.shifts + c, false);
-                          }
-                        });
+  apply_channels(context, input, out, channels);
+  return Error::Ok;
+}
+
+/// Inference: what a channel becomes is known before.
+Error native_batch_norm_legit_no_training_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                                              const OptionalTensor& bias, const Tensor& running_mean,
+                                              const Tensor& running_var, double momentum, double eps, Tensor& out0,
+                                              Tensor& out1, Tensor& out2) {
+  const Parameters a{weight, bias, &running_mean, &running_var, momentum, eps};
+  if (!is_plain(input, a)) {
+    return portable::native_batch_norm_legit_no_training_out(context, input, weight, bias, running_mean, running_var,
+                                                             momentum, eps, out0, out1, out2);
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out1, {0}));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out2, {0}));
+  Channels channels;
+  channels.count = static_cast<size_t>(input.size(1));
+  ET_TRY(void* const memory, context.allocate_temp(channels.count * 2 * sizeof(float)));
+  channels.scales = static_cast<float*>(memory);
+  channels.shifts = channels.scales + channels.count;
+  const auto number_at = [](const Tensor& tensor, size_t c) {
+    return load_one<float>(tensor.scalar_type(), tensor.const_data_ptr(), static_cast<int64_t>(c));
+  };
+  for (size_t c = 0; c < channels.count; ++c) {
+    const float deviation = std::sqrt(number_at(running_var, c) + static_cast<float>(eps));
+    channels.scales[c] = (weight ? number_at(*weight, c) : 1.0f) / deviation;
+    channels.shifts[c] = (bias ? number_at(*bias, c) : 0.0f) - number_at(running_mean, c) * channels.scales[c];
+  }
+  apply_channels(context, input, out0, channels);
   return Error::Ok;
 }
 
@@ -332,6 +407,8 @@ bool fits(Arguments args, size_t first_out) {
 }
 // _native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd)
 bool fits_with_stats(Arguments args) { return fits(args, 8); }
+// _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2)
+bool fits_no_training(Arguments args) { return fits(args, 7); }
 // _native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean,
 // save_invstd, running_mean_out, running_var_out)
 bool fits_functional(Arguments args) {
@@ -344,6 +421,8 @@ bool fits_without_stats(Arguments args) { return fits(args, 6); }
 constexpr Kernel kKernels[] = {
     make_fitting_kernel<&native_batch_norm_legit_functional_out, &fits_functional>(
         "et::_native_batch_norm_legit_functional.out"),
+    make_fitting_kernel<&native_batch_norm_legit_no_training_out, &fits_no_training>(
+        "aten::_native_batch_norm_legit_no_training.out"),
     make_fitting_kernel<&native_batch_norm_legit_no_stats_out, &fits_without_stats>(
         "aten::_native_batch_norm_legit.no_stats_out"),
     make_fitting_kernel<&native_batch_norm_legit_out, &fits_with_stats>("aten::_native_batch_norm_legit.out"),

@@ -229,7 +229,7 @@ bool fits_convolution(Arguments args) {
   const int64_t groups = args[8]->number_as_int();
   constexpr int64_t kFew = 4;  // output channels, or input channels when transposed
   const IntArrayRef stride = args[3]->to_int_list();
-  const bool direct = is_small_float(dtype) && !args[6]->to_bool() &&
+  const bool direct = is_up_to_float(dtype) && !args[6]->to_bool() &&
                       std::all_of(stride.begin(), stride.end(), [](int64_t step) { return step == 1; });
   return groups > 0 && (direct || weight.size(0) / groups >= kFew);
 }

@@ -1,4 +1,4 @@
-// Normalisation: native_layer_norm, native_group_norm and batch norm with given statistics.
+// Normalisation: native_layer_norm and native_group_norm. Batch norm is in batch_norm.cpp.
 //
 // Rows are read two or three times while they are in the cache: mean, then squared deviations from it, then the result.
 // That is as exact as Welford's method and needs no division in the loop. Tensors of 16-bit floats are converted first, and
@@ -66,15 +66,6 @@ void ScaleRow(const float* x, float* y, size_t n, float scale, float shift) {
                       HWY_ATTR { store(d, whole, hn::MulAdd(load(d, whole, x + i, left), vs, vb), y + i, left); });
 }
 
-/// y = x * scale[i] + shift[i].
-void ScaleEach(const float* x, float* y, size_t n, const float* scale, const float* shift) {
-  const hn::ScalableTag<float> d;
-  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-    const auto v = load(d, whole, x + i, left);
-    store(d, whole, hn::MulAdd(v, load(d, whole, scale + i, left), load(d, whole, shift + i, left)), y + i, left);
-  });
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized
 HWY_AFTER_NAMESPACE();
@@ -85,7 +76,6 @@ namespace et::kernels::optimized {
 HWY_EXPORT(MeanAndRstd);
 HWY_EXPORT(NormalizeRow);
 HWY_EXPORT(ScaleRow);
-HWY_EXPORT(ScaleEach);
 
 namespace {
 
@@ -203,59 +193,6 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   return Error::Ok;
 }
 
-Error native_batch_norm_legit_no_training_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
-                                              const OptionalTensor& bias, const Tensor& running_mean,
-                                              const Tensor& running_var, double, double eps, Tensor& out0, Tensor& out1,
-                                              Tensor& out2) {
-  constexpr const char* kOp = "aten::_native_batch_norm_legit_no_training";
-  const int64_t channels = input.size(1);
-  ET_RETURN_IF_ERROR(check_count(kOp, "weight", weight, channels));
-  ET_RETURN_IF_ERROR(check_count(kOp, "bias", bias, channels));
-  ET_RETURN_IF_ERROR(check_count(kOp, "running_mean", running_mean, channels));
-  ET_RETURN_IF_ERROR(check_count(kOp, "running_var", running_var, channels));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out1, {0}));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out2, {0}));
-  if (input.numel() == 0) {
-    return Error::Ok;
-  }
-  const auto c = static_cast<size_t>(channels);
-  ET_TRY(void* const memory, context.allocate_temp(2 * c * sizeof(float)));
-  auto* const scale = static_cast<float*>(memory);
-  float* const shift = scale + c;
-  ET_TRY(const float* const w, floats_or_null(context, weight));
-  ET_TRY(const float* const b, floats_or_null(context, bias));
-  ET_TRY(const float* const mean, floats_of(context, running_mean));
-  ET_TRY(const float* const variance, floats_of(context, running_var));
-  for (size_t i = 0; i < c; ++i) {
-    scale[i] = (w == nullptr ? 1.0f : w[i]) / std::sqrt(variance[i] + static_cast<float>(eps));
-    shift[i] = (b == nullptr ? 0.0f : b[i]) - mean[i] * scale[i];
-  }
-  ET_TRY(const float* const x, floats_of(context, input));
-  ET_TRY(float* const y, floats_for(context, out0));
-  if (runtime::is_channels_last_dim_order(runtime::dim_order(input)) || input.dim() == 2) {
-    const auto rows = static_cast<size_t>(input.numel()) / c;
-    const auto scale_each = HWY_DYNAMIC_POINTER(ScaleEach);
-    threads::parallel_for(context.pool(), rows, threads::grain_for(c), [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) {
-        scale_each(x + r * c, y + r * c, c, scale, shift);
-      }
-    });
-    write_floats(context, out0, y);
-    return Error::Ok;
-  }
-  const auto planes = static_cast<size_t>(input.size(0)) * c;
-  const size_t n = static_cast<size_t>(input.numel()) / planes;
-  const auto scale_row = HWY_DYNAMIC_POINTER(ScaleRow);
-  threads::parallel_for(context.pool(), planes, threads::grain_for(n), [&](size_t begin, size_t end) {
-    for (size_t p = begin; p < end; ++p) {
-      scale_row(x + p * n, y + p * n, n, scale[p % c], shift[p % c]);
-    }
-  });
-  write_floats(context, out0, y);
-  return Error::Ok;
-}
-
 bool is_up_to_float_or_none(const EValue& value) { return value.is_none() || is_up_to_float(value); }
 
 /// The input and the three outputs, the first of which is args[first_out]: floats of up to 32 bits, the first two in one dim order.
@@ -278,16 +215,7 @@ bool fits_group_norm(Arguments args) {
   return fits_outputs(args, 8) && is_row_major(*args[0]) && is_up_to_float_or_none(*args[1]) &&
          is_up_to_float_or_none(*args[2]);
 }
-// _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2)
-bool fits_batch_norm(Arguments args) {
-  return fits_outputs(args, 7) && is_up_to_float_or_none(*args[1]) && is_up_to_float_or_none(*args[2]) &&
-         is_up_to_float(*args[3]) && is_up_to_float(*args[4]) && args[0]->to_tensor().dim() >= 2 &&
-         (is_row_major(*args[0]) || runtime::is_channels_last_dim_order(runtime::dim_order(args[0]->to_tensor())));
-}
-
 constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&native_batch_norm_legit_no_training_out, &fits_batch_norm>(
-        "aten::_native_batch_norm_legit_no_training.out"),
     make_fitting_kernel<&native_group_norm_out, &fits_group_norm>("aten::native_group_norm.out"),
     make_fitting_kernel<&native_layer_norm_out, &fits_layer_norm>("aten::native_layer_norm.out"),
 };

@@ -71,7 +71,7 @@ Error choose(Arguments args, PointwiseOperation* operation) {
   const bool is_double = dtype == ScalarType::Double;
   const auto decimals = static_cast<double>(args[1]->number_as_int());
   if ((!is_double && !is_up_to_float(dtype)) || out.to_tensor().scalar_type() != dtype ||
-      !same_dim_order(*args[0], out) || decimals == 0) {
+      !same_dim_order(*args[0], out)) {
     return Error::NotSupported;
   }
   operation->function = is_double ? HWY_DYNAMIC_POINTER(RoundDoubles) : HWY_DYNAMIC_POINTER(RoundFloats);
