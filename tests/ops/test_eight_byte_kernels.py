@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 import executorch_py as et
 
-from .test_vector_kernels import _Call, _check
+from .test_vector_kernels import _Call, _check, _check_pooling
 
 CONVOLUTIONS = {
     1: [((3, 8, 50), {"padding": 2}), ((8, 37), {"stride": 3}), ((2, 8, 9), {"dilation": 4, "padding": 5})],
@@ -108,28 +108,8 @@ def test_group_norm_of_doubles(affine):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 def test_max_pooling_of_lines(dtype):
-    torch.manual_seed(0)
-    for shape in [(2, 3, 1100), (1, 1, 5), (4, 33)]:
-        x = torch.randint(-99, 99, shape).to(dtype)
-        if dtype.is_floating_point:
-            x.view(-1)[1:5] = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0], dtype=dtype)
-        for options in [
-            (1,),
-            (2,),
-            (3, 2, 1),
-            (3, 1, 1),
-            (2, 3),
-            (3, 4, 1, 2),
-            (5, 2, 2),
-            (4, 1, 2, 3),
-            (3, 2, 1, 1, True),
-        ]:
-            for case in (x, torch.full_like(x, -99)):
-                try:
-                    expected = F.max_pool1d(case, *options)
-                except RuntimeError:  # windows larger than the line
-                    continue
-                _check(lambda x, o=options: F.max_pool1d(x, *o), case, exact=expected)
+    windows = [(1,), (2,), (3, 2, 1), (3, 1, 1), (2, 3), (3, 4, 1, 2), (5, 2, 2), (4, 1, 2, 3), (3, 2, 1, 1, True)]
+    _check_pooling(F.max_pool1d, dtype, [(2, 3, 1100), (1, 1, 5), (4, 33)], windows)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -252,27 +252,26 @@ def test_attention_of_16_bit_floats(mask, dtype):
     _check(call, *inputs, tolerance=4 * TOLERANCE[dtype], exact=exact)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64])
-def test_max_pooling(dtype):
+def _check_pooling(pool, dtype, shapes, every_options):
     torch.manual_seed(0)
-    for shape in [(2, 3, 17, 33), (3, 9, 40), (1, 1, 1, 5)]:
+    for shape in shapes:
         x = torch.randint(-99, 99, shape).to(dtype)
         if dtype.is_floating_point:
-            x.view(-1)[:4] = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0], dtype=dtype)
-        for options in [
-            (1,),
-            ((1, 3), (1, 2), (0, 1)),
-            (3, 2, 1),
-            (2, 1, 1, 1),
-            ((3, 2), 3, (1, 0), (1, 2)),
-            (3, 2, 1, 1, True),
-        ]:
+            x.view(-1)[1:5] = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0], dtype=dtype)
+        for options in every_options:
             for case in (x, torch.full_like(x, -99)):
                 try:
-                    expected = F.max_pool2d(case, *options)
-                except RuntimeError:  # windows larger than the image
+                    expected = pool(case, *options)
+                except RuntimeError:  # windows larger than the input
                     continue
-                _check(lambda x, options=options: F.max_pool2d(x, *options), case, exact=expected)
+                _check(lambda x, options=options: pool(x, *options), case, exact=expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64])
+def test_max_pooling(dtype):
+    shapes = [(2, 3, 17, 33), (3, 9, 40), (1, 1, 1, 5)]
+    windows = [(1,), ((1, 3), (1, 2), (0, 1)), (3, 2, 1), (2, 1, 1, 1), ((3, 2), 3, (1, 0), (1, 2)), (3, 2, 1, 1, True)]
+    _check_pooling(F.max_pool2d, dtype, shapes, windows)
     line = torch.randn(2, 5, 1000).to(dtype)
     _check(lambda x: F.max_pool1d(x, 3, 2, 1), line) if dtype.is_floating_point else None
 

@@ -36,59 +36,25 @@ using Tag = hn::ScalableTag<T>;
 size_t StripRows() { return kTileRows; }
 size_t VectorBytes() { return hn::Lanes(Tag<uint8_t>()); }
 
-template <class T, class V>
-HWY_INLINE V mul_add(V a, V b, V sum) {
-  if constexpr (std::is_integral_v<T>) {
-    return hn::Add(sum, hn::Mul(a, b));
-  } else {
-    return hn::MulAdd(a, b, sum);
-  }
-}
-
 template <class T>
-struct NumberTile {
-  /// out[R, two vectors] (+)= left strip · right strip.
-  template <size_t R>
-  static HWY_INLINE void multiply(const T* left, const T* right, size_t depth, T* out, size_t out_stride,
-                                  bool accumulate) {
-    const Tag<T> d;
-    using V = hn::Vec<Tag<T>>;
-    const size_t lanes = hn::Lanes(d);
-    V sum0[R], sum1[R];
-#pragma GCC unroll 16
-    for (size_t r = 0; r < R; ++r) {
-      sum0[r] = hn::Zero(d);
-      sum1[r] = hn::Zero(d);
-    }
-    for (size_t k = 0; k < depth; ++k) {
-      const V b0 = hn::LoadU(d, right);
-      const V b1 = hn::LoadU(d, right + lanes);
-#pragma GCC unroll 16
-      for (size_t r = 0; r < R; ++r) {
-        const V a = hn::Set(d, left[r]);
-        sum0[r] = mul_add<T>(a, b0, sum0[r]);
-        sum1[r] = mul_add<T>(a, b1, sum1[r]);
-      }
-      left += kTileRows;
-      right += 2 * lanes;
-    }
-#pragma GCC unroll 16
-    for (size_t r = 0; r < R; ++r) {
-      T* const to = out + r * out_stride;
-      if (accumulate) {
-        sum0[r] = hn::Add(sum0[r], hn::LoadU(d, to));
-        sum1[r] = hn::Add(sum1[r], hn::LoadU(d, to + lanes));
-      }
-      hn::StoreU(sum0[r], d, to);
-      hn::StoreU(sum1[r], d, to + lanes);
+struct Numbers {
+  using V = hn::Vec<Tag<T>>;
+  static constexpr size_t kSteps = 1;
+  static HWY_INLINE V load(const T* right) { return hn::LoadU(Tag<T>(), right); }
+  static HWY_INLINE V broadcast(const T* left) { return hn::Set(Tag<T>(), *left); }
+  static HWY_INLINE V mul_add(V a, V b, V sum) {
+    if constexpr (std::is_integral_v<T>) {
+      return hn::Add(sum, hn::Mul(a, b));
+    } else {
+      return hn::MulAdd(a, b, sum);
     }
   }
 };
 
-void MultiplyFloat(const GemmBlock<float>& block) { multiply_block<NumberTile<float>>(block); }
-void MultiplyDouble(const GemmBlock<double>& block) { multiply_block<NumberTile<double>>(block); }
-void MultiplyInt(const GemmBlock<int32_t>& block) { multiply_block<NumberTile<int32_t>>(block); }
-void MultiplyLong(const GemmBlock<int64_t>& block) { multiply_block<NumberTile<int64_t>>(block); }
+void MultiplyFloat(const GemmBlock<float>& block) { multiply_block<Numbers<float>>(block); }
+void MultiplyDouble(const GemmBlock<double>& block) { multiply_block<Numbers<double>>(block); }
+void MultiplyInt(const GemmBlock<int32_t>& block) { multiply_block<Numbers<int32_t>>(block); }
+void MultiplyLong(const GemmBlock<int64_t>& block) { multiply_block<Numbers<int64_t>>(block); }
 
 template <class T, class To>
 void pack_strided(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,

@@ -2,6 +2,7 @@
 // bits, double for double, int32 for integers of up to 32 bits and int64 for the others; integers wrap.
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/optimized/dot.h"
 #include "kernels/optimized/fitting.h"
@@ -85,62 +86,68 @@ void finish(KernelContext& context, T alpha, const T* sums, size_t rows, size_t 
   });
 }
 
-/// left [rows, depth] · right [depth, columns] of floats with one row or one column, which packing takes longer than
-/// multiplying. False where it is another product or the matrix does not lie densely. As operands of gemm.h.
-bool multiply_vector(KernelContext& context, const GemmOf<float>& gemm, const StridedMatrix& left,
-                     const StridedMatrix& right) {
-  const StridedMatrix& vector = gemm.rows == 1 ? left : right;
-  const StridedMatrix& matrix = gemm.rows == 1 ? right : left;
+/// A matrix product with one row or one column: each output is the sum of a line of `matrix` times `vector`.
+struct LineSums {
+  const StridedMatrix& vector;
+  const StridedMatrix& matrix;
+  size_t outputs;
+};
+
+/// The operands of `gemm`, as sums of lines that are written side by side; nothing where it is another product or adds to them.
+template <typename T>
+std::optional<LineSums> line_sums(const GemmOf<T>& gemm, const StridedMatrix& left, const StridedMatrix& right) {
+  if ((gemm.rows != 1 && gemm.columns != 1) || gemm.depth == 0 || gemm.out_stride != gemm.columns || gemm.accumulate) {
+    return std::nullopt;
+  }
+  const bool is_row = gemm.rows == 1;
+  return LineSums{is_row ? left : right, is_row ? right : left, gemm.rows * gemm.columns};
+}
+
+bool is_dense(const LineSums& sums, size_t depth) { return sums.vector.along == 1 || depth == 1; }
+
+/// The product of floats in lines, which packing takes longer than multiplying. False where they do not lie densely.
+bool multiply_lines(KernelContext& context, const GemmOf<float>& gemm, const LineSums& sums) {
+  const StridedMatrix& matrix = sums.matrix;
   const auto depth = static_cast<int64_t>(gemm.depth);
-  const auto outputs = static_cast<int64_t>(gemm.rows * gemm.columns);
+  const auto outputs = static_cast<int64_t>(sums.outputs);
   const bool inner = matrix.across == 1 && matrix.along == outputs && outputs > 1;
-  if ((gemm.rows != 1 && gemm.columns != 1) || left.dtype != ScalarType::Float || (vector.along != 1 && depth > 1) ||
-      !(inner || (matrix.along == 1 && matrix.across == depth)) || gemm.out_stride != gemm.columns) {
+  if (matrix.dtype != ScalarType::Float || !is_dense(sums, gemm.depth) ||
+      !(inner || (matrix.along == 1 && matrix.across == depth))) {
     return false;
   }
   RowProduct product;
-  product.x = static_cast<const float*>(vector.data);
+  product.x = static_cast<const float*>(sums.vector.data);
   product.matrix = static_cast<const float*>(matrix.data);
   product.out = gemm.out;
   product.depth = gemm.depth;
-  product.outputs = static_cast<size_t>(outputs);
+  product.outputs = sums.outputs;
   product.outputs_inner = inner;
   multiply_row(context, product);
   return true;
 }
 
-/// The same for doubles, whose rows must lie densely.
-bool multiply_vector(KernelContext& context, const GemmOf<double>& gemm, const StridedMatrix& left,
-                     const StridedMatrix& right) {
-  const StridedMatrix& vector = gemm.rows == 1 ? left : right;
-  const StridedMatrix& matrix = gemm.rows == 1 ? right : left;
-  if ((gemm.rows != 1 && gemm.columns != 1) || gemm.depth == 0 || (vector.along != 1 && gemm.depth > 1) ||
-      matrix.along != 1 || gemm.out_stride != gemm.columns || gemm.accumulate) {
+/// The same for doubles, whose lines must lie densely.
+bool multiply_lines(KernelContext& context, const GemmOf<double>& gemm, const LineSums& sums) {
+  const StridedMatrix& matrix = sums.matrix;
+  if (matrix.along != 1 || !is_dense(sums, gemm.depth)) {
     return false;
   }
   const auto dot = dot_of_doubles();
-  threads::parallel_for(
-      context.pool(), gemm.rows * gemm.columns, threads::grain_for(gemm.depth), [&](size_t begin, size_t end) {
-        const auto* const x = static_cast<const double*>(vector.data);
-        for (size_t i = begin; i < end; ++i) {
-          const auto* const row = static_cast<const double*>(matrix.data) + static_cast<int64_t>(i) * matrix.across;
-          gemm.out[i] = dot(row, x, gemm.depth);
-        }
-      });
+  threads::parallel_for(context.pool(), sums.outputs, threads::grain_for(gemm.depth), [&](size_t begin, size_t end) {
+    const auto* const x = static_cast<const double*>(sums.vector.data);
+    for (size_t i = begin; i < end; ++i) {
+      const auto* const line = static_cast<const double*>(matrix.data) + static_cast<int64_t>(i) * matrix.across;
+      gemm.out[i] = dot(line, x, gemm.depth);
+    }
+  });
   return true;
 }
 
-/// As multiply_vector for floats of 16 bits and a matrix whose lines are multiplied by the vector: some lines at a time become
-/// floats. False where it is another product.
-Result<bool> multiply_small_vector(KernelContext& context, const GemmOf<float>& gemm, const StridedMatrix& left,
-                                   const StridedMatrix& right) {
-  const StridedMatrix& vector = gemm.rows == 1 ? left : right;
-  const StridedMatrix& matrix = gemm.rows == 1 ? right : left;
+/// The same for floats of 16 bits: some lines at a time become floats.
+Result<bool> multiply_small_lines(KernelContext& context, const GemmOf<float>& gemm, const LineSums& sums) {
+  const auto& [vector, matrix, outputs] = sums;
   const size_t depth = gemm.depth;
-  const size_t outputs = gemm.rows * gemm.columns;
-  if ((gemm.rows != 1 && gemm.columns != 1) || !is_small_float(left.dtype) || depth == 0 || outputs == 0 ||
-      matrix.along != 1 || matrix.across != static_cast<int64_t>(depth) || gemm.out_stride != gemm.columns ||
-      gemm.accumulate) {
+  if (!is_small_float(matrix.dtype) || matrix.along != 1 || matrix.across != static_cast<int64_t>(depth)) {
     return false;
   }
   constexpr size_t kElements = 65536;  // of the lines that are floats at a time: they stay in the second cache
@@ -152,8 +159,9 @@ Result<bool> multiply_small_vector(KernelContext& context, const GemmOf<float>& 
   for (size_t first = 0; first < outputs; first += lines) {
     const size_t n = std::min(lines, outputs - first);
     const auto* const from = static_cast<const uint16_t*>(matrix.data) + first * depth;
+    const ScalarType dtype = matrix.dtype;
     threads::parallel_for(context.pool(), n * depth, threads::grain_for(1), [&](size_t begin, size_t end) {
-      floats_from(matrix.dtype, from + begin, 1, end - begin, some + begin);
+      floats_from(dtype, from + begin, 1, end - begin, some + begin);
     });
     RowProduct product;
     product.x = x;
@@ -170,15 +178,17 @@ Result<bool> multiply_small_vector(KernelContext& context, const GemmOf<float>& 
 template <typename T>
 Error multiply_matrices(KernelContext& context, const GemmOf<T>& gemm, const StridedMatrix& left,
                         const StridedMatrix& right) {
-  if constexpr (std::is_same_v<T, float>) {
-    ET_TRY(const bool done, multiply_small_vector(context, gemm, left, right));
-    if (done) {
-      return Error::Ok;
-    }
-  }
   if constexpr (std::is_floating_point_v<T>) {
-    if (multiply_vector(context, gemm, left, right)) {
-      return Error::Ok;
+    if (const auto sums = line_sums(gemm, left, right)) {
+      if constexpr (std::is_same_v<T, float>) {
+        ET_TRY(const bool done, multiply_small_lines(context, gemm, *sums));
+        if (done) {
+          return Error::Ok;
+        }
+      }
+      if (multiply_lines(context, gemm, *sums)) {
+        return Error::Ok;
+      }
     }
   }
   return multiply(context, gemm);

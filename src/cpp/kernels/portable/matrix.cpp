@@ -344,14 +344,21 @@ void apply_reflectors(const Matrix& a, const double* tau, int64_t k, const Matri
 
 // ----------------------------------------------------------------------------------------------------- Jacobi's rotations
 
+void rotate_rows(const Matrix& a, int64_t p, int64_t q, Rotation r) {
+  double* const upper = a[p];
+  double* const lower = a[q];
+  for (int64_t j = 0; j < a.cols; ++j) {
+    const double x = upper[j];
+    const double y = lower[j];
+    upper[j] = r.c * x - r.s * y;
+    lower[j] = r.s * x + r.c * y;
+  }
+}
+
 namespace {
 
 constexpr int kMostSweeps = 60;
 constexpr double kSmall = 1e-15;
-
-struct Rotation {
-  double c, s;
-};
 
 // The rotation that makes [[app, apq], [apq, aqq]] diagonal.
 Rotation diagonalising(double app, double apq, double aqq) {
@@ -367,15 +374,6 @@ void rotate_columns(const Matrix& a, int64_t p, int64_t q, Rotation r) {
     const double y = a(i, q);
     a(i, p) = r.c * x - r.s * y;
     a(i, q) = r.s * x + r.c * y;
-  }
-}
-
-void rotate_rows(const Matrix& a, int64_t p, int64_t q, Rotation r) {
-  for (int64_t j = 0; j < a.cols; ++j) {
-    const double x = a(p, j);
-    const double y = a(q, j);
-    a(p, j) = r.c * x - r.s * y;
-    a(q, j) = r.s * x + r.c * y;
   }
 }
 

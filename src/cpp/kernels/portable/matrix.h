@@ -90,6 +90,13 @@ void qr_factor(const Matrix& a, double* tau);
 /// c = H₁…H_k c (transposed: H_k…H₁ c), with the k reflectors in the columns of `a`.
 void apply_reflectors(const Matrix& a, const double* tau, int64_t k, const Matrix& c, bool transposed);
 
+/// A plane rotation by its cosine and sine: (x, y) becomes (c x - s y, s x + c y).
+struct Rotation {
+  double c, s;
+};
+/// Rotates rows p and q of a.
+void rotate_rows(const Matrix& a, int64_t p, int64_t q, Rotation r);
+
 /// Singular values, largest first, of a [m, n]; u [m, m or min], vt [n or min, n], which may both be empty: not wanted then.
 /// Errors: MemoryAllocationFailed, Cancelled. Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.3 (one-sided Jacobi).
 Error singular_values(KernelContext& context, const Matrix& a, double* s, const Matrix& u, const Matrix& vt);

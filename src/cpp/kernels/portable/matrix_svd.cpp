@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/portable/dot.h"
 #include "kernels/portable/matrix.h"
 
 namespace et::kernels::portable {
@@ -11,20 +12,7 @@ namespace {
 
 constexpr double kEpsilon = 2.220446049250313e-16;
 
-// The sum of x[i] y[i] in eight parts, which is fast and keeps rounding errors small.
-double dot(const double* x, const double* y, int64_t n) {
-  double sums[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (int64_t k = 0; k < 8; ++k) {
-      sums[k] += x[i + k] * y[i + k];
-    }
-  }
-  for (; i < n; ++i) {
-    sums[i & 7] += x[i] * y[i];
-  }
-  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
-}
+double dot_rows(const double* x, const double* y, int64_t n) { return dot<double>(x, 1, y, 1, n); }
 
 void add_scaled(double* y, double factor, const double* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -32,7 +20,7 @@ void add_scaled(double* y, double factor, const double* x, int64_t n) {
   }
 }
 
-// y += factor x; returns the sum of y[i] z[i] afterwards, as dot does.
+// y += factor x; returns the sum of y[i] z[i] afterwards.
 double add_scaled_dot(double* y, double factor, const double* x, const double* z, int64_t n) {
   double sums[8] = {};
   int64_t i = 0;
@@ -49,21 +37,12 @@ double add_scaled_dot(double* y, double factor, const double* x, const double* z
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
-// (x, y) = (c x + s y, c y - s x)
-void rotate(double* x, double* y, int64_t n, double c, double s) {
-  for (int64_t i = 0; i < n; ++i) {
-    const double a = x[i], b = y[i];
-    x[i] = c * a + s * b;
-    y[i] = c * b - s * a;
-  }
-}
-
 // x becomes the v of the reflection 1 - tau v vᵀ that takes it to (beta, 0, …); tau 0: it is so already.
 struct Reflection {
   double beta, tau;
 };
 Reflection reflect(double* x, int64_t n) {
-  const double below = dot(x + 1, x + 1, n - 1);
+  const double below = dot_rows(x + 1, x + 1, n - 1);
   const double alpha = x[0];
   constexpr double kFew = 1e-280;  // squares below it have lost digits
   if (alpha * alpha + below < kFew) {
@@ -90,6 +69,7 @@ Reflection reflect(double* x, int64_t n) {
   return {beta, (beta - alpha) / beta};
 }
 
+// The rotation that takes (x, y) to (length, 0): c x + s y, c y - s x.
 struct Turn {
   double c = 1.0, s = 0.0, length;
   Turn(double x, double y) : length(std::sqrt(x * x + y * y)) {
@@ -156,7 +136,7 @@ struct Decomposition {
       const int64_t first = k + offset;
       const double* const v = vectors[k] + first;
       for (int64_t r = first; tau[k] != 0.0 && r < q.rows; ++r) {
-        add_scaled(q[r] + first, -tau[k] * dot(q[r] + first, v, q.cols - first), v, q.cols - first);
+        add_scaled(q[r] + first, -tau[k] * dot_rows(q[r] + first, v, q.cols - first), v, q.cols - first);
       }
     }
   }
@@ -243,12 +223,12 @@ struct Decomposition {
 
   void turn_left(int64_t i, int64_t j, const Turn& turn) const {
     if (ut.rows > 0) {
-      rotate(ut[i], ut[j], ut.cols, turn.c, turn.s);
+      rotate_rows(ut, i, j, {turn.c, -turn.s});
     }
   }
   void turn_right(int64_t i, int64_t j, const Turn& turn) const {
     if (vt.rows > 0) {
-      rotate(vt[i], vt[j], vt.cols, turn.c, turn.s);
+      rotate_rows(vt, i, j, {turn.c, -turn.s});
     }
   }
 
