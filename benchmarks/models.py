@@ -5,7 +5,8 @@
 All sides run in turn on the same inputs, in blocks that last about `--block` milliseconds each; a block's figure is its mean,
 a model's the median over the rounds, and the spread is the median distance of the rounds from it. The ratio is ours / eager:
 at most 1 is the aim, and up to 1.03 counts as level; so it is for delegate / ours. All sides use the same number of threads.
-Eager runs under `torch.inference_mode`.
+With one thread times are processor time of that thread, which other work on the machine lengthens little; otherwise they
+are wall time. Eager runs under `torch.inference_mode`.
 """
 
 from __future__ import annotations
@@ -59,20 +60,20 @@ class Row:
         return self.ours / self.eager
 
 
-def _block(call: Callable[[], object], repeats: int) -> float:
+def _block(call: Callable[[], object], repeats: int, clock: Callable[[], float]) -> float:
     """Mean milliseconds of a call."""
-    start = time.perf_counter()
+    start = clock()
     for _ in range(repeats):
         call()
-    return (time.perf_counter() - start) * 1e3 / repeats
+    return (clock() - start) * 1e3 / repeats
 
 
-def _repeats(call: Callable[[], object], block_ms: float) -> int:
+def _repeats(call: Callable[[], object], block_ms: float, clock: Callable[[], float]) -> int:
     """How many calls make a block, after a warm-up that is short where calls are long."""
-    once = _block(call, 1)
+    once = _block(call, 1, clock)
     if once < block_ms:
-        _block(call, 3)
-        once = _block(call, 3)
+        _block(call, 3, clock)
+        once = _block(call, 3, clock)
     return max(1, int(block_ms / max(once, 1e-4)))
 
 
@@ -92,9 +93,10 @@ def measure(
     delegated: Callable[[], object] | None = None,
 ) -> Row:
     """Runs all sides in turn, the first place going round."""
+    clock = time.thread_time if threads == 1 else time.perf_counter
     calls = [ours, eager] if delegated is None else [ours, eager, delegated]
     sides: list[tuple[Callable[[], object], int, list[float]]] = [
-        (call, _repeats(call, block_ms), []) for call in calls
+        (call, _repeats(call, block_ms, clock), []) for call in calls
     ]
     gc.disable()
     try:
@@ -104,7 +106,7 @@ def measure(
                 # A pool's workers wait actively for a moment after a call; they must not take a core from the other side.
                 time.sleep(0.02)
                 call()
-                times.append(_block(call, repeats))
+                times.append(_block(call, repeats, clock))
     finally:
         gc.enable()
     medians = [statistics.median(times) for _, _, times in sides]
