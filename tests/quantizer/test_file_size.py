@@ -80,6 +80,41 @@ def test_steps_of_a_layer_share_their_constants() -> None:
     assert (sizes[60] - sizes[10]) / 50 <= 1600, sizes
 
 
+class Tied(nn.Module):
+    """A language model's two ends: one table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(8000, 128)
+        self.head = nn.Linear(128, 8000, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.table(tokens))
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+@pytest.mark.parametrize("config", [None, "dynamic_int8", "static_int8"])
+def test_a_table_that_a_delegate_shares_is_there_once(config: str | None, delegated: bool) -> None:
+    torch.manual_seed(0)
+    model, x = Tied().eval(), torch.randint(8000, (2, 5))
+    if config is None:
+        program = torch.export.export(model, (x,))
+    else:
+        both = quantizer.ComposableQuantizer(
+            [quantizer.EmbeddingQuantizer("int8"), quantizer.XNNPACKQuantizer().set_global(CONFIGS[config][1])]
+        )
+        program = quantizer.quantize(model, (x,), both, [(x,)] if config == "static_int8" else None)
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    buffer = edge.to_executorch().buffer
+    least = 8000 * (128 * 4 if config is None else 128 + 4)
+    assert len(buffer) <= 1.05 * least + 32 * 1024, f"{len(buffer) / least:.3f} times {least}"
+    out = et.Runtime.get().load_program(buffer).load_method("forward").execute((x,))[0]
+    exact = model(x)
+    noise = (out - exact).square().mean() / exact.square().mean()
+    assert noise <= (1e-10 if config is None else 1e-3), float(noise)
+
+
 @pytest.mark.parametrize("delegated", [False, True])
 @pytest.mark.parametrize(("name", "config"), CASES)
 def test_files_hold_little_beside_their_weights(name: str, config: str, delegated: bool) -> None:

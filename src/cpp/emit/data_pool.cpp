@@ -9,6 +9,9 @@ namespace {
 /// A number made from the size and up to 4 x 64 of the bytes: equal contents have equal samples.
 /// Source: FNV-1a with 64-bit words, http://www.isthe.com/chongo/tech/comp/fnv/ (the multiplier is its 64-bit prime).
 uint64_t sample(const void* data, uint64_t nbytes) {
+  if (nbytes == 0) {
+    return 0;
+  }
   constexpr uint64_t kPrime = 0x100000001b3;
   constexpr uint64_t kWindow = 64;
   const auto* bytes = static_cast<const uint8_t*>(data);
@@ -28,17 +31,34 @@ uint64_t sample(const void* data, uint64_t nbytes) {
 
 }  // namespace
 
-uint32_t ContentIndex::find_or_add(const void* data, uint64_t nbytes, uint32_t id) {
-  const uint64_t key = nbytes == 0 ? 0 : sample(data, nbytes);
+const ContentIndex::Entry* ContentIndex::find(uint64_t key, const void* data, uint64_t nbytes) const {
   const auto [begin, end] = entries_.equal_range(key);
   for (auto entry = begin; entry != end; ++entry) {
     const Entry& other = entry->second;
     if (other.nbytes == nbytes && (other.data == data || nbytes == 0 || std::memcmp(other.data, data, nbytes) == 0)) {
-      return other.id;
+      return &other;
     }
+  }
+  return nullptr;
+}
+
+std::optional<uint32_t> ContentIndex::find(const void* data, uint64_t nbytes) const {
+  const Entry* const entry = find(sample(data, nbytes), data, nbytes);
+  return entry != nullptr ? std::optional(entry->id) : std::nullopt;
+}
+
+uint32_t ContentIndex::find_or_add(const void* data, uint64_t nbytes, uint32_t id) {
+  const uint64_t key = sample(data, nbytes);
+  if (const Entry* const entry = find(key, data, nbytes)) {
+    return entry->id;
   }
   entries_.emplace(key, Entry{data, nbytes, id});
   return id;
+}
+
+std::optional<uint64_t> DataPool::find(const void* data, uint64_t nbytes) const {
+  const std::optional<uint32_t> index = index_.find(data, nbytes);
+  return index ? std::optional(offsets_[*index]) : std::nullopt;
 }
 
 uint32_t DataPool::add(const void* data, uint64_t nbytes) {
@@ -74,6 +94,11 @@ uint32_t SegmentPool::add_shared(const void* data, uint64_t nbytes) {
   const uint32_t index = index_.find_or_add(data, nbytes, next);
   return index != next ? index
                        : add(nbytes == 0 ? std::vector<Piece>{} : std::vector<Piece>{{data, nbytes, 0}}, nbytes);
+}
+
+uint32_t SegmentPool::add_view(uint64_t offset, uint64_t nbytes) {
+  segments_.push_back({offset, nbytes});
+  return static_cast<uint32_t>(segments_.size() - 1);
 }
 
 }  // namespace et::emit

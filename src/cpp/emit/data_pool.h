@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +19,8 @@ class ContentIndex {
  public:
   /// The id under which the same bytes were added before, or `id`, under which they are known from now on.
   uint32_t find_or_add(const void* data, uint64_t nbytes, uint32_t id);
+  /// The id of the same bytes, if they were added.
+  std::optional<uint32_t> find(const void* data, uint64_t nbytes) const;
 
  private:
   struct Entry {
@@ -25,6 +28,8 @@ class ContentIndex {
     uint64_t nbytes;
     uint32_t id;
   };
+  const Entry* find(uint64_t key, const void* data, uint64_t nbytes) const;
+
   std::unordered_multimap<uint64_t, Entry> entries_;
 };
 
@@ -35,6 +40,8 @@ class DataPool {
 
   /// Index of the bytes in `offsets()`, from 1.
   uint32_t add(const void* data, uint64_t nbytes);
+  /// Where the same bytes lie, from the segment's beginning, if they were added.
+  std::optional<uint64_t> find(const void* data, uint64_t nbytes) const;
   /// offsets()[0] = 0 is reserved: index 0 means "no data".
   const std::vector<uint64_t>& offsets() const { return offsets_; }
   /// Pieces with offsets from the segment's beginning.
@@ -64,6 +71,8 @@ class SegmentPool {
   uint32_t add(const std::vector<Piece>& pieces, uint64_t nbytes);
   /// A segment with these bytes; one that `add_shared` made before when it has the same.
   uint32_t add_shared(const void* data, uint64_t nbytes);
+  /// A segment of bytes that another one holds. `offset`: from the segments' beginning.
+  uint32_t add_view(uint64_t offset, uint64_t nbytes);
 
   const std::vector<Segment>& segments() const { return segments_; }
   const std::vector<Piece>& pieces() const { return pieces_; }

@@ -1,6 +1,7 @@
 #include "emit/emit.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "emit/file_head.h"
@@ -220,7 +221,10 @@ class FileEmitter {
     }
     std::vector<Offset<schema::NamedData>> table;
     for (const auto& [key, bytes] : entries) {
-      const uint32_t segment = segments.add_shared(bytes->data(), bytes->size());
+      // A weight that a kernel and a delegate share is a view of the constants, which are the first segment.
+      const std::optional<uint64_t> constant = tables_.constants.find(bytes->data(), bytes->size());
+      const uint32_t segment = constant && !bytes->empty() ? segments.add_view(*constant, bytes->size())
+                                                           : segments.add_shared(bytes->data(), bytes->size());
       table.push_back(
           schema::CreateNamedData(tables_.builder, tables_.builder.CreateString(key.data(), key.size()), segment));
     }

@@ -33,6 +33,29 @@ TEST(DataPool, EmptyBytesLieInsideTheSegment) {
   EXPECT_EQ(pool.nbytes(), 1u);
 }
 
+TEST(DataPool, FindsWhatItHolds) {
+  const std::string a(100, 'a');
+  const std::string b(50, 'b');
+  DataPool pool(16);
+  EXPECT_EQ(pool.find(a.data(), a.size()), std::nullopt);
+  pool.add(a.data(), a.size());
+  pool.add(b.data(), b.size());
+  const std::string same = b;
+  EXPECT_EQ(pool.find(same.data(), same.size()), 112u);
+  EXPECT_EQ(pool.find(same.data(), 49), std::nullopt);
+}
+
+TEST(SegmentPool, ViewsTakeNoRoom) {
+  const std::string a(100, 'a');
+  SegmentPool pool(128);
+  pool.add_shared(a.data(), a.size());
+  EXPECT_EQ(pool.add_view(16, 32), 1u);
+  EXPECT_EQ(pool.segments()[1].offset, 16u);
+  EXPECT_EQ(pool.segments()[1].nbytes, 32u);
+  EXPECT_EQ(pool.nbytes(), 100u);
+  EXPECT_EQ(pool.pieces().size(), 1u);
+}
+
 TEST(SegmentPool, AlignsSegmentsAndSharesEqualOnes) {
   const std::string a(100, 'a');
   const std::string b(10, 'b');
