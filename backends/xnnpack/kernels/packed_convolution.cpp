@@ -4,6 +4,15 @@
 #include "backends/xnnpack/kernels/layout.h"
 
 namespace et::backends::xnnpack {
+namespace {
+
+/// True for a transposed convolution in which the rows of the input make rows of the output of their own. To the library they can
+/// be images of one row then: it multiplies as many pixels at a time as there are images, one where there is one image.
+bool has_separate_rows(const Geometry& g) {
+  return g.transposed && g.kernel.h == g.stride.h && g.padding.h == 0 && g.output_padding.h == 0 && g.dilation.h == 1;
+}
+
+}  // namespace
 
 Error run_convolution(KernelContext& context, Span<EValue* const> args, void* opaque) {
   auto* const state = static_cast<PackedConvolution*>(opaque);
@@ -33,9 +42,11 @@ Error run_convolution(KernelContext& context, Span<EValue* const> args, void* op
   const auto depth = static_cast<int64_t>((g.transposed ? g.out_channels : g.in_channels) / g.groups);
   const threads::NativePool pool(pool_for(context, (g.transposed ? input : out).numel() * taps * depth,
                                           depth == 1 ? kDepthwisePs : library.picoseconds));
+  const int64_t images = has_separate_rows(g) ? input.size(0) * in_h : input.size(0);
+  const int64_t image_h = has_separate_rows(g) ? 1 : in_h;
   ET_RETURN_IF_ERROR(
-      state->op.reshape(pool.get(), {input.size(0), in_h, in_w}, library.call, [&](xnn_operator_t /*handle*/) {
-        return library.reshape(state->op, static_cast<size_t>(input.size(0)), static_cast<size_t>(in_h),
+      state->op.reshape(pool.get(), {images, image_h, in_w}, library.call, [&](xnn_operator_t /*handle*/) {
+        return library.reshape(state->op, static_cast<size_t>(images), static_cast<size_t>(image_h),
                                static_cast<size_t>(in_w), g.output_padding, pool.get());
       }));
   ET_TRY(const void* const x, bytes_with_channels_innermost(context, input, pool.get()));
