@@ -112,6 +112,13 @@ bool same_constant(const EValue& a, const EValue& b) {
   return a.tag() == b.tag() && (a.is_none() || (a.is_string() && a.to_string_view() == b.to_string_view()));
 }
 
+/// True where reading kReadAhead bytes past these ones might meet a page that is not there.
+bool ends_with_page(const void* data, size_t nbytes) {
+  constexpr uintptr_t kSmallestPage = 4096;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(data) + nbytes;
+  return nbytes > 0 && (end - 1) % kSmallestPage >= kSmallestPage - kReadAhead;
+}
+
 /// Checks a tensor against the input it is for, and gives its bytes to it.
 Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& given, size_t i) {
   TensorImpl* own = slot.value->to_tensor().unsafe_impl();
@@ -146,7 +153,11 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
   ET_CHECK_INPUT(!slot.is_written_back || !impl->read_only(), meta, i, InvalidArgument,
                  "the method writes to it, but the tensor is read-only");
   if (!slot.is_planned) {  // the capacity first: sizes may have grown since the last call
-    own->set_data(impl->data(), impl->nbytes());
+    void* data = impl->data();
+    if (impl->nbytes() <= slot.own_nbytes && ends_with_page(data, impl->nbytes())) {
+      data = std::memcpy(slot.own_place, data, impl->nbytes());
+    }
+    own->set_data(data, impl->nbytes());
     own->set_read_only(impl->read_only());
   }
   ET_RETURN_IF_ERROR(own->resize(impl->sizes()));

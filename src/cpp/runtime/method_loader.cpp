@@ -172,6 +172,10 @@ Error MethodLoader::make_inputs() {
     slot.is_written = (flags & kWritten) != 0;
     slot.is_planned = source.allocation_info() != nullptr && (slot.is_written || !has_own_place(index));
     flags |= slot.is_planned ? 0 : kInput;
+    if (!slot.is_planned && source.allocation_info() != nullptr) {
+      slot.own_place = slot.value->to_tensor().unsafe_impl()->data();
+      slot.own_nbytes = slot.value->to_tensor().nbytes();
+    }
     slot.is_written_back = slot.is_planned && slot.is_written;
     if (!slot.is_planned && slot.is_written) {
       flags |= kLate;  // the caller's tensor may be read-only

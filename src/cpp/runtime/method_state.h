@@ -60,6 +60,8 @@ struct InputSlot {
   bool is_written = false;       // modified by the method
   bool is_written_back = false;  // planned, and modified by the method: copied back to the caller
   void* caller_data = nullptr;   // where to
+  void* own_place = nullptr;     // its place in the arena where bytes are not copied into it; nullptr: there is none
+  size_t own_nbytes = 0;
 };
 struct OutputSlot {
   EValue* value = nullptr;

@@ -23,6 +23,8 @@ using IntArrayRef = Span<const int64_t>;
 
 /// Highest rank of a tensor, in files and at run time.
 inline constexpr size_t kMaxRank = 16;
+/// Bytes that kernels of libraries, which read whole vectors, may read past a tensor's last one. Hosts set them aside.
+inline constexpr size_t kReadAhead = 16;
 
 /// How the sizes of a tensor may change. Numbers are the file format's.
 enum class TensorShapeDynamism : uint8_t {

@@ -9,14 +9,30 @@
 #include "runtime/host/open_file.h"
 
 namespace et::runtime {
+namespace {
+
+size_t page_size() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
+
+/// What a mapping takes: whole pages, and a page of zeros behind them, which kernels that read whole vectors may touch.
+size_t room_for(size_t nbytes) {
+  const size_t page = page_size();
+  return (nbytes + page - 1) / page * page + page;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<MmapLoader>> MmapLoader::open(const std::string& path) {
   ET_TRY(const OpenFile file, open_file(path));
   void* data = nullptr;
+  int error = 0;
   if (file.size > 0) {
-    data = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.descriptor, 0);
+    void* const room = ::mmap(nullptr, room_for(file.size), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    data = room == MAP_FAILED ? room : ::mmap(room, file.size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.descriptor, 0);
+    error = errno;
+    if (data == MAP_FAILED && room != MAP_FAILED) {
+      ::munmap(room, room_for(file.size));
+    }
   }
-  const int error = errno;
   ::close(file.descriptor);  // the mapping stays
   ET_CHECK_OR_RETURN(data != MAP_FAILED, AccessFailed, "cannot map '%s': %s", path.c_str(), std::strerror(error));
   return std::unique_ptr<MmapLoader>(new MmapLoader(path, data, file.size));
@@ -24,7 +40,7 @@ Result<std::unique_ptr<MmapLoader>> MmapLoader::open(const std::string& path) {
 
 MmapLoader::~MmapLoader() {
   if (size_ > 0) {
-    ::munmap(const_cast<void*>(data_), size_);
+    ::munmap(const_cast<void*>(data_), room_for(size_));
   }
 }
 
@@ -41,7 +57,7 @@ void MmapLoader::discard(const void* data, size_t nbytes) {
     return;  // not of this file
   }
   // Whole pages only. They are the file's, since nothing can write to the mapping.
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto page = uintptr_t{page_size()};
   const uintptr_t first = (begin + page - 1) / page * page;
   const uintptr_t end = (begin + nbytes) / page * page;
   if (first < end) {

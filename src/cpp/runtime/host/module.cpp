@@ -123,7 +123,8 @@ Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view na
     const uint64_t nbytes = meta.memory_planned_buffer_is_state(i) ? 0 : meta.memory_planned_buffer_size(i);
     void* memory = nullptr;
     if (nbytes > 0) {
-      memory = nbytes <= SIZE_MAX ? host->planned_memory_.allocate(static_cast<size_t>(nbytes), 64) : nullptr;
+      const bool fits = nbytes <= SIZE_MAX - kReadAhead;
+      memory = fits ? host->planned_memory_.allocate(static_cast<size_t>(nbytes) + kReadAhead, 64) : nullptr;
       ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed,
                          "method '%.*s' plans a buffer of %" PRIu64 " bytes, which the system does not give",
                          static_cast<int>(name.size()), name.data(), nbytes);
