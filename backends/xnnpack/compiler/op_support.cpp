@@ -191,6 +191,12 @@ std::string convolution(const Question& q) {
         return "an output padding that is no smaller than the stride";
       }
     }
+    const ir::TensorType& out = q.node.result()->type.tensor;
+    for (size_t i = 0; i < stride->size() && i + 2 < out.rank(); ++i) {
+      if (out.dims[i + 2].min < (*stride)[i]) {
+        return "a transposed convolution whose output may be smaller than its stride";
+      }
+    }
   }
   return kTaken;
 }

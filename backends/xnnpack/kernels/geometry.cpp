@@ -1,5 +1,7 @@
 #include "backends/xnnpack/kernels/geometry.h"
 
+#include <algorithm>
+
 #include "backends/xnnpack/kernels/layout.h"
 
 namespace et::backends::xnnpack {
@@ -31,6 +33,21 @@ bool read_pair(const EValue& value, int64_t spatial_dims, uint32_t for_missing_h
   return true;
 }
 
+/// True when the library can do the transposed convolution. It splits those whose stride is no larger than their kernel into one
+/// product for each place in a stride, and writes beside its memory where an output has no such place. The image may become smaller
+/// where sizes are dynamic.
+bool is_within_library(const Geometry& g, Extent image) {
+  const Pair& extra = g.output_padding;
+  if ((extra.h != 0 && extra.h >= g.stride.h) || (extra.w != 0 && extra.w >= g.stride.w)) {
+    return false;
+  }
+  const bool is_split = std::max(g.stride.h, g.stride.w) > 1 && std::max(g.dilation.h, g.dilation.w) == 1 &&
+                        g.stride.h <= g.kernel.h && g.stride.w <= g.kernel.w;
+  const int64_t h = extent_along(image.h, g.kernel.h, g.stride.h, g.padding.h, 1, extra.h, true);
+  const int64_t w = extent_along(image.w, g.kernel.w, g.stride.w, g.padding.w, 1, extra.w, true);
+  return !is_split || (h >= g.stride.h && w >= g.stride.w);
+}
+
 }  // namespace
 
 Result<Geometry> read_geometry(const ConvolutionValues& values) {
@@ -60,6 +77,11 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
   g.in_channels = g.transposed ? static_cast<size_t>(weight.size(0)) : per_group;
   g.out_channels = g.transposed ? per_group : static_cast<size_t>(weight.size(0));
   if (static_cast<size_t>(input.size(1)) != g.in_channels) {
+    return Error::NotSupported;
+  }
+  const bool is_static = input.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic;
+  const Extent image = is_static ? Extent{spatial_dims == 1 ? 1 : input.size(2), input.size(-1)} : Extent{1, 1};
+  if (g.transposed && !is_within_library(g, image)) {
     return Error::NotSupported;
   }
   return g;
