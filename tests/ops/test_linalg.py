@@ -168,3 +168,18 @@ def test_singular_values_can_be_cancelled() -> None:
 class Svd(torch.nn.Module):
     def forward(self, a: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.linalg.svd(a, full_matrices=False)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (40, 33)])
+@pytest.mark.parametrize("size", [1e140, 1e100, 1e-140])
+def test_singular_values_of_large_and_small_numbers(shape: tuple[int, int], size: float) -> None:
+    torch.manual_seed(0)
+    a = torch.randn(shape, dtype=torch.float64)
+    expected = torch.linalg.svdvals(a)
+    k = min(shape)
+    s = torch.empty(k, dtype=torch.float64)
+    u, vt = torch.empty(shape[0], k, dtype=torch.float64), torch.empty(k, shape[1], dtype=torch.float64)
+    run_kernel("aten::_linalg_svd.U", [a * size, False, True, None, u, s, vt], "TbbSTTT")
+    torch.testing.assert_close(s / size, expected, rtol=1e-12, atol=0)
+    torch.testing.assert_close(u.mT @ u, torch.eye(k, dtype=torch.float64), rtol=0, atol=1e-12)
+    torch.testing.assert_close((u * (s / size)) @ vt, a, rtol=0, atol=1e-12)

@@ -359,8 +359,7 @@ SpareOutput::~SpareOutput() { std::free(memory_.load(std::memory_order_acquire))
 OutputBlock OutputBlock::allocate(size_t nbytes, std::shared_ptr<SpareOutput> spare) {
   size_t total;
   void* memory = spare != nullptr ? spare->take() : nullptr;
-  if (memory == nullptr &&
-      !add_overflow(nbytes, round_up(sizeof(Header)) + runtime::kReadAhead + kAlignment, &total)) {
+  if (memory == nullptr && !add_overflow(nbytes, round_up(sizeof(Header)) + runtime::kReadAhead + kAlignment, &total)) {
     memory = std::aligned_alloc(kAlignment, round_up(total - kAlignment));
   }
   if (memory == nullptr) {

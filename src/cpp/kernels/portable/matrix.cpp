@@ -43,6 +43,21 @@ void transpose_matrix(const Matrix& from, const Matrix& to) {
   }
 }
 
+int normalise(const Matrix& a) {
+  double* const end = a.data + a.rows * a.cols;
+  double largest = 0.0;
+  for (const double* x = a.data; x < end; ++x) {
+    largest = std::isfinite(*x) ? std::max(largest, std::fabs(*x)) : INFINITY;
+  }
+  if (!(largest > 0.0) || std::isinf(largest)) {
+    return 0;
+  }
+  int exponent = 0;
+  std::frexp(largest, &exponent);
+  std::for_each(a.data, end, [exponent](double& x) { x = std::ldexp(x, -exponent); });
+  return exponent;
+}
+
 void multiply(const Matrix& a, const Matrix& b, const Matrix& c) {
   std::fill(c.data, c.data + c.rows * c.cols, 0.0);
   const int64_t n = b.cols;
@@ -471,6 +486,7 @@ Error singular_values(KernelContext& context, const Matrix& a, double* s, const 
   } else {
     copy_matrix(a, w);
   }
+  const int exponent = normalise(w);  // squares and their products stay numbers
   set_identity(v);
   ET_RETURN_IF_ERROR(orthogonalise_columns(context, w, v));
   for (int64_t j = 0; j < n; ++j) {
@@ -485,7 +501,9 @@ Error singular_values(KernelContext& context, const Matrix& a, double* s, const 
     swap_columns(w, j, best);
     swap_columns(v, j, best);
   }
+  const auto restore = [&] { std::for_each(s, s + n, [exponent](double& x) { x = std::ldexp(x, exponent); }); };
   if (u.data == nullptr) {
+    restore();
     return Error::Ok;
   }
   // Left vectors are the columns, made unit length; where the matrix has no such column any orthonormal ones do.
@@ -506,6 +524,7 @@ Error singular_values(KernelContext& context, const Matrix& a, double* s, const 
     copy_matrix(left, u);
     transpose_matrix(v, vt);
   }
+  restore();
   return Error::Ok;
 }
 

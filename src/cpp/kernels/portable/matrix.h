@@ -32,6 +32,8 @@ void set_identity(const Matrix& a);
 void copy_matrix(const Matrix& from, const Matrix& to);
 /// to = fromᵀ
 void transpose_matrix(const Matrix& from, const Matrix& to);
+/// Divides by the power of two that brings the largest element to [1/2, 1), and returns its exponent; 0 where there is none.
+int normalise(const Matrix& a);
 /// c = a b
 void multiply(const Matrix& a, const Matrix& b, const Matrix& c);
 

@@ -305,14 +305,9 @@ Result<bool> singular_values_of_large(KernelContext& context, const Matrix& a, d
   const int64_t n = std::min(a.rows, a.cols);
   const int64_t m = std::max(a.rows, a.cols);
   const bool wanted = u.data != nullptr;
-  double largest = 0.0;
-  for (int64_t i = 0; i < m * n; ++i) {
-    if (!std::isfinite(a.data[i])) {
-      return false;
-    }
-    largest = std::max(largest, std::fabs(a.data[i]));
-  }
-  if (largest == 0.0) {
+  double* const end = a.data + m * n;
+  if (!std::all_of(a.data, end, [](double x) { return std::isfinite(x); }) ||
+      std::all_of(a.data, end, [](double x) { return x == 0.0; })) {
     return false;
   }
   Decomposition work;
@@ -322,9 +317,7 @@ Result<bool> singular_values_of_large(KernelContext& context, const Matrix& a, d
   } else {
     copy_matrix(a, work.a);
   }
-  int exponent = 0;
-  std::frexp(largest, &exponent);
-  std::for_each(work.a.data, work.a.data + m * n, [exponent](double& x) { x = std::ldexp(x, -exponent); });
+  const int exponent = normalise(work.a);
   ET_TRY(double* numbers, make_vector(context, 4 * n + m));
   work.d = numbers;
   work.e = numbers + n;
