@@ -38,7 +38,6 @@ NOT_DEFINED = {
 DIFFERS = {
     "aten::_to_copy c64": "a complex number has no int64; eager drops its imaginary part with a warning",
     "aten::_to_copy c128": "as c64",
-    "aten::index_add bool": "alpha = -1: eager makes a bool of it first",
     "aten::index_reduce u8": "eager's mean wraps around in uint8",
     "aten::polygamma i8": "at the poles, where eager gives a very large number",
     "aten::polygamma i16": "as i8",
@@ -83,6 +82,9 @@ def cast(call: Call, dtype: torch.dtype) -> Call | None:
         return tensor.to(dtype) if tensor.dtype == main else tensor
 
     args, kwargs = tree_map_only(torch.Tensor, one, (call.args, call.kwargs))
+    # What says of which type an argument was goes with it; eager computes nonsense where it does not.
+    said = [argument.name == "input_dtype" for argument in call.op.schema.arguments]
+    args = type(args)(dtype if said[i] and value == main else value for i, value in enumerate(args))
     namespace, name = call.op.schema.name.split("::")
     packet, _, overload = name.partition(".")
     op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
