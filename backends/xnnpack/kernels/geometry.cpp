@@ -33,19 +33,15 @@ bool read_pair(const EValue& value, int64_t spatial_dims, uint32_t for_missing_h
   return true;
 }
 
-/// True when the library can do the transposed convolution. It splits those whose stride is no larger than their kernel into one
-/// product for each place in a stride, and writes beside its memory where an output has no such place. The image may become smaller
-/// where sizes are dynamic.
+/// True when the library can do the transposed convolution. The image may become smaller where sizes are dynamic.
 bool is_within_library(const Geometry& g, Extent image) {
   const Pair& extra = g.output_padding;
   if ((extra.h != 0 && extra.h >= g.stride.h) || (extra.w != 0 && extra.w >= g.stride.w)) {
     return false;
   }
-  const bool is_split = std::max(g.stride.h, g.stride.w) > 1 && std::max(g.dilation.h, g.dilation.w) == 1 &&
-                        g.stride.h <= g.kernel.h && g.stride.w <= g.kernel.w;
   const int64_t h = extent_along(image.h, g.kernel.h, g.stride.h, g.padding.h, 1, extra.h, true);
   const int64_t w = extent_along(image.w, g.kernel.w, g.stride.w, g.padding.w, 1, extra.w, true);
-  return !is_split || (h >= g.stride.h && w >= g.stride.w);
+  return has_each_place(g.kernel, g.stride, g.dilation, h, w);
 }
 
 }  // namespace

@@ -4,13 +4,9 @@
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"
+#include "backends/xnnpack/kernels/transposed.h"
 
 namespace et::backends::xnnpack {
-
-struct Pair {
-  uint32_t h;
-  uint32_t w;
-};
 
 struct Geometry {
   Pair kernel, stride, padding, dilation, output_padding;

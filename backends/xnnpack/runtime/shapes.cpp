@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/xnnpack/kernels/transposed.h"
+
 namespace et::backends::xnnpack {
 namespace {
 
@@ -164,12 +166,11 @@ class Inference {
       ET_RETURN_IF_ERROR(require(height > padding_h && width > padding_w, "more padding than output"));
       height -= padding_h;
       width -= padding_w;
-      // The library splits these into one product for each place in a stride; an output without one makes it write beside its memory.
-      const bool is_split = std::max(c.subsampling_height(), c.subsampling_width()) > 1 &&
-                            std::max(c.dilation_height(), c.dilation_width()) == 1 &&
-                            c.subsampling_height() <= c.kernel_height() && c.subsampling_width() <= c.kernel_width();
-      ET_RETURN_IF_ERROR(require(!is_split || (height >= c.subsampling_height() && width >= c.subsampling_width()),
-                                 "a transposed convolution whose output is smaller than its stride"));
+      ET_RETURN_IF_ERROR(
+          require(has_each_place({c.kernel_height(), c.kernel_width()}, {c.subsampling_height(), c.subsampling_width()},
+                                 {c.dilation_height(), c.dilation_width()}, static_cast<int64_t>(height),
+                                 static_cast<int64_t>(width)),
+                  "a transposed convolution whose output is smaller than its stride"));
     } else {
       ET_RETURN_IF_ERROR(require(windows(x.dims[1], padding_h, window_h, c.subsampling_height(), &height) &&
                                      windows(x.dims[2], padding_w, window_w, c.subsampling_width(), &width),
