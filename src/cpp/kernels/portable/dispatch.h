@@ -40,6 +40,9 @@ using RealTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, 
 using RealAndBoolTypes =
     DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long, ScalarType::Half,
            ScalarType::BFloat16, ScalarType::Float, ScalarType::Double, ScalarType::Bool>;
+/// Numbers that are added in their own type (integers wrap): all but the 16-bit floats.
+using WholeTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
+                          ScalarType::Float, ScalarType::Double>;
 using IndexTypes = DTypes<ScalarType::Int, ScalarType::Long>;
 
 /// What sums and products of T are accumulated in: float for the 16-bit floats, int64 for integers, else T itself.

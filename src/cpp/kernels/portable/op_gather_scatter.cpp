@@ -15,10 +15,6 @@
 namespace et::kernels::portable {
 namespace {
 
-// What is computed in its own type, with integers that wrap.
-using WholeTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
-                          ScalarType::Float, ScalarType::Double>;
-
 // A scalar tensor behaves as one of one element.
 int64_t size_of(const Tensor& tensor, int64_t d) { return tensor.dim() == 0 ? 1 : tensor.size(d); }
 

@@ -15,10 +15,6 @@
 namespace et::kernels::portable {
 namespace {
 
-// What is added in its own type, with integers that wrap.
-using WholeTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
-                          ScalarType::Float, ScalarType::Double>;
-
 // A tensor of positions along one dimension of self.
 struct Positions {
   const void* data = nullptr;  // nullptr: the whole dimension
