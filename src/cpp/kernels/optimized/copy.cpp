@@ -116,25 +116,14 @@ Error rot90_out(KernelContext& context, const Tensor& self, int64_t k, IntArrayR
 
 /// [batch, groups, channels of a group, …] → [batch, channels of a group, groups, …], in the shape of `self`.
 Error channel_shuffle_out(KernelContext& context, const Tensor& self, int64_t groups, Tensor& out) {
-  constexpr const char* kOp = "aten::channel_shuffle";
-  ET_RETURN_IF_ERROR(portable::check_rank(kOp, "self", self, 3, runtime::kMaxRank - 1));
-  ET_CHECK_OR_RETURN(groups > 0 && self.size(1) % groups == 0, InvalidArgument,
-                     "%s: %" PRId64 " channels do not make %" PRId64 " groups", kOp, self.size(1), groups);
+  Window from;
+  ET_RETURN_IF_ERROR(portable::channels_shuffled(self, groups, &from));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  if (self.numel() == 0) {
+  if (out.numel() == 0) {
     return Error::Ok;
   }
-  const int64_t members = self.size(1) / groups;
-  Window from = window_of(self);
   Window to = window_of(out);
-  for (Window* const window : {&from, &to}) {
-    const int64_t step = window->strides[1];
-    const bool is_source = window == &from;
-    window->sizes[1] = members;
-    window->sizes.insert(2, groups);
-    window->strides[1] = is_source ? step : step * groups;
-    window->strides.insert(2, is_source ? step * members : step);
-  }
+  portable::split_dim(to, 1, groups);
   copy_elements(context.pool(), from, to);
   return Error::Ok;
 }

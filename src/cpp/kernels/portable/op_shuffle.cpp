@@ -7,23 +7,6 @@
 namespace et::kernels::portable {
 namespace {
 
-// Splits dimension `dim` into (size / inner, inner).
-void split_dim(Window& window, int64_t dim, int64_t inner) {
-  window.sizes.insert(static_cast<size_t>(dim) + 1, inner);
-  window.strides.insert(static_cast<size_t>(dim) + 1, window.strides[dim]);
-  window.sizes[dim] /= inner;
-  window.strides[dim] *= inner;
-}
-
-void move_dim(Window& window, int64_t from, int64_t to) {
-  const int64_t size = window.sizes[from];
-  const int64_t stride = window.strides[from];
-  window.sizes.erase(static_cast<size_t>(from));
-  window.strides.erase(static_cast<size_t>(from));
-  window.sizes.insert(static_cast<size_t>(to), size);
-  window.strides.insert(static_cast<size_t>(to), stride);
-}
-
 Error check_factor(const char* op, const Tensor& self, int64_t factor) {
   ET_RETURN_IF_ERROR(check_rank(op, "self", self, 3, kMaxRank - 2));
   ET_CHECK_OR_RETURN(factor > 0 && factor <= INT32_MAX, InvalidArgument,
@@ -92,19 +75,14 @@ Error pixel_unshuffle_out(KernelContext& context, const Tensor& self, int64_t do
 }
 
 Error channel_shuffle_out(KernelContext& context, const Tensor& self, int64_t groups, Tensor& out) {
-  constexpr const char* kOp = "aten::channel_shuffle";
-  ET_RETURN_IF_ERROR(check_factor(kOp, self, groups));
-  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
-  ET_CHECK_OR_RETURN(self.size(1) % groups == 0, InvalidArgument,
-                     "%s: %" PRId64 " channels are no multiple of %" PRId64 " groups", kOp, self.size(1), groups);
+  Window from;
+  ET_RETURN_IF_ERROR(channels_shuffled(self, groups, &from));
+  ET_RETURN_IF_ERROR(check_same_dtype("aten::channel_shuffle", "out", out, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  Window from = window_of(self);
-  Window to = window_of(out);
-  if (self.numel() == 0) {
+  if (out.numel() == 0) {
     return Error::Ok;
   }
-  split_dim(from, 1, self.size(1) / groups);
-  move_dim(from, 1, 2);
+  Window to = window_of(out);
   split_dim(to, 1, groups);
   return copy_window(from, to);
 }

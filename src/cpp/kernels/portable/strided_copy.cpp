@@ -151,6 +151,35 @@ Error rotated(const Tensor& tensor, int64_t k, IntArrayRef dims, Window* out) {
   return Error::Ok;
 }
 
+Error channels_shuffled(const Tensor& tensor, int64_t groups, Window* out) {
+  constexpr const char* kOp = "aten::channel_shuffle";
+  ET_RETURN_IF_ERROR(check_rank(kOp, "self", tensor, 3, kMaxRank - 1));
+  ET_CHECK_OR_RETURN(groups > 0 && tensor.size(1) % groups == 0, InvalidArgument,
+                     "%s: %" PRId64 " channels do not make %" PRId64 " groups", kOp, tensor.size(1), groups);
+  *out = window_of(tensor);
+  if (tensor.numel() > 0) {
+    split_dim(*out, 1, tensor.size(1) / groups);
+    move_dim(*out, 1, 2);
+  }
+  return Error::Ok;
+}
+
+void split_dim(Window& window, int64_t dim, int64_t inner) {
+  window.sizes.insert(static_cast<size_t>(dim) + 1, inner);
+  window.strides.insert(static_cast<size_t>(dim) + 1, window.strides[dim]);
+  window.sizes[dim] /= inner;
+  window.strides[dim] *= inner;
+}
+
+void move_dim(Window& window, int64_t from, int64_t to) {
+  const int64_t size = window.sizes[from];
+  const int64_t stride = window.strides[from];
+  window.sizes.erase(static_cast<size_t>(from));
+  window.strides.erase(static_cast<size_t>(from));
+  window.sizes.insert(static_cast<size_t>(to), size);
+  window.strides.insert(static_cast<size_t>(to), stride);
+}
+
 Error normalize_slice(const char* op, const Tensor& tensor, int64_t* dim, std::optional<int64_t> start,
                       std::optional<int64_t> end, int64_t step, int64_t* first, int64_t* length) {
   ET_RETURN_IF_ERROR(check_rank(op, "self", tensor, 1, kMaxRank));

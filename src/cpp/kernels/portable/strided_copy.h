@@ -38,6 +38,13 @@ Error diagonal_of(const char* op, const Tensor& tensor, int64_t offset, int64_t 
 /// Turned k times by a quarter, from the first of two dimensions towards the second. Errors: InvalidArgument for other numbers
 /// of dimensions than two, equal ones or one out of range.
 Error rotated(const Tensor& tensor, int64_t k, IntArrayRef dims, Window* out);
+/// [batch, groups, channels of a group, …] as [batch, channels of a group, groups, …]; as it is where it has no elements.
+/// Errors: InvalidArgument for fewer than three dimensions, too many, or groups that do not divide the channels.
+Error channels_shuffled(const Tensor& tensor, int64_t groups, Window* out);
+/// Splits dimension `dim` into (size / inner, inner); `inner` divides the size.
+void split_dim(Window& window, int64_t dim, int64_t inner);
+/// Takes dimension `from` out and puts it in at `to`.
+void move_dim(Window& window, int64_t from, int64_t to);
 /// Python's slice rules: the first index, and how many there are. `*dim` is normalised.
 /// Errors: InvalidArgument for a dim out of range or a step below 1.
 Error normalize_slice(const char* op, const Tensor& tensor, int64_t* dim, std::optional<int64_t> start,
