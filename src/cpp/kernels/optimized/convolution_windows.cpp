@@ -10,7 +10,6 @@
 namespace et::kernels::optimized {
 namespace {
 
-using portable::list_item;
 using portable::ShapeText;
 using portable::Sizes;
 
@@ -216,33 +215,7 @@ Error plan_convolution(KernelContext& context, const char* op, const Tensor& inp
   p->out_channels = out_channels / groups;
   Sizes sizes(input.sizes());
   sizes[lead - 1] = out_channels;
-  for (int64_t d = 0; d < 3; ++d) {
-    const int64_t i = d - (3 - spatial);
-    const auto item = static_cast<size_t>(i);
-    const bool real = i >= 0;
-    p->in[d] = real ? input.size(lead + i) : 1;
-    p->kernel[d] = real ? weight[2 + item] : 1;
-    p->stride[d] = real ? list_item(numbers.stride, item, 1) : 1;
-    p->padding[d] = real ? list_item(numbers.padding, item, 0) : 0;
-    p->dilation[d] = real ? list_item(numbers.dilation, item, 1) : 1;
-    const int64_t extra = real ? list_item(numbers.output_padding, item, 0) : 0;
-    const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
-    ET_CHECK_OR_RETURN(is_between(p->stride[d], 1) && is_between(p->dilation[d], 1) && is_between(p->padding[d], 0) &&
-                           is_between(extra, 0) && is_between(p->in[d], 0) && is_between(p->kernel[d], 0),
-                       InvalidArgument,
-                       "%s: size %" PRId64 ", kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
-                       ", dilation %" PRId64,
-                       op, p->in[d], p->kernel[d], p->stride[d], p->padding[d], p->dilation[d]);
-    const int64_t reach = p->dilation[d] * (p->kernel[d] - 1);
-    p->out[d] = is_transposed ? (p->in[d] - 1) * p->stride[d] - 2 * p->padding[d] + reach + extra + 1
-                              : (p->in[d] + 2 * p->padding[d] - reach - 1) / p->stride[d] + 1;
-    const bool fits = is_transposed ? p->out[d] >= 0 : p->in[d] + 2 * p->padding[d] > reach;
-    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", op, ShapeText(weight).text,
-                       ShapeText(input.sizes()).text);
-    if (real) {
-      sizes[lead + i] = p->out[d];
-    }
-  }
+  ET_RETURN_IF_ERROR(portable::plan_extents(op, input, weight, numbers, p, &sizes));
   return resize_tensor(context, out, sizes);
 }
 

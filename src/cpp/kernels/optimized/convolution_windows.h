@@ -7,16 +7,16 @@
 #pragma once
 
 #include "kernels/optimized/gemm.h"
+#include "kernels/portable/convolution_extents.h"
 
 namespace et::kernels::optimized {
 
 /// Everything in three spatial dimensions; fewer have leading sizes of 1.
-struct ConvolutionProblem {
+struct ConvolutionProblem : portable::ConvolutionExtents {
   int64_t batch = 1;
   int64_t groups = 1;
   int64_t in_channels = 0;   // of a group
   int64_t out_channels = 0;  // of a group
-  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
   ScalarType dtype;
 
   int64_t positions_in() const { return in[0] * in[1] * in[2]; }
@@ -29,13 +29,7 @@ struct ConvolutionProblem {
   }
 };
 
-/// The list arguments of a convolution.
-struct ConvolutionNumbers {
-  IntArrayRef stride, padding, dilation;
-  bool is_transposed = false;
-  IntArrayRef output_padding = {};
-  int64_t groups = 1;
-};
+using portable::ConvolutionNumbers;
 
 /// Checks the arguments, fills the problem and resizes `out`. `weight`: sizes of one to three spatial dimensions.
 /// Errors: InvalidArgument, naming `op`; those of resize_tensor.

@@ -1,17 +1,12 @@
 // Resizing to the nearest element: whole pixels are copied where channels are innermost, rows are gathered otherwise, and a row
 // that an output row repeats is copied once more.
-//
-// Source: the coordinate rules of torch.nn.functional.interpolate: output o reads element floor(o * scale), "exact"
-// floor((o + 0.5) * scale), at most the last one, with scale = 1 / scale_factor when a factor is given, in / out otherwise; in float,
-// and for doubles in lines and volumes in double and rounded to float.
 
-#include <cmath>
 #include <cstring>
 
 #include "kernels/optimized/element_bits.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/tables.h"
-#include "kernels/portable/shape.h"
+#include "kernels/portable/resize_axis.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::optimized {
@@ -19,22 +14,10 @@ namespace {
 
 /// One dimension of the image.
 struct Axis {
-  size_t in = 1;
-  size_t out = 1;
-  double scale = 1;
-  uint32_t* sources = nullptr;  // [out]
+  size_t in;
+  size_t out;
+  uint32_t* sources;  // [out]
 };
-
-void find_sources(const Axis& axis, double middle, bool in_double) {
-  for (size_t o = 0; o < axis.out; ++o) {
-    const auto where = in_double
-                           ? static_cast<float>((static_cast<double>(o) + middle) * axis.scale)
-                           : (static_cast<float>(o) + static_cast<float>(middle)) * static_cast<float>(axis.scale);
-    const float place = std::floor(where);
-    const size_t position = place < static_cast<float>(axis.in) ? static_cast<size_t>(place) : axis.in;  // NaN too
-    axis.sources[o] = static_cast<uint32_t>(position < axis.in - 1 ? position : axis.in - 1);
-  }
-}
 
 /// Rows [begin, end) of [images, out depth, out height] rows of `pixel` elements a place.
 template <typename T>
@@ -68,42 +51,32 @@ void resize_rows(const Axis* axes, size_t pixel, const T* x, T* y, size_t begin,
 
 /// [batch, channels, spatial…] of `Spatial` dimensions.
 template <size_t Spatial, bool Exact>
-Error nearest_out(KernelContext& context, const Tensor& input, std::optional<IntArrayRef> output_size,
-                  std::optional<Span<const double>> scale_factors, Tensor& out) {
+Error nearest_out(KernelContext& context, const Tensor& input, portable::ResizeSizes output_size,
+                  portable::ResizeFactors scale_factors, Tensor& out) {
   constexpr const char* kOp = Exact ? "aten::_upsample_nearest_exact" : "aten::upsample_nearest";
-  ET_CHECK_OR_RETURN((output_size || scale_factors) && (!output_size || output_size->size() == Spatial) &&
-                         (!scale_factors || scale_factors->size() == Spatial),
-                     InvalidArgument, "%s: needs %zu numbers as output_size or scale_factors", kOp, Spatial);
-  Axis axes[3];
+  portable::ResizeAxis resized[3];
   portable::Sizes sizes(input.sizes());
-  size_t places = 0;  // of all axes
-  for (size_t d = 0; d < Spatial; ++d) {
-    const auto dim = static_cast<int64_t>(2 + d);
-    const int64_t in = input.size(dim);
-    const double factor = scale_factors ? (*scale_factors)[d] : 0.0;
-    const double grown = static_cast<double>(in) * factor;
-    const int64_t extent = output_size                 ? (*output_size)[d]
-                           : grown >= 1 && grown < 1e9 ? static_cast<int64_t>(grown)
-                                                       : 0;
-    ET_CHECK_OR_RETURN(in > 0 && in <= UINT32_MAX && extent > 0, InvalidArgument,
-                       "%s: cannot resize %s to size %" PRId64, kOp, portable::ShapeText(input.sizes()).text, extent);
-    const double scale = factor > 0 ? 1.0 / factor : static_cast<double>(in) / static_cast<double>(extent);
-    axes[3 - Spatial + d] = {static_cast<size_t>(in), static_cast<size_t>(extent), scale};
-    sizes[dim] = extent;
-  }
+  ET_RETURN_IF_ERROR(portable::resize_axes(kOp, input, Spatial, output_size, scale_factors, false, resized, &sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  for (const Axis& axis : axes) {
-    places += axis.out;
+  size_t places = 0;  // of all axes
+  for (const portable::ResizeAxis& axis : resized) {
+    ET_CHECK_OR_RETURN(axis.in <= UINT32_MAX, NotSupported, "%s: %" PRId64 " elements along one dimension", kOp,
+                       axis.in);
+    places += static_cast<size_t>(axis.out);
   }
   ET_TRY(void* const memory, context.allocate_temp(places * sizeof(uint32_t)));
-  auto* sources = static_cast<uint32_t*>(memory);
-  for (Axis& axis : axes) {
-    axis.sources = sources;
-    sources += axis.out;
-    find_sources(axis, Exact ? 0.5 : 0.0, input.scalar_type() == ScalarType::Double && Spatial != 2);
+  auto* next = static_cast<uint32_t*>(memory);
+  const bool in_double = portable::is_nearest_in_double(input, Spatial);
+  Axis axes[3];
+  for (size_t d = 0; d < 3; ++d) {
+    const portable::ResizeAxis& axis = resized[d];
+    axes[d] = {static_cast<size_t>(axis.in), static_cast<size_t>(axis.out), next};
+    for (int64_t o = 0; o < axis.out; ++o) {
+      *next++ = static_cast<uint32_t>(portable::nearest_position(axis, o, Exact, in_double));
+    }
   }
   // Rows of images: [batch, height, width, channels], or [batch * channels, depth, height, width] with one element a pixel.
   const auto channels = static_cast<size_t>(input.size(1));

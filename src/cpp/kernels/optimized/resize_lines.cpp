@@ -1,8 +1,7 @@
 // Linear interpolation of lines (upsample_linear1d), of floats up to 64 bits: each output is two inputs with their weights, which
 // all lines share.
 //
-// Source: the coordinate rules of torch.nn.functional.interpolate, as in portable/op_upsample.cpp. 16-bit floats are computed
-// in float and rounded once.
+// 16-bit floats are computed in float and rounded once.
 
 #include "kernels/optimized/targets.h"
 
@@ -15,7 +14,7 @@
 #include "kernels/optimized/float_tensors.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/vectors-inl.h"
-#include "kernels/portable/shape.h"
+#include "kernels/portable/resize_axis.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_RESIZE_LINES_TAPS
@@ -74,35 +73,30 @@ namespace {
 constexpr const char* kOp = "aten::upsample_linear1d";
 
 template <typename T>
-Result<LineTaps<T>> find_taps(KernelContext& context, size_t in, size_t out, double scale, bool align_corners) {
+Result<LineTaps<T>> find_taps(KernelContext& context, const portable::ResizeAxis& axis, bool align_corners) {
+  const auto out = static_cast<size_t>(axis.out);
   using Index = typename LineTaps<T>::Index;
   ET_TRY(void* const low, context.allocate_temp(out * sizeof(Index)));
   ET_TRY(void* const high, context.allocate_temp(out * sizeof(Index)));
   ET_TRY(void* const weight, context.allocate_temp(out * sizeof(T)));
   const LineTaps<T> taps{static_cast<Index*>(low), static_cast<Index*>(high), static_cast<T*>(weight)};
-  const auto last = static_cast<Index>(in - 1);
   for (size_t o = 0; o < out; ++o) {
-    if (in == out) {  // a copy, as in ATen
-      taps.low[o] = taps.high[o] = static_cast<Index>(o);
-      taps.weight[o] = T(0);
-      continue;
-    }
-    T x = static_cast<T>(scale);
-    x = align_corners ? static_cast<T>(o) * x : (static_cast<T>(o) + T(0.5)) * x - T(0.5);
-    x = x < T(0) ? T(0) : x;
-    const Index position = x < static_cast<T>(in) ? static_cast<Index>(x) : last;  // NaN too
-    taps.low[o] = position < last ? position : last;
-    taps.high[o] = position < last ? position + 1 : last;
-    const T fraction = x - static_cast<T>(taps.low[o]);
-    taps.weight[o] = fraction < T(0) ? T(0) : fraction > T(1) ? T(1) : fraction;
+    const auto at = static_cast<int64_t>(o);
+    const bool is_copy = axis.in == axis.out;  // as in ATen
+    const auto tap = is_copy ? portable::LinearTap<T>{at, at, T(0)} : portable::linear_tap<T>(axis, at, align_corners);
+    taps.low[o] = static_cast<Index>(tap.low);
+    taps.high[o] = static_cast<Index>(tap.high);
+    taps.weight[o] = tap.fraction;
   }
   return taps;
 }
 
 template <typename T>
-Error interpolate(KernelContext& context, const T* x, T* y, size_t lines, size_t in, size_t out, double scale,
+Error interpolate(KernelContext& context, const T* x, T* y, size_t lines, const portable::ResizeAxis& axis,
                   bool align_corners) {
-  ET_TRY(const LineTaps<T> taps, find_taps<T>(context, in, out, scale, align_corners));
+  ET_TRY(const LineTaps<T> taps, find_taps<T>(context, axis, align_corners));
+  const auto in = static_cast<size_t>(axis.in);
+  const auto out = static_cast<size_t>(axis.out);
   constexpr size_t kCost = 4;  // of an element, next to a copy
   threads::parallel_for(context.pool(), lines, threads::grain_for(out * kCost), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
@@ -116,35 +110,25 @@ Error interpolate(KernelContext& context, const T* x, T* y, size_t lines, size_t
   return Error::Ok;
 }
 
-Error upsample_linear1d_vec_out(KernelContext& context, const Tensor& input, std::optional<IntArrayRef> output_size,
-                                bool align_corners, std::optional<Span<const double>> scale_factors, Tensor& out) {
-  ET_CHECK_OR_RETURN((output_size || scale_factors) && (!output_size || output_size->size() == 1) &&
-                         (!scale_factors || scale_factors->size() == 1),
-                     InvalidArgument, "%s: needs one number as output_size or scale_factors", kOp);
-  const int64_t in = input.size(2);
-  const double factor = scale_factors ? (*scale_factors)[0] : 0.0;
-  const double grown = static_cast<double>(in) * factor;
-  const int64_t size = output_size ? (*output_size)[0] : grown >= 1 && grown < 1e9 ? static_cast<int64_t>(grown) : 0;
-  ET_CHECK_OR_RETURN(in > 0 && in <= INT32_MAX && size > 0, InvalidArgument, "%s: cannot resize %s to size %" PRId64,
-                     kOp, portable::ShapeText(input.sizes()).text, size);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {input.size(0), input.size(1), size}));
+Error upsample_linear1d_vec_out(KernelContext& context, const Tensor& input, portable::ResizeSizes output_size,
+                                bool align_corners, portable::ResizeFactors scale_factors, Tensor& out) {
+  portable::ResizeAxis axes[3];
+  portable::Sizes sizes(input.sizes());
+  ET_RETURN_IF_ERROR(portable::resize_axes(kOp, input, 1, output_size, scale_factors, align_corners, axes, &sizes));
+  const portable::ResizeAxis& axis = axes[2];
+  ET_CHECK_OR_RETURN(axis.in <= INT32_MAX, NotSupported, "%s: lines of %" PRId64 " elements", kOp, axis.in);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  double scale = factor > 0 ? 1.0 / factor : static_cast<double>(in) / static_cast<double>(size);
-  if (align_corners) {
-    scale = size > 1 ? static_cast<double>(in - 1) / static_cast<double>(size - 1) : 0.0;
-  }
   const auto lines = static_cast<size_t>(input.size(0) * input.size(1));
-  const auto length = static_cast<size_t>(in);
-  const auto target = static_cast<size_t>(size);
   if (input.scalar_type() == ScalarType::Double) {
-    return interpolate(context, input.const_data_ptr<double>(), out.mutable_data_ptr<double>(), lines, length, target,
-                       scale, align_corners);
+    return interpolate(context, input.const_data_ptr<double>(), out.mutable_data_ptr<double>(), lines, axis,
+                       align_corners);
   }
   ET_TRY(const float* const x, floats_of(context, input));
   ET_TRY(float* const y, floats_for(context, out));
-  ET_RETURN_IF_ERROR(interpolate(context, x, y, lines, length, target, scale, align_corners));
+  ET_RETURN_IF_ERROR(interpolate(context, x, y, lines, axis, align_corners));
   write_floats(context, out, y);
   return Error::Ok;
 }

@@ -8,6 +8,7 @@
 #include "base/sparse_weight.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
+#include "kernels/portable/convolution_extents.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/fused_clamp.h"
 #include "kernels/portable/shape.h"
@@ -20,34 +21,17 @@ constexpr const char* kSparseOp = "et::sparse_convolution";
 constexpr const char* kIntegerOp = "et::weight_only_convolution";
 
 // Everything in three spatial dimensions: one- and two-dimensional convolutions have leading sizes of 1.
-struct Problem {
+struct Problem : ConvolutionExtents {
   int64_t batch;
   int64_t in_channels;   // of the whole input
   int64_t out_channels;  // of the whole output
   int64_t groups;
-  int64_t in[3];
-  int64_t out[3];
-  int64_t kernel[3];
-  int64_t stride[3];
-  int64_t padding[3];
-  int64_t dilation[3];
   bool transposed;
   // Strides in elements: batch, channel, then the three spatial dimensions. Weight: [out or in channels, per group, …].
   int64_t in_strides[5];
   int64_t out_strides[5];
   int64_t weight_strides[5];
 };
-
-// Strides of an [N, C, spatial…] tensor (or [C, spatial…] without batch) as five.
-void spread_strides(const Tensor& tensor, int64_t spatial, int64_t* strides) {
-  const int64_t lead = tensor.dim() - spatial;
-  strides[0] = lead == 2 ? tensor.stride(0) : 0;
-  strides[1] = tensor.stride(lead - 1);
-  for (int64_t d = 0; d < 3; ++d) {
-    const int64_t source = d - (3 - spatial);
-    strides[2 + d] = source >= 0 ? tensor.stride(lead + source) : 0;
-  }
-}
 
 // The steps i in [0, count) for which position `start + i * step` lies in [0, size) and, for transposed convolutions, is a
 // multiple of `divisor`, are walked by the callers below; this gives the range without the divisor.
@@ -220,60 +204,21 @@ Error check_channels(const char* op, const Tensor& input, IntArrayRef weight, co
   return Error::Ok;
 }
 
-/// The numbers that say how a window moves.
-struct Window {
-  IntArrayRef stride, padding, dilation;
-  bool transposed;
-  IntArrayRef output_padding;
-  int64_t groups;
-};
-
 /// Checks the arguments, fills the problem but for the weight's strides, and resizes the output. `weight`: its sizes.
 Error plan(KernelContext& context, const char* op, const Tensor& input, IntArrayRef weight, const OptionalTensor& bias,
-           const Window& window, const Tensor& out, Problem* problem) {
+           const ConvolutionNumbers& numbers, const Tensor& out, Problem* problem) {
   Problem& p = *problem;
   const int64_t spatial = static_cast<int64_t>(weight.size()) - 2;
   ET_CHECK_OR_RETURN(spatial >= 1 && spatial <= 3, InvalidArgument, "%s: weight %s has rank %zu; it must be 3 to 5", op,
                      ShapeText(weight).text, weight.size());
   ET_RETURN_IF_ERROR(check_rank(op, "input", input, spatial + 1, spatial + 2));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
-  for (const IntArrayRef list : {window.stride, window.padding, window.dilation, window.output_padding}) {
-    ET_CHECK_OR_RETURN(list.size() <= 1 || static_cast<int64_t>(list.size()) == spatial, InvalidArgument,
-                       "%s: %s has not one number for each of %" PRId64 " spatial dimensions", op, ShapeText(list).text,
-                       spatial);
-  }
-  p.transposed = window.transposed;
+  p.transposed = numbers.is_transposed;
   p.batch = input.dim() == spatial + 2 ? input.size(0) : 1;
-  ET_RETURN_IF_ERROR(check_channels(op, input, weight, bias, spatial, window.transposed, window.groups, &p));
+  ET_RETURN_IF_ERROR(check_channels(op, input, weight, bias, spatial, numbers.is_transposed, numbers.groups, &p));
   Sizes sizes(input.sizes());
   sizes[input.dim() - spatial - 1] = p.out_channels;
-  for (int64_t d = 0; d < 3; ++d) {
-    const int64_t i = d - (3 - spatial);
-    const auto item = static_cast<size_t>(i);
-    const bool real = i >= 0;
-    p.in[d] = real ? input.size(input.dim() - spatial + i) : 1;
-    p.kernel[d] = real ? weight[static_cast<size_t>(2 + i)] : 1;
-    p.stride[d] = real ? list_item(window.stride, item, 1) : 1;
-    p.padding[d] = real ? list_item(window.padding, item, 0) : 0;
-    p.dilation[d] = real ? list_item(window.dilation, item, 1) : 1;
-    const int64_t extra = real ? list_item(window.output_padding, item, 0) : 0;
-    const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
-    ET_CHECK_OR_RETURN(is_between(p.stride[d], 1) && is_between(p.dilation[d], 1) && is_between(p.padding[d], 0) &&
-                           is_between(extra, 0) && is_between(p.in[d], 0) && is_between(p.kernel[d], 0),
-                       InvalidArgument,
-                       "%s: size %" PRId64 ", kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
-                       ", dilation %" PRId64,
-                       op, p.in[d], p.kernel[d], p.stride[d], p.padding[d], p.dilation[d]);
-    const int64_t reach = p.dilation[d] * (p.kernel[d] - 1);
-    p.out[d] = p.transposed ? (p.in[d] - 1) * p.stride[d] - 2 * p.padding[d] + reach + extra + 1
-                            : (p.in[d] + 2 * p.padding[d] - reach - 1) / p.stride[d] + 1;
-    const bool fits = p.transposed ? p.out[d] >= 0 : p.in[d] + 2 * p.padding[d] > reach;
-    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", op, ShapeText(weight).text,
-                       ShapeText(input.sizes()).text);
-    if (real) {
-      sizes[input.dim() - spatial + i] = p.out[d];
-    }
-  }
+  ET_RETURN_IF_ERROR(plan_extents(op, input, weight, numbers, &p, &sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   spread_strides(input, spatial, p.in_strides);
   spread_strides(out, spatial, p.out_strides);

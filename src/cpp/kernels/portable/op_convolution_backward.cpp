@@ -6,7 +6,7 @@
 
 #include "base/checked_math.h"
 #include "kernels/portable/convert.h"
-#include "kernels/portable/shape.h"
+#include "kernels/portable/convolution_extents.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -121,13 +121,8 @@ Error convolution_backward_out(KernelContext& context, const Tensor& grad_output
     walk.stride[d] = i >= 0 ? list_item(stride, item, 1) : 1;
     walk.padding[d] = i >= 0 ? list_item(padding, item, 0) : 0;
     walk.dilation[d] = i >= 0 ? list_item(dilation, item, 1) : 1;
-    const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
-    ET_CHECK_OR_RETURN(
-        is_between(walk.stride[d], 1) && is_between(walk.dilation[d], 1) && is_between(walk.padding[d], 0) &&
-            is_between(walk.window[d], 0) && is_between(walk.kernel[d], 0),
-        InvalidArgument,
-        "%s: window %" PRId64 ", kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64 ", dilation %" PRId64, kOp,
-        walk.window[d], walk.kernel[d], walk.stride[d], walk.padding[d], walk.dilation[d]);
+    ET_RETURN_IF_ERROR(
+        check_window(kOp, walk.window[d], walk.kernel[d], walk.stride[d], walk.padding[d], walk.dilation[d]));
   }
   ET_RETURN_IF_ERROR(size_gradient(context, output_mask[0], input.sizes(), out0));
   ET_RETURN_IF_ERROR(size_gradient(context, output_mask[1], weight.sizes(), out1));

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "kernels/portable/convolution_extents.h"
 #include "kernels/portable/dispatch.h"
-#include "kernels/portable/shape.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -27,13 +27,7 @@ struct Sliding {
       dilation[d] = list_item(dilations, d, 1);
       padding[d] = list_item(paddings, d, 0);
       stride[d] = list_item(strides, d, 1);
-      const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
-      ET_CHECK_OR_RETURN(is_between(image[d], 0) && is_between(kernel[d], 1) && is_between(dilation[d], 1) &&
-                             is_between(padding[d], 0) && is_between(stride[d], 1),
-                         InvalidArgument,
-                         "%s: kernel %" PRId64 ", dilation %" PRId64 ", padding %" PRId64 ", stride %" PRId64
-                         " along dimension %zu: only padding may be 0",
-                         op, kernel[d], dilation[d], padding[d], stride[d], d);
+      ET_RETURN_IF_ERROR(check_window(op, image[d], kernel[d], stride[d], padding[d], dilation[d]));
       const int64_t covered = image[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
       ET_CHECK_OR_RETURN(covered >= 0, InvalidArgument,
                          "%s: a kernel of %" PRId64 " (dilation %" PRId64 ") does not fit an image of %" PRId64

@@ -1,8 +1,4 @@
 // Resizing by nearest neighbour and by (bi, tri)linear or cubic interpolation.
-//
-// Source: the coordinate rules of torch.nn.functional.interpolate. An output pixel o reads input coordinate
-//   align_corners:  o * (in - 1) / (out - 1)
-//   else:           (o + 0.5) * scale - 0.5   with scale = 1 / scale_factor when given, in / out otherwise.
 #include "kernels/portable/op_upsample.h"
 
 #include <cmath>
@@ -10,66 +6,29 @@
 
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
+#include "kernels/portable/resize_axis.h"
 #include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
 namespace {
 
-using Factors = std::optional<Span<const double>>;
-using OptionalSizes = std::optional<IntArrayRef>;
-
 // Three spatial dimensions; fewer have leading sizes of 1.
 struct Resize {
   int64_t batch;
   int64_t channels;
-  int64_t in[3];
-  int64_t out[3];
-  double scale[3];  // input pixels per output pixel
+  ResizeAxis axes[3];
   int64_t in_strides[5];
   int64_t out_strides[5];
 };
 
-void spread_strides(const Tensor& tensor, int64_t spatial, int64_t* strides) {
-  strides[0] = tensor.stride(0);
-  strides[1] = tensor.stride(1);
-  for (int64_t d = 0; d < 3; ++d) {
-    const int64_t source = d - (3 - spatial);
-    strides[2 + d] = source >= 0 ? tensor.stride(2 + source) : 0;
-  }
-}
-
-Error plan(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
-           const OptionalSizes& output_size, const double* factors, bool align_corners, Tensor& out, Resize* r) {
-  ET_RETURN_IF_ERROR(check_rank(op, "input", input, spatial + 2, spatial + 2));
+Error plan(KernelContext& context, const char* op, const Tensor& input, int64_t spatial, const ResizeSizes& output_size,
+           const ResizeFactors& factors, bool align_corners, Tensor& out, Resize* r) {
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, input));
-  ET_CHECK_OR_RETURN(output_size.has_value() || factors != nullptr, InvalidArgument,
-                     "%s: neither output_size nor scale_factors is given", op);
-  ET_CHECK_OR_RETURN(!output_size.has_value() || static_cast<int64_t>(output_size->size()) == spatial, InvalidArgument,
-                     "%s: output_size %s has not %" PRId64 " numbers", op, ShapeText(*output_size).text, spatial);
   Sizes sizes(input.sizes());
+  ET_RETURN_IF_ERROR(
+      resize_axes(op, input, static_cast<size_t>(spatial), output_size, factors, align_corners, r->axes, &sizes));
   r->batch = input.size(0);
   r->channels = input.size(1);
-  for (int64_t d = 0; d < 3; ++d) {
-    const int64_t i = d - (3 - spatial);
-    if (i < 0) {
-      r->in[d] = r->out[d] = 1;
-      r->scale[d] = 0;
-      continue;
-    }
-    r->in[d] = input.size(2 + i);
-    r->out[d] = output_size.has_value() ? (*output_size)[static_cast<size_t>(i)]
-                                        : static_cast<int64_t>(static_cast<double>(r->in[d]) * factors[i]);
-    ET_CHECK_OR_RETURN(r->in[d] > 0 && r->out[d] > 0, InvalidArgument, "%s: cannot resize %s to size %" PRId64, op,
-                       ShapeText(input.sizes()).text, r->out[d]);
-    if (align_corners) {
-      r->scale[d] = r->out[d] > 1 ? static_cast<double>(r->in[d] - 1) / static_cast<double>(r->out[d] - 1) : 0.0;
-    } else {
-      r->scale[d] = factors != nullptr && factors[i] > 0
-                        ? 1.0 / factors[i]
-                        : static_cast<double>(r->in[d]) / static_cast<double>(r->out[d]);
-    }
-    sizes[2 + i] = r->out[d];
-  }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   spread_strides(input, spatial, r->in_strides);
   spread_strides(out, spatial, r->out_strides);
@@ -86,9 +45,9 @@ void for_each_pixel(const Resize& r, const Tensor& input, const Tensor& out, F&&
     for (int64_t c = 0; c < r.channels; ++c) {
       const char* plane = in_base + (n * r.in_strides[0] + c * r.in_strides[1]) * size;
       char* target = out_base + (n * r.out_strides[0] + c * r.out_strides[1]) * size;
-      for (int64_t d = 0; d < r.out[0]; ++d) {
-        for (int64_t h = 0; h < r.out[1]; ++h) {
-          for (int64_t w = 0; w < r.out[2]; ++w) {
+      for (int64_t d = 0; d < r.axes[0].out; ++d) {
+        for (int64_t h = 0; h < r.axes[1].out; ++h) {
+          for (int64_t w = 0; w < r.axes[2].out; ++w) {
             f(plane, target + (d * r.out_strides[2] + h * r.out_strides[3] + w * r.out_strides[4]) * size, d, h, w);
           }
         }
@@ -97,27 +56,13 @@ void for_each_pixel(const Resize& r, const Tensor& input, const Tensor& out, F&&
   }
 }
 
-// The position below x >= 0, at most the last one; that for NaN, too, which a scale that is no number gives.
-template <typename C>
-int64_t bounded(C x, int64_t size) {
-  const int64_t position = x < static_cast<C>(size) ? static_cast<int64_t>(x) : size - 1;
-  return position < size - 1 ? position : size - 1;
-}
-
 Error nearest(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
-              const OptionalSizes& output_size, const double* factors, bool exact, Tensor& out) {
+              const ResizeSizes& output_size, const ResizeFactors& factors, bool exact, Tensor& out) {
   Resize r;
   ET_RETURN_IF_ERROR(plan(context, op, input, spatial, output_size, factors, false, out, &r));
   const size_t size = input.element_size();
-  // In float, as ATen computes positions; those of doubles in lines and volumes in double, and rounded to float.
-  const bool in_double = input.scalar_type() == ScalarType::Double && spatial != 2;
-  const auto position = [&](int d, int64_t o) {
-    const double middle = exact ? 0.5 : 0.0;
-    const auto place = in_double
-                           ? static_cast<float>((static_cast<double>(o) + middle) * r.scale[d])
-                           : (static_cast<float>(o) + static_cast<float>(middle)) * static_cast<float>(r.scale[d]);
-    return bounded(std::floor(place), r.in[d]);
-  };
+  const bool in_double = is_nearest_in_double(input, static_cast<size_t>(spatial));
+  const auto position = [&](int d, int64_t o) { return nearest_position(r.axes[d], o, exact, in_double); };
   return dispatch_by_size(size, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t d, int64_t h, int64_t w) {
@@ -138,27 +83,17 @@ struct Taps {
 
 template <typename C>
 Taps<C> linear_taps(const Resize& r, int d, int64_t o, bool align_corners) {
-  C x;
-  if (align_corners) {
-    x = static_cast<C>(o) * static_cast<C>(r.scale[d]);
-  } else {
-    x = (static_cast<C>(o) + C(0.5)) * static_cast<C>(r.scale[d]) - C(0.5);
-    x = x < C(0) ? C(0) : x;
-  }
-  const int64_t low = bounded(x, r.in[d]);
-  const int64_t high = low < r.in[d] - 1 ? low + 1 : low;
-  C fraction = x - static_cast<C>(low);
-  fraction = fraction < C(0) ? C(0) : fraction > C(1) ? C(1) : fraction;
-  return {{low, high, 0, 0}, {C(1) - fraction, fraction, C(0), C(0)}};
+  const LinearTap<C> tap = linear_tap<C>(r.axes[d], o, align_corners);
+  return {{tap.low, tap.high, 0, 0}, {C(1) - tap.fraction, tap.fraction, C(0), C(0)}};
 }
 
 // Cubic convolution with a = -0.75. Source: Keys, "Cubic convolution interpolation", 1981.
 template <typename C>
 Taps<C> cubic_taps(const Resize& r, int d, int64_t o, bool align_corners) {
-  const C x = align_corners ? static_cast<C>(o) * static_cast<C>(r.scale[d])
-                            : (static_cast<C>(o) + C(0.5)) * static_cast<C>(r.scale[d]) - C(0.5);
+  const C x = align_corners ? static_cast<C>(o) * static_cast<C>(r.axes[d].scale)
+                            : (static_cast<C>(o) + C(0.5)) * static_cast<C>(r.axes[d].scale) - C(0.5);
   const C low = std::floor(x);
-  const auto first = low < static_cast<C>(r.in[d]) ? static_cast<int64_t>(low) : r.in[d];  // NaN too
+  const auto first = low < static_cast<C>(r.axes[d].in) ? static_cast<int64_t>(low) : r.axes[d].in;  // NaN too
   const C t = x - low;
   constexpr C a = C(-0.75);
   const auto near = [](C v) { return ((a + C(2)) * v - (a + C(3))) * v * v + C(1); };
@@ -166,7 +101,7 @@ Taps<C> cubic_taps(const Resize& r, int d, int64_t o, bool align_corners) {
   Taps<C> taps{{}, {far(t + C(1)), near(t), near(C(1) - t), far(C(2) - t)}};
   for (int64_t k = 0; k < 4; ++k) {
     const int64_t p = first - 1 + k;
-    taps.position[k] = p < 0 ? 0 : p >= r.in[d] ? r.in[d] - 1 : p;
+    taps.position[k] = p < 0 ? 0 : p >= r.axes[d].in ? r.axes[d].in - 1 : p;
   }
   return taps;
 }
@@ -176,7 +111,7 @@ Taps<C> cubic_taps(const Resize& r, int d, int64_t o, bool align_corners) {
 template <typename TapsOf>
 int weight_bits(const Resize& r, int d, int64_t taps, const TapsOf& taps_of) {
   double largest = 0;
-  for (int64_t o = 0; o < r.out[d]; ++o) {
+  for (int64_t o = 0; o < r.axes[d].out; ++o) {
     const auto along = taps_of(d, o);
     for (int64_t k = 0; k < taps; ++k) {
       largest = std::fmax(largest, static_cast<double>(along.weight[k]));
@@ -239,14 +174,14 @@ class ResizedRows {
   static constexpr int64_t kRows = 4;  // that one output row is made of at most
 
   Error init(KernelContext& context, const Resize& r, ScalarType dtype, int64_t taps) {
-    ET_TRY(void* along, context.allocate_temp(static_cast<size_t>(r.out[2]) * sizeof(Taps<C>)));
-    ET_TRY(void* line, context.allocate_temp(static_cast<size_t>(r.in[2]) * sizeof(C)));
-    ET_TRY(void* rows, context.allocate_temp(static_cast<size_t>(kRows * r.out[2]) * sizeof(C)));
+    ET_TRY(void* along, context.allocate_temp(static_cast<size_t>(r.axes[2].out) * sizeof(Taps<C>)));
+    ET_TRY(void* line, context.allocate_temp(static_cast<size_t>(r.axes[2].in) * sizeof(C)));
+    ET_TRY(void* rows, context.allocate_temp(static_cast<size_t>(kRows * r.axes[2].out) * sizeof(C)));
     along_ = static_cast<Taps<C>*>(along);
     line_ = static_cast<C*>(line);
     rows_ = static_cast<C*>(rows);
-    in_ = r.in[2];
-    out_ = r.out[2];
+    in_ = r.axes[2].in;
+    out_ = r.axes[2].out;
     step_ = r.in_strides[4];
     taps_ = taps;
     dtype_ = dtype;
@@ -309,9 +244,9 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
   const auto size = static_cast<int64_t>(input.element_size());
   ResizedRows<C> rows;
   ET_RETURN_IF_ERROR(rows.init(context, r, dtype, taps));
-  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(r.out[2]) * sizeof(C)));
+  ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(r.axes[2].out) * sizeof(C)));
   auto* const sums = static_cast<C*>(memory);
-  for (int64_t w = 0; w < r.out[2]; ++w) {
+  for (int64_t w = 0; w < r.axes[2].out; ++w) {
     rows.along()[w] = taps_of(2, w);
   }
   const auto make_row = [&](const char* plane, char* target, const Taps<C>& along_d, const Taps<C>& along_h) {
@@ -328,21 +263,21 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
       }
     }
     rows.keep(sources, count);
-    std::memset(sums, 0, static_cast<size_t>(r.out[2]) * sizeof(C));
+    std::memset(sums, 0, static_cast<size_t>(r.axes[2].out) * sizeof(C));
     for (int64_t k = 0; k < count; ++k) {
       const C* const row = rows.get(sources[k]);
       const C weight = weights[k];
-      for (int64_t w = 0; w < r.out[2]; ++w) {
+      for (int64_t w = 0; w < r.axes[2].out; ++w) {
         sums[w] += weight * row[w];
       }
     }
     if (dtype == ScalarType::Byte) {
-      for (int64_t w = 0; w < r.out[2]; ++w) {
+      for (int64_t w = 0; w < r.axes[2].out; ++w) {
         const C sum = std::nearbyint(sums[w]);
         sums[w] = sum < C(0) ? C(0) : sum > C(255) ? C(255) : sum;
       }
     }
-    store(dtype, sums, r.out[2], target, r.out_strides[4]);
+    store(dtype, sums, r.axes[2].out, target, r.out_strides[4]);
   };
   for (int64_t n = 0; out.numel() > 0 && n < r.batch; ++n) {
     for (int64_t c = 0; c < r.channels; ++c) {
@@ -350,9 +285,9 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
           static_cast<const char*>(input.const_data_ptr()) + (n * r.in_strides[0] + c * r.in_strides[1]) * size;
       char* const target =
           static_cast<char*>(out.mutable_data_ptr()) + (n * r.out_strides[0] + c * r.out_strides[1]) * size;
-      for (int64_t d = 0; d < r.out[0]; ++d) {
+      for (int64_t d = 0; d < r.axes[0].out; ++d) {
         const Taps<C> along_d = taps_of(0, d);
-        for (int64_t h = 0; h < r.out[1]; ++h) {
+        for (int64_t h = 0; h < r.axes[1].out; ++h) {
           make_row(plane, target + (d * r.out_strides[2] + h * r.out_strides[3]) * size, along_d, taps_of(1, h));
         }
       }
@@ -362,7 +297,7 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
 }
 
 Error interpolate(KernelContext& context, const char* op, const Tensor& input, int64_t spatial,
-                  const OptionalSizes& output_size, const double* factors, bool align_corners, bool cubic,
+                  const ResizeSizes& output_size, const ResizeFactors& factors, bool align_corners, bool cubic,
                   Tensor& out) {
   Resize r;
   ET_RETURN_IF_ERROR(plan(context, op, input, spatial, output_size, factors, align_corners, out, &r));
@@ -381,38 +316,29 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
     const auto taps_of = [&](int d, int64_t o) {
-      return r.in[d] == 1 && r.out[d] == 1 ? Taps<C>{{0, 0, 0, 0}, {C(1), C(0), C(0), C(0)}}
-             : cubic                       ? cubic_taps<C>(r, d, o, align_corners)
-                                           : linear_taps<C>(r, d, o, align_corners);
+      return r.axes[d].in == 1 && r.axes[d].out == 1 ? Taps<C>{{0, 0, 0, 0}, {C(1), C(0), C(0), C(0)}}
+             : cubic                                 ? cubic_taps<C>(r, d, o, align_corners)
+                                                     : linear_taps<C>(r, d, o, align_corners);
     };
     return resize_rows<C>(context, r, input, out, cubic ? 4 : 2, taps_of);
   });
 }
 
-const double* data_of(const Factors& factors) { return factors.has_value() ? factors->data() : nullptr; }
-
-Error check_factors(const char* op, const Factors& factors, size_t spatial) {
-  ET_CHECK_OR_RETURN(!factors.has_value() || factors->size() == spatial, InvalidArgument,
-                     "%s: %zu scale_factors for %zu dimensions", op, factors->size(), spatial);
-  return Error::Ok;
-}
-
 // Factors given one by one; a missing one counts as 0, which means: from the sizes.
 struct FactorList {
-  double values[3];
-  bool given;
+  double values[2];
+  bool is_given;
   FactorList(std::optional<double> a, std::optional<double> b)
-      : values{a.value_or(0.0), b.value_or(0.0), 0.0}, given(a.has_value() || b.has_value()) {}
-  const double* data() const { return given ? values : nullptr; }
+      : values{a.value_or(0.0), b.value_or(0.0)}, is_given(a.has_value() || b.has_value()) {}
+  ResizeFactors span() const { return is_given ? ResizeFactors(Span<const double>(values, 2)) : std::nullopt; }
 };
 
 }  // namespace
 
-#define ET_NEAREST_VEC(name, spatial, exact)                                                                          \
-  Error name##_vec_out(KernelContext& context, const Tensor& input, OptionalSizes output_size, Factors scale_factors, \
-                       Tensor& out) {                                                                                 \
-    ET_RETURN_IF_ERROR(check_factors("aten::" #name, scale_factors, spatial));                                        \
-    return nearest(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), exact, out);         \
+#define ET_NEAREST_VEC(name, spatial, exact)                                                         \
+  Error name##_vec_out(KernelContext& context, const Tensor& input, ResizeSizes output_size,         \
+                       ResizeFactors scale_factors, Tensor& out) {                                   \
+    return nearest(context, "aten::" #name, input, spatial, output_size, scale_factors, exact, out); \
   }
 
 ET_NEAREST_VEC(upsample_nearest1d, 1, false)
@@ -422,12 +348,11 @@ ET_NEAREST_VEC(upsample_nearest_exact1d, 1, true)
 ET_NEAREST_VEC(upsample_nearest_exact2d, 2, true)
 ET_NEAREST_VEC(upsample_nearest_exact3d, 3, true)
 
-#define ET_INTERPOLATE_VEC(name, spatial, cubic)                                                                    \
-  Error name##_vec_out(KernelContext& context, const Tensor& input, OptionalSizes output_size, bool align_corners,  \
-                       Factors scale_factors, Tensor& out) {                                                        \
-    ET_RETURN_IF_ERROR(check_factors("aten::" #name, scale_factors, spatial));                                      \
-    return interpolate(context, "aten::" #name, input, spatial, output_size, data_of(scale_factors), align_corners, \
-                       cubic, out);                                                                                 \
+#define ET_INTERPOLATE_VEC(name, spatial, cubic)                                                                  \
+  Error name##_vec_out(KernelContext& context, const Tensor& input, ResizeSizes output_size, bool align_corners,  \
+                       ResizeFactors scale_factors, Tensor& out) {                                                \
+    return interpolate(context, "aten::" #name, input, spatial, output_size, scale_factors, align_corners, cubic, \
+                       out);                                                                                      \
   }
 
 ET_INTERPOLATE_VEC(upsample_linear1d, 1, false)
@@ -437,13 +362,13 @@ ET_INTERPOLATE_VEC(upsample_bicubic2d, 2, true)
 
 Error upsample_nearest2d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size,
                              std::optional<double> scales_h, std::optional<double> scales_w, Tensor& out) {
-  return nearest(context, "aten::upsample_nearest2d", self, 2, output_size, FactorList(scales_h, scales_w).data(),
+  return nearest(context, "aten::upsample_nearest2d", self, 2, output_size, FactorList(scales_h, scales_w).span(),
                  false, out);
 }
 
 Error upsample_bilinear2d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, bool align_corners,
                               std::optional<double> scales_h, std::optional<double> scales_w, Tensor& out) {
-  return interpolate(context, "aten::upsample_bilinear2d", self, 2, output_size, FactorList(scales_h, scales_w).data(),
+  return interpolate(context, "aten::upsample_bilinear2d", self, 2, output_size, FactorList(scales_h, scales_w).span(),
                      align_corners, false, out);
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/portable/convert.h"
-#include "kernels/portable/shape.h"
+#include "kernels/portable/resize_axis.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -25,10 +25,7 @@ struct Filter {
 template <typename C>
 Error make_filter(KernelContext& context, int64_t in, int64_t out, bool align_corners, std::optional<double> factor,
                   Filter<C>* filter) {
-  double scale = factor.has_value() && *factor > 0 ? 1.0 / *factor : static_cast<double>(in) / static_cast<double>(out);
-  if (align_corners) {
-    scale = out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0;
-  }
+  const double scale = resize_scale(in, out, factor.value_or(0.0), align_corners);
   const double support = scale >= 1 ? scale : 1.0;
   const double inverse = scale >= 1 ? 1.0 / scale : 1.0;
   // A scale may be any number: no window is wider than the input, and its ends are cut while they are doubles.

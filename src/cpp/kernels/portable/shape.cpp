@@ -62,6 +62,16 @@ Sizes contiguous_strides(IntArrayRef sizes) {
   return strides;
 }
 
+void spread_strides(const Tensor& image, int64_t spatial, int64_t (&strides)[5]) {
+  const int64_t lead = image.dim() - spatial;
+  strides[0] = lead == 2 ? image.stride(0) : 0;
+  strides[1] = image.stride(lead - 1);
+  for (int64_t d = 0; d < 3; ++d) {
+    const int64_t source = d - (3 - spatial);
+    strides[2 + d] = source >= 0 ? image.stride(lead + source) : 0;
+  }
+}
+
 Result<int64_t> count_pairs(const char* op, int64_t n) {
   int64_t twice = 0;
   ET_CHECK_OR_RETURN(!mul_overflow(n, n - 1, &twice), InvalidArgument,

@@ -93,6 +93,10 @@ Error broadcast_sizes(const char* op, IntArrayRef a, IntArrayRef b, Sizes* out);
 /// Row-major strides, in elements.
 Sizes contiguous_strides(IntArrayRef sizes);
 
+/// Strides of an image [N, C, spatial…], or [C, spatial…], of `spatial` dimensions, in elements: batch, channel, and three spatial
+/// ones, of which those that the image lacks are 0.
+void spread_strides(const Tensor& image, int64_t spatial, int64_t (&strides)[5]);
+
 /// How many pairs `n` things have. Errors: InvalidArgument, naming the operator, where that does not fit 63 bits.
 Result<int64_t> count_pairs(const char* op, int64_t n);
 

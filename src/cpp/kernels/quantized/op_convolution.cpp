@@ -4,6 +4,7 @@
 
 #include "base/checked_math.h"
 #include "base/nibbles.h"
+#include "kernels/portable/convolution_extents.h"
 #include "kernels/quantized/affine.h"
 
 namespace et::kernels::quantized {
@@ -12,22 +13,12 @@ namespace {
 constexpr const char* kOp = "et::quantized_convolution";
 
 /// Everything in three spatial dimensions: one- and two-dimensional convolutions have leading sizes of 1.
-struct Geometry {
+struct Geometry : portable::ConvolutionExtents {
   int64_t batch, in_channels, out_channels, groups;
-  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
   bool transposed;
   // Strides in elements: batch, channel, the three spatial dimensions. Weight: [out or in channels, per group, …].
   int64_t in_strides[5], out_strides[5], weight_strides[5];
 };
-
-void spread_strides(const Tensor& tensor, int64_t spatial, int64_t* strides) {
-  strides[0] = tensor.stride(0);
-  strides[1] = tensor.stride(1);
-  for (int64_t d = 0; d < 3; ++d) {
-    const int64_t source = d - (3 - spatial);
-    strides[2 + d] = source >= 0 ? tensor.stride(2 + source) : 0;
-  }
-}
 
 /// Where tap `k` reads for position `o` of the output along dimension d; -1: nowhere.
 int64_t input_position(const Geometry& g, int d, int64_t o, int64_t k) {
@@ -137,17 +128,13 @@ Error convolve(KernelContext& context, const Geometry& g, const Tensor& input, c
   return Error::Ok;
 }
 
-Error read_geometry(const Tensor& input, const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
-                    IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
+Error read_geometry(const Tensor& input, const Tensor& weight, const portable::ConvolutionNumbers& numbers,
                     const Tensor& out, Geometry* g, Sizes* sizes) {
+  const bool transposed = numbers.is_transposed;
+  const int64_t groups = numbers.groups;
   ET_RETURN_IF_ERROR(check_rank(kOp, "weight", weight, 3, 5));
   ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, weight.dim(), weight.dim()));
   const int64_t spatial = weight.dim() - 2;
-  for (const IntArrayRef list : {stride, padding, dilation, output_padding}) {
-    ET_CHECK_OR_RETURN(list.size() <= 1 || static_cast<int64_t>(list.size()) == spatial, InvalidArgument,
-                       "%s: %s has not one number for each of %" PRId64 " spatial dimensions", kOp,
-                       ShapeText(list).text, spatial);
-  }
   g->transposed = transposed;
   g->batch = input.size(0);
   g->in_channels = input.size(1);
@@ -169,32 +156,9 @@ Error read_geometry(const Tensor& input, const Tensor& weight, IntArrayRef strid
       ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
   *sizes = Sizes(input.sizes());
   (*sizes)[1] = g->out_channels;
-  for (int64_t d = 0; d < 3; ++d) {
-    const int64_t i = d - (3 - spatial);
-    const auto item = static_cast<size_t>(i);
-    const bool real = i >= 0;
-    g->in[d] = real ? input.size(2 + i) : 1;
-    g->kernel[d] = real ? weight.size(2 + i) : 1;
-    g->stride[d] = real ? portable::list_item(stride, item, 1) : 1;
-    g->padding[d] = real ? portable::list_item(padding, item, 0) : 0;
-    g->dilation[d] = real ? portable::list_item(dilation, item, 1) : 1;
-    const int64_t extra = real ? portable::list_item(output_padding, item, 0) : 0;
-    const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
-    ET_CHECK_OR_RETURN(is_between(g->stride[d], 1) && is_between(g->dilation[d], 1) && is_between(g->padding[d], 0) &&
-                           is_between(extra, 0) && is_between(g->kernel[d], 1) && is_between(g->in[d], 0),
-                       InvalidArgument, "%s: stride, dilation and kernel must be positive, padding not negative", kOp);
-    const int64_t reach = g->dilation[d] * (g->kernel[d] - 1) + 1;
-    g->out[d] = transposed ? (g->in[d] - 1) * g->stride[d] - 2 * g->padding[d] + reach + extra
-                           : (g->in[d] + 2 * g->padding[d] - reach) / g->stride[d] + 1;
-    ET_CHECK_OR_RETURN(g->out[d] > 0 && (transposed || g->in[d] + 2 * g->padding[d] >= reach), InvalidArgument,
-                       "%s: input %s is smaller than the kernel %s", kOp, ShapeText(input.sizes()).text,
-                       ShapeText(weight.sizes()).text);
-    if (real) {
-      (*sizes)[2 + i] = g->out[d];
-    }
-  }
-  spread_strides(input, spatial, g->in_strides);
-  spread_strides(weight, spatial, g->weight_strides);
+  ET_RETURN_IF_ERROR(portable::plan_extents(kOp, input, Sizes(weight.sizes()), numbers, g, sizes));
+  portable::spread_strides(input, spatial, g->in_strides);
+  portable::spread_strides(weight, spatial, g->weight_strides);
   return Error::Ok;
 }
 
@@ -214,7 +178,7 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
   Geometry g;
   Sizes sizes;
   ET_RETURN_IF_ERROR(
-      read_geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups, out, &g, &sizes));
+      read_geometry(input, weight, {stride, padding, dilation, transposed, output_padding, groups}, out, &g, &sizes));
   ET_RETURN_IF_ERROR(check_weight_scales(kOp, weight_scales, g.out_channels));
   ET_RETURN_IF_ERROR(check_bias(kOp, bias, g.out_channels));
   float in_scale = 0;
@@ -225,7 +189,7 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   ET_TRY(const ProductScales scales, ProductScales::make(kOp, in_scale, weight_scales, requantize.scale()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  spread_strides(out, weight.dim() - 2, g.out_strides);
+  portable::spread_strides(out, weight.dim() - 2, g.out_strides);
   if (out.numel() == 0) {
     return Error::Ok;
   }
