@@ -104,36 +104,25 @@ struct Channels {
 /// Calls visit(floats, n, at) for the n elements from `first` on, a chunk at a time; `at` is the place of the first.
 template <typename Visit>
 void each_chunk(const Tensor& tensor, size_t first, size_t n, const Visit& visit) {
-  const ScalarType dtype = tensor.scalar_type();
-  const auto* const data = static_cast<const char*>(tensor.const_data_ptr());
   float buffer[kChunk];
   for (size_t i = 0; i < n; i += kChunk) {
-    const size_t at = first + i;
     const size_t part = std::min(kChunk, n - i);
-    if (dtype == ScalarType::Float) {
-      visit(reinterpret_cast<const float*>(data) + at, part, at);
-    } else {
-      floats_from(dtype, data + at * tensor.element_size(), 1, part, buffer);
-      visit(buffer, part, at);
-    }
+    visit(elements_of(tensor, first + i, part, buffer), part, first + i);
   }
 }
 
-/// out = input * scale + shift for a row of all channels from `first` on.
-void apply_row(const Tensor& input, const Tensor& out, size_t first, const Channels& channels) {
+/// out = input * scale + shift for rows [begin, end), each of all channels.
+void apply_rows(const Tensor& input, const Tensor& out, const Channels& channels, size_t begin, size_t end) {
   const auto run = HWY_DYNAMIC_POINTER(Apply);
-  auto* const to = static_cast<char*>(out.mutable_data_ptr());
   float buffer[kChunk];
-  each_chunk(input, first, channels.count, [&](const float* x, size_t n, size_t at) {
-    const float* const scale = channels.scales + (at - first);
-    const float* const shift = channels.shifts + (at - first);
-    if (out.scalar_type() == ScalarType::Float) {
-      run(x, reinterpret_cast<float*>(to) + at, n, scale, shift, true);
-    } else {
-      run(x, buffer, n, scale, shift, true);
-      floats_to(out.scalar_type(), buffer, n, to + at * out.element_size());
-    }
-  });
+  for (size_t r = begin; r < end; ++r) {
+    const size_t first = r * channels.count;
+    each_chunk(input, first, channels.count, [&](const float* x, size_t n, size_t at) {
+      float* const y = elements_for(out, at, buffer);
+      run(x, y, n, channels.scales + (at - first), channels.shifts + (at - first), true);
+      write_elements(out, at, n, y);
+    });
+  }
 }
 
 /// Short runs that are converted together.
@@ -169,20 +158,16 @@ void apply_runs(const Tensor& input, const Tensor& out, const Channels& channels
                 size_t inner) {
   const auto run = HWY_DYNAMIC_POINTER(Apply);
   const size_t step = runs_at_once(inner);
-  auto* const to = static_cast<char*>(out.mutable_data_ptr());
-  const bool is_direct = out.scalar_type() == ScalarType::Float;
   float buffer[kChunk];
   for (size_t p = begin; p < end; p += step) {
     const size_t runs = std::min(step, end - p);
     each_chunk(input, p * inner, runs * inner, [&](const float* x, size_t n, size_t at) {
-      float* const y = is_direct ? reinterpret_cast<float*>(to) + at : buffer;
+      float* const y = elements_for(out, at, buffer);
       for (size_t i = 0; i < runs; ++i) {
         const size_t c = (p + i) % channels.count;
         run(x + i * inner, y + i * inner, std::min(n, inner), channels.scales + c, channels.shifts + c, false);
       }
-      if (!is_direct) {
-        floats_to(out.scalar_type(), buffer, n, to + at * out.element_size());
-      }
+      write_elements(out, at, n, y);
     });
   }
 }
@@ -280,11 +265,8 @@ void apply_channels(KernelContext& context, const Tensor& input, const Tensor& o
   const size_t inner = run_length(input);
   if (has_rows(input)) {
     threads::parallel_for(context.pool(), static_cast<size_t>(input.numel()) / channels.count,
-                          threads::grain_for(channels.count), [&](size_t begin, size_t end) {
-                            for (size_t r = begin; r < end; ++r) {
-                              apply_row(input, out, r * channels.count, channels);
-                            }
-                          });
+                          threads::grain_for(channels.count),
+                          [&](size_t begin, size_t end) { apply_rows(input, out, channels, begin, end); });
     return;
   }
   threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0)) * channels.count, threads::grain_for(inner),

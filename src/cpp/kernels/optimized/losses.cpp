@@ -128,34 +128,16 @@ constexpr size_t kChunk = 512;  // elements at a time: what is converted, and th
 constexpr size_t kParts = 64;   // sums at most that a tensor's is made of
 constexpr size_t kCost = 2;     // of an element, next to a copy
 
-/// Elements [at, at + n) of a tensor as T, in `buffer` unless they are that already.
-template <typename T>
-const T* elements(const Tensor& tensor, size_t at, size_t n, T* buffer) {
-  if (tensor.scalar_type() == dtype_of<T>) {
-    return static_cast<const T*>(tensor.const_data_ptr()) + at;
-  }
-  if constexpr (std::is_same_v<T, float>) {
-    const auto* const data = static_cast<const char*>(tensor.const_data_ptr());
-    floats_from(tensor.scalar_type(), data + at * tensor.element_size(), 1, n, buffer);
-  }
-  return buffer;
-}
-
 /// The losses of elements [begin, end) to `out`.
 template <typename T>
 void write_losses(const LossFunctions<T>& functions, T number, const Tensor& self, const Tensor& target,
                   const Tensor& out, size_t begin, size_t end) {
   T a[kChunk], b[kChunk], losses[kChunk];
-  const bool is_direct = out.scalar_type() == dtype_of<T>;
   for (size_t at = begin; at < end; at += kChunk) {
     const size_t n = std::min(kChunk, end - at);
-    T* const to = is_direct ? static_cast<T*>(out.mutable_data_ptr()) + at : losses;
-    functions.losses(elements(self, at, n, a), elements(target, at, n, b), to, n, number);
-    if constexpr (std::is_same_v<T, float>) {
-      if (!is_direct) {
-        floats_to(out.scalar_type(), losses, n, static_cast<char*>(out.mutable_data_ptr()) + at * out.element_size());
-      }
-    }
+    T* const to = elements_for(out, at, losses);
+    functions.losses(elements_of(self, at, n, a), elements_of(target, at, n, b), to, n, number);
+    write_elements(out, at, n, to);
   }
 }
 
@@ -167,7 +149,7 @@ double sum_losses(const LossFunctions<T>& functions, T number, const Tensor& sel
   double total = 0;
   for (size_t at = begin; at < end; at += kChunk) {
     const size_t n = std::min(kChunk, end - at);
-    functions.losses(elements(self, at, n, a), elements(target, at, n, b), losses, n, number);
+    functions.losses(elements_of(self, at, n, a), elements_of(target, at, n, b), losses, n, number);
     if constexpr (std::is_same_v<T, float>) {
       if (self.scalar_type() != ScalarType::Float) {
         uint16_t rounded[kChunk];

@@ -154,9 +154,9 @@ class Backward {
     double total = 0;
     for (size_t at = 0; at < n; at += kChunk) {
       const size_t count = std::min(kChunk, n - at);
-      const T* const g = elements(grad_, first + at, count, grad);
+      const T* const g = elements_of(grad_, first + at, count, grad);
       total += static_cast<double>(
-          functions_.row_sum(g, log_ ? nullptr : elements(output_, first + at, count, output), count));
+          functions_.row_sum(g, log_ ? nullptr : elements_of(output_, first + at, count, output), count));
     }
     const T sum = static_cast<T>(total);
     for (size_t at = 0; at < n; at += kChunk) {
@@ -169,8 +169,8 @@ class Backward {
     T grad[kPiece], output[kPiece], result[kPiece], sums[kPiece];
     double totals[kPiece] = {};
     for (size_t r = 0; r < n; ++r) {
-      const T* const g = elements(grad_, first + r * stride, columns, grad);
-      functions_.add_columns(g, log_ ? nullptr : elements(output_, first + r * stride, columns, output), totals,
+      const T* const g = elements_of(grad_, first + r * stride, columns, grad);
+      functions_.add_columns(g, log_ ? nullptr : elements_of(output_, first + r * stride, columns, output), totals,
                              columns);
     }
     std::copy_n(totals, columns, sums);
@@ -180,28 +180,10 @@ class Backward {
   }
 
  private:
-  /// Elements [at, at + n) as T, in `buffer` unless they are that already.
-  static const T* elements(const Tensor& tensor, size_t at, size_t n, T* buffer) {
-    if (tensor.scalar_type() == dtype_of<T>) {
-      return static_cast<const T*>(tensor.const_data_ptr()) + at;
-    }
-    if constexpr (std::is_same_v<T, float>) {
-      const auto* const data = static_cast<const char*>(tensor.const_data_ptr());
-      floats_from(tensor.scalar_type(), data + at * tensor.element_size(), 1, n, buffer);
-    }
-    return buffer;
-  }
-
   void write(size_t at, size_t n, const T* sums, bool each, T* grad, T* output, T* result) const {
-    const bool is_direct = out_.scalar_type() == dtype_of<T>;
-    T* const to = is_direct ? static_cast<T*>(out_.mutable_data_ptr()) + at : result;
-    functions_.apply(elements(grad_, at, n, grad), elements(output_, at, n, output), to, n, sums, each, log_);
-    if constexpr (std::is_same_v<T, float>) {
-      if (!is_direct) {
-        floats_to(out_.scalar_type(), result, n,
-                  static_cast<char*>(out_.mutable_data_ptr()) + at * out_.element_size());
-      }
-    }
+    T* const to = elements_for(out_, at, result);
+    functions_.apply(elements_of(grad_, at, n, grad), elements_of(output_, at, n, output), to, n, sums, each, log_);
+    write_elements(out_, at, n, to);
   }
 
   BackwardFunctions<T> functions_;
