@@ -34,32 +34,33 @@ HWY_INLINE void each_pair(const Fn& fn, const T* a, const T* b, T* out, size_t n
   });
 }
 
-template <class T>
-HWY_INLINE void huber(const T* a, const T* b, T* out, size_t n, T delta) {
+/// Losses that are half a square as long as z, the distance of a pair, is below `number`, and go on as a line from there:
+/// near(z * z / 2, number) and far(z - number / 2, number).
+template <class T, class Near, class Far>
+HWY_INLINE void piecewise(const Near& near, const Far& far, const T* a, const T* b, T* out, size_t n, T number) {
   const hn::ScalableTag<T> d;
-  const auto limit = hn::Set(d, delta);
+  const auto limit = hn::Set(d, number);
   const auto half = hn::Set(d, T(0.5));
-  const auto offset = hn::Set(d, T(0.5) * delta);
+  const auto offset = hn::Set(d, T(0.5) * number);
   each_pair(
       [=](auto x, auto y) HWY_ATTR {
         const auto z = hn::Abs(hn::Sub(x, y));
-        return hn::IfThenElse(hn::Lt(z, limit), hn::Mul(hn::Mul(half, z), z), hn::Mul(limit, hn::Sub(z, offset)));
+        return hn::IfThenElse(hn::Lt(z, limit), near(hn::Mul(hn::Mul(half, z), z), limit),
+                              far(hn::Sub(z, offset), limit));
       },
       a, b, out, n);
 }
 
 template <class T>
+HWY_INLINE void huber(const T* a, const T* b, T* out, size_t n, T delta) {
+  piecewise([](auto square, auto) HWY_ATTR { return square; },
+            [](auto line, auto limit) HWY_ATTR { return hn::Mul(limit, line); }, a, b, out, n, delta);
+}
+
+template <class T>
 HWY_INLINE void smooth_l1(const T* a, const T* b, T* out, size_t n, T beta) {
-  const hn::ScalableTag<T> d;
-  const auto limit = hn::Set(d, beta);
-  const auto half = hn::Set(d, T(0.5));
-  const auto offset = hn::Set(d, T(0.5) * beta);
-  each_pair(
-      [=](auto x, auto y) HWY_ATTR {
-        const auto z = hn::Abs(hn::Sub(x, y));
-        return hn::IfThenElse(hn::Lt(z, limit), hn::Div(hn::Mul(hn::Mul(half, z), z), limit), hn::Sub(z, offset));
-      },
-      a, b, out, n);
+  piecewise([](auto square, auto limit) HWY_ATTR { return hn::Div(square, limit); },
+            [](auto line, auto) HWY_ATTR { return line; }, a, b, out, n, beta);
 }
 
 template <class T>
