@@ -15,11 +15,11 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_tensors.h"
+#include "kernels/optimized/lines.h"
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/shape.h"
-#include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -150,30 +150,12 @@ namespace {
 /// From x to y, tensors of the shape and order of `self` with elements of type T.
 template <typename T>
 void softmax_elements(KernelContext& context, const Tensor& self, int64_t dim, bool log, const T* x, T* y) {
-  const auto n = static_cast<size_t>(self.dim() == 0 ? 1 : self.size(dim));
-  const auto inner = static_cast<size_t>(self.dim() == 0 ? 1 : self.stride(dim));
-  const size_t outer = static_cast<size_t>(self.numel()) / (n * inner);
   const SoftmaxFunctions<T> functions = softmax_functions<T>();
-  constexpr size_t kCost = 8;  // per element, next to a copy
-  if (inner == 1) {
-    const auto row = log ? functions.log_row : functions.row;
-    threads::parallel_for(context.pool(), outer, threads::grain_for(kCost * n), [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) {
-        row(x + r * n, y + r * n, n);
-      }
-    });
-    return;
-  }
-  // Columns in pieces of kPiece, so that threads can share one wide block and rows stay in the cache.
-  constexpr size_t kPiece = 64;
-  const size_t pieces = (inner + kPiece - 1) / kPiece;
-  threads::parallel_for(
-      context.pool(), outer * pieces, threads::grain_for(kCost * n * kPiece), [&](size_t begin, size_t end) {
-        for (size_t i = begin; i < end; ++i) {
-          const size_t first = i % pieces * kPiece;
-          const size_t at = i / pieces * n * inner + first;
-          functions.columns(x + at, y + at, n, inner - first < kPiece ? inner - first : kPiece, inner, log);
-        }
+  const auto row = log ? functions.log_row : functions.row;
+  for_each_line(
+      context, self, dim, 8, [&](size_t first, size_t n) { row(x + first, y + first, n); },
+      [&](size_t first, size_t columns, size_t n, size_t stride) {
+        functions.columns(x + first, y + first, n, columns, stride, log);
       });
 }
 

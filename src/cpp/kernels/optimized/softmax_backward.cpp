@@ -17,12 +17,12 @@
 #include "kernels/optimized/domains-inl.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_runs.h"
+#include "kernels/optimized/lines.h"
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/op_softmax_backward.h"
 #include "kernels/portable/shape.h"
-#include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -139,7 +139,6 @@ ET_BACKWARD(Double, double)
 namespace {
 
 constexpr size_t kChunk = 512;  // elements of a row at a time
-constexpr size_t kPiece = 64;  // columns at a time, so that threads can share one wide block and rows stay in the cache
 
 /// One call: three dense tensors of one shape, order and type.
 template <typename T>
@@ -164,10 +163,10 @@ class Backward {
     }
   }
 
-  /// `columns` columns (at most kPiece) of n rows that are `stride` apart.
+  /// `columns` columns (at most kLineColumns) of n rows that are `stride` apart.
   void run_columns(size_t first, size_t columns, size_t n, size_t stride) const {
-    T grad[kPiece], output[kPiece], result[kPiece], sums[kPiece];
-    double totals[kPiece] = {};
+    T grad[kLineColumns], output[kLineColumns], result[kLineColumns], sums[kLineColumns];
+    double totals[kLineColumns] = {};
     for (size_t r = 0; r < n; ++r) {
       const T* const g = elements_of(grad_, first + r * stride, columns, grad);
       functions_.add_columns(g, log_ ? nullptr : elements_of(output_, first + r * stride, columns, output), totals,
@@ -195,27 +194,10 @@ class Backward {
 
 template <typename T>
 void run(KernelContext& context, const Tensor& grad, const Tensor& output, int64_t dim, const Tensor& out, bool log) {
-  const auto n = static_cast<size_t>(output.dim() == 0 ? 1 : output.size(dim));
-  const auto inner = static_cast<size_t>(output.dim() == 0 ? 1 : output.stride(dim));
-  const size_t outer = static_cast<size_t>(output.numel()) / (n * inner);
   const Backward<T> backward(grad, output, out, log);
-  const size_t cost = log ? 8 : 3;  // per element, next to a copy
-  if (inner == 1) {
-    threads::parallel_for(context.pool(), outer, threads::grain_for(cost * n), [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) {
-        backward.run_row(r * n, n);
-      }
-    });
-    return;
-  }
-  const size_t pieces = (inner + kPiece - 1) / kPiece;
-  threads::parallel_for(
-      context.pool(), outer * pieces, threads::grain_for(cost * n * kPiece), [&](size_t begin, size_t end) {
-        for (size_t i = begin; i < end; ++i) {
-          const size_t first = i % pieces * kPiece;
-          backward.run_columns(i / pieces * n * inner + first, std::min(kPiece, inner - first), n, inner);
-        }
-      });
+  for_each_line(
+      context, output, dim, log ? 8 : 3, [&](size_t first, size_t n) { backward.run_row(first, n); },
+      [&](size_t first, size_t columns, size_t n, size_t stride) { backward.run_columns(first, columns, n, stride); });
 }
 
 /// False where the portable kernel is to refuse, or nothing is to be done.
