@@ -46,14 +46,7 @@ Reflection reflect(double* x, int64_t n) {
   const double alpha = x[0];
   constexpr double kFew = 1e-280;  // squares below it have lost digits
   if (alpha * alpha + below < kFew) {
-    double largest = 0.0;
-    for (int64_t i = 0; i < n; ++i) {
-      largest = std::max(largest, std::fabs(x[i]));
-    }
-    if (largest > 0.0) {
-      int exponent = 0;
-      std::frexp(largest, &exponent);
-      std::for_each(x, x + n, [exponent](double& value) { value = std::ldexp(value, -exponent); });
+    if (const int exponent = normalise(Matrix{x, 1, n}); exponent != 0) {
       const Reflection scaled = reflect(x, n);
       return {std::ldexp(scaled.beta, exponent), scaled.tau};
     }
