@@ -360,11 +360,8 @@ Error native_batch_norm_legit_functional_out(KernelContext& context, const Tenso
                                                             training, momentum, eps, out, save_mean, save_invstd,
                                                             running_mean_out, running_var_out);
   }
-  const Tensor* const copies[][2] = {{&running_mean, &running_mean_out}, {&running_var, &running_var_out}};
-  for (const auto& [from, to] : copies) {
-    ET_RETURN_IF_ERROR(resize_tensor(context, *to, from->sizes()));
-    ET_RETURN_IF_ERROR(portable::copy_window(portable::window_of(*from), portable::window_of(*to)));
-  }
+  ET_RETURN_IF_ERROR(portable::copy_tensor(context, running_mean, running_mean_out));
+  ET_RETURN_IF_ERROR(portable::copy_tensor(context, running_var, running_var_out));
   const Parameters moved{weight, bias, &running_mean_out, &running_var_out, momentum, eps};
   return train(context, input, moved, out, save_mean, save_invstd);
 }

@@ -251,12 +251,10 @@ Error native_batch_norm_legit_functional_out(KernelContext& context, const Tenso
                                              Tensor& running_mean_out, Tensor& running_var_out) {
   constexpr const char* kOp = "aten::_native_batch_norm_legit_functional";
   // The statistics that move are copies; PyTorch's own shape function makes those of 16-bit floats floats.
-  const Tensor* const copies[][2] = {{&running_mean, &running_mean_out}, {&running_var, &running_var_out}};
-  for (const auto& [from, to] : copies) {
-    ET_RETURN_IF_ERROR(check_floating(kOp, *to));
-    ET_RETURN_IF_ERROR(resize_tensor(context, *to, from->sizes()));
-    ET_RETURN_IF_ERROR(copy_window(window_of(*from), window_of(*to)));
-  }
+  ET_RETURN_IF_ERROR(check_floating(kOp, running_mean_out));
+  ET_RETURN_IF_ERROR(copy_tensor(context, running_mean, running_mean_out));
+  ET_RETURN_IF_ERROR(check_floating(kOp, running_var_out));
+  ET_RETURN_IF_ERROR(copy_tensor(context, running_var, running_var_out));
   return native_batch_norm_legit_out(context, input, weight, bias, running_mean_out, running_var_out, training,
                                      momentum, eps, out, save_mean, save_invstd);
 }

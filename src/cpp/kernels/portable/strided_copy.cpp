@@ -245,6 +245,11 @@ Error copy_window(const Window& from, const Window& to) {
   });
 }
 
+Error copy_tensor(KernelContext& context, const Tensor& from, const Tensor& out) {
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, from.sizes()));
+  return copy_window(window_of(from), window_of(out));
+}
+
 void copy_reshaped(const Tensor& from, const Tensor& to) {
   if (from.const_data_ptr() == to.const_data_ptr() || from.numel() == 0) {
     return;

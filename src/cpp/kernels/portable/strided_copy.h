@@ -56,6 +56,8 @@ Error normalize_index(const char* op, int64_t index, const Tensor& tensor, int64
 /// are converted. The windows may be the same memory, in which case nothing happens, but must not overlap otherwise.
 /// Errors: InvalidType for a conversion from complex to real numbers.
 Error copy_window(const Window& from, const Window& to);
+/// Resizes `out` to `from` and copies it, element type and dim order being those of `out`. Errors: those of both.
+Error copy_tensor(KernelContext& context, const Tensor& from, const Tensor& out);
 
 /// Copies elements in logical (row-major index) order between tensors of the same number of elements and dtype, whatever
 /// their shapes and dim orders: what view and reshape do.
