@@ -17,7 +17,7 @@
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/vectors-inl.h"
-#include "kernels/portable/convert.h"
+#include "kernels/portable/loss_reduction.h"
 #include "kernels/portable/op_loss.h"
 #include "threads/parallel.h"
 
@@ -124,7 +124,6 @@ ET_LOSSES(Double, double)
 
 namespace {
 
-constexpr int64_t kNone = 0, kMean = 1, kSum = 2;  // ATen's numbers for what becomes of the losses
 constexpr size_t kChunk = 512;  // elements at a time: what is converted, and the losses that are summed
 constexpr size_t kParts = 64;   // sums at most that a tensor's is made of
 constexpr size_t kCost = 2;     // of an element, next to a copy
@@ -170,7 +169,7 @@ Error run(KernelContext& context, Loss loss, double number_given, const Tensor& 
   const LossFunctions<T> functions = loss_functions<T>(loss);
   const T number = static_cast<T>(number_given);
   const auto count = static_cast<size_t>(self.numel());
-  if (reduction == kNone) {
+  if (reduction == portable::kEachLoss) {
     ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
     threads::parallel_for(context.pool(), count, threads::grain_for(kCost), [&](size_t begin, size_t end) {
       write_losses(functions, number, self, target, out, begin, end);
@@ -191,8 +190,7 @@ Error run(KernelContext& context, Loss loss, double number_given, const Tensor& 
   for (size_t i = 0; i < parts; ++i) {
     total += sums[i];
   }
-  portable::store_one(out.scalar_type(), reduction == kMean ? total / static_cast<double>(count) : total,
-                      out.mutable_data_ptr());
+  portable::store_loss(total, self.numel(), reduction, out);
   return Error::Ok;
 }
 
@@ -201,8 +199,8 @@ bool is_plain(const Tensor& self, const Tensor& target, int64_t reduction, const
   const auto in_order = [&](const Tensor& tensor) {
     return equal(runtime::dim_order(tensor), runtime::dim_order(self));
   };
-  return reduction >= kNone && reduction <= kSum && equal(self.sizes(), target.sizes()) && in_order(target) &&
-         (reduction != kNone || in_order(out));
+  return reduction >= portable::kEachLoss && reduction <= portable::kSumOfLosses &&
+         equal(self.sizes(), target.sizes()) && in_order(target) && (reduction != portable::kEachLoss || in_order(out));
 }
 
 Error run_loss(KernelContext& context, Loss loss, double number, const Tensor& self, const Tensor& target,

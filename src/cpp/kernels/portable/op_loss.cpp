@@ -5,15 +5,11 @@
 
 #include "kernels/portable/elementwise.h"
 #include "kernels/portable/loop_nest.h"
+#include "kernels/portable/loss_reduction.h"
 #include "kernels/portable/reduce.h"
 
 namespace et::kernels::portable {
 namespace {
-
-// ATen's numbers for what becomes of the losses.
-constexpr int64_t kNone = 0;
-constexpr int64_t kMean = 1;
-constexpr int64_t kSum = 2;
 
 constexpr int64_t kChunk = 128;  // elements that are converted at a time
 
@@ -61,13 +57,13 @@ Error loss(KernelContext& context, const char* op, const Tensor& self, const Ten
   const ScalarType common = result_type({&self, &target});
   ET_CHECK_OR_RETURN(is_floating(common), InvalidType, "%s: self and target are %s, must be floating", op,
                      to_string(common));
-  ET_CHECK_OR_RETURN(reduction >= kNone && reduction <= kSum, InvalidArgument, "%s: reduction is %" PRId64, op,
-                     reduction);
+  ET_CHECK_OR_RETURN(reduction >= kEachLoss && reduction <= kSumOfLosses, InvalidArgument, "%s: reduction is %" PRId64,
+                     op, reduction);
   ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
   return dispatch_float(common, [&](auto zero) -> Error {
     using C = decltype(zero);
     const auto fn = make(zero);
-    if (reduction == kNone) {
+    if (reduction == kEachLoss) {
       return elementwise<C>(context, op, common, out, fn, self, target);
     }
     Sizes sizes;
@@ -75,8 +71,7 @@ Error loss(KernelContext& context, const char* op, const Tensor& self, const Ten
     ET_RETURN_IF_ERROR(resize_tensor(context, out, {}));
     double total = 0;
     ET_RETURN_IF_ERROR(sum_losses<C>(context, op, common, self, target, sizes, fn, &total));
-    store_one(out.scalar_type(), reduction == kMean ? total / static_cast<double>(sizes.numel()) : total,
-              out.mutable_data_ptr());
+    store_loss(total, sizes.numel(), reduction, out);
     return Error::Ok;
   });
 }
