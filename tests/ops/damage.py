@@ -103,6 +103,21 @@ def varied(arguments: list[Any], rng: random.Random) -> list[Any]:
     return _resized(arguments, old, new)
 
 
+def twins_resized(arguments: list[Any], rng: random.Random) -> list[Any]:
+    """The same call with another size in all tensors of one shape: a gradient and its indices, but not the input."""
+    tensors = [t for t in _tensors(arguments) if t.numel()]
+    if not tensors:
+        return arguments
+    shape = rng.choice(tensors).shape
+    d = rng.randrange(len(shape)) if len(shape) else 0
+    n = rng.randrange(2 * shape[d] + 2) if len(shape) else 0
+
+    def resized(t: torch.Tensor) -> torch.Tensor:
+        return t.index_select(d, torch.arange(n) % shape[d]) if t.shape == shape and len(shape) else t
+
+    return _each(arguments, resized)
+
+
 def emptied(arguments: list[Any], rng: random.Random) -> list[Any]:
     """The same call with one size 0 and another so large that products of sizes wrap, in all arguments alike.
 

@@ -12,6 +12,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from sweep import OPS
+from unreached_calls import unreached_calls
 
 F = torch.nn.functional
 LETTERS = {op.kernel_schema.name: "".join(a.letter for a in op.kernel_schema.arguments) for op in OPS.values()}
@@ -21,7 +22,7 @@ CLAMP = (-128, 127)
 def own_calls() -> Iterator[tuple[str, list[Any], str]]:
     """Name of the kernel, arguments with outputs, letters of its signature."""
     torch.manual_seed(0)
-    for calls in (_products, _images, _sparse, _integers, _recurrent, _numbers):
+    for calls in (_products, _images, _sparse, _integers, _recurrent, _numbers, unreached_calls):
         for name, *arguments in calls():
             yield name, arguments, LETTERS[name]
 

@@ -57,10 +57,10 @@ struct RunTimeQuantization {
       if (per_token) {
         const float first = range.low / scale, last = range.high / scale;
         const float exact = (low + first) + (high + last) > 0 ? low - first : high - last;
-        p.zero_point = static_cast<int32_t>(round_to_even(std::clamp(exact, low, high)));
+        p.zero_point = static_cast<int32_t>(round_to_even(within(exact, low, high)));
       } else {
-        const auto steps = static_cast<int64_t>(round_to_even(range.low / scale));
-        p.zero_point = static_cast<int32_t>(std::clamp<int64_t>(quant_min - steps, quant_min, quant_max));
+        const float zero = low - round_to_even(range.low / scale);
+        p.zero_point = static_cast<int32_t>(within(zero, low, high));
       }
     }
     p.scale = static_cast<double>(scale);
@@ -75,15 +75,22 @@ struct RunTimeQuantization {
       for (int64_t i = 0; i < n; ++i) {
         const double q = round_to_even(static_cast<double>(values[i]) * inverse + p.zero_point);
         out[i] = static_cast<int16_t>(
-            static_cast<int32_t>(std::clamp(q, static_cast<double>(quant_min), static_cast<double>(quant_max))) -
+            static_cast<int32_t>(within(q, static_cast<double>(quant_min), static_cast<double>(quant_max))) -
             p.zero_point);
       }
       return;
     }
     const auto low = static_cast<float>(quant_min - p.zero_point), high = static_cast<float>(quant_max - p.zero_point);
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = static_cast<int16_t>(std::clamp(round_to_even(values[i] * p.inverse), low, high));
+      out[i] = static_cast<int16_t>(within(round_to_even(values[i] * p.inverse), low, high));
     }
+  }
+
+ private:
+  /// A number of a range, the least one for NaN, which no integer stands for.
+  template <typename T>
+  static T within(T value, T low, T high) {
+    return std::min(std::max(low, value), high);
   }
 };
 

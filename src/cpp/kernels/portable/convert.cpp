@@ -1,5 +1,6 @@
 #include "kernels/portable/convert.h"
 
+#include <algorithm>
 #include <atomic>
 #include <type_traits>
 
@@ -78,7 +79,10 @@ void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out)
     load_run(static_cast<const typename decltype(tag)::type*>(data), stride, n, out);
     return Error::Ok;
   });
-  static_cast<void>(error);  // kernels refuse complex numbers before they compute
+  if (error !=
+      Error::Ok) {  // kernels refuse complex numbers; should one not, it computes with nothing that lay in memory
+    std::fill_n(out, n, C(0));
+  }
 }
 
 template <typename C>

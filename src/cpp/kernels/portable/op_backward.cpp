@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/checked_math.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/index_checks.h"
 #include "kernels/portable/shape.h"
@@ -25,10 +26,13 @@ Error check_floating(const char* op, const Tensor& tensor) {
 class Sums {
  public:
   Error init(KernelContext& context, int64_t count) {
-    ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(count) * sizeof(double)));
+    size_t nbytes;
+    ET_CHECK_OR_RETURN(count >= 0 && !mul_overflow(static_cast<size_t>(count), sizeof(double), &nbytes), OutOfResources,
+                       "gradients of %" PRId64 " elements do not fit memory", count);
+    ET_TRY(void* memory, context.allocate_temp(nbytes));
     values_ = static_cast<double*>(memory);
     count_ = count;
-    std::memset(values_, 0, static_cast<size_t>(count) * sizeof(double));
+    std::memset(values_, 0, nbytes);
     return Error::Ok;
   }
   double& operator[](int64_t i) { return values_[i]; }
@@ -38,6 +42,37 @@ class Sums {
   double* values_ = nullptr;
   int64_t count_ = 0;
 };
+
+// A gradient, of which each plane (the last two dimensions) belongs to the plane of `self` at the same place.
+Error check_planes(const char* op, const Tensor& grad_output, const Tensor& self) {
+  ET_RETURN_IF_ERROR(check_floating(op, self));
+  ET_RETURN_IF_ERROR(check_rank(op, "self", self, 3, 4));
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "grad_output", grad_output, self));
+  bool fits = grad_output.dim() == self.dim();
+  for (int64_t d = 0; fits && d < self.dim() - 2; ++d) {
+    fits = grad_output.size(d) == self.size(d);
+  }
+  ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: gradient %s for input %s", op, ShapeText(grad_output.sizes()).text,
+                     ShapeText(self.sizes()).text);
+  return Error::Ok;
+}
+
+// A weight that may be missing: of `count` elements.
+Error check_weight(const char* op, const OptionalTensor& weight, int64_t count) {
+  ET_CHECK_OR_RETURN(!weight.has_value() || weight->numel() == count, InvalidArgument,
+                     "%s: weight %s, must have %" PRId64 " elements", op, ShapeText(weight->sizes()).text, count);
+  return Error::Ok;
+}
+
+// Their product; false where one is negative or it does not fit 63 bits.
+bool whole_product(std::initializer_list<int64_t> numbers, int64_t* product) {
+  *product = 1;
+  bool fits = true;
+  for (const int64_t number : numbers) {
+    fits = fits && number >= 0 && !mul_overflow(*product, number, product);
+  }
+  return fits;
+}
 
 // The output of a mask: an output that is not wanted gets no elements written.
 bool wanted(Span<const bool> mask, size_t i) { return i < mask.size() && mask[i]; }
@@ -60,10 +95,17 @@ Error native_layer_norm_backward_out(KernelContext& context, const Tensor& grad_
   constexpr const char* kOp = "aten::native_layer_norm_backward";
   ET_RETURN_IF_ERROR(check_floating(kOp, input));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&grad_out, &input}));
-  const int64_t columns = product(normalized_shape, 0, normalized_shape.size());
-  ET_CHECK_OR_RETURN(columns > 0 && input.numel() % columns == 0 && grad_out.numel() == input.numel(), InvalidArgument,
+  bool fits = normalized_shape.size() <= static_cast<size_t>(input.dim());
+  int64_t columns = 1;
+  for (size_t i = 0; fits && i < normalized_shape.size(); ++i) {
+    const int64_t size = input.size(input.dim() - static_cast<int64_t>(normalized_shape.size() - i));
+    fits = normalized_shape[i] == size;
+    columns *= size;
+  }
+  ET_CHECK_OR_RETURN(fits && columns > 0 && equal(grad_out.sizes(), input.sizes()), InvalidArgument,
                      "%s: input %s, normalized_shape %s", kOp, ShapeText(input.sizes()).text,
                      ShapeText(normalized_shape).text);
+  ET_RETURN_IF_ERROR(check_weight(kOp, weight, columns));
   const int64_t rows = input.numel() / columns;
   ET_CHECK_OR_RETURN(mean.numel() == rows && rstd.numel() == rows, InvalidArgument, "%s: mean %s for %" PRId64 " rows",
                      kOp, ShapeText(mean.sizes()).text, rows);
@@ -116,11 +158,13 @@ Error native_group_norm_backward_out(KernelContext& context, const Tensor& grad_
   constexpr const char* kOp = "aten::native_group_norm_backward";
   ET_RETURN_IF_ERROR(check_floating(kOp, input));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&grad_out, &input}));
-  ET_CHECK_OR_RETURN(group > 0 && C % group == 0 && input.numel() == N * C * HxW && grad_out.numel() == input.numel() &&
-                         mean.numel() == N * group && rstd.numel() == N * group,
-                     InvalidArgument,
-                     "%s: input %s is not %" PRId64 " x %" PRId64 " x %" PRId64 " in %" PRId64 " groups", kOp,
-                     ShapeText(input.sizes()).text, N, C, HxW, group);
+  int64_t elements, groups;
+  ET_CHECK_OR_RETURN(
+      group > 0 && C % group == 0 && whole_product({N, C, HxW}, &elements) && whole_product({N, group}, &groups) &&
+          input.numel() == elements && grad_out.numel() == elements && mean.numel() == groups && rstd.numel() == groups,
+      InvalidArgument, "%s: input %s is not %" PRId64 " x %" PRId64 " x %" PRId64 " in %" PRId64 " groups", kOp,
+      ShapeText(input.sizes()).text, N, C, HxW, group);
+  ET_RETURN_IF_ERROR(check_weight(kOp, weight, C));
   ET_RETURN_IF_ERROR(prepare_gradient(context, kOp, wanted(output_mask, 0), input.sizes(), out0));
   ET_RETURN_IF_ERROR(prepare_gradient(context, kOp, wanted(output_mask, 1), {C}, out1));
   ET_RETURN_IF_ERROR(prepare_gradient(context, kOp, wanted(output_mask, 2), {C}, out2));
@@ -128,6 +172,9 @@ Error native_group_norm_backward_out(KernelContext& context, const Tensor& grad_
   Sums bias_grad;
   ET_RETURN_IF_ERROR(weight_grad.init(context, C));
   ET_RETURN_IF_ERROR(bias_grad.init(context, C));
+  if (elements == 0) {  // nothing bounds the other sizes
+    N = 0;
+  }
   const int64_t per_group = C / group;
   const double count = static_cast<double>(per_group * HxW);
   for (int64_t g = 0; g < N * group; ++g) {
@@ -171,10 +218,15 @@ Error embedding_dense_backward_out(KernelContext& context, const Tensor& grad_ou
   ET_RETURN_IF_ERROR(check_rank(kOp, "grad_output", grad_output, 1, kMaxRank));
   ET_RETURN_IF_ERROR(check_indices(kOp, indices, num_weights, 0));
   const int64_t width = grad_output.size(-1);
-  ET_CHECK_OR_RETURN(grad_output.numel() == indices.numel() * width, InvalidArgument, "%s: gradient %s for indices %s",
-                     kOp, ShapeText(grad_output.sizes()).text, ShapeText(indices.sizes()).text);
+  int64_t elements;
+  ET_CHECK_OR_RETURN(whole_product({indices.numel(), width}, &elements) && grad_output.numel() == elements,
+                     InvalidArgument, "%s: gradient %s for indices %s", kOp, ShapeText(grad_output.sizes()).text,
+                     ShapeText(indices.sizes()).text);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {num_weights, width}));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&grad_output, &indices, &out}));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
   Sums sums;
   Sums counts;
   ET_RETURN_IF_ERROR(sums.init(context, num_weights * width));
@@ -201,8 +253,7 @@ namespace {
 // Adds each gradient to the input position that `indices` names, plane by plane.
 Error scatter_planes(KernelContext& context, const char* op, const Tensor& grad_output, const Tensor& self,
                      const Tensor& indices, Tensor& out) {
-  ET_RETURN_IF_ERROR(check_rank(op, "self", self, 3, 4));
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "grad_output", grad_output, self));
+  ET_RETURN_IF_ERROR(check_planes(op, grad_output, self));
   ET_CHECK_OR_RETURN(equal(grad_output.sizes(), indices.sizes()), InvalidArgument, "%s: gradient %s, indices %s", op,
                      ShapeText(grad_output.sizes()).text, ShapeText(indices.sizes()).text);
   const int64_t plane = self.size(-1) * self.size(-2);
@@ -232,17 +283,27 @@ Error avg_pool2d_backward_grad_input(KernelContext& context, const Tensor& grad_
                                      bool count_include_pad, std::optional<int64_t> divisor_override,
                                      Tensor& grad_input) {
   constexpr const char* kOp = "aten::avg_pool2d_backward";
-  ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 3, 4));
-  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "grad_output", grad_output, self));
-  ET_CHECK_OR_RETURN(grad_output.dim() == self.dim() && divisor_override.value_or(1) != 0, InvalidArgument,
-                     "%s: gradient %s for input %s", kOp, ShapeText(grad_output.sizes()).text,
-                     ShapeText(self.sizes()).text);
+  ET_RETURN_IF_ERROR(check_planes(kOp, grad_output, self));
+  const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t kernel = list_item(kernel_size, d, 1);
+    const int64_t in = self.size(static_cast<int64_t>(d) - 2);
+    const int64_t pooled = grad_output.size(static_cast<int64_t>(d) - 2);
+    ET_CHECK_OR_RETURN(is_between(kernel, 1) && is_between(list_item(stride, d, kernel), 1) &&
+                           is_between(list_item(padding, d, 0), 0) && is_between(in, 0) && is_between(pooled, 0) &&
+                           divisor_override.value_or(1) != 0,
+                       InvalidArgument, "%s: gradient %s for input %s with a kernel of %" PRId64, kOp,
+                       ShapeText(grad_output.sizes()).text, ShapeText(self.sizes()).text, kernel);
+  }
   ET_RETURN_IF_ERROR(resize_tensor(context, grad_input, self.sizes()));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&grad_output, &grad_input}));
   const int64_t height = self.size(-2);
   const int64_t width = self.size(-1);
   const int64_t out_height = grad_output.size(-2);
   const int64_t out_width = grad_output.size(-1);
+  if (self.numel() == 0) {  // nothing bounds the other size
+    return Error::Ok;
+  }
   Sums sums;
   ET_RETURN_IF_ERROR(sums.init(context, self.numel()));
   const auto window = [&](size_t d, int64_t o, int64_t in, int64_t* low, int64_t* high, int64_t* padded) {
@@ -280,13 +341,18 @@ Error avg_pool2d_backward_grad_input(KernelContext& context, const Tensor& grad_
 Error adaptive_avg_pool2d_backward_out(KernelContext& context, const Tensor& grad_output, const Tensor& self,
                                        Tensor& out) {
   constexpr const char* kOp = "aten::_adaptive_avg_pool2d_backward";
-  ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 3, 4));
-  ET_RETURN_IF_ERROR(check_rank(kOp, "grad_output", grad_output, self.dim(), self.dim()));
-  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "grad_output", grad_output, self));
+  ET_RETURN_IF_ERROR(check_planes(kOp, grad_output, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&grad_output, &out}));
   const int64_t in[2] = {self.size(-2), self.size(-1)};
   const int64_t pooled[2] = {grad_output.size(-2), grad_output.size(-1)};
+  for (const int64_t size : {in[0], in[1], pooled[0], pooled[1]}) {
+    ET_CHECK_OR_RETURN(size <= INT32_MAX, InvalidArgument, "%s: gradient %s for input %s", kOp,
+                       ShapeText(grad_output.sizes()).text, ShapeText(self.sizes()).text);
+  }
+  if (self.numel() == 0) {  // nothing bounds the other size
+    return Error::Ok;
+  }
   Sums sums;
   ET_RETURN_IF_ERROR(sums.init(context, self.numel()));
   for (int64_t i = 0; i < grad_output.numel(); ++i) {

@@ -62,8 +62,9 @@ Error check_outs(const char* op, const Tensor& scale, const Tensor& zero_point) 
 Error choose_for_tensor(KernelContext& context, const char* op, const Tensor& input, int64_t quant_min,
                         int64_t quant_max, double eps, bool symmetric, ScalarType dtype, Tensor& scale_out,
                         Tensor& zero_point_out) {
-  ET_CHECK_OR_RETURN(quant_min <= 0 && quant_max >= 0 && quant_min < quant_max, InvalidArgument,
-                     "%s: [%" PRId64 ", %" PRId64 "] is no range of integers around zero", op, quant_min, quant_max);
+  ET_CHECK_OR_RETURN(
+      quant_min <= 0 && quant_max >= 0 && quant_min < quant_max && quant_min >= INT32_MIN && quant_max <= INT32_MAX,
+      InvalidArgument, "%s: [%" PRId64 ", %" PRId64 "] is no range of integers around zero", op, quant_min, quant_max);
   ET_RETURN_IF_ERROR(check_outs(op, scale_out, zero_point_out));
   Range range;
   ET_RETURN_IF_ERROR(range_of(context, op, input, &range));

@@ -52,7 +52,7 @@ void for_each_product(const Walk& w, F&& f) {
             for (int d = 0; d < 3; ++d) {
               const int64_t x = at[d] * w.stride[d] + k[d] * w.dilation[d] - w.padding[d];
               inside = inside && x >= 0 && x < w.image[d];
-              place = place * w.image[d] + x;
+              place = inside ? place * w.image[d] + x : 0;
             }
             for (int64_t i = 0; inside && i < w.image_channels; ++i) {
               const int64_t image_channel = g * w.image_channels + i;

@@ -100,8 +100,9 @@ Error histc_out(KernelContext& context, const Tensor& self, int64_t bins, const 
   ET_RETURN_IF_ERROR(for_each_chunk<double>(self, [&](int64_t, const double* values, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
       if (values[i] >= low && values[i] <= high) {
-        const auto bin = static_cast<int64_t>((values[i] - low) * static_cast<double>(bins) / (high - low));
-        counts[bin < bins ? bin : bins - 1] += 1;
+        const double place = (values[i] - low) * static_cast<double>(bins) / (high - low);
+        // The last one, too, where the range is too wide for a number.
+        counts[place < static_cast<double>(bins - 1) ? static_cast<int64_t>(place) : bins - 1] += 1;
       }
     }
     return Error::Ok;

@@ -38,7 +38,9 @@ Error check_divisor(const char* op, ScalarType common, const Divisor& divisor) {
   if (!is_integral(common, true)) {
     return Error::Ok;
   }
-  const bool zero = divisor.tensor != nullptr ? has_zero(*divisor.tensor) : divisor.number->to<int64_t>() == 0;
+  // A number may wrap to zero in the type that is computed in.
+  const bool zero =
+      divisor.tensor != nullptr ? has_zero(*divisor.tensor) : scalar_operand<int64_t>(common, *divisor.number) == 0;
   ET_CHECK_OR_RETURN(!zero, InvalidArgument, "%s: integer division by zero", op);
   return Error::Ok;
 }

@@ -36,7 +36,7 @@ T reflect(T x, int64_t twice_low, int64_t twice_high) {
   const T span = static_cast<T>(twice_high - twice_low) / 2;
   x = std::abs(x - low);
   const T rest = std::fmod(x, span);
-  const bool is_even = static_cast<int64_t>(std::floor(x / span)) % 2 == 0;
+  const bool is_even = std::fmod(std::floor(x / span), T(2)) == 0;  // as a number: it need not fit an integer
   return is_even ? rest + low : span - rest + low;
 }
 

@@ -130,7 +130,8 @@ int64_t weighted_byte(const Taps<C>& along, int64_t taps, int bits, const ValueO
   int64_t sum = bits == 0 ? 0 : int64_t{1} << (bits - 1);
   for (int64_t k = 0; k < taps; ++k) {
     const double scaled = static_cast<double>(along.weight[k]) * static_cast<double>(int64_t{1} << bits);
-    const auto weight = static_cast<int64_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+    // No weight of a scale that is no number.
+    const int64_t weight = std::isnan(scaled) ? 0 : static_cast<int64_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
     sum += weight == 0 ? 0 : weight * value_of(k);
   }
   sum >>= bits;

@@ -75,7 +75,7 @@ class Requantizer {
 
   /// `units`: the result divided by its scale.
   int32_t operator()(float units) const {
-    units = std::min(std::max(units, low_), high_);
+    units = std::min(std::max(low_, units), high_);  // NaN is the least one
     return static_cast<int32_t>(round_to_even(units)) + zero_point_;
   }
   /// A sum of products; `scale` = their scale divided by that of the result.
