@@ -15,6 +15,7 @@ input_moments.py     what a calibration sees of the inputs of such layers
 matching.py     finds chains of operators and says what a node belongs to
 annotation.py   how the tensors of a matched operator get their specs
 expansion.py    operators that are taken apart before they are annotated (LSTM, GRU, attention)
+gates.py        what stays in float in the steps of a GRU
 flow.py         quantize, prepare, calibrate, convert
 batch_norm.py   folds batch norms, after training and while it lasts
 checks.py       what must hold before and after calibration

@@ -15,6 +15,7 @@ from executorch_py.errors import InvalidTypeError
 from .annotation import binary, joined, matmul, padded, parted, product, rescaled, shared, table_of_bytes
 from .config import as_config, kind_of
 from .expansion import EXPANDED, expand
+from .gates import gates_of_grus
 from .matching import (
     ADD,
     AVERAGE,
@@ -156,8 +157,9 @@ class XNNPACKQuantizer(Quantizer):
         for pattern in FOLLOWERS:
             for match in find(model.graph, pattern):
                 matches.setdefault(match.first, (pattern, match))
+        gates = gates_of_grus(model.graph)
         for node in model.graph.nodes:  # in this order each node sees what its inputs have become
-            if node in matches:
+            if node in matches and not (node in gates and self._stays_float(node)):
                 self._take(*matches[node])
         share_steps(model.graph)
         return model
@@ -184,6 +186,12 @@ class XNNPACKQuantizer(Quantizer):
             return
         if self._filter is None or all(self._filter(node) for node in match.nodes):
             pattern.rule(match, config)
+
+    def _stays_float(self, node: fx.Node) -> bool:
+        """Whether a gate's sum or product keeps its floats: with integers, unless it was named itself."""
+        config, _ = self.config_of(node)
+        named = any(key in self._by_operator for key in (node.target, getattr(node.target, "overloadpacket", None)))
+        return config is not None and kind_of(config) == "static" and not named
 
     def _is_expanded(self, node: fx.Node, inner: frozenset[Any]) -> bool:
         """Whether an operator made of others is taken apart: when one of these would be quantized."""

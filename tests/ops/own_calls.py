@@ -152,6 +152,7 @@ def _recurrent() -> Iterator[tuple]:
         cell = torch.randn(rows, hidden)
         gates = torch.randn(rows, 4 * hidden)
         yield "et::lstm_gates.out", gates, cell, torch.empty_like(cell), torch.empty_like(cell)
+        yield "et::gru_gates.out", gates[:, hidden:].clone(), gates[:, :-hidden].clone(), cell, torch.empty_like(cell)
 
 
 def _numbers() -> Iterator[tuple]:

@@ -50,6 +50,38 @@ def test_lstm_gates_refuses_other_shapes() -> None:
             run_kernel("et::lstm_gates.out", [gates, cell, cell.clone(), cell.clone()])
 
 
+@pytest.mark.parametrize("shape", [(1,), (37,), (1, 16), (3, 50), (1, 2, 7), (2, 3, 7), (2, 0), (0, 4)])
+def test_gru_gates(shape: tuple) -> None:
+    torch.manual_seed(0)
+    state = torch.randn(shape) * 2
+    ours, given = (torch.randn(*shape[:-1], 3 * shape[-1]) * 4 for _ in range(2))
+    if state.numel() > 10:
+        ours.view(-1)[3], given.view(-1)[5], state.view(-1)[7] = float("nan"), float("inf"), -float("inf")
+    (ir, iz, i_n), (hr, hz, hn) = given.chunk(3, -1), ours.chunk(3, -1)
+    new = (i_n + (ir + hr).sigmoid() * hn).tanh()
+    after = (state - new) * (iz + hz).sigmoid() + new
+    for in_place in (False, True):
+        before = state.clone()
+        result = before if in_place else torch.empty_like(state)
+        run_kernel("et::gru_gates.out", [given, ours, before, result])
+        close(result, after)
+    if len(shape) == 3 and shape[0] == 1:  # as torch takes a layer apart
+        for first, second in ((given[0], ours), (given, ours[0])):
+            run_kernel("et::gru_gates.out", [first, second, state, result])
+            close(result, after)
+
+
+def test_gru_gates_refuses_other_shapes() -> None:
+    state, fine = torch.zeros(2, 8), torch.zeros(2, 24)
+    wrong = (torch.zeros(2, 23), torch.zeros(1, 24), torch.zeros(24), torch.zeros(1, 2, 24), torch.zeros(48))
+    for gates in (*wrong, *(fine.to(dtype) for dtype in FLOATS if dtype != torch.float32)):
+        for pair in ((gates, fine), (fine, gates)):
+            with pytest.raises(KernelError):
+                run_kernel("et::gru_gates.out", [*pair, state, torch.empty_like(state)])
+    with pytest.raises(KernelError):  # a scalar has no gates
+        run_kernel("et::gru_gates.out", [fine, fine, torch.zeros(()), torch.zeros(())])
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("lead", [(), (4,), (2, 3)])
 @pytest.mark.parametrize("bias", [True, False])

@@ -312,9 +312,12 @@ def test_a_cell_without_a_batch() -> None:
 class WrittenOut(nn.Module):
     """A cell of one's own: products and gates."""
 
+    gates = 4
+
     def __init__(self, hidden: int) -> None:
         super().__init__()
-        self.of_input, self.of_state = nn.Linear(5, 4 * hidden), nn.Linear(hidden, 4 * hidden)
+        self.of_input = nn.Linear(5, self.gates * hidden)
+        self.of_state = nn.Linear(hidden, self.gates * hidden)
 
     def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
         for item in x:
@@ -324,17 +327,82 @@ class WrittenOut(nn.Module):
         return h, c
 
 
+class GruWrittenOut(WrittenOut):
+    """The new state as torch computes it."""
+
+    gates = 3
+
+    def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        for item in x:
+            given, own = self.of_input(item).chunk(3, -1), self.of_state(h).chunk(3, -1)
+            r, z = ((a + b).sigmoid() for a, b in zip(given[:2], own[:2], strict=True))
+            h = self.new_state(z, (given[2] + r * own[2]).tanh(), h)
+        return h, c + h
+
+    def new_state(self, z: torch.Tensor, n: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        return n + z * (h - n)
+
+
+class GruOfThePaper(GruWrittenOut):
+    """The new state as the documentation of torch.nn.GRU has it."""
+
+    def new_state(self, z: torch.Tensor, n: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        return (1 - z) * n + z * h
+
+
+CELLS = {WrittenOut: "lstm", GruWrittenOut: "gru", GruOfThePaper: "gru"}
+
+
+@pytest.mark.parametrize("kind", CELLS)
 @pytest.mark.parametrize("hidden", [1, 16, 37])
-def test_gates_that_are_written_out_are_one_operator(hidden: int) -> None:
+def test_gates_that_are_written_out_are_one_operator(hidden: int, kind: type[WrittenOut]) -> None:
     torch.manual_seed(0)
-    model = WrittenOut(hidden).eval()
+    model = kind(hidden).eval()
     inputs = (torch.randn(3, 2, 5), torch.randn(2, hidden), torch.randn(2, hidden))
     batch = Dim("batch", min=1, max=9)
     exported = torch.export.export(model, inputs, dynamic_shapes=({1: batch}, {0: batch}, {0: batch}))
     manager = et.to_edge(exported).to_executorch()
     text = manager.dump()
-    assert text.count("et::lstm_gates.out") == 3
+    assert text.count(f"et::{CELLS[kind]}_gates.out") == 3
     assert "aten::sigmoid" not in text
     method = et.Runtime.get().load_program(manager.buffer).load_method("forward")
     for size in (9, 1, 4):
         close(method, model, (torch.randn(3, size, 5), torch.randn(size, hidden), torch.randn(size, hidden)))
+
+
+@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("dtype", [dtype for dtype in LIMITS if dtype != torch.float32], ids=str)
+def test_gates_of_other_floats_stay_written_out(dtype: torch.dtype, kind: type[WrittenOut]) -> None:
+    torch.manual_seed(0)
+    model = kind(16).eval().to(dtype)
+    inputs = tuple(torch.randn(shape, dtype=dtype) for shape in ((3, 2, 5), (2, 16), (2, 16)))
+    manager = et.to_edge(torch.export.export(model, inputs)).to_executorch()
+    assert "_gates.out" not in manager.dump()
+    ours = et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(inputs)
+    with torch.no_grad():
+        for one, other in zip(ours, model(*inputs), strict=True):
+            torch.testing.assert_close(one, other)
+
+
+class Watched(GruWrittenOut):
+    """A gate that is a result, too."""
+
+    def new_state(self, z: torch.Tensor, n: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        return super().new_state(z, n, h) + z
+
+
+class OtherGates(GruWrittenOut):
+    """A row of gates for all rows of the state."""
+
+    def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return super().forward(x[:, :1], h, c)
+
+
+@pytest.mark.parametrize("kind", [Watched, OtherGates])
+def test_gates_that_are_no_cells_stay(kind: type[WrittenOut]) -> None:
+    torch.manual_seed(0)
+    model = kind(16).eval()
+    inputs = (torch.randn(3, 2, 5), torch.randn(2, 16), torch.randn(2, 16))
+    manager = et.to_edge(torch.export.export(model, inputs)).to_executorch()
+    assert "_gates.out" not in manager.dump()
+    close(et.Runtime.get().load_program(manager.buffer).load_method("forward"), model, inputs)

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 class Recurrent(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, kind: type[nn.RNNBase] = nn.LSTM) -> None:
         super().__init__()
-        self.cells = nn.LSTM(256, 384, batch_first=True)
+        self.cells = kind(256, 384, batch_first=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.cells(x)[0]
@@ -40,6 +40,7 @@ MODELS = {
     "embedding": lambda: (nn.Embedding(8000, 128), torch.randint(8000, (2, 5))),
     "odd_embedding": lambda: (nn.Embedding(8000, 127), torch.randint(8000, (2, 5))),
     "lstm": lambda: (Recurrent(), torch.randn(1, 4, 256)),
+    "gru": lambda: (Recurrent(nn.GRU), torch.randn(1, 4, 256)),
 }
 CONFIGS = {
     "static_int8": (8, quantizer.quantization_config()),
@@ -69,11 +70,12 @@ def ideal(model: nn.Module, bits: int, config: str) -> float:
     return total
 
 
-def test_steps_of_a_layer_share_their_constants() -> None:
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_steps_of_a_layer_share_their_constants(kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     sizes = {}
     for steps in (10, 60):
-        model, x = Recurrent().eval(), torch.randn(1, steps, 256)
+        model, x = Recurrent(kind).eval(), torch.randn(1, steps, 256)
         program = quantizer.quantize(model, (x,), quantizer.quantization_config(), [(x,)])
         sizes[steps] = len(et.to_edge(program).to_executorch().buffer)
     # A bias of int32 a step would be 6 KB; a step is five instructions with their debug entries.

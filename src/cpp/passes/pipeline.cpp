@@ -26,6 +26,7 @@ constexpr std::string_view kAfterCut[] = {
     "fold-quantize-dequantize",  // pairs that met
     "fold-constants",            // integer weights that were moved
     "fuse-lstm-gates",           // before fuse-quantized, which makes tables of activations
+    "fuse-gru-gates",            // the same
     "fuse-quantized",            // before fuse-activation: clamps become ranges of integers
     "fuse-activation",           // before lift-scalars: bounds stay numbers
     "fuse-integer-filters",      // after fuse-activation: the operator has the clamp's bounds

@@ -10,6 +10,7 @@
 #include "passes/fold_quantize_dequantize.h"
 #include "passes/fuse_activation.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_gru_gates.h"
 #include "passes/fuse_integer_filters.h"
 #include "passes/fuse_linear.h"
 #include "passes/fuse_lstm_gates.h"
