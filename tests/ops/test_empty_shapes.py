@@ -188,6 +188,22 @@ def test_integer_products_of_nothing() -> None:
     assert torch.equal(out, torch.full((3, 2), 5.0)), "a sum of nothing is the bias"
 
 
+def test_one_matrix_for_many_right_sides_of_nothing() -> None:
+    a, b = torch.tensor([[2.0, 1.0], [1.0, 3.0]]), torch.zeros(MANY, 2, 0)
+    lu, pivots, info = torch.zeros(2, 2), torch.zeros(2, dtype=torch.int32), torch.ones((), dtype=torch.int32)
+    assert codes("aten::_linalg_solve_ex.result", [a, b, True, False, b.clone(), lu, pivots, info], "TTbboooo") == {0}
+    expected = torch.linalg.lu_factor(a)
+    torch.testing.assert_close(lu, expected.LU)
+    assert torch.equal(pivots, expected.pivots)
+    assert info.item() == 0
+    tall, b = torch.ones(3, 2), torch.zeros(MANY, 3, 0)
+    rank, values = torch.zeros((), dtype=torch.int64), torch.zeros(2)
+    outs = [torch.zeros(MANY, 2, 0), torch.zeros(0), rank, values]
+    assert codes("aten::linalg_lstsq.out", [tall, b, None, "gelsd", *outs], "TTDSoooo") == {0}
+    assert rank.item() == 1
+    torch.testing.assert_close(values, torch.linalg.svdvals(tall))
+
+
 def test_transforms_of_nothing() -> None:
     x, out = torch.zeros(MANY, 4, 0), torch.zeros(MANY, 3, 0, dtype=torch.complex64)
     assert codes("aten::_fft_r2c.out", [x, [1], 0, True, out], "Tlibo") == {0}

@@ -70,35 +70,28 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   const float eps = static_cast<float>(args[kEps]->number_as_double());
   const RunTimeQuantization choice{args[kPerToken]->number_as_bool(), args[kSymmetric]->number_as_bool(),
                                    args[kQuantMin]->number_as_int(), args[kQuantMax]->number_as_int(), eps};
-  ET_CHECK_OR_RETURN(eps > 0 && choice.quant_min <= 0 && choice.quant_max > 0, InvalidArgument,
-                     "et::dynamic_linear: eps %g or the range of integers is none", static_cast<double>(eps));
+  ET_CHECK_OR_RETURN(choice.is_valid(), InvalidArgument, "et::dynamic_linear: eps %g or the range of integers is none",
+                     static_cast<double>(eps));
   ET_TRY(const int64_t rows, state->resize(context, input, out));
   if (rows == 0) {
     return Error::Ok;
   }
-  const auto* const from = input.const_data_ptr<float>();
-  NumberRange whole;
-  whole.add(from, input.numel());
-  ET_CHECK_OR_RETURN(!whole.has_nan && std::isfinite(whole.high - whole.low), InvalidArgument,
-                     "et::dynamic_linear: the input is not finite, so it has no integers");
   const auto count = static_cast<size_t>(rows);
   ET_TRY(void* const integers, context.allocate_temp(static_cast<size_t>(input.numel()) + XNN_EXTRA_BYTES));
   ET_TRY(void* const wide, context.allocate_temp(static_cast<size_t>(columns) * sizeof(int16_t)));
   ET_TRY(void* const memory,
          context.allocate_temp((count + XNN_EXTRA_QUANTIZATION_PARAMS) * sizeof(xnn_quantization_params)));
   auto* const to = static_cast<int8_t*>(integers);
-  auto* const row = static_cast<int16_t*>(wide);
   auto* const parameters = static_cast<xnn_quantization_params*>(memory);
-  for (int64_t m = 0; m < rows; ++m) {
-    NumberRange range;
-    range.add(from + m * columns, choice.per_token ? columns : 0);
-    const RowParameters chosen = choice.of(choice.per_token ? range : whole);
-    choice.quantize(from + m * columns, columns, chosen, row);
+  const auto take = [&](int64_t m, const int16_t* row, const RowParameters& chosen) {
     for (int64_t i = 0; i < columns; ++i) {
       to[m * columns + i] = static_cast<int8_t>(row[i] + chosen.zero_point);
     }
     parameters[m] = {chosen.zero_point, static_cast<float>(chosen.scale)};
-  }
+  };
+  ET_CHECK_OR_RETURN(
+      choice.for_each_row(input.const_data_ptr<float>(), rows, columns, static_cast<int16_t*>(wide), take),
+      InvalidArgument, "et::dynamic_linear: the input is not finite, so it has no integers");
   for (size_t i = 0; i < XNN_EXTRA_QUANTIZATION_PARAMS; ++i) {
     parameters[count + i] = parameters[count - 1];
   }

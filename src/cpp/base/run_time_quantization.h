@@ -4,10 +4,8 @@
 /// For: kernels of et::dynamic_linear. Not for: the operators themselves, which keep to each element type's rounding.
 ///
 ///     const RunTimeQuantization choice{per_token, symmetric, -128, 127, eps};
-///     NumberRange range;
-///     range.add(row, columns);
-///     const RowParameters parameters = choice.of(range);
-///     choice.quantize(row, columns, parameters, out);        // integers less the zero point
+///     const bool is_finite = choice.for_each_row(x, rows, columns, memory, [&](int64_t m, const int16_t* integers,
+///                                                                              const RowParameters& p) { … });
 #pragma once
 
 #include <algorithm>
@@ -43,6 +41,12 @@ struct RunTimeQuantization {
   bool per_token, symmetric;
   int64_t quant_min, quant_max;
   float eps;
+
+  /// True for ranges of 8-bit integers around zero, and scales that are above zero.
+  bool is_valid() const {
+    return quant_min >= -128 && quant_max <= 255 && quant_min <= 0 && quant_max > 0 && quant_max - quant_min <= 255 &&
+           eps > 0;
+  }
 
   RowParameters of(const NumberRange& range) const {
     RowParameters p;
@@ -84,6 +88,26 @@ struct RunTimeQuantization {
     for (int64_t i = 0; i < n; ++i) {
       out[i] = static_cast<int16_t>(within(round_to_even(values[i] * p.inverse), low, high));
     }
+  }
+
+  /// Calls take(m, integers less the zero point [columns], parameters) for each row of `x` [rows, columns]; the integers lie in
+  /// `memory` [columns]. False, and nothing called, when a number is not finite: it has no integer.
+  template <typename Take>
+  bool for_each_row(const float* x, int64_t rows, int64_t columns, int16_t* memory, Take take) const {
+    NumberRange whole;
+    whole.add(x, rows * columns);
+    if (whole.has_nan || !std::isfinite(whole.high - whole.low)) {
+      return false;
+    }
+    for (int64_t m = 0; m < rows; ++m) {
+      const float* const row = x + m * columns;
+      NumberRange range;
+      range.add(row, per_token ? columns : 0);
+      const RowParameters parameters = of(per_token ? range : whole);
+      quantize(row, columns, parameters, memory);
+      take(m, static_cast<const int16_t*>(memory), parameters);
+    }
+    return true;
   }
 
  private:

@@ -26,6 +26,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
     &distance_kernels,
     &dot_kernels,
     &doubles_kernels,
+    &dynamic_linear_kernels,
     &embedding_kernels,
     &fft_kernels,
     &glu_kernels,

@@ -18,6 +18,7 @@ ET_STARTUP Span<const Kernel> depthwise_kernels();
 ET_STARTUP Span<const Kernel> distance_kernels();
 ET_STARTUP Span<const Kernel> dot_kernels();
 ET_STARTUP Span<const Kernel> doubles_kernels();
+ET_STARTUP Span<const Kernel> dynamic_linear_kernels();
 ET_STARTUP Span<const Kernel> embedding_kernels();
 ET_STARTUP Span<const Kernel> fft_kernels();
 ET_STARTUP Span<const Kernel> glu_kernels();

@@ -4,8 +4,7 @@
 /// processor has is taken at run time: SSE4 (the baseline), AVX2 and AVX-512 on x86-64, NEON on Arm.
 /// Not for: choosing by hand; no file asks which processor it runs on.
 ///
-/// Left out: targets that differ from AVX-512 in instructions which these kernels do not use, and scalable vectors, whose
-/// registers cannot be kept in arrays as the matrix kernels do.
+/// Left out: targets with instructions that these kernels do not use, and scalable vectors, which no array can hold.
 #pragma once
 
 // Highway counts SSE4 in only together with AES, which x86-64-v2 does not promise and nothing here needs.
@@ -18,6 +17,13 @@
 #else
 #define ET_TARGETS_OF_BFLOAT16 (HWY_AVX3_ZEN4 | HWY_AVX3_SPR)
 #endif
-#define HWY_DISABLED_TARGETS                                                                                       \
-  (HWY_SSE2 | HWY_SSSE3 | HWY_AVX3_DL | ET_TARGETS_OF_BFLOAT16 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | \
-   HWY_RVV)
+// Those that multiply bytes define ET_TARGETS_WITH_BYTE_PRODUCTS, likewise.
+#ifdef ET_TARGETS_WITH_BYTE_PRODUCTS
+#define HWY_WANT_AVX3_DL 1  // Highway leaves it out where nobody asks
+#define ET_TARGETS_OF_BYTES 0
+#else
+#define ET_TARGETS_OF_BYTES HWY_AVX3_DL
+#endif
+#define HWY_DISABLED_TARGETS                                                                                \
+  (HWY_SSE2 | HWY_SSSE3 | ET_TARGETS_OF_BYTES | ET_TARGETS_OF_BFLOAT16 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
+   HWY_SVE2_128 | HWY_RVV)

@@ -247,12 +247,17 @@ Error linalg_solve_ex_result(KernelContext& context, const Tensor& a, const Tens
   ET_TRY(Factors factors, Factors::make(context, n, n));
   ET_TRY(Matrix given, make_matrix(context, rows, cols));
   ET_TRY(Matrix x, make_matrix(context, cols, rows));
+  const bool has_elements = result.numel() > 0;
+  batch = has_elements ? batch : Sizes(batch_of(a));  // right sides of nothing may be more than there is time for
   const MatrixBatch from(a, batch), right(b, batch, rank), to(result, batch, rank);
-  for (int64_t i = 0; i < to.count(); ++i) {
+  for (int64_t i = 0; i < from.count({&lu, &info}); ++i) {
     from.load(i, factors.lu);
     MatrixBatch(info, batch, 0).store_number(i, static_cast<double>(factors.factor()));
     MatrixBatch(lu, batch).store(i, factors.lu);
     MatrixBatch(pivots, batch, 1).store(i, factors.numbered);
+    if (!has_elements) {
+      continue;
+    }
     right.load(i, given);
     if (left || is_vector) {
       lu_solve(factors.lu, factors.pivots, given, false);

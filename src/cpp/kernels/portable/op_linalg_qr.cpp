@@ -248,17 +248,22 @@ Error linalg_lstsq_out(KernelContext& context, const Tensor& self, const Tensor&
   ET_TRY(double* s, make_vector(context, k));
   ET_TRY(Matrix right, make_matrix(context, m, columns));
   ET_TRY(Matrix x, make_matrix(context, n, columns));
-  const MatrixBatch from(self, batch), given(b, batch, width), to(solution, batch, width);
+  const bool has_elements = solution.numel() > 0;
+  // Right sides of nothing may be more than there is time for.
+  const Sizes walked = has_elements ? batch : Sizes(batch_of(self));
+  const MatrixBatch from(self, walked), given(b, walked, width), to(solution, walked, width);
   const double cut = rcond.value_or(epsilon_of(self.scalar_type()) * static_cast<double>(std::max(m, n)));
   bool full_rank = true;
-  for (int64_t i = 0; i < to.count(); ++i) {
+  for (int64_t i = 0; i < from.count({&solution, &rank, &singular_values_out}); ++i) {
     from.load(i, a);
-    given.load(i, right);
+    if (has_elements) {
+      given.load(i, right);
+    }
     ET_RETURN_IF_ERROR(singular_values(context, a, s, u, vt));
     std::fill(x.data, x.data + n * columns, 0.0);
     int64_t found = 0;
     for (; found < k && s[found] > cut * s[0]; ++found) {
-      for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t c = 0; has_elements && c < columns; ++c) {
         double dot = 0.0;
         for (int64_t row = 0; row < m; ++row) {
           dot += u(row, found) * right(row, c);
@@ -269,12 +274,14 @@ Error linalg_lstsq_out(KernelContext& context, const Tensor& self, const Tensor&
       }
     }
     full_rank = full_rank && found == n;
-    to.store(i, x);
+    if (has_elements) {
+      to.store(i, x);
+    }
     if (has_rank) {
-      MatrixBatch(rank, batch, 0).store_number(i, static_cast<double>(found));
+      MatrixBatch(rank, walked, 0).store_number(i, static_cast<double>(found));
     }
     if (has_values) {
-      MatrixBatch(singular_values_out, batch, 1).store(i, s);
+      MatrixBatch(singular_values_out, walked, 1).store(i, s);
     }
   }
   // The squared distances, of overdetermined systems of full rank.
@@ -283,10 +290,11 @@ Error linalg_lstsq_out(KernelContext& context, const Tensor& self, const Tensor&
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, residuals, joined(batch, {columns})));
   ET_TRY(double* squares, make_vector(context, columns));
-  for (int64_t i = 0; i < to.count(); ++i) {
-    from.load(i, a);
-    given.load(i, right);
-    to.load(i, x);
+  const MatrixBatch matrices(self, batch), goals(b, batch, width), found(solution, batch, width);
+  for (int64_t i = 0; i < matrices.count({&residuals}); ++i) {
+    matrices.load(i, a);
+    goals.load(i, right);
+    found.load(i, x);
     for (int64_t c = 0; c < columns; ++c) {
       squares[c] = 0.0;
       for (int64_t row = 0; row < m; ++row) {

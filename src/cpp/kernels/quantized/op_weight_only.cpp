@@ -44,22 +44,15 @@ Error dynamic_linear_out(KernelContext& context, const Tensor& input, const Tens
   ET_TRY(const WeightRows weights, WeightRows::make(kOp, weight, columns));
   ET_TRY(const RowScales scales,
          RowScales::make(kOp, weight_scales, std::nullopt, weights.rows(), columns, group_size));
-  ET_CHECK_OR_RETURN(
-      quant_min >= -128 && quant_max <= 255 && quant_min <= 0 && quant_max > 0 && quant_max - quant_min <= 255,
-      InvalidArgument, "%s: [%" PRId64 ", %" PRId64 "] is no range of 8-bit integers around zero", kOp, quant_min,
-      quant_max);
   const RunTimeQuantization choice{per_token, symmetric, quant_min, quant_max, static_cast<float>(eps)};
-  ET_CHECK_OR_RETURN(choice.eps > 0, InvalidArgument, "%s: eps is %g, must be positive", kOp, eps);
+  ET_CHECK_OR_RETURN(choice.is_valid(), InvalidArgument,
+                     "%s: [%" PRId64 ", %" PRId64 "] is no range of 8-bit integers around zero, or eps %g not positive",
+                     kOp, quant_min, quant_max, eps);
   ET_RETURN_IF_ERROR(check_product(context, kOp, input, bias, weights.rows(), out));
   if (out.numel() == 0) {
     return Error::Ok;
   }
   const int64_t count = out.numel() / weights.rows();
-  const auto* const from = input.const_data_ptr<float>();
-  NumberRange whole;
-  whole.add(from, input.numel());
-  ET_CHECK_OR_RETURN(!whole.has_nan && std::isfinite(whole.high - whole.low), InvalidArgument,
-                     "%s: the input is not finite, so it has no integers", kOp);
   const auto numel = static_cast<size_t>(input.numel());
   ET_TRY(void* const integers, context.allocate_temp((numel + static_cast<size_t>(columns)) * sizeof(int16_t) + 1));
   ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns) + 1));
@@ -67,13 +60,13 @@ Error dynamic_linear_out(KernelContext& context, const Tensor& input, const Tens
   auto* const quantized = static_cast<int16_t*>(integers);
   int16_t* const row = quantized + numel;
   auto* const input_scales = static_cast<float*>(factors);
-  for (int64_t m = 0; m < count; ++m) {
-    NumberRange range;
-    range.add(from + m * columns, per_token ? columns : 0);
-    const RowParameters parameters = choice.of(per_token ? range : whole);
-    choice.quantize(from + m * columns, columns, parameters, quantized + m * columns);
-    input_scales[m] = static_cast<float>(parameters.scale);
-  }
+  const bool is_finite =
+      choice.for_each_row(input.const_data_ptr<float>(), count, columns, row,
+                          [&](int64_t m, const int16_t* integers_of_row, const RowParameters& parameters) {
+                            std::copy_n(integers_of_row, columns, quantized + m * columns);
+                            input_scales[m] = static_cast<float>(parameters.scale);
+                          });
+  ET_CHECK_OR_RETURN(is_finite, InvalidArgument, "%s: the input is not finite, so it has no integers", kOp);
   auto* const to = out.mutable_data_ptr<float>();
   for (int64_t n = 0; n < weights.rows(); ++n) {
     ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
