@@ -199,7 +199,7 @@ void reduce_columns(const Tensor& self, size_t first, size_t columns, const Redu
   });
   std::memcpy(y, pair, columns * sizeof(float));
   if (what == Reduction::kMean) {
-    HWY_DYNAMIC_POINTER(ScaleInPlace)(y, columns, 1.0f / divisor);
+    HWY_DYNAMIC_DISPATCH(ScaleInPlace)(y, columns, 1.0f / divisor);
   }
 }
 
