@@ -112,10 +112,10 @@ def test_max_pooling_of_lines(dtype):
     _check_pooling(F.max_pool1d, dtype, [(2, 3, 1100), (1, 1, 5), (4, 33)], windows)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_norms_in_one_pass(dtype):
     torch.manual_seed(0)
-    tolerance = 1e-13 if dtype == torch.float64 else 1e-6
+    tolerance = {torch.float64: 1e-13, torch.float32: 1e-6}.get(dtype, torch.finfo(dtype).eps)
     for shape in [(), (1,), (1003,), (5, 300), (300, 5), (3, 4, 37), (0, 3), (3, 0), (2, 3, 5, 7)]:
         x = torch.randn(shape, dtype=dtype)
         special = x.clone()
@@ -133,5 +133,6 @@ def test_norms_stay_whole_where_a_kernel_takes_them():
     x = torch.randn(2, 3, 4)
     for options, whole in [({}, True), ({"dim": (1, 2)}, True), ({"dim": (0, 2)}, False), ({"ord": 1}, False)]:
         call = lambda x, o=options: torch.linalg.vector_norm(x, **o)  # noqa: E731
-        edge = et.to_edge(torch.export.export(_Call(call), (x,)))
-        assert ("linalg_vector_norm" in str(edge.exported_program().graph)) == whole
+        for dtype in (torch.float32, torch.bfloat16):
+            edge = et.to_edge(torch.export.export(_Call(call), (x.to(dtype),)))
+            assert ("linalg_vector_norm" in str(edge.exported_program().graph)) == whole

@@ -86,7 +86,7 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.dot.default,  # one pass instead of a product and its sum
     aten.mv.default,
     aten.trace.default,
-    aten.linalg_vector_norm.default,  # one pass; order 2 of floats and doubles only
+    aten.linalg_vector_norm.default,  # one pass; order 2 of floats only
     aten.median.default,
     aten.median.dim,
     aten._prelu_kernel.default,
@@ -164,7 +164,7 @@ def _is_plain_norm(node: fx.Node) -> bool:
     return bool(
         arguments.get("ord", 2) == 2
         and arguments.get("dtype") is None
-        and value.dtype in {torch.float32, torch.float64}
+        and value.dtype in {torch.float16, torch.bfloat16, torch.float32, torch.float64}
         and all(next_dim == dim + 1 for dim, next_dim in itertools.pairwise(dims))
     )
 

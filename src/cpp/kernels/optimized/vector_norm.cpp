@@ -1,5 +1,5 @@
-// linalg_vector_norm of order 2, of floats and doubles, over dimensions that lie side by side in memory: squares are summed in double
-// in one pass.
+// linalg_vector_norm of order 2, of floats of 16 to 64 bits, over dimensions that lie side by side in memory: squares are summed in
+// double in one pass.
 //
 // The tensor is seen as [outer, length, inner] as in reduce.cpp.
 
@@ -112,13 +112,46 @@ SquareLoops<T> square_loops() {
   }
 }
 
+/// Walks over the input as for_each_piece and for_each_block do, in doubles as they are; and results of one or the other type.
 template <typename T>
-void norms(KernelContext& context, const ReductionShape& shape, const T* x, T* y) {
+struct Numbers {
+  template <typename F>
+  static void for_each_run(const Tensor& x, size_t first, size_t count, F&& f) {
+    for_each_piece(x, first, count, f);
+  }
+  template <typename F>
+  static void for_each_rows(const Tensor& x, size_t first, size_t columns, const ReductionShape& shape, F&& f) {
+    for_each_block(x, first, columns, shape.length, shape.inner, f);
+  }
+  static void store(const Tensor& out, size_t at, double value) {
+    const auto rounded = static_cast<float>(value);
+    store_floats(out, at, &rounded, 1);
+  }
+};
+template <>
+struct Numbers<double> {
+  template <typename F>
+  static void for_each_run(const Tensor& x, size_t first, size_t count, F&& f) {
+    f(x.const_data_ptr<double>() + first, count);
+  }
+  template <typename F>
+  static void for_each_rows(const Tensor& x, size_t first, size_t, const ReductionShape& shape, F&& f) {
+    f(x.const_data_ptr<double>() + first, shape.length, shape.inner);
+  }
+  static void store(const Tensor& out, size_t at, double value) { out.mutable_data_ptr<double>()[at] = value; }
+};
+
+/// T: what the input is read as.
+template <typename T>
+void norms(KernelContext& context, const ReductionShape& shape, const Tensor& x, const Tensor& out) {
   const SquareLoops<T> loops = square_loops<T>();
   if (shape.inner == 1) {
     threads::parallel_for(context.pool(), shape.outer, threads::grain_for(shape.length), [&](size_t begin, size_t end) {
       for (size_t r = begin; r < end; ++r) {
-        y[r] = static_cast<T>(std::sqrt(loops.row(x + r * shape.length, shape.length)));
+        double sum = 0;
+        Numbers<T>::for_each_run(x, r * shape.length, shape.length,
+                                 [&](const T* run, size_t n) { sum += loops.row(run, n); });
+        Numbers<T>::store(out, r, std::sqrt(sum));
       }
     });
     return;
@@ -130,9 +163,11 @@ void norms(KernelContext& context, const ReductionShape& shape, const T* x, T* y
       double sums[kPieceColumns] = {};
       const size_t at = i % pieces * kPieceColumns;
       const size_t columns = std::min(shape.inner - at, kPieceColumns);
-      loops.columns(x + i / pieces * shape.length * shape.inner + at, sums, shape.length, columns, shape.inner);
+      Numbers<T>::for_each_rows(
+          x, i / pieces * shape.length * shape.inner + at, columns, shape,
+          [&](const T* rows, size_t count, size_t stride) { loops.columns(rows, sums, count, columns, stride); });
       for (size_t c = 0; c < columns; ++c) {
-        y[i / pieces * shape.inner + at + c] = static_cast<T>(std::sqrt(sums[c]));
+        Numbers<T>::store(out, i / pieces * shape.inner + at + c, std::sqrt(sums[c]));
       }
     }
   });
@@ -143,9 +178,9 @@ Error linalg_vector_norm_out(KernelContext& context, const Tensor& self, const S
   ReductionShape shape;
   ET_RETURN_IF_ERROR(shape_reduction(context, "aten::linalg_vector_norm", self, dims_of(dim), keepdim, out, &shape));
   if (self.scalar_type() == ScalarType::Double) {
-    norms(context, shape, self.const_data_ptr<double>(), out.mutable_data_ptr<double>());
+    norms<double>(context, shape, self, out);
   } else {
-    norms(context, shape, self.const_data_ptr<float>(), out.mutable_data_ptr<float>());
+    norms<float>(context, shape, self, out);
   }
   return Error::Ok;
 }
@@ -153,7 +188,7 @@ Error linalg_vector_norm_out(KernelContext& context, const Tensor& self, const S
 /// linalg_vector_norm(self, ord, dim, keepdim, dtype, out)
 bool fits_norm(Arguments args) {
   const ScalarType dtype = args[0]->to_tensor().scalar_type();
-  return (dtype == ScalarType::Float || dtype == ScalarType::Double) && args[5]->to_tensor().scalar_type() == dtype &&
+  return (is_up_to_float(dtype) || dtype == ScalarType::Double) && args[5]->to_tensor().scalar_type() == dtype &&
          args[1]->number_as_double() == 2.0 &&
          fits_reduction_layout(*args[0], dims_of(*args[2]), args[3]->number_as_bool(), *args[5]);
 }
