@@ -1,8 +1,9 @@
-// aten::dot and aten::mv of floats, of 16-bit floats and of doubles: one pass over the arguments.
+// aten::dot and aten::mv of floats, 16-bit floats, doubles and integers, which wrap: one pass over the arguments.
 
 #include "kernels/optimized/targets.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/dot.cpp"
@@ -13,8 +14,17 @@
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/tables.h"
+#include "kernels/portable/convert.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
+
+#ifndef ET_KERNELS_OPTIMIZED_DOT_ONCE
+#define ET_KERNELS_OPTIMIZED_DOT_ONCE
+namespace et::kernels::optimized {
+/// The product of n integers and n others, of which as many bits count as they have.
+using IntegerDot = uint64_t (*)(const void* a, const void* b, size_t n);
+}  // namespace et::kernels::optimized
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -44,6 +54,29 @@ HWY_INLINE T dot(const T* a, const T* b, size_t n) {
 float DotFloat(const float* a, const float* b, size_t n) { return dot(a, b, n); }
 double DotDouble(const double* a, const double* b, size_t n) { return dot(a, b, n); }
 
+/// A plain loop, which compilers make vectors of.
+template <typename T>
+uint64_t dot_integers(const void* a, const void* b, size_t n) {
+  using Sum = std::conditional_t<sizeof(T) <= sizeof(uint32_t), uint32_t, uint64_t>;
+  const T* const x = static_cast<const T*>(a);
+  const T* const y = static_cast<const T*>(b);
+  Sum sum = 0;
+  for (size_t i = 0; i < n; ++i) {
+    sum += static_cast<Sum>(x[i]) * static_cast<Sum>(y[i]);
+  }
+  return sum;
+}
+
+IntegerDot DotOfIntegers(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Byte: return &dot_integers<uint8_t>;
+    case ScalarType::Char: return &dot_integers<int8_t>;
+    case ScalarType::Short: return &dot_integers<int16_t>;
+    case ScalarType::Int: return &dot_integers<int32_t>;
+    default: return &dot_integers<int64_t>;
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized
 HWY_AFTER_NAMESPACE();
@@ -53,6 +86,7 @@ namespace et::kernels::optimized {
 
 HWY_EXPORT(DotFloat);
 HWY_EXPORT(DotDouble);
+HWY_EXPORT(DotOfIntegers);
 
 double (*dot_of_doubles())(const double*, const double*, size_t) { return HWY_DYNAMIC_POINTER(DotDouble); }
 
@@ -99,6 +133,16 @@ void products(const Tensor& self, const Tensor& vector, size_t n, const Tensor& 
     }
     return;
   }
+  if (!is_floating(self.scalar_type())) {
+    const IntegerDot dot = HWY_DYNAMIC_DISPATCH(DotOfIntegers)(self.scalar_type());
+    const auto* const rows = static_cast<const char*>(self.const_data_ptr());
+    for (size_t r = begin; r < end; ++r) {
+      const auto sum = static_cast<int64_t>(dot(rows + r * n * self.element_size(), vector.const_data_ptr(), n));
+      char* const to = static_cast<char*>(out.mutable_data_ptr()) + r * out.element_size();
+      portable::store(self.scalar_type(), &sum, 1, to, 1);
+    }
+    return;
+  }
   for (size_t r = begin; r < end; ++r) {
     const float sum = dot_floats(self, r * n, vector, n);
     floats_to(self.scalar_type(), &sum, 1, static_cast<char*>(out.mutable_data_ptr()) + r * out.element_size());
@@ -123,7 +167,7 @@ Error mv_out(KernelContext& context, const Tensor& self, const Tensor& vec, Tens
   return Error::Ok;
 }
 
-/// product(self, vector, out): of one floating type; self is dense, of `rank` dims, and out of one less.
+/// product(self, vector, out): of one type of numbers; self is dense, of `rank` dims, and out of one less.
 bool fits_product(Arguments args, int64_t rank) {
   const int64_t ranks[] = {rank, 1, rank - 1};
   for (size_t i = 0; i < 3; ++i) {
@@ -132,13 +176,7 @@ bool fits_product(Arguments args, int64_t rank) {
       return false;
     }
   }
-  switch (args[0]->to_tensor().scalar_type()) {
-    case ScalarType::Half:
-    case ScalarType::BFloat16:
-    case ScalarType::Float:
-    case ScalarType::Double: return true;
-    default: return false;
-  }
+  return is_number(args[0]->to_tensor().scalar_type());
 }
 
 bool fits_dot(Arguments args) { return fits_product(args, 1); }

@@ -9,7 +9,6 @@ namespace et::kernels::optimized {
 ET_STARTUP Span<const Kernel> attention_kernels();
 ET_STARTUP Span<const Kernel> batch_norm_kernels();
 ET_STARTUP Span<const Kernel> binary_kernels();
-ET_STARTUP Span<const Kernel> bools_kernels();
 ET_STARTUP Span<const Kernel> cast_kernels();
 ET_STARTUP Span<const Kernel> compare_kernels();
 ET_STARTUP Span<const Kernel> convolution_kernels();
@@ -23,6 +22,7 @@ ET_STARTUP Span<const Kernel> embedding_kernels();
 ET_STARTUP Span<const Kernel> fft_kernels();
 ET_STARTUP Span<const Kernel> glu_kernels();
 ET_STARTUP Span<const Kernel> grouped_matmul_kernels();
+ET_STARTUP Span<const Kernel> integers_kernels();
 ET_STARTUP Span<const Kernel> losses_kernels();
 ET_STARTUP Span<const Kernel> matmul_kernels();
 ET_STARTUP Span<const Kernel> max_pool_kernels();

@@ -1,7 +1,9 @@
 // Pointwise operators of floats with up to three operands, tensors with broadcasting or numbers: clamp by tensors, lerp,
-// nan_to_num, addcmul, addcdiv.
+// nan_to_num, addcmul (of integers, too), addcdiv.
 
 #include "kernels/optimized/targets.h"
+
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/ternary.cpp"
@@ -48,6 +50,47 @@ void AddQuotient(const PointwiseBlock& block) {
                     HWY_ATTR { return hn::Add(x, hn::Div(hn::Mul(hn::Set(d, a), y), z)); },
                 block);
 }
+// The same of integers, which wrap; the number is the operation's parameter.
+template <class T>
+void add_product(const PointwiseBlock& block) {
+  using Bits = std::make_unsigned_t<T>;
+  using Wide = std::conditional_t<sizeof(T) < sizeof(uint32_t), uint32_t, Bits>;  // where no product becomes an int
+  const auto factor = static_cast<Wide>(*static_cast<const int64_t*>(block.parameters));
+  const auto sum = [factor](T x, T y, T z) HWY_ATTR {
+    return static_cast<T>(
+        static_cast<Bits>(static_cast<Wide>(x) + factor * static_cast<Wide>(y) * static_cast<Wide>(z)));
+  };
+  const size_t rows = block.rows, columns = block.columns;  // copies: what a byte is written to may be the block
+  const int64_t step[3] = {block.column_stride[0], block.column_stride[1], block.column_stride[2]};
+  for (size_t r = 0; r < rows; ++r) {
+    const T* in[3];
+    for (size_t k = 0; k < 3; ++k) {
+      in[k] = static_cast<const T*>(block.in[k]) + static_cast<int64_t>(r) * block.row_stride[k];
+    }
+    const T *const x = in[0], *const y = in[1], *const z = in[2];
+    T* const out = static_cast<T*>(block.out) + r * columns;
+    if (step[0] == 1 && step[1] == 1 && step[2] == 1) {
+      for (size_t c = 0; c < columns; ++c) {
+        out[c] = sum(x[c], y[c], z[c]);
+      }
+      continue;
+    }
+    for (size_t c = 0; c < columns; ++c) {
+      const auto i = static_cast<int64_t>(c);
+      out[c] = sum(x[i * step[0]], y[i * step[1]], z[i * step[2]]);
+    }
+  }
+}
+BlockFunction AddProductOf(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Byte: return &add_product<uint8_t>;
+    case ScalarType::Char: return &add_product<int8_t>;
+    case ScalarType::Short: return &add_product<int16_t>;
+    case ScalarType::Int: return &add_product<int32_t>;
+    case ScalarType::Long: return &add_product<int64_t>;
+    default: return nullptr;
+  }
+}
 // a stands for NaN, b for infinity, the second operand for -infinity.
 void NanToNum(const PointwiseBlock& block) {
   pair_floats(
@@ -67,6 +110,7 @@ HWY_AFTER_NAMESPACE();
 namespace et::kernels::optimized {
 
 HWY_EXPORT(AddProduct);
+HWY_EXPORT(AddProductOf);
 HWY_EXPORT(AddQuotient);
 HWY_EXPORT(AtLeast);
 HWY_EXPORT(AtMost);
@@ -76,11 +120,9 @@ HWY_EXPORT(NanToNum);
 
 namespace {
 
-/// Adds the tensors among the first `count` arguments; false unless they and the output are floats of one type.
-bool add_floats_of_one_type(Arguments args, size_t count, PointwiseOperation* operation) {
-  const ScalarType dtype = args[args.size() - 1]->to_tensor().scalar_type();
-  operation->converts = is_small_float(dtype);
-  bool fits = dtype == ScalarType::Float || operation->converts;
+/// Adds the tensors among the first `count` arguments; false unless they are of the type.
+bool add_tensors(Arguments args, size_t count, ScalarType dtype, PointwiseOperation* operation) {
+  bool fits = true;
   for (size_t i = 0; i < count; ++i) {
     if (!args[i]->is_none()) {
       fits = fits && args[i]->to_tensor().scalar_type() == dtype;
@@ -88,6 +130,12 @@ bool add_floats_of_one_type(Arguments args, size_t count, PointwiseOperation* op
     }
   }
   return fits;
+}
+/// The same where they and the output are floats of one type.
+bool add_floats_of_one_type(Arguments args, size_t count, PointwiseOperation* operation) {
+  const ScalarType dtype = args[args.size() - 1]->to_tensor().scalar_type();
+  operation->converts = is_small_float(dtype);
+  return add_tensors(args, count, dtype, operation) && (dtype == ScalarType::Float || operation->converts);
 }
 
 // clamp(self, Tensor? min, Tensor? max, out)
@@ -103,6 +151,12 @@ Error choose_clamp(Arguments args, PointwiseOperation* operation) {
 // addcmul(self, tensor1, tensor2, value, out)
 Error choose_addcmul(Arguments args, PointwiseOperation* operation) {
   operation->name = "aten::addcmul";
+  const ScalarType dtype = args[args.size() - 1]->to_tensor().scalar_type();
+  operation->function = HWY_DYNAMIC_DISPATCH(AddProductOf)(dtype);
+  if (operation->function != nullptr && is_whole(*args[3])) {
+    operation->set_parameters(args[3]->number_as_int());
+    return add_tensors(args, 3, dtype, operation) ? Error::Ok : Error::NotSupported;
+  }
   operation->function = HWY_DYNAMIC_POINTER(AddProduct);
   operation->a = number_as_float(*args[3]);
   return add_floats_of_one_type(args, 3, operation) ? Error::Ok : Error::NotSupported;

@@ -170,12 +170,14 @@ Error min_unary_out(KernelContext& context, const Tensor& self, Tensor& out) {
   return truth(context, "aten::min", self, {}, false, out, Truth::kAll, true);
 }
 
-/// A result of bools, and numbers or bools to look at; `only_bools`: bools.
+/// A result of bools, and numbers or bools to look at; `only_bools`: bools. Of bytes ATen makes bytes.
 template <bool only_bools>
 bool fits(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out) {
   const ScalarType dtype = self.to_tensor().scalar_type();
   const bool is_bool = dtype == ScalarType::Bool;
-  return (is_bool || (!only_bools && is_number(dtype))) && out.to_tensor().scalar_type() == ScalarType::Bool &&
+  const ScalarType result = out.to_tensor().scalar_type();
+  const bool gives_truth = result == ScalarType::Bool || (!only_bools && dtype == ScalarType::Byte && result == dtype);
+  return (is_bool || (!only_bools && is_number(dtype))) && gives_truth &&
          fits_reduction_layout(self, dims, keepdim, out);
 }
 
