@@ -34,6 +34,24 @@ def test_to_the_nearest(mode, rank, dtype):
             check(lambda x, o=options: F.interpolate(x, mode=mode, **o), x.to(memory_format=torch.channels_last))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("size", [(2, 3, 9), (2, 3, 9, 3), (1, 2, 4, 9, 5)])
+@pytest.mark.parametrize("factor", [1.07, 1.1, 2.03, 2.1])
+def test_factors_that_keep_or_double_a_size(factor, size, dtype):
+    """Eager copies elements of such dimensions and forgets the factor."""
+    x = (torch.rand(size) * 99).to(dtype)
+    rank = len(size) - 2
+    modes = ["nearest", "nearest-exact"]
+    if dtype != torch.uint8:
+        modes.append(["linear", "bilinear", "trilinear"][rank - 1])
+    elif rank == 2:
+        modes += ["bilinear", "bicubic"]
+    for mode in modes:
+        tolerance = 0.0 if "nearest" in mode or dtype == torch.uint8 else 2e-2 if dtype == torch.bfloat16 else 2e-5
+        for factors in [factor, (1.6, *[factor] * (rank - 1)), (*[factor] * (rank - 1), 0.7)]:
+            check(lambda x, m=mode, f=factors: F.interpolate(x, scale_factor=f, mode=m), x, tolerance=tolerance)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 def test_positions_of_the_nearest(dtype):
     """Those of eager for all pairs of small sizes: rounding decides where a position falls on a border."""

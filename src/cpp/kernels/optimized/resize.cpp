@@ -69,13 +69,13 @@ Error nearest_out(KernelContext& context, const Tensor& input, portable::ResizeS
   }
   ET_TRY(void* const memory, context.allocate_temp(places * sizeof(uint32_t)));
   auto* next = static_cast<uint32_t*>(memory);
-  const bool in_double = portable::is_nearest_in_double(input, Spatial);
+  const portable::NearestRule rule = portable::nearest_rule(input, Spatial, Exact);
   Axis axes[3];
   for (size_t d = 0; d < 3; ++d) {
     const portable::ResizeAxis& axis = resized[d];
     axes[d] = {static_cast<size_t>(axis.in), static_cast<size_t>(axis.out), next};
     for (int64_t o = 0; o < axis.out; ++o) {
-      *next++ = static_cast<uint32_t>(portable::nearest_position(axis, o, Exact, in_double));
+      *next++ = static_cast<uint32_t>(portable::nearest_position(axis, o, rule));
     }
   }
   // Rows of images: [batch, height, width, channels], or [batch * channels, depth, height, width] with one element a pixel.

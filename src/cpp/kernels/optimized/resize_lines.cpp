@@ -81,9 +81,7 @@ Result<LineTaps<T>> find_taps(KernelContext& context, const portable::ResizeAxis
   ET_TRY(void* const weight, context.allocate_temp(out * sizeof(T)));
   const LineTaps<T> taps{static_cast<Index*>(low), static_cast<Index*>(high), static_cast<T*>(weight)};
   for (size_t o = 0; o < out; ++o) {
-    const auto at = static_cast<int64_t>(o);
-    const bool is_copy = axis.in == axis.out;  // as in ATen
-    const auto tap = is_copy ? portable::LinearTap<T>{at, at, T(0)} : portable::linear_tap<T>(axis, at, align_corners);
+    const auto tap = portable::linear_tap<T>(axis, static_cast<int64_t>(o), align_corners);
     taps.low[o] = static_cast<Index>(tap.low);
     taps.high[o] = static_cast<Index>(tap.high);
     taps.weight[o] = tap.fraction;

@@ -61,8 +61,8 @@ Error nearest(KernelContext& context, const char* op, const Tensor& input, int64
   Resize r;
   ET_RETURN_IF_ERROR(plan(context, op, input, spatial, output_size, factors, false, out, &r));
   const size_t size = input.element_size();
-  const bool in_double = is_nearest_in_double(input, static_cast<size_t>(spatial));
-  const auto position = [&](int d, int64_t o) { return nearest_position(r.axes[d], o, exact, in_double); };
+  const NearestRule rule = nearest_rule(input, static_cast<size_t>(spatial), exact);
+  const auto position = [&](int d, int64_t o) { return nearest_position(r.axes[d], o, rule); };
   return dispatch_by_size(size, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t d, int64_t h, int64_t w) {
@@ -310,7 +310,9 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
   }
   if (dtype == ScalarType::Byte && spatial == 2) {
     resize_bytes<double>(r, input, out, cubic ? 4 : 2, [&](int d, int64_t o) {
-      return cubic ? merged(cubic_taps<double>(r, d, o, align_corners)) : linear_taps<double>(r, d, o, align_corners);
+      return r.axes[d].in == r.axes[d].out ? Taps<double>{{o, o, o, o}, {1, 0, 0, 0}}  // a copy
+             : cubic                       ? merged(cubic_taps<double>(r, d, o, align_corners))
+                                           : linear_taps<double>(r, d, o, align_corners);
     });
     return Error::Ok;
   }

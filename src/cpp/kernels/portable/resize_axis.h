@@ -6,6 +6,8 @@
 ///   align_corners:  o * (in - 1) / (out - 1)
 ///   else:           (o + 0.5) * scale - 0.5   with scale = 1 / factor when one is given, in / out otherwise
 ///   nearest:        floor(o * scale), "exact" floor((o + 0.5) * scale).
+/// Whatever the factor is, an output as long as the input is a copy for linear interpolation and for nearest (not "exact") of two
+/// dimensions, where one twice as long has each element twice, too.
 #pragma once
 
 #include <cmath>
@@ -45,18 +47,26 @@ int64_t bounded_position(C x, int64_t size) {
   return position < size - 1 ? position : size - 1;
 }
 
-/// The input that output `o` copies. In float, as ATen computes it; `in_double` (doubles in lines and volumes): in double, rounded
-/// to float.
-inline int64_t nearest_position(const ResizeAxis& axis, int64_t o, bool is_exact, bool in_double) {
-  const double middle = is_exact ? 0.5 : 0.0;
-  const auto place = in_double ? static_cast<float>((static_cast<double>(o) + middle) * axis.scale)
-                               : (static_cast<float>(o) + static_cast<float>(middle)) * static_cast<float>(axis.scale);
-  return bounded_position(std::floor(place), axis.in);
+/// How ATen finds the element that an output of resizing by nearest neighbour copies.
+struct NearestRule {
+  bool is_exact;
+  bool in_double;   ///< rounded to float; else in float
+  bool has_copies;  ///< where the output is as long as the input or twice as long
+};
+
+inline NearestRule nearest_rule(const Tensor& input, size_t spatial, bool is_exact) {
+  return {is_exact, input.scalar_type() == ScalarType::Double && spatial != 2, !is_exact && spatial == 2};
 }
 
-/// True where ATen computes nearest positions in double.
-inline bool is_nearest_in_double(const Tensor& input, size_t spatial) {
-  return input.scalar_type() == ScalarType::Double && spatial != 2;
+inline int64_t nearest_position(const ResizeAxis& axis, int64_t o, const NearestRule& rule) {
+  if (rule.has_copies && (axis.out == axis.in || axis.out == 2 * axis.in)) {
+    return axis.out == axis.in ? o : o / 2;
+  }
+  const double middle = rule.is_exact ? 0.5 : 0.0;
+  const auto place = rule.in_double
+                         ? static_cast<float>((static_cast<double>(o) + middle) * axis.scale)
+                         : (static_cast<float>(o) + static_cast<float>(middle)) * static_cast<float>(axis.scale);
+  return bounded_position(std::floor(place), axis.in);
 }
 
 /// Output = (1 - fraction) * input[low] + fraction * input[high].
@@ -69,6 +79,9 @@ struct LinearTap {
 
 template <typename C>
 LinearTap<C> linear_tap(const ResizeAxis& axis, int64_t o, bool align_corners) {
+  if (axis.in == axis.out) {
+    return {o, o, C(0)};
+  }
   const C scale = static_cast<C>(axis.scale);
   C x = align_corners ? static_cast<C>(o) * scale : (static_cast<C>(o) + C(0.5)) * scale - C(0.5);
   x = x < C(0) ? C(0) : x;
