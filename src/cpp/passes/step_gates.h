@@ -5,7 +5,7 @@
 ///
 ///     StepNodes nodes;
 ///     GateSums sums{4};
-///     take_gate(value, user, 2, sums, nodes);       // value is the third of four parts of what is now sums.whole
+///     take_gate(value, user, 2, sums, nodes);       // value is the third of the four parts that sums.split makes
 ///     if (fits_state(sums, state)) dequantized(sums, before), erase_step(nodes, fused);
 #pragma once
 
