@@ -47,6 +47,11 @@ def test_clamps(dtype: torch.dtype) -> None:
     x = _values(dtype)
     for low, high in [(2, 100), (None, 5), (3, None), (9, 4), (0, 0)]:
         _check(lambda x, a=low, b=high: x.clamp(a, b), x)
+    low, high = x.roll(3), x.roll(50)
+    _check(torch.clamp, x, low, high)
+    _check(torch.clamp, x[:9], low[:9, None], high[:9])
+    _check(lambda x, y: x.clamp(min=y), x, low)
+    _check(lambda x, y: x.clamp(max=y), x, high)
     if dtype != torch.uint8:
         _check(lambda x: x.clamp(-3, 100), x)
         _check(F.hardtanh, x)

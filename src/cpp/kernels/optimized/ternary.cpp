@@ -1,5 +1,5 @@
 // Pointwise operators of floats with up to three operands, tensors with broadcasting or numbers: clamp by tensors, lerp,
-// nan_to_num, addcmul (of integers, too), addcdiv.
+// nan_to_num, addcmul, addcdiv; of integers clamp by two tensors and addcmul.
 
 #include "kernels/optimized/targets.h"
 
@@ -12,6 +12,16 @@
 
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/tables.h"
+
+#ifndef ET_KERNELS_OPTIMIZED_TERNARY_ONCE
+#define ET_KERNELS_OPTIMIZED_TERNARY_ONCE
+namespace et::kernels::optimized {
+/// The loops of one integer type; nullptr for others.
+struct IntegerLoops {
+  BlockFunction add_product, between;
+};
+}  // namespace et::kernels::optimized
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -50,45 +60,63 @@ void AddQuotient(const PointwiseBlock& block) {
                     HWY_ATTR { return hn::Add(x, hn::Div(hn::Mul(hn::Set(d, a), y), z)); },
                 block);
 }
-// The same of integers, which wrap; the number is the operation's parameter.
-template <class T>
-void add_product(const PointwiseBlock& block) {
-  using Bits = std::make_unsigned_t<T>;
-  using Wide = std::conditional_t<sizeof(T) < sizeof(uint32_t), uint32_t, Bits>;  // where no product becomes an int
-  const auto factor = static_cast<Wide>(*static_cast<const int64_t*>(block.parameters));
-  const auto sum = [factor](T x, T y, T z) HWY_ATTR {
-    return static_cast<T>(
-        static_cast<Bits>(static_cast<Wide>(x) + factor * static_cast<Wide>(y) * static_cast<Wide>(z)));
-  };
+/// out = fn(x, y, z) for elements of one type.
+template <class T, class Fn>
+HWY_INLINE void triple_elements(const Fn& fn, const PointwiseBlock& block) {
   const size_t rows = block.rows, columns = block.columns;  // copies: what a byte is written to may be the block
   const int64_t step[3] = {block.column_stride[0], block.column_stride[1], block.column_stride[2]};
   for (size_t r = 0; r < rows; ++r) {
-    const T* in[3];
-    for (size_t k = 0; k < 3; ++k) {
-      in[k] = static_cast<const T*>(block.in[k]) + static_cast<int64_t>(r) * block.row_stride[k];
-    }
-    const T *const x = in[0], *const y = in[1], *const z = in[2];
+    const auto operand = [&block, r](size_t k) HWY_ATTR {
+      return static_cast<const T*>(block.in[k]) + static_cast<int64_t>(r) * block.row_stride[k];
+    };
+    const T *const x = operand(0), *const y = operand(1), *const z = operand(2);
     T* const out = static_cast<T*>(block.out) + r * columns;
     if (step[0] == 1 && step[1] == 1 && step[2] == 1) {
       for (size_t c = 0; c < columns; ++c) {
-        out[c] = sum(x[c], y[c], z[c]);
+        out[c] = fn(x[c], y[c], z[c]);
       }
       continue;
     }
     for (size_t c = 0; c < columns; ++c) {
       const auto i = static_cast<int64_t>(c);
-      out[c] = sum(x[i * step[0]], y[i * step[1]], z[i * step[2]]);
+      out[c] = fn(x[i * step[0]], y[i * step[1]], z[i * step[2]]);
     }
   }
 }
-BlockFunction AddProductOf(ScalarType dtype) {
+
+/// Of integers: AddProduct, which wraps and whose number is the operation's parameter, and Between.
+template <class T>
+struct Integers {
+  static void add_product(const PointwiseBlock& block) {
+    using Bits = std::make_unsigned_t<T>;
+    using Wide = std::conditional_t<sizeof(T) < sizeof(uint32_t), uint32_t, Bits>;  // where no product becomes an int
+    const auto factor = static_cast<Wide>(*static_cast<const int64_t*>(block.parameters));
+    triple_elements<T>(
+        [factor](T x, T y, T z) HWY_ATTR {
+          const Wide sum = static_cast<Wide>(x) + factor * static_cast<Wide>(y) * static_cast<Wide>(z);
+          return static_cast<T>(static_cast<Bits>(sum));
+        },
+        block);
+  }
+  static void between(const PointwiseBlock& block) {
+    triple_elements<T>(
+        [](T x, T low, T high) HWY_ATTR {
+          const T y = x < low ? low : x;
+          return y < high ? y : high;
+        },
+        block);
+  }
+  static IntegerLoops loops() { return {&add_product, &between}; }
+};
+
+IntegerLoops IntegerLoopsOf(ScalarType dtype) {
   switch (dtype) {
-    case ScalarType::Byte: return &add_product<uint8_t>;
-    case ScalarType::Char: return &add_product<int8_t>;
-    case ScalarType::Short: return &add_product<int16_t>;
-    case ScalarType::Int: return &add_product<int32_t>;
-    case ScalarType::Long: return &add_product<int64_t>;
-    default: return nullptr;
+    case ScalarType::Byte: return Integers<uint8_t>::loops();
+    case ScalarType::Char: return Integers<int8_t>::loops();
+    case ScalarType::Short: return Integers<int16_t>::loops();
+    case ScalarType::Int: return Integers<int32_t>::loops();
+    case ScalarType::Long: return Integers<int64_t>::loops();
+    default: return {};
   }
 }
 // a stands for NaN, b for infinity, the second operand for -infinity.
@@ -110,11 +138,11 @@ HWY_AFTER_NAMESPACE();
 namespace et::kernels::optimized {
 
 HWY_EXPORT(AddProduct);
-HWY_EXPORT(AddProductOf);
 HWY_EXPORT(AddQuotient);
 HWY_EXPORT(AtLeast);
 HWY_EXPORT(AtMost);
 HWY_EXPORT(Between);
+HWY_EXPORT(IntegerLoopsOf);
 HWY_EXPORT(Lerp);
 HWY_EXPORT(NanToNum);
 
@@ -142,6 +170,11 @@ bool add_floats_of_one_type(Arguments args, size_t count, PointwiseOperation* op
 Error choose_clamp(Arguments args, PointwiseOperation* operation) {
   const bool has_low = !args[1]->is_none(), has_high = !args[2]->is_none();
   operation->name = "aten::clamp";
+  const ScalarType dtype = args[args.size() - 1]->to_tensor().scalar_type();
+  operation->function = HWY_DYNAMIC_DISPATCH(IntegerLoopsOf)(dtype).between;
+  if (operation->function != nullptr) {
+    return has_low && has_high && add_tensors(args, 3, dtype, operation) ? Error::Ok : Error::NotSupported;
+  }
   operation->function = has_low && has_high ? HWY_DYNAMIC_POINTER(Between)
                         : has_low           ? HWY_DYNAMIC_POINTER(AtLeast)
                                             : HWY_DYNAMIC_POINTER(AtMost);
@@ -152,7 +185,7 @@ Error choose_clamp(Arguments args, PointwiseOperation* operation) {
 Error choose_addcmul(Arguments args, PointwiseOperation* operation) {
   operation->name = "aten::addcmul";
   const ScalarType dtype = args[args.size() - 1]->to_tensor().scalar_type();
-  operation->function = HWY_DYNAMIC_DISPATCH(AddProductOf)(dtype);
+  operation->function = HWY_DYNAMIC_DISPATCH(IntegerLoopsOf)(dtype).add_product;
   if (operation->function != nullptr && is_whole(*args[3])) {
     operation->set_parameters(args[3]->number_as_int());
     return add_tensors(args, 3, dtype, operation) ? Error::Ok : Error::NotSupported;
