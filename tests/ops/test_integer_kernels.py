@@ -55,6 +55,7 @@ def test_clamps(dtype: torch.dtype) -> None:
     if dtype != torch.uint8:
         _check(lambda x: x.clamp(-3, 100), x)
         _check(F.hardtanh, x)
+        _check(lambda x: F.hardtanh(x, -2.7, 3.9), x)
     _check(F.relu6, x)
 
 
@@ -83,4 +84,5 @@ def test_products_wrap(dtype: torch.dtype) -> None:
         matrix = x[: n // 2 * 2].reshape(2, -1)
         _check(torch.mv, matrix, y[: matrix.shape[1]])
         _check(lambda v, m, w: torch.addmv(v, m, w, beta=2, alpha=3), x[:2], matrix, y[: matrix.shape[1]])
-    _check(torch.addr, x[:54].reshape(6, 9), y[:6], z[:9])
+    for rows, columns in ((6, 9), (9, 131)):
+        _check(torch.addr, x[: rows * columns].reshape(rows, columns), y[:rows], z[:columns])

@@ -165,10 +165,11 @@ Error choose_clamp(Arguments args, PointwiseOperation* operation) {
       continue;
     }
     const double number = bound.number_as_double();
-    if (!(number >= -0x1p53 && number <= 0x1p53) || number != static_cast<double>(static_cast<int64_t>(number))) {
+    if (!(number >= -0x1p53 && number <= 0x1p53)) {
       return Error::NotSupported;
     }
-    (i == 1 ? range.low : range.high) = static_cast<int64_t>(number);
+    (i == 1 ? range.low : range.high) =
+        static_cast<int64_t>(number);  // hardtanh cuts fractions off; clamp gives floats then
   }
   if (range.low > whole.high || range.high < whole.low) {
     return Error::NotSupported;

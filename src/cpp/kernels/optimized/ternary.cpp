@@ -77,6 +77,13 @@ HWY_INLINE void triple_elements(const Fn& fn, const PointwiseBlock& block) {
       }
       continue;
     }
+    if (step[0] == 1 && step[1] == 0 && step[2] == 1) {  // a column by a row
+      const T same = *y;
+      for (size_t c = 0; c < columns; ++c) {
+        out[c] = fn(x[c], same, z[c]);
+      }
+      continue;
+    }
     for (size_t c = 0; c < columns; ++c) {
       const auto i = static_cast<int64_t>(c);
       out[c] = fn(x[i * step[0]], y[i * step[1]], z[i * step[2]]);
