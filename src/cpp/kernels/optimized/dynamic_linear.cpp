@@ -25,11 +25,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "base/nibbles.h"
 #include "base/run_time_quantization.h"
-#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/integer_weight.h"
 #include "kernels/optimized/tables.h"
-#include "kernels/portable/shape.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
@@ -37,34 +35,18 @@
 #define ET_KERNELS_OPTIMIZED_DYNAMIC_LINEAR_ONCE
 namespace et::kernels::optimized {
 
-/// A weight [n, k] as it lies in the file.
-struct DynamicWeight {
-  const void* integers;  // [n, k] of i8, or [n, ceil(k / 2)] of two columns a byte
-  const void* scales;    // [n, groups] of f32 or bf16, or one
-  size_t n, k, groups;
-  bool is_packed, has_half_scales, has_one_scale;
-
-  size_t group() const { return k / groups; }
+/// The weight, and how it is packed.
+struct DynamicWeight : IntegerWeight {
   /// Columns of a group with zeros behind, which whole steps take.
   size_t padded_group() const {
     const size_t step = is_packed ? 8 : 4;
-    return (group() + step - 1) / step * step;
+    return (group + step - 1) / step * step;
   }
   /// What integers are less than as they are packed.
   int32_t offset() const { return is_packed ? 8 : 128; }
   /// Bytes of a packed group of `lanes` outputs: f32 scales [lanes], i32 sums of its integers [lanes], the integers.
   size_t group_bytes(size_t lanes) const {
     return lanes * (sizeof(float) + sizeof(int32_t) + padded_group() / (is_packed ? 2 : 1));
-  }
-  float scale(size_t i) const {
-    i = has_one_scale ? 0 : i;
-    if (!has_half_scales) {
-      return static_cast<const float*>(scales)[i];
-    }
-    const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(scales)[i]) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof(value));
-    return value;
   }
 };
 
@@ -258,7 +240,7 @@ enum { kInput, kWeight, kScales, kBias, kGroupSize, kPerToken, kSymmetric, kQuan
 void pack_group(const DynamicWeight& w, const int8_t* integers, float scale, size_t lanes, size_t lane,
                 unsigned char* to) {
   uint32_t sum = 0;
-  const size_t group = w.group();
+  const size_t group = w.group;
   for (size_t i = 0; i < group; ++i) {
     sum += static_cast<uint32_t>(integers[i] + w.offset());
   }
@@ -296,7 +278,7 @@ Result<void*> pack(void* argument) {
       std::memcpy(row, static_cast<const int8_t*>(w.integers) + n * w.k, w.k);
     }
     for (size_t g = 0; g < w.groups; ++g) {
-      pack_group(w, row + g * w.group(), w.scale(n * w.groups + g), lanes, n % lanes,
+      pack_group(w, row + g * w.group, w.scale(n * w.groups + g), lanes, n % lanes,
                  packed + (n / lanes * w.groups + g) * group_bytes);
     }
   }
@@ -304,48 +286,18 @@ Result<void*> pack(void* argument) {
   return memory;
 }
 
-/// Errors: NotSupported for what other kernels take.
-Result<DynamicWeight> read_weight(const PrepareContext& context, Arguments args) {
-  const EValue& bias = *args[kBias];
-  if (context.shared() == nullptr || !is_float(*args[kInput]) || !is_float(*args[kOut]) ||
-      !is_row_major(*args[kInput]) || !is_row_major(*args[kOut]) || !context.is_constant(*args[kWeight]) ||
-      !is_row_major(*args[kWeight]) || !context.is_constant(*args[kScales]) || !is_row_major(*args[kScales]) ||
-      !is_float_or_none(bias)) {
-    return Error::NotSupported;
-  }
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor weight = args[kWeight]->to_tensor();
-  const Tensor scales = args[kScales]->to_tensor();
-  const int64_t given = args[kGroupSize]->number_as_int();
-  DynamicWeight w{};
-  w.is_packed = weight.scalar_type() == ScalarType::Byte;
-  w.has_half_scales = scales.scalar_type() == ScalarType::BFloat16;
-  if (weight.dim() != 2 || weight.numel() == 0 || !(w.is_packed || weight.scalar_type() == ScalarType::Char) ||
-      !(w.has_half_scales || scales.scalar_type() == ScalarType::Float) || input.dim() < 1 || given < 0) {
-    return Error::NotSupported;
-  }
-  const int64_t n = weight.size(0);
-  const int64_t k = input.size(-1);
-  const int64_t group = given == 0 ? k : given;
-  constexpr int64_t kMost = int64_t{1} << 31;
-  if (k < 1 || k % group != 0 || weight.size(1) != (w.is_packed ? packed_count(k) : k) || n >= kMost || k >= kMost ||
-      (!bias.is_none() && (bias.to_tensor().dim() != 1 || bias.to_tensor().numel() != n))) {
-    return Error::NotSupported;
-  }
-  w.has_one_scale = given == 0 && scales.numel() == 1;
-  if (!w.has_one_scale && scales.numel() != n * (k / group)) {
-    return Error::NotSupported;
-  }
-  w.integers = weight.const_data_ptr();
-  w.scales = scales.const_data_ptr();
-  w.n = static_cast<size_t>(n);
-  w.k = static_cast<size_t>(k);
-  w.groups = static_cast<size_t>(k / group);
-  return w;
-}
-
 Error prepare(PrepareContext& context, Arguments args, void** state) {
-  ET_TRY(DynamicWeight w, read_weight(context, args));
+  if (context.shared() == nullptr) {
+    return Error::NotSupported;
+  }
+  ET_TRY(const IntegerWeight read,
+         read_integer_weight(context, {args[kInput], args[kWeight], args[kScales], args[kBias], args[kOut]},
+                             args[kGroupSize]->number_as_int()));
+  constexpr size_t kMost = size_t{1} << 31;
+  if (read.n >= kMost || read.k >= kMost) {
+    return Error::NotSupported;
+  }
+  DynamicWeight w{read};
   const uint64_t kind = (w.is_packed ? 1 : 0) | (w.has_half_scales ? 2 : 0) | (w.has_one_scale ? 4 : 0);
   const runtime::SharedCache::Key key{&kMaker, w.integers, w.scales, uint64_t{w.groups} * 8 + kind,
                                       uint64_t{w.n} << 32 | w.k};
@@ -361,7 +313,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
 /// The input as integers in 8 bits, in groups with zeros behind, and what a product needs to know of them.
 Error quantize_input(KernelContext& context, const RunTimeQuantization& choice, const float* x, DynamicProduct* p) {
   const DynamicWeight& w = p->weight;
-  const size_t group = w.group(), columns = w.padded_group();
+  const size_t group = w.group, columns = w.padded_group();
   ET_TRY(void* const integers, context.allocate_temp(p->m * w.groups * columns));
   ET_TRY(void* const row, context.allocate_temp(w.k * sizeof(int16_t)));
   ET_TRY(void* const numbers, context.allocate_temp(p->m * (w.groups + 2) * sizeof(int32_t)));
@@ -406,14 +358,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
                                    static_cast<float>(args[kEps]->number_as_double())};
   ET_CHECK_OR_RETURN(choice.is_valid(), InvalidArgument, "%s: eps %g or the range of integers is none", kOp,
                      static_cast<double>(choice.eps));
-  ET_CHECK_OR_RETURN(input.size(-1) == static_cast<int64_t>(w.k), InvalidArgument,
-                     "%s: rows of %" PRId64 " elements meet a weight for %zu", kOp, input.size(-1), w.k);
-  ET_CHECK_OR_RETURN(args[kBias]->is_none() || args[kBias]->to_tensor().numel() == static_cast<int64_t>(w.n),
-                     InvalidArgument, "%s: the bias must have %zu elements", kOp, w.n);
-  portable::Sizes sizes(input.sizes());
-  sizes[input.dim() - 1] = static_cast<int64_t>(w.n);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  product.m = static_cast<size_t>(input.numel()) / w.k;
+  ET_TRY(product.m, resize_product(context, kOp, w, input, *args[kBias], out));
   if (product.m == 0) {
     return Error::Ok;
   }

@@ -16,10 +16,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "base/nibbles.h"
-#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/integer_weight.h"
 #include "kernels/optimized/tables.h"
-#include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_WEIGHT_ONLY_LINEAR_ONCE
@@ -30,30 +28,19 @@ namespace et::kernels::optimized {
 inline constexpr size_t kOutputs = 4;
 inline constexpr size_t kPiece = 512;
 
-/// out[m, n] = x[m] · weight[n] + bias[n]
-struct IntegerProduct {
-  const float* x;       // [m, k]
-  const void* weight;   // [n, k] of i8, or [n, ceil(k / 2)] of two columns a byte
-  const void* scales;   // [n, groups] of f32 or bf16
+/// out[m, n] = x[m] · weight[n] + bias[n]; scales are never one for all.
+struct IntegerProduct : IntegerWeight {
   const int8_t* zeros;  // [n, groups], or nullptr
-  const float* bias;    // [n], or nullptr
-  float* out;           // [m, n]
-  size_t m, n, k;
-  size_t group, groups;  // columns of a group, groups of a row
-  bool is_packed, has_half_scales;
+
+  // Of a call.
+  const float* x;     // [m, k]
+  const float* bias;  // [n], or nullptr
+  float* out;         // [m, n]
+  size_t m;
 
   /// As the integers are stored.
   float zero(size_t i) const {
     return (zeros == nullptr ? 0.0f : static_cast<float>(zeros[i])) + (is_packed ? 8.0f : 0.0f);
-  }
-  float scale(size_t i) const {
-    if (!has_half_scales) {
-      return static_cast<const float*>(scales)[i];
-    }
-    const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(scales)[i]) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof(value));
-    return value;
   }
 };
 
@@ -119,9 +106,9 @@ HWY_INLINE void scale_row(const IntegerProduct& p, size_t n, size_t first, size_
     const float zero = p.zero(place);
     const size_t at = first + i;
     if (p.is_packed) {
-      scale_nibbles(static_cast<const uint8_t*>(p.weight) + n * packed_count(p.k) + at / 2, run, zero, scale, to + i);
+      scale_nibbles(static_cast<const uint8_t*>(p.integers) + n * packed_count(p.k) + at / 2, run, zero, scale, to + i);
     } else {
-      scale_bytes(static_cast<const int8_t*>(p.weight) + n * p.k + at, run, zero, scale, to + i);
+      scale_bytes(static_cast<const int8_t*>(p.integers) + n * p.k + at, run, zero, scale, to + i);
     }
     i += run;
   }
@@ -223,7 +210,7 @@ void SplitRow(const float* x, size_t count, float* to) {
 struct Bytes {
   static size_t step() { return hn::Lanes(Tag()); }
   static HWY_INLINE const int8_t* row(const IntegerProduct& p, size_t n) {
-    return static_cast<const int8_t*>(p.weight) + n * p.k;
+    return static_cast<const int8_t*>(p.integers) + n * p.k;
   }
   static HWY_INLINE size_t place(size_t column) { return column; }
   static HWY_INLINE V zero(float value) { return hn::Set(Tag(), value); }
@@ -243,7 +230,7 @@ struct Bytes {
 struct Nibbles {
   static size_t step() { return 2 * hn::Lanes(Tag()); }
   static HWY_INLINE const uint8_t* row(const IntegerProduct& p, size_t n) {
-    return static_cast<const uint8_t*>(p.weight) + n * packed_count(p.k);
+    return static_cast<const uint8_t*>(p.integers) + n * packed_count(p.k);
   }
   static HWY_INLINE size_t place(size_t column) { return column / 2; }
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
@@ -376,67 +363,38 @@ namespace {
 enum { kInput, kWeight, kScales, kZeroPoints, kBias, kGroupSize, kOut };
 
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
-  const EValue& weight_value = *args[kWeight];
-  const EValue& scales_value = *args[kScales];
-  const EValue& bias = *args[kBias];
-  if (!is_float(*args[kInput]) || !is_float(*args[kOut]) || !is_row_major(*args[kInput]) ||
-      !is_row_major(*args[kOut]) || !context.is_constant(weight_value) || !is_row_major(weight_value) ||
-      !scales_value.is_tensor() || !context.is_constant(scales_value) || !is_float_or_none(bias) ||
-      !(args[kZeroPoints]->is_none() || context.is_constant(*args[kZeroPoints]))) {
+  if (!(args[kZeroPoints]->is_none() || context.is_constant(*args[kZeroPoints]))) {
     return Error::NotSupported;
   }
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor weight = weight_value.to_tensor();
-  const Tensor scales = scales_value.to_tensor();
-  const bool is_packed = weight.scalar_type() == ScalarType::Byte;
-  const int64_t given = args[kGroupSize]->number_as_int();
-  if (weight.dim() != 2 || weight.numel() == 0 || !(is_packed || weight.scalar_type() == ScalarType::Char) ||
-      input.dim() < 1 || given < 0) {
+  ET_TRY(IntegerWeight weight,
+         read_integer_weight(context, {args[kInput], args[kWeight], args[kScales], args[kBias], args[kOut]},
+                             args[kGroupSize]->number_as_int()));
+  if (weight.is_packed && weight.group % 2 != 0 && weight.group != weight.k) {
     return Error::NotSupported;
   }
-  const int64_t n = weight.size(0);
-  const int64_t k = input.size(-1);
-  const int64_t group = given == 0 ? k : given;
-  const bool has_half_scales = scales.scalar_type() == ScalarType::BFloat16;
-  if (weight.size(1) != (is_packed ? packed_count(k) : k) || k % group != 0 ||
-      (is_packed && group % 2 != 0 && group != k) || !(has_half_scales || scales.scalar_type() == ScalarType::Float) ||
-      !is_row_major(scales_value) ||
-      (!bias.is_none() && (bias.to_tensor().dim() != 1 || bias.to_tensor().numel() != n))) {
-    return Error::NotSupported;
-  }
-  const int64_t count = n * (k / group);
-  const bool is_single = given == 0 && scales.numel() == 1;
-  if (!is_single && scales.numel() != count) {
-    return Error::NotSupported;
-  }
+  const size_t count = weight.n * weight.groups;
   const int8_t* zeros = nullptr;
   if (!args[kZeroPoints]->is_none()) {
     const Tensor points = args[kZeroPoints]->to_tensor();
-    if (points.numel() != count || points.scalar_type() != ScalarType::Char || !is_row_major(*args[kZeroPoints])) {
+    if (points.numel() != static_cast<int64_t>(count) || points.scalar_type() != ScalarType::Char ||
+        !is_row_major(*args[kZeroPoints])) {
       return Error::NotSupported;
     }
     zeros = points.const_data_ptr<int8_t>();
   }
-  const void* scale_data = scales.const_data_ptr();
-  if (is_single && count > 1) {
-    if (has_half_scales) {
+  if (weight.has_one_scale && count > 1) {
+    if (weight.has_half_scales) {
       return Error::NotSupported;
     }
-    ET_TRY(void* const repeated, context.allocate(static_cast<size_t>(count) * sizeof(float), alignof(float)));
-    std::fill_n(static_cast<float*>(repeated), count, *static_cast<const float*>(scale_data));
-    scale_data = repeated;
+    ET_TRY(void* const repeated, context.allocate(count * sizeof(float), alignof(float)));
+    std::fill_n(static_cast<float*>(repeated), count, weight.scale(0));
+    weight.scales = repeated;
   }
+  weight.has_one_scale = false;
   ET_TRY(void* const memory, context.allocate(sizeof(IntegerProduct), alignof(IntegerProduct)));
   auto* const made = new (memory) IntegerProduct{};
-  made->weight = weight.const_data_ptr();
-  made->scales = scale_data;
+  static_cast<IntegerWeight&>(*made) = weight;
   made->zeros = zeros;
-  made->n = static_cast<size_t>(n);
-  made->k = static_cast<size_t>(k);
-  made->group = static_cast<size_t>(group);
-  made->groups = static_cast<size_t>(k / group);
-  made->is_packed = is_packed;
-  made->has_half_scales = has_half_scales;
   *state = made;
   return Error::Ok;
 }
@@ -445,15 +403,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   IntegerProduct product = *static_cast<const IntegerProduct*>(state);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[kOut]->to_tensor();
-  ET_CHECK_OR_RETURN(input.size(-1) == static_cast<int64_t>(product.k), InvalidArgument,
-                     "et::weight_only_linear: rows of %" PRId64 " elements meet a weight for %zu", input.size(-1),
-                     product.k);
-  ET_CHECK_OR_RETURN(args[kBias]->is_none() || args[kBias]->to_tensor().numel() == static_cast<int64_t>(product.n),
-                     InvalidArgument, "et::weight_only_linear: the bias must have %zu elements", product.n);
-  portable::Sizes sizes(input.sizes());
-  sizes[input.dim() - 1] = static_cast<int64_t>(product.n);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  product.m = static_cast<size_t>(input.numel()) / product.k;
+  ET_TRY(product.m, resize_product(context, "et::weight_only_linear", product, input, *args[kBias], out));
   if (product.m == 0) {
     return Error::Ok;
   }
