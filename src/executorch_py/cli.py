@@ -215,8 +215,16 @@ def _inspect(arguments: argparse.Namespace) -> int:
     if named:
         print("\nnamed data")
     for key, nbytes in named.items():
-        print(f"  {key}: {nbytes:,} bytes")
+        print(f"  {key}: {nbytes:,} bytes{_dense_size(program, key)}")
     return 0
+
+
+def _dense_size(program: Program, key: str) -> str:
+    """What stands behind the size of a sparse entry (base/sparse_bytes.h): the bytes that it stands for."""
+    if not key.startswith("sparse:"):
+        return ""
+    header = program.read_named_data(key)[:16]
+    return f", dense {int.from_bytes(header[8:], 'little'):,}" if header.startswith(b"EPSB") else ""
 
 
 def _print_delegation(program: Program, whole: bool) -> None:

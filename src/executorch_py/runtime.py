@@ -360,7 +360,10 @@ class Program:
         return Session(self._core.new_session())
 
     def named_data(self) -> Mapping[str, int]:
-        """Keys of the program's named data, and their sizes in bytes."""
+        """Keys of the program's named data, and their sizes in the file, in bytes.
+
+        A weight without its zeros stands there as "sparse:" and its key (docs/format.md).
+        """
         return dict(self._core.named_data)
 
     def read_named_data(self, key: str) -> bytes:

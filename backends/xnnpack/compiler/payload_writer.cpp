@@ -11,6 +11,13 @@ constexpr uint16_t kHeaderSize = 30;
 constexpr uint32_t kAlignment = 16;
 constexpr uint64_t kIsNamed = UINT64_MAX;
 
+/// What the zeros of a filter are zeros of. Those of 4-bit filters are no zero bytes.
+ScalarType sparse_dtype_of(payload::Datatype datatype) {
+  return datatype == payload::Datatype_fp32   ? ScalarType::Float
+         : datatype == payload::Datatype_fp16 ? ScalarType::Half
+                                              : ScalarType::Char;
+}
+
 template <typename T>
 void put(std::string& bytes, size_t offset, T value) {
   std::memcpy(&bytes[offset], &value, sizeof(T));  // little-endian, as the machines that compile
@@ -25,6 +32,10 @@ uint32_t PayloadWriter::add_value(const ValueSpec& spec, uint32_t external_id, u
 
 uint32_t PayloadWriter::add_constant(const ValueSpec& spec, std::string bytes) {
   return add_typed(spec, add_bytes(std::move(bytes)), kInvalidId, 0);
+}
+
+uint32_t PayloadWriter::add_filter(const ValueSpec& spec, std::string bytes) {
+  return add_typed(spec, add_bytes(std::move(bytes), sparse_dtype_of(spec.datatype)), kInvalidId, 0);
 }
 
 uint32_t PayloadWriter::add_typed(const ValueSpec& spec, uint32_t constant, uint32_t external_id, uint32_t flags) {
@@ -74,11 +85,13 @@ uint32_t PayloadWriter::add_typed(const ValueSpec& spec, uint32_t constant, uint
   return id;
 }
 
-uint32_t PayloadWriter::add_bytes(std::string bytes) {
+uint32_t PayloadWriter::add_bytes(std::string bytes, std::optional<ScalarType> sparse_dtype) {
   std::string key = content_key(bytes);
   const auto [entry, is_new] = index_of_key_.emplace(key, static_cast<uint32_t>(constants_.size() + 1));
   if (is_new) {
-    constants_.push_back({std::move(key), std::move(bytes)});
+    constants_.push_back({std::move(key), std::move(bytes), sparse_dtype});
+  } else if (constants_[entry->second - 1].sparse_dtype != sparse_dtype) {
+    constants_[entry->second - 1].sparse_dtype.reset();  // something else reads it, too
   }
   return entry->second;
 }
@@ -96,7 +109,7 @@ void PayloadWriter::finish(const std::vector<uint32_t>& inputs, const std::vecto
                            passes::BackendPayload& out) {
   std::vector<flatbuffers::Offset<payload::ConstantDataOffset>> constants;
   constants.push_back(payload::CreateConstantDataOffsetDirect(builder, 0, 0, ""));  // reserved
-  for (const Named& constant : constants_) {
+  for (const ir::NamedData& constant : constants_) {
     constants.push_back(
         payload::CreateConstantDataOffsetDirect(builder, kIsNamed, constant.bytes.size(), constant.key.c_str()));
   }
@@ -115,8 +128,8 @@ void PayloadWriter::finish(const std::vector<uint32_t>& inputs, const std::vecto
   put(out.bytes, 18, end);  // no constants behind the graph
   put(out.bytes, 22, uint64_t{0});
   std::memcpy(&out.bytes[graph_offset], builder.GetBufferPointer(), graph_size);
-  for (Named& constant : constants_) {
-    out.named_data.emplace_back(std::move(constant.key), std::move(constant.bytes));
+  for (ir::NamedData& constant : constants_) {
+    out.named_data.push_back(std::move(constant));
   }
 }
 

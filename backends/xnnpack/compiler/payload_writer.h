@@ -10,6 +10,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,8 @@ class PayloadWriter {
   /// A value that a node defines, or (with flags) an external one with its position among inputs and outputs.
   uint32_t add_value(const ValueSpec& spec, uint32_t external_id = kInvalidId, uint32_t flags = 0);
   uint32_t add_constant(const ValueSpec& spec, std::string bytes);
+  /// A constant that products pack: the file may hold it without its zeros.
+  uint32_t add_filter(const ValueSpec& spec, std::string bytes);
 
   /// Adds a node whose table is written already. `clamp` may be nullptr.
   template <typename Table>
@@ -76,7 +79,7 @@ class PayloadWriter {
  private:
   void add_union(payload::NodeUnion type, flatbuffers::Offset<void> table, uint32_t debug_handle, const Clamp* clamp);
   /// Index of a constant's bytes in Graph.constant_data.
-  uint32_t add_bytes(std::string bytes);
+  uint32_t add_bytes(std::string bytes, std::optional<ScalarType> sparse_dtype = std::nullopt);
   template <typename T>
   uint32_t add_numbers(const std::vector<T>& numbers) {
     return add_bytes(std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)));
@@ -85,11 +88,7 @@ class PayloadWriter {
 
   std::vector<flatbuffers::Offset<payload::Value>> values_;
   std::vector<flatbuffers::Offset<payload::Node>> nodes_;
-  struct Named {
-    std::string key;
-    std::string bytes;
-  };
-  std::vector<Named> constants_;  // constant_data[1 …]
+  std::vector<ir::NamedData> constants_;  // constant_data[1 …]
   std::map<std::string, uint32_t, std::less<>> index_of_key_;
   uint32_t num_external_ = 0;
   uint32_t next_id_ = 0;

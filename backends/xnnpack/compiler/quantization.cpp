@@ -331,7 +331,7 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
   if (filter.datatype == payload::Datatype_qcint4 || filter.datatype == payload::Datatype_qbint4) {
     filter_bytes = packed_nibbles(std::vector<int8_t>(filter_bytes.begin(), filter_bytes.end()));
   }
-  out.filter = lowering.writer.add_constant(filter, std::move(filter_bytes));
+  out.filter = lowering.writer.add_filter(filter, std::move(filter_bytes));
 
   const InputKind kind = integer ? input_kind(input.value()) : InputKind::kFloat;
   const ir::Value* source = kind == InputKind::kDynamic  ? dynamic_source(input.value())

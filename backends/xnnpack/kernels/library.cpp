@@ -74,6 +74,9 @@ class SlabAllocator {
     }
   }
 
+  /// So many bytes more will be handed out.
+  void expect(size_t nbytes) { expected_ = expected_ > SIZE_MAX - nbytes ? SIZE_MAX : expected_ + nbytes; }
+
   /// `size` bytes at a multiple of kPackedAlignment, nullptr when there is no memory.
   void* allocate(size_t size) {
     size = (size + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
@@ -160,9 +163,7 @@ struct PackedWeights {
   const void* weight = nullptr;
   const void* bias = nullptr;
   WeightForm form{};
-  PackedWeightsScope::Identify identify = nullptr;  // nullptr: what is above stands
-  PackedWeightsScope::Packed on_packed = nullptr;   // set with identify
-  const void* identify_context = nullptr;
+  PackedWeightsScope::Owner owner{};  // without functions: what is above stands
   xnn_weights_cache_provider provider{};
 
   ~PackedWeights() {
@@ -175,12 +176,12 @@ struct PackedWeights {
 
   /// Brings weight, bias and form up to date for a key of the library; false when its weights are not to be shared.
   bool name(const xnn_weights_cache_look_up_key& key) {
-    if (identify == nullptr) {
+    if (owner.identify == nullptr) {
       return true;
     }
     weight = key.kernel;
     bias = key.bias;
-    return identify(identify_context, weight, bias, &form);
+    return owner.identify(owner.context, &weight, bias, &form);
   }
 
   PackedEntry* find(uint32_t seed) const {
@@ -199,6 +200,9 @@ constexpr size_t kNotFound = SIZE_MAX;  // the library's word for it
 size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
   auto* const weights = static_cast<PackedWeights*>(context);
   const PackedEntry* const entry = weights->name(*key) ? weights->find(key->seed) : nullptr;
+  if (entry == nullptr && weights->owner.identify != nullptr) {
+    weights->owner.will_pack(weights->owner.context, key->kernel);
+  }
   return entry == nullptr ? kNotFound : reinterpret_cast<size_t>(entry->packed);
 }
 
@@ -217,6 +221,9 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
     }
     return reinterpret_cast<size_t>(entry->packed);
   }
+  if (weights->owner.identify != nullptr && !weights->owner.packed(weights->owner.context, key->kernel)) {
+    return reinterpret_cast<size_t>(packed);
+  }
   auto* const entry = static_cast<PackedEntry*>(std::malloc(sizeof(PackedEntry)));
   if (entry == nullptr) {
     weights->memory.undo(packed);
@@ -224,9 +231,6 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
   }
   *entry = {weights->entries, weights->weight, weights->bias, weights->form, key->seed, packed};
   weights->entries = entry;
-  if (weights->identify != nullptr) {
-    weights->on_packed(weights->identify_context, weights->weight);
-  }
   return reinterpret_cast<size_t>(packed);
 }
 
@@ -261,16 +265,15 @@ PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, 
     weights_->form = {kind};
     std::copy(sizes.begin(), sizes.end(), weights_->form.begin() + 1);
     std::copy(factors.begin(), factors.end(), weights_->form.begin() + 1 + kMaxSizes);
-    weights_->identify = nullptr;
+    weights_->owner = {};
   }
 }
 
-PackedWeightsScope::PackedWeightsScope(SharedCache* shared, Identify identify, Packed packed, const void* context) {
+PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const Owner& owner) {
   take(shared);
   if (weights_ != nullptr) {
-    weights_->identify = identify;
-    weights_->on_packed = packed;
-    weights_->identify_context = context;
+    weights_->owner = owner;
+    weights_->memory.expect(owner.nbytes_not_in_file);
   }
 }
 

@@ -114,15 +114,23 @@ class PackedWeightsScope {
  public:
   PackedWeightsScope(SharedCache* shared, const void* weight, IntArrayRef sizes, const void* bias, uint64_t kind,
                      Span<const uint64_t> factors = {});
-  /// Says how the library packs `weight` and `bias`, which it found in a graph; false = do not share. The first number of the
-  /// form is kGraph or more, so that it is no kernel's.
-  using Identify = bool (*)(const void* context, const void* weight, const void* bias, WeightForm* form);
+  /// The first number of a graph's forms is this or more, so that they are no kernel's.
   static constexpr uint64_t kGraph = uint64_t{1} << 63;
-  /// Hears that `weight`, one that was identified, has been packed.
-  using Packed = void (*)(const void* context, const void* weight);
-  /// For all operators of a graph at once: an entry is named by the addresses that the library gives, which must be those
-  /// of constants, and by what `identify` says of them.
-  PackedWeightsScope(SharedCache* shared, Identify identify, Packed packed, const void* context);
+  /// Whose graph it is, asked about weights by the addresses that the library has for them.
+  struct Owner {
+    /// Says how the library packs `*weight` and `bias`, which it found in a graph; false = do not share. A weight that is
+    /// at its address for a while only gets the one that names it.
+    bool (*identify)(const void* context, const void** weight, const void* bias, WeightForm* form);
+    /// The library looked for `weight` and will pack it now, since it is not there.
+    void (*will_pack)(void* context, const void* weight);
+    /// `weight`, one that was identified, has been packed; false = it must not be found again.
+    bool (*packed)(void* context, const void* weight);
+    void* context;
+    size_t nbytes_not_in_file = 0;  ///< of weights that a file holds shorter than they are
+  };
+  /// For all operators of a graph at once: an entry is named by addresses, which must be those of constants, and by what
+  /// the owner says of them.
+  PackedWeightsScope(SharedCache* shared, const Owner& owner);
   ~PackedWeightsScope();
   PackedWeightsScope(const PackedWeightsScope&) = delete;
   PackedWeightsScope& operator=(const PackedWeightsScope&) = delete;

@@ -48,7 +48,7 @@ class FormWriter {
   void add(const Value& value) {
     uint32_t scale;
     std::memcpy(&scale, &value.quantization.scale, sizeof(scale));
-    add(static_cast<uint64_t>(value.datatype));
+    add(static_cast<uint64_t>(value.datatype) | (value.sparse == kDense ? 0 : uint64_t{1} << 32));
     add((uint64_t{scale} << 32) | static_cast<uint32_t>(value.quantization.zero_point));
     add(reinterpret_cast<uintptr_t>(value.quantization.channel_scales.data()));
     add(reinterpret_cast<uintptr_t>(value.quantization.group_scales.data()));
@@ -130,12 +130,19 @@ Error Delegate::check_arguments(Span<EValue* const> args) const {
 Error Delegate::copy_loose_constants(runtime::MemoryAllocator& allocator) {
   for (Value& value : model_.values) {
     if (value.data != nullptr && !value.is_packed_only) {
-      void* const copy = allocator.allocate(value.nbytes + XNN_EXTRA_BYTES, 64);
+      const SparseBytes* const sparse = value.sparse == kDense ? nullptr : &model_.sparse[value.sparse].bytes;
+      const size_t nbytes = sparse == nullptr ? value.nbytes : sparse->nbytes();
+      void* const copy = allocator.allocate(nbytes + XNN_EXTRA_BYTES, 64);
       ET_CHECK_OR_RETURN(copy != nullptr, MemoryAllocationFailed,
-                         "xnnpack delegate: no memory for a constant of %zu bytes", value.nbytes);
-      std::memcpy(copy, value.data, value.nbytes);
-      std::memset(static_cast<char*>(copy) + value.nbytes, 0, XNN_EXTRA_BYTES);
+                         "xnnpack delegate: no memory for a constant of %zu bytes", nbytes);
+      if (sparse == nullptr) {
+        std::memcpy(copy, value.data, nbytes);
+      } else {
+        unpack(*sparse, copy);
+      }
+      std::memset(static_cast<char*>(copy) + nbytes, 0, XNN_EXTRA_BYTES);
       value.data = copy;
+      value.sparse = kDense;
       value.is_shared = false;
     }
   }
@@ -190,8 +197,10 @@ void Delegate::identify_filters() {
   }
 }
 
-bool Delegate::identify(const void* self, const void* filter, const void* bias, WeightForm* form) {
-  const Identity* const found = static_cast<const Delegate*>(self)->find_identity(filter);
+bool Delegate::identify(const void* opaque, const void** filter, const void* bias, WeightForm* form) {
+  const auto& self = *static_cast<const Delegate*>(opaque);
+  *filter = self.filters_->name_of(*filter);
+  const Identity* const found = self.find_identity(*filter);
   if (found == nullptr || found->bias != bias) {
     return false;
   }
@@ -199,12 +208,19 @@ bool Delegate::identify(const void* self, const void* filter, const void* bias, 
   return true;
 }
 
-/// Gives the file's pages behind a filter back, so that a model is in memory once when it has been packed, not twice.
-void Delegate::discard_packed(const void* opaque, const void* filter) {
+void Delegate::will_pack(void* opaque, const void* filter) {
   const auto& self = *static_cast<const Delegate*>(opaque);
-  if (self.named_data_ != nullptr) {
-    self.named_data_->discard(filter, self.find_identity(filter)->nbytes);
+  self.filters_->write(filter);
+}
+
+/// Gives the file's pages behind a filter back, so that a model is in memory once when it has been packed, not twice.
+bool Delegate::packed(void* opaque, const void* filter) {
+  const auto& self = *static_cast<const Delegate*>(opaque);
+  const Identity* const dense = self.find_identity(filter);
+  if (dense != nullptr && self.named_data_ != nullptr) {
+    self.named_data_->discard(filter, dense->nbytes);
   }
+  return self.filters_->packed(filter);
 }
 
 const Delegate::Identity* Delegate::find_identity(const void* filter) const {
@@ -217,9 +233,23 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
   instance.reset();
   // Making a runtime changes the graph (the library fuses nodes), so each gets one of its own.
   Subgraph subgraph;
-  ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}));
-  const PackedWeightsScope scope(shared_, &Delegate::identify, &Delegate::discard_packed, this);
+  size_t nbytes_not_in_file = 0;
+  for (const SparseConstant& sparse : model_.sparse) {
+    nbytes_not_in_file += sparse.bytes.nbytes() - std::min(sparse.buffer.size(), sparse.bytes.nbytes());
+  }
+  const PackedWeightsScope scope(
+      shared_, {&Delegate::identify, &Delegate::will_pack, &Delegate::packed, this, nbytes_not_in_file});
+  UnpackedFilters filters(model_, named_data_);
+  ET_RETURN_IF_ERROR(filters.prepare(scope.cache() != nullptr));
+  ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}, filters));
+  filters_ = &filters;
   const xnn_status status = xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool, 0, &instance.runtime);
+  filters_ = nullptr;
+  if (status == xnn_status_success && filters.was_missed()) {
+    instance.reset();
+    ET_LOG_ERROR("xnnpack delegate: the library packed a sparse filter without looking for it first");
+    return Error::Internal;
+  }
   if (status != xnn_status_success) {
     instance.runtime = nullptr;
     ET_LOG_ERROR("xnnpack delegate: the library cannot make a runtime (status %d)", static_cast<int>(status));

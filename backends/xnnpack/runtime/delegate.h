@@ -53,8 +53,9 @@ class Delegate {
   Error copy_loose_constants(runtime::MemoryAllocator& allocator);
   void identify_filters();
   const Identity* find_identity(const void* filter) const;
-  static bool identify(const void* self, const void* filter, const void* bias, WeightForm* form);
-  static void discard_packed(const void* self, const void* filter);
+  static bool identify(const void* self, const void** filter, const void* bias, WeightForm* form);
+  static void will_pack(void* self, const void* filter);
+  static bool packed(void* self, const void* filter);
   Error make_runtime(Instance& instance, pthreadpool* pool);
   /// True when nodes of these sizes have enough work for several threads.
   bool is_worth_waking() const;
@@ -66,6 +67,7 @@ class Delegate {
   Model model_;
   SharedCache* shared_ = nullptr;  // nullptr: weights belong to the operators, as when one has no name
   const runtime::NamedDataMap* named_data_ = nullptr;  // during init only
+  UnpackedFilters* filters_ = nullptr;                 // while a runtime is made
   std::vector<Shape> bounds_;                          // [values], upper bounds
   std::vector<Identity> identities_;                   // sorted by filter
   std::vector<Shape> shapes_;                          // [values], of the last call

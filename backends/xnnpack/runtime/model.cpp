@@ -1,9 +1,11 @@
 #include "backends/xnnpack/runtime/model.h"
 
+#include <map>
 #include <string_view>
 
 #include "backends/xnnpack/runtime/node_types.h"
 #include "base/checked_math.h"
+#include "runtime/host/sparse_data.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -82,8 +84,10 @@ class ModelReader {
   }
 
  private:
-  struct Bytes {
-    Span<const uint8_t> bytes;
+  struct Constant {
+    const uint8_t* data = nullptr;
+    size_t nbytes = 0;         // of the dense form
+    uint32_t sparse = kDense;  // position in Model::sparse; `data` is the sparse form then
     bool is_shared = false;
   };
 
@@ -91,41 +95,92 @@ class ModelReader {
 
   Error load_constants() {
     const uint32_t count = length(graph_.constant_data());
-    constant_data_.resize(count);
+    constants_of_graph_.resize(count);
+    // Each sparse entry once, whatever names a file has for it: what is unpacked takes at most 32 times the file.
+    std::map<std::string_view, uint32_t> sparse_by_key;
+    std::map<const uint8_t*, uint32_t> sparse_by_address;
     for (uint32_t i = 1; i < count; ++i) {  // [0] is reserved
       const payload::ConstantDataOffset& entry = *graph_.constant_data()->Get(i);
       if (entry.offset() != kIsNamed) {
         ET_CHECK_OR_RETURN(entry.offset() <= constants_.size() && entry.size() <= constants_.size() - entry.offset(),
                            InvalidProgram, "xnnpack payload: constant %u is outside of the payload", i);
-        constant_data_[i].bytes =
-            constants_.subspan(static_cast<size_t>(entry.offset()), static_cast<size_t>(entry.size()));
+        constants_of_graph_[i].data = constants_.data() + entry.offset();
+        constants_of_graph_[i].nbytes = static_cast<size_t>(entry.size());
         continue;
       }
       ET_CHECK_OR_RETURN(entry.named_key() != nullptr && named_data_ != nullptr, InvalidProgram,
                          "xnnpack payload: constant %u is neither in the payload nor has it a name", i);
       const std::string_view key(entry.named_key()->c_str(), entry.named_key()->size());
-      ET_TRY(FreeableBuffer buffer, named_data_->get(key));
-      ET_CHECK_OR_RETURN(buffer.size() >= entry.size(), InvalidProgram,
-                         "xnnpack payload: constant %u has %zu bytes under its name, the payload says %" PRIu64, i,
-                         buffer.size(), entry.size());
-      constant_data_[i].bytes = {buffer.data(), static_cast<size_t>(entry.size())};
-      constant_data_[i].is_shared = buffer.is_borrowed();
-      model_.buffers.push_back(std::move(buffer));
+      if (const auto known = sparse_by_key.find(key); known != sparse_by_key.end()) {
+        ET_RETURN_IF_ERROR(set_constant(i, model_.sparse[known->second].bytes.nbytes()));
+        set_sparse(i, known->second);
+        continue;
+      }
+      ET_TRY(runtime::StoredData stored, runtime::get_stored(*named_data_, key));
+      ET_RETURN_IF_ERROR(set_constant(i, stored.nbytes()));
+      if (stored.is_sparse) {
+        const auto next = static_cast<uint32_t>(model_.sparse.size());
+        const auto [known, is_new] = sparse_by_address.emplace(stored.buffer.data(), next);
+        if (is_new) {
+          model_.sparse.push_back({std::move(stored.buffer), stored.sparse});
+        }
+        sparse_by_key.emplace(key, known->second);
+        set_sparse(i, known->second);
+        continue;
+      }
+      constants_of_graph_[i].data = stored.buffer.data();
+      constants_of_graph_[i].is_shared = stored.buffer.is_borrowed();
+      model_.buffers.push_back(std::move(stored.buffer));
     }
     return Error::Ok;
   }
 
-  /// The bytes of constant `index`, at least `nbytes` of them, aligned for elements of T.
-  template <typename T>
-  Error constant_at(uint32_t index, size_t count, const T** data) {
-    size_t nbytes;
-    ET_CHECK_OR_RETURN(index > 0 && index < constant_data_.size() && !mul_overflow(count, sizeof(T), &nbytes) &&
-                           constant_data_[index].bytes.size() >= nbytes,
+  /// Takes the payload's word for the size of constant `index`, of which its name gives `nbytes`.
+  Error set_constant(uint32_t index, size_t nbytes) {
+    const uint64_t said = graph_.constant_data()->Get(index)->size();
+    ET_CHECK_OR_RETURN(nbytes >= said, InvalidProgram,
+                       "xnnpack payload: constant %u has %zu bytes under its name, the payload says %" PRIu64, index,
+                       nbytes, said);
+    constants_of_graph_[index].nbytes = static_cast<size_t>(said);
+    return Error::Ok;
+  }
+
+  void set_sparse(uint32_t index, uint32_t position) {
+    Constant& constant = constants_of_graph_[index];
+    constant.data = model_.sparse[position].buffer.data();
+    constant.is_shared = model_.sparse[position].buffer.is_borrowed();
+    constant.sparse = position;
+  }
+
+  /// Constant `index`, which has at least `nbytes`.
+  Error find_constant(uint32_t index, size_t nbytes, Constant** out) {
+    ET_CHECK_OR_RETURN(index > 0 && index < constants_of_graph_.size() && constants_of_graph_[index].nbytes >= nbytes,
                        InvalidProgram, "xnnpack payload: constant %u is not there or too short", index);
-    const uint8_t* const bytes = constant_data_[index].bytes.data();
-    ET_CHECK_OR_RETURN(reinterpret_cast<uintptr_t>(bytes) % alignof(T) == 0, InvalidProgram,
+    *out = &constants_of_graph_[index];
+    return Error::Ok;
+  }
+
+  /// The numbers of constant `index`. They are read where they lie, so that those of a sparse constant are unpacked for as
+  /// long as the model lives.
+  template <typename T>
+  Error numbers_at(uint32_t index, size_t count, const T** data, bool* is_shared) {
+    size_t nbytes;
+    Constant* constant = nullptr;
+    ET_CHECK_OR_RETURN(!mul_overflow(count, sizeof(T), &nbytes), InvalidProgram, "xnnpack payload: too many scales");
+    ET_RETURN_IF_ERROR(find_constant(index, nbytes, &constant));
+    if (constant->sparse != kDense) {
+      const uint8_t*& kept = unpacked_[constant->sparse];
+      if (kept == nullptr) {
+        ET_TRY(FreeableBuffer dense, runtime::unpack_to_heap(model_.sparse[constant->sparse].bytes));
+        kept = dense.data();
+        model_.buffers.push_back(std::move(dense));
+      }
+      *constant = {kept, constant->nbytes, kDense, false};
+    }
+    ET_CHECK_OR_RETURN(reinterpret_cast<uintptr_t>(constant->data) % alignof(T) == 0, InvalidProgram,
                        "xnnpack payload: constant %u is not aligned", index);
-    *data = reinterpret_cast<const T*>(bytes);
+    *data = reinterpret_cast<const T*>(constant->data);
+    *is_shared = constant->is_shared;
     return Error::Ok;
   }
 
@@ -167,17 +222,19 @@ class ModelReader {
     ET_CHECK_OR_RETURN(count > 0 && value.datatype != xnn_datatype_qdint8, InvalidProgram,
                        "xnnpack payload: a constant without elements or with run-time scales");
     value.nbytes = num_bytes(value.datatype, count);
-    const uint8_t* data = nullptr;
-    ET_RETURN_IF_ERROR(constant_at(tensor.constant_buffer_idx(), value.nbytes, &data));
-    ET_CHECK_OR_RETURN(reinterpret_cast<uintptr_t>(data) % 4 == 0, InvalidProgram,
-                       "xnnpack payload: an unaligned constant");
-    value.data = data;
-    value.is_shared = constant_data_[tensor.constant_buffer_idx()].is_shared;
+    Constant* constant = nullptr;
+    ET_RETURN_IF_ERROR(find_constant(tensor.constant_buffer_idx(), value.nbytes, &constant));
+    ET_CHECK_OR_RETURN(constant->sparse != kDense || reinterpret_cast<uintptr_t>(constant->data) % 4 == 0,
+                       InvalidProgram, "xnnpack payload: an unaligned constant");
+    value.data = constant->data;
+    value.sparse = constant->sparse;
+    value.is_shared = constant->is_shared && scales_are_shared_;
     return Error::Ok;
   }
 
   Error read_quantization(const payload::QuantizedTensorValue* source, Value& value, uint32_t index) {
     Quantization& out = value.quantization;
+    scales_are_shared_ = true;
     const auto kind = source == nullptr ? payload::QuantParams_NONE : source->quant_params_type();
     auto expected = payload::QuantParams_NONE;
     switch (value.datatype) {
@@ -230,7 +287,7 @@ class ModelReader {
       ET_CHECK_OR_RETURN(source.num_scales() == channels, InvalidProgram,
                          "xnnpack payload: value %u has %u scales for %zu channels", index, source.num_scales(),
                          channels);
-      ET_RETURN_IF_ERROR(constant_at(source.scale_buffer_idx(), channels, &scales));
+      ET_RETURN_IF_ERROR(numbers_at(source.scale_buffer_idx(), channels, &scales, &scales_are_shared_));
     }
     out.channel_scales = {scales, channels};
     return Error::Ok;
@@ -255,7 +312,7 @@ class ModelReader {
     } else {
       ET_CHECK_OR_RETURN(source.num_scales() == count, InvalidProgram,
                          "xnnpack payload: value %u has %u scales for %zu groups", index, source.num_scales(), count);
-      ET_RETURN_IF_ERROR(constant_at(source.scale_buffer_idx(), count, &scales));
+      ET_RETURN_IF_ERROR(numbers_at(source.scale_buffer_idx(), count, &scales, &scales_are_shared_));
     }
     out.group_scales = {scales, count};
     return Error::Ok;
@@ -311,7 +368,9 @@ class ModelReader {
                          "xnnpack payload: node %u reads value %u before it is defined", index, inputs[i]);
       is_read_[node.inputs[i]] = true;
       Value& value = model_.values[node.inputs[i]];
-      value.is_packed_only = value.is_packed_only && i > 0 && packs_constants(node);
+      // Of sparse constants only filters: where the filter is computed, the library reads a bias at each call.
+      value.is_packed_only =
+          value.is_packed_only && (i == 1 || (i > 1 && value.sparse == kDense)) && packs_constants(node);
     }
     node.num_inputs = static_cast<uint8_t>(count);
     for (uint32_t i = 0; i < 2 && outputs[i] != kNoId; ++i) {
@@ -422,10 +481,12 @@ class ModelReader {
   Span<const uint8_t> constants_;
   const NamedDataMap* named_data_;
   Model& model_;
-  std::vector<Bytes> constant_data_;      // as in the graph
-  std::vector<uint32_t> position_of_id_;  // kNoId = no such id
-  std::vector<bool> is_defined_;          // [values]
-  std::vector<bool> is_read_;             // [values]
+  std::vector<Constant> constants_of_graph_;
+  std::map<uint32_t, const uint8_t*> unpacked_;  // position in Model::sparse -> numbers that are kept
+  bool scales_are_shared_ = true;                // those of the value that is being read
+  std::vector<uint32_t> position_of_id_;         // kNoId = no such id
+  std::vector<bool> is_defined_;                 // [values]
+  std::vector<bool> is_read_;                    // [values]
 };
 
 }  // namespace

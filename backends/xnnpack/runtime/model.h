@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/xnnpack/runtime/payload.h"
+#include "base/sparse_bytes.h"
 #include "runtime/backend.h"
 
 namespace et::backends::xnnpack {
@@ -52,13 +53,17 @@ struct Quantization {
   size_t num_nonbatch_dims = 0;  ///< of qdint8
 };
 
+/// Value::sparse of values that are not.
+constexpr uint32_t kDense = UINT32_MAX;
+
 struct Value {
   xnn_datatype datatype = xnn_datatype_invalid;
   Shape declared;
   Quantization quantization;
-  const void* data = nullptr;  ///< of a constant; nullptr otherwise
-  size_t nbytes = 0;           ///< of a constant
-  bool is_shared = false;      ///< `data` stays at its address as long as the program
+  const void* data = nullptr;  ///< of a constant, its sparse form where it is sparse; nullptr otherwise
+  size_t nbytes = 0;           ///< of a constant, dense
+  uint32_t sparse = kDense;    ///< position in Model::sparse, of a constant that the file holds without its zeros
+  bool is_shared = false;      ///< `data` and scales stay at their addresses as long as the program
   bool is_input = false;       ///< of the delegate
   bool is_output = false;
   bool is_packed_only = true;  ///< as a constant it is used by nodes that make their own copy
@@ -115,6 +120,12 @@ struct Node {
   }
 };
 
+/// A constant that the file holds without its zeros.
+struct SparseConstant {
+  runtime::FreeableBuffer buffer;
+  SparseBytes bytes;  ///< points into `buffer`
+};
+
 /// Vectors here are no longer than the payload, which is in memory.
 struct Model {
   std::vector<Value> values;
@@ -122,6 +133,7 @@ struct Model {
   std::vector<uint32_t> inputs;  ///< positions in values, in the order of the delegate's arguments
   std::vector<uint32_t> outputs;
   std::vector<runtime::FreeableBuffer> buffers;  ///< named data that constants point into
+  std::vector<SparseConstant> sparse;            ///< each entry once, however many constants name it
 };
 
 /// Reads and verifies a graph. `named_data` may be nullptr when no constant is in it.

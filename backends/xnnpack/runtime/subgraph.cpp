@@ -16,7 +16,8 @@ Sizes to_sizes(const flatbuffers::Vector<uint32_t>& list) {
   return out;
 }
 
-xnn_status define_value(xnn_subgraph_t subgraph, const Value& value, const Shape& shape, uint32_t id) {
+xnn_status define_value(xnn_subgraph_t subgraph, const Value& value, const void* data, const Shape& shape,
+                        uint32_t id) {
   const uint32_t flags =
       (value.is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : 0u) | (value.is_output ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT : 0u);
   const Quantization& q = value.quantization;
@@ -26,22 +27,21 @@ xnn_status define_value(xnn_subgraph_t subgraph, const Value& value, const Shape
     case xnn_datatype_quint8:
     case xnn_datatype_qint32:
       return xnn_define_quantized_tensor_value(subgraph, value.datatype, q.zero_point, q.scale, shape.rank, shape.dims,
-                                               value.data, id, flags, &given);
+                                               data, id, flags, &given);
     case xnn_datatype_qcint8:
     case xnn_datatype_qcint32:
     case xnn_datatype_qcint4:
       return xnn_define_channelwise_quantized_tensor_value_v2(subgraph, value.datatype, q.zero_point,
                                                               q.channel_scales.data(), shape.rank, q.channel_dim,
-                                                              shape.dims, value.data, id, flags, &given);
+                                                              shape.dims, data, id, flags, &given);
     case xnn_datatype_qbint4:
       return xnn_define_blockwise_quantized_tensor_value(subgraph, value.datatype, q.zero_point, q.group_scales.data(),
-                                                         shape.rank, q.channel_dim, q.group_size, shape.dims,
-                                                         value.data, id, flags, &given);
+                                                         shape.rank, q.channel_dim, q.group_size, shape.dims, data, id,
+                                                         flags, &given);
     case xnn_datatype_qdint8:
       return xnn_define_dynamically_quantized_tensor_value(subgraph, value.datatype, shape.rank, q.num_nonbatch_dims,
                                                            shape.dims, id, flags, &given);
-    default:
-      return xnn_define_tensor_value(subgraph, value.datatype, shape.rank, shape.dims, value.data, id, flags, &given);
+    default: return xnn_define_tensor_value(subgraph, value.datatype, shape.rank, shape.dims, data, id, flags, &given);
   }
 }
 
@@ -178,12 +178,12 @@ Error error_of(xnn_status status) {
 
 }  // namespace
 
-Error Subgraph::build(const Model& model, Span<const Shape> shapes) {
+Error Subgraph::build(const Model& model, Span<const Shape> shapes, const UnpackedFilters& filters) {
   const auto count = static_cast<uint32_t>(model.values.size());
   xnn_status status = xnn_create_subgraph(count, 0, &handle_);
   ET_CHECK_OR_RETURN(status == xnn_status_success, MemoryAllocationFailed, "xnnpack delegate: no memory for a graph");
   for (uint32_t i = 0; i < count; ++i) {
-    status = define_value(handle_, model.values[i], shapes[i], i);
+    status = define_value(handle_, model.values[i], filters.data_of(model.values[i]), shapes[i], i);
     if (status != xnn_status_success) {
       ET_LOG_ERROR("xnnpack delegate: the library refuses value %u (status %d)", i, static_cast<int>(status));
       return error_of(status);

@@ -3,7 +3,7 @@
 /// For: delegate.cpp, which makes runtimes from it. Values get the ids 0 … n - 1 of their positions in the Model.
 #pragma once
 
-#include "backends/xnnpack/runtime/model.h"
+#include "backends/xnnpack/runtime/unpacked_filters.h"
 
 namespace et::backends::xnnpack {
 
@@ -19,9 +19,10 @@ class Subgraph {
   Subgraph(const Subgraph&) = delete;
   Subgraph& operator=(const Subgraph&) = delete;
 
-  /// Defines all values, with `shapes` [values] as their sizes, and all nodes. The library keeps pointers to constants.
+  /// Defines all values, with `shapes` [values] as their sizes, and all nodes. The library keeps pointers to constants,
+  /// which lie where `filters` says.
   /// Errors: NotSupported for what the library refuses; MemoryAllocationFailed.
-  Error build(const Model& model, Span<const Shape> shapes);
+  Error build(const Model& model, Span<const Shape> shapes, const UnpackedFilters& filters);
   xnn_subgraph_t get() const { return handle_; }
 
  private:

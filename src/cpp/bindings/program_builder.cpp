@@ -320,7 +320,7 @@ void init_program_builder(py::module_& module) {
       .def(
           "named_data",
           [](ProgramHandle& handle, const std::string& key, const py::bytes& data) {
-            handle.program->named_data.emplace_back(key, static_cast<std::string>(data));
+            handle.program->named_data.push_back({key, static_cast<std::string>(data)});
           },
           py::arg("key"), py::arg("data"))
       .def("text", [](const ProgramHandle& handle) { return ir::to_text(*handle.program); });

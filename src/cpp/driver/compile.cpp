@@ -54,7 +54,9 @@ Error compile(const std::shared_ptr<ir::Program>& program, const CompileOptions&
   }
   out.pass_timings = manager.timings();
   out.program = program;
-  return finish(program, options, out, diagnostics);
+  FinishOptions last_steps = options;
+  last_steps.emit.sparse_weights = options.sparse_weights;
+  return finish(program, last_steps, out, diagnostics);
 }
 
 Error run_passes(ir::Program& program, const std::vector<std::string_view>& ids, bool compatible,

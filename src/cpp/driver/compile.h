@@ -42,7 +42,7 @@ struct CompileOptions : FinishOptions {
   passes::CustomOps custom_ops;
   /// Kernels that only the target has: not looked for in `kernels`.
   std::set<std::string, std::less<>> target_kernels;
-  double sparse_weights = passes::PassOptions().sparse_weights;  ///< see passes::PassOptions
+  double sparse_weights = passes::PassOptions().sparse_weights;  ///< see passes::PassOptions; also goes to `emit`
   bool channels_last = true;                                     ///< the same
   bool quantized_io = false;                                     ///< the same
   bool verify = true;                                            ///< verify the graph after each pass

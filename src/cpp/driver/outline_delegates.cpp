@@ -206,8 +206,8 @@ class DelegateCutter {
   DelegateCutter(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
                  ir::Diagnostics& diagnostics)
       : program_(program), table_(table), compilers_(compilers), diagnostics_(diagnostics) {
-    for (const auto& [key, bytes] : program.named_data) {
-      named_data_.emplace(key, bytes);
+    for (size_t i = 0; i < program.named_data.size(); ++i) {
+      named_data_.emplace(program.named_data[i].key, i);
     }
   }
 
@@ -262,14 +262,19 @@ class DelegateCutter {
     passes::BackendPayload payload;
     const passes::BackendPart given{outline->graph, program_, spec->second.compile_specs, method.name};
     ET_RETURN_IF_ERROR(compiler->preprocess(given, payload, diagnostics_));
-    for (auto& [key, bytes] : payload.named_data) {
-      const auto [entry, is_new] = named_data_.emplace(key, bytes);
-      if (!is_new && entry->second != bytes) {
-        return diagnose(diagnostics_, Error::InvalidArgument, method, &first,
-                        "two delegates put different bytes under the key '" + key + "'");
-      }
+    for (ir::NamedData& data : payload.named_data) {
+      const auto [place, is_new] = named_data_.emplace(data.key, program_.named_data.size());
       if (is_new) {
-        program_.named_data.emplace_back(key, std::move(bytes));
+        program_.named_data.push_back(std::move(data));
+        continue;
+      }
+      ir::NamedData& known = program_.named_data[place->second];
+      if (known.bytes != data.bytes) {
+        return diagnose(diagnostics_, Error::InvalidArgument, method, &first,
+                        "two delegates put different bytes under the key '" + data.key + "'");
+      }
+      if (known.sparse_dtype != data.sparse_dtype) {
+        known.sparse_dtype.reset();  // one of them reads the entry as it is
       }
     }
 
@@ -294,7 +299,7 @@ class DelegateCutter {
   const DelegationTable& table_;
   const passes::BackendCompilers& compilers_;
   ir::Diagnostics& diagnostics_;
-  std::map<std::string, std::string> named_data_;
+  std::map<std::string, size_t> named_data_;  // key -> place in the program's list
 };
 
 }  // namespace

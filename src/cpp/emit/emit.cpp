@@ -7,6 +7,7 @@
 #include "emit/file_head.h"
 #include "emit/file_tables.h"
 #include "emit/flat_tensor.h"
+#include "emit/named_entries.h"
 #include "emit/named_tables.h"
 #include "emit/plan_emitter.h"
 
@@ -85,9 +86,9 @@ class FileEmitter {
       }
     }
     std::set<std::string_view> keys{kDebugKey, kShapesKey};
-    for (const auto& [key, bytes] : program_.named_data) {
-      if (!keys.insert(key).second) {
-        return fail(Error::InvalidArgument, "two entries of named data have the key '" + key + "'");
+    for (const ir::NamedData& entry : program_.named_data) {
+      if (!keys.insert(entry.key).second) {
+        return fail(Error::InvalidArgument, "two entries of named data have the key '" + entry.key + "'");
       }
     }
     uint64_t inline_nbytes = 0;
@@ -203,28 +204,23 @@ class FileEmitter {
   }
 
   std::vector<Offset<schema::NamedData>> add_named_data(SegmentPool& segments) {
-    // Our tables belong to the file; entries of the program are borrowed from it. In order of their keys.
-    auto own = std::make_shared<std::vector<std::pair<std::string, std::string>>>();
+    NamedEntries entries(program_, tables_.constants);
     if (options_.debug_info) {
-      own->emplace_back(kDebugKey, debug_table(program_, origins_));
+      entries.add(kDebugKey, debug_table(program_, origins_));
     }
     if (std::string shapes = shape_table(origins_, options_.debug_info); !shapes.empty()) {
-      own->emplace_back(kShapesKey, std::move(shapes));
+      entries.add(kShapesKey, std::move(shapes));
     }
-    emitted_.program.keep_alive.push_back(own);
-    std::map<std::string_view, const std::string*> entries;
-    for (const auto& [key, bytes] : program_.named_data) {
-      entries.emplace(key, &bytes);
+    if (!options_.compatible) {
+      entries.make_sparse(options_.sparse_weights);
     }
-    for (const auto& [key, bytes] : *own) {
-      entries.emplace(key, &bytes);
-    }
+    emitted_.program.keep_alive.push_back(entries.own_bytes());
     std::vector<Offset<schema::NamedData>> table;
-    for (const auto& [key, bytes] : entries) {
+    for (const auto& [key, bytes] : entries.sorted()) {
       // A weight that a kernel and a delegate share is a view of the constants, which are the first segment.
-      const std::optional<uint64_t> constant = tables_.constants.find(bytes->data(), bytes->size());
-      const uint32_t segment = constant && !bytes->empty() ? segments.add_view(*constant, bytes->size())
-                                                           : segments.add_shared(bytes->data(), bytes->size());
+      const std::optional<uint64_t> constant = tables_.constants.find(bytes.data(), bytes.size());
+      const uint32_t segment = constant && !bytes.empty() ? segments.add_view(*constant, bytes.size())
+                                                          : segments.add_shared(bytes.data(), bytes.size());
       table.push_back(
           schema::CreateNamedData(tables_.builder, tables_.builder.CreateString(key.data(), key.size()), segment));
     }

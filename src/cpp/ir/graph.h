@@ -260,6 +260,15 @@ struct Delegate {
   std::vector<CompileSpec> compile_specs;
 };
 
+/// Bytes that delegates find by name.
+struct NamedData {
+  std::string key;
+  std::string bytes;
+  /// Set when all delegates that use the entry read its sparse form as well (base/sparse_bytes.h): what its elements are. The
+  /// sign of their zeros does not matter then.
+  std::optional<ScalarType> sparse_dtype = std::nullopt;
+};
+
 /// Everything that becomes one file.
 class Program {
  public:
@@ -268,8 +277,7 @@ class Program {
   ConstantTable constants;  ///< read-only tensors, by name
   BufferTable buffers;      ///< mutable state, by name, with initial values
   std::vector<Delegate> delegates;
-  /// Entries for Program.named_data: key → bytes (shared weights of delegates, our debug and shape tables).
-  std::vector<std::pair<std::string, std::string>> named_data;
+  std::vector<NamedData> named_data;  ///< shared weights of delegates, tables of ours
   uint32_t next_debug_handle = 1;
 
   Graph* find_method(std::string_view name) const;

@@ -65,13 +65,7 @@ class Parser {
       return parse_delegate();
     }
     if (scan_.try_token("named_data")) {
-      std::pair<std::string, std::string> entry;
-      if (!scan_.expect_string("the key of named data", &entry.first) || !scan_.expect("=", "after the key") ||
-          !scan_.expect_string("the bytes of named data", &entry.second)) {
-        return false;
-      }
-      program_->named_data.push_back(std::move(entry));
-      return true;
+      return parse_named_data();
     }
     if (scan_.try_token("next_debug_handle")) {
       return parse_handle(&next_debug_handle_);
@@ -532,6 +526,19 @@ class Parser {
     }
     program_->delegates.push_back(std::move(delegate));
     return true;
+  }
+
+  bool parse_named_data() {
+    NamedData& entry = program_->named_data.emplace_back();
+    if (!scan_.expect_string("the key of named data", &entry.key)) {
+      return false;
+    }
+    if (scan_.try_token("sparse") &&
+        (!scan_.expect("(", "after sparse") || !types_.parse_dtype(&entry.sparse_dtype.emplace()) ||
+         !scan_.expect(")", "after the dtype"))) {
+      return false;
+    }
+    return scan_.expect("=", "before the bytes") && scan_.expect_string("the bytes of named data", &entry.bytes);
   }
 
   bool parse_constant(Constant* constant, Buffer* buffer) {

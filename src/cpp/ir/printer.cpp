@@ -63,8 +63,10 @@ class Printer {
       print_arguments(method.values);
       out_ += '\n';
     }
-    for (const auto& [key, bytes] : program.named_data) {
-      out_ += "named_data " + quote(key) + " = " + quote(bytes) + '\n';
+    for (const NamedData& entry : program.named_data) {
+      const std::string sparse =
+          entry.sparse_dtype ? std::string(" sparse(") + to_string(*entry.sparse_dtype) + ')' : std::string();
+      out_ += "named_data " + quote(entry.key) + sparse + " = " + quote(entry.bytes) + '\n';
     }
     if (program.next_debug_handle != largest + 1) {
       out_ += "next_debug_handle " + std::to_string(program.next_debug_handle) + '\n';

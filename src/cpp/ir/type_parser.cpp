@@ -112,6 +112,13 @@ bool TypeParser::parse_value(Type* type) {
   return found && scan_.expect(")", "after the value");
 }
 
+bool TypeParser::parse_dtype(ScalarType* dtype) {
+  const size_t start = scan_.position();
+  std::string_view name;
+  return scan_.expect_name("a dtype", &name) &&
+         (find_dtype(name, dtype) || scan_.fail_at(start, "there is no dtype " + std::string(name)));
+}
+
 bool TypeParser::parse(Type* type) {
   const size_t start = scan_.position();
   std::string_view name;

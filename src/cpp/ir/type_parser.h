@@ -19,6 +19,8 @@ class TypeParser {
 
   /// Reads a type; false after recording the error.
   bool parse(Type* type);
+  /// Reads the name of a dtype; false after recording the error.
+  bool parse_dtype(ScalarType* dtype);
   /// Forgets the bounds: another method begins.
   void clear() { bounds_.clear(); }
 

@@ -44,8 +44,9 @@ struct BackendPart {
 /// What it made of it.
 struct BackendPayload {
   std::string bytes;
-  /// Weights to be shared by content with other delegates and methods: key (their hash, say) and bytes.
-  std::vector<std::pair<std::string, std::string>> named_data;
+  /// Weights to be shared by content with other delegates and methods: key (their hash, say) and bytes. An entry with
+  /// `sparse_dtype` may reach the runtime half as "sparse:" and its key: it reads both forms (runtime/host/sparse_data.h).
+  std::vector<ir::NamedData> named_data;
   /// Positions of the part's inputs that the payload does not take (sizes that its runtime half sees in the tensors), in
   /// rising order. They do not become arguments of the call.
   std::vector<size_t> dropped_inputs;

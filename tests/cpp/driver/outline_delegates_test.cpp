@@ -110,12 +110,18 @@ TEST(DelegateParts, ARegionIsUsedByItsNode) {
 /// Compiles any part into its own text.
 class TextCompiler final : public passes::BackendCompiler {
  public:
+  /// Of the entry of the first part, the second, …
+  explicit TextCompiler(std::vector<std::optional<ScalarType>> sparse_dtypes = {std::nullopt})
+      : dtypes(std::move(sparse_dtypes)) {}
   std::string_view backend_id() const override { return "Text"; }
   Error preprocess(const passes::BackendPart& part, passes::BackendPayload& payload, ir::Diagnostics&) override {
     payload.bytes = ir::to_text(part.graph);
-    payload.named_data.emplace_back("weights", "shared");
+    payload.named_data.push_back({"weights", "shared", dtypes[std::min(num_calls++, dtypes.size() - 1)]});
     return Error::Ok;
   }
+
+  std::vector<std::optional<ScalarType>> dtypes;
+  size_t num_calls = 0;
 };
 
 struct Cut {
@@ -124,10 +130,9 @@ struct Cut {
   ir::Diagnostics diagnostics;
 };
 
-Cut cut(const std::string& text, const std::string& tag = "t") {
+Cut cut(const std::string& text, const std::string& tag = "t", TextCompiler compiler = TextCompiler()) {
   Cut out;
   out.program = parsed(text);
-  static TextCompiler compiler;
   passes::BackendCompilers compilers;
   EXPECT_EQ(compilers.add(compiler), Error::Ok);
   DelegationTable table;
@@ -164,6 +169,27 @@ method @m(%x: f32[2]) {
   ASSERT_NE(call, nullptr);
   EXPECT_EQ(call->results().size(), 2u) << "%b is used by %c, %a is returned";
   EXPECT_EQ(call->all_handles(), (std::vector<uint32_t>{1, 2}));
+}
+
+/// An entry may be sparse when every part that uses it says so.
+TEST(OutlineDelegates, PartsAgreeOnTheFormOfSharedData) {
+  const std::string text = R"(
+method @m(%x: f32[2]) {
+  %a = aten::neg(%x) : f32[2] tag("t")
+  %b = aten::relu(%a) : f32[2]
+  %c = aten::neg(%b) : f32[2] tag("t")
+  return %c
+})";
+  const auto shared = [&text](std::optional<ScalarType> first, std::optional<ScalarType> second) {
+    const Cut result = cut(text, "t", TextCompiler({first, second}));
+    EXPECT_EQ(result.program->delegates.size(), 2u);
+    EXPECT_EQ(result.program->named_data.size(), 1u);
+    return result.program->named_data[0].sparse_dtype;
+  };
+  EXPECT_EQ(shared(ScalarType::Char, ScalarType::Char), ScalarType::Char);
+  EXPECT_EQ(shared(ScalarType::Char, std::nullopt), std::nullopt);
+  EXPECT_EQ(shared(std::nullopt, ScalarType::Char), std::nullopt);
+  EXPECT_EQ(shared(ScalarType::Float, ScalarType::Char), std::nullopt);
 }
 
 TEST(OutlineDelegates, SaysWhatIsMissing) {

@@ -70,6 +70,7 @@ TEST(Text, ProgramLevelItems) {
   EXPECT_ROUND_TRIP(R"(delegate "Example" spec("precision", "f16") spec("k", "") = "pay\x00load"
 constant_method @get_dim = (3, 2.5, true, "text", none, [1, 2])
 named_data "key" = "bytes"
+named_data "weight" sparse(f16) = "bytes"
 next_debug_handle 40
 
 method @a(%x: f32[2]) {

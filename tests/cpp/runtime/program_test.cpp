@@ -4,6 +4,7 @@
 
 #include "method_fixture.h"
 #include "runtime/flat_tensor_data_map.h"
+#include "runtime/host/sparse_data.h"
 #include "schema/flat_tensor_generated.h"
 
 namespace et::test {
@@ -161,6 +162,33 @@ TEST_F(ProgramTest, MisalignedMemoryIsRefusedByTheCoreAndCopiedByTheHost) {
   BufferLoader loader(shifted.data() + 1, bytes_.size());
   EXPECT_EQ(Program::load(&loader).error(), Error::InvalidArgument);
   EXPECT_TRUE(HostProgram::from_buffer(nullptr, shifted.data() + 1, bytes_.size(), options_).ok());
+}
+
+TEST_F(ProgramTest, NamedDataMayBeSparse) {
+  const std::string dense = std::string(300, '\0') + "weight";
+  const Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(dense.data()), dense.size());
+  const SparseLayout layout = sparse_layout(bytes, ScalarType::Char);
+  std::string entry(layout.nbytes, '\0');
+  write_sparse_bytes(layout, bytes, reinterpret_cast<uint8_t*>(entry.data()));
+  b_.named_data("dense", "bytes");
+  b_.named_data("sparse:both", entry);
+  b_.named_data("both", "bytes");
+  b_.named_data("sparse:one", entry);
+  b_.named_data("sparse:damaged", entry.substr(1));
+  auto host = load(b_);
+  const NamedDataMap& map = host->program().named_data();
+  const auto text = [&map](const char* key) {
+    const auto found = get_dense(map, key);
+    EXPECT_TRUE(found.ok()) << key;
+    return found.ok() ? std::string(reinterpret_cast<const char*>(found->data()), found->size()) : std::string();
+  };
+  EXPECT_EQ(text("dense"), "bytes");
+  EXPECT_EQ(text("both"), "bytes");
+  EXPECT_EQ(text("one"), dense);
+  EXPECT_FALSE(get_dense(map, "one")->is_borrowed()) << "its address will be another's";
+  EXPECT_EQ(get_dense(map, "damaged").error(), Error::InvalidProgram);
+  EXPECT_EQ(get_dense(map, "missing").error(), Error::NotFound);
+  EXPECT_EQ(get_stored(map, "one")->nbytes(), dense.size());
 }
 
 TEST_F(ProgramTest, NamedDataIsFound) {

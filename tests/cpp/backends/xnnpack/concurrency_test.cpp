@@ -8,6 +8,7 @@
 
 #include "networks.h"
 #include "runtime/host/module.h"
+#include "sparse_file.h"
 #include "threads/thread_pool.h"
 
 namespace et::test {
@@ -65,10 +66,15 @@ std::vector<std::vector<float>> expected_outputs() {
   return outputs;
 }
 
+enum class Kind { kDelegate, kSparseWeights, kKernels };
+
 /// On the delegate, and on single kernels, some of which stand on the same library.
-class Concurrency : public ::testing::TestWithParam<bool> {
+class Concurrency : public ::testing::TestWithParam<Kind> {
  protected:
-  Concurrency() : bytes_(lowered(dynamic_network(), GetParam())), pool_(threads::make_pool(2)) {
+  Concurrency() : bytes_(lowered(dynamic_network(), GetParam() != Kind::kKernels)), pool_(threads::make_pool(2)) {
+    if (GetParam() == Kind::kSparseWeights) {
+      bytes_ = with_sparse_data(bytes_, [this](size_t i) { return entry_of(bytes_, i).size() >= 512; });  // filters
+    }
     runtime::HostOptions options;
     options.kernels = &all_kernels();
     options.backends = &all_backends();
@@ -140,8 +146,12 @@ TEST_P(Concurrency, ProgramsShareThePool) {
   EXPECT_EQ(failures, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(, Concurrency, ::testing::Values(true, false),
-                         [](const auto& info) { return info.param ? "Delegate" : "Kernels"; });
+INSTANTIATE_TEST_SUITE_P(, Concurrency, ::testing::Values(Kind::kDelegate, Kind::kSparseWeights, Kind::kKernels),
+                         [](const auto& info) {
+                           return info.param == Kind::kDelegate        ? "Delegate"
+                                  : info.param == Kind::kSparseWeights ? "SparseWeights"
+                                                                       : "Kernels";
+                         });
 
 }  // namespace
 }  // namespace et::test

@@ -1,6 +1,8 @@
 // Packed weights are found again under everything that decides how they are packed, number by number.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "backends/xnnpack/kernels/library.h"
 #include "runtime/host/heap_shared_cache.h"
 
@@ -22,22 +24,65 @@ void insert(const PackedWeightsScope& scope) {
             reinterpret_cast<size_t>(packed));
 }
 
-bool identify(const void* form, const void* /*weight*/, const void* /*bias*/, WeightForm* out) {
-  *out = *static_cast<const WeightForm*>(form);
-  return true;
-}
-void on_packed(const void* /*form*/, const void* /*weight*/) {}
+/// A graph whose weights all have one form.
+struct Graph {
+  WeightForm form{};
+  const void* name = kWeight;       // of kWeight
+  bool may_be_found = true;         // once packed
+  std::vector<const void*> said{};  // weights, as the library names them, that will be and that have been packed
+
+  PackedWeightsScope::Owner owner() {
+    return {[](const void* graph, const void** weight, const void*, WeightForm* out) {
+              *out = static_cast<const Graph*>(graph)->form;
+              *weight = static_cast<const Graph*>(graph)->name;
+              return true;
+            },
+            [](void* graph, const void* weight) { static_cast<Graph*>(graph)->said.push_back(weight); },
+            [](void* graph, const void* weight) {
+              static_cast<Graph*>(graph)->said.push_back(weight);
+              return static_cast<Graph*>(graph)->may_be_found;
+            },
+            this};
+  }
+};
 
 TEST(PackedWeights, OfAGraphAreNamedByEachNumberOfTheirForm) {
   runtime::HeapSharedCache shared;
-  const WeightForm form = {PackedWeightsScope::kGraph, 2, 2};
-  insert(PackedWeightsScope(&shared, &identify, &on_packed, &form));
-  EXPECT_NE(look_up(PackedWeightsScope(&shared, &identify, &on_packed, &form)), kNotFound);
-  for (size_t i = 0; i < form.size(); ++i) {
-    WeightForm other = form;
-    other[i] ^= uint64_t{1} << (i * 2);
-    EXPECT_EQ(look_up(PackedWeightsScope(&shared, &identify, &on_packed, &other)), kNotFound) << "number " << i;
+  Graph graph{{PackedWeightsScope::kGraph, 2, 2}};
+  insert(PackedWeightsScope(&shared, graph.owner()));
+  EXPECT_NE(look_up(PackedWeightsScope(&shared, graph.owner())), kNotFound);
+  for (size_t i = 0; i < graph.form.size(); ++i) {
+    Graph other{graph.form};
+    other.form[i] ^= uint64_t{1} << (i * 2);
+    EXPECT_EQ(look_up(PackedWeightsScope(&shared, other.owner())), kNotFound) << "number " << i;
   }
+}
+
+TEST(PackedWeights, OfAGraphAreNamedByTheAddressThatItsOwnerGives) {
+  runtime::HeapSharedCache shared;
+  const float first = 0, second = 0;
+  Graph graph{{PackedWeightsScope::kGraph}, &first};
+  insert(PackedWeightsScope(&shared, graph.owner()));
+  EXPECT_NE(look_up(PackedWeightsScope(&shared, graph.owner())), kNotFound);
+  Graph other{{PackedWeightsScope::kGraph}, &second};
+  EXPECT_EQ(look_up(PackedWeightsScope(&shared, other.owner())), kNotFound) << "the memory has another weight now";
+}
+
+TEST(PackedWeights, TheOwnerHearsWhatIsMissingAndWhatIsPacked) {
+  runtime::HeapSharedCache shared;
+  Graph graph{{PackedWeightsScope::kGraph}};
+  const float name = 0;
+  graph.name = &name;
+  EXPECT_EQ(look_up(PackedWeightsScope(&shared, graph.owner())), kNotFound);
+  EXPECT_EQ(graph.said, (std::vector<const void*>{kWeight}));
+  graph.may_be_found = false;
+  insert(PackedWeightsScope(&shared, graph.owner()));
+  EXPECT_EQ(look_up(PackedWeightsScope(&shared, graph.owner())), kNotFound) << "its owner refused it";
+  graph.may_be_found = true;
+  insert(PackedWeightsScope(&shared, graph.owner()));
+  graph.said.clear();
+  EXPECT_NE(look_up(PackedWeightsScope(&shared, graph.owner())), kNotFound);
+  EXPECT_TRUE(graph.said.empty()) << "found: nothing is packed";
 }
 
 TEST(PackedWeights, OfAKernelAreNamedByKindSizesAndFactors) {
