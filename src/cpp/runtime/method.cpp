@@ -112,13 +112,6 @@ bool same_constant(const EValue& a, const EValue& b) {
   return a.tag() == b.tag() && (a.is_none() || (a.is_string() && a.to_string_view() == b.to_string_view()));
 }
 
-/// True where reading kReadAhead bytes past these ones might meet a page that is not there.
-bool ends_with_page(const void* data, size_t nbytes) {
-  constexpr uintptr_t kSmallestPage = 4096;
-  const uintptr_t end = reinterpret_cast<uintptr_t>(data) + nbytes;
-  return nbytes > 0 && (end - 1) % kSmallestPage >= kSmallestPage - kReadAhead;
-}
-
 /// Checks a tensor against the input it is for, and gives its bytes to it.
 Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& given, size_t i) {
   TensorImpl* own = slot.value->to_tensor().unsafe_impl();

@@ -117,6 +117,7 @@ Error Method::State::begin() {
   is_changed = true;
   if (memory.data_allocator != nullptr) {
     memory.data_allocator->reset();
+    move_inputs_from_page_ends();
   }
   error = open_outputs();
   backward_jumps = 0;
@@ -124,6 +125,24 @@ Error Method::State::begin() {
     end();
   }
   return error;
+}
+
+/// Inputs that kernels would read in the caller's memory, and past it, where nothing may be: copied to where there is. Not where
+/// there is no room, and not those that the method writes to.
+void Method::State::move_inputs_from_page_ends() {
+  for (const InputSlot& slot : inputs) {
+    if (!slot.value->is_tensor() || slot.is_planned || slot.is_written) {
+      continue;
+    }
+    TensorImpl* const tensor = slot.value->to_tensor().unsafe_impl();
+    const size_t nbytes = tensor->nbytes();
+    if (tensor->data() == slot.own_place || !ends_with_page(tensor->data(), nbytes)) {
+      continue;
+    }
+    if (void* const place = memory.data_allocator->allocate(nbytes, 64)) {
+      tensor->set_data(std::memcpy(place, tensor->data(), nbytes), nbytes);
+    }
+  }
 }
 
 /// True when the memory that the caller gives for output `index` is also that of an input, which is still to be read, or of
@@ -160,7 +179,11 @@ Error Method::State::open_outputs() {
       continue;
     }
     TensorImpl* tensor = slot.tensor;
-    void* data = slot.caller_data == nullptr || shares_caller_memory(i) ? nullptr : slot.caller_data;
+    // A kernel that reads the output may read past it.
+    const bool is_at_page_end = (slot.own_place != nullptr || memory.data_allocator != nullptr) &&
+                                ends_with_page(slot.caller_data, slot.caller_nbytes);
+    const bool takes_caller_memory = slot.caller_data != nullptr && !is_at_page_end && !shares_caller_memory(i);
+    void* data = takes_caller_memory ? slot.caller_data : nullptr;
     if (data == nullptr && tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
       continue;  // its kernel takes memory
     }

@@ -51,6 +51,13 @@ enum ValueFlag : uint8_t {
   kOpenOutput = 128,  ///< open_outputs gives it its memory
 };
 
+/// True where reading kReadAhead bytes past these ones might meet a page that is not there.
+inline bool ends_with_page(const void* data, size_t nbytes) {
+  constexpr uintptr_t kSmallestPage = 4096;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(data) + nbytes;
+  return nbytes > 0 && (end - 1) % kSmallestPage >= kSmallestPage - kReadAhead;
+}
+
 /// A tensor input or output.
 struct InputSlot {
   EValue* value = nullptr;
@@ -147,6 +154,7 @@ struct Method::State {
   Error begin();
   bool shares_caller_memory(size_t index) const;
   void restore();
+  void move_inputs_from_page_ends();
   Error open_outputs();
   Error run_one(KernelContext& context, size_t* next);
   Error jump_if_false(const Instruction& instruction, size_t index, size_t* next);

@@ -48,17 +48,68 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("delegated", [False, True])
-@pytest.mark.parametrize("name", MODELS)
-def test_inputs_at_the_end_of_a_page(name: str, delegated: bool) -> None:
-    torch.manual_seed(0)
-    model, x = MODELS[name]()
+def lowered(model: nn.Module, x: torch.Tensor, delegated: bool, **plan: bool):
     exported = torch.export.export(model.eval(), (x,))
     edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()] if delegated else [])
-    method = et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
+    config = et.ExecutorchBackendConfig(memory_planning_pass=et.MemoryPlanningPass(**plan))
+    return et.Runtime.get().load_program(edge.to_executorch(config).buffer).load_method("forward")
+
+
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("delegated", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_inputs_at_the_end_of_a_page(name: str, delegated: bool, planned: bool) -> None:
+    torch.manual_seed(0)
+    model, x = MODELS[name]()
+    method = lowered(model, x, delegated, alloc_graph_input=planned)
     guarded = at_page_end(x)
     for given in (guarded, x, guarded):
         torch.testing.assert_close(method.execute((given,))[0], model(x), rtol=1e-4, atol=1e-5)
+
+
+class Two(nn.Module):
+    """The first output is read on."""
+
+    def __init__(self, last: nn.Module) -> None:
+        super().__init__()
+        self.last = last
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x.neg()
+        return y, self.last(y)
+
+
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_at_the_end_of_a_page(name: str, planned: bool) -> None:
+    torch.manual_seed(0)
+    last, x = MODELS[name]()
+    model = Two(last)
+    method = lowered(model, x, False, alloc_graph_output=planned)
+    expected = model(x)
+    given = [at_page_end(torch.zeros_like(y)) for y in expected]
+    for out in (given, [torch.zeros_like(y) for y in expected], given):
+        results = method.execute((x,), out=out)
+        for result, place, value in zip(results, out, expected, strict=True):
+            assert result is place
+            torch.testing.assert_close(result, value, rtol=1e-4, atol=1e-5)
+
+
+class Counter(nn.Module):
+    """Writes to its input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x * 2
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_inputs_at_the_end_of_a_page_are_written(planned: bool) -> None:
+    method = lowered(Counter(), torch.zeros(13), False, alloc_graph_input=planned)
+    x = at_page_end(torch.arange(13.0))
+    result = method.execute((x,))[-1]
+    torch.testing.assert_close(x, torch.arange(13.0) + 1)
+    torch.testing.assert_close(result, x * 2)
 
 
 def test_sizes_change_between_calls() -> None:

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "runtime/host/pages.h"
+#include "runtime/tensor.h"
 
 namespace et::runtime {
 
@@ -11,12 +12,15 @@ namespace {
 constexpr size_t kLarge = kHugePage / 2;
 }  // namespace
 
+/// What a block has beside its bytes: the header before them, and behind them what kernels read past a tensor.
+const size_t HeapAllocator::kAround = sizeof(Block) + kReadAhead;
+
 HeapAllocator::Block* HeapAllocator::make_block(size_t total) {
   return static_cast<Block*>(total >= kLarge ? map_pages(total) : std::calloc(1, total));
 }
 
 void HeapAllocator::free_block(Block* block) {
-  const size_t total = sizeof(Block) + block->size;
+  const size_t total = kAround + block->size;
   if (total >= kLarge) {
     unmap_pages(block, total);
   } else {
@@ -61,7 +65,7 @@ void* HeapAllocator::allocate(size_t nbytes, size_t alignment) {
   }
   const size_t size = needed > block_size_ ? needed : block_size_;
   size_t total;
-  if (add_overflow(size, sizeof(Block), &total)) {
+  if (add_overflow(size, kAround, &total)) {
     return nullptr;
   }
   Block* const block = make_block(total);

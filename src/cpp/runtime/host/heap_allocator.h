@@ -8,7 +8,7 @@
 namespace et::runtime {
 
 /// Grows without limit. reset() keeps the blocks for the next round; the destructor frees them.
-/// Large blocks come from the system in huge pages (pages.h). Memory is zeroed when it is handed out first, not when it is
+/// Kernels may read kReadAhead bytes (tensor.h) past what is handed out. Large blocks come from the system in huge pages (pages.h). Memory is zeroed when it is handed out first, not when it is
 /// handed out again after a reset.
 class HeapAllocator final : public MemoryAllocator {
  public:
@@ -26,6 +26,7 @@ class HeapAllocator final : public MemoryAllocator {
     size_t size;  // bytes behind the header
     size_t used;
   };
+  static const size_t kAround;
   static Block* make_block(size_t total);
   static void free_block(Block* block);
 
