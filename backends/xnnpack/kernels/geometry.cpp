@@ -33,6 +33,12 @@ bool read_pair(const EValue& value, int64_t spatial_dims, uint32_t for_missing_h
   return true;
 }
 
+Extent extent_of_output(const Geometry& g, Extent image) {
+  return {extent_along(image.h, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h, g.output_padding.h, g.transposed),
+          extent_along(image.w, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w, g.output_padding.w, g.transposed)};
+}
+bool is_empty(Extent extent) { return extent.h <= 0 || extent.w <= 0; }
+
 /// True when the library can do the transposed convolution. The image may become smaller where sizes are dynamic.
 bool is_within_library(const Geometry& g, Extent image) {
   const Pair& extra = g.output_padding;
@@ -77,6 +83,10 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
   }
   const bool is_static = input.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic;
   const Extent image = is_static ? Extent{spatial_dims == 1 ? 1 : input.size(2), input.size(-1)} : Extent{1, 1};
+  // No pixels: other kernels know whether that is an empty result (of a batch of none) or an error.
+  if (is_static && (is_empty(image) || is_empty(extent_of_output(g, image)))) {
+    return Error::NotSupported;
+  }
   if (g.transposed && !is_within_library(g, image)) {
     return Error::NotSupported;
   }
@@ -86,10 +96,8 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
 Result<Extent> output_extent(const Geometry& g, int64_t in_h, int64_t in_w) {
   ET_CHECK_OR_RETURN(in_h > 0 && in_h <= INT32_MAX && in_w > 0 && in_w <= INT32_MAX, InvalidArgument,
                      "convolution: an input of %" PRId64 " x %" PRId64, in_h, in_w);
-  const Extent out = {
-      extent_along(in_h, g.kernel.h, g.stride.h, g.padding.h, g.dilation.h, g.output_padding.h, g.transposed),
-      extent_along(in_w, g.kernel.w, g.stride.w, g.padding.w, g.dilation.w, g.output_padding.w, g.transposed)};
-  ET_CHECK_OR_RETURN(out.h > 0 && out.w > 0, InvalidArgument,
+  const Extent out = extent_of_output(g, {in_h, in_w});
+  ET_CHECK_OR_RETURN(!is_empty(out), InvalidArgument,
                      "convolution: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", in_h, in_w);
   return out;
 }
