@@ -19,6 +19,17 @@ def _values(dtype: torch.dtype) -> torch.Tensor:
     return torch.cat([torch.arange(256), some, torch.tensor([ends.min, ends.min + 1, ends.max, 0, 1])]).to(dtype)
 
 
+def _some(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
+    """Numbers whose products do not fit their type."""
+    ends = torch.iinfo(dtype)
+    return torch.randint(ends.min // 2, ends.max // 2, sizes).to(dtype)
+
+
+def _check_wrapped(call, *inputs: torch.Tensor) -> None:
+    """Against 64 bits, of which the lower ones count: eager has some convolutions of these types only."""
+    _check(call, *inputs, exact=call(*(x.long() for x in inputs)).to(inputs[0].dtype))
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool])
 @pytest.mark.parametrize(
     "name",
@@ -86,3 +97,28 @@ def test_products_wrap(dtype: torch.dtype) -> None:
         _check(lambda v, m, w: torch.addmv(v, m, w, beta=2, alpha=3), x[:2], matrix, y[: matrix.shape[1]])
     for rows, columns in ((6, 9), (9, 131)):
         _check(torch.addr, x[: rows * columns].reshape(rows, columns), y[:rows], z[:columns])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_convolutions_wrap(dtype: torch.dtype, dims: int, transposed: bool) -> None:
+    function = getattr(F, f"conv_transpose{dims}d" if transposed else f"conv{dims}d")
+    size = (19, 8, 5)[:dims]
+    for groups, stride, padding, dilation in [(1, 1, 0, 1), (1, 2, 1, 1), (3, 1, 1, 2), (6, 3, 2, 1)]:
+        x = _some(dtype, 2, 6, *size)
+        kernel = (3, 2, 3)[:dims]
+        for multiplier in (1, 5):  # few channels in a group, and more than the least number of rows of a product
+            outputs = multiplier * groups
+            weight = _some(dtype, *((6, outputs // groups) if transposed else (outputs, 6 // groups)), *kernel)
+            bias = _some(dtype, outputs)
+            numbers = (stride, padding, 0, groups, dilation) if transposed else (stride, padding, dilation, groups)
+            _check_wrapped(lambda x, w, b, n=numbers: function(x, w, b, *n), x, weight, bias)
+            _check_wrapped(lambda x, w, n=numbers: function(x, w, None, *n), x[0], weight)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_convolutions_of_many_channels(dtype: torch.dtype) -> None:
+    """More than one panel of the packed product."""
+    _check_wrapped(F.conv2d, _some(dtype, 1, 70, 33, 65), _some(dtype, 40, 70, 3, 3), _some(dtype, 40))
+    _check_wrapped(F.conv_transpose2d, _some(dtype, 1, 70, 9, 11), _some(dtype, 70, 40, 3, 3), _some(dtype, 40))

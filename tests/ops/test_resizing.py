@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kernel_runner import KernelError, run_kernel
 from whole_runtime import check
 
+import executorch_py as et
+
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 SHAPES = {1: (2, 3, 37), 2: (2, 3, 9, 14), 3: (1, 2, 5, 7, 6)}
 FACTORS = [1.0, 2.0, 3.0, 0.5, 1.7, 0.6, 2.3]
@@ -82,6 +84,38 @@ def test_lines_of_no_numbers():
     x[0, 0, ::5] = torch.tensor([float("nan"), float("inf"), -float("inf")]).repeat(3)[:7]
     for options in [{"scale_factor": 2}, {"size": 33}, {"size": 11}, {"size": 65, "align_corners": True}]:
         check(lambda x, o=options: F.interpolate(x, mode="linear", **o), x, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("shape", [(2, 3, 9, 14), (1, 1, 40, 33), (1, 4, 1, 70), (3, 3, 17, 1), (1, 3, 130, 140)])
+def test_images_of_bytes(shape, mode, align_corners):
+    """Equal to eager's fixed-point arithmetic, in either layout, with dark and bright edges that cubic weights overshoot."""
+    torch.manual_seed(0)
+    x = torch.randint(256, shape, dtype=torch.uint8)
+    x[..., : shape[-1] // 2] = x[..., : shape[-1] // 2] // 128 * 255
+    for options in [
+        *({"scale_factor": factor} for factor in FACTORS if min(shape[2:]) > 1),
+        {"size": (1, 2)},  # one pixel of three channels is an internal error of eager's
+        {"size": (23, 5)},
+        {"size": (shape[2], 50)},
+        {"size": (50, shape[3])},
+        {"size": (300, 2)},
+    ]:
+        call = lambda x, o=options: F.interpolate(x, mode=mode, align_corners=align_corners, **o)  # noqa: E731
+        check(call, x)
+        check(call, x.to(memory_format=torch.channels_last))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_images_of_bytes_on_threads(threads):
+    x = torch.randint(256, (5, 3, 41, 67), dtype=torch.uint8)
+    et.set_num_threads(threads)
+    try:
+        for layout in (torch.contiguous_format, torch.channels_last):
+            check(lambda x: F.interpolate(x, size=(300, 255), mode="bicubic"), x.to(memory_format=layout))
+    finally:
+        et.set_num_threads(0)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/rounding.h"
 
@@ -27,12 +28,31 @@ struct NumberRange {
   float low = 0, high = 0;  // zero is always in it
   bool has_nan = false;
 
+  bool is_finite() const { return !has_nan && std::isfinite(high - low); }
+
   void add(const float* values, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      has_nan = has_nan || std::isnan(values[i]);
-      low = std::min(low, values[i]);
-      high = std::max(high, values[i]);
+    constexpr int64_t kLanes = 16;  // side by side: compilers make vectors of them
+    float lows[kLanes], highs[kLanes];
+    int32_t nans[kLanes] = {};
+    std::fill_n(lows, kLanes, low);
+    std::fill_n(highs, kLanes, high);
+    const auto take = [&](int64_t lane, float value) {
+      lows[lane] = std::min(lows[lane], value);
+      highs[lane] = std::max(highs[lane], value);
+      nans[lane] |= value != value ? 1 : 0;
+    };
+    const int64_t whole = n - n % kLanes;
+    for (int64_t i = 0; i < whole; i += kLanes) {
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        take(lane, values[i + lane]);
+      }
     }
+    for (int64_t lane = 0; lane < n % kLanes; ++lane) {
+      take(lane, values[whole + lane]);
+    }
+    low = *std::min_element(lows, lows + kLanes);
+    high = *std::max_element(highs, highs + kLanes);
+    has_nan = has_nan || std::find(nans, nans + kLanes, 1) != nans + kLanes;
   }
 };
 
@@ -72,21 +92,27 @@ struct RunTimeQuantization {
     return p;
   }
 
+  /// The parameters of a row; `whole`: the range of all rows.
+  RowParameters of_row(const NumberRange& whole, const float* row, int64_t columns) const {
+    NumberRange range;
+    range.add(row, per_token ? columns : 0);
+    return of(per_token ? range : whole);
+  }
+
   /// The integers of a row, less the zero point.
   void quantize(const float* values, int64_t n, const RowParameters& p, int16_t* out) const {
     if (per_token) {  // in double, and the zero point before rounding
       const double inverse = 1.0 / p.scale;
+      const auto low = static_cast<double>(quant_min), high = static_cast<double>(quant_max);
       for (int64_t i = 0; i < n; ++i) {
-        const double q = round_to_even(static_cast<double>(values[i]) * inverse + p.zero_point);
-        out[i] = static_cast<int16_t>(
-            static_cast<int32_t>(within(q, static_cast<double>(quant_min), static_cast<double>(quant_max))) -
-            p.zero_point);
+        const double q = rounded_within(static_cast<double>(values[i]) * inverse + p.zero_point, low, high);
+        out[i] = static_cast<int16_t>(static_cast<int32_t>(q) - p.zero_point);
       }
       return;
     }
     const auto low = static_cast<float>(quant_min - p.zero_point), high = static_cast<float>(quant_max - p.zero_point);
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = static_cast<int16_t>(within(round_to_even(values[i] * p.inverse), low, high));
+      out[i] = static_cast<int16_t>(rounded_within(values[i] * p.inverse, low, high));
     }
   }
 
@@ -96,14 +122,12 @@ struct RunTimeQuantization {
   bool for_each_row(const float* x, int64_t rows, int64_t columns, int16_t* memory, Take take) const {
     NumberRange whole;
     whole.add(x, rows * columns);
-    if (whole.has_nan || !std::isfinite(whole.high - whole.low)) {
+    if (!whole.is_finite()) {
       return false;
     }
     for (int64_t m = 0; m < rows; ++m) {
       const float* const row = x + m * columns;
-      NumberRange range;
-      range.add(row, per_token ? columns : 0);
-      const RowParameters parameters = of(per_token ? range : whole);
+      const RowParameters parameters = of_row(whole, row, columns);
       quantize(row, columns, parameters, memory);
       take(m, static_cast<const int16_t*>(memory), parameters);
     }
@@ -115,6 +139,14 @@ struct RunTimeQuantization {
   template <typename T>
   static T within(T value, T low, T high) {
     return std::min(std::max(low, value), high);
+  }
+  /// That number as the nearest integer, the even one of two. Limits are integers of a byte or so: after them a sum rounds without
+  /// a condition, of which compilers make vectors.
+  template <typename T>
+  static T rounded_within(T value, T low, T high) {
+    constexpr T kWhole =
+        std::is_same_v<T, float> ? T(12582912) : T(6755399441055744);  // 1.5 * 2^23, 1.5 * 2^52: steps of 1
+    return (within(value, low, high) + kWhole) - kWhole;
   }
 };
 

@@ -20,7 +20,7 @@
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_tensors.h"
 #include "kernels/optimized/math-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/transpose4-inl.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/shape.h"
@@ -513,7 +513,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> attention_kernels() { return kKernels; }
+ET_KERNEL_TABLE(attention, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

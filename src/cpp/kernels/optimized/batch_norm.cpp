@@ -15,7 +15,7 @@
 
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/float_tensors.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/op_norm.h"
@@ -409,7 +409,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> batch_norm_kernels() { return kKernels; }
+ET_KERNEL_TABLE(batch_norm, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

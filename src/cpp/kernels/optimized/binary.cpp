@@ -10,7 +10,7 @@
 
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/pointwise-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -384,7 +384,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> binary_kernels() { return kKernels; }
+ET_KERNEL_TABLE(binary, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

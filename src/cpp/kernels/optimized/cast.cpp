@@ -12,7 +12,7 @@
 
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/pointwise-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -133,7 +133,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> cast_kernels() { return kKernels; }
+ET_KERNEL_TABLE(cast, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -185,7 +185,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> compare_kernels() { return kKernels; }
+ET_KERNEL_TABLE(compare, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -1,5 +1,5 @@
 // aten::convolution and et::convolution_clamp in one to three dimensions as products of packed matrices (gemm.h): sums are float
-// for floats of up to 32 bits, double for double and int64 for int64, which wraps.
+// for floats of up to 32 bits, double for double, int32 for integers of up to 32 bits and int64 for int64; integers wrap.
 //
 // Forward, for each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions], where
 // the windows are packed straight from the input. Transposed: weight' [channels and taps, input channels] · input, whose
@@ -14,7 +14,8 @@
 #include "kernels/optimized/convolution_windows.h"
 #include "kernels/optimized/direct_convolution.h"
 #include "kernels/optimized/fitting.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/integer_convolution.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/fused_clamp.h"
@@ -27,6 +28,8 @@ namespace {
 using Problem = ConvolutionProblem;
 
 constexpr const char* kOp = "aten::convolution";
+/// Output channels of a group, or input channels when transposed, of which a product of matrices is mostly packing.
+constexpr int64_t kFew = 4;
 
 /// The addresses that belong to one image and group.
 struct Slice {
@@ -187,11 +190,14 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
     return direct_convolution(context, p, input.const_data_ptr(), weight.const_data_ptr(),
                               bias ? bias->const_data_ptr() : nullptr, out.mutable_data_ptr());
   }
-  switch (p.dtype) {
-    case ScalarType::Double: return convolve<double>(context, p, input, weight, bias, is_transposed, out);
-    case ScalarType::Long: return convolve<int64_t>(context, p, input, weight, bias, is_transposed, out);
-    default: return convolve<float>(context, p, input, weight, bias, is_transposed, out);
+  if (!is_transposed && p.out_channels < kFew && is_integral(p.dtype, false)) {
+    convolve_integers(context.pool(), p, input.const_data_ptr(), weight.const_data_ptr(),
+                      bias ? bias->const_data_ptr() : nullptr, out.mutable_data_ptr());
+    return Error::Ok;
   }
+  return dispatch_sums(p.dtype, [&](auto zero) {
+    return convolve<decltype(zero)>(context, p, input, weight, bias, is_transposed, out);
+  });
 }
 
 /// The results are still in the cache, or bound by memory as reading them again is.
@@ -205,14 +211,14 @@ Error convolution_clamp_out(KernelContext& context, const Tensor& input, const T
 }
 
 /// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out): one dtype,
-/// row-major, and enough channels in a group that a product of matrices pays, or one that needs none.
+/// row-major, and enough channels in a group that a product of matrices pays, or one that needs none. Integers gain with any number
+/// of channels: vectors multiply them, and the plain kernel computes in int64.
 bool fits_convolution(Arguments args) {
   const Tensor input = args[0]->to_tensor();
   const Tensor weight = args[1]->to_tensor();
   const ScalarType dtype = input.scalar_type();
   const int64_t spatial = weight.dim() - 2;
-  const bool is_taken = is_gemm_dtype(dtype) || dtype == ScalarType::Double || dtype == ScalarType::Long;
-  if (!is_taken || spatial < 1 || spatial > 3 || (input.dim() != spatial + 1 && input.dim() != spatial + 2)) {
+  if (!is_number(dtype) || spatial < 1 || spatial > 3 || (input.dim() != spatial + 1 && input.dim() != spatial + 2)) {
     return false;
   }
   for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, args.size() - 1}) {
@@ -227,11 +233,10 @@ bool fits_convolution(Arguments args) {
     }
   }
   const int64_t groups = args[8]->number_as_int();
-  constexpr int64_t kFew = 4;  // output channels, or input channels when transposed
   const IntArrayRef stride = args[3]->to_int_list();
   const bool direct = is_up_to_float(dtype) && !args[6]->to_bool() &&
                       std::all_of(stride.begin(), stride.end(), [](int64_t step) { return step == 1; });
-  return groups > 0 && (direct || weight.size(0) / groups >= kFew);
+  return groups > 0 && (direct || is_integral(dtype, false) || weight.size(0) / groups >= kFew);
 }
 
 constexpr Kernel kKernels[] = {
@@ -241,6 +246,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> convolution_kernels() { return kKernels; }
+ET_KERNEL_TABLE(convolution, kKernels)
 
 }  // namespace et::kernels::optimized

@@ -19,10 +19,9 @@ void pack_row(const T* row, int64_t size, int64_t start, int64_t step, int64_t c
   int64_t first = 0;
   int64_t last = count;
   if (start < 0 || start + (count - 1) * step >= size) {
-    first = start >= 0 ? 0 : (-start + step - 1) / step;
-    last = start >= size ? 0 : (size - 1 - start) / step + 1;
-    first = std::min(first, count);
-    last = std::max(first, std::min(last, count));
+    const OutputsInside inside(size, start, step, count);
+    first = inside.first;
+    last = inside.last;
     std::fill_n(line, first, To(0));
     std::fill_n(line + last, count - last, To(0));
   }
@@ -115,7 +114,7 @@ void pack_window_pairs(const void* state, size_t k, size_t depth, size_t first, 
   const size_t at_once = kElements / std::min(width, kWidest) / 2 * 2;
   for (size_t start = 0; start < depth; start += at_once) {
     const size_t n = std::min(at_once, depth - start);
-    pack_windows<BFloat16, BFloat16>(*static_cast<const Windows*>(state), k + start, n, first, count, width, steps);
+    pack_windows<BFloat16>(*static_cast<const Windows*>(state), k + start, n, first, count, width, steps);
     if (n % 2 != 0) {
       std::fill_n(steps + n * width, width, BFloat16());
     }
@@ -171,17 +170,24 @@ GemmStripsOf<T> strips_for_windows(const Windows& windows) {
   static constexpr auto kPack = [](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
                                    T* out) {
     const auto& w = *static_cast<const Windows*>(state);
-    if constexpr (!std::is_same_v<T, float>) {
-      pack_windows<T, T>(w, k, depth, first, count, width, out);
-    } else if (w.pixel != 0) {
-      pack_pixels(w, first, count, width, out);
-    } else if (w.problem->dtype == ScalarType::Float) {
-      pack_windows<float, float>(w, k, depth, first, count, width, out);
-    } else if (w.problem->dtype == ScalarType::BFloat16) {
-      pack_windows<BFloat16, float>(w, k, depth, first, count, width, out);
-    } else {
-      pack_windows<Half, float>(w, k, depth, first, count, width, out);
+    if constexpr (std::is_same_v<T, float>) {
+      if (w.pixel != 0) {
+        return pack_pixels(w, first, count, width, out);
+      }
+      switch (w.problem->dtype) {
+        case ScalarType::BFloat16: return pack_windows<BFloat16>(w, k, depth, first, count, width, out);
+        case ScalarType::Half: return pack_windows<Half>(w, k, depth, first, count, width, out);
+        default: break;
+      }
+    } else if constexpr (std::is_same_v<T, int32_t>) {
+      switch (w.problem->dtype) {
+        case ScalarType::Byte: return pack_windows<uint8_t>(w, k, depth, first, count, width, out);
+        case ScalarType::Char: return pack_windows<int8_t>(w, k, depth, first, count, width, out);
+        case ScalarType::Short: return pack_windows<int16_t>(w, k, depth, first, count, width, out);
+        default: break;
+      }
     }
+    pack_windows<T>(w, k, depth, first, count, width, out);
   };
   const bool pairs = windows.pixel == 0 && windows.problem->dtype == ScalarType::BFloat16;
   return {kPack, &windows, pairs ? &pack_window_pairs : nullptr};
@@ -189,6 +195,7 @@ GemmStripsOf<T> strips_for_windows(const Windows& windows) {
 
 template GemmStripsOf<float> strips_for_windows<float>(const Windows& windows);
 template GemmStripsOf<double> strips_for_windows<double>(const Windows& windows);
+template GemmStripsOf<int32_t> strips_for_windows<int32_t>(const Windows& windows);
 template GemmStripsOf<int64_t> strips_for_windows<int64_t>(const Windows& windows);
 
 Error plan_convolution(KernelContext& context, const char* op, const Tensor& input, IntArrayRef weight,

@@ -3,7 +3,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/strided_copy.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 namespace et::kernels::optimized {
 namespace {
@@ -286,6 +286,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> copy_kernels() { return kKernels; }
+ET_KERNEL_TABLE(copy, kKernels)
 
 }  // namespace et::kernels::optimized

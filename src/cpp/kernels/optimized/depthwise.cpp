@@ -18,7 +18,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/clamped_convolution.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
@@ -290,7 +290,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-Span<const Kernel> depthwise_kernels() { return ConvolutionKernels<&run, &prepare>::kTable; }
+ET_KERNEL_TABLE(depthwise, ConvolutionKernels<&run, &prepare>::kTable)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

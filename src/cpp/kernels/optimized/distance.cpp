@@ -12,7 +12,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/fitting.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
@@ -257,7 +257,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> distance_kernels() { return kKernels; }
+ET_KERNEL_TABLE(distance, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

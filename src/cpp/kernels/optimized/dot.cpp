@@ -13,7 +13,7 @@
 #include "kernels/optimized/dot.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_runs.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
@@ -112,12 +112,8 @@ float dot_floats(const Tensor& a, size_t first, const Tensor& b, size_t n) {
   }
   constexpr size_t kPiece = 1024;
   alignas(64) float x[kPiece], y[kPiece];
-  const auto* const from = static_cast<const char*>(a.const_data_ptr()) + first * a.element_size();
-  const auto* const other = static_cast<const char*>(b.const_data_ptr());
   for_each_piece(n, kPiece, [&](size_t start, size_t count) {
-    floats_from(a.scalar_type(), from + start * a.element_size(), 1, count, x);
-    floats_from(a.scalar_type(), other + start * a.element_size(), 1, count, y);
-    total += dot(x, y, count);
+    total += dot(elements_of(a, first + start, count, x), elements_of(b, start, count, y), count);
   });
   return static_cast<float>(total);
 }
@@ -145,7 +141,7 @@ void products(const Tensor& self, const Tensor& vector, size_t n, const Tensor& 
   }
   for (size_t r = begin; r < end; ++r) {
     const float sum = dot_floats(self, r * n, vector, n);
-    floats_to(self.scalar_type(), &sum, 1, static_cast<char*>(out.mutable_data_ptr()) + r * out.element_size());
+    store_floats(out, r, &sum, 1);
   }
 }
 
@@ -189,7 +185,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> dot_kernels() { return kKernels; }
+ET_KERNEL_TABLE(dot, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -17,7 +17,7 @@
 
 #include "kernels/optimized/domains-inl.h"
 #include "kernels/optimized/pointwise-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_DOUBLES_ONCE
 #define ET_KERNELS_OPTIMIZED_DOUBLES_ONCE
@@ -439,7 +439,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> doubles_kernels() { return kKernels; }
+ET_KERNEL_TABLE(doubles, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -27,7 +27,7 @@
 
 #include "base/run_time_quantization.h"
 #include "kernels/optimized/integer_weight.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
@@ -213,6 +213,27 @@ HWY_INLINE void multiply_blocks(const DynamicProduct& p, size_t begin, size_t en
 }
 
 /// Outputs of blocks [begin, end) of DynamicLanes().
+/// RunTimeQuantization::quantize of a token, which is in double: the same bits.
+void QuantizeToken(const RunTimeQuantization& choice, const float* values, size_t n, const RowParameters& p,
+                   int16_t* out) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const hn::Rebind<int32_t, decltype(d)> di;
+  const hn::Rebind<int16_t, decltype(d)> dh;
+  const size_t lanes = hn::Lanes(d);
+  const auto inverse = hn::Set(d, 1.0 / p.scale), zero = hn::Set(d, static_cast<double>(p.zero_point));
+  const auto low = hn::Set(d, static_cast<double>(choice.quant_min));
+  const auto high = hn::Set(d, static_cast<double>(choice.quant_max));
+  for (size_t i = 0; i < n; i += lanes) {
+    const size_t left = HWY_MIN(lanes, n - i);
+    const auto x = hn::PromoteTo(d, left == lanes ? hn::LoadU(df, values + i) : hn::LoadN(df, values + i, left));
+    const auto q = hn::Round(hn::Min(hn::Max(hn::Add(hn::Mul(x, inverse), zero), low), high));
+    const auto integers = hn::DemoteTo(dh, hn::DemoteTo(di, hn::Sub(q, zero)));
+    left == lanes ? hn::StoreU(integers, dh, out + i) : hn::StoreN(integers, dh, out + i, left);
+  }
+}
+
 void DynamicBlocks(const DynamicProduct& p, size_t begin, size_t end) {
   p.weight.is_packed ? multiply_blocks<true>(p, begin, end) : multiply_blocks<false>(p, begin, end);
 }
@@ -226,6 +247,7 @@ namespace et::kernels::optimized {
 
 HWY_EXPORT(DynamicBlocks);
 HWY_EXPORT(DynamicLanes);
+HWY_EXPORT(QuantizeToken);
 
 namespace {
 
@@ -313,34 +335,45 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
 /// The input as integers in 8 bits, in groups with zeros behind, and what a product needs to know of them.
 Error quantize_input(KernelContext& context, const RunTimeQuantization& choice, const float* x, DynamicProduct* p) {
   const DynamicWeight& w = p->weight;
-  const size_t group = w.group, columns = w.padded_group();
+  const size_t columns = w.padded_group();
   ET_TRY(void* const integers, context.allocate_temp(p->m * w.groups * columns));
-  ET_TRY(void* const row, context.allocate_temp(w.k * sizeof(int16_t)));
   ET_TRY(void* const numbers, context.allocate_temp(p->m * (w.groups + 2) * sizeof(int32_t)));
   auto* const to = static_cast<int8_t*>(integers);
   auto* const shares = static_cast<int32_t*>(numbers);
   int32_t* const zeros = shares + p->m * w.groups;
   auto* const scales = reinterpret_cast<float*>(zeros + p->m);
-  const auto take = [&](int64_t m, const int16_t* less_zero, const RowParameters& chosen) {
-    const auto zero = chosen.zero_point - static_cast<int32_t>(choice.quant_min) - 128;  // of integers from -128 on
-    const size_t first = static_cast<size_t>(m) * w.groups;
-    for (size_t g = 0; g < w.groups; ++g) {
-      const int16_t* const from = less_zero + g * group;
-      int8_t* const bytes = to + (first + g) * columns;
-      uint32_t sum = 0;
-      for (size_t i = 0; i < group; ++i) {
-        sum += static_cast<uint32_t>(from[i]);
-        bytes[i] = static_cast<int8_t>(from[i] + zero);
-      }
-      std::fill(bytes + group, bytes + columns, int8_t{0});
-      shares[first + g] = static_cast<int32_t>(sum * static_cast<uint32_t>(w.offset()));
-    }
-    zeros[m] = zero;
-    scales[m] = static_cast<float>(chosen.scale);
+  NumberRange whole;
+  whole.add(x, static_cast<int64_t>(p->m * w.k));
+  ET_CHECK_OR_RETURN(whole.is_finite(), InvalidArgument, "%s: the input is not finite, so it has no integers", kOp);
+  const auto quantize = [&, token = HWY_DYNAMIC_POINTER(QuantizeToken)](const float* from, size_t n,
+                                                                        const RowParameters& chosen, int16_t* integer) {
+    choice.per_token ? token(choice, from, n, chosen, integer)
+                     : choice.quantize(from, static_cast<int64_t>(n), chosen, integer);
   };
-  ET_CHECK_OR_RETURN(
-      choice.for_each_row(x, static_cast<int64_t>(p->m), static_cast<int64_t>(w.k), static_cast<int16_t*>(row), take),
-      InvalidArgument, "%s: the input is not finite, so it has no integers", kOp);
+  threads::parallel_for(context.pool(), p->m, threads::grain_for(w.k), [&](size_t begin, size_t end) {
+    constexpr size_t kPiece = 256;
+    int16_t piece[kPiece];
+    for (size_t m = begin; m < end; ++m) {
+      const float* const row = x + m * w.k;
+      const RowParameters chosen = choice.of_row(whole, row, static_cast<int64_t>(w.k));
+      zeros[m] = chosen.zero_point - static_cast<int32_t>(choice.quant_min) - 128;  // of integers from -128 on
+      scales[m] = static_cast<float>(chosen.scale);
+      for (size_t g = 0; g < w.groups; ++g) {
+        int8_t* const bytes = to + (m * w.groups + g) * columns;
+        uint32_t sum = 0;
+        for (size_t start = 0; start < w.group; start += kPiece) {
+          const size_t n = std::min(kPiece, w.group - start);
+          quantize(row + g * w.group + start, n, chosen, piece);
+          for (size_t i = 0; i < n; ++i) {
+            sum += static_cast<uint32_t>(piece[i]);
+            bytes[start + i] = static_cast<int8_t>(piece[i] + zeros[m]);
+          }
+        }
+        std::fill(bytes + w.group, bytes + columns, int8_t{0});
+        shares[m * w.groups + g] = static_cast<int32_t>(sum * static_cast<uint32_t>(w.offset()));
+      }
+    }
+  });
   p->x = to;
   p->shares = shares;
   p->zeros = zeros;
@@ -382,7 +415,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> dynamic_linear_kernels() { return kKernels; }
+ET_KERNEL_TABLE(dynamic_linear, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

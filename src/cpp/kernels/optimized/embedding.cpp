@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "kernels/optimized/fitting.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
@@ -86,6 +86,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> embedding_kernels() { return kKernels; }
+ET_KERNEL_TABLE(embedding, kKernels)
 
 }  // namespace et::kernels::optimized

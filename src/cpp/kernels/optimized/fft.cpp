@@ -15,7 +15,7 @@
 #include "kernels/optimized/fft_lanes-inl.h"
 
 #include "kernels/optimized/fitting.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
@@ -513,7 +513,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> fft_kernels() { return kKernels; }
+ET_KERNEL_TABLE(fft, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -8,7 +8,7 @@
 ///     …
 ///     floats_to(ScalarType::BFloat16, line, 512, out);
 ///
-/// elements_of, elements_for and write_elements do the same for a run of a tensor, unless its elements are what they are to be.
+/// elements_of, elements_for, write_elements and store_floats do the same for a run of a tensor, unless its elements are what they are to be.
 /// Values are those of portable::load and portable::store; 16-bit floats that lie side by side go through vector code.
 #pragma once
 
@@ -36,6 +36,10 @@ const T* elements_of(const Tensor& tensor, size_t at, size_t n, T* buffer) {
   }
   return buffer;
 }
+/// Writes n floats from element `at` of a dense output on, whatever its type is.
+inline void store_floats(const Tensor& out, size_t at, const float* values, size_t n) {
+  floats_to(out.scalar_type(), values, n, static_cast<char*>(out.mutable_data_ptr()) + at * out.element_size());
+}
 /// Where elements of a dense output from `at` on go: `buffer` unless they are of T.
 template <typename T>
 T* elements_for(const Tensor& out, size_t at, T* buffer) {
@@ -46,7 +50,7 @@ template <typename T>
 void write_elements(const Tensor& out, size_t at, size_t n, const T* values) {
   if constexpr (std::is_same_v<T, float>) {
     if (out.scalar_type() != ScalarType::Float) {
-      floats_to(out.scalar_type(), values, n, static_cast<char*>(out.mutable_data_ptr()) + at * out.element_size());
+      store_floats(out, at, values, n);
     }
   }
 }

@@ -62,6 +62,16 @@ template <typename T>
 GemmStripsOf<T> strips_for(const StridedMatrix& matrix);
 inline GemmStrips strips_of(const StridedMatrix& matrix) { return strips_for<float>(matrix); }
 
+/// Calls f(T{}) with the type of the sums for elements of `dtype`.
+template <typename F>
+Error dispatch_sums(ScalarType dtype, F&& f) {
+  switch (dtype) {
+    case ScalarType::Double: return f(double{});
+    case ScalarType::Long: return f(int64_t{});
+    default: return is_integral(dtype, false) ? f(int32_t{}) : f(float{});
+  }
+}
+
 /// True for the dtypes that are summed in float.
 inline bool is_gemm_dtype(ScalarType dtype) {
   return dtype == ScalarType::Float || dtype == ScalarType::BFloat16 || dtype == ScalarType::Half;

@@ -10,7 +10,7 @@
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_tensors.h"
 #include "kernels/optimized/math-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
@@ -81,7 +81,7 @@ constexpr Kernel kKernels[] = {make_fitting_kernel<&glu_out, &fits_glu>("aten::g
 
 }  // namespace
 
-Span<const Kernel> glu_kernels() { return kKernels; }
+ET_KERNEL_TABLE(glu, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

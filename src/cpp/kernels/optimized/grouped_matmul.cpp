@@ -2,7 +2,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/gemm.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/grouped_product.h"
 
@@ -78,6 +78,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> grouped_matmul_kernels() { return kKernels; }
+ET_KERNEL_TABLE(grouped_matmul, kKernels)
 
 }  // namespace et::kernels::optimized

@@ -15,7 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_INTEGERS_ONCE
 #define ET_KERNELS_OPTIMIZED_INTEGERS_ONCE
@@ -199,7 +199,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> integers_kernels() { return kKernels; }
+ET_KERNEL_TABLE(integers, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -15,7 +15,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_runs.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/loss_reduction.h"
 #include "kernels/portable/op_loss.h"
@@ -243,7 +243,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> losses_kernels() { return kKernels; }
+ET_KERNEL_TABLE(losses, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/gemm.h"
 #include "kernels/optimized/row_product.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/shape.h"
@@ -31,20 +31,6 @@ struct Product {
   const Scalar beta, alpha;
 };
 
-/// Calls f(T{}) with the type of the sums for elements of `dtype`.
-template <typename F>
-Error dispatch_sums(ScalarType dtype, F&& f) {
-  switch (dtype) {
-    case ScalarType::Double: return f(double{});
-    case ScalarType::Long: return f(int64_t{});
-    default: return is_integral(dtype, false) ? f(int32_t{}) : f(float{});
-  }
-}
-
-/// The type that portable::load and portable::store know numbers of type T as.
-template <typename T>
-using Stored = std::conditional_t<std::is_same_v<T, int32_t>, int64_t, T>;
-
 /// Matrix number `batch` of a tensor; rank 2 has one.
 StridedMatrix matrix_of(const Tensor& tensor, int64_t batch, bool strips_are_columns) {
   const int64_t d = tensor.dim() - 2;
@@ -60,24 +46,23 @@ StridedMatrix matrix_of(const Tensor& tensor, int64_t batch, bool strips_are_col
 template <typename T>
 void finish(KernelContext& context, T alpha, const T* sums, size_t rows, size_t columns, T beta, const char* added,
             int64_t added_row, int64_t added_column, ScalarType dtype, char* out) {
-  using S = Stored<T>;
   const size_t size = element_size(dtype);
   threads::parallel_for(context.pool(), rows, threads::grain_for(2 * columns), [&](size_t begin, size_t end) {
     constexpr size_t kChunk = 256;
-    S line[kChunk];
-    S other[kChunk];
+    T line[kChunk];
+    T other[kChunk];
     for (size_t r = begin; r < end; ++r) {
       for (size_t c = 0; c < columns; c += kChunk) {
         const size_t n = columns - c < kChunk ? columns - c : kChunk;
         const T* const from = sums + r * columns + c;
         for (size_t i = 0; i < n; ++i) {
-          line[i] = wrapping_mul(static_cast<S>(alpha), static_cast<S>(from[i]));
+          line[i] = wrapping_mul(alpha, from[i]);
         }
         if (added != nullptr) {
           const int64_t at = static_cast<int64_t>(r) * added_row + static_cast<int64_t>(c) * added_column;
           portable::load(dtype, added + at * static_cast<int64_t>(size), added_column, static_cast<int64_t>(n), other);
           for (size_t i = 0; i < n; ++i) {
-            line[i] = wrapping_add(line[i], wrapping_mul(static_cast<S>(beta), other[i]));
+            line[i] = wrapping_add(line[i], wrapping_mul(beta, other[i]));
           }
         }
         portable::store(dtype, line, static_cast<int64_t>(n), out + (r * columns + c) * size, 1);
@@ -364,6 +349,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> matmul_kernels() { return kKernels; }
+ET_KERNEL_TABLE(matmul, kKernels)
 
 }  // namespace et::kernels::optimized

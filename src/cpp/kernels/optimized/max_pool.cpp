@@ -17,7 +17,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_runs.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/op_pool.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
@@ -321,7 +321,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> max_pool_kernels() { return kKernels; }
+ET_KERNEL_TABLE(max_pool, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

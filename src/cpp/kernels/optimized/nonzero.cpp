@@ -14,7 +14,7 @@
 
 #include "kernels/optimized/element_bits.h"
 #include "kernels/optimized/fitting.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_NONZERO_ONCE
 #define ET_KERNELS_OPTIMIZED_NONZERO_ONCE
@@ -145,7 +145,7 @@ constexpr Kernel kKernels[] = {make_fitting_kernel<&nonzero_out, &fits_nonzero>(
 
 }  // namespace
 
-Span<const Kernel> nonzero_kernels() { return kKernels; }
+ET_KERNEL_TABLE(nonzero, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

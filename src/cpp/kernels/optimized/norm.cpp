@@ -16,7 +16,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_tensors.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
@@ -222,7 +222,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> norm_kernels() { return kKernels; }
+ET_KERNEL_TABLE(norm, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -10,7 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/fitting.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/op_norm.h"
 #include "kernels/portable/shape.h"
@@ -203,7 +203,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> norm_doubles_kernels() { return kKernels; }
+ET_KERNEL_TABLE(norm_doubles, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -19,7 +19,7 @@
 
 #include "kernels/optimized/clamped_convolution.h"
 #include "kernels/optimized/quantized_arguments.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_DEPTHWISE_ONCE
@@ -323,7 +323,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> quantized_depthwise_kernels() { return kKernels; }
+ET_KERNEL_TABLE(quantized_depthwise, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -11,7 +11,7 @@
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/quantized_arguments.h"
 #include "kernels/optimized/quantized_pointwise.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -349,7 +349,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> quantized_pointwise_kernels() { return kKernels; }
+ET_KERNEL_TABLE(quantized_pointwise, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

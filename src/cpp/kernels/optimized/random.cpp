@@ -15,7 +15,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_runs.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/op_normal.h"
 #include "kernels/portable/shape.h"
@@ -176,7 +176,7 @@ void scale_numbers(const double* mean, bool means, const double* std, bool stds,
 }
 
 void store_numbers(const Tensor& out, size_t start, const float* values, size_t n) {
-  floats_to(out.scalar_type(), values, n, static_cast<char*>(out.mutable_data_ptr()) + start * out.element_size());
+  store_floats(out, start, values, n);
 }
 void store_numbers(const Tensor& out, size_t start, const double* values, size_t n) {
   std::copy_n(values, n, out.mutable_data_ptr<double>() + start);
@@ -340,7 +340,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> random_kernels() { return kKernels; }
+ET_KERNEL_TABLE(random, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

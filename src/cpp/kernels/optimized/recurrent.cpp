@@ -10,7 +10,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/recurrent_cells.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
@@ -550,6 +550,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> recurrent_kernels() { return kKernels; }
+ET_KERNEL_TABLE(recurrent, kKernels)
 
 }  // namespace et::kernels::optimized

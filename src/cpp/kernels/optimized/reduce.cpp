@@ -16,7 +16,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/reduction_shape.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "threads/parallel.h"
 
@@ -336,7 +336,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> reduce_kernels() { return kKernels; }
+ET_KERNEL_TABLE(reduce, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

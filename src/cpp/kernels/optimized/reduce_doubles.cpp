@@ -13,7 +13,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/reduction_shape.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "threads/parallel.h"
 
@@ -225,7 +225,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> reduce_doubles_kernels() { return kKernels; }
+ET_KERNEL_TABLE(reduce_doubles, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

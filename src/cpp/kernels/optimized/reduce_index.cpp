@@ -18,7 +18,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_runs.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
@@ -366,7 +366,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> reduce_index_kernels() { return kKernels; }
+ET_KERNEL_TABLE(reduce_index, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -15,7 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/reduction_shape.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_REDUCE_INTEGERS_ONCE
@@ -232,7 +232,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> reduce_integers_kernels() { return kKernels; }
+ET_KERNEL_TABLE(reduce_integers, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

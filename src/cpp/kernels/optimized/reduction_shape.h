@@ -70,10 +70,7 @@ void for_each_piece(const Tensor& tensor, size_t first, size_t count, F&& f) {
   alignas(64) float line[kPiece];
   for (size_t start = 0; start < count; start += kPiece) {
     const size_t n = count - start < kPiece ? count - start : kPiece;
-    const char* const from =
-        static_cast<const char*>(tensor.const_data_ptr()) + (first + start) * tensor.element_size();
-    floats_from(tensor.scalar_type(), from, 1, n, line);
-    f(static_cast<const float*>(line), n);
+    f(elements_of(tensor, first + start, n, line), n);
   }
 }
 
@@ -90,16 +87,10 @@ void for_each_block(const Tensor& tensor, size_t first, size_t columns, size_t l
     const size_t rows = length - start < kPieceRows ? length - start : kPieceRows;
     for (size_t r = 0; r < rows; ++r) {
       const size_t at = first + (start + r) * inner;
-      floats_from(tensor.scalar_type(), static_cast<const char*>(tensor.const_data_ptr()) + at * tensor.element_size(),
-                  1, columns, block + r * kPieceColumns);
+      elements_of(tensor, at, columns, block + r * kPieceColumns);
     }
     f(static_cast<const float*>(block), rows, kPieceColumns);
   }
-}
-
-/// Writes n results from element `first` of a dense output on.
-inline void store_floats(const Tensor& out, size_t first, const float* values, size_t n) {
-  floats_to(out.scalar_type(), values, n, static_cast<char*>(out.mutable_data_ptr()) + first * out.element_size());
 }
 
 }  // namespace et::kernels::optimized

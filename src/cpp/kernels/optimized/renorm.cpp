@@ -14,7 +14,7 @@
 
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/float_tensors.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/op_renorm.h"
 #include "kernels/portable/shape.h"
@@ -108,16 +108,6 @@ namespace {
 
 constexpr size_t kChunk = 512;  // elements that are converted at a time
 
-/// The floats from element `at` of a tensor on: where they lie, or converted into `buffer`.
-const float* run_of(const Tensor& tensor, size_t at, size_t n, float* buffer) {
-  const auto* const data = static_cast<const char*>(tensor.const_data_ptr()) + at * tensor.element_size();
-  if (tensor.scalar_type() == ScalarType::Float) {
-    return reinterpret_cast<const float*>(data);
-  }
-  floats_from(tensor.scalar_type(), data, 1, n, buffer);
-  return buffer;
-}
-
 /// A tensor as [outer, slices, inner], walked in runs of elements that lie side by side.
 struct Slices {
   size_t outer = 1, slices = 1, inner = 1;
@@ -142,7 +132,7 @@ void sum_slices(const Tensor& self, const Slices& s, NormOrder order, double* to
   const auto fold_each = HWY_DYNAMIC_POINTER(FoldEach);
   float buffer[kChunk];
   s.each_run([&](size_t at, size_t slice, size_t n) {
-    const float* const x = run_of(self, at, n, buffer);
+    const float* const x = elements_of(self, at, n, buffer);
     if (s.lie_across()) {
       fold_each(order, x, n, totals + slice);
     } else {
@@ -155,13 +145,10 @@ void scale_slices(const Tensor& self, const Tensor& out, const Slices& s, const 
   const auto scale = HWY_DYNAMIC_POINTER(ScaleRun);
   float buffer[kChunk];
   s.each_run([&](size_t at, size_t slice, size_t n) {
-    const float* const x = run_of(self, at, n, buffer);
-    char* const to = static_cast<char*>(out.mutable_data_ptr()) + at * out.element_size();
-    float* const y = out.scalar_type() == ScalarType::Float ? reinterpret_cast<float*>(to) : buffer;
+    const float* const x = elements_of(self, at, n, buffer);
+    float* const y = elements_for(out, at, buffer);
     scale(x, y, n, factors[slice], s.lie_across() ? factors + slice : nullptr);
-    if (y == buffer) {
-      floats_to(out.scalar_type(), buffer, n, to);
-    }
+    write_elements(out, at, n, y);
   });
 }
 
@@ -207,7 +194,7 @@ constexpr Kernel kKernels[] = {make_fitting_kernel<&renorm_out, &fits_renorm>("a
 
 }  // namespace
 
-Span<const Kernel> renorm_kernels() { return kKernels; }
+ET_KERNEL_TABLE(renorm, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

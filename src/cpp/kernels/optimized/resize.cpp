@@ -5,7 +5,7 @@
 
 #include "kernels/optimized/element_bits.h"
 #include "kernels/optimized/fitting.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/resize_axis.h"
 #include "threads/parallel.h"
 
@@ -115,6 +115,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> resize_kernels() { return kKernels; }
+ET_KERNEL_TABLE(resize, kKernels)
 
 }  // namespace et::kernels::optimized

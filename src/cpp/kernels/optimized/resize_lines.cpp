@@ -12,7 +12,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_tensors.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/resize_axis.h"
 #include "threads/parallel.h"
@@ -146,7 +146,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> resize_lines_kernels() { return kKernels; }
+ET_KERNEL_TABLE(resize_lines, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

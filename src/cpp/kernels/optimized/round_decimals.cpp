@@ -10,7 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_ROUND_DECIMALS_ONCE
@@ -86,7 +86,7 @@ constexpr Kernel kKernels[] = {make_pointwise_kernel<&choose>("aten::round.decim
 
 }  // namespace
 
-Span<const Kernel> round_decimals_kernels() { return kKernels; }
+ET_KERNEL_TABLE(round_decimals, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

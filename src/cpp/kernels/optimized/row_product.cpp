@@ -18,7 +18,7 @@
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/pointwise.h"
 #include "kernels/optimized/row_product.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -201,7 +201,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> row_product_kernels() { return kKernels; }
+ET_KERNEL_TABLE(row_product, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

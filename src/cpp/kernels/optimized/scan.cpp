@@ -16,7 +16,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/float_runs.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
@@ -295,7 +295,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> scan_kernels() { return kKernels; }
+ET_KERNEL_TABLE(scan, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -17,7 +17,7 @@
 #include "kernels/optimized/float_tensors.h"
 #include "kernels/optimized/lines.h"
 #include "kernels/optimized/math-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/shape.h"
 
@@ -198,7 +198,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> softmax_kernels() { return kKernels; }
+ET_KERNEL_TABLE(softmax, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

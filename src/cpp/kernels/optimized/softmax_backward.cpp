@@ -19,7 +19,7 @@
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/lines.h"
 #include "kernels/optimized/math-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/op_softmax_backward.h"
 #include "kernels/portable/shape.h"
@@ -249,7 +249,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> softmax_backward_kernels() { return kKernels; }
+ET_KERNEL_TABLE(softmax_backward, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

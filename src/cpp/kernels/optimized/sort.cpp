@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "kernels/optimized/fitting.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
@@ -388,6 +388,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> sort_kernels() { return kKernels; }
+ET_KERNEL_TABLE(sort, kKernels)
 
 }  // namespace et::kernels::optimized

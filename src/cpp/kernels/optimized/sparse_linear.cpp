@@ -3,7 +3,7 @@
 #include <new>
 
 #include "kernels/optimized/sparse_arguments.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 namespace et::kernels::optimized {
 namespace {
@@ -101,6 +101,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> sparse_kernels() { return kKernels; }
+ET_KERNEL_TABLE(sparse, kKernels)
 
 }  // namespace et::kernels::optimized

@@ -13,7 +13,7 @@
 
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/pointwise-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -142,7 +142,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> special_kernels() { return kKernels; }
+ET_KERNEL_TABLE(special, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/math-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/step_gates.h"
 #include "threads/parallel.h"
@@ -123,7 +123,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> step_gates_kernels() { return kKernels; }
+ET_KERNEL_TABLE(step_gates, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -1,62 +1,72 @@
-/// The tables of this folder, one a source file. For register.cpp only.
+/// The tables of this folder, one a source file: a new file adds a line here.
+///
+/// For: register.cpp, and kernels that hand their arguments on to those of another file. Others include table.h only, so that a new
+/// table does not compile the whole folder again.
 #pragma once
 
 #include "base/startup.h"
 #include "runtime/kernel_types.h"
 
+#define ET_KERNEL_TABLES(TABLE)  \
+  TABLE(attention)               \
+  TABLE(batch_norm)              \
+  TABLE(binary)                  \
+  TABLE(cast)                    \
+  TABLE(compare)                 \
+  TABLE(convolution)             \
+  TABLE(copy)                    \
+  TABLE(depthwise)               \
+  TABLE(distance)                \
+  TABLE(dot)                     \
+  TABLE(doubles)                 \
+  TABLE(dynamic_linear)          \
+  TABLE(embedding)               \
+  TABLE(fft)                     \
+  TABLE(glu)                     \
+  TABLE(grouped_matmul)          \
+  TABLE(integers)                \
+  TABLE(losses)                  \
+  TABLE(matmul)                  \
+  TABLE(max_pool)                \
+  TABLE(nonzero)                 \
+  TABLE(norm)                    \
+  TABLE(norm_doubles)            \
+  TABLE(quantized_depthwise)     \
+  TABLE(quantized_pointwise)     \
+  TABLE(random)                  \
+  TABLE(recurrent)               \
+  TABLE(reduce)                  \
+  TABLE(reduce_doubles)          \
+  TABLE(reduce_index)            \
+  TABLE(reduce_integers)         \
+  TABLE(renorm)                  \
+  TABLE(resize)                  \
+  TABLE(resize_bytes)            \
+  TABLE(resize_lines)            \
+  TABLE(round_decimals)          \
+  TABLE(row_product)             \
+  TABLE(scan)                    \
+  TABLE(search)                  \
+  TABLE(softmax)                 \
+  TABLE(softmax_backward)        \
+  TABLE(sort)                    \
+  TABLE(sparse)                  \
+  TABLE(special)                 \
+  TABLE(step_gates)              \
+  TABLE(ternary)                 \
+  TABLE(transcendental)          \
+  TABLE(transposed_convolution)  \
+  TABLE(truth)                   \
+  TABLE(unary)                   \
+  TABLE(vector_norm)             \
+  TABLE(weight_only)             \
+  TABLE(weight_only_convolution) \
+  TABLE(winograd)
+
 namespace et::kernels::optimized {
 
-ET_STARTUP Span<const Kernel> attention_kernels();
-ET_STARTUP Span<const Kernel> batch_norm_kernels();
-ET_STARTUP Span<const Kernel> binary_kernels();
-ET_STARTUP Span<const Kernel> cast_kernels();
-ET_STARTUP Span<const Kernel> compare_kernels();
-ET_STARTUP Span<const Kernel> convolution_kernels();
-ET_STARTUP Span<const Kernel> copy_kernels();
-ET_STARTUP Span<const Kernel> depthwise_kernels();
-ET_STARTUP Span<const Kernel> distance_kernels();
-ET_STARTUP Span<const Kernel> dot_kernels();
-ET_STARTUP Span<const Kernel> doubles_kernels();
-ET_STARTUP Span<const Kernel> dynamic_linear_kernels();
-ET_STARTUP Span<const Kernel> embedding_kernels();
-ET_STARTUP Span<const Kernel> fft_kernels();
-ET_STARTUP Span<const Kernel> glu_kernels();
-ET_STARTUP Span<const Kernel> grouped_matmul_kernels();
-ET_STARTUP Span<const Kernel> integers_kernels();
-ET_STARTUP Span<const Kernel> losses_kernels();
-ET_STARTUP Span<const Kernel> matmul_kernels();
-ET_STARTUP Span<const Kernel> max_pool_kernels();
-ET_STARTUP Span<const Kernel> nonzero_kernels();
-ET_STARTUP Span<const Kernel> norm_doubles_kernels();
-ET_STARTUP Span<const Kernel> norm_kernels();
-ET_STARTUP Span<const Kernel> quantized_depthwise_kernels();
-ET_STARTUP Span<const Kernel> quantized_pointwise_kernels();
-ET_STARTUP Span<const Kernel> random_kernels();
-ET_STARTUP Span<const Kernel> recurrent_kernels();
-ET_STARTUP Span<const Kernel> reduce_doubles_kernels();
-ET_STARTUP Span<const Kernel> reduce_index_kernels();
-ET_STARTUP Span<const Kernel> reduce_integers_kernels();
-ET_STARTUP Span<const Kernel> reduce_kernels();
-ET_STARTUP Span<const Kernel> renorm_kernels();
-ET_STARTUP Span<const Kernel> resize_kernels();
-ET_STARTUP Span<const Kernel> resize_lines_kernels();
-ET_STARTUP Span<const Kernel> round_decimals_kernels();
-ET_STARTUP Span<const Kernel> row_product_kernels();
-ET_STARTUP Span<const Kernel> scan_kernels();
-ET_STARTUP Span<const Kernel> softmax_backward_kernels();
-ET_STARTUP Span<const Kernel> softmax_kernels();
-ET_STARTUP Span<const Kernel> sort_kernels();
-ET_STARTUP Span<const Kernel> sparse_kernels();
-ET_STARTUP Span<const Kernel> special_kernels();
-ET_STARTUP Span<const Kernel> step_gates_kernels();
-ET_STARTUP Span<const Kernel> ternary_kernels();
-ET_STARTUP Span<const Kernel> transcendental_kernels();
-ET_STARTUP Span<const Kernel> transposed_convolution_kernels();
-ET_STARTUP Span<const Kernel> truth_kernels();
-ET_STARTUP Span<const Kernel> unary_kernels();
-ET_STARTUP Span<const Kernel> vector_norm_kernels();
-ET_STARTUP Span<const Kernel> weight_only_convolution_kernels();
-ET_STARTUP Span<const Kernel> weight_only_kernels();
-ET_STARTUP Span<const Kernel> winograd_kernels();
+#define ET_DECLARE_TABLE(NAME) ET_STARTUP Span<const Kernel> NAME##_kernels();
+ET_KERNEL_TABLES(ET_DECLARE_TABLE)
+#undef ET_DECLARE_TABLE
 
 }  // namespace et::kernels::optimized

@@ -11,7 +11,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_TERNARY_ONCE
 #define ET_KERNELS_OPTIMIZED_TERNARY_ONCE
@@ -93,7 +93,7 @@ HWY_INLINE void triple_elements(const Fn& fn, const PointwiseBlock& block) {
 
 /// Of integers: AddProduct, which wraps and whose number is the operation's parameter, and Between.
 template <class T>
-struct Integers {
+struct IntegerTriples {
   static void add_product(const PointwiseBlock& block) {
     using Bits = std::make_unsigned_t<T>;
     using Wide = std::conditional_t<sizeof(T) < sizeof(uint32_t), uint32_t, Bits>;  // where no product becomes an int
@@ -118,11 +118,11 @@ struct Integers {
 
 IntegerLoops IntegerLoopsOf(ScalarType dtype) {
   switch (dtype) {
-    case ScalarType::Byte: return Integers<uint8_t>::loops();
-    case ScalarType::Char: return Integers<int8_t>::loops();
-    case ScalarType::Short: return Integers<int16_t>::loops();
-    case ScalarType::Int: return Integers<int32_t>::loops();
-    case ScalarType::Long: return Integers<int64_t>::loops();
+    case ScalarType::Byte: return IntegerTriples<uint8_t>::loops();
+    case ScalarType::Char: return IntegerTriples<int8_t>::loops();
+    case ScalarType::Short: return IntegerTriples<int16_t>::loops();
+    case ScalarType::Int: return IntegerTriples<int32_t>::loops();
+    case ScalarType::Long: return IntegerTriples<int64_t>::loops();
     default: return {};
   }
 }
@@ -258,7 +258,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> ternary_kernels() { return kKernels; }
+ET_KERNEL_TABLE(ternary, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

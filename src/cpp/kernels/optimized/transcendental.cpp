@@ -20,7 +20,7 @@
 #include "kernels/optimized/domains-inl.h"
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/pointwise-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -263,7 +263,7 @@ constexpr Kernel kKernels[] = {
 
 BlockFunction power_loop() { return loop_Pow(); }
 
-Span<const Kernel> transcendental_kernels() { return kKernels; }
+ET_KERNEL_TABLE(transcendental, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

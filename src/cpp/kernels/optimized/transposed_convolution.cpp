@@ -18,7 +18,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/clamped_convolution.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
@@ -263,7 +263,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-Span<const Kernel> transposed_convolution_kernels() { return ConvolutionKernels<&run, &prepare>::kTable; }
+ET_KERNEL_TABLE(transposed_convolution, ConvolutionKernels<&run, &prepare>::kTable)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -13,7 +13,7 @@
 
 #include "kernels/optimized/element_bits.h"
 #include "kernels/optimized/reduction_shape.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_TRUTH_ONCE
@@ -194,7 +194,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> truth_kernels() { return kKernels; }
+ET_KERNEL_TABLE(truth, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -11,7 +11,7 @@
 
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/pointwise-inl.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -207,7 +207,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> unary_kernels() { return kKernels; }
+ET_KERNEL_TABLE(unary, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -14,7 +14,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/reduction_shape.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "threads/parallel.h"
 
@@ -199,7 +199,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> vector_norm_kernels() { return kKernels; }
+ET_KERNEL_TABLE(vector_norm, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "kernels/optimized/fitting.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/fused_clamp.h"
 #include "ops/convolution_arguments.h"
@@ -242,6 +243,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> weight_only_convolution_kernels() { return kKernels; }
+ET_KERNEL_TABLE(weight_only_convolution, kKernels)
 
 }  // namespace et::kernels::optimized

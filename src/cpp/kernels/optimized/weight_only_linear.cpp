@@ -17,7 +17,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/integer_weight.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_WEIGHT_ONLY_LINEAR_ONCE
@@ -431,7 +431,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-Span<const Kernel> weight_only_kernels() { return kKernels; }
+ET_KERNEL_TABLE(weight_only, kKernels)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -23,7 +23,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/clamped_convolution.h"
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table.h"
 #include "kernels/optimized/winograd-inl.h"
 #include "runtime/host/pages.h"
 #include "runtime/shared_cache.h"
@@ -328,7 +328,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-Span<const Kernel> winograd_kernels() { return ConvolutionKernels<&run, &prepare>::kTable; }
+ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare>::kTable)
 
 TileRule set_tile_rule(TileRule rule) { return std::exchange(choose_tile, rule); }
 

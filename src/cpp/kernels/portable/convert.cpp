@@ -101,9 +101,11 @@ void store(ScalarType dtype, const C* values, int64_t n, void* data, int64_t str
 
 template void load(ScalarType, const void*, int64_t, int64_t, float*);
 template void load(ScalarType, const void*, int64_t, int64_t, double*);
+template void load(ScalarType, const void*, int64_t, int64_t, int32_t*);
 template void load(ScalarType, const void*, int64_t, int64_t, int64_t*);
 template void store(ScalarType, const float*, int64_t, void*, int64_t);
 template void store(ScalarType, const double*, int64_t, void*, int64_t);
+template void store(ScalarType, const int32_t*, int64_t, void*, int64_t);
 template void store(ScalarType, const int64_t*, int64_t, void*, int64_t);
 template void store(ScalarType, const bool*, int64_t, void*, int64_t);
 

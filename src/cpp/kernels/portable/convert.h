@@ -1,4 +1,4 @@
-/// Element types: conversion of values, and of runs of values to and from the three types kernels compute in.
+/// Element types: conversion of values, and of runs of values to and from the types kernels compute in.
 ///
 /// For: kernels that take any element type and compute in float (f16, bf16, f32), double (f64) or int64 (integers, bool),
 /// so that an operation is compiled three times instead of once for each combination of element types.
@@ -47,10 +47,10 @@ constexpr ScalarType compute_dtype(ScalarType dtype) {
   return dtype == ScalarType::Double ? ScalarType::Double : is_floating(dtype) ? ScalarType::Float : ScalarType::Long;
 }
 
-/// Reads `n` elements of `dtype`, `stride` elements apart, as C (float, double or int64_t).
+/// Reads `n` elements of `dtype`, `stride` elements apart, as C (float, double, int32_t or int64_t).
 template <typename C>
 void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out);
-/// Writes `n` values of type C (float, double, int64_t or bool) as elements of `dtype`, `stride` elements apart.
+/// Writes `n` values of type C (float, double, int32_t, int64_t or bool) as elements of `dtype`, `stride` elements apart.
 template <typename C>
 void store(ScalarType dtype, const C* values, int64_t n, void* data, int64_t stride);
 

@@ -27,9 +27,7 @@ Error view_as_complex_copy_out(KernelContext& context, const Tensor& self, Tenso
 }
 
 Error conj_physical_out(KernelContext& context, const Tensor& self, Tensor& out) {
-  ET_RETURN_IF_ERROR(check_same_dtype("aten::_conj_physical", "out", out, self));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  ET_RETURN_IF_ERROR(copy_window(window_of(self), window_of(out)));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, "aten::_conj_physical", self, out));
   if (!is_complex(self.scalar_type())) {
     return Error::Ok;
   }

@@ -9,12 +9,6 @@
 namespace et::kernels::portable {
 namespace {
 
-// Same shape; element type and dim order are those of `out`.
-Error copy_to(KernelContext& context, const Tensor& self, const Tensor& out) {
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  return copy_window(window_of(self), window_of(out));
-}
-
 // Same elements in row-major order, other shape.
 Error reshape_to(KernelContext& context, const char* op, const Tensor& self, IntArrayRef sizes, const Tensor& out) {
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
@@ -69,28 +63,32 @@ Error squeeze(KernelContext& context, const Tensor& self, IntArrayRef dims, bool
 
 }  // namespace
 
-Error alias_copy_out(KernelContext& context, const Tensor& self, Tensor& out) { return copy_to(context, self, out); }
-Error detach_copy_out(KernelContext& context, const Tensor& self, Tensor& out) { return copy_to(context, self, out); }
-Error lift_fresh_copy_out(KernelContext& context, const Tensor& self, Tensor& out) {
-  return copy_to(context, self, out);
+Error alias_copy_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return copy_tensor(context, self, out);
 }
-Error h2d_copy_out(KernelContext& context, const Tensor& self, Tensor& out) { return copy_to(context, self, out); }
-Error d2h_copy_out(KernelContext& context, const Tensor& self, Tensor& out) { return copy_to(context, self, out); }
+Error detach_copy_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return copy_tensor(context, self, out);
+}
+Error lift_fresh_copy_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  return copy_tensor(context, self, out);
+}
+Error h2d_copy_out(KernelContext& context, const Tensor& self, Tensor& out) { return copy_tensor(context, self, out); }
+Error d2h_copy_out(KernelContext& context, const Tensor& self, Tensor& out) { return copy_tensor(context, self, out); }
 
 Error clone_out(KernelContext& context, const Tensor& self, std::optional<int64_t>, Tensor& out) {
-  return copy_to(context, self, out);
+  return copy_tensor(context, self, out);
 }
 
 Error to_copy_out(KernelContext& context, const Tensor& self, bool, std::optional<int64_t>, Tensor& out) {
-  return copy_to(context, self, out);
+  return copy_tensor(context, self, out);
 }
 
 Error to_dim_order_copy_out(KernelContext& context, const Tensor& self, bool, std::optional<IntArrayRef>, Tensor& out) {
-  return copy_to(context, self, out);
+  return copy_tensor(context, self, out);
 }
 
 Error clone_dim_order_out(KernelContext& context, const Tensor& self, bool, std::optional<IntArrayRef>, Tensor& out) {
-  return copy_to(context, self, out);
+  return copy_tensor(context, self, out);
 }
 
 Error copy_out(KernelContext& context, const Tensor& self, const Tensor& src, bool, Tensor& out) {

@@ -70,13 +70,6 @@ void for_each_index(const Tensor& index, const Tensor& indexed, int64_t dim, con
   index.scalar_type() == ScalarType::Long ? walk(TypeTag<int64_t>{}) : walk(TypeTag<int32_t>{});
 }
 
-// Copies self to out, unless they are the same memory.
-Error start_from(KernelContext& context, const char* op, const Tensor& self, const Tensor& out) {
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  return copy_window(window_of(self), window_of(out));
-}
-
 // As scatter_reduce, of elements T that are combined where they lie.
 template <typename T>
 void combine_in_place(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Reduce reduce,
@@ -184,7 +177,7 @@ Error scatter_reduce(KernelContext& context, const char* op, const Tensor& self,
                      const Tensor& src, Reduce reduce, bool include_self, Tensor& out) {
   ET_RETURN_IF_ERROR(check_shapes(op, self, &dim, index, &src));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "src", src, self));
-  ET_RETURN_IF_ERROR(start_from(context, op, self, out));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, op, self, out));
   if (index.numel() == 0) {
     return Error::Ok;
   }
@@ -226,7 +219,7 @@ Error scatter_src_out(KernelContext& context, const Tensor& self, int64_t dim, c
   constexpr const char* kOp = "aten::scatter";
   ET_RETURN_IF_ERROR(check_shapes(kOp, self, &dim, index, &src));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "src", src, self));
-  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, kOp, self, out));
   if (index.numel() == 0) {
     return Error::Ok;
   }
@@ -242,7 +235,7 @@ Error scatter_value_out(KernelContext& context, const Tensor& self, int64_t dim,
                         const Scalar& value, Tensor& out) {
   constexpr const char* kOp = "aten::scatter";
   ET_RETURN_IF_ERROR(check_shapes(kOp, self, &dim, index, nullptr));
-  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, kOp, self, out));
   if (index.numel() == 0) {
     return Error::Ok;
   }
@@ -285,7 +278,7 @@ Error slice_scatter_out(KernelContext& context, const Tensor& self, const Tensor
   ET_CHECK_OR_RETURN(equal(src.sizes(), IntArrayRef(target.sizes)), InvalidArgument,
                      "%s: src %s is not the slice's shape %s", kOp, ShapeText(src.sizes()).text,
                      ShapeText(target.sizes).text);
-  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, kOp, self, out));
   return copy_window(window_of(src), slice_of(out, dim, first, length, step));
 }
 
@@ -298,7 +291,7 @@ Error select_scatter_out(KernelContext& context, const Tensor& self, const Tenso
   ET_CHECK_OR_RETURN(equal(src.sizes(), IntArrayRef(select_of(self, dim, index).sizes)), InvalidArgument,
                      "%s: src %s is not the selected shape of self %s", kOp, ShapeText(src.sizes()).text,
                      ShapeText(self.sizes()).text);
-  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, kOp, self, out));
   return copy_window(window_of(src), select_of(out, dim, index));
 }
 
@@ -310,7 +303,7 @@ Error diagonal_scatter_out(KernelContext& context, const Tensor& self, const Ten
   ET_CHECK_OR_RETURN(equal(src.sizes(), IntArrayRef(target.sizes)), InvalidArgument,
                      "%s: src %s is not the diagonal's shape %s", kOp, ShapeText(src.sizes()).text,
                      ShapeText(target.sizes).text);
-  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, kOp, self, out));
   ET_RETURN_IF_ERROR(diagonal_of(kOp, out, offset, dim1, dim2, &target));
   return copy_window(window_of(src), target);
 }

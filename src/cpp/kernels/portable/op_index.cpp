@@ -348,14 +348,12 @@ Error index_put(KernelContext& context, const char* op, const Tensor& self, Opti
   Plan plan;
   ET_RETURN_IF_ERROR(plan_indices(context, op, self, indices, &plan));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "values", values, self));
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
   Sizes sizes;
   ET_RETURN_IF_ERROR(broadcast_sizes(op, plan.sizes, values.sizes(), &sizes));
   ET_CHECK_OR_RETURN(equal(IntArrayRef(sizes), IntArrayRef(plan.sizes)), InvalidArgument,
                      "%s: values %s do not broadcast to the indexed shape %s", op, ShapeText(values.sizes()).text,
                      ShapeText(plan.sizes).text);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  ET_RETURN_IF_ERROR(copy_window(window_of(self), window_of(out)));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, op, self, out));
   return accumulate ? add(plan, out, values, Scalar(int64_t{1})) : put(plan, out, values);
 }
 
@@ -378,13 +376,6 @@ Error plan_positions(const char* op, const Tensor& self, int64_t* dim, const Ten
   }
   plan->index_sizes = count;
   return Error::Ok;
-}
-
-// Copies self to out, unless they are the same memory.
-Error start_from(KernelContext& context, const char* op, const Tensor& self, const Tensor& out) {
-  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  return copy_window(window_of(self), window_of(out));
 }
 
 Error check_slots(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
@@ -436,7 +427,7 @@ Error index_copy_out(KernelContext& context, const Tensor& self, int64_t dim, co
   Plan plan;
   ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index, 0, &plan));
   ET_RETURN_IF_ERROR(check_slots(kOp, self, dim, index, source));
-  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, kOp, self, out));
   return put(plan, out, source);
 }
 
@@ -445,7 +436,7 @@ Error index_fill_int_scalar_out(KernelContext& context, const Tensor& self, int6
   constexpr const char* kOp = "aten::index_fill";
   Plan plan;
   ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index, -1, &plan));
-  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, kOp, self, out));
   alignas(16) char element[16];
   store_scalar(self.scalar_type(), value, element);
   const IndexedWalk walk(plan, out, nullptr);
@@ -462,7 +453,7 @@ Error index_add_out(KernelContext& context, const Tensor& self, int64_t dim, con
   Plan plan;
   ET_RETURN_IF_ERROR(plan_positions(kOp, self, &dim, index, 0, &plan));
   ET_RETURN_IF_ERROR(check_slots(kOp, self, dim, index, source));
-  ET_RETURN_IF_ERROR(start_from(context, kOp, self, out));
+  ET_RETURN_IF_ERROR(copy_same_dtype(context, kOp, self, out));
   return add(plan, out, source, alpha);
 }
 

@@ -3,7 +3,7 @@
 
 #include "kernels/portable/convert.h"
 #include "kernels/portable/promote.h"
-#include "kernels/portable/shape.h"
+#include "kernels/portable/search_plan.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -29,20 +29,8 @@ int64_t position_of(const Tensor& sorted, int64_t start, const Tensor* sorter, i
 
 Error search(KernelContext& context, const char* op, const Tensor& sorted, const Tensor& values, const Tensor* sorter,
              bool out_int32, bool right, Tensor& out) {
-  const ScalarType wanted = out_int32 ? ScalarType::Int : ScalarType::Long;
-  ET_CHECK_OR_RETURN(out.scalar_type() == wanted, InvalidType, "%s: out is %s, must be %s", op,
-                     to_string(out.scalar_type()), to_string(wanted));
-  ET_RETURN_IF_ERROR(check_rank(op, "the sorted sequence", sorted, 1, kMaxRank));
-  bool fits = sorted.dim() == 1 || sorted.dim() == values.dim();
-  for (int64_t d = 0; fits && sorted.dim() > 1 && d + 1 < sorted.dim(); ++d) {
-    fits = sorted.size(d) == values.size(d);
-  }
-  ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: sequence %s does not go with values %s", op,
-                     ShapeText(sorted.sizes()).text, ShapeText(values.sizes()).text);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, values.sizes()));
-  ET_RETURN_IF_ERROR(check_row_major(op, {&sorted, &values, &out}));
-  const int64_t n = sorted.size(-1);
-  const int64_t per_row = values.dim() == 0 ? 1 : values.size(-1);
+  ET_TRY(const SearchPlan plan, plan_search(context, op, sorted, values, out_int32, out));
+  const int64_t n = plan.length;
   if (sorter != nullptr) {
     ET_CHECK_OR_RETURN(equal(sorter->sizes(), sorted.sizes()), InvalidArgument,
                        "%s: sorter %s is not the sequence's shape", op, ShapeText(sorter->sizes()).text);
@@ -57,8 +45,9 @@ Error search(KernelContext& context, const char* op, const Tensor& sorted, const
     using C = decltype(zero);
     for (int64_t i = 0; i < values.numel(); ++i) {
       const C value = load_one<C>(values.scalar_type(), values.const_data_ptr(), i);
-      const int64_t start = sorted.dim() == 1 ? 0 : i / per_row * n;
-      store_one<int64_t>(wanted, position_of(sorted, start, sorter, n, value, right), out.mutable_data_ptr(), i);
+      const int64_t start = i / plan.values * n;
+      store_one<int64_t>(out.scalar_type(), position_of(sorted, start, sorter, n, value, right), out.mutable_data_ptr(),
+                         i);
     }
     return Error::Ok;
   });

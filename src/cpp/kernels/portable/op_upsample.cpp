@@ -6,7 +6,7 @@
 
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
-#include "kernels/portable/resize_axis.h"
+#include "kernels/portable/resize_taps.h"
 #include "kernels/portable/strided_copy.h"
 
 namespace et::kernels::portable {
@@ -74,97 +74,28 @@ Error nearest(KernelContext& context, const char* op, const Tensor& input, int64
   });
 }
 
-// The taps of one output coordinate along one dimension: up to four input positions and their weights.
-template <typename C>
-struct Taps {
-  int64_t position[4];
-  C weight[4];
-};
-
-template <typename C>
-Taps<C> linear_taps(const Resize& r, int d, int64_t o, bool align_corners) {
-  const LinearTap<C> tap = linear_tap<C>(r.axes[d], o, align_corners);
-  return {{tap.low, tap.high, 0, 0}, {C(1) - tap.fraction, tap.fraction, C(0), C(0)}};
-}
-
-// Cubic convolution with a = -0.75. Source: Keys, "Cubic convolution interpolation", 1981.
-template <typename C>
-Taps<C> cubic_taps(const Resize& r, int d, int64_t o, bool align_corners) {
-  const C x = align_corners ? static_cast<C>(o) * static_cast<C>(r.axes[d].scale)
-                            : (static_cast<C>(o) + C(0.5)) * static_cast<C>(r.axes[d].scale) - C(0.5);
-  const C low = std::floor(x);
-  const auto first = low < static_cast<C>(r.axes[d].in) ? static_cast<int64_t>(low) : r.axes[d].in;  // NaN too
-  const C t = x - low;
-  constexpr C a = C(-0.75);
-  const auto near = [](C v) { return ((a + C(2)) * v - (a + C(3))) * v * v + C(1); };
-  const auto far = [](C v) { return ((a * v - C(5) * a) * v + C(8) * a) * v - C(4) * a; };
-  Taps<C> taps{{}, {far(t + C(1)), near(t), near(C(1) - t), far(C(2) - t)}};
-  for (int64_t k = 0; k < 4; ++k) {
-    const int64_t p = first - 1 + k;
-    taps.position[k] = p < 0 ? 0 : p >= r.axes[d].in ? r.axes[d].in - 1 : p;
-  }
-  return taps;
-}
-
-// The bits after the point with which ATen takes the weights of one dimension when it resizes images of bytes: as many as
-// keep the largest weight in 16 bits (compute_indices_int16_weights_aa of its UpSampleKernelAVXAntialias, from Pillow).
-template <typename TapsOf>
-int weight_bits(const Resize& r, int d, int64_t taps, const TapsOf& taps_of) {
-  double largest = 0;
-  for (int64_t o = 0; o < r.axes[d].out; ++o) {
-    const auto along = taps_of(d, o);
-    for (int64_t k = 0; k < taps; ++k) {
-      largest = std::fmax(largest, static_cast<double>(along.weight[k]));
-    }
-  }
-  int bits = 0;
-  while (bits < 22 && static_cast<int64_t>(0.5 + largest * static_cast<double>(int64_t{1} << (bits + 1))) < (1 << 15)) {
-    ++bits;
-  }
-  return bits;
-}
-
 // The byte nearest to sum(weight[k] * value[k]), the weights in fixed point.
-template <typename C, typename ValueOf>
-int64_t weighted_byte(const Taps<C>& along, int64_t taps, int bits, const ValueOf& value_of) {
-  int64_t sum = bits == 0 ? 0 : int64_t{1} << (bits - 1);
-  for (int64_t k = 0; k < taps; ++k) {
-    const double scaled = static_cast<double>(along.weight[k]) * static_cast<double>(int64_t{1} << bits);
-    // No weight of a scale that is no number.
-    const int64_t weight = std::isnan(scaled) ? 0 : static_cast<int64_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
-    sum += weight == 0 ? 0 : weight * value_of(k);
+template <typename ValueOf>
+int32_t weighted_byte(const Taps<int32_t>& along, const ByteAxis& axis, const ValueOf& value_of) {
+  int32_t sum = axis.bits() == 0 ? 0 : int32_t{1} << (axis.bits() - 1);
+  for (int64_t k = 0; k < axis.num_taps(); ++k) {
+    sum += along.weight[k] == 0 ? 0 : along.weight[k] * value_of(k);
   }
-  sum >>= bits;
+  sum >>= axis.bits();
   return sum < 0 ? 0 : sum > 255 ? 255 : sum;
 }
 
-// The taps with those at the border, which stand at one position, taken together.
-Taps<double> merged(Taps<double> taps) {
-  for (int k = 3; k > 0; --k) {
-    if (taps.position[k] == taps.position[k - 1]) {
-      taps.weight[k - 1] += taps.weight[k];
-      taps.weight[k] = 0;
-    }
-  }
-  return taps;
-}
-
 // Images of bytes as ATen resizes them: along rows, then along columns, with bytes in between.
-template <typename C, typename TapsOf>
-void resize_bytes(const Resize& r, const Tensor& input, Tensor& out, int64_t taps, const TapsOf& taps_of) {
-  const int row_bits = weight_bits(r, 2, taps, taps_of);
-  const int column_bits = weight_bits(r, 1, taps, taps_of);
+void resize_bytes(const Resize& r, const Tensor& input, Tensor& out, const ByteAxis& rows, const ByteAxis& columns) {
   for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t, int64_t h, int64_t w) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(plane);
-    const Taps<C> along_w = taps_of(2, w);
-    const Taps<C> along_h = taps_of(1, h);
+    const Taps<int32_t> along_w = columns.taps(w);
+    const Taps<int32_t> along_h = rows.taps(h);
     const auto row_value = [&](int64_t k) {
       const unsigned char* row = bytes + along_h.position[k] * r.in_strides[3];
-      return weighted_byte(along_w, taps, row_bits,
-                           [&](int64_t c) { return int64_t{row[along_w.position[c] * r.in_strides[4]]}; });
+      return weighted_byte(along_w, columns, [&](int64_t c) { return row[along_w.position[c] * r.in_strides[4]]; });
     };
-    *reinterpret_cast<unsigned char*>(target) =
-        static_cast<unsigned char>(weighted_byte(along_h, taps, column_bits, row_value));
+    *reinterpret_cast<unsigned char*>(target) = static_cast<unsigned char>(weighted_byte(along_h, rows, row_value));
   });
 }
 
@@ -309,19 +240,15 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
     return Error::Ok;
   }
   if (dtype == ScalarType::Byte && spatial == 2) {
-    resize_bytes<double>(r, input, out, cubic ? 4 : 2, [&](int d, int64_t o) {
-      return r.axes[d].in == r.axes[d].out ? Taps<double>{{o, o, o, o}, {1, 0, 0, 0}}  // a copy
-             : cubic                       ? merged(cubic_taps<double>(r, d, o, align_corners))
-                                           : linear_taps<double>(r, d, o, align_corners);
-    });
+    resize_bytes(r, input, out, ByteAxis(r.axes[1], align_corners, cubic), ByteAxis(r.axes[2], align_corners, cubic));
     return Error::Ok;
   }
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
     const auto taps_of = [&](int d, int64_t o) {
       return r.axes[d].in == 1 && r.axes[d].out == 1 ? Taps<C>{{0, 0, 0, 0}, {C(1), C(0), C(0), C(0)}}
-             : cubic                                 ? cubic_taps<C>(r, d, o, align_corners)
-                                                     : linear_taps<C>(r, d, o, align_corners);
+             : cubic                                 ? cubic_taps<C>(r.axes[d], o, align_corners)
+                                                     : linear_taps<C>(r.axes[d], o, align_corners);
     };
     return resize_rows<C>(context, r, input, out, cubic ? 4 : 2, taps_of);
   });

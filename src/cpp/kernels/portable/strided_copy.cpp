@@ -250,6 +250,11 @@ Error copy_tensor(KernelContext& context, const Tensor& from, const Tensor& out)
   return copy_window(window_of(from), window_of(out));
 }
 
+Error copy_same_dtype(KernelContext& context, const char* op, const Tensor& from, const Tensor& out) {
+  ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, from));
+  return copy_tensor(context, from, out);
+}
+
 void copy_reshaped(const Tensor& from, const Tensor& to) {
   if (from.const_data_ptr() == to.const_data_ptr() || from.numel() == 0) {
     return;

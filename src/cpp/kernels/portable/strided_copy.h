@@ -58,6 +58,9 @@ Error normalize_index(const char* op, int64_t index, const Tensor& tensor, int64
 Error copy_window(const Window& from, const Window& to);
 /// Resizes `out` to `from` and copies it, element type and dim order being those of `out`. Errors: those of both.
 Error copy_tensor(KernelContext& context, const Tensor& from, const Tensor& out);
+/// The same for tensors of one element type: how operators begin that change some of `from`'s elements. Errors: InvalidType for
+/// different types, naming `op`; those of copy_tensor.
+Error copy_same_dtype(KernelContext& context, const char* op, const Tensor& from, const Tensor& out);
 
 /// Copies elements in logical (row-major index) order between tensors of the same number of elements and dtype, whatever
 /// their shapes and dim orders: what view and reshape do.

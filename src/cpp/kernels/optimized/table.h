@@ -1,0 +1,14 @@
+/// ET_KERNEL_TABLE: how a source file of this folder hands out its kernels.
+///
+///     constexpr Kernel kKernels[] = {make_fitting_kernel<&relu_out, &fits_unary>("aten::relu.out")};
+///     }  // namespace
+///     ET_KERNEL_TABLE(unary, kKernels)  // and a line in tables.h
+#pragma once
+
+#include "base/startup.h"
+#include "runtime/kernel_types.h"
+
+/// Defines NAME_kernels(), which returns the array that follows.
+#define ET_KERNEL_TABLE(NAME, ...)                \
+  ET_STARTUP Span<const Kernel> NAME##_kernels(); \
+  Span<const Kernel> NAME##_kernels() { return __VA_ARGS__; }
