@@ -140,3 +140,13 @@ def test_sums_at_indices(dtype: torch.dtype) -> None:
     put = torch.randn(40, 130).to(dtype)
     actual = run(lambda x, i, j, v: x.index_put((i, j), v, accumulate=True), x, rows, columns, put)
     torch.testing.assert_close(actual, x.index_put((rows, columns), put, accumulate=True), equal_nan=True)
+
+
+def test_convolutions_of_no_pixels() -> None:
+    """A batch of none, whose images have a border only: an empty result, as eager gives it."""
+    for layer, shape in (
+        (torch.nn.Conv2d(3, 4, 3, padding=2), (0, 3, 1, 0)),
+        (torch.nn.Conv1d(3, 4, 3, padding=1), (0, 3, 1)),
+    ):
+        x = torch.randn(shape)
+        assert run(layer.eval(), x).shape == layer(x).shape
