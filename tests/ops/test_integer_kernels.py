@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from .kernel_runner import KernelError, kernel_count, prepare_and_run
 from .test_vector_kernels import _check
 
 F = torch.nn.functional
+NOT_SUPPORTED = 0x10  # et::Error
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 
 
@@ -122,3 +124,29 @@ def test_convolutions_of_many_channels(dtype: torch.dtype) -> None:
     """More than one panel of the packed product."""
     _check_wrapped(F.conv2d, _some(dtype, 1, 70, 33, 65), _some(dtype, 40, 70, 3, 3), _some(dtype, 40))
     _check_wrapped(F.conv_transpose2d, _some(dtype, 1, 70, 9, 11), _some(dtype, 70, 40, 3, 3), _some(dtype, 40))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_the_kernels_of_integers_are_taken(dtype: torch.dtype) -> None:
+    """The first kernel of each operator, which a plain one would stand in for without a word."""
+    x, weight = _some(dtype, 1, 6, 9, 11), _some(dtype, 6, 1, 3, 3)
+    out = torch.empty(1, 6, 7, 9, dtype=dtype)
+    sorted_values, values, places = torch.arange(9).to(dtype), _some(dtype, 20), torch.empty(20, dtype=torch.int64)
+    calls = [
+        ("aten::convolution.out", [x, weight, None, [1], [0], [1], False, [0], 6, out], "TTtlllbliT"),
+        ("aten::bucketize.Tensor_out", [values, sorted_values, False, False, places], "TTbbT"),
+        ("aten::searchsorted.Tensor_out", [sorted_values, values, False, False, None, None, places], "TTbbstT"),
+    ]
+    if dtype == torch.uint8:
+        image, large = _some(dtype, 1, 3, 9, 11), torch.empty(1, 3, 20, 20, dtype=dtype)
+        for name in ("aten::upsample_bilinear2d.vec_out", "et::upsample_bicubic2d.vec_out"):
+            calls.append((name, [image, [20, 20], False, None, large], "TLbFT"))
+    for name, arguments, letters in calls:
+        taken = []
+        for place in range(kernel_count(name)):
+            try:
+                prepare_and_run(name, place, arguments, letters, set())
+                taken.append(place)
+            except KernelError as problem:
+                assert problem.code == NOT_SUPPORTED, name
+        assert len(taken) >= 2, f"{name}: only the plain kernel takes {dtype}"

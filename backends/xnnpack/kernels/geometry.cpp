@@ -83,7 +83,7 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
   }
   const bool is_static = input.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic;
   const Extent image = is_static ? Extent{spatial_dims == 1 ? 1 : input.size(2), input.size(-1)} : Extent{1, 1};
-  // No pixels: other kernels know whether that is an empty result (of a batch of none) or an error.
+  // Never any pixels: other kernels know whether that is an empty result (of a batch of none) or an error.
   if (is_static && (is_empty(image) || is_empty(extent_of_output(g, image)))) {
     return Error::NotSupported;
   }
@@ -93,8 +93,9 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
   return g;
 }
 
-Result<Extent> output_extent(const Geometry& g, int64_t in_h, int64_t in_w) {
-  ET_CHECK_OR_RETURN(in_h > 0 && in_h <= INT32_MAX && in_w > 0 && in_w <= INT32_MAX, InvalidArgument,
+Result<Extent> output_extent(const Geometry& g, int64_t batch, int64_t in_h, int64_t in_w) {
+  const int64_t least = batch == 0 ? 0 : 1;
+  ET_CHECK_OR_RETURN(in_h >= least && in_h <= INT32_MAX && in_w >= least && in_w <= INT32_MAX, InvalidArgument,
                      "convolution: an input of %" PRId64 " x %" PRId64, in_h, in_w);
   const Extent out = extent_of_output(g, {in_h, in_w});
   ET_CHECK_OR_RETURN(!is_empty(out), InvalidArgument,

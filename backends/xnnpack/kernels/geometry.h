@@ -28,8 +28,9 @@ Result<Geometry> read_geometry(const ConvolutionValues& values);
 struct Extent {
   int64_t h, w;
 };
-/// Rows and columns of the output. Errors: InvalidArgument when the input is smaller than the kernel.
-Result<Extent> output_extent(const Geometry& g, int64_t in_h, int64_t in_w);
+/// Rows and columns of the output of `batch` images; those of a batch of none may be empty, but for their border.
+/// Errors: InvalidArgument when the input is smaller than the kernel.
+Result<Extent> output_extent(const Geometry& g, int64_t batch, int64_t in_h, int64_t in_w);
 
 /// The weight as the library wants it, [groups][out / groups][height][width][in / groups]: the constant itself or a copy.
 /// Elements of 1 or 4 bytes.

@@ -25,7 +25,7 @@ Error run_convolution(KernelContext& context, Span<EValue* const> args, void* op
   const int64_t in_w = input.size(-1);
   ET_CHECK_OR_RETURN(input.size(1) == static_cast<int64_t>(g.in_channels), InvalidArgument,
                      "convolution: %" PRId64 " channels meet a weight for %zu", input.size(1), g.in_channels);
-  ET_TRY(const Extent extent, output_extent(g, in_h, in_w));
+  ET_TRY(const Extent extent, output_extent(g, input.size(0), in_h, in_w));
   int64_t sizes[4] = {input.size(0), static_cast<int64_t>(g.out_channels), extent.h, extent.w};
   if (!rows) {
     sizes[2] = extent.w;

@@ -84,7 +84,7 @@ struct MemoryManager {
   Span<const Span<uint8_t>> planned_memory = {};
   /// For one instruction's scratch memory; reset after each. nullptr: kernels that need some fail.
   MemoryAllocator* temp_allocator = nullptr;
-  /// For outputs whose size depends on data; reset when an execution begins. nullptr: such methods fail.
+  /// For outputs whose size depends on data (nullptr: they fail), and copies of what ends where a page may; reset at each execution.
   MemoryAllocator* data_allocator = nullptr;
 };
 

@@ -84,7 +84,7 @@ class Method {
   bool writes_input(size_t i) const;
 
   /// Has output `i` written to [data, data + nbytes) by every execution from now on. data = nullptr ends that.
-  /// Copies nothing where the program left the memory of the output open, otherwise once at the end.
+  /// Copies nothing where the program left its memory open (unless kernels read it and it ends where a page may), else at the end.
   /// Errors: InvalidArgument when there is no such tensor output; at execute() OutOfResources when it is too small.
   Error set_output_data_ptr(void* data, size_t nbytes, size_t i);
 

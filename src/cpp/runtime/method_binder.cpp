@@ -74,8 +74,8 @@ Error MethodLoader::make_instructions() {
   }
   // What is true of a list is true of its items; each list is looked at once, however often it is used.
   for (size_t i = 0; i < state_.values.size(); ++i) {
-    const uint8_t flags = state_.value_flags[i] & (kUsed | kWritten);
-    for_each_item(state_.values[i], [&](uint8_t& item) { item |= flags; });
+    const uint16_t flags = state_.value_flags[i] & (kUsed | kWritten | kRead);
+    for_each_item(state_.values[i], [&](uint16_t& item) { item |= flags; });
   }
   return Error::Ok;
 }
@@ -106,6 +106,9 @@ Error MethodLoader::make_instruction(const fb::Instruction& source, Instruction*
       out->kind = Instruction::Kind::kDelegate;
       out->delegate = &state_.delegates[delegate];
       ET_RETURN_IF_ERROR(make_arguments(span(call.args()), out));
+      for (const int32_t i : span(call.args())) {
+        flags_of(value_at(i)) |= kRead;
+      }
       if (first_call_[delegate] == nullptr) {
         first_call_[delegate] = &state_.instructions[index];
       }
@@ -120,7 +123,7 @@ Error MethodLoader::make_instruction(const fb::Instruction& source, Instruction*
       destination[0] = value_at(call.move_to());
       out->args = destination.data();
       out->num_args = 1;
-      flags_of(out->from) |= kUsed;
+      flags_of(out->from) |= kUsed | kRead;  // as what it is moved to
       flags_of(destination[0]) |= kUsed | kVariable | kRebound | kLate;
       return Error::Ok;
     }
@@ -154,11 +157,11 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
       continue;
     }
     for (size_t i = 0; kernel.signature[i] != '\0'; ++i) {
-      uint8_t& flags = flags_of(call.args[i]);
+      uint16_t& flags = flags_of(call.args[i]);
       switch (kernel.signature[i]) {
         case 'r': flags |= kVariable; break;
         case 'p': flags |= kLate | kRepointed; break;
-        default: flags |= signature_writes(kernel.signature, i) ? kWritten : 0;
+        default: flags |= signature_writes(kernel.signature, i) ? kWritten : kRead;
       }
     }
   }

@@ -179,11 +179,11 @@ Error Method::State::open_outputs() {
       continue;
     }
     TensorImpl* tensor = slot.tensor;
-    // A kernel that reads the output may read past it.
-    const bool is_at_page_end = (slot.own_place != nullptr || memory.data_allocator != nullptr) &&
-                                ends_with_page(slot.caller_data, slot.caller_nbytes);
-    const bool takes_caller_memory = slot.caller_data != nullptr && !is_at_page_end && !shares_caller_memory(i);
-    void* data = takes_caller_memory ? slot.caller_data : nullptr;
+    const bool is_apart = slot.caller_data != nullptr && !shares_caller_memory(i);
+    // A kernel that reads the output may read past it: made elsewhere where there is room, and copied in the end.
+    slot.is_moved = is_apart && slot.is_read && tensor->dynamism() != TensorShapeDynamism::kDynamicUnbound &&
+                    ends_with_page(slot.caller_data, slot.caller_nbytes);
+    void* data = is_apart && !slot.is_moved ? slot.caller_data : nullptr;
     if (data == nullptr && tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
       continue;  // its kernel takes memory
     }
@@ -197,6 +197,10 @@ Error Method::State::open_outputs() {
           *plan->values()->Get(static_cast<uint32_t>(slot.value - values.data()))->val_as_Tensor();
       capacity = static_cast<size_t>(tensor_nbytes(source));
       data = memory.data_allocator == nullptr ? nullptr : memory.data_allocator->allocate(capacity, 64);
+      if (data == nullptr && slot.is_moved) {
+        data = slot.caller_data;
+        capacity = slot.caller_nbytes;
+      }
       ET_CHECK_OR_RETURN(
           data != nullptr, MemoryAllocationFailed,
           "output %zu of method '%s' needs %zu bytes: give them with set_output_data_ptr (apart from inputs and "
@@ -232,6 +236,10 @@ Error Method::State::finish() {
                        "output %zu of method '%s' has %zu bytes, set_output_data_ptr was given %zu", i,
                        plan->name()->c_str(), result->nbytes(), slot.caller_nbytes);
     std::memcpy(slot.caller_data, result->data(), result->nbytes());
+    // From there it may become an input, unlike from the method's memory.
+    if (slot.is_moved && result == slot.tensor) {
+      slot.tensor->set_data(slot.caller_data, slot.caller_nbytes);
+    }
   }
   for (const InputSlot& slot : inputs) {
     if (slot.is_written_back && slot.caller_data != nullptr) {

@@ -161,7 +161,7 @@ Error MethodLoader::make_inputs() {
     const size_t index = static_cast<size_t>(indices[i]);
     InputSlot& slot = state_.inputs[i];
     slot.value = &state_.values[index];
-    uint8_t& flags = state_.value_flags[index];
+    uint16_t& flags = state_.value_flags[index];
     if (slot.value->is_number() && (flags & kUsed) != 0) {
       flags |= kVariable;
     }
@@ -202,9 +202,9 @@ Error MethodLoader::make_inputs() {
 Error MethodLoader::finish_values() {
   for (size_t i = 0; i < state_.values.size(); ++i) {
     const EValue& value = state_.values[i];
-    uint8_t& flags = state_.value_flags[i];
-    uint8_t items = 0;
-    for_each_item(value, [&](uint8_t item) { items |= item; });
+    uint16_t& flags = state_.value_flags[i];
+    uint16_t items = 0;
+    for_each_item(value, [&](uint16_t item) { items |= item; });
     flags |= items & kLate;
     // Items that never change are read now, once for all.
     const bool is_fixed = (items & kVariable) == 0;
@@ -268,7 +268,7 @@ Error MethodLoader::make_outputs() {
       continue;
     }
     slot.tensor = slot.value->to_tensor().unsafe_impl();
-    uint8_t& flags = state_.value_flags[index];
+    uint16_t& flags = state_.value_flags[index];
     slot.is_open = slot.tensor->data() == nullptr && (flags & (kLate | kRebound | kInput | kOpenOutput)) == 0;
     const auto is_same = [&slot](const InputSlot& input) { return input.value == slot.value; };
     if ((flags & (kLate | kRebound | kRepointed | kOpenOutput)) == 0 && has_own_place(index) &&
@@ -277,6 +277,7 @@ Error MethodLoader::make_outputs() {
       slot.own_nbytes = slot.tensor->nbytes();
       slot.is_open = true;
     }
+    slot.is_read = (flags & kRead) != 0;
     flags |= slot.is_open ? kOpenOutput : 0;  // one that is returned twice is opened once
   }
   // Every tensor that an instruction uses has memory now, or a rule by which it gets some.
@@ -330,7 +331,7 @@ bool MethodLoader::is_constant(const void* opaque, const EValue& value) {
   if (&value < state.values.begin() || &value >= state.values.end()) {
     return false;
   }
-  const uint8_t flags = state.value_flags[static_cast<size_t>(&value - state.values.begin())];
+  const uint16_t flags = state.value_flags[static_cast<size_t>(&value - state.values.begin())];
   switch (value.tag()) {
     case Tag::kTensor: return (flags & (kVariable | kLate)) == 0 && value.to_tensor().unsafe_impl()->read_only();
     case Tag::kIntList: return value.int_list_items().is_constant;

@@ -113,7 +113,7 @@ class MethodLoader {
 
   const schema::ExecutionPlan& plan() const { return *state_.plan; }
   const char* name() const { return state_.plan->name()->c_str(); }
-  uint8_t& flags_of(const EValue* value) {
+  uint16_t& flags_of(const EValue* value) {
     return state_.value_flags[static_cast<size_t>(value - state_.values.data())];
   }
 

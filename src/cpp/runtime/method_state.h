@@ -40,7 +40,7 @@ struct Instruction {
 };
 
 /// What the loader found out about a value.
-enum ValueFlag : uint8_t {
+enum ValueFlag : uint16_t {
   kVariable = 1,      ///< the value itself is replaced at run time (computed numbers, destinations of moves)
   kLate = 2,          ///< its tensor gets its memory, or the right to be written, at run time
   kUsed = 4,          ///< an instruction or a list names it
@@ -49,6 +49,7 @@ enum ValueFlag : uint8_t {
   kRepointed = 32,    ///< some kernel gives its tensor other memory: put back when an execution begins
   kInput = 64,        ///< set_input gives it its memory
   kOpenOutput = 128,  ///< open_outputs gives it its memory
+  kRead = 256,        ///< some kernel or delegate may read its tensor
 };
 
 /// True where reading kReadAhead bytes past these ones might meet a page that is not there.
@@ -75,7 +76,9 @@ struct OutputSlot {
   TensorImpl* tensor = nullptr;  // the tensor the program names; a move may show another one
   void* caller_data = nullptr;   // given by set_output_data_ptr
   size_t caller_nbytes = 0;
-  bool is_open = false;  // the program planned no memory for it: the caller's or the data allocator's is used
+  bool is_read = false;   // by a kernel or delegate
+  bool is_moved = false;  // in this execution: made elsewhere, as the caller's memory ends where a page may
+  bool is_open = false;   // the program planned no memory for it: the caller's or the data allocator's is used
   /// Its place in the arena, when no other value has any of it: the caller's memory can stand for it then, and nothing is
   /// copied. nullptr: the place is shared, or there is none.
   void* own_place = nullptr;
@@ -110,7 +113,7 @@ struct Method::State {
   size_t plan_index = 0;
 
   Span<EValue> values;
-  Span<uint8_t> value_flags;  // [values]
+  Span<uint16_t> value_flags;  // [values]
   Span<Instruction> instructions;
   Span<DelegateState> delegates;
   Span<FreeableBuffer> external_buffers;

@@ -217,6 +217,44 @@ TEST_F(MethodTest, OutputsAreMadeApartWhereTheCallersMemoryIsShared) {
   EXPECT_EQ(input.elements(), (std::vector<float>{-2, 4, -6, 8})) << "of two, the last one stays";
 }
 
+/// Floats up to the end of a page.
+class PageEnd {
+ public:
+  explicit PageEnd(size_t count) : memory_(3 * kPage / sizeof(float)), count_(count) {}
+  float* data() {
+    const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
+    return reinterpret_cast<float*>((begin / kPage + 2) * kPage) - count_;
+  }
+  size_t nbytes() const { return count_ * sizeof(float); }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  std::vector<float> memory_;
+  size_t count_;
+};
+
+TEST_F(MethodTest, AnOutputAtTheEndOfAPageIsTheNextInput) {
+  // What a kernel reads again is made elsewhere, and is in the caller's memory when the execution is over.
+  ProgramBuilder b;
+  const int x = b.input(b.open_tensor({4}));
+  const int y = b.output(b.open_tensor({4}));
+  const int z = b.output(b.open_tensor({4}));
+  b.kernel("test::add", "out", {x, x, y});
+  b.kernel("test::add", "out", {y, x, z});
+  auto m = method(b);
+  PageEnd memory(4);
+  ASSERT_EQ(m->method().set_output_data_ptr(memory.data(), memory.nbytes(), 0), Error::Ok);
+  TestTensor input({4}, {1, 2, 3, 4});
+  ASSERT_EQ(m->method().set_input(input.value(), 0), Error::Ok);
+  ASSERT_EQ(m->method().execute(), Error::Ok) << messages();
+  EXPECT_EQ(m->method().get_output(0).to_tensor().const_data_ptr(), memory.data());
+  EXPECT_EQ(floats(m->method().get_output(0)), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(floats(m->method().get_output(1)), (std::vector<float>{3, 6, 9, 12}));
+  ASSERT_EQ(m->method().set_input(m->method().get_output(0), 0), Error::Ok);
+  ASSERT_EQ(m->method().execute(), Error::Ok) << messages();
+  EXPECT_EQ(floats(m->method().get_output(1)), (std::vector<float>{6, 12, 18, 24}));
+}
+
 TEST_F(MethodTest, TensorsWithoutMemoryAreRefused) {
   ProgramBuilder b;
   const int x = b.open_tensor({1});

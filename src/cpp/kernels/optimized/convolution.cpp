@@ -191,9 +191,8 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
                               bias ? bias->const_data_ptr() : nullptr, out.mutable_data_ptr());
   }
   if (!is_transposed && p.out_channels < kFew && is_integral(p.dtype, false)) {
-    convolve_integers(context.pool(), p, input.const_data_ptr(), weight.const_data_ptr(),
-                      bias ? bias->const_data_ptr() : nullptr, out.mutable_data_ptr());
-    return Error::Ok;
+    return convolve_integers(context, p, input.const_data_ptr(), weight.const_data_ptr(),
+                             bias ? bias->const_data_ptr() : nullptr, out.mutable_data_ptr());
   }
   return dispatch_sums(p.dtype, [&](auto zero) {
     return convolve<decltype(zero)>(context, p, input, weight, bias, is_transposed, out);
@@ -211,8 +210,7 @@ Error convolution_clamp_out(KernelContext& context, const Tensor& input, const T
 }
 
 /// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out): one dtype,
-/// row-major, and enough channels in a group that a product of matrices pays, or one that needs none. Integers gain with any number
-/// of channels: vectors multiply them, and the plain kernel computes in int64.
+/// row-major, and enough channels in a group that a product of matrices pays, or one that needs none.
 bool fits_convolution(Arguments args) {
   const Tensor input = args[0]->to_tensor();
   const Tensor weight = args[1]->to_tensor();
@@ -234,9 +232,11 @@ bool fits_convolution(Arguments args) {
   }
   const int64_t groups = args[8]->number_as_int();
   const IntArrayRef stride = args[3]->to_int_list();
-  const bool direct = is_up_to_float(dtype) && !args[6]->to_bool() &&
+  const bool is_forward = !args[6]->to_bool();
+  const bool direct = is_forward && is_up_to_float(dtype) &&
                       std::all_of(stride.begin(), stride.end(), [](int64_t step) { return step == 1; });
-  return groups > 0 && (direct || is_integral(dtype, false) || weight.size(0) / groups >= kFew);
+  const bool by_rows = is_forward && is_integral(dtype, false);
+  return groups > 0 && (direct || by_rows || weight.size(0) / groups >= kFew);
 }
 
 constexpr Kernel kKernels[] = {

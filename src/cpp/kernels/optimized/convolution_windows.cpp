@@ -19,9 +19,9 @@ void pack_row(const T* row, int64_t size, int64_t start, int64_t step, int64_t c
   int64_t first = 0;
   int64_t last = count;
   if (start < 0 || start + (count - 1) * step >= size) {
-    const OutputsInside inside(size, start, step, count);
-    first = inside.first;
-    last = inside.last;
+    const portable::StepRange inside = portable::steps_inside(start, step, count, size);
+    first = std::min(inside.first, count);
+    last = std::max(first, inside.last);
     std::fill_n(line, first, To(0));
     std::fill_n(line + last, count - last, To(0));
   }

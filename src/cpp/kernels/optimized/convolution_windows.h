@@ -31,17 +31,6 @@ struct ConvolutionProblem : portable::ConvolutionExtents {
 
 using portable::ConvolutionNumbers;
 
-/// The outputs [first, last) of `count` whose element of a row, at start + output * step, is one of its `size`.
-struct OutputsInside {
-  int64_t first, last;
-  OutputsInside(int64_t size, int64_t start, int64_t step, int64_t count)
-      : first(start >= 0 ? 0 : (-start + step - 1) / step), last(start >= size ? 0 : (size - 1 - start) / step + 1) {
-    first = first < count ? first : count;
-    last = last < count ? last : count;
-    last = last > first ? last : first;
-  }
-};
-
 /// Checks the arguments, fills the problem and resizes `out`. `weight`: sizes of one to three spatial dimensions.
 /// Errors: InvalidArgument, naming `op`; those of resize_tensor.
 Error plan_convolution(KernelContext& context, const char* op, const Tensor& input, IntArrayRef weight,
@@ -54,8 +43,7 @@ struct Windows {
   const void* image;
   int64_t pixel = 0;  ///< 0: row-major; otherwise channels lie innermost, and elements of a pixel are this many
 };
-/// Row-major: dtypes that gemm.h sums in T. Channels innermost: float, and whole windows (steps
-/// from 0 to the end).
+/// Row-major: dtypes that gemm.h sums in T. Channels innermost: float, and whole windows (steps from 0 to the end).
 template <typename T>
 GemmStripsOf<T> strips_for_windows(const Windows& windows);
 inline GemmStrips strips_of_windows(const Windows& windows) { return strips_for_windows<float>(windows); }

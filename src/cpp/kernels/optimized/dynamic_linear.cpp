@@ -212,7 +212,6 @@ HWY_INLINE void multiply_blocks(const DynamicProduct& p, size_t begin, size_t en
   }
 }
 
-/// Outputs of blocks [begin, end) of DynamicLanes().
 /// RunTimeQuantization::quantize of a token, which is in double: the same bits.
 void QuantizeToken(const RunTimeQuantization& choice, const float* values, size_t n, const RowParameters& p,
                    int16_t* out) {
@@ -234,6 +233,7 @@ void QuantizeToken(const RunTimeQuantization& choice, const float* values, size_
   }
 }
 
+/// Outputs of blocks [begin, end) of DynamicLanes().
 void DynamicBlocks(const DynamicProduct& p, size_t begin, size_t end) {
   p.weight.is_packed ? multiply_blocks<true>(p, begin, end) : multiply_blocks<false>(p, begin, end);
 }

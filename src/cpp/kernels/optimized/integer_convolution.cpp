@@ -40,8 +40,9 @@ void add_row(T factor, const T* x, int64_t step, int64_t n, T* y) {
 
 /// Output rows [begin, end) of all images and filters.
 template <typename T>
-void convolve_rows(const ConvolutionProblem& p, const Planes<T>& planes, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) {
+void convolve_rows(const KernelContext& context, const ConvolutionProblem& p, const Planes<T>& planes, int64_t begin,
+                   int64_t end) {
+  for (int64_t row = begin; row < end && !context.cancelled(); ++row) {
     const int64_t h = row % p.out[1];
     const int64_t d = row / p.out[1] % p.out[0];
     const int64_t plane = row / p.out[1] / p.out[0];
@@ -62,7 +63,7 @@ void convolve_rows(const ConvolutionProblem& p, const Planes<T>& planes, int64_t
           const T* const from = x + (id * p.in[1] + ih) * p.in[2];
           for (int64_t kw = 0; kw < p.kernel[2]; ++kw) {
             const int64_t start = kw * p.dilation[2] - p.padding[2];
-            const OutputsInside inside(p.in[2], start, p.stride[2], p.out[2]);
+            const portable::StepRange inside = portable::steps_inside(start, p.stride[2], p.out[2], p.in[2]);
             if (inside.first < inside.last) {
               const int64_t first = start + inside.first * p.stride[2];
               add_row(w[kw], from + first, p.stride[2], inside.last - inside.first, y + inside.first);
@@ -75,28 +76,30 @@ void convolve_rows(const ConvolutionProblem& p, const Planes<T>& planes, int64_t
 }
 
 template <typename T>
-void convolve_planes(threads::ThreadPool* pool, const ConvolutionProblem& p, const void* input, const void* weight,
-                     const void* bias, void* out) {
+Error convolve_planes(KernelContext& context, const ConvolutionProblem& p, const void* input, const void* weight,
+                      const void* bias, void* out) {
   const Planes<T> planes{static_cast<const T*>(input), static_cast<const T*>(weight), static_cast<const T*>(bias),
                          static_cast<T*>(out)};
   const int64_t rows = p.batch * p.groups * p.out_channels * p.out[0] * p.out[1];
   const int64_t work = p.out[2] * (1 + p.in_channels * p.taps() / 4);  // four products take as long as a copy
-  threads::parallel_for(pool, static_cast<size_t>(rows), threads::grain_for(static_cast<size_t>(work)),
+  threads::parallel_for(context.pool(), static_cast<size_t>(rows), threads::grain_for(static_cast<size_t>(work)),
                         [&](size_t begin, size_t end) {
-                          convolve_rows(p, planes, static_cast<int64_t>(begin), static_cast<int64_t>(end));
+                          convolve_rows(context, p, planes, static_cast<int64_t>(begin), static_cast<int64_t>(end));
                         });
+  ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "convolution of integers: cancelled");
+  return Error::Ok;
 }
 
 }  // namespace
 
-void convolve_integers(threads::ThreadPool* pool, const ConvolutionProblem& p, const void* input, const void* weight,
-                       const void* bias, void* out) {
+Error convolve_integers(KernelContext& context, const ConvolutionProblem& p, const void* input, const void* weight,
+                        const void* bias, void* out) {
   switch (p.dtype) {
-    case ScalarType::Byte: return convolve_planes<uint8_t>(pool, p, input, weight, bias, out);
-    case ScalarType::Char: return convolve_planes<int8_t>(pool, p, input, weight, bias, out);
-    case ScalarType::Short: return convolve_planes<int16_t>(pool, p, input, weight, bias, out);
-    case ScalarType::Int: return convolve_planes<int32_t>(pool, p, input, weight, bias, out);
-    default: return convolve_planes<int64_t>(pool, p, input, weight, bias, out);
+    case ScalarType::Byte: return convolve_planes<uint8_t>(context, p, input, weight, bias, out);
+    case ScalarType::Char: return convolve_planes<int8_t>(context, p, input, weight, bias, out);
+    case ScalarType::Short: return convolve_planes<int16_t>(context, p, input, weight, bias, out);
+    case ScalarType::Int: return convolve_planes<int32_t>(context, p, input, weight, bias, out);
+    default: return convolve_planes<int64_t>(context, p, input, weight, bias, out);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/checked_math.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
@@ -172,7 +173,6 @@ Error resize(KernelContext& context, const char* op, const Tensor& input, portab
   const auto in = static_cast<size_t>(axes[2].in) * pixel;
   const auto in_height = static_cast<size_t>(axes[1].in);
   const auto out_height = static_cast<size_t>(axes[1].out);
-  ET_CHECK_OR_RETURN(in <= INT32_MAX, NotSupported, "%s: rows of %zu bytes", op, in);
   const ByteAxis rows(axes[1], align_corners, cubic);
   const ByteAxis columns(axes[2], align_corners, cubic);
   ET_TRY(const RowTaps taps, row_taps(context, axes[2], columns, pixel));
@@ -217,12 +217,17 @@ Error upsample_bicubic2d_vec_out(KernelContext& context, const Tensor& input, po
   return resize(context, "aten::upsample_bicubic2d", input, output_size, align_corners, scale_factors, true, out);
 }
 
-/// (input, output_size, align_corners, scale_factors, out): images of bytes, both row-major or both with channels innermost.
+/// (input, output_size, align_corners, scale_factors, out): images of bytes, both row-major or both with channels innermost, whose rows
+/// positions of 32 bits reach.
 bool fits_bytes(Arguments args) {
   const Tensor input = args[0]->to_tensor();
   const Tensor out = args[4]->to_tensor();
-  return input.scalar_type() == ScalarType::Byte && out.scalar_type() == ScalarType::Byte && input.dim() == 4 &&
-         out.dim() == 4 && same_dim_order(*args[0], *args[4]) && (is_row_major(*args[0]) || is_channels_last(*args[0]));
+  int64_t row = 0;
+  if (input.dim() != 4 || mul_overflow(input.size(1), input.size(3), &row) || row > INT32_MAX) {
+    return false;
+  }
+  return input.scalar_type() == ScalarType::Byte && out.scalar_type() == ScalarType::Byte && out.dim() == 4 &&
+         same_dim_order(*args[0], *args[4]) && (is_row_major(*args[0]) || is_channels_last(*args[0]));
 }
 
 constexpr Kernel kKernels[] = {

@@ -23,6 +23,20 @@ struct ConvolutionExtents {
   int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
 };
 
+/// Steps of a walk over a row: [first, last), none where last is not above first.
+struct StepRange {
+  int64_t first, last;
+};
+/// The steps i in [0, count) for which position start + i * step lies in [0, size).
+inline StepRange steps_inside(int64_t start, int64_t step, int64_t count, int64_t size) {
+  if (step == 1) {  // a division takes as long as a short row
+    return {start >= 0 ? 0 : -start, size - start < count ? size - start : count};
+  }
+  const int64_t first = start >= 0 ? 0 : (-start + step - 1) / step;
+  const int64_t last = start >= size ? 0 : (size - 1 - start) / step + 1;
+  return {first, last < count ? last : count};
+}
+
 /// Errors: InvalidArgument, naming `op`, unless the numbers of one dimension make sense and fit 31 bits, so that no sum of two
 /// products of them overflows.
 Error check_window(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation);

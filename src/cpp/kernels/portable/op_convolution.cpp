@@ -33,22 +33,6 @@ struct Problem : ConvolutionExtents {
   int64_t weight_strides[5];
 };
 
-// The steps i in [0, count) for which position `start + i * step` lies in [0, size) and, for transposed convolutions, is a
-// multiple of `divisor`, are walked by the callers below; this gives the range without the divisor.
-struct Range {
-  int64_t first;
-  int64_t last;  // exclusive
-};
-
-Range inside(int64_t start, int64_t step, int64_t count, int64_t size) {
-  if (step == 1) {  // a division takes as long as a short row
-    return {start >= 0 ? 0 : -start, size - start < count ? size - start : count};
-  }
-  const int64_t first = start >= 0 ? 0 : (-start + step - 1) / step;
-  const int64_t last = start >= size ? 0 : (size - 1 - start) / step + 1;
-  return {first, last < count ? last : count};
-}
-
 // Adds weight * input to a piece of an output row: outputs [first, first + count) of the row.
 template <typename T, typename A>
 void add_row_forward(const Problem& p, const T* input, const T* weight, int64_t first, int64_t count,
@@ -75,8 +59,9 @@ void add_row_forward(const Problem& p, const T* input, const T* weight, int64_t 
   int64_t k = 0;
   for (; step == 1 && k + 3 <= p.kernel[2]; k += 3) {  // three taps for each time that the sums are read and written
     // Starts grow with the tap: the first begins last, the last ends first.
-    const Range ranges[] = {inside(start_of(k), 1, count, p.in[2]), inside(start_of(k + 1), 1, count, p.in[2]),
-                            inside(start_of(k + 2), 1, count, p.in[2])};
+    const StepRange ranges[] = {steps_inside(start_of(k), 1, count, p.in[2]),
+                                steps_inside(start_of(k + 1), 1, count, p.in[2]),
+                                steps_inside(start_of(k + 2), 1, count, p.in[2])};
     const int64_t begin = ranges[0].first;
     const int64_t end = std::max(begin, ranges[2].last);
     for (int64_t j = 0; j < 3; ++j) {
@@ -94,7 +79,7 @@ void add_row_forward(const Problem& p, const T* input, const T* weight, int64_t 
     }
   }
   for (; k < p.kernel[2]; ++k) {
-    const Range range = inside(start_of(k), p.stride[2], count, p.in[2]);
+    const StepRange range = steps_inside(start_of(k), p.stride[2], count, p.in[2]);
     add(k, range.first, range.last);
   }
 }
@@ -105,7 +90,7 @@ void add_row_transposed(const Problem& p, const T* input, const T* weight, int64
   for (int64_t k = 0; k < p.kernel[2]; ++k) {
     const A w = static_cast<A>(weight[k * p.weight_strides[4]]);
     const int64_t shift = k * p.dilation[2] - p.padding[2] - first;
-    const Range range = inside(shift, p.stride[2], p.in[2], count);
+    const StepRange range = steps_inside(shift, p.stride[2], p.in[2], count);
     for (int64_t x = range.first; x < range.last; ++x) {
       A& sum = sums[x * p.stride[2] + shift];
       sum = wrapping_add(sum, wrapping_mul(w, static_cast<A>(input[x * p.in_strides[4]])));

@@ -3,7 +3,6 @@
 #include <cstdlib>
 
 #include "runtime/host/pages.h"
-#include "runtime/tensor.h"
 
 namespace et::runtime {
 
@@ -11,9 +10,6 @@ namespace {
 /// Blocks from this size on are worth pages of their own.
 constexpr size_t kLarge = kHugePage / 2;
 }  // namespace
-
-/// What a block has beside its bytes: the header before them, and behind them what kernels read past a tensor.
-const size_t HeapAllocator::kAround = sizeof(Block) + kReadAhead;
 
 HeapAllocator::Block* HeapAllocator::make_block(size_t total) {
   return static_cast<Block*>(total >= kLarge ? map_pages(total) : std::calloc(1, total));

@@ -4,11 +4,13 @@
 #pragma once
 
 #include "runtime/memory_allocator.h"
+#include "runtime/tensor.h"
 
 namespace et::runtime {
 
-/// Grows without limit. reset() keeps the blocks for the next round; the destructor frees them.
-/// Kernels may read kReadAhead bytes (tensor.h) past what is handed out. Large blocks come from the system in huge pages (pages.h). Memory is zeroed when it is handed out first, not when it is
+/// Grows without limit. reset() keeps the blocks for the next round; the destructor frees them. Kernels may read kReadAhead bytes
+/// (tensor.h) past what is handed out.
+/// Large blocks come from the system in huge pages (pages.h). Memory is zeroed when it is handed out first, not when it is
 /// handed out again after a reset.
 class HeapAllocator final : public MemoryAllocator {
  public:
@@ -26,7 +28,8 @@ class HeapAllocator final : public MemoryAllocator {
     size_t size;  // bytes behind the header
     size_t used;
   };
-  static const size_t kAround;
+  /// What a block has beside its bytes: the header before them, and behind them what kernels read past a tensor.
+  static constexpr size_t kAround = sizeof(Block) + kReadAhead;
   static Block* make_block(size_t total);
   static void free_block(Block* block);
 
