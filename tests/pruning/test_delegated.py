@@ -172,3 +172,32 @@ def test_the_model_is_as_it_was():
     before = copy.deepcopy(model.state_dict())
     lowered(torch.export.export(model, IMAGE))
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+class Sums(nn.Module):
+    """Many constants of the same numbers, which the delegate reads where they are."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        for i in range(count):
+            self.register_buffer(f"c{i}", torch.cat([torch.ones(64, 256), torch.zeros(192, 256)]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for constant in self.buffers():
+            x = x * 0.5 + constant
+        return x
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_constants_that_many_values_share_are_there_once(sparse: bool) -> None:
+    """A file asks for no more memory than it has bytes, some times over."""
+    x = torch.randn(256, 256)
+    usage = []
+    for count in (1, 12):
+        model = Sums(count).eval()
+        edge = et.to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner()])
+        buffer = edge.to_executorch(et.ExecutorchBackendConfig(sparse_weights=sparse)).buffer
+        method = et.Runtime.get().load_program(buffer).load_method("forward")
+        torch.testing.assert_close(method.execute((x,))[0], model(x))
+        usage.append(method.memory_usage()["other"])
+    assert usage[1] - usage[0] < 3 * x.nbytes, usage

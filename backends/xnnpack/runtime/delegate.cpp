@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "base/checked_math.h"
 #include "runtime/memory_allocator.h"
@@ -127,24 +129,43 @@ Error Delegate::check_arguments(Span<EValue* const> args) const {
   return Error::Ok;
 }
 
+// What several values share is copied once, so that a file takes no more memory than it has bytes, some times over.
 Error Delegate::copy_loose_constants(runtime::MemoryAllocator& allocator) {
-  for (Value& value : model_.values) {
-    if (value.data != nullptr && !value.is_packed_only) {
-      const SparseBytes* const sparse = value.sparse == kDense ? nullptr : &model_.sparse[value.sparse].bytes;
-      const size_t nbytes = sparse == nullptr ? value.nbytes : sparse->nbytes();
-      void* const copy = allocator.allocate(nbytes + XNN_EXTRA_BYTES, 64);
-      ET_CHECK_OR_RETURN(copy != nullptr, MemoryAllocationFailed,
-                         "xnnpack delegate: no memory for a constant of %zu bytes", nbytes);
-      if (sparse == nullptr) {
-        std::memcpy(copy, value.data, nbytes);
-      } else {
-        unpack(*sparse, copy);
-      }
-      std::memset(static_cast<char*>(copy) + nbytes, 0, XNN_EXTRA_BYTES);
-      value.data = copy;
-      value.sparse = kDense;
-      value.is_shared = false;
+  struct Copy {
+    size_t nbytes = 0;
+    void* memory = nullptr;
+  };
+  std::map<std::pair<const void*, uint32_t>, Copy> copies;  // by the address in the file, and its sparse form
+  const auto is_loose = [](const Value& value) { return value.data != nullptr && !value.is_packed_only; };
+  const auto sparse_of = [this](const Value& value) {
+    return value.sparse == kDense ? nullptr : &model_.sparse[value.sparse].bytes;
+  };
+  for (const Value& value : model_.values) {
+    if (is_loose(value)) {
+      const SparseBytes* const sparse = sparse_of(value);
+      size_t& nbytes = copies[{value.data, value.sparse}].nbytes;
+      nbytes = std::max(nbytes, sparse == nullptr ? value.nbytes : sparse->nbytes());
     }
+  }
+  for (Value& value : model_.values) {
+    if (!is_loose(value)) {
+      continue;
+    }
+    Copy& copy = copies[{value.data, value.sparse}];
+    if (copy.memory == nullptr) {
+      copy.memory = allocator.allocate(copy.nbytes + XNN_EXTRA_BYTES, 64);
+      ET_CHECK_OR_RETURN(copy.memory != nullptr, MemoryAllocationFailed,
+                         "xnnpack delegate: no memory for a constant of %zu bytes", copy.nbytes);
+      if (const SparseBytes* const sparse = sparse_of(value)) {
+        unpack(*sparse, copy.memory);
+      } else {
+        std::memcpy(copy.memory, value.data, copy.nbytes);
+      }
+      std::memset(static_cast<char*>(copy.memory) + copy.nbytes, 0, XNN_EXTRA_BYTES);
+    }
+    value.data = copy.memory;
+    value.sparse = kDense;
+    value.is_shared = false;
   }
   return Error::Ok;
 }

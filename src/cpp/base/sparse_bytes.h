@@ -59,7 +59,7 @@ struct SparseLayout {
   size_t num_elements = 0;
   size_t num_values = 0;
   size_t nbytes = 0;         ///< of the entry
-  bool is_unsigned = false;  ///< a zero with a sign is a zero, too
+  bool ignores_sign = false;  ///< a zero with a sign is a zero, too
 };
 
 /// The layout of elements of `dtype`. Zeros of floats count with either sign, and come back as positive ones.
