@@ -1,7 +1,14 @@
 // et::max_pool2d.out and aten::avg_pool2d.out, on xnn_max_pooling2d_nhwc_{f32,s8} and xnn_average_pooling2d_nhwc_f32.
+//
+// The library limits every float, and a NaN is lost at that; windows that have one get it back afterwards.
+
+#include <atomic>
+#include <cmath>
+#include <limits>
 
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
+#include "threads/parallel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -111,6 +118,65 @@ Error prepare_average(PrepareContext& context, Span<EValue* const> args, void** 
   return keep(context, window, Pooling::kAverage, state);
 }
 
+/// Images with channels innermost.
+struct Images {
+  int64_t batch, channels, in[2], out[2];  // height, width
+};
+
+bool all_finite(KernelContext& context, const float* x, size_t n) {
+  std::atomic<bool> finite{true};
+  threads::parallel_for(context.pool(), n, threads::grain_for(1), [&](size_t begin, size_t end) {
+    constexpr size_t kLanes = 16;  // side by side: compilers make vectors of them
+    int32_t strange[kLanes] = {};
+    size_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        strange[lane] |= std::abs(x[i + lane]) <= std::numeric_limits<float>::max() ? 0 : 1;
+      }
+    }
+    for (; i < end; ++i) {
+      strange[0] |= std::isfinite(x[i]) ? 0 : 1;
+    }
+    for (const int32_t lane : strange) {
+      if (lane != 0) {
+        finite.store(false, std::memory_order_relaxed);
+      }
+    }
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
+/// What a window adds up to, or its largest number; not a number where one is none, or where infinities of both signs meet in a sum.
+float plain_window(const Window& window, const Images& images, const float* image, int64_t h, int64_t w, bool adds) {
+  float result = adds ? 0.0f : -std::numeric_limits<float>::infinity();
+  for (uint32_t i = 0; i < window.kernel[0]; ++i) {
+    const int64_t y = h * window.stride[0] + int64_t{i} * window.dilation[0] - window.padding[0];
+    for (uint32_t j = 0; j < window.kernel[1] && y >= 0 && y < images.in[0]; ++j) {
+      const int64_t x = w * window.stride[1] + int64_t{j} * window.dilation[1] - window.padding[1];
+      if (x >= 0 && x < images.in[1]) {
+        const float value = image[(y * images.in[1] + x) * images.channels];
+        result = adds ? result + value : value > result || std::isnan(value) ? value : result;
+      }
+    }
+  }
+  return result;
+}
+
+/// Writes NaN to the outputs of windows that have one.
+void restore_nans(const Window& window, const Images& images, const float* x, bool adds, float* y) {
+  for (int64_t n = 0; n < images.batch; ++n, x += images.in[0] * images.in[1] * images.channels) {
+    for (int64_t h = 0; h < images.out[0]; ++h) {
+      for (int64_t w = 0; w < images.out[1]; ++w) {
+        for (int64_t c = 0; c < images.channels; ++c, ++y) {
+          if (std::isnan(plain_window(window, images, x + c, h, w, adds))) {
+            *y = std::numeric_limits<float>::quiet_NaN();
+          }
+        }
+      }
+    }
+  }
+}
+
 Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   auto* const state = static_cast<PoolingState*>(opaque);
   const Tensor self = args[0]->to_tensor();
@@ -164,6 +230,11 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   }
   ET_RETURN_IF_ERROR(check(status, "setup", "a pooling operator"));
   ET_RETURN_IF_ERROR(state->op.run(pool.get()));
+  if (state->pooling != Pooling::kMaxOfInt8 &&
+      !all_finite(context, static_cast<const float*>(x), static_cast<size_t>(self.numel()))) {
+    const Images images{self.size(0), self.size(1), {self.size(2), self.size(3)}, {sizes[2], sizes[3]}};
+    restore_nans(window, images, static_cast<const float*>(x), state->pooling == Pooling::kAverage, y.data<float>());
+  }
   return y.finish(pool.get());
 }
 
