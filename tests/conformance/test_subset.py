@@ -13,7 +13,7 @@ import pytest
 from tests.conformance.case import Outcome, Status
 from tests.conformance.exceptions import EXPECTED, expected_failure
 from tests.conformance.pool import run_items
-from tests.conformance.report import is_failure
+from tests.conformance.report import is_expected, is_failure, unexpected
 from tests.conformance.samples import Item, all_items
 
 _TYPES = {"float32": 4, "bool": 25, "int64": 25, "bfloat16": 25, "-": 1}  # one entry in so many
@@ -45,6 +45,9 @@ def test_as_eager(item: Item, outcomes: dict[str, Outcome]) -> None:
     known = expected_failure(outcome.key)
     if known is not None:
         assert is_failure(outcome), f"passes, but is expected to fail: {known.reason}"
+        assert is_expected(outcome), (
+            f"{outcome.status.value} ({outcome.detail}), expected is {known.status}: {known.reason}"
+        )
         pytest.xfail(known.reason)
     assert outcome.status is Status.PASSED, outcome.detail
 
@@ -58,3 +61,9 @@ def test_every_exception_names_cases_and_has_a_reason() -> None:
     for entry in EXPECTED:
         assert len(entry.reason) > 15
         assert any(expected_failure(key) is entry for key in keys), entry.pattern
+
+
+def test_an_expected_failure_that_ends_otherwise_is_none() -> None:
+    refused = Outcome("op/to_sparse/float32/0", Status.REFUSED, "")
+    crashed = Outcome("op/to_sparse/float32/0", Status.CRASHED, "")
+    assert unexpected([refused, crashed]) == [crashed]
