@@ -162,6 +162,27 @@ def _measures(module: Any) -> bool:
     return hasattr(inner, "min_val")
 
 
+def check_weight(node: fx.Node, observer: Any, value: Any) -> None:
+    """A constant that an observer is about to look at must have a number in the type that it is stored in.
+
+    Raises:
+        InvalidArgumentError: It has not; names the constant and who reads it.
+    """
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return
+    finite = torch.isfinite(value)
+    if getattr(getattr(observer, "activation_post_process", observer), "dtype", None) == torch.float16:
+        if bool((finite & ~torch.isfinite(value.half())).any()):
+            largest = float(value[finite].abs().max())
+            raise InvalidArgumentError(
+                f"{_observed(node)} reaches {largest:.6g}, float16 ends at 65504; leave it as it is with "
+                "set_module_name(…, None) or set_operator_type(…, None)"
+            )
+        finite = ~torch.isnan(value)  # it has infinities
+    if not bool(finite.all()):
+        raise InvalidArgumentError(f"{_observed(node)} holds {_word(value)}; no scale fits that")
+
+
 def check_observers(prepared: fx.GraphModule) -> None:
     """What the observers have seen must make sense as scales.
 

@@ -26,6 +26,7 @@ from . import batch_norm
 from .bias_range import fit_biases
 from .checks import (
     check_observers,
+    check_weight,
     describe,
     is_weight,
     needs_data,
@@ -285,7 +286,10 @@ def _observe_weights(prepared: fx.GraphModule) -> None:
     with torch.no_grad():
         for node in prepared.graph.nodes:
             if node.op == "call_module" and is_weight(node):
-                prepared.get_submodule(str(node.target))(constant_value(prepared, node.args[0], values))
+                observer = prepared.get_submodule(str(node.target))
+                value = constant_value(prepared, node.args[0], values)
+                check_weight(node, observer, value)
+                observer(value)
 
 
 def _written_buffers(prepared: fx.GraphModule) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -276,8 +276,30 @@ def test_not_a_number_names_the_layer():
         def forward(self, x):
             return self.head(torch.log(self.conv(x)).mean((2, 3)))
 
-    with pytest.raises(InvalidArgumentError, match=r"mean.*test_flow.py.*gave NaN|NaN"):
+    with pytest.raises(InvalidArgumentError, match=r"result of .*test_flow.py.* gave (NaN|infinity)"):
         quantizer.quantize(Breaks().eval(), EXAMPLE, "static_int8", IMAGES)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8", "int8_weight_only", "int4_weight_only", "fp16"])
+def test_weights_that_are_no_numbers(preset, value):
+    """Of an exported program, whose parameters nobody has looked at."""
+    program = torch.export.export(small(), EXAMPLE)
+    with torch.no_grad():
+        program.state_dict["head.weight"][0, 0] = value
+    if preset == "fp16" and value == float("inf"):
+        quantizer.quantize(program, config_or_quantizer=preset)  # float16 has infinities
+        return
+    with pytest.raises(InvalidArgumentError, match=r"head.*(NaN|infinity)"):
+        quantizer.quantize(program, config_or_quantizer=preset, calibration_data=IMAGES if "static" in preset else None)
+
+
+def test_weights_that_float16_has_not():
+    program = torch.export.export(small(), EXAMPLE)
+    with torch.no_grad():
+        program.state_dict["head.weight"][0, 0] = 1e5
+    with pytest.raises(InvalidArgumentError, match=r"head.*100000.*65504.*set_module_name"):
+        quantizer.quantize(program, config_or_quantizer="fp16")
 
 
 def test_range_that_no_scale_fits():
@@ -294,7 +316,7 @@ def test_constant_is_reported():
         def forward(self, x):
             return self.head(F.relu(self.conv(x) - 1e6).mean((2, 3)))
 
-    with pytest.warns(QuantizationWarning, match="always 0"):
+    with pytest.warns(QuantizationWarning, match=r"result of .*test_flow.py.* is always 0"):
         quantizer.quantize(Dead().eval(), EXAMPLE, "static_int8", IMAGES)
 
 

@@ -56,6 +56,10 @@ def test_lowers_to_the_same_kernels(name):
     names = {str(node.target) for node in edge.exported_program().graph.nodes if node.op == "call_function"}
     assert not any(one.startswith("torchao") for one in names), names
     assert "aten.linear.default" in names, names
+    if "weight_only" in name or name.startswith("w"):
+        manager_text = edge.to_executorch().dump()
+        assert "et::weight_only_linear" in manager_text
+        assert "quantized_decomposed" not in manager_text.split("method @forward")[1]
     if "weight_only" not in name and not name.startswith("w"):
         report = et.delegation_report(edge)
         assert not [row for row in report.refused() if "linear" in row.op], report.table()
