@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 
 import executorch_py as et
 from tests.models.zoo import ZOO
@@ -60,10 +61,13 @@ def blocks_of(counter: Path, model: Path, runs: int, threads: int) -> int:
     return int(said.rpartition("blocks: ")[2])
 
 
+@pytest.mark.parametrize("delegated", [False, True])
 @pytest.mark.parametrize("name", ["mobilenet_v3_small", "ds_cnn", "unet", "vit_small", "lstm"])
-def test_a_call_allocates_nothing(name, counter, tmp_path) -> None:
+def test_a_call_allocates_nothing(name, delegated, counter, tmp_path) -> None:
     model = tmp_path / "model.pte"
-    et.to_edge_transform_and_lower(ZOO[name]()["forward"].export()).to_executorch().save(model)
+    partitioners = [XnnpackPartitioner()] if delegated else []
+    exported = ZOO[name]()["forward"].export()
+    et.to_edge_transform_and_lower(exported, partitioner=partitioners).to_executorch().save(model)
     for threads in (1, 2):
         once = blocks_of(counter, model, 1, threads)
         assert once > 0, "nothing was counted"

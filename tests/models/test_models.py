@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch.utils import _pytree as pytree
 
 import executorch_py as et
@@ -14,9 +15,9 @@ TOLERANCE = 1e-4  # max |ours - eager| / max |eager|
 pytestmark = pytest.mark.slow
 
 
-def _lower(methods, **options):
+def _lower(methods, partitioners=()):
     exported = {name: method.export() for name, method in methods.items()}
-    return et.to_edge_transform_and_lower(exported).to_executorch(**options)
+    return et.to_edge_transform_and_lower(exported, partitioner=list(partitioners)).to_executorch()
 
 
 def _assert_close(actual, expected, where):
@@ -34,10 +35,12 @@ def _eager(method):
         return pytree.tree_leaves(method.module(*copy.deepcopy(method.inputs)))
 
 
+@pytest.mark.parametrize("delegated", [False, True])
 @pytest.mark.parametrize("name", [name for name in ZOO if name != "llama"])
-def test_model(name):
+def test_model(name, delegated):
     method = ZOO[name]()["forward"]
-    program = et.Runtime.get().load_program(_lower({"forward": method}).buffer)
+    manager = _lower({"forward": method}, [XnnpackPartitioner()] if delegated else [])
+    program = et.Runtime.get().load_program(manager.buffer)
     actual = program.load_method("forward").execute(pytree.tree_leaves(method.inputs))
     _assert_close(actual, _eager(method), name)
 
