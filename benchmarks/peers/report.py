@@ -54,8 +54,11 @@ def best(figures: list[Figure], ours: bool, key: str = "ms") -> Figure | None:
 
 
 def ratio(figures: list[Figure], key: str = "ms") -> float:
-    """Ours / best peer of one row, by time or by another attribute; NaN where one side is missing."""
-    mine, theirs = best(figures, True, key), best(figures, False, key)
+    """Ours / best peer of one row, by time or by another attribute; NaN where one side is missing.
+
+    Ours is what takes the least time, with the delegate or without, in every column; the peer is each column's own best.
+    """
+    mine, theirs = best(figures, True), best(figures, False, key)
     if mine is None or theirs is None or not getattr(theirs, key):
         return math.nan
     return getattr(mine, key) / getattr(theirs, key)
