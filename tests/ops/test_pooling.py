@@ -1,5 +1,5 @@
-"""Pooling of images with values that are no numbers, through the whole runtime against eager: the library limits floats, and would
-lose them."""
+"""Pooling of images with values that are no numbers, through the whole runtime against eager: the library, which limits floats,
+loses them otherwise."""
 
 import sys
 from pathlib import Path

@@ -82,16 +82,22 @@ def float_results() -> tuple[torch.Tensor, int]:
     return embeddings(file), len(file)
 
 
+def nearest(similarities: torch.Tensor) -> torch.Tensor:
+    """The most similar other sentence of each."""
+    return similarities.clone().fill_diagonal_(-1).argmax(1)
+
+
 @pytest.mark.parametrize(
-    ("preset", "calibrated", "mean", "least", "tie", "size"),
+    ("preset", "calibrated", "mean", "least", "tie", "swaps", "first", "size"),
     [
-        ("dynamic_int8", False, 0.995, 0.98, 0.02, 0.27),
-        ("int4_weight_only", False, 0.97, 0.95, 0.05, 0.22),
-        ("int4_weight_only", True, 0.985, 0.97, 0.05, 0.22),
+        ("dynamic_int8", False, 0.995, 0.98, 0.02, 0.0, 0.95, 0.27),
+        ("int4_weight_only", False, 0.97, 0.95, 0.05, 0.005, 0.85, 0.22),
+        ("int4_weight_only", True, 0.985, 0.97, 0.05, 0.002, 0.85, 0.22),
     ],
 )
-def test_encoder(preset, calibrated, mean, least, tie, size):
-    """``tie``: results whose float similarities are closer than this may change places."""
+def test_encoder(preset, calibrated, mean, least, tie, swaps, first, size):
+    """Of pairs among the five nearest sentences whose float similarities are more than ``tie`` apart, the part ``swaps`` may
+    change places; the nearest sentence stays the same for the part ``first`` of all."""
     assert len(sentences()) == 200
     expected, float_size = float_results()
     data = other_sentences(64) if calibrated else None
@@ -102,9 +108,14 @@ def test_encoder(preset, calibrated, mean, least, tie, size):
     assert float(similar.min()) >= least, f"least {float(similar.min()):.4f}"
     assert len(file) <= size * float_size, f"{len(file) / float_size:.3f} of the float file"
     before, after = expected @ expected.T, actual @ actual.T
-    for query in range(0, 200, 10):
+    compared, swapped = 0, []
+    for query in range(200):
         ranked = before[query].argsort(descending=True)[1:6]
         for place, better in enumerate(ranked[:-1]):
             for worse in ranked[place + 1 :]:
                 if before[query, better] - before[query, worse] > tie:
-                    assert after[query, better] > after[query, worse], sentences()[query]
+                    compared += 1
+                    if after[query, better] <= after[query, worse]:
+                        swapped.append(sentences()[query])
+    assert compared >= 1000 and len(swapped) <= compared * swaps, (compared, swapped)
+    assert float((nearest(before) == nearest(after)).double().mean()) >= first

@@ -55,8 +55,22 @@ def test_no_quantized_operator_runs_in_float(name):
         assert sqnr(ours, exact) >= sqnr(quantized, exact) - 4
         assert sqnr(ours, exact) >= 20
         if MODELS[name].startswith("static"):
-            assert sqnr(ours, quantized) >= 35  # steps that round the other way; 40 in most, 37.5 in ResNet-18
-            assert float((ours.argmax(1) == quantized.argmax(1)).double().mean()) >= 0.99  # one class, or one a pixel
+            # ResNet-18 amplifies steps that round the other way (docs/numerics.md).
+            assert sqnr(ours, quantized) >= (36 if name == "resnet18" else 40)
+            same = float((ours.argmax(1) == quantized.argmax(1)).double().mean())
+            assert same >= 0.99 if ours.dim() == 4 else same == 1.0  # one class a pixel, or one
+
+
+@pytest.mark.parametrize("name", [name for name, preset in MODELS.items() if preset == "static_int8"])
+def test_delegate_and_kernels_give_the_same_bits(name):
+    method = ZOO[name]()["forward"]
+    program = quantizer.quantize(method.export(), config_or_quantizer="static_int8", calibration_data=[method.inputs])
+    results = []
+    for partitioners in ([], [XnnpackPartitioner()]):
+        buffer = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch().buffer
+        results.append(et.Runtime.get().load_program(buffer).load_method("forward").execute(method.inputs))
+    for own, delegated in zip(*results, strict=True):
+        assert torch.equal(own, delegated)
 
 
 def test_detection_head_in_several_parts():
