@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 
-from .matching import is_constant, modules_of, place_of
+from .matching import is_annotated, is_constant, modules_of, place_of
 from .pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase, PlaceholderObserver
 
 #: Values beyond this have no use for 255 steps: masks with the smallest float, overflows.
@@ -118,6 +118,20 @@ def require_known_names(model: fx.GraphModule, names: Iterable[str], types: Iter
                 raise InvalidArgumentError(
                     f"no operator of the model belongs to the {what} '{name}'; there are {close}"
                 )
+
+
+def warn_of_float_modules(model: fx.GraphModule, names: Iterable[str]) -> None:
+    """Warns of modules for which a configuration was set and of which nothing is annotated: nothing computes them so."""
+    for name in names:
+        nodes = [node for node in model.graph.nodes if any(path == name for path, _ in modules_of(node))]
+        if nodes and not any(is_annotated(node) for node in nodes):
+            calls = sorted({str(node.target) for node in nodes if node.op == "call_function"})
+            warnings.warn(
+                f"'{name}' stays as it is: no kernel computes {', '.join(calls)} with the configuration that was set for it (a "
+                "convolution with groups or a transposed one takes no input that is quantized at the call, for instance)",
+                QuantizationWarning,
+                stacklevel=3,
+            )
 
 
 def require_annotations(prepared: fx.GraphModule) -> None:

@@ -170,9 +170,10 @@ class XNNPACKQuantizer(Quantizer):
         Raises:
             InvalidArgumentError: A module name or type that no operator of the model belongs to.
         """
-        from .checks import require_known_names, require_known_operators
+        from .checks import require_known_names, require_known_operators, warn_of_float_modules
 
         require_known_names(model, self._by_name, self._by_type)
+        warn_of_float_modules(model, [name for name, config in self._by_name.items() if config is not None])
         taken_apart = {key for one in EXPANDED for key in (one, one.overloadpacket)}
         require_known_operators(
             model, [key for key, config in self._by_operator.items() if config and key not in taken_apart]

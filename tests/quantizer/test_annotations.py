@@ -11,6 +11,7 @@ from executorch_py.quantizer import (
     quantization_config,
     quantize,
 )
+from executorch_py.quantizer.checks import QuantizationWarning
 from executorch_py.quantizer.config import PRESETS
 from executorch_py.quantizer.pt2e import ANNOTATION
 from torch import nn
@@ -331,3 +332,11 @@ def test_example():
         "relu_1() -> i8",
         "linear_1(y: i8, fc_weight: w8 by 0) -> i8",
     ]
+
+
+def test_a_module_that_nothing_computes_so_is_named():
+    model = nn.Sequential(nn.Conv2d(4, 8, 3, groups=2), nn.Conv2d(8, 8, 1)).eval()
+    chosen = XNNPACKQuantizer().set_module_name("0", "dynamic_int8").set_module_name("1", "dynamic_int8")
+    with pytest.warns(QuantizationWarning, match=r"'0' stays as it is.*conv2d.*groups") as said:
+        quantize(model, (torch.randn(1, 4, 8, 8),), chosen)
+    assert len([one for one in said if "stays as it is" in str(one.message)]) == 1
