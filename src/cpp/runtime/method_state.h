@@ -52,12 +52,17 @@ enum ValueFlag : uint16_t {
   kRead = 256,        ///< some kernel or delegate may read its tensor
 };
 
-/// True where reading kReadAhead bytes past these ones might meet a page that is not there.
+/// True where reading kReadAhead bytes past these ones might meet a page that is not there. Never in builds for microcontrollers,
+/// whose memory has no pages and whose kernels read no further than their tensors.
+#ifdef ET_WITHOUT_PAGES
+constexpr bool ends_with_page(const void*, size_t) { return false; }
+#else
 inline bool ends_with_page(const void* data, size_t nbytes) {
   constexpr uintptr_t kSmallestPage = 4096;
   const uintptr_t end = reinterpret_cast<uintptr_t>(data) + nbytes;
   return nbytes > 0 && (end - 1) % kSmallestPage >= kSmallestPage - kReadAhead;
 }
+#endif
 
 /// A tensor input or output.
 struct InputSlot {
