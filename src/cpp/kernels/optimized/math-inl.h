@@ -65,6 +65,13 @@ HWY_INLINE V sigmoid(D d, V x) {
   return hn::Div(one, hn::Add(one, exp(d, hn::Neg(x))));
 }
 
+/// `inside`, or from |x| = `end` on 1 with the sign of x: what approximations end in is near 1, which functions that subtract it
+/// from 1 and multiply by x (GELU) would show.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V saturate(D d, V x, float end, V inside) {
+  return hn::IfThenElse(hn::Ge(hn::Abs(x), hn::Set(d, end)), hn::CopySign(hn::Set(d, 1.0f), x), inside);
+}
+
 /// tanh as a rational function of odd over even powers.
 /// Source: Eigen, generic_fast_tanh_float (degree 13 over 6, a minimax approximation on [-7.9, 7.9]).
 template <class D, class V = hn::Vec<D>>
@@ -76,11 +83,11 @@ HWY_INLINE V tanh(D d, V x) {
   constexpr float kEven[] = {4.89352518554385e-03f, 2.26843463243900e-03f, 1.18534705686654e-04f,
                              1.19825839466702e-06f};
   const V quotient = hn::Div(hn::Mul(y, polynomial(d, y2, kOdd)), polynomial(d, y2, kEven));
-  return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.0004f)), x, quotient);
+  return saturate(d, x, 9.02f, hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.0004f)), x, quotient));
 }
 
 /// The error function as a rational function of odd over even powers.
-/// Source: XLA, erf of float (a minimax approximation on [-3.74, 3.74], beyond which erf rounds to 1).
+/// Source: XLA, erf of float (a minimax approximation on [-3.74, 3.74]; from 3.93 on erf rounds to 1).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V erf(D d, V x) {
   const V y = limit(d, x, -3.7439211627767994f, 3.7439211627767994f);
@@ -94,7 +101,7 @@ HWY_INLINE V erf(D d, V x) {
                              0.0010179625278914885f,
                              0.000023547966471313185f,
                              -1.1791602954361697e-7f};
-  return hn::Div(hn::Mul(y, polynomial(d, y2, kOdd)), polynomial(d, y2, kEven));
+  return saturate(d, x, 3.93f, hn::Div(hn::Mul(y, polynomial(d, y2, kOdd)), polynomial(d, y2, kEven)));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,0 +1,324 @@
+#include "passes/recognise_activations.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "passes/rewrite.h"
+
+namespace et::passes {
+namespace {
+
+constexpr size_t kPowers = 4;
+
+/// Σ c[j][i] xⁱ tʲ, where x is what the activation is of and t its inner function.
+struct Polynomial {
+  double c[2][kPowers] = {};
+};
+
+Polynomial number(double value) {
+  Polynomial p;
+  p.c[0][0] = value;
+  return p;
+}
+
+Polynomial sum(const Polynomial& a, const Polynomial& b, double factor) {
+  Polynomial p = a;
+  for (size_t j = 0; j < 2; ++j) {
+    for (size_t i = 0; i < kPowers; ++i) {
+      p.c[j][i] += factor * b.c[j][i];
+    }
+  }
+  return p;
+}
+
+/// Nothing when a power would be too high.
+std::optional<Polynomial> product(const Polynomial& a, const Polynomial& b) {
+  Polynomial p;
+  for (size_t j = 0; j < 4; ++j) {
+    for (size_t i = 0; i < kPowers * kPowers; ++i) {
+      const size_t ja = j / 2, jb = j % 2, ia = i / kPowers, ib = i % kPowers;
+      const double term = a.c[ja][ia] * b.c[jb][ib];
+      if (term == 0) {
+        continue;
+      }
+      if (ja + jb > 1 || ia + ib >= kPowers) {
+        return std::nullopt;
+      }
+      p.c[ja + jb][ia + ib] += term;
+    }
+  }
+  return p;
+}
+
+/// One activation.
+struct Row {
+  std::string_view inner;  ///< operator of the inner function t
+  bool of_softplus;        ///< t's argument is log(1 + eˣ), not a polynomial
+  double low, high;        ///< of a clamp
+  Polynomial argument;     ///< of t
+  Polynomial whole;
+  std::string_view op;
+  const char* variant;  ///< gelu's `approximate`; nullptr: none
+};
+
+constexpr double kRoot2OverPi = 0.79788456080286535588;
+constexpr double kRootHalf = 0.70710678118654752440;
+constexpr Polynomial kGelu{{{0, 0.5}, {0, 0.5}}};  // x / 2 + x t / 2
+constexpr Polynomial kProduct{{{}, {0, 1}}};       // x t
+
+constexpr Row kRows[] = {
+    {"aten::tanh", false, 0, 0, {{{0, kRoot2OverPi, 0, 0.044715 * kRoot2OverPi}}}, kGelu, "aten::gelu", "tanh"},
+    {"aten::erf", false, 0, 0, {{{0, kRootHalf}}}, kGelu, "aten::gelu", "none"},
+    {"aten::sigmoid", false, 0, 0, {{{0, 1}}}, kProduct, "aten::silu", nullptr},
+    {"aten::tanh", true, 0, 0, {}, kProduct, "aten::mish", nullptr},
+    {"aten::hardtanh", false, 0, 6, {{{3, 1}}}, {{{}, {0, 1.0 / 6}}}, "aten::hardswish", nullptr},
+    {"aten::hardtanh", false, 0, 6, {{{3, 1}}}, {{{}, {1.0 / 6}}}, "aten::hardsigmoid", nullptr},
+    {"aten::hardtanh", false, 0, 1, {{{0.5, 1.0 / 6}}}, kProduct, "aten::hardswish", nullptr},
+    {"aten::hardtanh", false, 0, 1, {{{0.5, 1.0 / 6}}}, {{{}, {1}}}, "aten::hardsigmoid", nullptr},
+};
+
+/// Numbers that are one number in the type that is computed in.
+bool is_close(double a, double b, ScalarType dtype) {
+  constexpr double kFloat = 6e-8, kDouble = 1e-15;
+  return std::abs(a - b) <= (dtype == ScalarType::Double ? kDouble : kFloat) * std::abs(b);
+}
+
+bool is_close(const Polynomial& a, const Polynomial& b, ScalarType dtype) {
+  for (size_t j = 0; j < 2; ++j) {
+    for (size_t i = 0; i < kPowers; ++i) {
+      if (!is_close(a.c[j][i], b.c[j][i], dtype)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// Reads expressions of x and t, and remembers the nodes that they are made of.
+class Reader {
+ public:
+  Reader(const ir::Program& program, const ir::Value* x, const ir::Value* t) : program_(program), x_(x), t_(t) {}
+
+  std::optional<Polynomial> read(const ir::Argument& argument) {
+    const ir::Value* value = argument.value();
+    if (value != nullptr && value == x_) {
+      return Polynomial{{{0, 1}}};
+    }
+    if (value != nullptr && value == t_) {
+      return Polynomial{{{}, {1}}};
+    }
+    if (const std::optional<double> literal = scalar_of(program_, argument)) {
+      return number(*literal);
+    }
+    ir::Node* node = value == nullptr ? nullptr : value->producer();
+    if (node == nullptr || node->graph() != x_->graph() || nodes.size() > kMaxNodes || !type_of(*node) ||
+        *type_of(*node) != x_->type.tensor) {
+      return std::nullopt;
+    }
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) {
+      nodes.push_back(node);
+    }
+    return read(*node);
+  }
+
+  std::vector<ir::Node*> nodes;
+
+ private:
+  static constexpr size_t kMaxNodes = 16;
+
+  std::optional<Polynomial> read(const ir::Node& node) {
+    const auto& args = node.args();
+    if (is_one_of(node.op, {"aten::square", "aten::pow.Tensor_Scalar", "aten::neg"})) {
+      const double exponent = args.size() > 1 ? number_of(args[1]).value_or(0) : 2;
+      const std::optional<Polynomial> base = read(args[0]);
+      if (node.op == "aten::neg") {
+        return base ? std::optional(sum({}, *base, -1)) : std::nullopt;
+      }
+      std::optional<Polynomial> power = exponent == 1 || exponent == 2 || exponent == 3 ? base : std::nullopt;
+      for (int i = 1; power && i < static_cast<int>(exponent); ++i) {
+        power = product(*power, *base);
+      }
+      return power;
+    }
+    if (!is_one_of(node.op,
+                   {"aten::add.Tensor", "aten::add.Scalar", "aten::sub.Tensor", "aten::sub.Scalar", "aten::rsub.Scalar",
+                    "aten::mul.Tensor", "aten::mul.Scalar", "aten::div.Tensor", "aten::div.Scalar"})) {
+      return std::nullopt;
+    }
+    const std::optional<Polynomial> a = read(args[0]);
+    const std::optional<Polynomial> b = a ? read(args[1]) : std::nullopt;
+    if (!b) {
+      return std::nullopt;
+    }
+    if (is_one_of(node.op, {"aten::mul.Tensor", "aten::mul.Scalar"})) {
+      return product(*a, *b);
+    }
+    if (is_one_of(node.op, {"aten::div.Tensor", "aten::div.Scalar"})) {
+      const std::optional<double> divisor = scalar_of(program_, args[1]);
+      return divisor && *divisor != 0 ? std::optional(sum({}, *a, 1 / *divisor)) : std::nullopt;
+    }
+    const std::optional<double> alpha = number_of(args[2]);
+    if (!alpha) {
+      return std::nullopt;
+    }
+    return node.op == "aten::rsub.Scalar"                                 ? sum(*b, *a, -*alpha)
+           : is_one_of(node.op, {"aten::add.Tensor", "aten::add.Scalar"}) ? sum(*a, *b, *alpha)
+                                                                          : sum(*a, *b, -*alpha);
+  }
+
+  const ir::Program& program_;
+  const ir::Value* x_;
+  const ir::Value* t_;
+};
+
+/// Values that an expression may be a polynomial of: it, and those of its type that it is made of, the nearest first.
+std::vector<ir::Value*> candidates(const ir::Argument& argument) {
+  constexpr size_t kMost = 12;
+  std::vector<ir::Value*> values;
+  if (argument.value() != nullptr && argument.value()->type.is_tensor()) {
+    values.push_back(argument.value());
+  }
+  for (size_t i = 0; i < values.size() && values.size() < kMost; ++i) {
+    const ir::Node* node = values[i]->producer();
+    if (node == nullptr ||
+        !is_one_of(node->op.substr(0, node->op.find('.')), {"aten::add", "aten::sub", "aten::rsub", "aten::mul",
+                                                            "aten::div", "aten::pow", "aten::square", "aten::neg"})) {
+      continue;
+    }
+    node->for_each_input([&](ir::Value* input) {
+      if (input->type.is_tensor() && input->type.tensor == values[0]->type.tensor &&
+          std::find(values.begin(), values.end(), input) == values.end()) {
+        values.push_back(input);
+      }
+    });
+  }
+  return values;
+}
+
+/// x of log(1 + eˣ), however it is written; nullptr otherwise. The nodes are added to `nodes`.
+ir::Value* argument_of_softplus(const ir::Argument& argument, const ir::Program& program,
+                                std::vector<ir::Node*>& nodes) {
+  ir::Node* node = producer_if(argument, {"aten::softplus", "aten::log1p", "aten::log"});
+  if (node == nullptr) {
+    return nullptr;
+  }
+  nodes.push_back(node);
+  if (node->op == "aten::softplus") {
+    return number_of(node->args()[1]) == 1.0 && number_of(node->args()[2]) == 20.0 ? node->args()[0].value() : nullptr;
+  }
+  const ir::Argument* exponential = &node->args()[0];
+  if (node->op == "aten::log") {
+    ir::Node* add = producer_if(node->args()[0], {"aten::add.Tensor", "aten::add.Scalar"});
+    if (add == nullptr || number_of(add->args()[2]) != 1.0) {
+      return nullptr;
+    }
+    nodes.push_back(add);
+    const bool first = scalar_of(program, add->args()[0]) == 1.0;
+    if (!first && scalar_of(program, add->args()[1]) != 1.0) {
+      return nullptr;
+    }
+    exponential = &add->args()[first ? 1 : 0];
+  }
+  ir::Node* exp = producer_if(*exponential, {"aten::exp"});
+  if (exp == nullptr) {
+    return nullptr;
+  }
+  nodes.push_back(exp);
+  return exp->args()[0].value();
+}
+
+/// Goes from the inner function along the only users, and takes the last expression that is the row's.
+std::optional<WrittenOut> climb(const Row& row, ir::Node& inner, ir::Value* x, const std::vector<ir::Node*>& below,
+                                const ir::Program& program) {
+  constexpr int kMostSteps = 6;
+  std::optional<WrittenOut> best;
+  ir::Node* at = &inner;
+  for (int i = 0; at != nullptr && i < kMostSteps; ++i, at = only_user(at->result())) {
+    Reader reader(program, x, inner.result());
+    const std::optional<Polynomial> whole = at->results().size() == 1 ? reader.read({at->result()}) : std::nullopt;
+    if (!whole) {
+      break;
+    }
+    if (!is_close(*whole, row.whole, x->type.tensor.dtype)) {
+      continue;
+    }
+    WrittenOut found;
+    found.root = at;
+    found.op = row.op;
+    found.args = {{x}};
+    if (row.variant != nullptr) {
+      found.args.push_back({std::string(row.variant)});
+    }
+    found.add(&inner);
+    for (ir::Node* node : below) {
+      found.add(node);
+    }
+    for (ir::Node* node : reader.nodes) {
+      found.add(node);
+    }
+    best = is_closed(found) ? std::optional(std::move(found)) : best;
+  }
+  return best;
+}
+
+/// The row's name of an operator; clamps are all one.
+std::string_view inner_name(const ir::Node& node) {
+  return is_one_of(node.op, {"aten::clamp", "aten::relu6"}) ? "aten::hardtanh" : std::string_view(node.op);
+}
+
+bool has_bounds(const ir::Node& node, const Row& row) {
+  if (row.low == row.high) {
+    return true;
+  }
+  return node.op == "aten::relu6" ? row.low == 0 && row.high == 6
+                                  : number_of(node.args()[1]) == row.low && number_of(node.args()[2]) == row.high;
+}
+
+}  // namespace
+
+std::optional<WrittenOut> written_out_activation(ir::Node& node, const ir::Program& program) {
+  std::optional<WrittenOut> best;
+  const std::string_view name = inner_name(node);
+  for (const Row& row : kRows) {
+    if (row.inner != name || !has_bounds(node, row)) {
+      continue;
+    }
+    std::vector<ir::Node*> below;
+    std::vector<ir::Value*> values;
+    if (!row.of_softplus) {
+      values = candidates(node.args()[0]);
+    } else if (ir::Value* x = argument_of_softplus(node.args()[0], program, below)) {
+      values = {x};
+    }
+    for (ir::Value* x : values) {
+      const ir::TensorType* type = type_of(node);
+      if (!x->type.is_tensor() || x->graph() != node.graph() || type == nullptr || *type != x->type.tensor ||
+          !is_floating(type->dtype)) {
+        continue;
+      }
+      if (!row.of_softplus) {
+        Reader reader(program, x, nullptr);
+        const std::optional<Polynomial> argument = reader.read(node.args()[0]);
+        if (!argument || !is_close(*argument, row.argument, type->dtype)) {
+          continue;
+        }
+        below = reader.nodes;
+      }
+      std::optional<WrittenOut> found = climb(row, node, x, below, program);
+      if (found && (!best || found->nodes.size() > best->nodes.size())) {
+        best = std::move(found);
+      }
+    }
+  }
+  return best;
+}
+
+PassInfo RecogniseActivations::info() const {
+  return {"recognise-activations", "Makes one operator of GELU, SiLU, mish or hardswish that is written out"};
+}
+
+Result<Changed> RecogniseActivations::run(ir::Graph& graph, PassContext& context) {
+  return replace_each(graph, context, [&](ir::Node& node) { return written_out_activation(node, context.program); });
+}
+
+}  // namespace et::passes

@@ -1,0 +1,89 @@
+#include "passes/written_out.h"
+
+#include <algorithm>
+
+#include "base/half.h"
+#include "passes/rewrite.h"
+
+namespace et::passes {
+
+void WrittenOut::add(ir::Node* node) {
+  if (!has(node)) {
+    nodes.push_back(node);
+  }
+}
+
+bool WrittenOut::has(const ir::Node* node) const { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); }
+
+bool is_closed(const WrittenOut& found) {
+  const ir::Graph* graph = found.root->graph();
+  return std::all_of(found.nodes.begin(), found.nodes.end(), [&](const ir::Node* node) {
+    return node->graph() == graph &&
+           (node == found.root || std::all_of(node->results().begin(), node->results().end(), [&](const auto& result) {
+              const auto& users = result->users();
+              return !graph->is_output(result.get()) &&
+                     std::all_of(users.begin(), users.end(), [&](const ir::Node* user) { return found.has(user); });
+            }));
+  });
+}
+
+bool may_replace(const WrittenOut& found, const PassContext& context) {
+  const ops::OpInfo* op = ops::find_op(found.op);
+  return op != nullptr && (op->is_published || !context.options.compatible) && is_closed(found) &&
+         std::all_of(found.nodes.begin(), found.nodes.end(), [](const ir::Node* node) { return node->tag.empty(); });
+}
+
+void replace(const WrittenOut& found) {
+  ir::Graph& graph = *found.root->graph();
+  ir::Node* created = create_like(*found.root, found.op, found.args);
+  ir::Value* result = created->add_result(found.root->result()->name, found.root->result()->type);
+  for (const ir::Type& type : found.unused) {
+    created->add_result(result->name + "_unused", type);
+  }
+  graph.replace_all_uses(found.root->result(), result);
+  std::swap(found.root->result()->name, result->name);
+  std::vector<ir::Node*> nodes = found.nodes;
+  const auto is_read = [&](const ir::Node* node) {
+    return !std::all_of(node->results().begin(), node->results().end(),
+                        [&](const auto& value) { return graph.is_unused(value.get()); });
+  };
+  created->absorb(*found.root);
+  for (auto unread = nodes.begin();
+       unread != nodes.end();) {  // closed, so that each search finds one until all are gone
+    unread = std::find_if_not(nodes.begin(), nodes.end(), is_read);
+    if (unread != nodes.end()) {
+      created->absorb(**unread);
+      graph.erase(*unread);
+      nodes.erase(unread);
+      unread = nodes.begin();
+    }
+  }
+}
+
+std::optional<double> scalar_of(const ir::Program& program, const ir::Argument& argument) {
+  const ir::Constant* constant = constant_of(program, argument);
+  if (constant == nullptr || constant->type.rank() != 0) {
+    return number_of(argument);
+  }
+  switch (constant->type.dtype) {
+    case ScalarType::Float: return *static_cast<const float*>(constant->data);
+    case ScalarType::Double: return *static_cast<const double*>(constant->data);
+    case ScalarType::Half: return static_cast<float>(*static_cast<const Half*>(constant->data));
+    case ScalarType::BFloat16: return static_cast<float>(*static_cast<const BFloat16*>(constant->data));
+    case ScalarType::Long: return static_cast<double>(*static_cast<const int64_t*>(constant->data));
+    default: return std::nullopt;
+  }
+}
+
+ir::Node* only_user(const ir::Value* value) {
+  const auto& users = value->users();
+  const bool is_one = !users.empty() && !value->graph()->is_output(value) &&
+                      std::all_of(users.begin(), users.end(), [&](const ir::Node* user) { return user == users[0]; });
+  return is_one && users[0]->graph() == value->graph() ? users[0] : nullptr;
+}
+
+const ir::TensorType* type_of(const ir::Node& node) {
+  return !node.results().empty() && node.result()->type.is_tensor() ? &node.result()->type.tensor : nullptr;
+}
+
+}  // namespace et::passes

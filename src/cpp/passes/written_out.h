@@ -1,0 +1,72 @@
+/// What passes share that find a function which a model wrote out operator by operator, and put one operator in its place.
+///
+/// For: recognise-activations, recognise-norms, and the driver, which keeps such nodes out of a delegate that takes only some of
+/// them. Not for: patterns with several results.
+///
+///     std::optional<WrittenOut> found = written_out_activation(*node, program);
+///     if (found && may_replace(*found, context)) replace(*found);
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace et::passes {
+
+/// Nodes that compute one function, and the operator that computes it in one pass over the data.
+struct WrittenOut {
+  ir::Node* root = nullptr;      ///< what it makes is the result
+  std::vector<ir::Node*> nodes;  ///< all of them, the root too, each once
+  std::string_view op;           ///< "aten::gelu"
+  std::vector<ir::Argument> args;
+  std::vector<ir::Type> unused;  ///< types of results that the operator has beyond the root's, which nobody reads
+
+  void add(ir::Node* node);
+  bool has(const ir::Node* node) const;
+};
+
+/// Nobody outside reads what is computed on the way, and all stand in one graph.
+bool is_closed(const WrittenOut& found);
+
+/// True when nothing is tagged, the operator may be in the file, and the nodes are closed.
+bool may_replace(const WrittenOut& found, const PassContext& context);
+
+/// Puts the operator where the root is; it takes all handles over. The nodes are erased.
+void replace(const WrittenOut& found);
+
+/// Calls find(node) -> optional<WrittenOut> for each node of the graph and replaces what may be replaced.
+template <typename Find>
+Changed replace_each(ir::Graph& graph, const PassContext& context, const Find& find);
+
+/// The number that an argument is: a literal, or a constant tensor of rank 0.
+std::optional<double> scalar_of(const ir::Program& program, const ir::Argument& argument);
+
+/// The node that alone reads the value (maybe twice); nullptr when there are more, or it is an output.
+ir::Node* only_user(const ir::Value* value);
+
+/// The type of a node's first result; nullptr when it is no tensor.
+const ir::TensorType* type_of(const ir::Node& node);
+
+template <typename Find>
+Changed replace_each(ir::Graph& graph, const PassContext& context, const Find& find) {
+  std::vector<ir::Node*> nodes;  // what is found goes before and behind the node that it is found by
+  for (const auto& node : graph.nodes()) {
+    nodes.push_back(node.get());
+  }
+  Changed changed = Changed::kNo;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const std::optional<WrittenOut> found = nodes[i] == nullptr ? std::nullopt : find(*nodes[i]);
+    if (!found || !may_replace(*found, context)) {
+      continue;
+    }
+    for (ir::Node*& node : nodes) {
+      node = node != nullptr && found->has(node) ? nullptr : node;
+    }
+    replace(*found);
+    changed = Changed::kYes;
+  }
+  return changed;
+}
+
+}  // namespace et::passes
