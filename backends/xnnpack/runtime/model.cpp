@@ -1,5 +1,6 @@
 #include "backends/xnnpack/runtime/model.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -214,6 +215,7 @@ class ModelReader {
     }
     ET_CHECK_OR_RETURN(position_of_id_[id] == kNoId, InvalidProgram, "xnnpack payload: two values have id %u", id);
     position_of_id_[id] = static_cast<uint32_t>(model_.values.size());
+    argument_of_.push_back(tensor->external_id());
     model_.values.push_back(value);
     return Error::Ok;
   }
@@ -327,6 +329,7 @@ class ModelReader {
     return Error::Ok;
   }
 
+  /// The call's arguments come in the order of external ids, whatever the order in which the list has them.
   Error read_border(const flatbuffers::Vector<uint32_t>* ids, bool Value::* mark, std::vector<uint32_t>& out) {
     for (uint32_t i = 0; i < length(ids); ++i) {
       uint32_t position = 0;
@@ -337,6 +340,7 @@ class ModelReader {
       value.*mark = true;
       out.push_back(position);
     }
+    std::stable_sort(out.begin(), out.end(), [&](uint32_t a, uint32_t b) { return argument_of_[a] < argument_of_[b]; });
     return Error::Ok;
   }
 
@@ -485,6 +489,7 @@ class ModelReader {
   std::map<uint32_t, const uint8_t*> unpacked_;  // position in Model::sparse -> numbers that are kept
   bool scales_are_shared_ = true;                // those of the value that is being read
   std::vector<uint32_t> position_of_id_;         // kNoId = no such id
+  std::vector<uint32_t> argument_of_;            // [values]: external ids
   std::vector<bool> is_defined_;                 // [values]
   std::vector<bool> is_read_;                    // [values]
 };
