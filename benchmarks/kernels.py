@@ -5,7 +5,8 @@
 
 `--set zoo` (the default): models of one operator with shapes from the zoo; for images a figure contains the transposes that
 a network needs at its borders only. `--set database`: every operator of PyTorch's own database on about a million elements
-(benchmarks/enlarge.py), slowest first. No operator may take more than three times eager's time.
+(benchmarks/enlarge.py, benchmarks/matrices.py), slowest first, then those that are left out, with the reason. No operator
+may take more than three times eager's time.
 
 A figure contains one call from Python, about a microsecond on either side. Method and columns as in benchmarks.models;
 "out= ms" is our call into outputs that the caller gives; beside ours it shows what fresh memory costs.
@@ -133,7 +134,7 @@ def _zoo(only: str) -> Iterator[tuple[Any, ...]]:
 def _database(dtypes: list[str], only: str, left_out: list[str]) -> Iterator[tuple[Any, ...]]:
     """Every operator that can be exported and that our kernels take; `left_out` gets the others with the reason."""
     for dtype in dtypes:
-        for case in enlarge.cases(dtype, lambda name: only in name):
+        for case in enlarge.cases(dtype, lambda name: only in name, left_out):
             method = Method(_Function(case.function).eval(), case.inputs)
             name = case.name if len(dtypes) == 1 else f"{case.name} {dtype}"
             try:

@@ -1,6 +1,7 @@
 #include "kernels/optimized/register.h"
 
 #include "kernels/optimized/float_runs.h"
+#include "kernels/optimized/large_matrices.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/targets.h"
 #include "kernels/portable/run_conversions.h"
@@ -28,6 +29,7 @@ Error register_optimized_kernels(runtime::KernelRegistry& registry) {
   // 5 us in a virtual machine (it was 2.2 of the 2.3 ms of DS-CNN's first inference).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   portable::use_run_conversions(kConversions);
+  use_large_matrices();
   for (const auto table : kTables) {
     ET_RETURN_IF_ERROR(registry.add(table(), "optimized"));
   }

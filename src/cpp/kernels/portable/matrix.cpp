@@ -1,11 +1,26 @@
 #include "kernels/portable/matrix.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "base/checked_math.h"
+#include "kernels/portable/large_matrices.h"
 
 namespace et::kernels::portable {
+namespace {
+
+std::atomic<const LargeMatrices*> methods_for_large{nullptr};
+
+// The methods for a matrix of these sizes, if there are.
+const LargeMatrices* methods_for(int64_t rows, int64_t cols) {
+  return std::min(rows, cols) >= kLargeMatrix ? large_matrices() : nullptr;
+}
+
+}  // namespace
+
+void use_large_matrices(const LargeMatrices& methods) { methods_for_large.store(&methods, std::memory_order_release); }
+const LargeMatrices* large_matrices() { return methods_for_large.load(std::memory_order_acquire); }
 
 Result<double*> make_vector(KernelContext& context, int64_t n) {
   constexpr int64_t kMost = INT64_MAX / static_cast<int64_t>(sizeof(double));
@@ -36,9 +51,13 @@ void copy_matrix(const Matrix& from, const Matrix& to) {
 }
 
 void transpose_matrix(const Matrix& from, const Matrix& to) {
-  for (int64_t i = 0; from.cols > 0 && i < from.rows; ++i) {
+  constexpr int64_t kTile = 16;  // rows whose lines stay in the cache
+  for (int64_t top = 0; from.cols > 0 && top < from.rows; top += kTile) {
+    const int64_t end = std::min(top + kTile, from.rows);
     for (int64_t j = 0; j < from.cols; ++j) {
-      to(j, i) = from(i, j);
+      for (int64_t i = top; i < end; ++i) {
+        to(j, i) = from(i, j);
+      }
     }
   }
 }
@@ -58,7 +77,10 @@ int normalise(const Matrix& a) {
   return exponent;
 }
 
-void multiply(const Matrix& a, const Matrix& b, const Matrix& c) {
+Error multiply(MatrixWork& work, const Matrix& a, const Matrix& b, const Matrix& c) {
+  if (const LargeMatrices* const methods = methods_for(std::min(a.rows, a.cols), b.cols)) {
+    return methods->multiply(work, a, b, c);
+  }
   std::fill(c.data, c.data + c.rows * c.cols, 0.0);
   const int64_t n = b.cols;
   for (int64_t i = 0; i < a.rows; ++i) {
@@ -79,6 +101,7 @@ void multiply(const Matrix& a, const Matrix& b, const Matrix& c) {
       }
     }
   }
+  return Error::Ok;
 }
 
 IntArrayRef batch_of(const Tensor& tensor, int64_t rank) {
@@ -215,7 +238,10 @@ void subtract_from_two(const Matrix& a, double* row, const double* factors, cons
 }  // namespace
 
 // A panel of columns at a time, so that the rest of the matrix is walked over once a panel and not once a column.
-int64_t lu_factor(const Matrix& a, int64_t* pivots) {
+Result<int64_t> lu_factor(MatrixWork& work, const Matrix& a, int64_t* pivots) {
+  if (const LargeMatrices* const methods = methods_for(a.rows, a.cols)) {
+    return methods->lu_factor(work, a, pivots);
+  }
   int64_t info = 0;
   const int64_t steps = std::min(a.rows, a.cols);
   for (int64_t start = 0; start < steps; start += kPanel) {
@@ -265,7 +291,10 @@ int64_t lu_factor(const Matrix& a, int64_t* pivots) {
   return info;
 }
 
-void triangular_solve(const Matrix& a, const Matrix& b, bool upper, bool transposed, bool unit) {
+Error triangular_solve(MatrixWork& work, const Matrix& a, const Matrix& b, bool upper, bool transposed, bool unit) {
+  if (const LargeMatrices* const methods = methods_for(a.rows, a.cols)) {
+    return methods->triangular_solve(work, a, b, upper, transposed, unit);
+  }
   const int64_t n = b.rows;
   const bool backward = upper != transposed;
   for (int64_t step = 0; step < n; ++step) {
@@ -282,9 +311,10 @@ void triangular_solve(const Matrix& a, const Matrix& b, bool upper, bool transpo
       }
     }
   }
+  return Error::Ok;
 }
 
-void lu_solve(const Matrix& lu, const int64_t* pivots, const Matrix& b, bool transposed) {
+Error lu_solve(MatrixWork& work, const Matrix& lu, const int64_t* pivots, const Matrix& b, bool transposed) {
   const int64_t n = lu.rows;
   if (!transposed) {
     for (int64_t i = 0; i < n; ++i) {
@@ -292,17 +322,44 @@ void lu_solve(const Matrix& lu, const int64_t* pivots, const Matrix& b, bool tra
         std::swap_ranges(b[i], b[i] + b.cols, b[pivots[i]]);
       }
     }
-    triangular_solve(lu, b, false, false, true);
-    triangular_solve(lu, b, true, false, false);
-    return;
+    ET_RETURN_IF_ERROR(triangular_solve(work, lu, b, false, false, true));
+    return triangular_solve(work, lu, b, true, false, false);
   }
-  triangular_solve(lu, b, true, true, false);
-  triangular_solve(lu, b, false, true, true);
+  ET_RETURN_IF_ERROR(triangular_solve(work, lu, b, true, true, false));
+  ET_RETURN_IF_ERROR(triangular_solve(work, lu, b, false, true, true));
   for (int64_t i = n - 1; i >= 0; --i) {
     if (pivots[i] != i) {
       std::swap_ranges(b[i], b[i] + b.cols, b[pivots[i]]);
     }
   }
+  return Error::Ok;
+}
+
+// Row by row, each without what the rows above it give.
+Result<int64_t> cholesky_factor(MatrixWork& work, const Matrix& a) {
+  const int64_t n = a.rows;
+  if (const LargeMatrices* const methods = methods_for(n, n)) {
+    return methods->cholesky_factor(work, a);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    double* const row = a[i];
+    for (int64_t k = 0; k < i; ++k) {
+      const double factor = a(k, i);
+      const double* const above = a[k];
+      for (int64_t j = i; j < n; ++j) {
+        row[j] -= factor * above[j];
+      }
+    }
+    if (!(row[i] > 0.0)) {
+      return i + 1;
+    }
+    const double root = std::sqrt(row[i]);
+    for (int64_t j = i; j < n; ++j) {
+      row[j] /= root;
+    }
+    row[i] = root;
+  }
+  return int64_t{0};
 }
 
 // ------------------------------------------------------------------------------------------------------------ reflectors
@@ -326,7 +383,10 @@ void apply_reflector(const Matrix& a, double tau, int64_t r, const Matrix& c, in
 
 }  // namespace
 
-void qr_factor(const Matrix& a, double* tau) {
+Error qr_factor(MatrixWork& work, const Matrix& a, double* tau) {
+  if (const LargeMatrices* const methods = methods_for(a.rows, a.cols)) {
+    return methods->qr_factor(work, a, tau);
+  }
   for (int64_t k = 0; k < std::min(a.rows, a.cols); ++k) {
     double below = 0.0;
     for (int64_t i = k + 1; i < a.rows; ++i) {
@@ -345,223 +405,22 @@ void qr_factor(const Matrix& a, double* tau) {
     a(k, k) = beta;
     apply_reflector(a, tau[k], k, a, k + 1);
   }
+  return Error::Ok;
 }
 
-void apply_reflectors(const Matrix& a, const double* tau, int64_t k, const Matrix& c, bool transposed) {
+Error apply_reflectors(MatrixWork& work, const Matrix& a, const double* tau, int64_t k, const Matrix& c,
+                       bool transposed, bool onto_identity) {
+  if (const LargeMatrices* const methods = methods_for(k, c.cols)) {
+    return methods->apply_reflectors(work, a, tau, k, c, transposed, onto_identity);
+  }
   for (int64_t step = 0; step < k; ++step) {
     const int64_t r = transposed ? step : k - 1 - step;
     if (tau[r] == 0.0) {
       continue;
     }
-    apply_reflector(a, tau[r], r, c, 0);
-  }
-}
-
-// ----------------------------------------------------------------------------------------------------- Jacobi's rotations
-
-void rotate_rows(const Matrix& a, int64_t p, int64_t q, Rotation r) {
-  double* const upper = a[p];
-  double* const lower = a[q];
-  for (int64_t j = 0; j < a.cols; ++j) {
-    const double x = upper[j];
-    const double y = lower[j];
-    upper[j] = r.c * x - r.s * y;
-    lower[j] = r.s * x + r.c * y;
-  }
-}
-
-namespace {
-
-constexpr int kMostSweeps = 60;
-constexpr double kSmall = 1e-15;
-
-// The rotation that makes [[app, apq], [apq, aqq]] diagonal.
-Rotation diagonalising(double app, double apq, double aqq) {
-  const double theta = (aqq - app) / (2.0 * apq);
-  const double t = std::copysign(1.0, theta) / (std::fabs(theta) + std::hypot(theta, 1.0));
-  const double c = 1.0 / std::hypot(t, 1.0);
-  return {c, t * c};
-}
-
-void rotate_columns(const Matrix& a, int64_t p, int64_t q, Rotation r) {
-  for (int64_t i = 0; i < a.rows; ++i) {
-    const double x = a(i, p);
-    const double y = a(i, q);
-    a(i, p) = r.c * x - r.s * y;
-    a(i, q) = r.s * x + r.c * y;
-  }
-}
-
-void swap_columns(const Matrix& a, int64_t p, int64_t q) {
-  for (int64_t i = 0; i < a.rows; ++i) {
-    std::swap(a(i, p), a(i, q));
-  }
-}
-
-// Makes the columns of q from `from` on orthonormal to all before: unit vectors, the part that lies in the others taken off.
-void complete_basis(const Matrix& q, int64_t from) {
-  for (int64_t j = from; j < q.cols; ++j) {
-    double best_norm = -1.0;
-    int64_t best = 0;
-    for (int64_t unit = 0; unit < q.rows; ++unit) {  // the unit vector that the columns so far cover least
-      double covered = 0.0;
-      for (int64_t k = 0; k < j; ++k) {
-        covered += q(unit, k) * q(unit, k);
-      }
-      if (1.0 - covered > best_norm) {
-        best_norm = 1.0 - covered;
-        best = unit;
-      }
-    }
-    for (int64_t i = 0; i < q.rows; ++i) {
-      q(i, j) = i == best ? 1.0 : 0.0;
-    }
-    for (int pass = 0; pass < 2; ++pass) {
-      for (int64_t k = 0; k < j; ++k) {
-        double dot = 0.0;
-        for (int64_t i = 0; i < q.rows; ++i) {
-          dot += q(i, k) * q(i, j);
-        }
-        for (int64_t i = 0; i < q.rows; ++i) {
-          q(i, j) -= dot * q(i, k);
-        }
-      }
-    }
-    double norm = 0.0;
-    for (int64_t i = 0; i < q.rows; ++i) {
-      norm = std::hypot(norm, q(i, j));
-    }
-    for (int64_t i = 0; i < q.rows; ++i) {
-      q(i, j) /= norm;
-    }
-  }
-}
-
-// Turns columns of a (m >= n) until they are orthogonal; v collects the rotations.
-Error orthogonalise_columns(KernelContext& context, const Matrix& a, const Matrix& v) {
-  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
-    bool rotated = false;
-    for (int64_t p = 0; p < a.cols; ++p) {
-      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "singular values: cancelled");
-      for (int64_t q = p + 1; q < a.cols; ++q) {
-        double pp = 0.0, pq = 0.0, qq = 0.0;
-        for (int64_t i = 0; i < a.rows; ++i) {
-          pp += a(i, p) * a(i, p);
-          pq += a(i, p) * a(i, q);
-          qq += a(i, q) * a(i, q);
-        }
-        if (!(std::fabs(pq) > kSmall * std::sqrt(pp * qq)) || std::fabs(pq) < 1e-300) {
-          continue;
-        }
-        const Rotation r = diagonalising(pp, pq, qq);
-        rotate_columns(a, p, q, r);
-        rotate_columns(v, p, q, r);
-        rotated = true;
-      }
-    }
-    if (!rotated) {
-      break;
-    }
+    apply_reflector(a, tau[r], r, c, onto_identity ? r : 0);
   }
   return Error::Ok;
-}
-
-}  // namespace
-
-Error singular_values(KernelContext& context, const Matrix& a, double* s, const Matrix& u, const Matrix& vt) {
-  const bool wide = a.rows < a.cols;
-  const int64_t n = std::min(a.rows, a.cols);
-  const int64_t m = std::max(a.rows, a.cols);
-  constexpr int64_t kLarge = 32;
-  if (n >= kLarge) {
-    ET_TRY(const bool is_done, singular_values_of_large(context, a, s, u, vt));
-    if (is_done) {
-      return Error::Ok;
-    }
-  }
-  ET_TRY(Matrix w, make_matrix(context, m, n));
-  ET_TRY(Matrix v, make_matrix(context, n, n));
-  if (wide) {
-    transpose_matrix(a, w);
-  } else {
-    copy_matrix(a, w);
-  }
-  const int exponent = normalise(w);  // squares and their products stay numbers
-  set_identity(v);
-  ET_RETURN_IF_ERROR(orthogonalise_columns(context, w, v));
-  for (int64_t j = 0; j < n; ++j) {
-    s[j] = 0.0;
-    for (int64_t i = 0; i < m; ++i) {
-      s[j] = std::hypot(s[j], w(i, j));
-    }
-  }
-  for (int64_t j = 0; j < n; ++j) {
-    const int64_t best = std::max_element(s + j, s + n) - s;
-    std::swap(s[j], s[best]);
-    swap_columns(w, j, best);
-    swap_columns(v, j, best);
-  }
-  const auto restore = [&] { std::for_each(s, s + n, [exponent](double& x) { x = std::ldexp(x, exponent); }); };
-  if (u.data == nullptr) {
-    restore();
-    return Error::Ok;
-  }
-  // Left vectors are the columns, made unit length; where the matrix has no such column any orthonormal ones do.
-  const int64_t wanted = wide ? vt.rows : u.cols;
-  ET_TRY(Matrix left, make_matrix(context, m, wanted));
-  int64_t rank = 0;
-  while (rank < n && s[rank] > 0.0 && s[rank] > s[0] * 1e-14) {
-    for (int64_t i = 0; i < m; ++i) {
-      left(i, rank) = w(i, rank) / s[rank];
-    }
-    ++rank;
-  }
-  complete_basis(left, rank);
-  if (wide) {  // aᵀ = left s vᵀ
-    transpose_matrix(left, vt);
-    copy_matrix(v, u);
-  } else {
-    copy_matrix(left, u);
-    transpose_matrix(v, vt);
-  }
-  restore();
-  return Error::Ok;
-}
-
-void symmetric_eigen(const Matrix& a, double* values, const Matrix& v) {
-  const int64_t n = a.rows;
-  set_identity(v);
-  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
-    double off = 0.0, all = 0.0;
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        all += a(i, j) * a(i, j);
-        off += i == j ? 0.0 : a(i, j) * a(i, j);
-      }
-    }
-    if (!(off > 1e-32 * all)) {
-      break;
-    }
-    for (int64_t p = 0; p < n; ++p) {
-      for (int64_t q = p + 1; q < n; ++q) {
-        if (std::fabs(a(p, q)) < 1e-300) {
-          continue;
-        }
-        const Rotation r = diagonalising(a(p, p), a(p, q), a(q, q));
-        rotate_columns(a, p, q, r);
-        rotate_rows(a, p, q, r);
-        rotate_columns(v, p, q, r);
-      }
-    }
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    values[i] = a(i, i);
-  }
-  for (int64_t j = 0; j < n; ++j) {
-    const int64_t best = std::min_element(values + j, values + n) - values;
-    std::swap(values[j], values[best]);
-    swap_columns(v, j, best);
-  }
 }
 
 }  // namespace et::kernels::portable

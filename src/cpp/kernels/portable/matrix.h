@@ -28,14 +28,40 @@ Result<Matrix> make_matrix(KernelContext& context, int64_t rows, int64_t cols);
 /// `n` zeros. Errors: MemoryAllocationFailed.
 Result<double*> make_vector(KernelContext& context, int64_t n);
 
+/// What a decomposition works in: its kernel's context, memory that the calls for a batch of matrices share, and how exact it must be.
+class MatrixWork {
+ public:
+  /// For a kernel whose results are like `result`: floats are computed in float where matrices are large.
+  MatrixWork(KernelContext& context, const Tensor& result)
+      : context_(context), in_float_(result.scalar_type() != ScalarType::Double) {}
+
+  KernelContext& context() const { return context_; }
+  bool in_float() const { return in_float_; }
+  /// `nbytes` bytes, until the next call. Errors: MemoryAllocationFailed.
+  Result<uint8_t*> reserve(size_t nbytes) {
+    if (nbytes > size_) {
+      ET_TRY(void* memory, context_.allocate_temp(nbytes));
+      memory_ = static_cast<uint8_t*>(memory);
+      size_ = nbytes;
+    }
+    return memory_;
+  }
+
+ private:
+  KernelContext& context_;
+  bool in_float_;
+  uint8_t* memory_ = nullptr;
+  size_t size_ = 0;
+};
+
 void set_identity(const Matrix& a);
 void copy_matrix(const Matrix& from, const Matrix& to);
 /// to = fromᵀ
 void transpose_matrix(const Matrix& from, const Matrix& to);
 /// Divides by the power of two that brings the largest element to [1/2, 1), and returns its exponent; 0 where there is none.
 int normalise(const Matrix& a);
-/// c = a b
-void multiply(const Matrix& a, const Matrix& b, const Matrix& c);
+/// c = a b. Errors: MemoryAllocationFailed, Cancelled.
+Error multiply(MatrixWork& work, const Matrix& a, const Matrix& b, const Matrix& c);
 
 /// The matrices of a tensor [batch…, rows, cols], broadcast over a larger batch; or its vectors [batch…, n], each seen as a matrix of
 /// one column; or its numbers [batch…], each seen as 1 × 1.
@@ -79,18 +105,23 @@ Error check_matrices(const char* op, const char* name, const Tensor& tensor, boo
 /// Errors: InvalidArgument unless the sizes in front of the tensor's last `rank` dimensions broadcast to `batch`.
 Error check_batch(const char* op, const char* name, const Tensor& tensor, int64_t rank, IntArrayRef batch);
 
+// All of these: errors MemoryAllocationFailed and Cancelled.
+
 /// LU factors in place, rows exchanged as `pivots` [min(rows, cols)] says (row i with row pivots[i], counted from 0).
 /// Returns 0, or the number (from 1) of the first pivot that is zero.
-int64_t lu_factor(const Matrix& a, int64_t* pivots);
+Result<int64_t> lu_factor(MatrixWork& work, const Matrix& a, int64_t* pivots);
 /// Solves A x = b with lu_factor's result, b in place. With `transposed`: Aᵀ x = b.
-void lu_solve(const Matrix& lu, const int64_t* pivots, const Matrix& b, bool transposed);
+Error lu_solve(MatrixWork& work, const Matrix& lu, const int64_t* pivots, const Matrix& b, bool transposed);
 /// Solves a triangular system in place: a x = b, with `transposed` aᵀ x = b. `unit`: the diagonal is taken as ones.
-void triangular_solve(const Matrix& a, const Matrix& b, bool upper, bool transposed, bool unit);
+Error triangular_solve(MatrixWork& work, const Matrix& a, const Matrix& b, bool upper, bool transposed, bool unit);
+/// The factor U of UᵀU in the upper triangle of a, from that triangle. Returns 0 or the order of the first minor that is not positive.
+Result<int64_t> cholesky_factor(MatrixWork& work, const Matrix& a);
 
 /// Householder's QR in place, as LAPACK's geqrf: R on and above the diagonal, the reflectors below it, tau [min(rows, cols)].
-void qr_factor(const Matrix& a, double* tau);
-/// c = H₁…H_k c (transposed: H_k…H₁ c), with the k reflectors in the columns of `a`.
-void apply_reflectors(const Matrix& a, const double* tau, int64_t k, const Matrix& c, bool transposed);
+Error qr_factor(MatrixWork& work, const Matrix& a, double* tau);
+/// c = H₁…H_k c (transposed: H_k…H₁ c), with the k reflectors in the columns of `a`. `onto_identity`: c is the identity.
+Error apply_reflectors(MatrixWork& work, const Matrix& a, const double* tau, int64_t k, const Matrix& c,
+                       bool transposed, bool onto_identity = false);
 
 /// A plane rotation by its cosine and sine: (x, y) becomes (c x - s y, s x + c y).
 struct Rotation {

@@ -9,27 +9,11 @@
 namespace et::kernels::portable {
 namespace {
 
-// The lower factor in place, from the lower triangle; zeros above. Returns 0 or the order of the first minor that is not positive.
-int64_t cholesky_factor(const Matrix& a) {
-  const int64_t n = a.rows;
-  for (int64_t j = 0; j < n; ++j) {
-    for (int64_t i = j; i < n; ++i) {
-      double rest = a(i, j);
-      for (int64_t k = 0; k < j; ++k) {
-        rest -= a(i, k) * a(j, k);
-      }
-      if (i == j) {
-        if (!(rest > 0.0)) {
-          return j + 1;
-        }
-        a(j, j) = std::sqrt(rest);
-      } else {
-        a(i, j) = rest / a(j, j);
-      }
-    }
-    std::fill(a[j] + j + 1, a[j] + n, 0.0);
+// Zeros below the diagonal of the first `count` columns.
+void clear_below(const Matrix& a, int64_t count) {
+  for (int64_t i = 1; i < a.rows; ++i) {
+    std::fill(a[i], a[i] + std::min(i, count), 0.0);
   }
-  return 0;
 }
 
 void transpose_in_place(const Matrix& a) {
@@ -49,17 +33,19 @@ Error factor_all(KernelContext& context, const char* op, const Tensor& self, boo
     ET_RETURN_IF_ERROR(resize_tensor(context, *info, batch));
   }
   ET_TRY(Matrix a, make_matrix(context, self.size(-1), self.size(-1)));
+  MatrixWork work(context, out);
   const MatrixBatch from(self, batch), to(out, batch);
   for (int64_t b = 0; b < from.count({&out, info}); ++b) {
     from.load(b, a);
-    if (upper) {
+    if (!upper) {
       transpose_in_place(a);
     }
-    const int64_t failed = cholesky_factor(a);
+    ET_TRY(const int64_t failed, cholesky_factor(work, a));
     ET_CHECK_OR_RETURN(failed == 0 || !must_succeed, InvalidArgument,
                        "%s: matrix %" PRId64 " is not positive definite: its leading minor of order %" PRId64 " is not",
                        op, b, failed);
-    if (upper) {
+    clear_below(a, failed == 0 ? a.rows : failed - 1);
+    if (!upper) {
       transpose_in_place(a);
     }
     to.store(b, a);
@@ -70,7 +56,7 @@ Error factor_all(KernelContext& context, const char* op, const Tensor& self, boo
   return Error::Ok;
 }
 
-// Solves the systems of a batch: `solve(factor, x)` replaces the right sides x by the answer. The factor stands left of the
+// Solves the systems of a batch: `solve(factor, x)` replaces the right sides x by the answer, with memory. The factor stands left of the
 // unknowns, or right of them.
 template <typename Solve>
 Error solve_each(KernelContext& context, const char* op, const char* const (&names)[2], const Tensor& a,
@@ -85,11 +71,12 @@ Error solve_each(KernelContext& context, const char* op, const char* const (&nam
   ET_RETURN_IF_ERROR(resize_tensor(context, out, joined(batch, {b.size(-2), b.size(-1)})));
   ET_TRY(Matrix factor, make_matrix(context, a.size(-1), a.size(-1)));
   ET_TRY(Matrix x, make_matrix(context, b.size(-2), b.size(-1)));
+  MatrixWork work(context, out);
   const MatrixBatch from(a, batch), right(b, batch), to(out, batch);
   for (int64_t i = 0; i < to.count({&out}); ++i) {
     from.load(i, factor);
     right.load(i, x);
-    solve(factor, x);
+    ET_RETURN_IF_ERROR(solve(work, factor, x));
     to.store(i, x);
   }
   return Error::Ok;
@@ -103,21 +90,22 @@ struct Triangular {
 Error solve_all(KernelContext& context, const char* op, const Tensor& a, const Tensor& b, Triangular how, Tensor& out) {
   ET_RETURN_IF_ERROR(check_matrices(op, "B", b, false));
   ET_TRY(Matrix turned, make_matrix(context, b.size(-1), b.size(-2)));
-  return solve_each(context, op, {"A", "B"}, a, b, how.left, out, [&](const Matrix& factor, const Matrix& x) {
+  const auto solve = [&](MatrixWork& work, const Matrix& factor, const Matrix& x) {
     if (how.left) {
-      triangular_solve(factor, x, how.upper, how.transposed, how.unit);
-    } else {  // X A = B is Aᵀ Xᵀ = Bᵀ
-      transpose_matrix(x, turned);
-      triangular_solve(factor, turned, how.upper, !how.transposed, how.unit);
-      transpose_matrix(turned, x);
+      return triangular_solve(work, factor, x, how.upper, how.transposed, how.unit);
     }
-  });
+    transpose_matrix(x, turned);  // X A = B is Aᵀ Xᵀ = Bᵀ
+    ET_RETURN_IF_ERROR(triangular_solve(work, factor, turned, how.upper, !how.transposed, how.unit));
+    transpose_matrix(turned, x);
+    return Error::Ok;
+  };
+  return solve_each(context, op, {"A", "B"}, a, b, how.left, out, solve);
 }
 
 // (L Lᵀ)⁻¹ b in place, or with (Uᵀ U).
-void solve_with_factor(const Matrix& factor, const Matrix& b, bool upper) {
-  triangular_solve(factor, b, upper, upper, false);
-  triangular_solve(factor, b, upper, !upper, false);
+Error solve_with_factor(MatrixWork& work, const Matrix& factor, const Matrix& b, bool upper) {
+  ET_RETURN_IF_ERROR(triangular_solve(work, factor, b, upper, upper, false));
+  return triangular_solve(work, factor, b, upper, !upper, false);
 }
 
 }  // namespace
@@ -132,7 +120,9 @@ Error cholesky_out(KernelContext& context, const Tensor& self, bool upper, Tenso
 
 Error cholesky_solve_out(KernelContext& context, const Tensor& self, const Tensor& input2, bool upper, Tensor& out) {
   return solve_each(context, "aten::cholesky_solve", {"input2", "self"}, input2, self, true, out,
-                    [&](const Matrix& factor, const Matrix& x) { solve_with_factor(factor, x, upper); });
+                    [&](MatrixWork& work, const Matrix& factor, const Matrix& x) {
+                      return solve_with_factor(work, factor, x, upper);
+                    });
 }
 
 Error cholesky_inverse_out(KernelContext& context, const Tensor& self, bool upper, Tensor& out) {
@@ -141,11 +131,12 @@ Error cholesky_inverse_out(KernelContext& context, const Tensor& self, bool uppe
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   ET_TRY(Matrix factor, make_matrix(context, self.size(-1), self.size(-1)));
   ET_TRY(Matrix x, make_matrix(context, self.size(-1), self.size(-1)));
+  MatrixWork work(context, out);
   const MatrixBatch from(self, batch), to(out, batch);
   for (int64_t i = 0; i < to.count({&out}); ++i) {
     from.load(i, factor);
     set_identity(x);
-    solve_with_factor(factor, x, upper);
+    ET_RETURN_IF_ERROR(solve_with_factor(work, factor, x, upper));
     to.store(i, x);
   }
   return Error::Ok;

@@ -226,11 +226,12 @@ double norm_of(const Matrix& a) {  // largest sum of a column's magnitudes
 
 /// Workspace of one exponential.
 struct Exponential {
+  MatrixWork memory;
   Matrix a, a2, a4, a6, u, v, next;
   int64_t* pivots;
 
-  static Result<Exponential> make(KernelContext& context, int64_t n) {
-    Exponential work;
+  static Result<Exponential> make(KernelContext& context, const Tensor& result, int64_t n) {
+    Exponential work{MatrixWork(context, result), {}, {}, {}, {}, {}, {}, {}, nullptr};
     for (Matrix* matrix : {&work.a, &work.a2, &work.a4, &work.a6, &work.u, &work.v, &work.next}) {
       ET_TRY(*matrix, make_matrix(context, n, n));
     }
@@ -241,7 +242,8 @@ struct Exponential {
 
   // Scaled until its norm is small, Padé's approximant of order 13 in even powers, squared again.
   // Source: N. Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
-  const Matrix& run() {
+  // Errors: MemoryAllocationFailed, Cancelled.
+  Result<Matrix> run() {
     constexpr int kOrder = 13;
     constexpr double kLargestNorm = 5.371920351148152;  // of which the approximant is exact to a double's last bit
     const double norm = norm_of(a);
@@ -255,21 +257,21 @@ struct Exponential {
     for (int k = 1; k <= kOrder; ++k) {
       c[k] = c[k - 1] * static_cast<double>(kOrder - k + 1) / static_cast<double>(k * (2 * kOrder - k + 1));
     }
-    multiply(a, a, a2);
-    multiply(a2, a2, a4);
-    multiply(a2, a4, a6);
-    half(c + 1, v);
-    multiply(a, v, u);
-    half(c, v);
+    ET_RETURN_IF_ERROR(multiply(memory, a, a, a2));
+    ET_RETURN_IF_ERROR(multiply(memory, a2, a2, a4));
+    ET_RETURN_IF_ERROR(multiply(memory, a2, a4, a6));
+    ET_RETURN_IF_ERROR(half(c + 1, v));
+    ET_RETURN_IF_ERROR(multiply(memory, a, v, u));
+    ET_RETURN_IF_ERROR(half(c, v));
     const int64_t count = a.rows * a.cols;
     for (int64_t i = 0; i < count; ++i) {
       next.data[i] = v.data[i] + u.data[i];
       v.data[i] -= u.data[i];
     }
-    lu_factor(v, pivots);
-    lu_solve(v, pivots, next, false);
+    ET_TRY([[maybe_unused]] const int64_t failed, lu_factor(memory, v, pivots));
+    ET_RETURN_IF_ERROR(lu_solve(memory, v, pivots, next, false));
     for (int i = 0; i < squarings; ++i) {
-      multiply(next, next, u);
+      ET_RETURN_IF_ERROR(multiply(memory, next, next, u));
       std::swap(next, u);
     }
     return next;
@@ -277,18 +279,19 @@ struct Exponential {
 
  private:
   // to = sum over j of c[2 j] a^(2 j), up to the twelfth power.
-  void half(const double* c, const Matrix& to) {
+  Error half(const double* c, const Matrix& to) {
     const int64_t count = a.rows * a.cols;
     for (int64_t i = 0; i < count; ++i) {
       next.data[i] = c[12] * a6.data[i] + c[10] * a4.data[i] + c[8] * a2.data[i];
     }
-    multiply(a6, next, to);
+    ET_RETURN_IF_ERROR(multiply(memory, a6, next, to));
     for (int64_t i = 0; i < count; ++i) {
       to.data[i] += c[6] * a6.data[i] + c[4] * a4.data[i] + c[2] * a2.data[i];
     }
     for (int64_t i = 0; i < to.rows; ++i) {
       to(i, i) += c[0];
     }
+    return Error::Ok;
   }
 };
 
@@ -337,11 +340,12 @@ Error linalg_matrix_exp_out(KernelContext& context, const Tensor& self, Tensor& 
   ET_RETURN_IF_ERROR(check_matrices("aten::linalg_matrix_exp", "self", self, true));
   const IntArrayRef batch = batch_of(self);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  ET_TRY(Exponential work, Exponential::make(context, self.size(-1)));
+  ET_TRY(Exponential work, Exponential::make(context, out, self.size(-1)));
   const MatrixBatch from(self, batch), to(out, batch);
   for (int64_t b = 0; b < from.count({&out}); ++b) {
     from.load(b, work.a);
-    to.store(b, work.run());
+    ET_TRY(const Matrix result, work.run());
+    to.store(b, result);
   }
   return Error::Ok;
 }

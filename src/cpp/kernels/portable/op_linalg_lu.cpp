@@ -11,24 +11,28 @@ namespace {
 
 /// Workspace of one factorisation, and where its results go.
 struct Factors {
+  MatrixWork work;
   Matrix lu;
   int64_t* pivots;
   double* numbered;  // the pivots as LAPACK numbers them, from 1
 
-  static Result<Factors> make(KernelContext& context, int64_t rows, int64_t cols) {
+  /// For results like `result`.
+  static Result<Factors> make(KernelContext& context, const Tensor& result, int64_t rows, int64_t cols) {
     const int64_t n = std::min(rows, cols);
     ET_TRY(Matrix lu, make_matrix(context, rows, cols));
     ET_TRY(double* pivots, make_vector(context, n));  // 8 bytes each, as an int64
     ET_TRY(double* numbered, make_vector(context, n));
-    return Factors{lu, reinterpret_cast<int64_t*>(pivots), numbered};
+    return Factors{MatrixWork(context, result), lu, reinterpret_cast<int64_t*>(pivots), numbered};
   }
-  int64_t factor() {
-    const int64_t info = lu_factor(lu, pivots);
+  Result<int64_t> factor() {
+    ET_TRY(const int64_t info, lu_factor(work, lu, pivots));
     for (int64_t i = 0; i < std::min(lu.rows, lu.cols); ++i) {
       numbered[i] = static_cast<double>(pivots[i] + 1);
     }
     return info;
   }
+  /// Replaces b by the solution.
+  Error solve(const Matrix& b, bool transposed) { return lu_solve(work, lu, pivots, b, transposed); }
   /// Reads pivots that a tensor holds. Errors: InvalidArgument for a row that does not exist.
   Error read_pivots(const char* op, const MatrixBatch& from, int64_t index, int64_t rows) {
     from.load(index, numbered);
@@ -68,12 +72,12 @@ struct Determinant {
 template <typename F>
 Error for_each_determinant(KernelContext& context, const Tensor& a, Tensor& lu, Tensor& pivots, F f) {
   ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
-  ET_TRY(Factors factors, Factors::make(context, a.size(-1), a.size(-1)));
+  ET_TRY(Factors factors, Factors::make(context, lu, a.size(-1), a.size(-1)));
   const IntArrayRef batch = batch_of(a);
   const MatrixBatch from(a, batch);
   for (int64_t b = 0; b < from.count(); ++b) {
     from.load(b, factors.lu);
-    factors.factor();
+    ET_TRY([[maybe_unused]] const int64_t failed, factors.factor());
     f(b, Determinant(factors));
     MatrixBatch(lu, batch).store(b, factors.lu);
     MatrixBatch(pivots, batch, 1).store(b, factors.numbered);
@@ -123,7 +127,7 @@ Error unpacked(KernelContext& context, const char* op, const Tensor& a, const Te
     ET_RETURN_IF_ERROR(resize_tensor(context, l, joined(batch, {m, k})));
     ET_RETURN_IF_ERROR(resize_tensor(context, u, joined(batch, {k, n})));
   }
-  ET_TRY(Factors factors, Factors::make(context, m, n));
+  ET_TRY(Factors factors, Factors::make(context, a, m, n));
   ET_TRY(Matrix permutation, make_matrix(context, m, m));
   ET_TRY(Matrix lower, make_matrix(context, m, k));
   ET_TRY(Matrix upper, make_matrix(context, k, n));
@@ -133,7 +137,7 @@ Error unpacked(KernelContext& context, const char* op, const Tensor& a, const Te
   for (int64_t b = 0; b < count; ++b) {
     from.load(b, factors.lu);
     if (pivots == nullptr) {
-      factors.factor();
+      ET_TRY([[maybe_unused]] const int64_t failed, factors.factor());
     } else if (with_pivots) {
       ET_RETURN_IF_ERROR(factors.read_pivots(op, MatrixBatch(*pivots, batch, 1), b, m));
     }
@@ -160,11 +164,12 @@ Error linalg_lu_factor_ex_out(KernelContext& context, const Tensor& a, bool pivo
   ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
   const IntArrayRef batch = batch_of(a);
   ET_RETURN_IF_ERROR(resize_tensor(context, info, batch));
-  ET_TRY(Factors factors, Factors::make(context, a.size(-2), a.size(-1)));
+  ET_TRY(Factors factors, Factors::make(context, lu, a.size(-2), a.size(-1)));
   const MatrixBatch from(a, batch);
   for (int64_t b = 0; b < from.count(); ++b) {
     from.load(b, factors.lu);
-    MatrixBatch(info, batch, 0).store_number(b, static_cast<double>(factors.factor()));
+    ET_TRY(const int64_t failed, factors.factor());
+    MatrixBatch(info, batch, 0).store_number(b, static_cast<double>(failed));
     MatrixBatch(lu, batch).store(b, factors.lu);
     MatrixBatch(pivots, batch, 1).store(b, factors.numbered);
   }
@@ -202,7 +207,7 @@ Error linalg_lu_solve_out(KernelContext& context, const Tensor& lu, const Tensor
   ET_RETURN_IF_ERROR(broadcast_sizes(kOp, batch_of(lu), batch_of(b), &batch));
   ET_RETURN_IF_ERROR(check_batch(kOp, "pivots", pivots, 1, batch));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, joined(batch, {b.size(-2), b.size(-1)})));
-  ET_TRY(Factors factors, Factors::make(context, n, n));
+  ET_TRY(Factors factors, Factors::make(context, out, n, n));
   ET_TRY(Matrix given, make_matrix(context, b.size(-2), b.size(-1)));
   ET_TRY(Matrix x, make_matrix(context, n, left ? b.size(-1) : b.size(-2)));
   const MatrixBatch from(lu, batch), exchanges(pivots, batch, 1), right(b, batch), to(out, batch);
@@ -211,10 +216,10 @@ Error linalg_lu_solve_out(KernelContext& context, const Tensor& lu, const Tensor
     ET_RETURN_IF_ERROR(factors.read_pivots(kOp, exchanges, i, n));
     right.load(i, given);
     if (left) {
-      lu_solve(factors.lu, factors.pivots, given, adjoint);
+      ET_RETURN_IF_ERROR(factors.solve(given, adjoint));
     } else {  // X A = B is Aᵀ Xᵀ = Bᵀ
       transpose_matrix(given, x);
-      lu_solve(factors.lu, factors.pivots, x, !adjoint);
+      ET_RETURN_IF_ERROR(factors.solve(x, !adjoint));
       transpose_matrix(x, given);
     }
     to.store(i, given);
@@ -244,7 +249,7 @@ Error linalg_solve_ex_result(KernelContext& context, const Tensor& a, const Tens
   ET_RETURN_IF_ERROR(resize_tensor(context, result, is_vector ? joined(batch, {rows}) : joined(batch, {rows, cols})));
   ET_RETURN_IF_ERROR(resize_factors(context, a, lu, pivots));
   ET_RETURN_IF_ERROR(resize_tensor(context, info, batch_of(a)));
-  ET_TRY(Factors factors, Factors::make(context, n, n));
+  ET_TRY(Factors factors, Factors::make(context, result, n, n));
   ET_TRY(Matrix given, make_matrix(context, rows, cols));
   ET_TRY(Matrix x, make_matrix(context, cols, rows));
   const bool has_elements = result.numel() > 0;
@@ -252,7 +257,8 @@ Error linalg_solve_ex_result(KernelContext& context, const Tensor& a, const Tens
   const MatrixBatch from(a, batch), right(b, batch, rank), to(result, batch, rank);
   for (int64_t i = 0; i < from.count({&lu, &info}); ++i) {
     from.load(i, factors.lu);
-    MatrixBatch(info, batch, 0).store_number(i, static_cast<double>(factors.factor()));
+    ET_TRY(const int64_t failed, factors.factor());
+    MatrixBatch(info, batch, 0).store_number(i, static_cast<double>(failed));
     MatrixBatch(lu, batch).store(i, factors.lu);
     MatrixBatch(pivots, batch, 1).store(i, factors.numbered);
     if (!has_elements) {
@@ -260,10 +266,10 @@ Error linalg_solve_ex_result(KernelContext& context, const Tensor& a, const Tens
     }
     right.load(i, given);
     if (left || is_vector) {
-      lu_solve(factors.lu, factors.pivots, given, false);
+      ET_RETURN_IF_ERROR(factors.solve(given, false));
     } else {
       transpose_matrix(given, x);
-      lu_solve(factors.lu, factors.pivots, x, true);
+      ET_RETURN_IF_ERROR(factors.solve(x, true));
       transpose_matrix(x, given);
     }
     to.store(i, given);
@@ -278,14 +284,15 @@ Error linalg_inv_ex_inverse(KernelContext& context, const Tensor& a, bool, Tenso
   ET_RETURN_IF_ERROR(resize_tensor(context, inverse, a.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, info, batch));
   const int64_t n = a.size(-1);
-  ET_TRY(Factors factors, Factors::make(context, n, n));
+  ET_TRY(Factors factors, Factors::make(context, inverse, n, n));
   ET_TRY(Matrix x, make_matrix(context, n, n));
   const MatrixBatch from(a, batch), to(inverse, batch);
   for (int64_t b = 0; b < from.count(); ++b) {
     from.load(b, factors.lu);
-    MatrixBatch(info, batch, 0).store_number(b, static_cast<double>(factors.factor()));
+    ET_TRY(const int64_t failed, factors.factor());
+    MatrixBatch(info, batch, 0).store_number(b, static_cast<double>(failed));
     set_identity(x);
-    lu_solve(factors.lu, factors.pivots, x, false);
+    ET_RETURN_IF_ERROR(factors.solve(x, false));
     to.store(b, x);
   }
   return Error::Ok;

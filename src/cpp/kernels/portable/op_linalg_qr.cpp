@@ -25,10 +25,11 @@ Error geqrf_a(KernelContext& context, const Tensor& self, Tensor& a, Tensor& tau
   ET_RETURN_IF_ERROR(resize_tensor(context, tau, joined(batch, {k})));
   ET_TRY(Matrix factor, make_matrix(context, self.size(-2), self.size(-1)));
   ET_TRY(double* scales, make_vector(context, k));
+  MatrixWork work(context, a);
   const MatrixBatch from(self, batch);
   for (int64_t b = 0; b < from.count({&a, &tau}); ++b) {
     from.load(b, factor);
-    qr_factor(factor, scales);
+    ET_RETURN_IF_ERROR(qr_factor(work, factor, scales));
     MatrixBatch(a, batch).store(b, factor);
     MatrixBatch(tau, batch, 1).store(b, scales);
   }
@@ -55,10 +56,11 @@ Error linalg_qr_out(KernelContext& context, const Tensor& a, std::string_view mo
   ET_TRY(Matrix left, make_matrix(context, m, width));
   ET_TRY(Matrix right, make_matrix(context, width, n));
   ET_TRY(double* tau, make_vector(context, k));
+  MatrixWork work(context, r);
   const MatrixBatch from(a, batch);
   for (int64_t b = 0; b < from.count({&q, &r}); ++b) {
     from.load(b, factor);
-    qr_factor(factor, tau);
+    ET_RETURN_IF_ERROR(qr_factor(work, factor, tau));
     for (int64_t i = 0; i < width; ++i) {
       for (int64_t j = 0; j < n; ++j) {
         right(i, j) = j >= i ? factor(i, j) : 0.0;
@@ -67,7 +69,7 @@ Error linalg_qr_out(KernelContext& context, const Tensor& a, std::string_view mo
     MatrixBatch(r, batch).store(b, right);
     if (mode != "r") {
       set_identity(left);
-      apply_reflectors(factor, tau, k, left, false);
+      ET_RETURN_IF_ERROR(apply_reflectors(work, factor, tau, k, left, false, true));
       MatrixBatch(q, batch).store(b, left);
     }
   }
@@ -87,12 +89,13 @@ Error linalg_householder_product_out(KernelContext& context, const Tensor& input
   ET_TRY(Matrix reflectors, make_matrix(context, m, n));
   ET_TRY(Matrix q, make_matrix(context, m, n));
   ET_TRY(double* scales, make_vector(context, tau.size(-1)));
+  MatrixWork work(context, out);
   const MatrixBatch from(input, batch), by(tau, batch, 1), to(out, batch);
   for (int64_t b = 0; b < from.count({&out}); ++b) {
     from.load(b, reflectors);
     by.load(b, scales);
     set_identity(q);
-    apply_reflectors(reflectors, scales, tau.size(-1), q, false);
+    ET_RETURN_IF_ERROR(apply_reflectors(work, reflectors, scales, tau.size(-1), q, false, true));
     to.store(b, q);
   }
   return Error::Ok;
@@ -116,16 +119,17 @@ Error ormqr_out(KernelContext& context, const Tensor& self, const Tensor& input2
   ET_TRY(Matrix c, make_matrix(context, input3.size(-2), input3.size(-1)));
   ET_TRY(Matrix turned, make_matrix(context, input3.size(-1), input3.size(-2)));
   ET_TRY(double* tau, make_vector(context, k));
+  MatrixWork work(context, out);
   const MatrixBatch from(self, batch), by(input2, batch, 1), other(input3, batch), to(out, batch);
   for (int64_t b = 0; b < to.count({&out}); ++b) {
     from.load(b, reflectors);
     by.load(b, tau);
     other.load(b, c);
     if (left) {
-      apply_reflectors(reflectors, tau, k, c, transpose);
+      ET_RETURN_IF_ERROR(apply_reflectors(work, reflectors, tau, k, c, transpose));
     } else {  // C Q is (Qᵀ Cᵀ)ᵀ
       transpose_matrix(c, turned);
-      apply_reflectors(reflectors, tau, k, turned, !transpose);
+      ET_RETURN_IF_ERROR(apply_reflectors(work, reflectors, tau, k, turned, !transpose));
       transpose_matrix(turned, c);
     }
     to.store(b, c);

@@ -1,0 +1,30 @@
+/// Decompositions of large matrices that somebody else does better, and what they work in.
+///
+/// For: a library with vector code (kernels/optimized), when it registers its kernels; the functions of matrix.h then give it matrices
+/// of kLargeMatrix rows and columns and more. Not for: small ones, which plain loops do as fast.
+#pragma once
+
+#include "kernels/portable/matrix.h"
+
+namespace et::kernels::portable {
+
+/// Each is what the function of the same name in matrix.h says. Errors: MemoryAllocationFailed, Cancelled.
+struct LargeMatrices {
+  Result<int64_t> (*lu_factor)(MatrixWork& work, const Matrix& a, int64_t* pivots);
+  Error (*triangular_solve)(MatrixWork& work, const Matrix& a, const Matrix& b, bool upper, bool transposed, bool unit);
+  Result<int64_t> (*cholesky_factor)(MatrixWork& work, const Matrix& a);
+  Error (*qr_factor)(MatrixWork& work, const Matrix& a, double* tau);
+  Error (*apply_reflectors)(MatrixWork& work, const Matrix& a, const double* tau, int64_t k, const Matrix& c,
+                            bool transposed, bool onto_identity);
+  Error (*multiply)(MatrixWork& work, const Matrix& a, const Matrix& b, const Matrix& c);
+};
+
+/// Where rows and columns are as many, sums of vectors are worth their calls.
+inline constexpr int64_t kLargeMatrix = 48;
+
+/// `methods` stay where they are until the process ends. From any thread.
+void use_large_matrices(const LargeMatrices& methods);
+/// nullptr: nobody does.
+const LargeMatrices* large_matrices();
+
+}  // namespace et::kernels::portable
