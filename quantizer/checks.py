@@ -122,8 +122,11 @@ def require_known_names(model: fx.GraphModule, names: Iterable[str], types: Iter
 
 def warn_of_float_modules(model: fx.GraphModule, names: Iterable[str]) -> None:
     """Warns of modules for which a configuration was set and of which nothing is annotated: nothing computes them so."""
-    for name in names:
-        nodes = [node for node in model.graph.nodes if any(path == name for path, _ in modules_of(node))]
+    nodes_of: dict[str, list[fx.Node]] = {name: [] for name in names}
+    for node in model.graph.nodes:
+        for path in {path for path, _ in modules_of(node)} & nodes_of.keys():
+            nodes_of[path].append(node)
+    for name, nodes in nodes_of.items():
         if nodes and not any(is_annotated(node) for node in nodes):
             calls = sorted({str(node.target) for node in nodes if node.op == "call_function"})
             warnings.warn(

@@ -8,6 +8,7 @@
 
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
+#include "base/number_range.h"
 #include "threads/parallel.h"
 
 namespace et::backends::xnnpack {
@@ -126,21 +127,10 @@ struct Images {
 bool all_finite(KernelContext& context, const float* x, size_t n) {
   std::atomic<bool> finite{true};
   threads::parallel_for(context.pool(), n, threads::grain_for(1), [&](size_t begin, size_t end) {
-    constexpr size_t kLanes = 16;  // side by side: compilers make vectors of them
-    int32_t strange[kLanes] = {};
-    size_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (size_t lane = 0; lane < kLanes; ++lane) {
-        strange[lane] |= std::abs(x[i + lane]) <= std::numeric_limits<float>::max() ? 0 : 1;
-      }
-    }
-    for (; i < end; ++i) {
-      strange[0] |= std::isfinite(x[i]) ? 0 : 1;
-    }
-    for (const int32_t lane : strange) {
-      if (lane != 0) {
-        finite.store(false, std::memory_order_relaxed);
-      }
+    NumberRange range;
+    range.add(x + begin, static_cast<int64_t>(end - begin));
+    if (range.has_nan || !std::isfinite(range.low) || !std::isfinite(range.high)) {
+      finite.store(false, std::memory_order_relaxed);
     }
   });
   return finite.load(std::memory_order_relaxed);

@@ -1,18 +1,13 @@
 #include "backends/xnnpack/runtime/unpacked_filters.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
-
-#include "runtime/host/pages.h"
 
 namespace et::backends::xnnpack {
 namespace {
 
 /// Between addresses of filters in the block.
 constexpr size_t kStep = 64;
-/// Blocks from this size on come from the system in huge pages.
-constexpr size_t kLarge = size_t{1} << 20;
 
 /// Matrix products and general convolutions. The library packs the filters of depthwise ones, which it also makes of
 /// convolutions with one channel a group, and of transposed ones without asking whether they are there.
@@ -23,27 +18,10 @@ bool looks_before_it_packs(const Node& node) {
 
 }  // namespace
 
-UnpackedFilters::~UnpackedFilters() {
-  for (const Filter& filter : filters_) {
-    if (!filter.is_shared) {
-      std::free(filter.data);
-    }
-  }
-  if (block_nbytes_ >= kLarge) {
-    runtime::unmap_pages(block_, block_nbytes_);
-  } else {
-    std::free(block_);
-  }
-}
-
-Error UnpackedFilters::allocate_block(size_t nbytes) {
-  block_nbytes_ = nbytes;
-  block_ = static_cast<uint8_t*>(nbytes >= kLarge ? runtime::map_pages(nbytes) : std::malloc(nbytes));
-  if (block_ == nullptr) {
-    block_nbytes_ = 0;
-    ET_LOG_ERROR("xnnpack delegate: no memory for a filter of %zu bytes", nbytes);
-    return Error::MemoryAllocationFailed;
-  }
+Error UnpackedFilters::allocate(size_t nbytes, uint8_t** memory) {
+  *memory = static_cast<uint8_t*>(memory_.allocate(nbytes + XNN_EXTRA_BYTES, kStep));
+  ET_CHECK_OR_RETURN(*memory != nullptr, MemoryAllocationFailed,
+                     "xnnpack delegate: no memory for a filter of %zu bytes", nbytes);
   return Error::Ok;
 }
 
@@ -62,22 +40,20 @@ Error UnpackedFilters::prepare(bool has_cache) {
     largest = std::max(largest, filters_[i].is_shared ? model_.sparse[i].bytes.nbytes() : 0);
   }
   if (largest > 0) {
-    ET_RETURN_IF_ERROR(allocate_block(largest + kStep * filters_.size() + XNN_EXTRA_BYTES));
+    ET_RETURN_IF_ERROR(allocate(largest + kStep * filters_.size(), &block_));
   }
   for (const Value& value : model_.values) {
     if (value.sparse == kDense || filters_[value.sparse].data != nullptr) {
       continue;
     }
     Filter& filter = filters_[value.sparse];
-    const size_t nbytes = model_.sparse[value.sparse].bytes.nbytes();
-    filter.data =
-        filter.is_shared ? block_ + kStep * value.sparse : static_cast<uint8_t*>(std::malloc(nbytes + XNN_EXTRA_BYTES));
-    ET_CHECK_OR_RETURN(filter.data != nullptr, MemoryAllocationFailed,
-                       "xnnpack delegate: no memory for a filter of %zu bytes", nbytes);
-    by_address_.emplace_back(filter.data, value.sparse);
-    if (!filter.is_shared) {
+    if (filter.is_shared) {
+      filter.data = block_ + kStep * value.sparse;
+    } else {
+      ET_RETURN_IF_ERROR(allocate(model_.sparse[value.sparse].bytes.nbytes(), &filter.data));
       unpack_to(value.sparse);
     }
+    by_address_.emplace_back(filter.data, value.sparse);
   }
   std::sort(by_address_.begin(), by_address_.end(),
             [](const auto& a, const auto& b) { return std::less<const void*>()(a.first, b.first); });

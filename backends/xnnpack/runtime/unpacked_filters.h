@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "backends/xnnpack/runtime/model.h"
+#include "runtime/host/heap_allocator.h"
 
 namespace et::backends::xnnpack {
 
@@ -27,7 +28,6 @@ class UnpackedFilters {
   /// `model` outlives this object. `named_data` (may be nullptr) is told that sparse forms are not needed soon.
   UnpackedFilters(const Model& model, const runtime::NamedDataMap* named_data)
       : model_(model), named_data_(named_data) {}
-  ~UnpackedFilters();
   UnpackedFilters(const UnpackedFilters&) = delete;
   UnpackedFilters& operator=(const UnpackedFilters&) = delete;
 
@@ -51,7 +51,8 @@ class UnpackedFilters {
     bool is_shared = true;    // in block_
   };
 
-  Error allocate_block(size_t nbytes);
+  /// Memory with room for what the library reads past it. Errors: MemoryAllocationFailed.
+  Error allocate(size_t nbytes, uint8_t** memory);
   uint32_t position_of(const void* data) const;
   void unpack_to(uint32_t position);
 
@@ -59,8 +60,8 @@ class UnpackedFilters {
   const runtime::NamedDataMap* named_data_;
   std::vector<Filter> filters_;  // as in Model::sparse
   std::vector<std::pair<const void*, uint32_t>> by_address_;
+  runtime::HeapAllocator memory_{0};  // a block for each request
   uint8_t* block_ = nullptr;
-  size_t block_nbytes_ = 0;
   uint32_t in_block_ = kDense;  // the filter that was written last
   bool was_missed_ = false;
 };

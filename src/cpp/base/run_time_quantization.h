@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/number_range.h"
 #include "base/rounding.h"
 
 namespace et {
@@ -22,38 +23,6 @@ struct RowParameters {
   double scale = 1;  // as eager has it: the float that was chosen, in double
   float inverse = 1;
   int32_t zero_point = 0;
-};
-
-struct NumberRange {
-  float low = 0, high = 0;  // zero is always in it
-  bool has_nan = false;
-
-  bool is_finite() const { return !has_nan && std::isfinite(high - low); }
-
-  void add(const float* values, int64_t n) {
-    constexpr int64_t kLanes = 16;  // side by side: compilers make vectors of them
-    float lows[kLanes], highs[kLanes];
-    int32_t nans[kLanes] = {};
-    std::fill_n(lows, kLanes, low);
-    std::fill_n(highs, kLanes, high);
-    const auto take = [&](int64_t lane, float value) {
-      lows[lane] = std::min(lows[lane], value);
-      highs[lane] = std::max(highs[lane], value);
-      nans[lane] |= value != value ? 1 : 0;
-    };
-    const int64_t whole = n - n % kLanes;
-    for (int64_t i = 0; i < whole; i += kLanes) {
-      for (int64_t lane = 0; lane < kLanes; ++lane) {
-        take(lane, values[i + lane]);
-      }
-    }
-    for (int64_t lane = 0; lane < n % kLanes; ++lane) {
-      take(lane, values[whole + lane]);
-    }
-    low = *std::min_element(lows, lows + kLanes);
-    high = *std::max_element(highs, highs + kLanes);
-    has_nan = has_nan || std::find(nans, nans + kLanes, 1) != nans + kLanes;
-  }
 };
 
 /// How parameters are chosen (quantized_decomposed::choose_qparams and its kin).

@@ -22,6 +22,16 @@ T load(const uint8_t* from) {
   return value;
 }
 
+/// Calls `function` with a number as large as an element of `size` bytes: 1, 2 or 4.
+template <typename Function>
+auto for_element_size(size_t size, Function&& function) {
+  switch (size) {
+    case 1: return function(uint8_t{});
+    case 2: return function(uint16_t{});
+    default: return function(uint32_t{});
+  }
+}
+
 /// The bits of an element that decide whether it is stored.
 template <typename T>
 T significant_bits(const SparseLayout& layout) {
@@ -114,12 +124,8 @@ Error read_sparse_bytes(std::string_view key, Span<const uint8_t> entry, SparseB
 }
 
 void unpack(const SparseBytes& sparse, void* out) {
-  auto* const bytes = static_cast<uint8_t*>(out);
-  switch (sparse.element_size) {
-    case 1: return unpack_elements<uint8_t>(sparse, bytes);
-    case 2: return unpack_elements<uint16_t>(sparse, bytes);
-    default: return unpack_elements<uint32_t>(sparse, bytes);
-  }
+  for_element_size(sparse.element_size,
+                   [&](auto element) { unpack_elements<decltype(element)>(sparse, static_cast<uint8_t*>(out)); });
 }
 
 SparseLayout sparse_layout(Span<const uint8_t> dense, ScalarType dtype) {
@@ -131,9 +137,8 @@ SparseLayout sparse_layout(Span<const uint8_t> dense, ScalarType dtype) {
   layout.element_size = size;
   layout.num_elements = dense.size() / size;
   layout.ignores_sign = is_floating(dtype) && size > 1;
-  layout.num_values = size == 1   ? count_values<uint8_t>(layout, dense.data())
-                      : size == 2 ? count_values<uint16_t>(layout, dense.data())
-                                  : count_values<uint32_t>(layout, dense.data());
+  layout.num_values =
+      for_element_size(size, [&](auto element) { return count_values<decltype(element)>(layout, dense.data()); });
   layout.nbytes = kHeaderSize + mask_size(layout.num_elements) + layout.num_values * size;
   return layout;
 }
@@ -147,11 +152,9 @@ void write_sparse_bytes(const SparseLayout& layout, Span<const uint8_t> dense, u
   const uint64_t nbytes = dense.size();
   std::memcpy(out + 8, &nbytes, sizeof(nbytes));
   uint8_t* const mask = out + kHeaderSize;
-  switch (layout.element_size) {
-    case 1: return write_elements<uint8_t>(layout, dense.data(), mask, mask + mask_nbytes);
-    case 2: return write_elements<uint16_t>(layout, dense.data(), mask, mask + mask_nbytes);
-    default: return write_elements<uint32_t>(layout, dense.data(), mask, mask + mask_nbytes);
-  }
+  for_element_size(layout.element_size, [&](auto element) {
+    write_elements<decltype(element)>(layout, dense.data(), mask, mask + mask_nbytes);
+  });
 }
 
 }  // namespace et

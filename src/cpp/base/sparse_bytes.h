@@ -58,7 +58,7 @@ struct SparseLayout {
   size_t element_size = 0;  ///< bytes; 0: these bytes have no sparse form
   size_t num_elements = 0;
   size_t num_values = 0;
-  size_t nbytes = 0;         ///< of the entry
+  size_t nbytes = 0;          ///< of the entry
   bool ignores_sign = false;  ///< a zero with a sign is a zero, too
 };
 

@@ -146,11 +146,7 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
   ET_CHECK_INPUT(!slot.is_written_back || !impl->read_only(), meta, i, InvalidArgument,
                  "the method writes to it, but the tensor is read-only");
   if (!slot.is_planned) {  // the capacity first: sizes may have grown since the last call
-    void* data = impl->data();
-    if (impl->nbytes() <= slot.own_nbytes && ends_with_page(data, impl->nbytes())) {
-      data = std::memcpy(slot.own_place, data, impl->nbytes());
-    }
-    own->set_data(data, impl->nbytes());
+    own->set_data(impl->data(), impl->nbytes());
     own->set_read_only(impl->read_only());
   }
   ET_RETURN_IF_ERROR(own->resize(impl->sizes()));

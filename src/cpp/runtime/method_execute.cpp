@@ -117,8 +117,8 @@ Error Method::State::begin() {
   is_changed = true;
   if (memory.data_allocator != nullptr) {
     memory.data_allocator->reset();
-    move_inputs_from_page_ends();
   }
+  move_inputs_from_page_ends();
   error = open_outputs();
   backward_jumps = 0;
   if (error != Error::Ok) {
@@ -136,10 +136,16 @@ void Method::State::move_inputs_from_page_ends() {
     }
     TensorImpl* const tensor = slot.value->to_tensor().unsafe_impl();
     const size_t nbytes = tensor->nbytes();
-    if (tensor->data() == slot.own_place || !ends_with_page(tensor->data(), nbytes)) {
+    if (!ends_with_page(tensor->data(), nbytes)) {
       continue;
     }
-    if (void* const place = memory.data_allocator->allocate(nbytes, 64)) {
+    void* place = nullptr;
+    if (nbytes <= slot.own_nbytes) {
+      place = slot.own_place;
+    } else if (memory.data_allocator != nullptr) {
+      place = memory.data_allocator->allocate(nbytes, 64);
+    }
+    if (place != nullptr) {
       tensor->set_data(std::memcpy(place, tensor->data(), nbytes), nbytes);
     }
   }

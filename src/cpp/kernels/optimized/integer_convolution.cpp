@@ -3,8 +3,9 @@
 #include "kernels/optimized/integer_convolution.h"
 
 #include <algorithm>
-#include <type_traits>
 
+#include "kernels/portable/arithmetic.h"
+#include "kernels/portable/dispatch.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::optimized {
@@ -21,11 +22,8 @@ struct Planes {
 /// y[i] += factor * x[i * step]
 template <typename T>
 void add_row(T factor, const T* x, int64_t step, int64_t n, T* y) {
-  using Bits = std::make_unsigned_t<T>;
-  using Wide = std::conditional_t<sizeof(T) < sizeof(uint32_t), uint32_t, Bits>;  // in which no product is an int
   const auto sum = [factor](T before, T value) {
-    return static_cast<T>(
-        static_cast<Bits>(static_cast<Wide>(before) + static_cast<Wide>(factor) * static_cast<Wide>(value)));
+    return portable::wrapping_add(before, portable::wrapping_mul(factor, value));
   };
   if (step == 1) {
     for (int64_t i = 0; i < n; ++i) {
@@ -94,13 +92,10 @@ Error convolve_planes(KernelContext& context, const ConvolutionProblem& p, const
 
 Error convolve_integers(KernelContext& context, const ConvolutionProblem& p, const void* input, const void* weight,
                         const void* bias, void* out) {
-  switch (p.dtype) {
-    case ScalarType::Byte: return convolve_planes<uint8_t>(context, p, input, weight, bias, out);
-    case ScalarType::Char: return convolve_planes<int8_t>(context, p, input, weight, bias, out);
-    case ScalarType::Short: return convolve_planes<int16_t>(context, p, input, weight, bias, out);
-    case ScalarType::Int: return convolve_planes<int32_t>(context, p, input, weight, bias, out);
-    default: return convolve_planes<int64_t>(context, p, input, weight, bias, out);
-  }
+  return portable::dispatch<portable::IntegralTypes>(p.dtype, "convolution of integers", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return convolve_planes<T>(context, p, input, weight, bias, out);
+  });
 }
 
 }  // namespace et::kernels::optimized

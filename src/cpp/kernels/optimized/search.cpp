@@ -7,6 +7,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/table.h"
+#include "kernels/portable/dispatch.h"
 #include "kernels/portable/search_plan.h"
 #include "threads/parallel.h"
 
@@ -55,28 +56,16 @@ SearchValues search_of(bool out_int32, bool right) {
   return right ? &search_values<T, int64_t, true> : &search_values<T, int64_t, false>;
 }
 
-/// nullptr for types that this file does not search.
-SearchValues search_for(ScalarType dtype, bool out_int32, bool right) {
-  switch (dtype) {
-    case ScalarType::Byte: return search_of<uint8_t>(out_int32, right);
-    case ScalarType::Char: return search_of<int8_t>(out_int32, right);
-    case ScalarType::Short: return search_of<int16_t>(out_int32, right);
-    case ScalarType::Int: return search_of<int32_t>(out_int32, right);
-    case ScalarType::Long: return search_of<int64_t>(out_int32, right);
-    case ScalarType::Half: return search_of<Half>(out_int32, right);
-    case ScalarType::BFloat16: return search_of<BFloat16>(out_int32, right);
-    case ScalarType::Float: return search_of<float>(out_int32, right);
-    case ScalarType::Double: return search_of<double>(out_int32, right);
-    default: return nullptr;
-  }
-}
-
 Error search(KernelContext& context, const char* op, const Tensor& sorted, const Tensor& values, bool out_int32,
              bool right, Tensor& out) {
   ET_TRY(const portable::SearchPlan plan, portable::plan_search(context, op, sorted, values, out_int32, out));
   const Sequences sequences{sorted.const_data_ptr(), values.const_data_ptr(), out.mutable_data_ptr(),
                             static_cast<size_t>(plan.length), static_cast<size_t>(plan.values)};
-  const SearchValues search_some = search_for(values.scalar_type(), out_int32, right);
+  SearchValues search_some = nullptr;
+  ET_RETURN_IF_ERROR(portable::dispatch<portable::RealTypes>(values.scalar_type(), op, [&](auto tag) {
+    search_some = search_of<typename decltype(tag)::type>(out_int32, right);
+    return Error::Ok;
+  }));
   size_t cost = 8;  // of a value, next to copying it
   for (size_t n = sequences.length; n > 0; n /= 2) {
     cost += 8;
@@ -100,8 +89,8 @@ Error searchsorted_tensor_out(KernelContext& context, const Tensor& sorted_seque
 
 bool fits_search(const EValue& sorted, const EValue& values, const EValue& out) {
   const ScalarType dtype = values.to_tensor().scalar_type();
-  return sorted.to_tensor().scalar_type() == dtype && search_for(dtype, false, false) != nullptr &&
-         is_row_major(sorted) && is_row_major(values) && is_row_major(out);
+  return sorted.to_tensor().scalar_type() == dtype && is_number(dtype) && is_row_major(sorted) &&
+         is_row_major(values) && is_row_major(out);
 }
 /// (self, boundaries, out_int32, right, out)
 bool fits_bucketize(Arguments args) { return fits_search(*args[1], *args[0], *args[4]); }
