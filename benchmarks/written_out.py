@@ -25,7 +25,7 @@ from tests.models.zoo import Method
 
 from .models import add_options, calls, run
 
-PASSES = ("recognise-activations",)
+PASSES = ("recognise-activations", "recognise-norms")
 ROWS, COLUMNS = 128, 4096
 
 
@@ -41,12 +41,26 @@ class _Function(nn.Module):
         return self.function(self, x)
 
 
+def _layer_norm(self: _Function, x: torch.Tensor) -> torch.Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / torch.sqrt(centred.pow(2).mean(-1, keepdim=True) + 1e-5) * self.weight + self.bias
+
+
+def _softmax(_: _Function, x: torch.Tensor) -> torch.Tensor:
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+
+
 _FUNCTIONS: dict[str, Callable[[_Function, torch.Tensor], torch.Tensor]] = {
     "gelu_tanh": lambda _, x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3)))),
     "gelu_erf": lambda _, x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
     "silu": lambda _, x: x * torch.sigmoid(x),
     "mish": lambda _, x: x * torch.tanh(F.softplus(x)),
     "hardswish": lambda _, x: x * F.relu6(x + 3) / 6,
+    "rms_norm": lambda self, x: self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)),
+    "torch_rms_norm": lambda self, x: F.rms_norm(x, (COLUMNS,), self.weight, 1e-6),
+    "layer_norm": _layer_norm,
+    "softmax": _softmax,
 }
 
 

@@ -153,6 +153,10 @@ def _recurrent() -> Iterator[tuple]:
         gates = torch.randn(rows, 4 * hidden)
         yield "et::lstm_gates.out", gates, cell, torch.empty_like(cell), torch.empty_like(cell)
         yield "et::gru_gates.out", gates[:, hidden:].clone(), gates[:, :-hidden].clone(), cell, torch.empty_like(cell)
+    for shape in ((3, 37), (1, 2, 16)):
+        rows = torch.randn(shape)
+        yield "et::rms_norm.out", rows, torch.randn(shape[-1]), 1e-6, torch.empty_like(rows)
+        yield "et::rms_norm.out", rows.half(), None, 1e-6, torch.empty_like(rows.half())
 
 
 def _numbers() -> Iterator[tuple]:

@@ -50,6 +50,34 @@ def test_lstm_gates_refuses_other_shapes() -> None:
             run_kernel("et::lstm_gates.out", [gates, cell, cell.clone(), cell.clone()])
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", [(1,), (37,), (1, 600), (3, 50), (2, 3, 7), (2, 0), (0, 4)])
+def test_rms_norm(shape: tuple, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x, weight = (torch.randn(shape) * 2).to(dtype), torch.randn(shape[-1])
+    if x.numel() > 100:
+        x[0, 3], x[-1, 2] = float("nan"), float("inf")
+    for given in (None, weight.to(dtype), weight):
+        for in_place in (False, True):
+            before = x.clone()
+            out = before if in_place else torch.empty_like(x)
+            run_kernel("et::rms_norm.out", [before, given, 1e-6, out])
+            exact = F.rms_norm(x.double(), shape[-1:], None if given is None else given.double(), 1e-6)
+            close(out, exact.to(dtype))
+
+
+def test_rms_norm_refuses_other_shapes() -> None:
+    x = torch.zeros(2, 8)
+    for given, weight, out in (
+        (x, torch.zeros(7), torch.zeros(2, 8)),
+        (x, None, torch.zeros(2, 8).half()),
+        (x.long(), None, x.long()),
+        (torch.zeros(()), None, torch.zeros(())),
+    ):
+        with pytest.raises(KernelError):
+            run_kernel("et::rms_norm.out", [given, weight, 1e-6, out])
+
+
 @pytest.mark.parametrize("shape", [(1,), (37,), (1, 16), (3, 50), (1, 2, 7), (2, 3, 7), (2, 0), (0, 4)])
 def test_gru_gates(shape: tuple) -> None:
     torch.manual_seed(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -144,3 +145,155 @@ def test_other_functions_stay(name: str) -> None:
     found = {f"aten::{op}.out" for op in ("gelu", "silu", "mish", "hardswish", "hardsigmoid")}
     assert not found & set(instructions(program))
     torch.testing.assert_close(load(program)(x), OTHERS[name](x), rtol=1e-5, atol=2e-6)
+
+
+class Norm(nn.Module):
+    """A function of (module, tensor) with a weight and a bias for each column."""
+
+    def __init__(self, function: Callable[[Norm, torch.Tensor], torch.Tensor], columns: int) -> None:
+        super().__init__()
+        self.function = function
+        self.weight = nn.Parameter(torch.rand(columns) + 0.5)
+        self.bias = nn.Parameter(torch.randn(columns))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(self, x)
+
+
+def llama(self: Norm, x: torch.Tensor) -> torch.Tensor:
+    h = x.to(torch.float32)
+    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return self.weight * h.to(x.dtype)
+
+
+def t5(self: Norm, x: torch.Tensor) -> torch.Tensor:
+    h = x * torch.rsqrt(x.to(torch.float32).pow(2).mean(-1, keepdim=True) + 1e-6)
+    return self.weight * (h.to(self.weight.dtype) if self.weight.dtype in {torch.float16, torch.bfloat16} else h)
+
+
+def gemma(self: Norm, x: torch.Tensor) -> torch.Tensor:
+    h = x.float()
+    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return (h * (1.0 + self.weight.float())).type_as(x)
+
+
+def annotated(self: Norm, x: torch.Tensor) -> torch.Tensor:
+    """The weight stands before the division."""
+    centred = x - x.mean(-1, keepdim=True)
+    return self.weight * centred / torch.sqrt(x.var(-1, unbiased=False, keepdim=True) + 1e-5) + self.bias
+
+
+def bert(self: Norm, x: torch.Tensor) -> torch.Tensor:
+    u = x.mean(-1, keepdim=True)
+    s = (x - u).pow(2).mean(-1, keepdim=True)
+    return self.weight * ((x - u) / torch.sqrt(s + 1e-5)) + self.bias
+
+
+def softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
+    e = torch.exp(x - x.max(dim, keepdim=True).values)
+    return e / e.sum(dim, keepdim=True)
+
+
+NORMS: dict[str, tuple[str, Callable[[Norm, torch.Tensor], torch.Tensor]]] = {
+    "llama": ("et::rms_norm", llama),
+    "t5": ("et::rms_norm", t5),
+    "gemma": ("et::rms_norm", gemma),
+    "torch": ("et::rms_norm", lambda self, x: F.rms_norm(x, x.shape[-1:], self.weight, 1e-5)),
+    "no_weight": ("et::rms_norm", lambda _, x: x / torch.sqrt(1e-5 + torch.mean(x * x, -1, keepdim=True))),
+    "annotated": ("aten::native_layer_norm", annotated),
+    "bert": ("aten::native_layer_norm", bert),
+    "softmax": ("aten::_softmax", lambda _, x: softmax(x, -1)),
+    "softmax_rows": ("aten::_softmax", lambda _, x: softmax(x, 0)),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", NORMS)
+def test_norm_is_one_instruction(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    op, function = NORMS[name]
+    model = Norm(function, 641).to(dtype)
+    x = (torch.randn(3, 641) * 3 + 1).to(dtype)
+    program = lowered(model, (x,))
+    # Doubles that are cast to float are another function.
+    is_other = dtype == torch.float64 and name in {"llama", "t5", "gemma"}
+    assert (instructions(program) == [f"{op}.out"]) != is_other
+    exact = copy.deepcopy(model).double()(x.double())
+    result = load(program)(x)
+    if is_other:
+        torch.testing.assert_close(result, exact, rtol=1e-5, atol=1e-5)
+    else:
+        compare_with_exact(result, exact)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", NORMS)
+def test_norm_of_extremes(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    _, function = NORMS[name]
+    model = Norm(function, 37).to(dtype)
+    x = torch.randn(6, 37).to(dtype)
+    x[0], x[1, 3], x[2, 5], x[3, 7] = 0, math.nan, math.inf, -math.inf
+    x[4] *= 1e-3
+    expected = model(x)
+    result = load(lowered(model, (x,)))(x)
+    limit = {torch.float16: 0.01, torch.bfloat16: 0.05}.get(dtype, 1e-5)
+    torch.testing.assert_close(result, expected, rtol=limit, atol=limit, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["llama", "bert", "softmax", "torch"])
+def test_norm_of_dynamic_shape(name: str) -> None:
+    op, function = NORMS[name]
+    model = Norm(function, 7)
+    rows = torch.export.Dim("rows", min=1, max=9)
+    program = lowered(model, (torch.randn(4, 7),), dynamic_shapes=({0: rows},))
+    assert instructions(program) == [f"{op}.out"]
+    call = load(program)
+    for count in (1, 5, 9):
+        x = torch.randn(count, 7)
+        compare_with_exact(call(x), copy.deepcopy(model).double()(x.double()))
+
+
+def test_rms_norm_of_a_dynamic_last_size() -> None:
+    columns = torch.export.Dim("columns", min=2, max=99)
+    program = lowered(Written(lambda x: x * torch.rsqrt(x.square().mean(-1, True) + 1e-6)), (torch.randn(2, 9),),
+                      dynamic_shapes=({1: columns},))  # fmt: skip
+    assert instructions(program) == ["et::rms_norm.out"]
+    call = load(program)
+    for count in (2, 33, 99):
+        x = torch.randn(2, count)
+        compare_with_exact(call(x), F.rms_norm(x.double(), (count,), None, 1e-6))
+
+
+OTHER_NORMS: dict[str, Function] = {
+    "eps outside": lambda x: (x - x.mean(-1, True)) / (x.var(-1, unbiased=False, keepdim=True).sqrt() + 1e-5),
+    "corrected": lambda x: (x - x.mean(-1, True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt(),
+    "other dim": lambda x: x * torch.rsqrt(x.pow(2).mean(0, True) + 1e-6),
+    "sum": lambda x: x * torch.rsqrt(x.pow(2).sum(-1, True) + 1e-6),
+    "no keepdim": lambda x: x[:, :3] * torch.rsqrt(x[:, :3].pow(2).mean(-1) + 1e-6),
+    "third power": lambda x: x * torch.rsqrt(x.abs().pow(3).mean(-1, True) + 1e-6),
+    "other mean": lambda x: (x - x.mean(-1, True)) * torch.rsqrt(x.pow(2).mean(-1, True) + 1e-6),
+    "subtracted from mean": lambda x: (
+        (x.mean(-1, True) - x) * torch.rsqrt(x.var(-1, correction=0, keepdim=True) + 1e-6)
+    ),
+    "softmax over another dim": lambda x: (lambda e: e / e.sum(0, True))(torch.exp(x - x.amax(-1, True))),
+    "exponentials": lambda x: (lambda e: e / e.sum(-1, True))(torch.exp(x)),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_NORMS)
+def test_other_norms_stay(name: str) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 41)
+    program = lowered(Written(OTHER_NORMS[name]), (x,))
+    assert not {"et::rms_norm.out", "aten::native_layer_norm.out", "aten::_softmax.out"} & set(instructions(program))
+    torch.testing.assert_close(load(program)(x), OTHER_NORMS[name](x), rtol=1e-5, atol=2e-6)
+
+
+def test_norm_whose_mean_is_returned_stays() -> None:
+    class Both(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            mean = x.pow(2).mean(-1, keepdim=True)
+            return x * torch.rsqrt(mean + 1e-6), mean
+
+    assert "et::rms_norm.out" not in instructions(lowered(Both(), (torch.randn(3, 41),)))

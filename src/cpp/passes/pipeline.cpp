@@ -21,6 +21,7 @@ constexpr std::string_view kAfterCut[] = {
     "eliminate-no-ops",          // the cut leaves copies at its borders
     "drop-unused-results",       // before fusion, so that it finds the operators that we have fast kernels for
     "recognise-activations",     // before anything rewrites the arithmetic that they are made of
+    "recognise-norms",           // the same; before fuse-attention, which looks for softmax
     "fuse-attention",            // before anything rewrites the products that it is made of
     "fuse-linear",               // before fuse-activation, which knows linear; leaves transposes to fold-constants
     "propagate-dequantize",      // before fuse-quantized, so that q/dq pairs stand next to what computes

@@ -23,6 +23,7 @@
 #include "passes/propagate_dim_order.h"
 #include "passes/quantize_borders.h"
 #include "passes/recognise_activations.h"
+#include "passes/recognise_norms.h"
 #include "passes/remove_views.h"
 #include "passes/reuse_in_place.h"
 #include "passes/to_out_variants.h"

@@ -17,7 +17,10 @@ bool WrittenOut::has(const ir::Node* node) const { return std::find(nodes.begin(
 
 bool is_closed(const WrittenOut& found) {
   const ir::Graph* graph = found.root->graph();
-  return std::all_of(found.nodes.begin(), found.nodes.end(), [&](const ir::Node* node) {
+  const bool takes_its_own = std::any_of(found.args.begin(), found.args.end(), [&](const ir::Argument& argument) {
+    return argument.value() != nullptr && found.has(argument.value()->producer());
+  });
+  return !takes_its_own && std::all_of(found.nodes.begin(), found.nodes.end(), [&](const ir::Node* node) {
     return node->graph() == graph &&
            (node == found.root || std::all_of(node->results().begin(), node->results().end(), [&](const auto& result) {
               const auto& users = result->users();

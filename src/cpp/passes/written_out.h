@@ -26,7 +26,7 @@ struct WrittenOut {
   bool has(const ir::Node* node) const;
 };
 
-/// Nobody outside reads what is computed on the way, and all stand in one graph.
+/// Nobody outside reads what is computed on the way, nor does the operator, and all stand in one graph.
 bool is_closed(const WrittenOut& found);
 
 /// True when nothing is tagged, the operator may be in the file, and the nodes are closed.

@@ -43,6 +43,7 @@
   TABLE(resize)                  \
   TABLE(resize_bytes)            \
   TABLE(resize_lines)            \
+  TABLE(rms_norm)                \
   TABLE(round_decimals)          \
   TABLE(row_product)             \
   TABLE(scan)                    \

@@ -281,6 +281,41 @@ Error native_batch_norm_out(KernelContext& context, const Tensor& input, const O
                           save_invstd);
 }
 
+Error rms_norm_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight, double eps, Tensor& out) {
+  constexpr const char* kOp = "et::rms_norm";
+  ET_RETURN_IF_ERROR(check_floating(kOp, input));
+  ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, input));
+  ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, 1, kMaxRank));
+  const int64_t columns = input.size(input.dim() - 1);
+  ET_RETURN_IF_ERROR(check_parameter(kOp, "weight", weight, columns));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, input.sizes()));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out}));
+  const int64_t rows = columns == 0 ? 0 : product(input.sizes(), 0, static_cast<size_t>(input.dim() - 1));
+  const ScalarType dtype = input.scalar_type();
+  return dispatch_float(dtype, [&](auto zero) {
+    using C = decltype(zero);
+    const auto size = static_cast<int64_t>(input.element_size());
+    for (int64_t r = 0; r < rows; ++r) {
+      const Lane lane{static_cast<const char*>(input.const_data_ptr()) + r * columns * size, 1, 0, columns, 1};
+      double squares = 0;
+      for_each_chunk<C>(lane, dtype, [&](int64_t, int64_t, C* values, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          squares += static_cast<double>(values[i] * values[i]);
+        }
+      });
+      const C factor = static_cast<C>(1.0 / std::sqrt(squares / static_cast<double>(columns) + eps));
+      char* target = static_cast<char*>(out.mutable_data_ptr()) + r * columns * size;
+      for_each_chunk<C>(lane, dtype, [&](int64_t, int64_t start, C* values, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          values[i] = values[i] * factor * parameter_at<C>(weight, start + i, C(1));
+        }
+        store(dtype, values, n, target + start * size, 1);
+      });
+    }
+    return Error::Ok;
+  });
+}
+
 Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArrayRef normalized_shape,
                             const OptionalTensor& weight, const OptionalTensor& bias, double eps, Tensor& out0,
                             Tensor& out1, Tensor& out2) {
