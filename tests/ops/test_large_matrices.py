@@ -13,12 +13,18 @@ import torch
 import executorch_py as et
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import run_kernel
+from kernel_runner import kernel_count, run_kernel
 
 # A leaf is 32 rows, a matrix large from 48 on; 257 is more than a panel of any product.
 SIZES = [31, 32, 33, 47, 48, 49, 64, 65, 100, 257]
 SHAPES = [(n, n) for n in SIZES] + [(130, 50), (50, 130), (64, 49), (49, 200), (3, 70, 70), (2, 2, 66, 50)]
 DTYPES = [torch.float32, torch.float64]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def in_vectors() -> None:
+    """Registers the vector kernels, which portable kernels give their large matrices to from then on."""
+    assert kernel_count("aten::mm.out") > 1
 
 
 def near(dtype: torch.dtype, n: int, units: float = 8.0) -> dict[str, float]:
@@ -212,3 +218,91 @@ def test_long_ones_can_be_cancelled(name: str) -> None:
     with pytest.raises(et.CancelledError):
         method.execute((a,))
     timer.join()
+
+
+def is_orthonormal(rows: torch.Tensor) -> bool:
+    return torch.allclose(rows @ rows.mT, torch.eye(rows.shape[-2], dtype=rows.dtype), **near(rows.dtype, rows.shape[-1]))
+
+
+def symmetric_matrices(n: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    a = random((n, n), dtype)
+    graded = 10.0 ** torch.linspace(0, -12, n, dtype=dtype)
+    clustered = torch.diag(torch.cat([torch.ones(n // 2, dtype=dtype), torch.zeros(n - n // 2, dtype=dtype)]))
+    q = torch.linalg.qr(a)[0]
+    return [
+        (a + a.T) / 2,
+        a[:, :3] @ a[:, :3].T,
+        graded[:, None] * (a + a.T) * graded,
+        (graded[:, None] * (a + a.T) * graded).flip(0, 1),
+        (q @ clustered @ q.T).tril() + (q @ clustered @ q.T).tril(-1).T,
+        torch.eye(n, dtype=dtype),
+        torch.zeros(n, n, dtype=dtype),
+        torch.ones(n, n, dtype=dtype),
+        (a + a.T) * 1e-30,
+        (a + a.T) * 1e30,
+        torch.diag(torch.ones(n - 1, dtype=dtype), 1) + torch.diag(torch.ones(n - 1, dtype=dtype), -1),
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 3, 8, *SIZES])
+def test_eigenvalues_of_symmetric_matrices(n: int, dtype: torch.dtype) -> None:
+    for a in symmetric_matrices(n, dtype):
+        size = torch.linalg.eigvalsh(a).abs().max().item() or 1.0
+        expected = torch.linalg.eigvalsh(a) / size
+        for uplo in ("L", "U"):
+            half = a.tril() if uplo == "L" else a.triu()
+            values, vectors = torch.empty(n, dtype=dtype), torch.empty(n, n, dtype=dtype)
+            run_kernel("aten::_linalg_eigh.eigenvalues", [half, uplo, True, values, vectors])
+            torch.testing.assert_close(values / size, expected, **near(dtype, n))
+            torch.testing.assert_close(a / size @ vectors, vectors * (values / size), **near(dtype, n))
+            assert is_orthonormal(vectors.T)
+        only = torch.empty_like(values)
+        run_kernel("aten::_linalg_eigh.eigenvalues", [a, "L", False, only, torch.empty(0, dtype=dtype)])
+        torch.testing.assert_close(only / size, expected, **near(dtype, n))
+
+
+@pytest.mark.parametrize("n", [5, 100])
+def test_eigenvalues_of_what_is_no_number(n: int) -> None:
+    a = torch.eye(n)
+    a[2, 1] = torch.nan
+    values, vectors = torch.empty(n), torch.empty(n, n)
+    run_kernel("aten::_linalg_eigh.eigenvalues", [a, "L", True, values, vectors])
+    assert values.isnan().all() and vectors.isnan().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(n, n) for n in SIZES] + [(130, 50), (50, 130), (64, 49), (49, 200), (3, 70, 70)], ids=str)
+def test_singular_values_and_vectors(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    m, n = shape[-2:]
+    k = min(m, n)
+    a = random(shape, dtype)
+    holes = a.clone()
+    holes[..., 5:9] = 0.0
+    holes[..., 20, :] = 0.0
+    steps = torch.zeros_like(a)
+    steps[..., range(k), range(k)] = torch.logspace(0, -30, k, dtype=dtype)
+    for case in (a, a[..., :3] @ random((3, n), dtype, 1), holes, steps, torch.ones_like(a), a * 1e-30, a * 1e30, 0.0 * a):
+        size = torch.linalg.svdvals(case).max().item() or 1.0
+        bound = near(dtype, max(m, n))
+        for full in (False, True):
+            s = torch.empty(*shape[:-2], k, dtype=dtype)
+            u = torch.empty(*shape[:-1], m if full else k, dtype=dtype)
+            vt = torch.empty(*shape[:-2], n if full else k, n, dtype=dtype)
+            run_kernel("aten::_linalg_svd.U", [case, full, True, None, u, s, vt], "TbbSTTT")
+            torch.testing.assert_close(s / size, torch.linalg.svdvals(case) / size, **bound)
+            torch.testing.assert_close((u[..., :k] * (s / size)[..., None, :]) @ vt[..., :k, :], case / size, **bound)
+            assert all(is_orthonormal(rows) for rows in (*u.mT.reshape(-1, u.shape[-1], m), *vt.reshape(-1, vt.shape[-2], n)))
+        only = torch.empty_like(s)
+        none = [torch.empty(0, dtype=dtype) for _ in range(2)]
+        run_kernel("aten::_linalg_svd.U", [case, False, False, None, none[0], only, none[1]], "TbbSTTT")
+        torch.testing.assert_close(only / size, s / size, **bound)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pseudoinverses(dtype: torch.dtype) -> None:
+    for shape in ((60, 60), (100, 50), (50, 100), (2, 70, 60)):
+        a = random(shape, dtype)
+        a[..., 1] = a[..., 0]
+        inverse = run_function(torch.linalg.pinv, a)[0]
+        torch.testing.assert_close(inverse, torch.linalg.pinv(a), **near(dtype, 100, 64.0))

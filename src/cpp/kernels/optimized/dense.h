@@ -17,6 +17,9 @@
 
 namespace et::kernels::optimized {
 
+/// Cosines and sines that are kept at a time (dense_rotations.h).
+inline constexpr int64_t kRotationNumbers = 2 * 65536;
+
 template <typename T>
 struct Dense {
   T* data = nullptr;
@@ -138,5 +141,37 @@ inline int64_t qr_numbers(int64_t rows, int64_t cols) { return 32 * (rows + 2 * 
 /// x [n] becomes the v of the reflector 1 - tau v vᵀ that takes it to (beta, 0, …), v[0] = 1; returns tau.
 template <typename T>
 T make_reflector(const MatrixLines<T>& lines, T* x, int64_t n, T* beta);
+
+/// to = fromᵀ
+template <typename T>
+void transpose_dense(const Dense<T>& from, const Dense<T>& to) {
+  constexpr int64_t kTile = 16;  // rows whose lines stay in the cache
+  for (int64_t top = 0; top < from.rows; top += kTile) {
+    const int64_t end = std::min(top + kTile, from.rows);
+    for (int64_t j = 0; j < from.cols; ++j) {
+      for (int64_t i = top; i < end; ++i) {
+        to(j, i) = from(i, j);
+      }
+    }
+  }
+}
+
+/// Eigenvalues d [n], in no order, of the symmetric a (its lower triangle), which is overwritten. e, c, s: [n] scratch. rows: nullptr, or
+/// what the eigenvectors become the rows of. Memory: eigen_numbers(n) numbers. Errors: Cancelled; InvalidState where it does not converge.
+template <typename T>
+Error eigen_of_symmetric(DenseWork<T>& work, const Dense<T>& a, double* d, double* e, double* c, double* s,
+                         const Dense<T>* rows);
+inline int64_t eigen_numbers(int64_t n) { return n * n + 130 * n + kRotationNumbers + qr_numbers(n, n); }
+
+/// Singular values d [n], in no order and with any sign, of a [m, n], m >= n, which is overwritten. e: [n], angles: [4 n] scratch. ut, vt:
+/// both nullptr, or what the vectors become the rows of. Memory: singular_numbers(…) numbers. False where it does not converge.
+/// Errors: Cancelled.
+template <typename T>
+Result<bool> singular_values_of(DenseWork<T>& work, const Dense<T>& a, double* d, double* e, double* angles,
+                                const Dense<T>* ut, const Dense<T>* vt);
+inline int64_t singular_numbers(int64_t m, int64_t n, int64_t left_rows) {
+  const int64_t width = std::max(left_rows, n);
+  return m * width + 65 * (m + n) + 2 * n + 2 * kRotationNumbers + qr_numbers(m, width) + qr_numbers(n, n);
+}
 
 }  // namespace et::kernels::optimized

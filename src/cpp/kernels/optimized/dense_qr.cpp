@@ -79,11 +79,12 @@ T reflect(const MatrixLines<T>& lines, T* x, int64_t n, T* beta) {
   }
   int exponent = 0;
   std::frexp(std::max(std::fabs(largest), std::fabs(alpha)), &exponent);
-  constexpr int kRoom =
-      sizeof(T) == sizeof(float) ? 40 : 400;  // squares and their sums are numbers, and not denormal ones
+  constexpr bool kIsFloat = sizeof(T) == sizeof(float);
+  constexpr int kRoom = kIsFloat ? 40 : 400;    // squares and their sums are numbers, and not denormal ones
+  constexpr int kMost = kIsFloat ? 120 : 1000;  // powers of two that a number has, with room for the least one's
   T scale = T(1), size = alpha;
   if (exponent > kRoom || exponent < -kRoom) {
-    scale = std::ldexp(T(1), -exponent);
+    scale = std::ldexp(T(1), std::min(-exponent, kMost));
     size *= scale;
     for (int64_t i = 1; i < n; ++i) {
       x[i] *= scale;

@@ -24,6 +24,15 @@ Result<Dense<T>> dense_of(DenseWork<T>& work, const Matrix& a) {
     return copy;
   }
 }
+/// The same of a matrix that is written to only.
+template <typename T>
+Result<Dense<T>> room_for(DenseWork<T>& work, const Matrix& a) {
+  if constexpr (std::is_same_v<T, double>) {
+    return dense_of(work, a);
+  } else {
+    return work.matrix(a.rows, a.cols);
+  }
+}
 template <typename T>
 void write_back(const Dense<T>& from, const Matrix& a) {
   if constexpr (!std::is_same_v<T, double>) {
@@ -124,15 +133,44 @@ Error multiply(MatrixWork& work, const Matrix& a, const Matrix& b, const Matrix&
   return with_work(work, std::max({a.rows, a.cols, b.cols}), elements, 0, [&](auto& dense) {
     ET_TRY(const auto left, dense_of(dense, a));
     ET_TRY(const auto right, dense_of(dense, b));
-    ET_TRY(const auto product, dense_of(dense, c));
+    ET_TRY(const auto product, room_for(dense, c));
     ET_RETURN_IF_ERROR(dense.multiply(left, right, product));
     write_back(product, c);
     return Error::Ok;
   });
 }
 
-constexpr portable::LargeMatrices kLargeMatrices = {&lu_factor, &triangular_solve, &cholesky_factor,
-                                                    &qr_factor, &apply_reflectors, &multiply};
+Error symmetric_eigen(MatrixWork& work, const Matrix& a, double* d, double* e, double* c, double* s,
+                      const Matrix& rows) {
+  return with_work(work, a.rows, size_of(a) + size_of(rows), eigen_numbers(a.rows), [&](auto& dense) {
+    ET_TRY(const auto given, dense_of(dense, a));
+    ET_TRY(const auto vectors, room_for(dense, rows));
+    ET_RETURN_IF_ERROR(eigen_of_symmetric(dense, given, d, e, c, s, rows.data == nullptr ? nullptr : &vectors));
+    write_back(vectors, rows);
+    return Error::Ok;
+  });
+}
+
+Result<bool> singular_values(MatrixWork& work, const Matrix& a, double* d, double* e, double* angles, const Matrix& ut,
+                             const Matrix& vt) {
+  const bool wanted = ut.data != nullptr;
+  const int64_t largest = std::max(a.rows, ut.rows), elements = size_of(a) + size_of(ut) + size_of(vt);
+  bool is_done = false;
+  ET_RETURN_IF_ERROR(with_work(work, largest, elements, singular_numbers(a.rows, a.cols, ut.rows), [&](auto& dense) {
+    ET_TRY(const auto given, dense_of(dense, a));
+    ET_TRY(const auto left, room_for(dense, ut));
+    ET_TRY(const auto right, room_for(dense, vt));
+    ET_TRY(is_done,
+           singular_values_of(dense, given, d, e, angles, wanted ? &left : nullptr, wanted ? &right : nullptr));
+    write_back(left, ut);
+    write_back(right, vt);
+    return Error::Ok;
+  }));
+  return is_done;
+}
+
+constexpr portable::LargeMatrices kLargeMatrices = {&lu_factor,        &triangular_solve, &cholesky_factor, &qr_factor,
+                                                    &apply_reflectors, &symmetric_eigen,  &singular_values, &multiply};
 
 }  // namespace
 

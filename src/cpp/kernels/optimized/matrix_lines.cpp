@@ -14,7 +14,7 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 
 template <class T>
-void add_lines(T* y, const T* x, int64_t stride, const T* factors, int64_t count, int64_t n) {
+HWY_INLINE void add_some_lines(T* y, const T* x, int64_t stride, const T* factors, int64_t count, int64_t n) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t j = 0;
@@ -42,6 +42,20 @@ void add_lines(T* y, const T* x, int64_t stride, const T* factors, int64_t count
     }
     store(d, whole, sum, y + j + i, left);
   });
+}
+
+/// Many rows are read one after the other, some at a time, as memory likes it.
+template <class T>
+void add_lines(T* y, const T* x, int64_t stride, const T* factors, int64_t count, int64_t n) {
+  constexpr int64_t kRows = 64;
+  constexpr int64_t kAtOnce = 8;
+  if (count <= kRows) {
+    add_some_lines(y, x, stride, factors, count, n);
+    return;
+  }
+  for (int64_t k = 0; k < count; k += kAtOnce) {
+    add_some_lines(y, x + k * stride, stride, factors + k, HWY_MIN(kAtOnce, count - k), n);
+  }
 }
 
 /// The products of R rows with v.

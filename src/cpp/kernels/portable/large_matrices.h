@@ -16,6 +16,14 @@ struct LargeMatrices {
   Error (*qr_factor)(MatrixWork& work, const Matrix& a, double* tau);
   Error (*apply_reflectors)(MatrixWork& work, const Matrix& a, const double* tau, int64_t k, const Matrix& c,
                             bool transposed, bool onto_identity);
+  /// Of the symmetric a, in no order; d, e, c, s: [n], of which d gets the values. `rows` without data: not wanted; otherwise the
+  /// eigenvectors become its rows.
+  Error (*symmetric_eigen)(MatrixWork& work, const Matrix& a, double* d, double* e, double* c, double* s,
+                           const Matrix& rows);
+  /// Of a [m, n], m >= n, in no order and with any sign; d, e: [n], angles: [4 n]. ut and vt as symmetric_eigen's rows. False where it
+  /// does not converge.
+  Result<bool> (*singular_values)(MatrixWork& work, const Matrix& a, double* d, double* e, double* angles,
+                                  const Matrix& ut, const Matrix& vt);
   Error (*multiply)(MatrixWork& work, const Matrix& a, const Matrix& b, const Matrix& c);
 };
 

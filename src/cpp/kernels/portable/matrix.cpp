@@ -50,6 +50,14 @@ void copy_matrix(const Matrix& from, const Matrix& to) {
   std::copy(from.data, from.data + from.rows * from.cols, to.data);
 }
 
+void mirror(const Matrix& a, bool upper) {
+  for (int64_t i = 0; i < a.rows; ++i) {
+    for (int64_t j = 0; j < i; ++j) {
+      (upper ? a(i, j) : a(j, i)) = upper ? a(j, i) : a(i, j);
+    }
+  }
+}
+
 void transpose_matrix(const Matrix& from, const Matrix& to) {
   constexpr int64_t kTile = 16;  // rows whose lines stay in the cache
   for (int64_t top = 0; from.cols > 0 && top < from.rows; top += kTile) {

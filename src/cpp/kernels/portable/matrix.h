@@ -38,24 +38,35 @@ class MatrixWork {
   KernelContext& context() const { return context_; }
   bool in_float() const { return in_float_; }
   /// `nbytes` bytes, until the next call. Errors: MemoryAllocationFailed.
-  Result<uint8_t*> reserve(size_t nbytes) {
-    if (nbytes > size_) {
-      ET_TRY(void* memory, context_.allocate_temp(nbytes));
-      memory_ = static_cast<uint8_t*>(memory);
-      size_ = nbytes;
-    }
-    return memory_;
+  Result<uint8_t*> reserve(size_t nbytes) { return grown(nbytes, bytes_); }
+  /// `n` numbers beside them, until the next call of this. Errors: MemoryAllocationFailed.
+  Result<double*> numbers(int64_t n) {
+    ET_TRY(uint8_t* memory, grown(static_cast<size_t>(n) * sizeof(double), numbers_));
+    return reinterpret_cast<double*>(memory);
   }
 
  private:
+  struct Piece {
+    uint8_t* memory = nullptr;
+    size_t size = 0;
+  };
+  Result<uint8_t*> grown(size_t nbytes, Piece& piece) {
+    if (nbytes > piece.size) {
+      ET_TRY(void* memory, context_.allocate_temp(nbytes));
+      piece = {static_cast<uint8_t*>(memory), nbytes};
+    }
+    return piece.memory;
+  }
+
   KernelContext& context_;
   bool in_float_;
-  uint8_t* memory_ = nullptr;
-  size_t size_ = 0;
+  Piece bytes_, numbers_;
 };
 
 void set_identity(const Matrix& a);
 void copy_matrix(const Matrix& from, const Matrix& to);
+/// The square a's other triangle becomes the image of the upper or the lower one.
+void mirror(const Matrix& a, bool upper);
 /// to = fromᵀ
 void transpose_matrix(const Matrix& from, const Matrix& to);
 /// Divides by the power of two that brings the largest element to [1/2, 1), and returns its exponent; 0 where there is none.
@@ -131,16 +142,15 @@ struct Rotation {
 void rotate_rows(const Matrix& a, int64_t p, int64_t q, Rotation r);
 
 /// Singular values, largest first, of a [m, n]; u [m, m or min], vt [n or min, n], which may both be empty: not wanted then.
-/// Errors: MemoryAllocationFailed, Cancelled. Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.3 (one-sided Jacobi).
-Error singular_values(KernelContext& context, const Matrix& a, double* s, const Matrix& u, const Matrix& vt);
+/// Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.3 (one-sided Jacobi).
+Error singular_values(MatrixWork& work, const Matrix& a, double* s, const Matrix& u, const Matrix& vt);
 
 /// The same by way of two diagonals, for matrices that rotations take long for; u and vt without data: not wanted. False where that
-/// does not serve: nothing but zeros, infinities, NaN. Errors: MemoryAllocationFailed, Cancelled.
-Result<bool> singular_values_of_large(KernelContext& context, const Matrix& a, double* s, const Matrix& u,
-                                      const Matrix& vt);
+/// does not serve: nothing but zeros, infinities, NaN.
+Result<bool> singular_values_of_large(MatrixWork& work, const Matrix& a, double* s, const Matrix& u, const Matrix& vt);
 
-/// Eigenvalues, smallest first, of the symmetric a, which becomes diagonal; eigenvectors in the columns of v.
-/// Source: G. Golub, C. Van Loan, "Matrix Computations", 8.5 (cyclic Jacobi).
-void symmetric_eigen(const Matrix& a, double* values, const Matrix& v);
+/// Eigenvalues, smallest first, of the symmetric a [n, n], which is overwritten; eigenvectors in the columns of v, and `rows` [n, n] for
+/// scratch; both without data: not wanted. NaN where a holds infinities or NaN. Errors: also InvalidState, where it does not converge.
+Error symmetric_eigen(MatrixWork& work, const Matrix& a, double* values, const Matrix& v, const Matrix& rows);
 
 }  // namespace et::kernels::portable

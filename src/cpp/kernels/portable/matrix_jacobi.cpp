@@ -1,5 +1,5 @@
-// Singular values and eigenvalues of symmetric matrices by rotations of two rows or columns at a time.
-// Source: G. Golub, C. Van Loan, "Matrix Computations", 8.5 and 8.6.3 (Jacobi's methods).
+// Singular values by rotations of two columns at a time.
+// Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.3 (one-sided Jacobi).
 
 #include <algorithm>
 #include <cmath>
@@ -117,13 +117,14 @@ Error orthogonalise_columns(KernelContext& context, const Matrix& a, const Matri
 
 }  // namespace
 
-Error singular_values(KernelContext& context, const Matrix& a, double* s, const Matrix& u, const Matrix& vt) {
+Error singular_values(MatrixWork& work, const Matrix& a, double* s, const Matrix& u, const Matrix& vt) {
+  KernelContext& context = work.context();
   const bool wide = a.rows < a.cols;
   const int64_t n = std::min(a.rows, a.cols);
   const int64_t m = std::max(a.rows, a.cols);
-  constexpr int64_t kLarge = 32;
+  constexpr int64_t kLarge = 8;
   if (n >= kLarge) {
-    ET_TRY(const bool is_done, singular_values_of_large(context, a, s, u, vt));
+    ET_TRY(const bool is_done, singular_values_of_large(work, a, s, u, vt));
     if (is_done) {
       return Error::Ok;
     }
@@ -175,42 +176,6 @@ Error singular_values(KernelContext& context, const Matrix& a, double* s, const 
   }
   restore();
   return Error::Ok;
-}
-
-void symmetric_eigen(const Matrix& a, double* values, const Matrix& v) {
-  const int64_t n = a.rows;
-  set_identity(v);
-  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
-    double off = 0.0, all = 0.0;
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        all += a(i, j) * a(i, j);
-        off += i == j ? 0.0 : a(i, j) * a(i, j);
-      }
-    }
-    if (!(off > 1e-32 * all)) {
-      break;
-    }
-    for (int64_t p = 0; p < n; ++p) {
-      for (int64_t q = p + 1; q < n; ++q) {
-        if (std::fabs(a(p, q)) < 1e-300) {
-          continue;
-        }
-        const Rotation r = diagonalising(a(p, p), a(p, q), a(q, q));
-        rotate_columns(a, p, q, r);
-        rotate_rows(a, p, q, r);
-        rotate_columns(v, p, q, r);
-      }
-    }
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    values[i] = a(i, i);
-  }
-  for (int64_t j = 0; j < n; ++j) {
-    const int64_t best = std::min_element(values + j, values + n) - values;
-    std::swap(values[j], values[best]);
-    swap_columns(v, j, best);
-  }
 }
 
 }  // namespace et::kernels::portable

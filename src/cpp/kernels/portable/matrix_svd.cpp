@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "kernels/portable/bidiagonal.h"
 #include "kernels/portable/dot.h"
-#include "kernels/portable/matrix.h"
+#include "kernels/portable/large_matrices.h"
 
 namespace et::kernels::portable {
 namespace {
-
-constexpr double kEpsilon = 2.220446049250313e-16;
 
 double dot_rows(const double* x, const double* y, int64_t n) { return dot<double>(x, 1, y, 1, n); }
 
@@ -62,19 +62,18 @@ Reflection reflect(double* x, int64_t n) {
   return {beta, (beta - alpha) / beta};
 }
 
-// The rotation that takes (x, y) to (length, 0): c x + s y, c y - s x.
-struct Turn {
-  double c = 1.0, s = 0.0, length;
-  Turn(double x, double y) : length(std::sqrt(x * x + y * y)) {
-    if (length > 1e-150) {
-      c = x / length;
-      s = y / length;
-      return;
+// What the steps do to the vectors, which are rows of matrices; no rows: not wanted.
+struct PlainRows {
+  Matrix matrices[2];
+
+  void rotate(int side, int64_t first, int64_t count, const double* c, const double* s) const {
+    for (int64_t k = 0; k < count && matrices[side].rows > 0; ++k) {
+      rotate_rows(matrices[side], first + k, first + k + 1, {c[k], -s[k]});
     }
-    length = std::hypot(x, y);
-    if (length > 0.0) {
-      c = x / length;
-      s = y / length;
+  }
+  void turn(int side, int64_t i, int64_t j, double c, double s) const {
+    if (matrices[side].rows > 0) {
+      rotate_rows(matrices[side], i, j, {c, -s});
     }
   }
 };
@@ -134,42 +133,15 @@ struct Decomposition {
     }
   }
 
-  // False where it does not converge.
-  Result<bool> to_one_diagonal(KernelContext& context) {
+  // False where it does not converge. `angles`: [4 n] scratch.
+  Result<bool> to_one_diagonal(KernelContext& context, double* angles) const {
     const int64_t n = a.cols;
-    double largest = 0.0;
-    for (int64_t i = 0; i < n; ++i) {
-      largest = std::max({largest, std::fabs(d[i]), i + 1 < n ? std::fabs(e[i]) : 0.0});
-    }
-    int64_t hi = n - 1;
-    for (int64_t steps = 0; hi > 0; ++steps) {
-      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "singular values: cancelled");
-      if (steps > 60 * n) {
-        return false;
-      }
-      int64_t lo = hi;  // rows lo … hi hang together
-      while (lo > 0 && std::fabs(e[lo - 1]) > kEpsilon * (std::fabs(d[lo - 1]) + std::fabs(d[lo])) &&
-             std::fabs(e[lo - 1]) > 0.01 * kEpsilon * kEpsilon * largest) {
-        --lo;
-      }
-      if (lo > 0) {
-        e[lo - 1] = 0.0;
-      }
-      if (lo == hi) {
-        --hi;
-        continue;
-      }
-      const double* const zero =
-          std::find_if(d + lo, d + hi + 1, [&](double x) { return std::fabs(x) <= 0.01 * kEpsilon * largest; });
-      if (zero == d + hi + 1) {
-        step(lo, hi);
-      } else if (zero == d + hi) {
-        clear_column(lo, hi);
-      } else {
-        clear_row(zero - d, hi);
-      }
-    }
-    return true;
+    const PlainRows rows{{ut, vt}};
+    Bidiagonal<const PlainRows> bidiagonal{
+        d, e, n, std::numeric_limits<double>::epsilon(), {angles, angles + n, angles + 2 * n, angles + 3 * n}, rows};
+    const bool is_done = bidiagonal.diagonalise([&] { return context.cancelled(); });
+    ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "singular values: cancelled");
+    return is_done;
   }
 
   void sort() {
@@ -213,87 +185,13 @@ struct Decomposition {
       add_scaled(sums, v[i], a[i] + k + 1, rest);
     }
   }
-
-  void turn_left(int64_t i, int64_t j, const Turn& turn) const {
-    if (ut.rows > 0) {
-      rotate_rows(ut, i, j, {turn.c, -turn.s});
-    }
-  }
-  void turn_right(int64_t i, int64_t j, const Turn& turn) const {
-    if (vt.rows > 0) {
-      rotate_rows(vt, i, j, {turn.c, -turn.s});
-    }
-  }
-
-  // d[hi] is 0: the element above it goes up its column.
-  void clear_column(int64_t lo, int64_t hi) const {
-    d[hi] = 0.0;
-    double f = e[hi - 1];
-    e[hi - 1] = 0.0;
-    for (int64_t j = hi - 1; j >= lo; --j) {
-      const Turn turn(d[j], f);
-      d[j] = turn.length;
-      if (j > lo) {
-        f = -turn.s * e[j - 1];
-        e[j - 1] *= turn.c;
-      }
-      turn_right(j, hi, turn);
-    }
-  }
-
-  // d[i] is 0: the element beside it goes along its row.
-  void clear_row(int64_t i, int64_t hi) const {
-    d[i] = 0.0;
-    double f = e[i];
-    e[i] = 0.0;
-    for (int64_t j = i + 1; j <= hi; ++j) {
-      const Turn turn(d[j], f);
-      d[j] = turn.length;
-      if (j < hi) {
-        f = -turn.s * e[j];
-        e[j] *= turn.c;
-      }
-      turn_left(j, i, turn);
-    }
-  }
-
-  void step(int64_t lo, int64_t hi) const {
-    const double above = hi - 1 > lo ? e[hi - 2] : 0.0;
-    const double t11 = d[hi - 1] * d[hi - 1] + above * above;
-    const double t12 = d[hi - 1] * e[hi - 1];
-    const double t22 = d[hi] * d[hi] + e[hi - 1] * e[hi - 1];
-    const double half = 0.5 * (t11 - t22);
-    const double around = half + std::copysign(std::sqrt(half * half + t12 * t12), half);
-    double y = d[lo] * d[lo] - (around == 0.0 ? t22 : t22 - t12 * t12 / around);
-    double z = d[lo] * e[lo];
-    for (int64_t k = lo; k < hi; ++k) {
-      const Turn right_turn(y, z);
-      if (k > lo) {
-        e[k - 1] = right_turn.length;
-      }
-      y = right_turn.c * d[k] + right_turn.s * e[k];
-      e[k] = right_turn.c * e[k] - right_turn.s * d[k];
-      z = right_turn.s * d[k + 1];
-      d[k + 1] *= right_turn.c;
-      turn_right(k, k + 1, right_turn);
-      const Turn left_turn(y, z);
-      d[k] = left_turn.length;
-      y = left_turn.c * e[k] + left_turn.s * d[k + 1];
-      d[k + 1] = left_turn.c * d[k + 1] - left_turn.s * e[k];
-      if (k + 1 < hi) {
-        z = left_turn.s * e[k + 1];
-        e[k + 1] *= left_turn.c;
-      }
-      turn_left(k, k + 1, left_turn);
-    }
-    e[hi - 1] = y;
-  }
 };
 
 }  // namespace
 
-Result<bool> singular_values_of_large(KernelContext& context, const Matrix& a, double* s, const Matrix& u,
+Result<bool> singular_values_of_large(MatrixWork& memory, const Matrix& a, double* s, const Matrix& u,
                                       const Matrix& vt) {
+  KernelContext& context = memory.context();
   const bool wide = a.rows < a.cols;
   const int64_t n = std::min(a.rows, a.cols);
   const int64_t m = std::max(a.rows, a.cols);
@@ -303,36 +201,53 @@ Result<bool> singular_values_of_large(KernelContext& context, const Matrix& a, d
       std::all_of(a.data, end, [](double x) { return x == 0.0; })) {
     return false;
   }
+  const LargeMatrices* const methods = n >= kLargeMatrix ? large_matrices() : nullptr;
+  const bool keeps = wanted && methods == nullptr;  // the reflections, apart from a
+  const int64_t left_rows = wide ? vt.rows : u.cols;
+  ET_TRY(double* numbers,
+         memory.numbers(m * n + 9 * n + m + (keeps ? n * (m + n) : m + n) + (wanted ? m * left_rows + n * n : 0)));
+  const auto take = [&numbers](int64_t rows, int64_t cols) {
+    const Matrix taken{numbers, rows, cols};
+    numbers += rows * cols;
+    return taken;
+  };
   Decomposition work;
-  ET_TRY(work.a, make_matrix(context, m, n));
+  work.a = take(m, n);
   if (wide) {
     transpose_matrix(a, work.a);
   } else {
     copy_matrix(a, work.a);
   }
   const int exponent = normalise(work.a);
-  ET_TRY(double* numbers, make_vector(context, 4 * n + m));
-  work.d = numbers;
-  work.e = numbers + n;
-  work.left = numbers + 2 * n;
-  work.right = numbers + 3 * n;
-  work.row = numbers + 4 * n;
-  ET_TRY(work.lefts, make_matrix(context, wanted ? n : 1, m));
-  ET_TRY(work.rights, make_matrix(context, wanted ? n : 1, n));
-  work.lefts.rows = work.rights.rows = wanted ? n : 0;
-  ET_RETURN_IF_ERROR(work.to_two_diagonals(context));
+  work.d = take(1, n).data;
+  work.e = take(1, n).data;
+  work.left = take(1, n).data;
+  work.right = take(1, n).data;
+  double* const angles = take(4, n).data;
+  work.row = take(1, m).data;
+  work.lefts = take(keeps ? n : 1, m);
+  work.rights = take(keeps ? n : 1, n);
+  work.lefts.rows = work.rights.rows = keeps ? n : 0;
   if (wanted) {
     if (wide) {  // aᵀ = left s rightᵀ, so that the left ones are the rows of vt
       work.ut = vt;
-      ET_TRY(work.vt, make_matrix(context, n, n));
+      work.vt = take(n, n);
     } else {
-      ET_TRY(work.ut, make_matrix(context, u.cols, m));
+      work.ut = take(left_rows, m);
       work.vt = vt;
     }
-    Decomposition::accumulate(work.lefts, work.left, n, 0, work.ut);
-    Decomposition::accumulate(work.rights, work.right, n - 1, 1, work.vt);
   }
-  ET_TRY(const bool is_done, work.to_one_diagonal(context));
+  bool is_done = false;
+  if (methods != nullptr) {
+    ET_TRY(is_done, methods->singular_values(memory, work.a, work.d, work.e, angles, work.ut, work.vt));
+  } else {
+    ET_RETURN_IF_ERROR(work.to_two_diagonals(context));
+    if (wanted) {
+      Decomposition::accumulate(work.lefts, work.left, n, 0, work.ut);
+      Decomposition::accumulate(work.rights, work.right, n - 1, 1, work.vt);
+    }
+    ET_TRY(is_done, work.to_one_diagonal(context, angles));
+  }
   if (!is_done) {
     return false;
   }

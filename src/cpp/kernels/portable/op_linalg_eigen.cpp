@@ -308,18 +308,19 @@ Error linalg_eigh_eigenvalues(KernelContext& context, const Tensor& a, std::stri
   const int64_t empty[] = {0};
   ET_RETURN_IF_ERROR(resize_tensor(context, eigenvectors, compute_v ? IntArrayRef(a.sizes()) : IntArrayRef(empty)));
   ET_TRY(Matrix given, make_matrix(context, n, n));
-  ET_TRY(Matrix vectors, make_matrix(context, n, n));
+  Matrix vectors, rows;
+  if (compute_v) {
+    ET_TRY(vectors, make_matrix(context, n, n));
+    ET_TRY(rows, make_matrix(context, n, n));
+  }
   ET_TRY(double* values, make_vector(context, n));
+  MatrixWork work(context, eigenvalues);
   const bool upper = uplo == "U" || uplo == "u";
   const MatrixBatch from(a, batch);
   for (int64_t b = 0; b < from.count({&eigenvalues, &eigenvectors}); ++b) {
     from.load(b, given);
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < i; ++j) {
-        (upper ? given(i, j) : given(j, i)) = upper ? given(j, i) : given(i, j);
-      }
-    }
-    symmetric_eigen(given, values, vectors);
+    mirror(given, upper);
+    ET_RETURN_IF_ERROR(symmetric_eigen(work, given, values, vectors, rows));
     MatrixBatch(eigenvalues, batch, 1).store(b, values);
     if (compute_v) {
       MatrixBatch(eigenvectors, batch).store(b, vectors);

@@ -160,10 +160,11 @@ Error linalg_svd_u(KernelContext& context, const Tensor& a, bool full_matrices, 
     ET_TRY(right, make_matrix(context, right_height, n));
   }
   ET_TRY(double* values, make_vector(context, k));
+  MatrixWork work(context, s);
   const MatrixBatch from(a, batch);
   for (int64_t b = 0; b < from.count({&u, &s, &vh}); ++b) {
     from.load(b, given);
-    ET_RETURN_IF_ERROR(singular_values(context, given, values, left, right));
+    ET_RETURN_IF_ERROR(singular_values(work, given, values, left, right));
     MatrixBatch(s, batch, 1).store(b, values);
     if (compute_uv) {
       MatrixBatch(u, batch).store(b, left);
@@ -190,8 +191,11 @@ Error linalg_pinv_atol_rtol_tensor_out(KernelContext& context, const Tensor& sel
   ET_TRY(Matrix a, make_matrix(context, m, n));
   ET_TRY(Matrix u, make_matrix(context, m, k));
   ET_TRY(Matrix vt, make_matrix(context, k, n));
+  ET_TRY(Matrix v, make_matrix(context, n, k));
+  ET_TRY(Matrix ut, make_matrix(context, k, m));
   ET_TRY(Matrix inverse, make_matrix(context, n, m));
   ET_TRY(double* s, make_vector(context, k));
+  MatrixWork work(context, out);
   const MatrixBatch from(self, batch), to(out, batch);
   for (int64_t b = 0; b < to.count({&out}); ++b) {
     double absolute = 0.0;
@@ -205,20 +209,17 @@ Error linalg_pinv_atol_rtol_tensor_out(KernelContext& context, const Tensor& sel
       relative = epsilon_of(self.scalar_type()) * static_cast<double>(std::max(m, n));
     }
     from.load(b, a);
-    for (int64_t i = 0; hermitian && i < n; ++i) {  // only the lower triangle counts
-      for (int64_t j = 0; j < i; ++j) {
-        a(j, i) = a(i, j);
-      }
+    if (hermitian) {  // only the lower triangle counts
+      mirror(a, false);
     }
-    ET_RETURN_IF_ERROR(singular_values(context, a, s, u, vt));
-    std::fill(inverse.data, inverse.data + n * m, 0.0);
-    for (int64_t r = 0; r < k && s[r] > std::max(absolute, relative * s[0]); ++r) {
-      for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j < m; ++j) {
-          inverse(i, j) += vt(r, i) / s[r] * u(j, r);
-        }
-      }
+    ET_RETURN_IF_ERROR(singular_values(work, a, s, u, vt));
+    transpose_matrix(vt, v);
+    transpose_matrix(u, ut);
+    for (int64_t r = 0; r < k; ++r) {
+      const bool counts = s[r] > std::max(absolute, relative * s[0]);
+      std::for_each(ut[r], ut[r] + m, [=](double& x) { x = counts ? x / s[r] : 0.0; });
     }
+    ET_RETURN_IF_ERROR(multiply(work, v, ut, inverse));
     to.store(b, inverse);
   }
   return Error::Ok;
@@ -252,6 +253,7 @@ Error linalg_lstsq_out(KernelContext& context, const Tensor& self, const Tensor&
   ET_TRY(double* s, make_vector(context, k));
   ET_TRY(Matrix right, make_matrix(context, m, columns));
   ET_TRY(Matrix x, make_matrix(context, n, columns));
+  MatrixWork work(context, solution);
   const bool has_elements = solution.numel() > 0;
   // Right sides of nothing may be more than there is time for.
   const Sizes walked = has_elements ? batch : Sizes(batch_of(self));
@@ -263,7 +265,7 @@ Error linalg_lstsq_out(KernelContext& context, const Tensor& self, const Tensor&
     if (has_elements) {
       given.load(i, right);
     }
-    ET_RETURN_IF_ERROR(singular_values(context, a, s, u, vt));
+    ET_RETURN_IF_ERROR(singular_values(work, a, s, u, vt));
     std::fill(x.data, x.data + n * columns, 0.0);
     int64_t found = 0;
     for (; found < k && s[found] > cut * s[0]; ++found) {
