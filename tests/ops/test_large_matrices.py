@@ -221,7 +221,9 @@ def test_long_ones_can_be_cancelled(name: str) -> None:
 
 
 def is_orthonormal(rows: torch.Tensor) -> bool:
-    return torch.allclose(rows @ rows.mT, torch.eye(rows.shape[-2], dtype=rows.dtype), **near(rows.dtype, rows.shape[-1]))
+    return torch.allclose(
+        rows @ rows.mT, torch.eye(rows.shape[-2], dtype=rows.dtype), **near(rows.dtype, rows.shape[-1])
+    )
 
 
 def symmetric_matrices(n: int, dtype: torch.dtype) -> list[torch.Tensor]:
@@ -272,7 +274,9 @@ def test_eigenvalues_of_what_is_no_number(n: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(n, n) for n in SIZES] + [(130, 50), (50, 130), (64, 49), (49, 200), (3, 70, 70)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(n, n) for n in SIZES] + [(130, 50), (50, 130), (64, 49), (49, 200), (3, 70, 70)], ids=str
+)
 def test_singular_values_and_vectors(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     m, n = shape[-2:]
     k = min(m, n)
@@ -282,7 +286,16 @@ def test_singular_values_and_vectors(shape: tuple[int, ...], dtype: torch.dtype)
     holes[..., 20, :] = 0.0
     steps = torch.zeros_like(a)
     steps[..., range(k), range(k)] = torch.logspace(0, -30, k, dtype=dtype)
-    for case in (a, a[..., :3] @ random((3, n), dtype, 1), holes, steps, torch.ones_like(a), a * 1e-30, a * 1e30, 0.0 * a):
+    for case in (
+        a,
+        a[..., :3] @ random((3, n), dtype, 1),
+        holes,
+        steps,
+        torch.ones_like(a),
+        a * 1e-30,
+        a * 1e30,
+        0.0 * a,
+    ):
         size = torch.linalg.svdvals(case).max().item() or 1.0
         bound = near(dtype, max(m, n))
         for full in (False, True):
@@ -292,7 +305,9 @@ def test_singular_values_and_vectors(shape: tuple[int, ...], dtype: torch.dtype)
             run_kernel("aten::_linalg_svd.U", [case, full, True, None, u, s, vt], "TbbSTTT")
             torch.testing.assert_close(s / size, torch.linalg.svdvals(case) / size, **bound)
             torch.testing.assert_close((u[..., :k] * (s / size)[..., None, :]) @ vt[..., :k, :], case / size, **bound)
-            assert all(is_orthonormal(rows) for rows in (*u.mT.reshape(-1, u.shape[-1], m), *vt.reshape(-1, vt.shape[-2], n)))
+            assert all(
+                is_orthonormal(rows) for rows in (*u.mT.reshape(-1, u.shape[-1], m), *vt.reshape(-1, vt.shape[-2], n))
+            )
         only = torch.empty_like(s)
         none = [torch.empty(0, dtype=dtype) for _ in range(2)]
         run_kernel("aten::_linalg_svd.U", [case, False, False, None, none[0], only, none[1]], "TbbSTTT")
