@@ -1,5 +1,8 @@
 #include "passes/drop_unused_results.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -23,19 +26,36 @@ bool uses_only_first(const ir::Node& node) {
   return true;
 }
 
-/// Singular vectors that nobody uses are not computed: compute_uv becomes false, with which they are empty.
-bool drop_singular_vectors(ir::Node* node) {
-  constexpr size_t kComputeUv = 2;
-  const ir::Graph& graph = *node->graph();
-  if (node->op != "aten::_linalg_svd" || node->args().size() <= kComputeUv ||
-      int_of(node->args()[kComputeUv]).value_or(0) == 0 || !graph.is_unused(node->result(0)) ||
-      !graph.is_unused(node->result(2))) {
+/// Decompositions whose argument kComputeVectors says whether all but one of the results are wanted.
+struct Vectors {
+  std::string_view op;
+  size_t values;  // the result that always is
+};
+constexpr Vectors kVectors[] = {
+    {"aten::_linalg_eigh", 0},
+    {"aten::_linalg_svd", 1},
+};
+
+/// Eigenvectors and singular vectors that nobody uses are not computed: the argument becomes false, with which they are empty.
+bool drop_vectors(ir::Node* node) {
+  constexpr size_t kComputeVectors = 2;
+  const auto* const found =
+      std::find_if(std::begin(kVectors), std::end(kVectors), [&](const Vectors& v) { return v.op == node->op; });
+  if (found == std::end(kVectors) || node->args().size() <= kComputeVectors ||
+      int_of(node->args()[kComputeVectors]).value_or(0) == 0) {
     return false;
   }
-  node->set_arg(kComputeUv, ir::Argument{false});
-  for (const size_t i : {0, 2}) {
-    ir::TensorType& type = node->result(i)->type.tensor;
-    type = ir::TensorType::contiguous(type.dtype, {ir::Dim(0)});
+  for (size_t i = 0; i < node->results().size(); ++i) {
+    if (i != found->values && !node->graph()->is_unused(node->result(i))) {
+      return false;
+    }
+  }
+  node->set_arg(kComputeVectors, ir::Argument{false});
+  for (size_t i = 0; i < node->results().size(); ++i) {
+    if (i != found->values) {
+      ir::TensorType& type = node->result(i)->type.tensor;
+      type = ir::TensorType::contiguous(type.dtype, {ir::Dim(0)});
+    }
   }
   return true;
 }
@@ -61,7 +81,7 @@ Result<Changed> DropUnusedResults::run(ir::Graph& graph, PassContext&) {
       replace_node(node, created);
       return true;
     }
-    return drop_singular_vectors(node);
+    return drop_vectors(node);
   });
 }
 
