@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "driver/leave_conversions.h"
+#include "driver/leave_written_out.h"
 #include "driver/outline_delegates.h"
 
 namespace et::driver {
@@ -15,10 +16,10 @@ class Query {
   Query(ir::Program& program, passes::BackendCompiler& compiler, const std::vector<ir::Delegate::CompileSpec>& specs)
       : program_(program), compiler_(compiler), specs_(specs) {}
 
-  void ask(ir::Graph& graph) {
+  void ask(ir::Graph& graph, bool whole_parts) {
     for (const auto& node : graph.nodes()) {
       for (const auto& region : node->regions) {
-        ask(*region);
+        ask(*region, whole_parts);
       }
       if (node->op == "constant" || node->op == "buffer" || node->op == "delegate" || !node->tag.empty()) {
         continue;
@@ -28,10 +29,14 @@ class Query {
       position_[node.get()] = answers.size();
       answers.push_back({node->debug_handle, std::move(why)});
     }
-    leave_conversions(graph, [this](ir::Node& node, std::string why) {
+    const auto refuse = [this](ir::Node& node, std::string why) {
       node.tag.clear();
       answers[position_.at(&node)].refusal = std::move(why);
-    });
+    };
+    leave_conversions(graph, refuse);
+    if (whole_parts) {
+      leave_written_out(graph, program_, refuse);
+    }
   }
 
   void weigh(ir::Graph& graph) {
@@ -67,7 +72,7 @@ std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendComp
   Query query(program, compiler, specs);
   for (const auto& method : program.methods) {
     read_sizes_at_inputs(*method);
-    query.ask(*method);
+    query.ask(*method, whole_parts);
     if (whole_parts) {
       query.weigh(*method);
     }

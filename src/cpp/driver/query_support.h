@@ -20,7 +20,8 @@ struct NodeSupport {
 };
 
 /// One entry a node, in order, regions of control flow included; nodes that carry a tag already, constants and delegates are
-/// left out. With `whole_parts`, nodes of parts that BackendCompiler::part_refusal names are refused, too.
+/// left out. With `whole_parts`, nodes of parts that BackendCompiler::part_refusal names are refused, too, and functions that are
+/// written out and run faster as one operator outside (leave_written_out.h).
 /// Tags what is taken as it goes; `program` is not to be compiled afterwards.
 std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
                                        const std::vector<ir::Delegate::CompileSpec>& specs, bool whole_parts);

@@ -134,19 +134,43 @@ ir::Value* before_cast(ir::Value* value) {
              : value;
 }
 
+/// The same value, or made of the same by the same operators: before equal expressions are merged.
+bool is_same(const ir::Value* a, const ir::Value* b, int depth = 2) {
+  if (a == b) {
+    return true;
+  }
+  const ir::Node* first = a == nullptr ? nullptr : a->producer();
+  const ir::Node* second = b == nullptr ? nullptr : b->producer();
+  if (depth == 0 || first == nullptr || second == nullptr || first->op != second->op ||
+      a->result_index() != b->result_index() || first->args().size() != second->args().size() ||
+      !is_one_of(first->op, {"aten::sub.Tensor", "aten::mean.dim"})) {
+    return false;
+  }
+  for (size_t i = 0; i < first->args().size(); ++i) {
+    const ir::Argument& one = first->args()[i];
+    const ir::Argument& other = second->args()[i];
+    if (!(one == other) &&
+        (one.value() == nullptr || other.value() == nullptr || !is_same(one.value(), other.value(), depth - 1))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /// True when `value` is what the variance was made of: z, or x - mean(x) where z is x; before a cast, too.
 bool is_base(ir::Value* value, ir::Value* z, bool of_variance, Norm& norm) {
-  if (!of_variance && value != z && value != before_cast(z)) {
+  const bool is_z = is_same(value, z);
+  if (!of_variance && !is_z && value != before_cast(z)) {
     return false;
   }
   WrittenOut found = norm.found;
   ir::Value* x = centred(of_variance ? value : z, found);
-  norm.is_centred = of_variance ? x == z : x != nullptr && value == z;
+  norm.is_centred = of_variance ? x == z : x != nullptr && is_z && centred(value, found) == x;
   if (norm.is_centred) {
     norm.found = std::move(found);
   }
   norm.x = norm.is_centred ? x : z;
-  return norm.is_centred || !of_variance;
+  return norm.is_centred || (!of_variance && (value == z || value == before_cast(z)));
 }
 
 /// The node that scales what the variance was made of, with a weight before it or not.
