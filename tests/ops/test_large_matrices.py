@@ -321,3 +321,90 @@ def test_pseudoinverses(dtype: torch.dtype) -> None:
         a[..., 1] = a[..., 0]
         inverse = run_function(torch.linalg.pinv, a)[0]
         torch.testing.assert_close(inverse, torch.linalg.pinv(a), **near(dtype, 100, 64.0))
+
+
+def distance(values: torch.Tensor, expected: torch.Tensor) -> float:
+    """The largest distance of one of `values` from the one of `expected` that is left and nearest."""
+    left, worst = expected.clone(), 0.0
+    for value in values:
+        distances = (left - value).abs()
+        nearest = distances.argmin()
+        worst = max(worst, distances[nearest].item())
+        left[nearest] = torch.inf
+    return worst
+
+
+def general_matrices(n: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    a = random((n, n), dtype)
+    graded = 10.0 ** torch.linspace(0, -6, n, dtype=dtype)
+    blocks = torch.block_diag(a[: n // 2, : n // 2], a[n // 2 :, n // 2 :])
+    return {
+        "random": a,
+        "symmetric": a + a.T,
+        "orthogonal": torch.linalg.qr(a)[0],
+        "triangular": a.triu(),
+        "blocks": blocks,
+        "shift": torch.roll(torch.eye(n, dtype=dtype), 1, 0),
+        "graded": graded[:, None] * a * graded,
+        "badly scaled": graded[:, None] * a / graded,
+        "zero": torch.zeros(n, n, dtype=dtype),
+        "identity": torch.eye(n, dtype=dtype),
+        "ones": torch.ones(n, n, dtype=dtype),
+        "small": a * 1e-30,
+        "large": a * 1e30,
+    }
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 8, 48, 97, 130, 257])
+def test_eigenvalues_of_general_matrices(n: int, dtype: torch.dtype) -> None:
+    complex_dtype = torch.complex64 if dtype == torch.float32 else torch.complex128
+    for name, a in general_matrices(n, dtype).items():
+        size = torch.linalg.matrix_norm(a.double()).item() or 1.0
+        bound = 4 * torch.finfo(dtype).eps * n
+        values, vectors = torch.empty(n, dtype=complex_dtype), torch.empty(n, n, dtype=complex_dtype)
+        run_kernel("aten::linalg_eig.out", [a, values, vectors])
+        only = torch.empty_like(values)
+        run_kernel("aten::linalg_eigvals.out", [a, only])
+        scaled = values / size
+        assert ((a / size).to(complex_dtype) @ vectors - vectors * scaled).abs().max() < bound, name
+        if name == "shift":  # eager's iteration does not converge for some n
+            angles = 2 * torch.pi * torch.arange(n, dtype=torch.float64) / n
+            expected = torch.polar(torch.full_like(angles, 1 / size), angles).to(complex_dtype)
+        elif name == "badly scaled":  # the random one, of which rows and columns are scaled
+            expected = torch.linalg.eigvals(general_matrices(n, dtype)["random"])
+            scaled, size = values, 1.0
+        else:
+            expected = torch.linalg.eigvals(a / size)
+        assert distance(scaled, expected) < 100 * bound * max(1.0, expected.abs().max().item()), name
+        assert distance(only / size, scaled) < 100 * bound * max(1.0, expected.abs().max().item()), name
+        torch.testing.assert_close(vectors.norm(dim=0), torch.ones(n, dtype=dtype), rtol=0, atol=bound)
+
+
+def test_eigenvalues_of_jordan_blocks() -> None:
+    # Eigenvalues that cannot be told from each other: only a x = value x can be asked for.
+    a = 2 * torch.eye(100, dtype=torch.float64) + torch.diag(torch.ones(99, dtype=torch.float64), 1)
+    for case in (a, a.T.contiguous(), torch.diag(torch.ones(99, dtype=torch.float64), -1)):
+        values, vectors = torch.empty(100, dtype=torch.complex128), torch.empty(100, 100, dtype=torch.complex128)
+        run_kernel("aten::linalg_eig.out", [case, values, vectors])
+        assert (case.to(torch.complex128) @ vectors - vectors * values).abs().max() < 1e-13
+        assert vectors.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["eigvals", "eig"])
+def test_eigenvalues_can_be_cancelled(name: str) -> None:
+    a = random((1500, 1500), torch.float64)
+
+    class Model(torch.nn.Module):
+        def forward(self, a: torch.Tensor) -> object:
+            values = getattr(torch.linalg, name)(a)
+            return torch.view_as_real(values if name == "eigvals" else values[1])
+
+    program = et.to_edge(torch.export.export(Model(), (a,))).to_executorch().buffer
+    method = et.Runtime.get().load_program(program).load_method("forward")
+    for seconds in (0.05, 0.5):  # on the way to Hessenberg's form, and after it
+        timer = threading.Timer(seconds, method.cancel)
+        timer.start()
+        with pytest.raises(et.CancelledError):
+            method.execute((a,))
+        timer.join()

@@ -14,6 +14,7 @@ struct Lesser {
   std::string_view first_only;
 };
 constexpr Lesser kLesser[] = {
+    {"aten::linalg_eig", "aten::_linalg_eigvals"},
     {"aten::max_pool2d_with_indices", "aten::max_pool2d"},
 };
 
@@ -73,7 +74,8 @@ Result<Changed> DropUnusedResults::run(ir::Graph& graph, PassContext&) {
         continue;
       }
       const ops::OpInfo* op = ops::find_op(lesser.first_only);
-      if (op == nullptr || !op->supports(node->result()->type.tensor.dtype)) {
+      const ir::Value* const input = node->args()[0].value();
+      if (op == nullptr || input == nullptr || !op->supports(input->type.tensor.dtype)) {
         continue;
       }
       ir::Node* created = create_like(*node, lesser.first_only, node->args());

@@ -174,4 +174,11 @@ inline int64_t singular_numbers(int64_t m, int64_t n, int64_t left_rows) {
   return m * width + 65 * (m + n) + 2 * n + 2 * kRotationNumbers + qr_numbers(m, width) + qr_numbers(n, n);
 }
 
+/// Eigenvalues of a [n, n], which is overwritten; the two of a conjugate pair follow each other, im > 0 first. vt: nullptr, or what the
+/// eigenvectors become the rows of, real and imaginary parts of a pair's first. Memory: schur_numbers(n) numbers. Errors: Cancelled;
+/// InvalidState where it does not converge.
+template <typename T>
+Error eigen_of_general(DenseWork<T>& work, const Dense<T>& a, double* re, double* im, const Dense<T>* vt);
+inline int64_t schur_numbers(int64_t n) { return 2 * n * n + 300 * n + 20000 + qr_numbers(n, n); }
+
 }  // namespace et::kernels::optimized

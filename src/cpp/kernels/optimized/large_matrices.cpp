@@ -169,8 +169,19 @@ Result<bool> singular_values(MatrixWork& work, const Matrix& a, double* d, doubl
   return is_done;
 }
 
-constexpr portable::LargeMatrices kLargeMatrices = {&lu_factor,        &triangular_solve, &cholesky_factor, &qr_factor,
-                                                    &apply_reflectors, &symmetric_eigen,  &singular_values, &multiply};
+Error general_eigen(MatrixWork& work, const Matrix& a, double* re, double* im, const Matrix& vt) {
+  return with_work(work, a.rows, size_of(a) + size_of(vt), schur_numbers(a.rows), [&](auto& dense) {
+    ET_TRY(const auto given, dense_of(dense, a));
+    ET_TRY(const auto vectors, room_for(dense, vt));
+    ET_RETURN_IF_ERROR(eigen_of_general(dense, given, re, im, vt.data == nullptr ? nullptr : &vectors));
+    write_back(vectors, vt);
+    return Error::Ok;
+  });
+}
+
+constexpr portable::LargeMatrices kLargeMatrices = {&lu_factor,       &triangular_solve, &cholesky_factor,
+                                                    &qr_factor,       &apply_reflectors, &symmetric_eigen,
+                                                    &singular_values, &general_eigen,    &multiply};
 
 }  // namespace
 

@@ -24,6 +24,8 @@ struct LargeMatrices {
   /// does not converge.
   Result<bool> (*singular_values)(MatrixWork& work, const Matrix& a, double* d, double* e, double* angles,
                                   const Matrix& ut, const Matrix& vt);
+  /// vt as symmetric_eigen's rows, of any length.
+  Error (*general_eigen)(MatrixWork& work, const Matrix& a, double* re, double* im, const Matrix& vt);
   Error (*multiply)(MatrixWork& work, const Matrix& a, const Matrix& b, const Matrix& c);
 };
 

@@ -153,4 +153,9 @@ Result<bool> singular_values_of_large(MatrixWork& work, const Matrix& a, double*
 /// scratch; both without data: not wanted. NaN where a holds infinities or NaN. Errors: also InvalidState, where it does not converge.
 Error symmetric_eigen(MatrixWork& work, const Matrix& a, double* values, const Matrix& v, const Matrix& rows);
 
+/// Eigenvalues of a [n, n], which is overwritten, in no order but that the two of a conjugate pair follow each other, im > 0 first. vt [n, n]:
+/// no data, or the eigenvectors become its rows, of length 1: a row for a real one, a row of real and one of imaginary parts for a pair. a is
+/// finite. Errors: also InvalidState, where it does not converge.
+Error general_eigen(MatrixWork& work, const Matrix& a, double* re, double* im, const Matrix& vt);
+
 }  // namespace et::kernels::portable

@@ -12,150 +12,6 @@ namespace {
 
 using Complex = std::complex<double>;
 
-struct ComplexMatrix {
-  Complex* data;
-  int64_t n;
-  Complex& operator()(int64_t row, int64_t col) const { return data[row * n + col]; }
-};
-
-Result<ComplexMatrix> make_complex(KernelContext& context, int64_t n) {
-  ET_TRY(double* memory, make_vector(context, 2 * n * n));
-  return ComplexMatrix{reinterpret_cast<Complex*>(memory), n};
-}
-
-// The unitary rotation [c, s; -conj(s), c] that takes (a, b) to (r, 0).
-struct Givens {
-  double c = 1.0;
-  Complex s = 0.0;
-
-  Givens(Complex a, Complex b) {
-    const double norm = std::hypot(std::abs(a), std::abs(b));
-    if (norm == 0.0 || b == 0.0) {
-      return;
-    }
-    if (a == 0.0) {
-      c = 0.0;
-      s = std::conj(b) / std::abs(b);
-      return;
-    }
-    c = std::abs(a) / norm;
-    s = a / std::abs(a) * std::conj(b) / norm;
-  }
-  void rows(const ComplexMatrix& m, int64_t k, int64_t from) const {
-    for (int64_t j = from; j < m.n; ++j) {
-      const Complex x = m(k, j), y = m(k + 1, j);
-      m(k, j) = c * x + s * y;
-      m(k + 1, j) = -std::conj(s) * x + c * y;
-    }
-  }
-  void columns(const ComplexMatrix& m, int64_t k, int64_t to) const {
-    for (int64_t i = 0; i < to; ++i) {
-      const Complex x = m(i, k), y = m(i, k + 1);
-      m(i, k) = c * x + std::conj(s) * y;
-      m(i, k + 1) = -s * x + c * y;
-    }
-  }
-};
-
-// h becomes zero below its first subdiagonal, q collects the reflections: A = q h q*.
-void to_hessenberg(const ComplexMatrix& h, const ComplexMatrix& q) {
-  for (int64_t k = 0; k + 2 < h.n; ++k) {
-    for (int64_t i = h.n - 2; i > k; --i) {
-      const Givens turn(h(i, k), h(i + 1, k));
-      turn.rows(h, i, 0);
-      turn.columns(h, i, h.n);
-      turn.columns(q, i, h.n);
-    }
-  }
-}
-
-// The eigenvalue of the last two rows' block that is nearer to its last element.
-Complex shift_of(const ComplexMatrix& h, int64_t last) {
-  const Complex a = h(last - 1, last - 1), b = h(last - 1, last), c = h(last, last - 1), d = h(last, last);
-  const Complex half = 0.5 * (a + d);
-  const Complex root = std::sqrt(0.25 * (a - d) * (a - d) + b * c);
-  return std::abs(half + root - d) < std::abs(half - root - d) ? half + root : half - root;
-}
-
-// QR iterations with shifts until h is upper triangular: Schur's form. False when they do not converge.
-// Source: G. Golub, C. Van Loan, "Matrix Computations", 7.5 (single shifts, on complex numbers).
-bool to_schur(KernelContext& context, const ComplexMatrix& h, const ComplexMatrix& q, Givens* turns) {
-  int64_t last = h.n - 1;
-  int iterations = 0;
-  while (last > 0) {
-    int64_t first = last;
-    while (first > 0) {
-      const double around = std::abs(h(first, first)) + std::abs(h(first - 1, first - 1));
-      if (std::abs(h(first, first - 1)) <= 2.3e-16 * (around == 0.0 ? 1.0 : around)) {
-        h(first, first - 1) = 0.0;
-        break;
-      }
-      --first;
-    }
-    if (first == last) {
-      --last;
-      iterations = 0;
-      continue;
-    }
-    if (++iterations > 300 || context.cancelled()) {
-      return false;
-    }
-    // Every tenth shift is an arbitrary one, for the matrices that the usual one leaves as they are.
-    const Complex shift = iterations % 10 == 0 ? h(last, last) + std::abs(h(last, last - 1)) : shift_of(h, last);
-    for (int64_t i = first; i <= last; ++i) {
-      h(i, i) -= shift;
-    }
-    for (int64_t k = first; k < last; ++k) {
-      turns[k] = Givens(h(k, k), h(k + 1, k));
-      turns[k].rows(h, k, k);
-    }
-    for (int64_t k = first; k < last; ++k) {
-      turns[k].columns(h, k, std::min(k + 2, last + 1));
-      turns[k].columns(q, k, h.n);
-    }
-    for (int64_t i = first; i <= last; ++i) {
-      h(i, i) += shift;
-    }
-  }
-  return true;
-}
-
-// Eigenvectors of the triangular t, taken back by q, of unit length; one a column of `vectors`.
-void vectors_of(const ComplexMatrix& t, const ComplexMatrix& q, const ComplexMatrix& vectors, Complex* x) {
-  const int64_t n = t.n;
-  double size = 0.0;
-  for (int64_t i = 0; i < n; ++i) {
-    size = std::max(size, std::abs(t(i, i)));
-  }
-  for (int64_t k = 0; k < n; ++k) {
-    std::fill(x, x + n, Complex(0.0));
-    x[k] = 1.0;
-    for (int64_t i = k - 1; i >= 0; --i) {
-      Complex sum = t(i, k);
-      for (int64_t j = i + 1; j < k; ++j) {
-        sum += t(i, j) * x[j];
-      }
-      Complex gap = t(k, k) - t(i, i);
-      if (std::abs(gap) < 1e-16 * size || gap == 0.0) {
-        gap = std::max(1e-16 * size, 1e-300);
-      }
-      x[i] = sum / gap;
-    }
-    double norm = 0.0;
-    for (int64_t i = 0; i < n; ++i) {
-      Complex value = 0.0;
-      for (int64_t j = 0; j <= k; ++j) {
-        value += q(i, j) * x[j];
-      }
-      vectors(i, k) = value;
-      norm = std::hypot(norm, std::abs(value));
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      vectors(i, k) /= norm;
-    }
-  }
-}
-
 void store_complex(const Tensor& out, int64_t index, Complex value) {
   if (out.scalar_type() == ScalarType::ComplexFloat) {
     static_cast<ComplexFloat*>(out.mutable_data_ptr())[index] = {static_cast<float>(value.real()),
@@ -182,31 +38,33 @@ Error eigen(KernelContext& context, const char* op, const Tensor& self, Tensor& 
     ET_RETURN_IF_ERROR(check_row_major(op, {vectors}));
   }
   ET_TRY(Matrix a, make_matrix(context, n, n));
-  ET_TRY(ComplexMatrix h, make_complex(context, n));
-  ET_TRY(ComplexMatrix q, make_complex(context, n));
-  ET_TRY(ComplexMatrix found, make_complex(context, n));
-  ET_TRY(double* memory, make_vector(context, 5 * n));
-  auto* turns = reinterpret_cast<Givens*>(memory);
-  auto* x = reinterpret_cast<Complex*>(memory + 3 * n);
-  static_assert(sizeof(Givens) == 3 * sizeof(double));
+  Matrix rows;  // eigenvectors; those of a pair give real and imaginary parts
+  if (vectors != nullptr) {
+    ET_TRY(rows, make_matrix(context, n, n));
+  }
+  ET_TRY(double* re, make_vector(context, n));
+  ET_TRY(double* im, make_vector(context, n));
+  MatrixWork work(context, self);
   const MatrixBatch from(self, batch);
   for (int64_t b = 0; b < from.count({&values, vectors}); ++b) {
     from.load(b, a);
     for (int64_t i = 0; i < n * n; ++i) {
       ET_CHECK_OR_RETURN(std::isfinite(a.data[i]), InvalidArgument, "%s: self holds infinities or NaN", op);
-      h.data[i] = a.data[i];
-      q.data[i] = i / n == i % n ? 1.0 : 0.0;
     }
-    to_hessenberg(h, q);
-    ET_CHECK_OR_RETURN(to_schur(context, h, q, turns), InvalidState, "%s: the iteration does not converge", op);
+    ET_RETURN_IF_ERROR(general_eigen(work, a, re, im, rows));
     for (int64_t i = 0; i < n; ++i) {
-      store_complex(values, b * n + i, h(i, i));
+      store_complex(values, b * n + i, {re[i], im[i]});
     }
-    if (vectors != nullptr) {
-      vectors_of(h, q, found, x);
-      for (int64_t i = 0; i < n * n; ++i) {
-        store_complex(*vectors, b * n * n + i, found.data[i]);
+    for (int64_t j = 0; vectors != nullptr && j < n; ++j) {
+      const int64_t at = b * n * n + j;
+      for (int64_t i = 0; i < n; ++i) {
+        const double imaginary = im[j] == 0.0 ? 0.0 : rows(j + 1, i);
+        store_complex(*vectors, at + i * n, {rows(j, i), imaginary});
+        if (im[j] != 0.0) {
+          store_complex(*vectors, at + 1 + i * n, {rows(j, i), -imaginary});
+        }
       }
+      j += im[j] == 0.0 ? 0 : 1;
     }
   }
   return Error::Ok;
