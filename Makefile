@@ -97,6 +97,8 @@ interop-setup:
 # A missing peer is a failure here, not a skipped test.
 test interop: export ET_REQUIRE_PEER = 1
 
+# The zoo in int8, too: minutes of the official exporter.
+interop: export ET_INTEROP_ZOO = 1
 interop: build interop-setup
 	@$(PYTEST) tests/interop
 

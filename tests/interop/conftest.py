@@ -15,7 +15,7 @@ ROOT = HERE.parent.parent
 
 @pytest.fixture(scope="session")
 def peer() -> Callable[[str, Path], None]:
-    """`peer("lower" | "run", folder)`: peer.py in the environment that `make interop` sets up.
+    """`peer("lower run", folder)`: commands of peer.py, one after the other, in the environment that `make interop` sets up.
 
     ET_PEER_PYTHON names another interpreter. Without one the tests are skipped, unless ET_REQUIRE_PEER is set (as the
     Makefile does), so that they cannot go missing unseen.
@@ -26,12 +26,15 @@ def peer() -> Callable[[str, Path], None]:
             pytest.fail(f"{python} does not exist; `make interop` sets it up")
         pytest.skip("no environment with executorch==1.5.1 (make interop sets one up)")
 
-    def run(command: str, folder: Path) -> None:
-        log = folder / f"peer_{command}.log"
+    def run(commands: str, folder: Path) -> None:
+        log = folder / f"peer_{commands.replace(' ', '_')}.log"
         with log.open("w") as stream:
             code = subprocess.run(
-                [python, HERE / "peer.py", command, folder], stdout=stream, stderr=subprocess.STDOUT, check=False
+                [python, HERE / "peer.py", *commands.split(), folder],
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                check=False,
             ).returncode
-        assert code == 0, f"peer.py {command} ended with {code}:\n{log.read_text()[-2000:]}"
+        assert code == 0, f"peer.py {commands} ended with {code}:\n{log.read_text()[-2000:]}"
 
     return run

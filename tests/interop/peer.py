@@ -5,10 +5,13 @@
     python peer.py quantize FOLDER every NAME.float (a .pt2 of floats) becomes NAME.pt2, quantized on NAME.inputs.pt with the
                                    official XNNPACKQuantizer (NAME ends in the mode: static, channel or dynamic), and
                                    NAME.eager.pt, what that program computes
+    python peer.py groups FOLDER   every NAME.module (a pickled module of linear layers) becomes NAME.pte, delegated, quantized by
+                                   torchao: inputs at run time, weights of 4 bits with a scale for 32 columns
     python peer.py run FOLDER      every NAME.pte runs on NAME.inputs.pt in the official runtime, giving NAME.outputs.pt
 
-What fails writes NAME.error (one line) instead, and the others go on. The package is used as a black box through its public
-API. Torch is the same version on both sides, so `.pt2` and `.pt` files can be exchanged.
+Several commands before the folder run one after the other. What fails writes NAME.error (one line) instead, and the others
+go on. The package is used as a black box through its public API. Torch is the same version on both sides, so `.pt2` and `.pt`
+files can be exchanged.
 """
 
 from __future__ import annotations
@@ -34,10 +37,15 @@ def lower(path: Path) -> None:
 
 def delegate(path: Path) -> None:
     """Writes path's program as a `.pte` of the official exporter whose operators go to XNNPACK."""
+    importlib.import_module("torch.ao.quantization.fx._decomposed")  # the operators that quantized programs name
+    _delegate(torch.export.load(path), path)
+
+
+def _delegate(exported: torch.export.ExportedProgram, path: Path) -> None:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
-    exported = torch.export.load(path)
+    importlib.import_module("executorch.kernels.quantized")  # the out variants of what is not delegated
     program = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
     path.with_suffix(".pte").write_bytes(program.buffer)
 
@@ -58,6 +66,17 @@ def quantize(path: Path) -> None:
     converted = convert_pt2e(prepared)
     torch.export.save(torch.export.export(converted, inputs), path.with_suffix(".pt2"))
     torch.save(torch.utils._pytree.tree_leaves(converted(*inputs)), path.with_suffix(".eager.pt"))
+
+
+def groups(path: Path) -> None:
+    """Writes a module's linear layers as a `.pte` with 4-bit weights, delegated to XNNPACK."""
+    from torchao.quantization import Int8DynamicActivationIntxWeightConfig, PerGroup, quantize_
+
+    module = torch.load(path, weights_only=False)
+    inputs = tuple(torch.load(path.with_suffix(".inputs.pt"))[0])
+    quantize_(module, Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=PerGroup(32)))
+    torch.save(torch.utils._pytree.tree_leaves(module(*inputs)), path.with_suffix(".eager.pt"))
+    _delegate(torch.export.export(module, inputs), path)
 
 
 def run(path: Path) -> None:
@@ -88,14 +107,17 @@ def main(arguments: list[str]) -> int:
         "lower": (lower, "*.pt2"),
         "delegate": (delegate, "*.pt2"),
         "quantize": (quantize, "*.float"),
+        "groups": (groups, "*.module"),
         "run": (run, "*.pte"),
     }
-    if len(arguments) != 2 or arguments[0] not in commands:
+    *names, folder = arguments or [""]
+    if not names or not set(names) <= set(commands):
         print(__doc__, file=sys.stderr)
         return 2
     warnings.filterwarnings("ignore")
-    action, pattern = commands[arguments[0]]
-    for_each(sorted(Path(arguments[1]).glob(pattern)), action)
+    for name in names:
+        action, pattern = commands[name]
+        for_each(sorted(Path(folder).glob(pattern)), action)
     return 0
 
 

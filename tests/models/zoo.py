@@ -34,7 +34,7 @@ class Method:
         return torch.export.export(self.module, self.inputs, dynamic_shapes=self.dynamic_shapes)
 
 
-def _settle(model: nn.Module) -> nn.Module:
+def settle(model: nn.Module) -> nn.Module:
     """Gives batch norms statistics as training would leave them, and every parameter a value that is not zero."""
     generator = torch.Generator().manual_seed(1)
     for module in model.modules():
@@ -51,7 +51,7 @@ def _torchvision(name: str, size: int = 224) -> dict[str, Method]:
     import torchvision
 
     torch.manual_seed(0)
-    model = _settle(getattr(torchvision.models, name)(weights=None))
+    model = settle(getattr(torchvision.models, name)(weights=None))
     return {"forward": Method(model, (torch.rand(1, 3, size, size),))}
 
 
@@ -78,7 +78,7 @@ def vit_small() -> dict[str, Method]:
     model = VisionTransformer(
         image_size=64, patch_size=16, num_layers=4, num_heads=4, hidden_dim=128, mlp_dim=256, num_classes=100
     )
-    return {"forward": Method(_settle(model), (torch.rand(1, 3, 64, 64),))}
+    return {"forward": Method(settle(model), (torch.rand(1, 3, 64, 64),))}
 
 
 def minilm() -> dict[str, Method]:
@@ -113,7 +113,7 @@ class DsCnn(nn.Module):
 def ds_cnn() -> dict[str, Method]:
     """DS-CNN keyword spotting."""
     torch.manual_seed(0)
-    return {"forward": Method(_settle(DsCnn()), (torch.rand(1, 1, 49, 10),))}
+    return {"forward": Method(settle(DsCnn()), (torch.rand(1, 1, 49, 10),))}
 
 
 def autoencoder() -> dict[str, Method]:
@@ -186,7 +186,7 @@ class UNet(nn.Module):
 def unet() -> dict[str, Method]:
     """A small U-Net."""
     torch.manual_seed(0)
-    return {"forward": Method(_settle(UNet()), (torch.rand(1, 3, 64, 64),))}
+    return {"forward": Method(settle(UNet()), (torch.rand(1, 3, 64, 64),))}
 
 
 class Attention(nn.Module):
@@ -322,7 +322,7 @@ class DetectionHead(nn.Module):
 def detection_head() -> dict[str, Method]:
     """A detection head with nearest and bilinear upsampling; nested outputs."""
     torch.manual_seed(0)
-    return {"forward": Method(_settle(DetectionHead()), (torch.rand(1, 3, 64, 64),))}
+    return {"forward": Method(settle(DetectionHead()), (torch.rand(1, 3, 64, 64),))}
 
 
 #: Name -> function that makes its methods.

@@ -32,8 +32,7 @@ class TestTransposes:
     """Convolutional networks change layout where they begin and where they end, nowhere inside."""
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("preset", [None, "static_int8"])
-    @pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18"])
+    @pytest.mark.parametrize(("name", "preset"), [("mobilenet_v2", "static_int8"), ("resnet18", None)])
     def test_classifiers(self, name: str, preset: str | None) -> None:
         method = ZOO[name]()["forward"]
         payload = _payload(_quantized(method.export(), method.inputs, preset))
