@@ -7,7 +7,7 @@ step of the output's scale where a sum falls on the other side of a rounding.
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed
-from executorch_py.backends.xnnpack import Precision, XnnpackPartitioner
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
 from torch.nn import functional as F
 
@@ -166,13 +166,6 @@ def test_integers(name):
     expected = module(*inputs)
     assert (actual - expected).abs().max() <= 1.01 * step
     assert (actual - expected).abs().mean() <= 0.15 * step
-
-
-def test_precision_choice():
-    module, inputs = Linear(_weight()), _ROWS
-    report = et.delegation_report(_lower(module, inputs, config_precisions=[Precision.FP32]))
-    reasons = {row.op: row.reason for row in report.refused()}
-    assert "dynamic quantization, which the partitioner was told to leave" in reasons.values(), reasons
 
 
 class TwoParts(nn.Module):

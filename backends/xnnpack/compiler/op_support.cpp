@@ -525,10 +525,12 @@ std::string refusal_of(const ir::Node& node, const ir::Program& program, const O
   if (is_quantization_operator(node.op)) {
     return row->refusal(question);
   }
-  std::string why = type_refusal(node.result()->type.tensor, options, true);
+  Options numbers = options;
+  numbers.fp32 = numbers.fp32 || computes_on_integers(node);  // float32 is only what the graph calls them
+  std::string why = type_refusal(node.result()->type.tensor, numbers, true);
   node.for_each_input([&](const ir::Value* input) {
     if (why.empty() && input->type.is_tensor()) {
-      why = type_refusal(input->type.tensor, options, false);
+      why = type_refusal(input->type.tensor, numbers, false);
     }
   });
   if (why.empty() && is_foldable(node.result())) {

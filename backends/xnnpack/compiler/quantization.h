@@ -19,6 +19,10 @@ std::string quantized_product_refusal(const Question& question, size_t input, si
 /// taken.
 bool feeds_products_only(const ir::Value* value, const Question& question);
 
+/// True for a product of integers and for what stands between a dequantize and a quantize, clamps behind it
+/// included: what the graph calls float32 there are integers in the delegate.
+bool computes_on_integers(const ir::Node& node);
+
 /// Rows of quantize, dequantize and choose_qparams; nullptr for other operators.
 const OperatorRow* find_quantization_operator(std::string_view op);
 bool is_quantization_operator(std::string_view op);

@@ -19,6 +19,17 @@ constexpr float kLargestFactor = 256.0F;
 constexpr double kLargestBias = 1 << 30;
 constexpr std::string_view kQuantize = "quantized_decomposed::quantize_per_tensor";
 
+bool is_clamp(const ir::Node& node) { return is_one_of(node.op, {"aten::relu", "aten::hardtanh", "aten::clamp"}); }
+
+/// The last of the clamps behind a node, each the only user of what is before it; the node itself when there is none.
+const ir::Node& last_clamp(const ir::Node& node) {
+  const ir::Node* last = &node;
+  while (last->result()->users().size() == 1 && is_clamp(*last->result()->users().front())) {
+    last = last->result()->users().front();
+  }
+  return *last;
+}
+
 /// Whether the library can bring sums back to 8 bits, and the bias fits beside them.
 std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t bias, double in, double out) {
   const double largest = *std::max_element(weight.scales.begin(), weight.scales.end());
@@ -66,11 +77,7 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
       // The library has such products, but scales the bias along with the integers.
       return "integer weights with an input that is not quantized";
     case InputKind::kStatic: {
-      const ir::Node* last = &q.node;
-      while (last->result()->users().size() == 1 &&
-             is_one_of(last->result()->users().front()->op, {"aten::relu", "aten::hardtanh", "aten::clamp"})) {
-        last = last->result()->users().front();
-      }
+      const ir::Node* last = &last_clamp(q.node);
       if (last->result()->users().size() != 1 || last->result()->users().front()->op != kQuantize || is_4_bit) {
         return "a quantized input but a result that is not quantized";
       }
@@ -81,6 +88,9 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
                             : behind;
     }
     case InputKind::kDynamic:
+      if (!q.options.dynamic_quant) {
+        return "dynamic quantization, which the partitioner was told to leave";
+      }
       if (is_linear) {
         return type != payload::Datatype_qint8 ? "" : "dynamic quantization with one scale for the whole weight";
       }
@@ -90,6 +100,32 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
 }
 
 }  // namespace
+
+bool computes_on_integers(const ir::Node& node) {
+  const ir::Node* first = &node;
+  while (is_clamp(*first) && first->args()[0].value()->producer() != nullptr &&
+         input_kind(first->args()[0].value()) == InputKind::kFloat) {
+    first = first->args()[0].value()->producer();
+  }
+  if (is_one_of(first->op, {"aten::linear", "aten::convolution"})) {
+    return is_quantized_weight(first->args()[1].value()) && input_kind(first->args()[0].value()) != InputKind::kFloat;
+  }
+  bool any = false, all = true;
+  first->for_each_input([&](const ir::Value* input) {
+    any = any || input_kind(input) == InputKind::kStatic;
+    all = all && (input_kind(input) == InputKind::kStatic || is_foldable(input) || !input->type.is_tensor());
+  });
+  const auto is_quantized = [](const ir::Value* value) {
+    const auto& users = value->users();
+    return !users.empty() && std::all_of(users.begin(), users.end(), [](const ir::Node* user) {
+      return user->op == kQuantize || (is_clamp(*user) && last_clamp(*user).result()->users().size() == 1 &&
+                                       last_clamp(*user).result()->users().front()->op == kQuantize);
+    });
+  };
+  return any && all && std::all_of(node.results().begin(), node.results().end(), [&](const auto& result) {
+           return is_quantized(result.get());
+         });
+}
 
 bool feeds_products_only(const ir::Value* value, const Question& question) {
   if (value->users().empty() || value->graph()->is_output(value)) {
