@@ -55,6 +55,7 @@ _FUNCTIONS: dict[str, Callable[[_Function, torch.Tensor], torch.Tensor]] = {
     "gelu_tanh": lambda _, x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3)))),
     "gelu_erf": lambda _, x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
     "silu": lambda _, x: x * torch.sigmoid(x),
+    "quick_gelu": lambda _, x: x * torch.sigmoid(1.702 * x),
     "mish": lambda _, x: x * torch.tanh(F.softplus(x)),
     "hardswish": lambda _, x: x * F.relu6(x + 3) / 6,
     "rms_norm": lambda self, x: self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)),

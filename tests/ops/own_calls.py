@@ -156,6 +156,7 @@ def _recurrent() -> Iterator[tuple]:
     for shape in ((3, 37), (1, 2, 16)):
         rows = torch.randn(shape)
         yield "et::rms_norm.out", rows, torch.randn(shape[-1]), 1e-6, torch.empty_like(rows)
+        yield "et::swish.out", rows, 1.702, torch.empty_like(rows)
         yield "et::rms_norm.out", rows.half(), None, 1e-6, torch.empty_like(rows.half())
 
 

@@ -66,6 +66,17 @@ def test_rms_norm(shape: tuple, dtype: torch.dtype) -> None:
             close(out, exact.to(dtype))
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_swish(dtype: torch.dtype) -> None:
+    x = torch.tensor([0.0, -0.0, 1.5, -2.0, 80.0, -80.0, torch.inf, torch.nan] * 9).to(dtype)
+    for beta in (1.702, 1, -0.5):
+        for in_place in (False, True):
+            before = x.clone()
+            out = before if in_place else torch.empty_like(x)
+            run_kernel("et::swish.out", [before, beta, out])
+            close(out, (x.double() * torch.sigmoid(x.double() * beta)).to(dtype))
+
+
 def test_rms_norm_refuses_other_shapes() -> None:
     x = torch.zeros(2, 8)
     for given, weight, out in (

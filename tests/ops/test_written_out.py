@@ -50,6 +50,7 @@ ACTIVATIONS: dict[str, tuple[str, Function]] = {
     "erf_product": ("gelu", lambda x: 0.5 * (x * (1 + torch.erf(x * 0.7071067811865476)))),
     "erf_from_one": ("gelu", lambda x: x * (0.5 - -0.5 * torch.erf(x * 0.7071067811865476))),
     "silu": ("silu", lambda x: x * torch.sigmoid(x)),
+    "quick_gelu": ("swish", lambda x: x * torch.sigmoid(1.702 * x)),
     "swish": ("silu", lambda x: x.sigmoid() * x),
     "mish": ("mish", lambda x: x * torch.tanh(F.softplus(x))),
     "mish_log1p": ("mish", lambda x: torch.tanh(torch.log1p(torch.exp(x))) * x),
@@ -92,7 +93,8 @@ def test_activation_is_one_instruction(name: str, dtype: torch.dtype) -> None:
     x = (torch.randn(3, 41) * 3).to(dtype)
     program = lowered(Written(function), (x,))
     is_other = dtype == torch.float64 and name in {"bloom", "constant_tensor"}  # a root of eight digits, or of float
-    assert (instructions(program) == [f"aten::{op}.out"]) != is_other
+    is_other |= dtype == torch.float64 and name == "quick_gelu"  # no fast kernel
+    assert (instructions(program) == [f"{'et' if op == 'swish' else 'aten'}::{op}.out"]) != is_other
     compare_with_exact(load(program)(x), function(x.double()))
 
 
@@ -132,6 +134,8 @@ OTHERS: dict[str, Function] = {
     "two values": lambda x: x * torch.sigmoid(x.flip(0)),
     "broadcast gate": lambda x: x * torch.sigmoid(x[:1]),
     "softplus of two": lambda x: x * torch.tanh(F.softplus(x, 2.0)),
+    "sigmoid of a sum": lambda x: x * torch.sigmoid(1.702 * x + 1),
+    "sigmoid of a square": lambda x: x * torch.sigmoid(x * x),
     "bounds": lambda x: x * torch.clamp(x + 3, 0, 5) / 6,
     "two sixths": lambda x: x * F.relu6(x + 3) / 3,
 }
@@ -142,7 +146,7 @@ def test_other_functions_stay(name: str) -> None:
     torch.manual_seed(0)
     x = torch.randn(3, 41) * 3
     program = lowered(Written(OTHERS[name]), (x,))
-    found = {f"aten::{op}.out" for op in ("gelu", "silu", "mish", "hardswish", "hardsigmoid")}
+    found = {"et::swish.out"} | {f"aten::{op}.out" for op in ("gelu", "silu", "mish", "hardswish", "hardsigmoid")}
     assert not found & set(instructions(program))
     torch.testing.assert_close(load(program)(x), OTHERS[name](x), rtol=1e-5, atol=2e-6)
 
@@ -288,6 +292,14 @@ def test_other_norms_stay(name: str) -> None:
     program = lowered(Written(OTHER_NORMS[name]), (x,))
     assert not {"et::rms_norm.out", "aten::native_layer_norm.out", "aten::_softmax.out"} & set(instructions(program))
     torch.testing.assert_close(load(program)(x), OTHER_NORMS[name](x), rtol=1e-5, atol=2e-6)
+
+
+def test_normalize_repeats_no_norm() -> None:
+    x = torch.randn(5, 33)
+    x[2] = 0
+    program = lowered(Written(lambda x: F.normalize(x, dim=-1)), (x,))
+    assert instructions(program) == ["aten::linalg_vector_norm.out", "aten::clamp.out", "aten::div.out"]
+    torch.testing.assert_close(load(program)(x), F.normalize(x, dim=-1))
 
 
 def test_norm_whose_mean_is_returned_stays() -> None:

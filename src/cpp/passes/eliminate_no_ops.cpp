@@ -139,6 +139,37 @@ bool join_permutes(ir::Node& node) {
   return true;
 }
 
+/// add(x, expand(y)) => add(x, y), when all users repeat elements by themselves and have the sizes from another argument of the same
+/// element type (y may have no dims, and then its type would count for less). True when the expand is gone.
+bool skip_expand(ir::Node& node) {
+  if (!is_one_of(node.op, {"aten::expand", "aten::expand_copy"}) || !node.tag.empty()) {
+    return false;
+  }
+  ir::Value* const source = node.args()[0].value();
+  const ir::TensorType& wide = node.result()->type.tensor;
+  const auto fits = [&](const ir::Argument& argument) {
+    const ir::Value* value = argument.value();
+    return value != nullptr && value != node.result() && value->type.is_tensor() && value->type.tensor == wide;
+  };
+  const std::vector<ir::Node*> users = node.result()->users();
+  const bool all = !users.empty() && !node.graph()->is_output(node.result()) &&
+                   std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
+                     return is_one_of(user->op, {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor",
+                                                 "aten::div.Tensor", "aten::maximum", "aten::minimum"}) &&
+                            user->tag.empty() && user->graph() == node.graph() &&
+                            (fits(user->args()[0]) || fits(user->args()[1]));
+                   });
+  if (!all) {
+    return false;
+  }
+  for (ir::Node* user : users) {
+    user->set_arg(fits(user->args()[0]) ? 1 : 0, {source});
+  }
+  users.front()->absorb(node);
+  node.graph()->erase(&node);
+  return true;
+}
+
 }  // namespace
 
 PassInfo EliminateNoOps::info() const {
@@ -150,6 +181,9 @@ Result<Changed> EliminateNoOps::run(ir::Graph& graph, PassContext&) {
     bool changed = false;
     while (join_views(*node) || join_permutes(*node)) {
       changed = true;
+    }
+    if (skip_expand(*node)) {
+      return true;
     }
     ir::Value* source = identity_of(*node);
     if (source == nullptr || !stays_inside(*node) || would_return_what_is_not_its_own(*node, source)) {

@@ -59,6 +59,8 @@ struct Row {
   Polynomial whole;
   std::string_view op;
   const char* variant;  ///< gelu's `approximate`; nullptr: none
+  bool any_factor =
+      false;  ///< the argument is x times any number, which the operator takes; not in doubles, of which it has no fast kernel
 };
 
 constexpr double kRoot2OverPi = 0.79788456080286535588;
@@ -70,6 +72,7 @@ constexpr Row kRows[] = {
     {"aten::tanh", false, 0, 0, {{{0, kRoot2OverPi, 0, 0.044715 * kRoot2OverPi}}}, kGelu, "aten::gelu", "tanh"},
     {"aten::erf", false, 0, 0, {{{0, kRootHalf}}}, kGelu, "aten::gelu", "none"},
     {"aten::sigmoid", false, 0, 0, {{{0, 1}}}, kProduct, "aten::silu", nullptr},
+    {"aten::sigmoid", false, 0, 0, {}, kProduct, "et::swish", nullptr, true},
     {"aten::tanh", true, 0, 0, {}, kProduct, "aten::mish", nullptr},
     {"aten::hardtanh", false, 0, 6, {{{3, 1}}}, {{{}, {0, 1.0 / 6}}}, "aten::hardswish", nullptr},
     {"aten::hardtanh", false, 0, 6, {{{3, 1}}}, {{{}, {1.0 / 6}}}, "aten::hardsigmoid", nullptr},
@@ -92,6 +95,13 @@ bool is_close(const Polynomial& a, const Polynomial& b, ScalarType dtype) {
     }
   }
   return true;
+}
+
+/// True for x times a number that is finite and not 0.
+bool is_multiple(const Polynomial& p) {
+  Polynomial own;
+  own.c[0][1] = p.c[0][1];
+  return std::isnormal(p.c[0][1]) && is_close(p, own, ScalarType::Double);
 }
 
 /// Reads expressions of x and t, and remembers the nodes that they are made of.
@@ -296,15 +306,21 @@ std::optional<WrittenOut> written_out_activation(ir::Node& node, const ir::Progr
           !is_floating(type->dtype)) {
         continue;
       }
+      double factor = 1;
       if (!row.of_softplus) {
         Reader reader(program, x, nullptr);
         const std::optional<Polynomial> argument = reader.read(node.args()[0]);
-        if (!argument || !is_close(*argument, row.argument, type->dtype)) {
+        if (!argument || !(row.any_factor ? is_multiple(*argument) && type->dtype != ScalarType::Double
+                                          : is_close(*argument, row.argument, type->dtype))) {
           continue;
         }
+        factor = argument->c[0][1];
         below = reader.nodes;
       }
       std::optional<WrittenOut> found = climb(row, node, x, below, program);
+      if (found && row.any_factor) {
+        found->args.push_back({factor});
+      }
       if (found && (!best || found->nodes.size() > best->nodes.size())) {
         best = std::move(found);
       }

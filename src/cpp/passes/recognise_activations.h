@@ -9,6 +9,7 @@ namespace et::passes {
 ///   0.5 * x * (1 + tanh(√(2/π) * (x + 0.044715 * x³)))   =>   gelu(x, "tanh")
 ///   x * 0.5 * (1 + erf(x / √2))                          =>   gelu(x, "none")
 ///   x * sigmoid(x)                                       =>   silu(x)
+///   x * sigmoid(1.702 * x), the quick GELU               =>   swish(x, 1.702), with any number but in doubles
 ///   x * tanh(log(1 + exp(x)))                            =>   mish(x)
 ///   x * clamp(x + 3, 0, 6) / 6                           =>   hardswish(x); without the factor x hardsigmoid(x)
 ///

@@ -40,6 +40,7 @@ ET_UNARY(HardSigmoid, hn::Mul(limit(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f)
 ET_UNARY(HardSwish, hn::Mul(x, hn::Mul(limit(d, hn::Add(x, hn::Set(d, 3.0f)), 0.0f, 6.0f), hn::Set(d, 1.0f / 6.0f))))
 ET_UNARY(Sigmoid, sigmoid(d, x))
 ET_UNARY(Silu, hn::Mul(x, sigmoid(d, x)))
+ET_UNARY(Swish, hn::Mul(x, sigmoid(d, hn::Mul(x, hn::Set(d, a)))))
 // x tanh(log(1 + e^x)) = x n / (n + 2) with n = e^x (e^x + 2), which is 1 to a float's precision from x = 20 on.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V mish(D d, V x) {
@@ -80,7 +81,7 @@ namespace et::kernels::optimized {
 
 // clang-format off
 #define ET_LOOPS(X) \
-  X(Relu) X(Clamp) X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Tanh) X(Exp) X(Erf) X(GeluErf) \
+  X(Relu) X(Clamp) X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Swish) X(Tanh) X(Exp) X(Erf) X(GeluErf) \
   X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) \
   X(LeakyRelu) X(Same) X(Mish) X(HardShrink) X(SoftShrink)
 // clang-format on
@@ -140,9 +141,9 @@ Error choose_gelu(Arguments args, PointwiseOperation* operation) {
 }
 
 // fn(self, Scalar number, out)
-template <BlockFunction (*Loop)()>
+template <BlockFunction (*Loop)(), size_t kCost = kCheap>
 Error choose_with_number(Arguments args, PointwiseOperation* operation) {
-  return choose(args, Loop(), kCheap, operation, number_as_float(*args[1]));
+  return choose(args, Loop(), kCost, operation, number_as_float(*args[1]));
 }
 
 // hardshrink(self, Scalar lambd, out): the number is an element of the tensor's type.
@@ -202,6 +203,7 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_with_number<&loop_SoftShrink>>("aten::softshrink.out", "eno"),
     promoting<&loop_Sqrt, kDivides>("aten::sqrt.out"),
     plain<&loop_Square, kCheap>("aten::square.out"),
+    make_pointwise_kernel<&choose_with_number<&loop_Swish, kTranscendental>>("et::swish.out", "eno"),
     promoting<&loop_Tanh, kTranscendental>("aten::tanh.out"),
 };
 

@@ -67,6 +67,13 @@ Error silu_out(KernelContext& context, const Tensor& self, Tensor& out) {
   });
 }
 
+Error swish_out(KernelContext& context, const Tensor& self, const Scalar& beta, Tensor& out) {
+  return activation(context, "et::swish", self, out, [&](auto zero) {
+    using C = decltype(zero);
+    return [b = scalar_to<C>(beta)](C x) { return x / (C(1) + std::exp(-(b * x))); };
+  });
+}
+
 Error mish_out(KernelContext& context, const Tensor& self, Tensor& out) {
   return activation(context, "aten::mish", self, out, [](auto zero) {
     using C = decltype(zero);
