@@ -8,6 +8,7 @@ import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
+from torch.export import Dim
 
 import executorch_py as et
 from executorch_py import quantizer
@@ -60,6 +61,80 @@ class TestTransposes:
         """An image of one channel is the same bytes in both orders."""
         method = ZOO["ds_cnn"]()["forward"]
         assert _payload(method.export()).count("StaticTranspose") == 0
+
+    @pytest.mark.parametrize("preset", [None, "static_int8"])
+    def test_pixels_as_rows(self, preset: str | None) -> None:
+        """A detection head: channels are innermost in a row of numbers for each pixel, as they are in the delegate's image."""
+        torch.manual_seed(0)
+        module, inputs = Head().eval(), (torch.rand(2, 3, 6, 8),)
+        program = _quantized(torch.export.export(module, inputs), inputs, preset)
+        payload = _payload(program)
+        _enters(payload)
+        assert payload.count("StaticTranspose") == 1 and payload.count("StaticReshape") == 4
+        (actual,) = _run(_lower(program), inputs)
+        with torch.no_grad():
+            expected = program.module()(*inputs)
+        step = 0 if preset is None else expected.abs().max() / 100
+        assert actual.shape == expected.shape and (actual - expected).abs().max() <= 1e-5 + step
+
+    @pytest.mark.parametrize(
+        "shapes",
+        [
+            {0: Dim("batch", max=4)},
+            {2: Dim("height", min=4, max=9)},
+            {0: Dim("batch", max=4), 3: Dim("width", min=4, max=9)},
+        ],
+        ids=["batch", "height", "batch and width"],
+    )
+    def test_pixels_as_rows_of_changing_sizes(self, shapes: dict[int, Dim]) -> None:
+        torch.manual_seed(0)
+        module = Head().eval()
+        program = torch.export.export(module, (torch.rand(2, 3, 6, 8),), dynamic_shapes=(shapes,))
+        file = _lower(program)
+        for batch, height, width in ((2, 6, 8), (4, 9, 9), (1, 4, 4)):
+            sizes = (batch if 0 in shapes else 2, 3, height if 2 in shapes else 6, width if 3 in shapes else 8)
+            x = torch.rand(sizes)
+            (actual,) = _run(file, (x,))
+            with torch.no_grad():
+                assert (actual - module(x)).abs().max() <= 1e-5
+
+    def test_lines_as_rows(self) -> None:
+        """A 1-D convolution in front of a linear layer."""
+        torch.manual_seed(0)
+        module, inputs = Line().eval(), (torch.rand(2, 3, 16),)
+        program = torch.export.export(module, inputs)
+        assert _payload(program).nodes[-3:] == ("Conv2d", "StaticReshape", "FullyConnected")
+        (actual,) = _run(_lower(program), inputs)
+        with torch.no_grad():
+            assert (actual - module(*inputs)).abs().max() <= 1e-5
+
+
+class Head(nn.Module):
+    """Boxes and scores of each pixel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.boxes, self.scores = nn.Conv2d(8, 4, 1), nn.Conv2d(8, 5, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.stem(x))
+        return torch.cat([branch(x).flatten(2).transpose(1, 2) for branch in (self.boxes, self.scores)], 2)
+
+
+class Line(nn.Module):
+    """A line of numbers, read by a convolution, then step by step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = nn.Conv1d(3, 8, 3, padding=1), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(self.conv(x).transpose(1, 2))
+
+
+def _run(file: bytes, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    return et.Runtime.get().load_program(file).load_method("forward").execute(inputs)
 
 
 def _quantized(

@@ -28,6 +28,36 @@ Form movement_form(const Lowering& lowering, const ir::Value* value) {
   return (rank == 3 || rank == 4) && lowering.form_of(value) == Form::kImage ? Form::kImage : Form::kRowMajor;
 }
 
+/// [N, C, H, W] seen as [N, C, L], in image form the same elements in the same order.
+bool joins_pixels(const ir::TensorType& in, const ir::TensorType& out) {
+  if (in.rank() != 4 || out.rank() != 3 || !in.dims[1].is_static() || !(in.dims[1] == out.dims[1])) {
+    return false;
+  }
+  const bool same_batch = in.dims[0].is_static() && in.dims[0] == out.dims[0];
+  return same_batch || (in.dims[2].is_static() && in.dims[3].is_static() && out.dims[2].is_static() &&
+                        in.dims[2].max * in.dims[3].max == out.dims[2].max);
+}
+
+/// Sizes that a reshape can say.
+bool is_one_dynamic(const ir::TensorType& type) {
+  return std::count_if(type.dims.begin(), type.dims.end(), [](const ir::Dim& dim) { return !dim.is_static(); }) <= 1;
+}
+
+/// A permutation of [N, C, L] to [N, L, C], which is the image form's order.
+bool makes_rows(const ir::Node& node) {
+  const auto dims = node.op == "aten::permute_copy" ? ints_of(node.args()[1]) : std::nullopt;
+  return dims && dims->size() == 3 && (*dims)[0] == 0 && ((*dims)[1] + 3) % 3 == 2 && ((*dims)[2] + 3) % 3 == 1;
+}
+
+/// True when all that reads a value makes rows of it.
+bool becomes_rows(const ir::Value* value) {
+  const auto& users = value->users();
+  return !users.empty() && std::all_of(users.begin(), users.end(), [](const ir::Node* user) {
+    const bool converts = user->op == "quantized_decomposed::dequantize_per_tensor";
+    return converts ? becomes_rows(user->result()) : makes_rows(*user);
+  });
+}
+
 /// Writes the part [start, start + size) of one dimension.
 void slice_into(Lowering& lowering, const ir::Node& node, const ir::Value* from, size_t dim, uint32_t start,
                 uint32_t size, Form form, uint32_t output) {
@@ -111,6 +141,11 @@ Error emit_permute(Lowering& lowering, const ir::Node& node) {
     lowering.rename(to, Form::kImage, lowering.id_of(from, Form::kRowMajor));
     return Error::Ok;
   }
+  if (makes_rows(node) && lowering.form_of(from) == Form::kImage && is_one_dynamic(to->type.tensor)) {
+    lowering.reshape(lowering.id_of(from, Form::kImage), lowering.define(to, Form::kRowMajor),
+                     Lowering::shape_of(to->type.tensor, Form::kRowMajor), node.debug_handle);
+    return Error::Ok;
+  }
   const uint32_t input = lowering.id_of(from, Form::kRowMajor);
   lowering.transpose(input, lowering.define(to, Form::kRowMajor), perm, node.debug_handle);
   return Error::Ok;
@@ -120,6 +155,11 @@ Error emit_view(Lowering& lowering, const ir::Node& node) {
   const auto [from, to] = movement_of(lowering, node);
   const ir::TensorType& in = from->type.tensor;
   const ir::TensorType& out = to->type.tensor;
+  if (lowering.form_of(from) == Form::kImage && joins_pixels(in, out) && becomes_rows(to)) {
+    lowering.reshape(lowering.id_of(from, Form::kImage), lowering.define(to, Form::kImage),
+                     Lowering::shape_of(out, Form::kImage), node.debug_handle);
+    return Error::Ok;
+  }
   // [N, C, 1, 1] seen as [N, C]: in image form the same elements in the same order, so no transpose comes between.
   const bool one_pixel = in.rank() == 4 && in.dims[2] == ir::Dim(1) && in.dims[3] == ir::Dim(1);
   const Form form = one_pixel && lowering.form_of(from) == Form::kImage ? Form::kImage : Form::kRowMajor;
