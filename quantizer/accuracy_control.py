@@ -26,6 +26,7 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from executorch_py.devtools.quantization.batches import calls
+from executorch_py.devtools.quantization.task_metric import Metric, measured
 from executorch_py.devtools.text_table import aligned
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 from executorch_py.lowering.edge import to_edge_transform_and_lower
@@ -34,7 +35,7 @@ from executorch_py.module import Module, load
 
 from .candidates import Candidates
 from .fallbacks import Fallback
-from .layer_sweep import LayerSensitivity, Metric, SensitivityReport, measured, sweep
+from .layer_sweep import LayerSensitivity, SensitivityReport, sweep
 
 __all__ = ["AccuracyResult", "Step", "quantize_to_accuracy"]
 

@@ -33,6 +33,7 @@ from executorch_py.devtools.quantization.nodes import (
     op_name,
 )
 from executorch_py.devtools.quantization.report import quantization_report
+from executorch_py.devtools.quantization.task_metric import Metric
 from executorch_py.devtools.quantization.table import QuantizationReport
 from executorch_py.errors import InternalError, InvalidArgumentError
 from executorch_py.export.sources import source_of
@@ -249,6 +250,7 @@ class Candidates:
         *,
         transform: Callable[[Any], Any] | None = None,
         program: Any = None,
+        metric: Metric | None = None,
     ) -> QuantizationReport:
         """:func:`et.quantization_report` of this configuration.
 
@@ -260,9 +262,10 @@ class Candidates:
             float_layers: Layers that are left in float.
             transform: As there.
             program: As there.
+            metric: As there.
         """
         floats, quantized = self.module(self.names), self.module(float_layers)
-        return quantization_report(floats, quantized, data, transform=transform, program=program)
+        return quantization_report(floats, quantized, data, transform=transform, program=program, metric=metric)
 
     @property
     def float_program(self) -> ExportedProgram:

@@ -20,15 +20,15 @@ from torch.utils import _pytree
 
 from executorch_py.devtools.quantization.batches import calls
 from executorch_py.devtools.quantization.difference import RunningDifference
+from executorch_py.devtools.quantization.task_metric import Metric, measured
 from executorch_py.devtools.text_table import aligned
-from executorch_py.errors import InvalidArgumentError, InvalidTypeError
+from executorch_py.errors import InvalidArgumentError
 
 from .candidates import Candidates, Layer
 
 __all__ = ["LayerSensitivity", "SensitivityReport", "sensitivity", "sweep"]
 
 Mode = Literal["only", "without"]
-Metric = Callable[[Callable[..., Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -211,25 +211,6 @@ def sweep(
         for layer, value in zip(chosen, figures[1:], strict=True)
     ]
     return SensitivityReport(_sorted(rows), mode, figures[0], None, None, candidates.total_macs)
-
-
-def measured(metric: Metric, model: Callable[..., Any], what: str) -> float:
-    """The metric's number for a model.
-
-    Raises:
-        InvalidTypeError: It gives something else.
-    """
-    with torch.no_grad():
-        value = metric(model)
-    if (isinstance(value, torch.Tensor) and value.numel() == 1) or (
-        hasattr(value, "item") and getattr(value, "size", 0) == 1
-    ):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidTypeError(
-            f"the metric must give a number, for {what} it gave {type(value).__name__}: {str(value)[:60]}"
-        )
-    return float(value)
 
 
 def _by_metric(

@@ -349,6 +349,7 @@ def _quantization(arguments: argparse.Namespace) -> int:
         _resolve(arguments.data)(),
         program=arguments.program,
         max_batches=arguments.batches,
+        metric=_resolve(arguments.metric) if arguments.metric else None,
     )
     print(json.dumps(report.as_dict(), indent=2) if arguments.json else report)
     if arguments.html:
@@ -412,6 +413,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     quantization.add_argument("--batches", type=int, help="how many items of the data at most")
     quantization.add_argument("--program", help="the lowered program, whose outputs are compared, too")
+    quantization.add_argument(
+        "--metric", help="package.module:function, which gets a callable model and gives a number, measured before and after"
+    )
     quantization.add_argument("--html", help="a page to write, with charts")
     quantization.add_argument("--json", action="store_true")
     quantization.add_argument("--min-sqnr", type=float, help="exit with 1 when an output has less, in dB")

@@ -42,6 +42,52 @@ def report(exported, quantized):
     return et.quantization_report(exported, quantized, images())
 
 
+class _Counter(nn.Module):
+    """Counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return self.linear(x), self.calls.clone()
+
+
+def test_a_metric_is_measured_before_and_after(exported, quantized):
+    edge = et.to_edge_transform_and_lower(torch.export.export(quantized, images(1)[0]), partitioner=[XnnpackPartitioner()])
+    report = et.quantization_report(
+        exported, quantized, images(), program=edge.to_executorch(), metric=lambda run: sum(run(*x).sum() for x in images())
+    )
+    floats = sum(exported.module()(*x).sum().item() for x in images())
+    converted = sum(quantized(*x).sum().item() for x in images())
+    before, after, ran = report.metrics
+    assert [row.of for row in report.metrics] == ["float", "converted", "runtime"]
+    assert (before.value, after.value) == (pytest.approx(floats, rel=1e-4), pytest.approx(converted, rel=1e-4))
+    assert before.value != after.value and after.change == pytest.approx(after.value - before.value)
+    assert ran.value == pytest.approx(after.value, rel=0.02)
+    lines = report.table().splitlines()
+    assert lines[0].split() == ["model", "metric", "change"] and lines[2].startswith("converted")
+    assert report.as_dict()["metrics"][1]["value"] == after.value
+
+
+def test_a_metric_that_is_no_number(exported, quantized):
+    with pytest.raises(InvalidTypeError, match="must give a number, for the float model it gave str: most"):
+        et.quantization_report(exported, quantized, images(1), metric=lambda run: "most")
+
+
+def test_a_metric_begins_with_the_models_own_state():
+    """What the report's own runs left in the buffer must not reach the metric."""
+    model = _Counter().eval()
+    exported = torch.export.export(model, (torch.randn(2, 4),))
+    quantized = converted(exported, [(torch.randn(2, 4),) for _ in range(3)])
+    report = et.quantization_report(
+        exported, quantized, [(torch.ones(2, 4),)] * 3, metric=lambda run: run(torch.ones(2, 4))[1].sum().item()
+    )
+    assert [row.value for row in report.metrics] == [1.0, 1.0]
+
+
 def _rows(report):
     return {row.module_path or row.name: row for row in report.layers}
 

@@ -227,7 +227,7 @@ class Decomposer:
     def _retyped(self, node: fx.Node, new: Any) -> Any:
         """Results whose sizes only the data decides have the symbols of the node they replace."""
         values = node.meta.get("val")
-        single = isinstance(new, fx.Node)
+        single = not isinstance(new, (tuple, list))  # a node, or a number that the trace found
         for result, value in zip([new] if single else new, [values] if single else values, strict=True):
             if isinstance(result, fx.Node) and result.op == "call_function" and _unbacked(value):
                 result.meta["val"] = self._row_major(value)

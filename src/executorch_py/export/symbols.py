@@ -4,11 +4,12 @@ Symbols are renamed in the order in which a method meets them (``s0``, ``s1``, a
 decides), so that the same model gives the same file in every process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import sympy
 import torch
+from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
@@ -24,10 +25,20 @@ _LARGEST_SIZE = 2**31
 
 
 class SymbolTable:
-    """The symbols of one method."""
+    """The symbols of one method.
 
-    def __init__(self, range_constraints: Mapping[sympy.Symbol, Any]) -> None:
-        self._ranges = {symbol: ValueRanges(r.lower, r.upper) for symbol, r in range_constraints.items()}
+    Args:
+        range_constraints: Bounds of symbols, as an ExportedProgram has them.
+        named: Symbols to which the user gave a ``Dim``: their lower bounds hold as they are.
+    """
+
+    def __init__(
+        self, range_constraints: Mapping[sympy.Symbol, Any], named: Collection[sympy.Symbol] = frozenset()
+    ) -> None:
+        self._ranges = {
+            symbol: ValueRanges(r.lower if symbol in named else _let_in(r), r.upper)
+            for symbol, r in range_constraints.items()
+        }
         self._names: dict[sympy.Symbol, str] = {}
         self._dims: dict[sympy.Expr, Dim] = {}
         self._counts = {"s": 0, "u": 0}
@@ -151,6 +162,33 @@ class SymbolTable:
         """A name for what the IR's expressions cannot say; equal expressions have equal names."""
         stand_in = sympy.Symbol(f"_expression_{expression}")
         return self._name(stand_in, is_unbacked=False)
+
+
+def named_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
+    """Symbols of inputs that were made for a ``Dim`` of the user's, rather than for ``Dim.AUTO``.
+
+    A program that ``torch.export.load`` read has no such names.
+    """
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        for size in value.shape if isinstance(value, torch.Tensor) else [value]:
+            if isinstance(size, torch.SymInt):
+                env = size.node.shape_env
+                named = env.source_name_to_debug_name
+                return {
+                    symbol
+                    for symbol, sources in env.var_to_sources.items()
+                    if any(source.name in named for source in sources)
+                }
+    return set()
+
+
+def _let_in(bounds: Any) -> Any:
+    """The lower bound of a symbol: none where torch assumed 2.
+
+    torch.export traces sizes of ``Dim.AUTO`` as if they were neither 0 nor 1, and its programs take both all the same.
+    """
+    return 0 if bounds.lower == 2 < bounds.upper else bounds.lower
 
 
 def _is_unbacked(expression: Any) -> bool:

@@ -27,6 +27,11 @@ def _arange(*shapes):
     return [(torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape),) for shape in shapes]
 
 
+def _local_response(self, x):
+    """torch takes it apart into views by sizes that it reads from a tensor."""
+    return torch.nn.functional.local_response_norm(torch.cat([x, x], 1), 3)
+
+
 def _relu(self, x):
     return torch.relu(x) + 1
 
@@ -82,7 +87,9 @@ FORMS = [
         ({0: Dim.AUTO}, {0: Dim.AUTO}),
         refused=[((torch.randn(3, 3), torch.randn(4, 3)), "must agree")],
     ),
-    Case("auto", _relu, _x((4, 3), (9, 3), (200, 3)), ({0: Dim.AUTO},)),
+    # torch traces with sizes from 2 on, and its programs take 1 and 0
+    Case("auto", _relu, _x((4, 3), (9, 3), (200, 3), (1, 3), (0, 3)), ({0: Dim.AUTO},)),
+    Case("sizes-that-operators-read", _local_response, _x((3, 4, 7, 5), (1, 4, 2, 9)), ({0: Dim.AUTO, 2: B, 3: Dim.AUTO},)),
     Case("dynamic", _relu, _x((4, 3), (9, 5), (200, 7)), ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)),
     Case("auto-with-bounds", _relu, _x((4, 3), (9, 3)), ({0: Dim.AUTO(min=3, max=9)},), refused=[(_x((2, 3))[0], "2")]),
     Case("static-hint", _relu, _x((4, 3), (8, 3)), ({0: B, 1: Dim.STATIC},)),

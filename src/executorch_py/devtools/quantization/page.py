@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from .table import LayerRow, QuantizationReport, decibels, percent
+from .table import LayerRow, QuantizationReport, decibels, metric_figures, percent
 
 __all__ = ["page_of"]
 
@@ -63,6 +63,7 @@ def page_of(report: QuantizationReport, title: str) -> str:
     quantized = sum(row.is_quantized for row in report.layers)
     cards = [("batches", str(report.num_batches)), ("layers compared", str(len(report.layers)))]
     cards.append(("of them quantized", str(quantized)))
+    cards += [(f"metric, {row.of}", " ".join(metric_figures(row))) for row in report.metrics]
     cards += [
         (f"output {row.output}, {row.of}", f"{decibels(row.difference.sqnr_db)} dB") for row in report.outputs[:6]
     ]

@@ -26,7 +26,8 @@ from .difference import RunningDifference
 from .matching import match_graphs
 from .nodes import kind_of, op_name
 from .paired_run import Layer, PairedRun
-from .table import LayerRow, OutputRow, QuantizationReport, Unmatched, percent
+from .table import LayerRow, MetricRow, OutputRow, QuantizationReport, Unmatched, percent
+from .task_metric import Metric, measured
 
 __all__ = ["quantization_report"]
 
@@ -42,6 +43,7 @@ def quantization_report(
     program: Any = None,
     dynamic_shapes: Any = None,
     max_batches: int | None = None,
+    metric: Metric | None = None,
 ) -> QuantizationReport:
     """Compares a quantized model with its float model on data, layer by layer.
 
@@ -57,13 +59,15 @@ def quantization_report(
             too.
         dynamic_shapes: As in ``torch.export``, when ``model`` is an eager module and the sizes of the inputs vary.
         max_batches: How many items of ``data`` at most.
+        metric: A function of yours that gets a callable with the model's arguments and results and gives a number (accuracy on
+            your test set): measured for the float model, the quantized one and ``program``. It has its own data.
 
     Returns:
         The report: print it, read ``rows``, or write a page with ``to_html``.
 
     Raises:
         InvalidArgumentError: No data; nothing in ``quantized`` is quantized; it was prepared and never converted.
-        InvalidTypeError: ``model`` or ``quantized`` is something else.
+        InvalidTypeError: ``model`` or ``quantized`` is something else; ``metric`` gives no number.
     """
     stream = calls(data, transform, max_batches)
     first = next(stream)
@@ -107,12 +111,18 @@ def quantization_report(
     unmatched += [_unmatched("quantized", node) for node in match.only_quantized]
     for layer in mismatched:  # results of other sizes: not the same operator after all
         unmatched += [_unmatched("float", layer.counterpart), _unmatched("quantized", layer.node)]
+    metrics = []
+    if metric is not None:
+        for state in states:
+            state.restore()
+        metrics = _metrics(metric, floats, converted, program)
     return QuantizationReport(
         layers=tuple(layers),
         outputs=tuple(output.row(place, of) for (place, of), output in sorted(outputs.items(), key=_by_output)),
         unmatched=tuple(unmatched),
         num_batches=count,
         folded={node.name: into.name for node, into in match.folded.items()},
+        metrics=tuple(metrics),
     )
 
 
@@ -299,6 +309,20 @@ def _runtime(program: Any) -> Callable[[tuple[Any, ...], Mapping[str, Any]], Any
 
 def _clones(tree: Any) -> Any:
     return _pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, tree)
+
+
+def _metrics(metric: Metric, floats: fx.GraphModule, converted: fx.GraphModule, program: Any) -> list[MetricRow]:
+    """The metric of each form of the model, all from their initial state."""
+    before = measured(metric, floats, "the float model")
+    values = [("float", before), ("converted", measured(metric, converted, "the quantized model"))]
+    if program is not None:
+        from executorch_py.devtools.validate import as_module
+
+        method = as_module(program).method("forward")
+        if method.method.metadata.uses_state():
+            method.method.reset_state()
+        values.append(("runtime", measured(metric, method, "the program")))
+    return [MetricRow(of, value, value - before) for of, value in values]
 
 
 # -- rows

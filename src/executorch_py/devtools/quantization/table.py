@@ -23,7 +23,7 @@ from typing import Any
 
 from executorch_py.devtools.text_table import aligned
 
-__all__ = ["Difference", "LayerRow", "OutputRow", "Quantization", "QuantizationReport", "Unmatched"]
+__all__ = ["Difference", "LayerRow", "MetricRow", "OutputRow", "Quantization", "QuantizationReport", "Unmatched", "metric_figures"]
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,21 @@ class OutputRow:
 
 
 @dataclass(frozen=True)
+class MetricRow:
+    """What a metric of the user's own gave for one form of the model.
+
+    Attributes:
+        of: ``float``, ``converted`` (the quantized graph in eager PyTorch) or ``runtime`` (the program).
+        value: The metric's number.
+        change: Difference to the float model's.
+    """
+
+    of: str
+    value: float
+    change: float
+
+
+@dataclass(frozen=True)
 class Unmatched:
     """A node that has no counterpart.
 
@@ -185,6 +200,7 @@ class QuantizationReport:
         num_batches: How many sets of inputs were run.
         folded: Float operators that became part of another: name -> name of that one (batch norms).
         notes: What holds for the whole report.
+        metrics: Of the user's metric, before and after; empty without one.
     """
 
     layers: tuple[LayerRow, ...]
@@ -193,6 +209,7 @@ class QuantizationReport:
     num_batches: int = 1
     folded: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    metrics: tuple[MetricRow, ...] = ()
 
     @property
     def rows(self) -> list[LayerRow]:
@@ -225,6 +242,9 @@ class QuantizationReport:
         head = ("output", "of", "SQNR dB", "cosine", "max error", "mean error", "")
         cells = [(row.output, row.of, *_figures(row.difference), row.note) for row in self.outputs]
         lines = aligned(head, cells, right=range(2, 6), indent="")
+        if self.metrics:
+            values = [(row.of, *metric_figures(row)) for row in self.metrics]
+            lines = [*aligned(("model", "metric", "change"), values, right=(1, 2), indent=""), "", *lines]
         rows = self.rows[:limit]
         lines += ["", "layers, the one that loses most first"]
         lines += aligned(_HEAD, [_cells(row) for row in rows], right=range(5, 13))
@@ -316,6 +336,11 @@ def _figures(difference: Difference) -> tuple[str, str, str, str]:
         f"{difference.max_error:.2e}",
         f"{difference.mean_error:.2e}",
     )
+
+
+def metric_figures(row: MetricRow) -> tuple[str, str]:
+    """The value and its change as texts, "" for the float model's change."""
+    return f"{row.value:.6g}", "" if row.of == "float" else f"{row.change:+.3g}"
 
 
 def decibels(value: float | None) -> str:

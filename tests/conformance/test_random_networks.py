@@ -1,0 +1,116 @@
+"""Random networks against eager, with and without the XNNPACK delegate, at the sizes they were exported with and at others.
+
+The same ones in every run; ET_RANDOM_NETWORKS=1000 draws that many new ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from typing import Any
+
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from hypothesis import HealthCheck, Phase, given, reject, settings
+
+import executorch_py as et
+from executorch_py import quantizer
+from executorch_py.errors import InvalidStateError
+from tests.conformance.closeness import difference
+from tests.conformance.random_networks import Network, networks
+
+DEEPER = int(os.environ.get("ET_RANDOM_NETWORKS", "0"))
+
+
+def _sizes(network: Network) -> list[list[int]]:
+    """The sizes of the input to try: those of export, then larger and smaller ones, then those of export again."""
+    sizes = list(network.inputs[0].shape)
+    tried = [sizes]
+    for change in (3, -1, 1):
+        tried.append([size + change if i in (network.dynamic or {}) else size for i, size in enumerate(sizes)])
+    return [*tried, sizes]
+
+
+def _lowered(exported: torch.export.ExportedProgram, delegated: bool) -> Any:
+    edge = et.to_edge_transform_and_lower(
+        copy.deepcopy(exported), partitioner=[XnnpackPartitioner()] if delegated else []
+    )
+    return et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
+
+
+def _check(network: Network, exported: torch.export.ExportedProgram, delegated: bool) -> None:
+    method = _lowered(exported, delegated)
+    for turn, sizes in enumerate(_sizes(network)):
+        x, flag = torch.randn(sizes), torch.tensor(turn % 2 == 0)
+        report = f"{'delegate' if delegated else 'own kernels'} at {sizes}:"
+        expected = _result(network, x, flag)
+        before = x.clone()
+        try:
+            actual = method.execute([x, flag])[0]
+        except et.ExecutorchError as error:
+            allowed = expected is None or _result(exported.module(), x, flag) is None
+            assert allowed, f"{report} {error}\n{network!r}"
+            continue
+        assert expected is not None, f"{report} eager refuses this size, ours gives {list(actual.shape)}\n{network!r}"
+        wrong = difference(actual, expected, looser=10.0)
+        assert not wrong, f"{report} {wrong}\n{network!r}"
+        assert torch.equal(x, before), f"{report} the input was written to\n{network!r}"
+
+
+def _result(model: Any, x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor | None:
+    """What a model gives; None for sizes that it refuses."""
+    try:
+        return model(x.clone(), flag)
+    except (RuntimeError, ValueError, AssertionError):
+        return None
+
+
+def _drawn(kind: Any) -> Any:
+    """The decorators of a test over networks of that kind."""
+    configure = settings(
+        max_examples=DEEPER or 25,
+        derandomize=not DEEPER,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink] if DEEPER else [Phase.generate],
+        print_blob=False,
+    )
+    return lambda test: configure(given(network=kind)(test))
+
+
+@_drawn(networks())
+def test_random_network(network: Network) -> None:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exported = torch.export.export(network, network.inputs, dynamic_shapes=network.shapes())
+        except RuntimeError as error:
+            assert "is not a simple accumulative multiplication" in str(error), str(error)
+            reject()  # torch's cond takes no strides that are not dense in some order of dimensions
+        for delegated in (False, True):
+            _check(network, exported, delegated)
+
+
+@_drawn(networks())
+def test_random_network_in_int8(network: Network) -> None:
+    """Static int8: with and without the delegate, and beside the quantized program in eager."""
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        samples = [(torch.randn(network.inputs[0].shape), torch.tensor(i % 2 == 0)) for i in range(4)]
+        try:
+            program = quantizer.quantize(
+                network, network.inputs, "static_int8", samples, dynamic_shapes=network.shapes()
+            )
+        except InvalidStateError as error:
+            assert "nothing to quantize" in str(error)
+            return
+        reference = program.module()
+        own, delegate = _lowered(program, False), _lowered(program, True)
+        for x, flag in samples:
+            expected = reference(x, flag)
+            for name, method in (("own kernels", own), ("delegate", delegate)):
+                actual = method.execute([x, flag])[0]
+                error = (actual - expected).norm() / expected.norm().clamp(min=1e-6)
+                assert error < 0.05, f"{name}: relative error {error:.3f}\n{network!r}"
