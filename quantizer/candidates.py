@@ -33,8 +33,8 @@ from executorch_py.devtools.quantization.nodes import (
     op_name,
 )
 from executorch_py.devtools.quantization.report import quantization_report
-from executorch_py.devtools.quantization.task_metric import Metric
 from executorch_py.devtools.quantization.table import QuantizationReport
+from executorch_py.devtools.quantization.task_metric import Metric
 from executorch_py.errors import InternalError, InvalidArgumentError
 from executorch_py.export.sources import source_of
 

@@ -49,16 +49,16 @@ class XnnpackPartitioner(Partitioner):
         """Tags the supported nodes and notes the reason at each other one."""
         imported = import_programs({"forward": exported_program})
         specs = [(spec.key, bytes(spec.value)) for spec in self._delegation_spec.compile_specs]
-        reasons: dict[str, str] = {}
+        reasons: dict[fx.Node, str] = {}
         for handle, reason in _core.query_support(imported.program, BACKEND_ID, specs, not self._always):
-            name = imported.handles[handle][1]
-            reasons[name] = reasons.get(name) or reason  # one node may have become several
-        self.refusals = {name: reason for name, reason in reasons.items() if reason}
+            node = imported.nodes[handle]
+            reasons[node] = reasons.get(node) or reason  # one node may have become several
+        self.refusals = {node.name: reason for node, reason in reasons.items() if reason}
         tags = {}
         for node in _nodes(exported_program.graph_module):
-            if node.op != "call_function" or node.name not in reasons:
+            if node.op != "call_function" or node not in reasons:
                 continue
-            if reason := reasons[node.name]:
+            if reason := reasons[node]:
                 note_refusal(node, BACKEND_ID, reason)
             else:
                 tag = f"{_TAG}_{len(tags)}" if self._per_op_mode else _TAG

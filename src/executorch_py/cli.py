@@ -414,7 +414,8 @@ def _parser() -> argparse.ArgumentParser:
     quantization.add_argument("--batches", type=int, help="how many items of the data at most")
     quantization.add_argument("--program", help="the lowered program, whose outputs are compared, too")
     quantization.add_argument(
-        "--metric", help="package.module:function, which gets a callable model and gives a number, measured before and after"
+        "--metric",
+        help="package.module:function, which gets a callable model and gives a number, measured before and after",
     )
     quantization.add_argument("--html", help="a page to write, with charts")
     quantization.add_argument("--json", action="store_true")

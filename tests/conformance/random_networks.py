@@ -177,6 +177,8 @@ class _Cond(nn.Module):
         def scaled(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
             return torch.tanh(x - 1) * scale.abs().mean()
 
+        if not torch.compiler.is_exporting():  # eager's cond compiles its branches, which fails for some views
+            return (doubled if flag else scaled)(x, self.scale)
         return torch.cond(flag, doubled, scaled, (x, self.scale))
 
 

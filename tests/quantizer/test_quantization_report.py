@@ -56,9 +56,15 @@ class _Counter(nn.Module):
 
 
 def test_a_metric_is_measured_before_and_after(exported, quantized):
-    edge = et.to_edge_transform_and_lower(torch.export.export(quantized, images(1)[0]), partitioner=[XnnpackPartitioner()])
+    edge = et.to_edge_transform_and_lower(
+        torch.export.export(quantized, images(1)[0]), partitioner=[XnnpackPartitioner()]
+    )
     report = et.quantization_report(
-        exported, quantized, images(), program=edge.to_executorch(), metric=lambda run: sum(run(*x).sum() for x in images())
+        exported,
+        quantized,
+        images(),
+        program=edge.to_executorch(),
+        metric=lambda run: sum(run(*x).sum() for x in images()),
     )
     floats = sum(exported.module()(*x).sum().item() for x in images())
     converted = sum(quantized(*x).sum().item() for x in images())

@@ -50,10 +50,10 @@ def report_of(
         backends: Method -> delegation tag -> backend id.
         imported: The programs in the IR, before any pass.
     """
-    parts: dict[str, dict[str, int]] = {name: {} for name in programs}
+    parts: dict[str, dict[fx.Node, int]] = {name: {} for name in programs}
     for method, groups in _core.delegate_parts(imported.program).items():
         for number, handles in enumerate(groups):
-            parts[method].update({imported.handles[handle][1]: number for handle in handles})
+            parts[method].update({imported.nodes[handle]: number for handle in handles})
     methods: dict[str, list[DelegatedOperator]] = {}
     for name, program in programs.items():
         rows = methods[name] = []
@@ -62,12 +62,12 @@ def report_of(
 
 
 def _graph(
-    module: fx.GraphModule, backends: Mapping[str, str], parts: Mapping[str, int], rows: list[DelegatedOperator]
+    module: fx.GraphModule, backends: Mapping[str, str], parts: Mapping[fx.Node, int], rows: list[DelegatedOperator]
 ) -> None:
     """Rows of a graph, of the parts that Python backends cut out of it, and of the bodies of its control flow."""
     for node in module.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, OpOverload):
-            rows.append(_row(node, backends.get(node.meta.get(_TAG, ""), ""), parts.get(node.name, -1)))
+            rows.append(_row(node, backends.get(node.meta.get(_TAG, ""), ""), parts.get(node, -1)))
         elif node.op == "get_attr":
             held = _attribute(module, node.target)
             if hasattr(held, "original_module") and hasattr(held, "backend_id"):

@@ -47,11 +47,13 @@ class Imported:
     Attributes:
         program: The ``_core.ProgramBuilder`` that compile() takes.
         handles: IR debug handle -> (method, name of the fx node, the fx node's debug_handle).
+        nodes: IR debug handle -> the fx node. Names are not enough: a body of control flow has its own.
         versions: The weights that the program borrows, as they were.
     """
 
     program: Any
     handles: dict[int, tuple[str, str, int]] = field(default_factory=dict)
+    nodes: dict[int, fx.Node] = field(default_factory=dict)
     versions: list[TensorVersion] = field(default_factory=list)
 
     def require_unchanged(self) -> None:
@@ -369,6 +371,7 @@ class MethodImporter:
 
     def _remember(self, handle: int, node: fx.Node) -> None:
         self._imported.handles[handle] = (self.name, node.name, node.meta.get("debug_handle", 0))
+        self._imported.nodes[handle] = node
 
     def type_of(self, node: fx.Node, value: Any) -> Any:
         """The IR type of a fake value."""

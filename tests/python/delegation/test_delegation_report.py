@@ -3,6 +3,7 @@
 import pytest
 import torch
 from executorch_py.backends.example import ExamplePartitioner
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
 
 import executorch_py as et
@@ -78,3 +79,31 @@ def test_travels_in_the_program(edge):
 def test_damaged(data):
     with pytest.raises(InvalidProgramError, match="damaged"):
         DelegationReport.from_bytes(data)
+
+
+class Branching(nn.Module):
+    """A branch whose nodes have the names of nodes outside of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor:
+        x = torch.cond(flag, lambda x: torch.relu(x) * 2, lambda x: torch.relu(x) - 1, (x,))
+        return torch.relu(self.layer(x))
+
+
+def test_nodes_of_a_branch_are_not_mistaken_for_those_outside():
+    inputs = (torch.randn(3, 4), torch.tensor(True))
+    model = Branching().eval()
+    edge = et.to_edge_transform_and_lower(torch.export.export(model, inputs), partitioner=[XnnpackPartitioner()])
+    rows = et.delegation_report(edge).methods["forward"]
+    names = [row.name for row in rows if row.op == "aten.relu.default"]
+    assert len(names) == 3 and len(set(names)) == 1, "torch names them alike"
+    outside = [row for row in rows if row.backend]
+    assert [row.op for row in outside] == ["aten.linear.default", "aten.relu.default"]
+    assert all(row.reason for row in rows if not row.backend)
+    method = et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
+    for flag in (True, False):
+        arguments = (inputs[0], torch.tensor(flag))
+        torch.testing.assert_close(method.execute(list(arguments))[0], model(*arguments), rtol=1e-5, atol=1e-6)

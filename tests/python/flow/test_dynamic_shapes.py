@@ -89,7 +89,12 @@ FORMS = [
     ),
     # torch traces with sizes from 2 on, and its programs take 1 and 0
     Case("auto", _relu, _x((4, 3), (9, 3), (200, 3), (1, 3), (0, 3)), ({0: Dim.AUTO},)),
-    Case("sizes-that-operators-read", _local_response, _x((3, 4, 7, 5), (1, 4, 2, 9)), ({0: Dim.AUTO, 2: B, 3: Dim.AUTO},)),
+    Case(
+        "sizes-that-operators-read",
+        _local_response,
+        _x((3, 4, 7, 5), (1, 4, 2, 9)),
+        ({0: Dim.AUTO, 2: B, 3: Dim.AUTO},),
+    ),
     Case("dynamic", _relu, _x((4, 3), (9, 5), (200, 7)), ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)),
     Case("auto-with-bounds", _relu, _x((4, 3), (9, 3)), ({0: Dim.AUTO(min=3, max=9)},), refused=[(_x((2, 3))[0], "2")]),
     Case("static-hint", _relu, _x((4, 3), (8, 3)), ({0: B, 1: Dim.STATIC},)),

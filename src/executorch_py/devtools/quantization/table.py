@@ -23,7 +23,16 @@ from typing import Any
 
 from executorch_py.devtools.text_table import aligned
 
-__all__ = ["Difference", "LayerRow", "MetricRow", "OutputRow", "Quantization", "QuantizationReport", "Unmatched", "metric_figures"]
+__all__ = [
+    "Difference",
+    "LayerRow",
+    "MetricRow",
+    "OutputRow",
+    "Quantization",
+    "QuantizationReport",
+    "Unmatched",
+    "metric_figures",
+]
 
 
 @dataclass(frozen=True)
