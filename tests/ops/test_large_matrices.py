@@ -47,6 +47,24 @@ def run_function(function: Callable[..., object], *inputs: torch.Tensor) -> list
     return et.Runtime.get().load_program(program).load_method("forward").execute(inputs)
 
 
+def assert_cancelled(method: et.Method, a: torch.Tensor, seconds: float) -> None:
+    """Cancels the call after so many seconds, and again where that came before the call was under way."""
+    done = threading.Event()
+
+    def cancel() -> None:
+        while not done.wait(seconds):
+            method.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    try:
+        with pytest.raises(et.CancelledError):
+            method.execute((a,))
+    finally:
+        done.set()
+        thread.join()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_cholesky_factors_and_their_solutions(n: int, dtype: torch.dtype) -> None:
@@ -213,11 +231,7 @@ def test_long_ones_can_be_cancelled(name: str) -> None:
 
     program = et.to_edge(torch.export.export(Model(), (a,))).to_executorch().buffer
     method = et.Runtime.get().load_program(program).load_method("forward")
-    timer = threading.Timer(0.15, method.cancel)
-    timer.start()
-    with pytest.raises(et.CancelledError):
-        method.execute((a,))
-    timer.join()
+    assert_cancelled(method, a, 0.15)
 
 
 def is_orthonormal(rows: torch.Tensor) -> bool:
@@ -405,8 +419,59 @@ def test_eigenvalues_can_be_cancelled(name: str) -> None:
     program = et.to_edge(torch.export.export(Model(), (a,))).to_executorch().buffer
     method = et.Runtime.get().load_program(program).load_method("forward")
     for seconds in (0.05, 0.5):  # on the way to Hessenberg's form, and after it
-        timer = threading.Timer(seconds, method.cancel)
-        timer.start()
-        with pytest.raises(et.CancelledError):
-            method.execute((a,))
-        timer.join()
+        assert_cancelled(method, a, seconds)
+
+
+def symmetric_factors(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    ld, pivots = torch.empty_like(a), torch.empty(a.shape[:-1], dtype=torch.int32)
+    info = torch.empty(a.shape[:-2], dtype=torch.int32)
+    run_kernel("aten::linalg_ldl_factor_ex.out", [a, False, False, ld, pivots, info], "TbbTTT")
+    return ld, pivots, info
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_factors_of_symmetric_matrices(n: int) -> None:
+    a = random((2, n, n), torch.float64)
+    a = (a + a.mT) / 2
+    hollow = a.clone()
+    hollow[:, range(n), range(n)] = 0.0  # blocks of two rows
+    for case in (a, hollow, torch.eye(n, dtype=torch.float64).expand(2, n, n).flip(-1), a + n * torch.eye(n)):
+        case = case.contiguous()
+        ld, pivots, info = symmetric_factors(case.tril())
+        expected, expected_pivots = torch.linalg.ldl_factor(case)
+        assert not info.any()
+        assert torch.equal(pivots, expected_pivots)
+        torch.testing.assert_close(ld, expected.tril(), **near(torch.float64, 1000 * n))
+        b, x = random((2, n, 3), torch.float64, 1), torch.empty(2, n, 3, dtype=torch.float64)
+        run_kernel("aten::linalg_ldl_solve.out", [expected, expected_pivots, b, False, x], "TTTbT")
+        torch.testing.assert_close(x, torch.linalg.ldl_solve(expected, expected_pivots, b), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [48, 100])
+def test_factors_of_symmetric_matrices_in_float(n: int) -> None:
+    a = random((n, n), torch.float32)
+    a = a + a.T
+    ld, pivots, _ = symmetric_factors(a)
+    b, x = random((n, 3), torch.float32, 1), torch.empty(n, 3)
+    run_kernel("aten::linalg_ldl_solve.out", [ld, pivots, b, False, x], "TTTbT")
+    torch.testing.assert_close(a @ x, b, **near(torch.float32, n, 64.0 * x.abs().max().item()))
+
+
+def test_a_block_of_zeros_is_named() -> None:
+    a = random((100, 100), torch.float64)
+    a = a + a.T
+    a[40] = a[:, 40] = 0.0
+    ld, pivots, info = symmetric_factors(a)
+    assert info.item() > 0
+    assert torch.equal(pivots, torch.linalg.ldl_factor_ex(a).pivots)
+    assert ld.isfinite().all()
+    assert symmetric_factors(torch.zeros(60, 60))[2].item() == 1
+
+
+@pytest.mark.parametrize("shape", [(60, 60), (70, 50), (50, 70), (3, 5, 4)], ids=str)
+def test_unpacked_factors(shape: tuple[int, ...]) -> None:
+    lu, pivots = torch.linalg.lu_factor(random(shape, torch.float32))
+    for ours, expected in zip(
+        run_function(lambda a, b: tuple(torch.lu_unpack(a, b)), lu, pivots), torch.lu_unpack(lu, pivots)
+    ):
+        assert torch.equal(ours, expected)

@@ -26,6 +26,10 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, int64_t rank, v
   if (rank == 2 && context.is_constant(*args[1])) {
     return Error::NotSupported;  // linear.cpp packs it once
   }
+  const Tensor& out = args[2]->to_tensor();
+  if (rank == 2 && (out.size(0) == 1 || out.size(1) == 1)) {
+    return Error::NotSupported;  // each number is read once, which packing would take longer than
+  }
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(MatmulState* const made, make_state<MatmulState>(context));
   return keep_state(made, xnn_create_batch_matrix_multiply_nc_f32(0, made->op.receive()), state);

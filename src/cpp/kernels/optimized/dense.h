@@ -129,6 +129,12 @@ inline int64_t lu_numbers(int64_t rows) { return 32 * rows; }
 template <typename T>
 Error factor_cholesky(DenseWork<T>& work, const Dense<T>& a, int64_t* info);
 
+/// As LAPACK's sytrf of a lower triangle: blocks of one or two rows on the diagonal, the factor below them, pivots [n] from 1, negative for
+/// blocks of two; `info`: 0 or the number of the first block that is zero. Memory: ldl_numbers(n) numbers. Errors: Cancelled.
+template <typename T>
+Error factor_ldl(DenseWork<T>& work, const Dense<T>& a, double* pivots, int64_t* info);
+inline int64_t ldl_numbers(int64_t n) { return 64 * n; }
+
 /// As LAPACK's geqrf. Memory: qr_numbers(rows, cols) numbers.
 template <typename T>
 Error factor_qr(DenseWork<T>& work, const Dense<T>& a, T* tau);

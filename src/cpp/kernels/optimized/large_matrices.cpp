@@ -93,6 +93,17 @@ Result<int64_t> cholesky_factor(MatrixWork& work, const Matrix& a) {
   return info;
 }
 
+Result<int64_t> ldl_factor(MatrixWork& work, const Matrix& a, double* pivots) {
+  int64_t info = 0;
+  ET_RETURN_IF_ERROR(with_work(work, a.rows, size_of(a), ldl_numbers(a.rows), [&](auto& dense) {
+    ET_TRY(const auto factors, dense_of(dense, a));
+    ET_RETURN_IF_ERROR(factor_ldl(dense, factors, pivots, &info));
+    write_back(factors, a);
+    return Error::Ok;
+  }));
+  return info;
+}
+
 /// Numbers in T where the caller has doubles.
 template <typename T>
 Result<T*> numbers_of(DenseWork<T>& work, const double* values, int64_t n) {
@@ -179,9 +190,9 @@ Error general_eigen(MatrixWork& work, const Matrix& a, double* re, double* im, c
   });
 }
 
-constexpr portable::LargeMatrices kLargeMatrices = {&lu_factor,       &triangular_solve, &cholesky_factor,
-                                                    &qr_factor,       &apply_reflectors, &symmetric_eigen,
-                                                    &singular_values, &general_eigen,    &multiply};
+constexpr portable::LargeMatrices kLargeMatrices = {
+    &lu_factor,        &triangular_solve, &cholesky_factor, &ldl_factor,    &qr_factor,
+    &apply_reflectors, &symmetric_eigen,  &singular_values, &general_eigen, &multiply};
 
 }  // namespace
 

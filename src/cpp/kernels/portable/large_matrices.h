@@ -13,6 +13,8 @@ struct LargeMatrices {
   Result<int64_t> (*lu_factor)(MatrixWork& work, const Matrix& a, int64_t* pivots);
   Error (*triangular_solve)(MatrixWork& work, const Matrix& a, const Matrix& b, bool upper, bool transposed, bool unit);
   Result<int64_t> (*cholesky_factor)(MatrixWork& work, const Matrix& a);
+  /// As linalg_ldl_factor_ex's kernel: the lower triangle in place, pivots [n] as LAPACK's sytrf numbers them.
+  Result<int64_t> (*ldl_factor)(MatrixWork& work, const Matrix& a, double* pivots);
   Error (*qr_factor)(MatrixWork& work, const Matrix& a, double* tau);
   Error (*apply_reflectors)(MatrixWork& work, const Matrix& a, const double* tau, int64_t k, const Matrix& c,
                             bool transposed, bool onto_identity);

@@ -163,6 +163,16 @@ void MatrixBatch::load(int64_t index, double* to) const {
   }
 }
 
+void MatrixBatch::load_row(int64_t index, int64_t row, double* to) const {
+  const int64_t start = offset(index) + row * row_stride_;
+  portable::load<double>(dtype_, data_ + start * static_cast<int64_t>(element_size(dtype_)), col_stride_, cols_, to);
+}
+
+void MatrixBatch::store_row(int64_t index, int64_t row, const double* from) const {
+  const int64_t start = offset(index) + row * row_stride_;
+  portable::store<double>(dtype_, from, cols_, data_ + start * static_cast<int64_t>(element_size(dtype_)), col_stride_);
+}
+
 void MatrixBatch::load(int64_t index, const Matrix& to) const { load(index, to.data); }
 
 void MatrixBatch::store(int64_t index, const double* from) const {

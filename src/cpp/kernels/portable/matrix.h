@@ -91,6 +91,9 @@ class MatrixBatch {
   /// The matrix or vector as a row of numbers.
   void store(int64_t index, const double* from) const;
   void load(int64_t index, double* to) const;
+  /// One row of the matrix.
+  void store_row(int64_t index, int64_t row, const double* from) const;
+  void load_row(int64_t index, int64_t row, double* to) const;
   /// The matrix's only number.
   void store_number(int64_t index, double value) const { store(index, &value); }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/portable/matrix.h"
+#include "kernels/portable/large_matrices.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -29,9 +29,12 @@ void exchange(const Matrix& a, int64_t k, int64_t p, int64_t q) {
 // The factors in place, in the lower triangle, with pivots as LAPACK's sytrf numbers them: p for one row that was exchanged with
 // row p (from 1), -p twice for a block of two whose second row was. Returns 0 or the number of the first block that is zero.
 // Source: J. Bunch, L. Kaufman, "Some stable methods for calculating inertia and solving symmetric linear systems", 1977.
-int64_t ldl_factor(const Matrix& a, double* pivots) {
+Result<int64_t> ldl_factor(MatrixWork& work, const Matrix& a, double* pivots) {
   const double alpha = (1.0 + std::sqrt(17.0)) / 8.0;
   const int64_t n = a.rows;
+  if (const LargeMatrices* const methods = n >= kLargeMatrix ? large_matrices() : nullptr) {
+    return methods->ldl_factor(work, a, pivots);
+  }
   int64_t info = 0;
   for (int64_t k = 0; k < n;) {
     int64_t largest = k;
@@ -111,55 +114,50 @@ Error check_pivots(const char* op, const double* pivots, int64_t n) {
   return Error::Ok;
 }
 
-// b becomes A⁻¹ b, as LAPACK's sytrs does it.
-void ldl_solve(const Matrix& a, const double* pivots, const Matrix& b) {
+// b becomes A⁻¹ b. The rows of a's columns, each in the order that it was made in, are put into the last one first.
+Error ldl_solve(MatrixWork& work, const Matrix& a, const double* pivots, const Matrix& b) {
   const int64_t n = a.rows;
-  const auto swap_rows = [&](int64_t p, int64_t q) {
+  const auto width_of = [pivots](int64_t k) { return pivots[k] > 0 ? 1 : 2; };
+  const auto swap_rows = [](const Matrix& m, int64_t p, int64_t q, int64_t count) {
     if (p != q) {
-      std::swap_ranges(b[p], b[p] + b.cols, b[q]);
+      std::swap_ranges(m[p], m[p] + count, m[q]);
     }
   };
-  for (int64_t k = 0; k < n;) {
-    const auto pivot = static_cast<int64_t>(std::fabs(pivots[k])) - 1;
-    const int64_t width = pivots[k] > 0 ? 1 : 2;
-    swap_rows(k + width - 1, pivot);
-    for (int64_t w = 0; w < width; ++w) {
-      for (int64_t i = k + width; i < n; ++i) {
-        for (int64_t c = 0; c < b.cols; ++c) {
-          b(i, c) -= a(i, k + w) * b(k + w, c);
-        }
-      }
+  ET_TRY(double* const beside,
+         work.numbers(n));  // of the blocks of two: their numbers off the diagonal, which are not the factor's
+  for (int64_t k = 0; k < n; k += width_of(k)) {
+    const int64_t place = k + width_of(k) - 1, pivot = static_cast<int64_t>(std::fabs(pivots[k])) - 1;
+    if (place > k) {
+      beside[k] = a(place, k);
+      a(place, k) = 0.0;
     }
-    for (int64_t c = 0; c < b.cols; ++c) {
-      if (width == 1) {
+    swap_rows(a, place, pivot, k);
+    swap_rows(b, place, pivot, b.cols);
+  }
+  ET_RETURN_IF_ERROR(triangular_solve(work, a, b, false, false, true));
+  for (int64_t k = 0; k < n; k += width_of(k)) {
+    if (width_of(k) == 1) {
+      for (int64_t c = 0; c < b.cols; ++c) {
         b(k, c) /= a(k, k);
-        continue;
       }
-      const double off = a(k + 1, k);
-      const double first = a(k, k) / off;
-      const double second = a(k + 1, k + 1) / off;
-      const double scale = first * second - 1.0;
+      continue;
+    }
+    const double off = beside[k];
+    const double first = a(k, k) / off;
+    const double second = a(k + 1, k + 1) / off;
+    const double scale = first * second - 1.0;
+    for (int64_t c = 0; c < b.cols; ++c) {
       const double x = b(k, c) / off;
       const double y = b(k + 1, c) / off;
       b(k, c) = (second * x - y) / scale;
       b(k + 1, c) = (first * y - x) / scale;
     }
-    k += width;
   }
-  for (int64_t k = n - 1; k >= 0;) {
-    const auto pivot = static_cast<int64_t>(std::fabs(pivots[k])) - 1;
-    const int64_t width = pivots[k] > 0 ? 1 : 2;
-    const int64_t first = k - width + 1;
-    for (int64_t row = first; row <= k; ++row) {
-      for (int64_t i = k + 1; i < n; ++i) {
-        for (int64_t c = 0; c < b.cols; ++c) {
-          b(row, c) -= a(i, row) * b(i, c);
-        }
-      }
-    }
-    swap_rows(k, pivot);
-    k -= width;
+  ET_RETURN_IF_ERROR(triangular_solve(work, a, b, false, true, true));
+  for (int64_t k = n - 1; k >= 0; k -= width_of(k)) {  // both rows of a block have the same pivot
+    swap_rows(b, k, static_cast<int64_t>(std::fabs(pivots[k])) - 1, b.cols);
   }
+  return Error::Ok;
 }
 
 }  // namespace
@@ -174,10 +172,11 @@ Error linalg_ldl_factor_ex_out(KernelContext& context, const Tensor& self, bool,
   ET_RETURN_IF_ERROR(resize_tensor(context, info, batch));
   ET_TRY(Matrix a, make_matrix(context, n, n));
   ET_TRY(double* exchanged, make_vector(context, n));
+  MatrixWork work(context, ld);
   const MatrixBatch from(self, batch);
   for (int64_t b = 0; b < from.count(); ++b) {
     from.load(b, a);
-    const int64_t failed = ldl_factor(a, exchanged);
+    ET_TRY(const int64_t failed, ldl_factor(work, a, exchanged));
     for (int64_t i = 0; i < n; ++i) {
       std::fill(a[i] + i + 1, a[i] + n, 0.0);
     }
@@ -204,13 +203,14 @@ Error linalg_ldl_solve_out(KernelContext& context, const Tensor& ld, const Tenso
   ET_TRY(Matrix a, make_matrix(context, n, n));
   ET_TRY(Matrix x, make_matrix(context, n, b.size(-1)));
   ET_TRY(double* exchanged, make_vector(context, n));
+  MatrixWork work(context, out);
   const MatrixBatch from(ld, batch), by(pivots, batch, 1), right(b, batch), to(out, batch);
   for (int64_t i = 0; i < to.count({&out}); ++i) {
     from.load(i, a);
     by.load(i, exchanged);
     ET_RETURN_IF_ERROR(check_pivots(kOp, exchanged, n));
     right.load(i, x);
-    ldl_solve(a, exchanged, x);
+    ET_RETURN_IF_ERROR(ldl_solve(work, a, exchanged, x));
     to.store(i, x);
   }
   return Error::Ok;

@@ -17,9 +17,10 @@ struct Factors {
   double* numbered;  // the pivots as LAPACK numbers them, from 1
 
   /// For results like `result`.
-  static Result<Factors> make(KernelContext& context, const Tensor& result, int64_t rows, int64_t cols) {
+  static Result<Factors> make(KernelContext& context, const Tensor& result, int64_t rows, int64_t cols,
+                              bool pivots_only = false) {
     const int64_t n = std::min(rows, cols);
-    ET_TRY(Matrix lu, make_matrix(context, rows, cols));
+    ET_TRY(Matrix lu, make_matrix(context, pivots_only ? 0 : rows, cols));
     ET_TRY(double* pivots, make_vector(context, n));  // 8 bytes each, as an int64
     ET_TRY(double* numbered, make_vector(context, n));
     return Factors{MatrixWork(context, result), lu, reinterpret_cast<int64_t*>(pivots), numbered};
@@ -85,30 +86,43 @@ Error for_each_determinant(KernelContext& context, const Tensor& a, Tensor& lu, 
   return Error::Ok;
 }
 
-// Writes row exchanges, as P of A = P L U.
-void permutation_of(const int64_t* pivots, int64_t n, const Matrix& p, double* order) {
-  for (int64_t i = 0; i < p.rows; ++i) {
+// Writes row exchanges, as P of A = P L U. line: [m] scratch, order: [m] scratch.
+void store_permutation(const int64_t* pivots, int64_t n, const MatrixBatch& p, int64_t index, double* order,
+                       double* line) {
+  const int64_t m = p.rows();
+  for (int64_t i = 0; i < m; ++i) {
     order[i] = static_cast<double>(i);
   }
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = n - 1; i >= 0; --i) {  // backwards, so that order[row] is the column
     std::swap(order[i], order[pivots[i]]);
   }
-  std::fill(p.data, p.data + p.rows * p.cols, 0.0);
-  for (int64_t i = 0; i < p.rows; ++i) {
-    p(static_cast<int64_t>(order[i]), i) = 1.0;
+  std::fill_n(line, m, 0.0);
+  for (int64_t i = 0; i < m; ++i) {
+    double& place = line[static_cast<int64_t>(order[i])];
+    place = 1.0;
+    p.store_row(index, i, line);
+    place = 0.0;
   }
 }
 
-void unpack(const Matrix& lu, const Matrix& lower, const Matrix& upper) {
-  for (int64_t i = 0; i < lower.rows; ++i) {
-    for (int64_t j = 0; j < lower.cols; ++j) {
-      lower(i, j) = j < i ? lu(i, j) : j == i ? 1.0 : 0.0;
+// Row `row` of both triangles, from that row of the factors. line: [max(m, n)] scratch.
+void store_triangles(const double* lu, int64_t row, const MatrixBatch& lower, const MatrixBatch& upper, int64_t index,
+                     double* line) {
+  const int64_t k = lower.cols(), n = upper.cols();
+  if (k > 0) {
+    const int64_t below = std::min(row, k);
+    std::copy_n(lu, below, line);
+    std::fill(line + below, line + k, 0.0);
+    if (row < k) {
+      line[row] = 1.0;
     }
+    lower.store_row(index, row, line);
   }
-  for (int64_t i = 0; i < upper.rows; ++i) {
-    for (int64_t j = 0; j < upper.cols; ++j) {
-      upper(i, j) = j >= i ? lu(i, j) : 0.0;
-    }
+  if (row < upper.rows() && n > 0) {
+    const int64_t before = std::min(row, n);
+    std::fill_n(line, before, 0.0);
+    std::copy(lu + before, lu + n, line + before);
+    upper.store_row(index, row, line);
   }
 }
 
@@ -127,28 +141,32 @@ Error unpacked(KernelContext& context, const char* op, const Tensor& a, const Te
     ET_RETURN_IF_ERROR(resize_tensor(context, l, joined(batch, {m, k})));
     ET_RETURN_IF_ERROR(resize_tensor(context, u, joined(batch, {k, n})));
   }
-  ET_TRY(Factors factors, Factors::make(context, a, m, n));
-  ET_TRY(Matrix permutation, make_matrix(context, m, m));
-  ET_TRY(Matrix lower, make_matrix(context, m, k));
-  ET_TRY(Matrix upper, make_matrix(context, k, n));
+  const bool factors_first = pivots == nullptr;
+  ET_TRY(Factors factors, Factors::make(context, a, m, n, !factors_first));
   ET_TRY(double* order, make_vector(context, m));
+  ET_TRY(double* line, make_vector(context, std::max(m, n)));
+  ET_TRY(double* row, make_vector(context, n));
   const MatrixBatch from(a, batch);
   const int64_t count = from.count({with_pivots ? &p : nullptr, with_data ? &l : nullptr, with_data ? &u : nullptr});
   for (int64_t b = 0; b < count; ++b) {
-    from.load(b, factors.lu);
-    if (pivots == nullptr) {
+    if (factors_first) {
+      from.load(b, factors.lu);
       ET_TRY([[maybe_unused]] const int64_t failed, factors.factor());
     } else if (with_pivots) {
       ET_RETURN_IF_ERROR(factors.read_pivots(op, MatrixBatch(*pivots, batch, 1), b, m));
     }
     if (with_pivots) {
-      permutation_of(factors.pivots, k, permutation, order);
-      MatrixBatch(p, batch).store(b, permutation);
+      store_permutation(factors.pivots, k, MatrixBatch(p, batch), b, order, line);
     }
-    if (with_data) {
-      unpack(factors.lu, lower, upper);
-      MatrixBatch(l, batch).store(b, lower);
-      MatrixBatch(u, batch).store(b, upper);
+    if (!with_data) {
+      continue;
+    }
+    const MatrixBatch lower(l, batch), upper(u, batch);
+    for (int64_t i = 0; i < m; ++i) {
+      if (!factors_first) {
+        from.load_row(b, i, row);
+      }
+      store_triangles(factors_first ? factors.lu[i] : row, i, lower, upper, b, line);
     }
   }
   return Error::Ok;
