@@ -107,7 +107,8 @@ bool is_multiple(const Polynomial& p) {
 /// Reads expressions of x and t, and remembers the nodes that they are made of.
 class Reader {
  public:
-  Reader(const ir::Program& program, const ir::Value* x, const ir::Value* t) : program_(program), x_(x), t_(t) {}
+  Reader(const ir::Program& program, const ir::Graph& graph, const ir::Value* x, const ir::Value* t)
+      : program_(program), graph_(graph), x_(x), t_(t) {}
 
   std::optional<Polynomial> read(const ir::Argument& argument) {
     const ir::Value* value = argument.value();
@@ -121,7 +122,7 @@ class Reader {
       return number(*literal);
     }
     ir::Node* node = value == nullptr ? nullptr : value->producer();
-    if (node == nullptr || node->graph() != x_->graph() || nodes.size() > kMaxNodes || !type_of(*node) ||
+    if (node == nullptr || node->graph() != &graph_ || nodes.size() > kMaxNodes || !type_of(*node) ||
         *type_of(*node) != x_->type.tensor) {
       return std::nullopt;
     }
@@ -177,6 +178,7 @@ class Reader {
   }
 
   const ir::Program& program_;
+  const ir::Graph& graph_;  ///< of the nodes; x may be from one around it
   const ir::Value* x_;
   const ir::Value* t_;
 };
@@ -244,7 +246,7 @@ std::optional<WrittenOut> climb(const Row& row, ir::Node& inner, ir::Value* x, c
   std::optional<WrittenOut> best;
   ir::Node* at = &inner;
   for (int i = 0; at != nullptr && i < kMostSteps; ++i, at = only_user(at->result())) {
-    Reader reader(program, x, inner.result());
+    Reader reader(program, *inner.graph(), x, inner.result());
     const std::optional<Polynomial> whole = at->results().size() == 1 ? reader.read({at->result()}) : std::nullopt;
     if (!whole) {
       break;
@@ -302,13 +304,12 @@ std::optional<WrittenOut> written_out_activation(ir::Node& node, const ir::Progr
     }
     for (ir::Value* x : values) {
       const ir::TensorType* type = type_of(node);
-      if (!x->type.is_tensor() || x->graph() != node.graph() || type == nullptr || *type != x->type.tensor ||
-          !is_floating(type->dtype)) {
+      if (!x->type.is_tensor() || type == nullptr || *type != x->type.tensor || !is_floating(type->dtype)) {
         continue;
       }
       double factor = 1;
       if (!row.of_softplus) {
-        Reader reader(program, x, nullptr);
+        Reader reader(program, *node.graph(), x, nullptr);
         const std::optional<Polynomial> argument = reader.read(node.args()[0]);
         if (!argument || !(row.any_factor ? is_multiple(*argument) && type->dtype != ScalarType::Double
                                           : is_close(*argument, row.argument, type->dtype))) {

@@ -253,15 +253,14 @@ ir::Argument optional(ir::Value* value) { return value == nullptr ? ir::Argument
 std::optional<WrittenOut> finish(Norm norm) {
   ir::Value* x = norm.is_cast ? before_cast(norm.x) : norm.x;
   const ir::TensorType& type = x->type.tensor;
-  if (x->graph() != norm.found.root->graph() || *type_of(*norm.found.root) != type || !type.is_row_major() ||
-      type.rank() == 0 || !is_floating(type.dtype)) {
+  if (*type_of(*norm.found.root) != type || !type.is_row_major() || type.rank() == 0 || !is_floating(type.dtype)) {
     return std::nullopt;
   }
   if (norm.is_cast) {
     ir::Node* cast = norm.x->producer();
     const auto& users = norm.x->users();
     const bool only_here =
-        !norm.x->graph()->is_output(norm.x) &&
+        cast->graph() == norm.found.root->graph() && !norm.x->graph()->is_output(norm.x) &&
         std::all_of(users.begin(), users.end(), [&](const ir::Node* user) { return norm.found.has(user); });
     if (only_here) {
       norm.found.add(cast);
