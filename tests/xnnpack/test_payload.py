@@ -100,13 +100,31 @@ class TestTransposes:
 
     def test_lines_as_rows(self) -> None:
         """A 1-D convolution in front of a linear layer."""
+        _check(Line(), [(2, 3, 16)], None, ("Conv2d", "StaticReshape", "FullyConnected"))
+
+    def test_rows_as_lines(self) -> None:
+        """A 1-D convolution behind a linear layer."""
+        nodes = ("FullyConnected", "StaticReshape", "Conv2d")
+        _check(Steps(), [(2, 16, 8)], None, nodes)
+        _check(Steps(), [(2, 16, 8), (2, 5, 8), (2, 20, 8)], ({1: Dim("steps", min=4, max=20)},), nodes)
+
+    def test_rows_as_images(self) -> None:
+        """Tokens that become an image again."""
+        nodes = ("FullyConnected", "StaticReshape", "StaticReshape", "Conv2d")
+        _check(Tokens(), [(2, 12, 8)], None, nodes)
+        _check(Tokens(), [(2, 12, 8), (4, 12, 8), (1, 12, 8)], ({0: Dim("batch", max=4)},), nodes)
+
+    @pytest.mark.parametrize("kind", ["lines", "images"])
+    def test_rows_of_integers(self, kind: str) -> None:
         torch.manual_seed(0)
-        module, inputs = Line().eval(), (torch.rand(2, 3, 16),)
-        program = torch.export.export(module, inputs)
-        assert _payload(program).nodes[-3:] == ("Conv2d", "StaticReshape", "FullyConnected")
+        module, inputs = (Steps() if kind == "lines" else Tokens()).eval(), (torch.rand(2, 12, 8),)
+        program = _quantized(torch.export.export(module, inputs), inputs, "static_int8")
+        # What the convolution makes is the network's result, in the graph's order.
+        assert _payload(program).count("StaticTranspose") == 1
         (actual,) = _run(_lower(program), inputs)
         with torch.no_grad():
-            assert (actual - module(*inputs)).abs().max() <= 1e-5
+            expected = program.module()(*inputs)
+        assert (actual - expected).abs().max() <= expected.abs().max() / 100
 
 
 class Head(nn.Module):
@@ -131,6 +149,42 @@ class Line(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.linear(self.conv(x).transpose(1, 2))
+
+
+class Steps(nn.Module):
+    """Rows of numbers, one a step, then a convolution over the steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.conv = nn.Linear(8, 6), nn.Conv1d(6, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(self.linear(x).transpose(1, 2))
+
+
+class Tokens(nn.Module):
+    """Rows of numbers, one a patch, then a convolution over the image of the patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.conv = nn.Linear(8, 6), nn.Conv2d(6, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(self.linear(x).transpose(1, 2).reshape(x.shape[0], 6, 3, 4))
+
+
+def _check(module: nn.Module, sizes: list[tuple[int, ...]], shapes: object, nodes: tuple[str, ...]) -> None:
+    """These nodes stand next to each other, and what they compute is right for inputs of all of the sizes."""
+    torch.manual_seed(0)
+    program = torch.export.export(module.eval(), (torch.rand(sizes[0]),), dynamic_shapes=shapes)
+    found = _payload(program).nodes
+    assert any(found[i : i + len(nodes)] == nodes for i in range(len(found))), found
+    file = _lower(program)
+    for size in sizes:
+        x = torch.rand(size)
+        (actual,) = _run(file, (x,))
+        with torch.no_grad():
+            assert (actual - module(x)).abs().max() <= 1e-5
 
 
 def _run(file: bytes, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:

@@ -28,14 +28,14 @@ Form movement_form(const Lowering& lowering, const ir::Value* value) {
   return (rank == 3 || rank == 4) && lowering.form_of(value) == Form::kImage ? Form::kImage : Form::kRowMajor;
 }
 
-/// [N, C, H, W] seen as [N, C, L], in image form the same elements in the same order.
-bool joins_pixels(const ir::TensorType& in, const ir::TensorType& out) {
-  if (in.rank() != 4 || out.rank() != 3 || !in.dims[1].is_static() || !(in.dims[1] == out.dims[1])) {
+/// [N, C, H, W] and [N, C, H * W], in image form the same elements in the same order.
+bool same_pixels(const ir::TensorType& image, const ir::TensorType& line) {
+  if (image.rank() != 4 || line.rank() != 3 || !image.dims[1].is_static() || !(image.dims[1] == line.dims[1])) {
     return false;
   }
-  const bool same_batch = in.dims[0].is_static() && in.dims[0] == out.dims[0];
-  return same_batch || (in.dims[2].is_static() && in.dims[3].is_static() && out.dims[2].is_static() &&
-                        in.dims[2].max * in.dims[3].max == out.dims[2].max);
+  const bool same_batch = image.dims[0].is_static() && image.dims[0] == line.dims[0];
+  return same_batch || (image.dims[2].is_static() && image.dims[3].is_static() && line.dims[2].is_static() &&
+                        image.dims[2].max * image.dims[3].max == line.dims[2].max);
 }
 
 /// Sizes that a reshape can say.
@@ -43,8 +43,8 @@ bool is_one_dynamic(const ir::TensorType& type) {
   return std::count_if(type.dims.begin(), type.dims.end(), [](const ir::Dim& dim) { return !dim.is_static(); }) <= 1;
 }
 
-/// A permutation of [N, C, L] to [N, L, C], which is the image form's order.
-bool makes_rows(const ir::Node& node) {
+/// A permutation of [N, C, L] to [N, L, C], the image form's order, or back.
+bool swaps_channels(const ir::Node& node) {
   const auto dims = node.op == "aten::permute_copy" ? ints_of(node.args()[1]) : std::nullopt;
   return dims && dims->size() == 3 && (*dims)[0] == 0 && ((*dims)[1] + 3) % 3 == 2 && ((*dims)[2] + 3) % 3 == 1;
 }
@@ -54,7 +54,22 @@ bool becomes_rows(const ir::Value* value) {
   const auto& users = value->users();
   return !users.empty() && std::all_of(users.begin(), users.end(), [](const ir::Node* user) {
     const bool converts = user->op == "quantized_decomposed::dequantize_per_tensor";
-    return converts ? becomes_rows(user->result()) : makes_rows(*user);
+    return converts ? becomes_rows(user->result()) : swaps_channels(*user);
+  });
+}
+
+/// True when all that reads a value wants its image form.
+bool becomes_image(const ir::Value* value) {
+  const auto& users = value->users();
+  return !users.empty() && std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
+    if (user->op == "aten::view_copy") {
+      const ir::Value* pixels = user->result();
+      return same_pixels(pixels->type.tensor, value->type.tensor) && becomes_image(pixels);
+    }
+    const bool passes_on = passes::is_one_of(
+        user->op, {"quantized_decomposed::dequantize_per_tensor", "quantized_decomposed::quantize_per_tensor"});
+    return passes_on ? becomes_image(user->result())
+                     : user->op == "aten::convolution" && user->args()[0].value() == value;
   });
 }
 
@@ -141,9 +156,15 @@ Error emit_permute(Lowering& lowering, const ir::Node& node) {
     lowering.rename(to, Form::kImage, lowering.id_of(from, Form::kRowMajor));
     return Error::Ok;
   }
-  if (makes_rows(node) && lowering.form_of(from) == Form::kImage && is_one_dynamic(to->type.tensor)) {
+  if (swaps_channels(node) && lowering.form_of(from) == Form::kImage && is_one_dynamic(to->type.tensor)) {
     lowering.reshape(lowering.id_of(from, Form::kImage), lowering.define(to, Form::kRowMajor),
                      Lowering::shape_of(to->type.tensor, Form::kRowMajor), node.debug_handle);
+    return Error::Ok;
+  }
+  if (swaps_channels(node) && lowering.has(from, Form::kRowMajor) && becomes_image(to) &&
+      is_one_dynamic(to->type.tensor)) {
+    lowering.reshape(lowering.id_of(from, Form::kRowMajor), lowering.define(to, Form::kImage),
+                     Lowering::shape_of(to->type.tensor, Form::kImage), node.debug_handle);
     return Error::Ok;
   }
   const uint32_t input = lowering.id_of(from, Form::kRowMajor);
@@ -155,7 +176,9 @@ Error emit_view(Lowering& lowering, const ir::Node& node) {
   const auto [from, to] = movement_of(lowering, node);
   const ir::TensorType& in = from->type.tensor;
   const ir::TensorType& out = to->type.tensor;
-  if (lowering.form_of(from) == Form::kImage && joins_pixels(in, out) && becomes_rows(to)) {
+  const bool joins = same_pixels(in, out) && becomes_rows(to);
+  const bool splits = same_pixels(out, in) && becomes_image(to);
+  if (lowering.form_of(from) == Form::kImage && (joins || splits)) {
     lowering.reshape(lowering.id_of(from, Form::kImage), lowering.define(to, Form::kImage),
                      Lowering::shape_of(out, Form::kImage), node.debug_handle);
     return Error::Ok;
