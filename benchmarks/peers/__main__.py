@@ -7,6 +7,7 @@ For each model, precision and number of threads all engines load in processes of
 `--block` milliseconds; a figure is the median over the rounds and the spread half the distance between the quartiles. A ratio
 is ours / best peer in the same run; up to 1.03 counts as level. Prepared files are kept in `--out` and made anew with --again.
 Also measured, in the same processes: load, first inference, the peak of memory beyond the imported package, bytes of the file.
+Between the rounds: what the registers of the machine can do (peak.c), of which each time is a share (`of peak`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import torch
 from benchmarks.peers import report
 from benchmarks.peers.engines import ENGINES, quiet
 from benchmarks.peers.models import MODELS
+from benchmarks.peers.peak import Peak, macs_of
 from benchmarks.peers.pool import Failed, Pool
 from benchmarks.peers.report import Figure
 
@@ -32,6 +34,7 @@ def export(name: str, folder: Path, again: bool) -> None:
         return
     model = MODELS[name]()
     torch.export.save(torch.export.export(model.module, model.inputs), folder / f"{name}.pt2")
+    (folder / f"{name}.macs").unlink(missing_ok=True)
     torch.save(list(model.inputs), folder / f"{name}.inputs.pt")
     with torch.inference_mode():
         outputs = torch.utils._pytree.tree_leaves(model.module(*model.inputs))
@@ -62,7 +65,9 @@ def prepared(pool: Pool, engine: str, name: str, precision: str, folder: Path, a
     return out
 
 
-def measure(pool: Pool, name: str, precision: str, threads: int, options: argparse.Namespace) -> list[Figure]:
+def measure(
+    pool: Pool, name: str, precision: str, threads: int, peak: Peak, options: argparse.Namespace
+) -> list[Figure]:
     """All engines on one model, taking turns."""
     figures = []
     for engine in options.engines:
@@ -94,12 +99,15 @@ def measure(pool: Pool, name: str, precision: str, threads: int, options: argpar
             )
         )
     running = [figure for figure in figures if not figure.reason]
+    rates = []
     for turn in range(options.rounds):
+        rates.append(peak.rate(precision, threads))
         for figure in running if turn % 2 == 0 else reversed(running):
             # Pools wait actively for a moment after a call; they must not take a core from the next engine.
             time.sleep(0.03)
             figure.times.append(pool.ask(figure.engine, {"do": "block", "ms": options.block})["ms"])
     for figure in running:
+        figure.macs, figure.peak_rate = macs_of(name, options.out), statistics.median(rates)
         figure.peak_bytes = pool.ask(figure.engine, {"do": "unload"})["peak_bytes"]
     return figures
 
@@ -121,6 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     quiet()
     figures: list[Figure] = []
+    peak = Peak(options.out)
     with Pool(options.engines, options.peer_python) as pool:
         for name in options.models:
             _progress(f"{name}: export")
@@ -128,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
             for precision in options.precisions:
                 for threads in options.threads:
                     _progress(f"{name}, {precision}, {threads} thread(s)")
-                    rows = measure(pool, name, precision, threads, options)
+                    rows = measure(pool, name, precision, threads, peak, options)
                     figures += rows
                     _progress("")
                     print(report.row_text(rows), flush=True)

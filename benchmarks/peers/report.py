@@ -16,7 +16,11 @@ LEVEL = 1.03
 
 @dataclass
 class Figure:
-    """One engine on one model; times in milliseconds, sizes in bytes. `reason` says why there are no figures."""
+    """One engine on one model; times in milliseconds, sizes in bytes. `reason` says why there are no figures.
+
+    `macs`: multiply-accumulates of a call as the model is written; `peak_rate`: how many a second the registers of the machine
+    did while this row was measured.
+    """
 
     model: str
     precision: str
@@ -29,6 +33,8 @@ class Figure:
     peak_bytes: int = 0
     times: list[float] = field(default_factory=list)
     reason: str = ""
+    macs: int = 0
+    peak_rate: float = math.nan
 
     @property
     def ms(self) -> float:
@@ -40,6 +46,11 @@ class Figure:
             return math.nan
         low, _, high = statistics.quantiles(self.times, n=4)
         return (high - low) / 2
+
+    @property
+    def of_peak(self) -> float:
+        """Share of the machine's peak. Winograd's filters need fewer multiplications than the model has; more than 1 can be."""
+        return self.macs / (self.ms * 1e-3) / self.peak_rate
 
     @property
     def start_ms(self) -> float:
@@ -73,7 +84,8 @@ def row_text(figures: list[Figure]) -> str:
     head = figures[0]
     lines = [
         f"{head.model}, {head.precision}, {head.threads} thread(s)",
-        f"    {'engine':14}{'ms':>10}{'spread':>9}{'load':>9}{'first':>9}{'peak MiB':>10}{'file MiB':>10}{'error':>10}",
+        f"    {'engine':14}{'ms':>10}{'spread':>9}{'load':>9}{'first':>9}{'peak MiB':>10}{'file MiB':>10}"
+        f"{'of peak':>9}{'error':>10}",
     ]
     for f in figures:
         if f.reason:
@@ -81,7 +93,7 @@ def row_text(figures: list[Figure]) -> str:
             continue
         lines.append(
             f"    {f.engine:14}{f.ms:10.4f}{f.spread:9.4f}{f.load_ms:9.2f}{f.first_ms:9.2f}"
-            f"{f.peak_bytes / 2**20:10.1f}{f.file_bytes / 2**20:10.2f}{f.error:10.1e}"
+            f"{f.peak_bytes / 2**20:10.1f}{f.file_bytes / 2**20:10.2f}{f.of_peak:9.1%}{f.error:10.1e}"
         )
     value = ratio(figures)
     theirs = best(figures, False)
@@ -106,13 +118,14 @@ def summary(figures: list[Figure]) -> str:
     """Every ratio by row, and the geometric means: time, load plus first inference, peak memory, file."""
     rows = grouped(figures)
     keys = {"ms": "call", "start_ms": "start", "peak_bytes": "peak", "file_bytes": "file"}
-    lines = ["", f"{'ours / best peer':38}{''.join(f'{title:>9}' for title in keys.values())}   best peer"]
+    lines = ["", f"{'ours / best peer':38}{''.join(f'{title:>9}' for title in keys.values())}  of peak   best peer"]
     for (model, precision, threads), row in rows.items():
         ratios = {key: ratio(row, key) for key in keys}
-        theirs = best(row, False)
+        mine, theirs = best(row, True), best(row, False)
+        share = f"{mine.of_peak:9.1%}" if mine else " " * 9
         label = f"{model}, {precision}, {threads} thr."
         lines.append(
-            f"{label:38}{''.join(f'{value:9.3f}' for value in ratios.values())}   {theirs.engine if theirs else '-'}"
+            f"{label:38}{''.join(f'{value:9.3f}' for value in ratios.values())}{share}   {theirs.engine if theirs else '-'}"
             f"{_mark(ratios['ms'])}"
         )
     means = {key: geometric_mean([ratio(row, key) for row in rows.values()]) for key in keys}
@@ -128,7 +141,9 @@ def summary(figures: list[Figure]) -> str:
 
 
 def write_json(figures: list[Figure], path: Path) -> None:
-    rows = [{**asdict(figure), "ms": figure.ms, "spread": figure.spread} for figure in figures]
+    rows = [
+        {**asdict(figure), "ms": figure.ms, "spread": figure.spread, "of_peak": figure.of_peak} for figure in figures
+    ]
     text = json.dumps(rows, indent=1, allow_nan=True)
     path.write_text(text.replace("NaN", "null") + "\n")
 

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import executorch_py as et
 from executorch_py import _core
 
@@ -19,11 +17,9 @@ TREE = Path(_core.__file__).parent  # the package as a build tree has it
 EXPORTED = re.compile(r"^[0-9a-f]+ [TDBW] (\S+)$", re.MULTILINE)
 
 
-@pytest.mark.skipif(not Path(et.cmake_prefix_path).is_dir(), reason="build the target et_sdk")
 def test_the_page(tmp_path):
-    pytest.importorskip("torch")
-    if importlib.util.find_spec("torchvision") is None:
-        pytest.skip("no torchvision")
+    assert Path(et.cmake_prefix_path).is_dir(), "build the target et_sdk"
+    assert importlib.util.find_spec("torchvision") is not None, "install the group models of pyproject.toml"
     scripts = tmp_path / "scripts"
     scripts.mkdir()
     (scripts / "etpy").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m executorch_py.cli "$@"\n')
@@ -74,8 +70,7 @@ def check_plugin(path: Path) -> None:
 
 
 def test_a_forgotten_kernel_is_a_link_error(tmp_path):
-    if not Path(et.cmake_prefix_path).is_dir():
-        pytest.skip("build the target et_sdk")
+    assert Path(et.cmake_prefix_path).is_dir(), "build the target et_sdk"
     (tmp_path / "ops.yaml").write_text('- schema: "my::f(Tensor x) -> Tensor"\n- schema: "my::g(Tensor x) -> Tensor"\n')
     (tmp_path / "f.cpp").write_text(
         '#include "my_ops/kernels.h"\nnamespace my_ops {\n'

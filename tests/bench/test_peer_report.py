@@ -1,0 +1,59 @@
+"""The table of `make bench`: ratios, shares of the machine's peak, what is missing."""
+
+import math
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.peers.peak import Peak, macs_of
+from benchmarks.peers.report import Figure, ratio, row_text, summary
+
+
+def test_registers_do_more_than_a_product(tmp_path):
+    """No kernel is above the peak: eager's product of matrices is not, and is no thousandth of it."""
+    peak = Peak(tmp_path)
+    a, b = torch.randn(256, 256), torch.randn(256, 256)
+    threads = torch.get_num_threads()
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    rate = 256**3 / min(times)
+    fp32, int8 = (max(peak.rate(kind, threads) for _ in range(3)) for kind in ("fp32", "int8"))
+    assert 1e-3 * fp32 < rate < 2 * fp32  # a neighbour may slow one of the two down
+    assert math.isnan(int8) or int8 > 0.5 * fp32
+
+
+def test_a_models_multiplications(tmp_path):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10)).eval()
+    inputs = (torch.randn(2, 3, 8, 8),)
+    torch.save(list(inputs), tmp_path / "small.inputs.pt")
+    torch.export.save(torch.export.export(model, inputs), tmp_path / "small.pt2")
+    assert macs_of("small", tmp_path) == 2 * (36 * 8 * 27 + 288 * 10)
+
+
+def figures(ours, theirs):
+    make = {"macs": 10**9, "peak_rate": 5e10, "load_ms": 1.0, "first_ms": 2.0, "peak_bytes": 2**20, "file_bytes": 2**20}
+    return [
+        Figure("net", "fp32", 1, "ours", times=ours, **make),
+        Figure("net", "fp32", 1, "onnxruntime", times=theirs, **make),
+        Figure("net", "fp32", 1, "openvino", reason="no such operator"),
+    ]
+
+
+def test_rows_and_summary():
+    rows = figures([40.0, 40.0, 44.0], [50.0, 50.0, 50.0])
+    assert ratio(rows) == pytest.approx(0.8)
+    assert rows[0].of_peak == pytest.approx(0.5) and math.isnan(rows[2].of_peak)
+    text = row_text(rows)
+    assert "50.0%" in text and "no such operator" in text and "ours / onnxruntime: 0.800" in text
+    assert "above" not in text and "above" in row_text(figures([60.0], [50.0]))
+    assert "0 of 1 rows above" in summary(rows) and "50.0%" in summary(rows)
+
+
+def test_a_row_that_only_one_side_ran():
+    rows = figures([40.0], [50.0])[:1]
+    assert math.isnan(ratio(rows)) and "net, fp32, 1 thr." in summary(rows)
