@@ -73,6 +73,7 @@ bench: build bench-setup
 	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python
 	@$(PY) -m benchmarks.models
 	@$(PY) -m benchmarks.kernels
+	@$(PY) -m benchmarks.written_out
 	@$(PY) -m benchmarks.integer_weights
 	@$(PY) -m benchmarks.lowering
 	@$(PY) -m benchmarks.overhead --peer .venv-interop/bin/python
