@@ -192,7 +192,28 @@ def _own(dtype: torch.dtype) -> dict[str, tuple[Callable[..., Any], tuple[torch.
         "index.rows": (lambda x, i: x[i], (tensor(1000, 1000), torch.randint(0, 1000, (1000,)))),
         "cumsum.columns": (lambda x: x.cumsum(0), (tensor(1000, 1000),)),
         "cumsum.rows": (lambda x: x.cumsum(1), (tensor(1000, 1000),)),
+        "broadcast_tensors": (torch.broadcast_tensors, (rows, tensor(1000))),
+        "cross": (lambda a, b: torch.cross(a, b, dim=-1), (tensor(ELEMENTS, 3), tensor(ELEMENTS, 3))),
+        "diag_embed": (torch.diag_embed, (tensor(100, 100),)),
+        "equal": (lambda a, b: (a == b).all(), (rows, rows.clone())),
+        "kron": (torch.kron, (tensor(32, 32), tensor(32, 32))),
+        "outer": (torch.outer, (tensor(1000), tensor(1000))),
+        "split.list_args": (lambda x: torch.split(x, [100, 600, 300], dim=1), (rows,)),
+        "split_with_sizes": (lambda x: torch.split_with_sizes(x, [100, 600, 300], dim=1), (rows,)),
+        "split_with_sizes_copy": (lambda x: torch.split_with_sizes_copy(x, [100, 600, 300], dim=1), (rows,)),
+        "unbind_copy": (torch.unbind_copy, (tensor(32, 32, 1000),)),
     }  # fmt: skip
+    if dtype.is_floating_point:
+        for n, x in {2: image, 3: volume}.items():
+            pooled, places = getattr(F, f"max_pool{n}d")(x, 2, return_indices=True)
+            unpool = getattr(F, f"max_unpool{n}d")
+            cases[f"nn.functional.max_unpool{n}d"] = (lambda x, i, unpool=unpool: unpool(x, i, 2), (pooled, places))
+        cases |= {
+            "grid_sampler_2d": (
+                lambda x, g: torch.grid_sampler_2d(x, g, 0, 0, False), (image, tensor(1, 128, 128, 2).clamp(-1, 1))),
+            "segment_reduce.lengths": (
+                lambda x, n: torch.segment_reduce(x, "sum", lengths=n, unsafe=True), (rows, torch.full((100,), 10))),
+        }  # fmt: skip
     for name, of in {"all": None, "rows": -1, "columns": 0}.items():
         for function in ("sum", "mean", "prod", "amax", "argmax", "var", "std", "logsumexp", "any", "norm"):
             cases[f"{function}.{name}"] = (_reduction(function, of), (tensor(1000, 1000),))
@@ -233,6 +254,7 @@ def _case(name: str, function: Callable[..., Any], inputs: tuple[torch.Tensor, .
 # Not measured, and why; the name begins so.
 _SKIPPED = {
     "empty": "no values to compute",
+    "jiterator": "for GPUs",
     "new_empty": "no values to compute",
     "sparse.": "sparse tensors",
 }
@@ -261,6 +283,14 @@ def _from_database(name: str, op: Any, dtype: torch.dtype) -> Case | None:
     return None
 
 
+def _reason(op: Any, dtype: torch.dtype) -> str:
+    """Why no sample of `op` becomes a case."""
+    samples = itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), 4)
+    if not any(_tensors(pytree.tree_leaves((s.input, s.args, s.kwargs))) for s in samples):
+        return "no tensor comes in"
+    return "eager refuses its samples when they are enlarged, or gives no tensor"
+
+
 def cases(
     dtype_name: str, wanted: Callable[[str], bool] = lambda name: True, left_out: list[str] | None = None
 ) -> Iterator[Case]:
@@ -281,13 +311,11 @@ def cases(
             yield case
     for op in op_db:
         name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
-        if op.name in own or not wanted(name):
-            continue
-        if not op.supports_dtype(dtype, "cpu"):
+        if own.keys() & {op.name, name} or not wanted(name) or not op.supports_dtype(dtype, "cpu"):
             continue
         reason = next((reason for start, reason in _SKIPPED.items() if op.name.startswith(start)), None)
         case = None if reason else _from_database(name, op, dtype)
         if case is None:
-            missing.append(f"{name}: {reason or 'eager refuses its samples when they are enlarged'}")
+            missing.append(f"{name}: {reason or _reason(op, dtype)}")
         else:
             yield case

@@ -126,7 +126,7 @@ def transforms(dtype: torch.dtype) -> dict[str, Pair]:
         return run
 
     def from_real(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-        return lambda x: torch.view_as_real(function(x, *arguments))
+        return lambda x: torch.view_as_real(function(x, *arguments).resolve_conj())
 
     cases: dict[str, Pair] = {}
     # mixed factors, a power of two, two primes (1009 - 1 has small factors only), twice a prime, one long row

@@ -335,6 +335,17 @@ def test_pseudoinverses(dtype: torch.dtype) -> None:
         a[..., 1] = a[..., 0]
         inverse = run_function(torch.linalg.pinv, a)[0]
         torch.testing.assert_close(inverse, torch.linalg.pinv(a), **near(dtype, 100, 64.0))
+    for n in (5, 60, 100):  # the lower triangle counts; half of the eigenvalues are zero, others negative
+        half = random((n, n // 2), dtype)
+        half[:, 0] *= 2
+        a = (
+            half
+            @ torch.diag(torch.linspace(-1, 1, n // 2, dtype=dtype) + 2 * torch.eye(n // 2, dtype=dtype)[0])
+            @ half.T
+        )
+        inverse = run_function(lambda a: torch.linalg.pinv(a, hermitian=True, rtol=1e-4), a.tril())[0]
+        torch.testing.assert_close(a @ inverse @ a, a, **near(dtype, n, 64.0 * a.abs().max().item()))
+        torch.testing.assert_close(inverse, inverse.T, **near(dtype, n, 64.0 * inverse.abs().max().item()))
 
 
 def distance(values: torch.Tensor, expected: torch.Tensor) -> float:

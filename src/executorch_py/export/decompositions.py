@@ -77,6 +77,15 @@ def _addr(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     return aten.addcmul(self if beta == 1 else self * beta, column, row, value=alpha)
 
 
+@_decomposes(aten.linalg_cross.default)
+def _linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Components apart: PyTorch's decomposition gathers each pair of them anew."""
+    self, other = torch.broadcast_tensors(self, other)
+    a, b = self.unbind(dim), other.unbind(dim)
+    products = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]
+    return torch.stack(products, dim)
+
+
 @_decomposes(aten.vdot.default)
 def _vdot(self: Tensor, other: Tensor) -> Tensor:
     return torch.dot(self.conj() if self.is_complex() else self, other)

@@ -1,7 +1,8 @@
 /// Dense matrices in double precision, and the batches of them that tensors hold.
 ///
 /// For: the linear algebra kernels (op_linalg_*.cpp). They compute in double whatever the tensors hold, so that each method is
-/// compiled once and f32 results are as good as f32 can be. Not for: matrix products (op_matmul.cpp), speed on large matrices.
+/// compiled once and f32 results are as good as f32 can be; large ones go to somebody who may do better (large_matrices.h). Not for:
+/// matrix products of tensors (op_matmul.cpp).
 ///
 ///     MatrixBatch from(self, batch), to(out, batch);
 ///     ET_TRY(Matrix a, make_matrix(context, n, n));
@@ -152,8 +153,8 @@ Error singular_values(MatrixWork& work, const Matrix& a, double* s, const Matrix
 /// does not serve: nothing but zeros, infinities, NaN.
 Result<bool> singular_values_of_large(MatrixWork& work, const Matrix& a, double* s, const Matrix& u, const Matrix& vt);
 
-/// Eigenvalues, smallest first, of the symmetric a [n, n], which is overwritten; eigenvectors in the columns of v, and `rows` [n, n] for
-/// scratch; both without data: not wanted. NaN where a holds infinities or NaN. Errors: also InvalidState, where it does not converge.
+/// Eigenvalues, smallest first, of the symmetric a [n, n], which is overwritten; eigenvectors in the columns of v and in
+/// `rows` [n, n]; both without data: not wanted. NaN where a holds infinities or NaN. Errors: also InvalidState, where it does not converge.
 Error symmetric_eigen(MatrixWork& work, const Matrix& a, double* values, const Matrix& v, const Matrix& rows);
 
 /// Eigenvalues of a [n, n], which is overwritten, in no order but that the two of a conjugate pair follow each other, im > 0 first. vt [n, n]:

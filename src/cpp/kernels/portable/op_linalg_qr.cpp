@@ -209,14 +209,20 @@ Error linalg_pinv_atol_rtol_tensor_out(KernelContext& context, const Tensor& sel
       relative = epsilon_of(self.scalar_type()) * static_cast<double>(std::max(m, n));
     }
     from.load(b, a);
-    if (hermitian) {  // only the lower triangle counts
+    if (hermitian) {  // A = V L Vᵀ of the lower triangle
       mirror(a, false);
+      ET_RETURN_IF_ERROR(symmetric_eigen(work, a, s, v, ut));
+    } else {
+      ET_RETURN_IF_ERROR(singular_values(work, a, s, u, vt));
+      transpose_matrix(vt, v);
+      transpose_matrix(u, ut);
     }
-    ET_RETURN_IF_ERROR(singular_values(work, a, s, u, vt));
-    transpose_matrix(vt, v);
-    transpose_matrix(u, ut);
+    double largest = 0.0;
     for (int64_t r = 0; r < k; ++r) {
-      const bool counts = s[r] > std::max(absolute, relative * s[0]);
+      largest = std::max(largest, std::fabs(s[r]));
+    }
+    for (int64_t r = 0; r < k; ++r) {
+      const bool counts = std::fabs(s[r]) > std::max(absolute, relative * largest);
       std::for_each(ut[r], ut[r] + m, [=](double& x) { x = counts ? x / s[r] : 0.0; });
     }
     ET_RETURN_IF_ERROR(multiply(work, v, ut, inverse));
