@@ -20,6 +20,22 @@ bool is_dequantize(const ir::Value* value) {
          passes::producer_if(node->args()[0], {"constant"}) == nullptr;
 }
 
+/// A constant, or the numbers of an integer constant: weights and biases.
+enum class Constness { kNone, kPlain, kDequantized };
+Constness constness_of(const ir::Value* value) {
+  const ir::Node* node = value->producer();
+  if (node == nullptr) {
+    return Constness::kNone;
+  }
+  if (node->op == "constant") {
+    return Constness::kPlain;
+  }
+  const bool is_dequantized = passes::is_one_of(node->op, {passes::kDequantizePerTensor, passes::kDequantizePerChannel,
+                                                           passes::kDequantizePerGroup}) &&
+                              passes::producer_if(node->args()[0], {"constant"}) != nullptr;
+  return is_dequantized ? Constness::kDequantized : Constness::kNone;
+}
+
 /// What becomes part of the operator before it.
 bool is_clamp(const ir::Node& node) {
   return passes::is_one_of(node.op, {"aten::relu", "aten::hardtanh", "aten::clamp"});
@@ -74,15 +90,26 @@ class LeaveConversions {
     if (is_taken(node) || !node.regions.empty() || node.op == passes::kDequantizePerTensor || is_quantize(node)) {
       return false;
     }
-    bool any = false, all = true;
+    bool has_activation = false, has_weight = false, has_plain = false, has_float = false;
     node.for_each_input([&](const ir::Value* input) {
-      any = any || is_dequantize(input);
-      all = all && is_dequantize(input);
+      const Constness constness = constness_of(input);
+      has_activation = has_activation || is_dequantize(input);
+      has_weight = has_weight || constness == Constness::kDequantized;
+      has_plain = has_plain || constness == Constness::kPlain;
+      has_float = has_float || (constness == Constness::kNone && !is_dequantize(input));
     });
-    return any && all && std::all_of(node.results().begin(), node.results().end(), [&](const auto& result) {
-             const auto& users = result->users();
-             return !graph_.is_output(result.get()) && !users.empty() &&
-                    std::all_of(users.begin(), users.end(), [](const ir::Node* user) { return is_quantize(*user); });
+    // A constant of floats is the bias of a product with integer weights, or an operand that stays float.
+    return has_activation && !has_float && (has_weight || !has_plain) &&
+           std::all_of(node.results().begin(), node.results().end(),
+                       [&](const auto& result) { return becomes_integers(result.get()); });
+  }
+
+  /// True when every use of a result is a quantize, straight or behind clamps.
+  bool becomes_integers(const ir::Value* result) const {
+    const auto& users = result->users();
+    return !graph_.is_output(result) && !users.empty() &&
+           std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
+             return is_quantize(*user) || (is_clamp(*user) && becomes_integers(user->result()));
            });
   }
 
@@ -97,10 +124,18 @@ class LeaveConversions {
       }
     });
     for (const auto& result : node.results()) {
-      for (ir::Node* user : result->users()) {
-        if (is_taken(*user)) {
-          refuse_(*user, why);
-        }
+      refuse_behind(*result, why);
+    }
+  }
+
+  /// The quantize nodes behind a result, and the clamps between.
+  void refuse_behind(const ir::Value& result, const std::string& why) {
+    for (ir::Node* user : result.users()) {
+      if (is_taken(*user)) {
+        refuse_(*user, why);
+      }
+      if (is_clamp(*user)) {
+        refuse_behind(*user->result(), why);
       }
     }
   }

@@ -7,6 +7,7 @@
 ///  - An operator that the backend does not have would run on floats between two parts. Its conversions stay with it, so
 ///    that integers cross the borders and passes can let it work on them:
 ///        … ─▶ dequantize (taken) ─▶ unbind (refused) ─▶ quantize (taken) ─▶ …
+///    So do a product with integer weights that the backend has not (4 bits in a convolution), its clamps and its conversions.
 /// Not for: weights, whose dequantize goes where the weight goes.
 #pragma once
 
