@@ -136,6 +136,11 @@ OTHERS: dict[str, Function] = {
     "softplus of two": lambda x: x * torch.tanh(F.softplus(x, 2.0)),
     "sigmoid of a sum": lambda x: x * torch.sigmoid(1.702 * x + 1),
     "sigmoid of a square": lambda x: x * torch.sigmoid(x * x),
+    "terms that cancel": lambda x: (1e10 * x + x - 1e10 * x) * torch.sigmoid(x),
+    "terms that cancel to 0": lambda x: (x - x + 1) * x * torch.sigmoid(x),
+    "times 0": lambda x: x * torch.sigmoid(x + 0 * x),
+    "factors too large": lambda x: x * torch.sigmoid(1e30 * x * 1e30),
+    "factors too small": lambda x: x * torch.sigmoid(1e-30 * x * 1e-30),
     "bounds": lambda x: x * torch.clamp(x + 3, 0, 5) / 6,
     "two sixths": lambda x: x * F.relu6(x + 3) / 3,
 }
@@ -145,10 +150,11 @@ OTHERS: dict[str, Function] = {
 def test_other_functions_stay(name: str) -> None:
     torch.manual_seed(0)
     x = torch.randn(3, 41) * 3
+    x[0, :2] = torch.tensor([0, math.inf])
     program = lowered(Written(OTHERS[name]), (x,))
     found = {"et::swish.out"} | {f"aten::{op}.out" for op in ("gelu", "silu", "mish", "hardswish", "hardsigmoid")}
     assert not found & set(instructions(program))
-    torch.testing.assert_close(load(program)(x), OTHERS[name](x), rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(load(program)(x), OTHERS[name](x), rtol=1e-5, atol=2e-6, equal_nan=True)
 
 
 class Norm(nn.Module):
@@ -292,6 +298,41 @@ def test_other_norms_stay(name: str) -> None:
     program = lowered(Written(OTHER_NORMS[name]), (x,))
     assert not {"et::rms_norm.out", "aten::native_layer_norm.out", "aten::_softmax.out"} & set(instructions(program))
     torch.testing.assert_close(load(program)(x), OTHER_NORMS[name](x), rtol=1e-5, atol=2e-6)
+
+
+#: Element types of x and of the weight, what a compatible file has.
+MIXED: dict[str, tuple[torch.dtype, torch.dtype, list[str]]] = {
+    "half weight": (torch.float32, torch.float16, ["aten::native_layer_norm.out", "aten::mul.out"]),
+    "float weight": (
+        torch.float16,
+        torch.float32,
+        [
+            "dim_order_ops::_to_dim_order_copy.out",
+            "aten::native_layer_norm.out",
+            "dim_order_ops::_to_dim_order_copy.out",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_compatible_layer_norm_has_one_element_type(name: str) -> None:
+    """The official kernel refuses others."""
+    dtype, weight, expected = MIXED[name]
+
+    def function(self: Norm, x: torch.Tensor) -> torch.Tensor:
+        h = x.float()
+        h = h - h.mean(-1, keepdim=True)
+        return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-5) * self.weight).to(dtype)
+
+    model = Norm(function, 8)
+    model.weight = nn.Parameter(model.weight.detach().to(weight))
+    x = torch.randn(3, 8).to(dtype)
+    edge = et.to_edge(torch.export.export(model, (x,)))
+    program = edge.to_executorch(et.ExecutorchBackendConfig(compatible=True))
+    assert instructions(program) == expected
+    torch.testing.assert_close(load(program)(x), model(x), rtol=1e-3, atol=1e-5)
+    assert instructions(lowered(model, (x,))) == ["aten::native_layer_norm.out"]
 
 
 def test_normalize_repeats_no_norm() -> None:

@@ -21,19 +21,26 @@ Polynomial number(double value) {
   return p;
 }
 
-Polynomial sum(const Polynomial& a, const Polynomial& b, double factor) {
+/// Nothing when terms cancel: of 1e9 x + x - 1e9 x the type keeps 0, and of x - x infinity makes NaN.
+std::optional<Polynomial> sum(const Polynomial& a, const Polynomial& b, double factor) {
+  constexpr double kLeast = 0.25;  // what has to be left of the larger term: two bits are lost at most
   Polynomial p = a;
   for (size_t j = 0; j < 2; ++j) {
     for (size_t i = 0; i < kPowers; ++i) {
-      p.c[j][i] += factor * b.c[j][i];
+      const double term = factor * b.c[j][i];
+      p.c[j][i] += term;
+      if (!(std::abs(p.c[j][i]) >= kLeast * std::max(std::abs(a.c[j][i]), std::abs(term)))) {
+        return std::nullopt;
+      }
     }
   }
   return p;
 }
 
-/// Nothing when a power would be too high.
+/// Nothing when a power would be too high, and of 0, which makes NaN of infinity.
 std::optional<Polynomial> product(const Polynomial& a, const Polynomial& b) {
   Polynomial p;
+  bool any = false;
   for (size_t j = 0; j < 4; ++j) {
     for (size_t i = 0; i < kPowers * kPowers; ++i) {
       const size_t ja = j / 2, jb = j % 2, ia = i / kPowers, ib = i % kPowers;
@@ -45,9 +52,10 @@ std::optional<Polynomial> product(const Polynomial& a, const Polynomial& b) {
         return std::nullopt;
       }
       p.c[ja + jb][ia + ib] += term;
+      any = true;
     }
   }
-  return p;
+  return any ? std::optional(p) : std::nullopt;
 }
 
 /// One activation.
@@ -97,11 +105,11 @@ bool is_close(const Polynomial& a, const Polynomial& b, ScalarType dtype) {
   return true;
 }
 
-/// True for x times a number that is finite and not 0.
+/// True for x times a number that is finite and not 0 as a float, which it may not be where several were multiplied.
 bool is_multiple(const Polynomial& p) {
   Polynomial own;
   own.c[0][1] = p.c[0][1];
-  return std::isnormal(p.c[0][1]) && is_close(p, own, ScalarType::Double);
+  return std::isnormal(static_cast<float>(p.c[0][1])) && is_close(p, own, ScalarType::Double);
 }
 
 /// Reads expressions of x and t, and remembers the nodes that they are made of.
@@ -143,7 +151,7 @@ class Reader {
       const double exponent = args.size() > 1 ? number_of(args[1]).value_or(0) : 2;
       const std::optional<Polynomial> base = read(args[0]);
       if (node.op == "aten::neg") {
-        return base ? std::optional(sum({}, *base, -1)) : std::nullopt;
+        return base ? sum({}, *base, -1) : std::nullopt;
       }
       std::optional<Polynomial> power = exponent == 1 || exponent == 2 || exponent == 3 ? base : std::nullopt;
       for (int i = 1; power && i < static_cast<int>(exponent); ++i) {
@@ -166,7 +174,7 @@ class Reader {
     }
     if (is_one_of(node.op, {"aten::div.Tensor", "aten::div.Scalar"})) {
       const std::optional<double> divisor = scalar_of(program_, args[1]);
-      return divisor && *divisor != 0 ? std::optional(sum({}, *a, 1 / *divisor)) : std::nullopt;
+      return divisor && *divisor != 0 ? sum({}, *a, 1 / *divisor) : std::nullopt;
     }
     const std::optional<double> alpha = number_of(args[2]);
     if (!alpha) {

@@ -249,8 +249,13 @@ bool extend(Norm& norm) {
 
 ir::Argument optional(ir::Value* value) { return value == nullptr ? ir::Argument{} : ir::Argument{value}; }
 
+/// True for a parameter that is there and has another element type.
+bool is_other(const ir::Value* parameter, ScalarType dtype) {
+  return parameter != nullptr && parameter->type.tensor.dtype != dtype;
+}
+
 /// The operator for what was matched; nothing when it has none.
-std::optional<WrittenOut> finish(Norm norm) {
+std::optional<WrittenOut> finish(Norm norm, bool one_dtype) {
   ir::Value* x = norm.is_cast ? before_cast(norm.x) : norm.x;
   const ir::TensorType& type = x->type.tensor;
   if (*type_of(*norm.found.root) != type || !type.is_row_major() || type.rank() == 0 || !is_floating(type.dtype)) {
@@ -269,7 +274,8 @@ std::optional<WrittenOut> finish(Norm norm) {
   if (!norm.is_centred) {
     norm.found.op = "et::rms_norm";
     norm.found.args = {{x}, optional(norm.weight), {norm.eps}};
-  } else if (type.dims.back().is_static()) {
+  } else if (type.dims.back().is_static() &&
+             !(one_dtype && (is_other(norm.weight, type.dtype) || is_other(norm.bias, type.dtype)))) {
     norm.found.op = "aten::native_layer_norm";
     const ir::Argument::List shape{{type.dims.back().min}};
     norm.found.args = {{x}, {shape}, optional(norm.weight), optional(norm.bias), {norm.eps}};
@@ -316,7 +322,7 @@ std::optional<WrittenOut> softmax(ir::Node& sum) {
 
 }  // namespace
 
-std::optional<WrittenOut> written_out_norm(ir::Node& node, const ir::Program& program) {
+std::optional<WrittenOut> written_out_norm(ir::Node& node, const ir::Program& program, bool one_dtype) {
   if (node.op == "aten::sum.dim_IntList") {
     return softmax(node);
   }
@@ -325,9 +331,9 @@ std::optional<WrittenOut> written_out_norm(ir::Node& node, const ir::Program& pr
       !match_scaled(node, program, norm)) {
     return std::nullopt;
   }
-  std::optional<WrittenOut> best = finish(norm);
+  std::optional<WrittenOut> best = finish(norm, one_dtype);
   while (extend(norm)) {
-    if (std::optional<WrittenOut> longer = finish(norm)) {
+    if (std::optional<WrittenOut> longer = finish(norm, one_dtype)) {
       best = std::move(longer);
     }
   }
@@ -339,7 +345,9 @@ PassInfo RecogniseNorms::info() const {
 }
 
 Result<Changed> RecogniseNorms::run(ir::Graph& graph, PassContext& context) {
-  return replace_each(graph, context, [&](ir::Node& node) { return written_out_norm(node, context.program); });
+  return replace_each(graph, context, [&](ir::Node& node) {
+    return written_out_norm(node, context.program, context.options.compatible);
+  });
 }
 
 }  // namespace et::passes
