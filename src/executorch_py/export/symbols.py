@@ -5,10 +5,12 @@ decides), so that the same model gives the same file in every process.
 """
 
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import sympy
 import torch
+from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.numbers import int_oo
@@ -30,15 +32,23 @@ class SymbolTable:
     Args:
         range_constraints: Bounds of symbols, as an ExportedProgram has them.
         named: Symbols to which the user gave a ``Dim``: their lower bounds hold as they are.
+        squeezed: Symbols that are 2 at least, since for 1 the program had tensors of another rank.
     """
 
     def __init__(
-        self, range_constraints: Mapping[sympy.Symbol, Any], named: Collection[sympy.Symbol] = frozenset()
+        self,
+        range_constraints: Mapping[sympy.Symbol, Any],
+        named: Collection[sympy.Symbol] = frozenset(),
+        squeezed: AbstractSet[sympy.Symbol] = frozenset(),
     ) -> None:
         self._ranges = {
             symbol: ValueRanges(r.lower if symbol in named else _let_in(r), r.upper)
             for symbol, r in range_constraints.items()
         }
+        for symbol in squeezed & self._ranges.keys():
+            known = self._ranges[symbol]
+            if known.upper >= 2 and not _is_unbacked(symbol):
+                self._ranges[symbol] = ValueRanges(sympy.Max(known.lower, 2), known.upper)
         self._names: dict[sympy.Symbol, str] = {}
         self._dims: dict[sympy.Expr, Dim] = {}
         self._counts = {"s": 0, "u": 0}
@@ -181,6 +191,21 @@ def named_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
                     if any(source.name in named for source in sources)
                 }
     return set()
+
+
+def squeezed_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
+    """Symbols of dims that a squeeze would remove if they were 1, which torch assumes they are not."""
+    symbols = set()
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, fx.GraphModule) else ():
+            if "aten.squeeze" not in str(node.target):
+                continue
+            sizes = node.args[0].meta["val"].shape
+            dims = node.args[1] if len(node.args) > 1 else range(len(sizes))
+            for dim in [dims] if isinstance(dims, int) else dims:
+                if isinstance(sizes[dim], torch.SymInt) and isinstance(sizes[dim].node.expr, sympy.Symbol):
+                    symbols.add(sizes[dim].node.expr)
+    return symbols
 
 
 def _let_in(bounds: Any) -> Any:

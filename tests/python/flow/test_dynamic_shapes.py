@@ -460,3 +460,36 @@ def test_guards_of_a_program_that_was_saved_and_loaded():
     assert method.execute([torch.randn(8, 3)])[0].shape == (6, 4)
     with pytest.raises(et.ExecutorchError, match="must satisfy"):
         method.execute([torch.randn(5, 3)])
+
+
+class _Branch(nn.Module):
+    def forward(self, x):
+        return x * (2 if x.shape[0] > 1 else 3)
+
+
+def test_auto_sees_what_a_model_does_for_one_as_torch_does():
+    program = torch.export.export(_Branch(), (torch.randn(4, 3),), dynamic_shapes=({0: Dim.AUTO},))
+    x = torch.randn(1, 3)
+    (result,) = method_of(et.to_edge(program).to_executorch()).execute((x,))
+    assert torch.equal(result, program.module()(x)) and torch.equal(result, 2 * x)
+
+
+class _Squeeze(nn.Module):
+    def __init__(self, dims):
+        super().__init__()
+        self.dims = dims
+
+    def forward(self, x):
+        return x.squeeze(*self.dims) + 1
+
+
+@pytest.mark.parametrize("dims", [(), (0,), ((0, 2),)], ids=str)
+@pytest.mark.parametrize("dim", [Dim.AUTO, Dim("n", min=1, max=9)], ids=["auto", "named"])
+def test_a_size_that_a_squeeze_would_remove_is_refused(dim, dims):
+    program = torch.export.export(_Squeeze(dims), (torch.randn(4, 3, 1),), dynamic_shapes=({0: dim},))
+    method = method_of(et.to_edge(program).to_executorch())
+    for n in (4, 2, 9):
+        x = torch.randn(n, 3, 1)
+        torch.testing.assert_close(method.execute((x,))[0], x.squeeze(*dims) + 1)
+    with pytest.raises(InvalidArgumentError, match="exported for 2 to"):
+        method.execute((torch.randn(1, 3, 1),))
