@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
 
 import executorch_py as et
 from tests.conformance.closeness import difference
+from tests.conformance.drawn import drawn
 from tests.conformance.random_graphs import Graph, graphs
 
-DEEPER = int(os.environ.get("ET_RANDOM_GRAPHS", "0"))
 
-
-@settings(
-    max_examples=DEEPER or 40,
-    derandomize=not DEEPER,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate, Phase.shrink] if DEEPER else [Phase.generate],
-    print_blob=False,
-)
-@given(graph=graphs())
+@drawn("ET_RANDOM_GRAPHS", 40, graph=graphs())
 def test_random_graph(graph: Graph) -> None:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -6,21 +6,19 @@ The same ones in every run; ET_RANDOM_NETWORKS=1000 draws that many new ones.
 from __future__ import annotations
 
 import copy
-import os
 import warnings
 from typing import Any
 
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from hypothesis import HealthCheck, Phase, given, reject, settings
+from hypothesis import reject
 
 import executorch_py as et
 from executorch_py import quantizer
 from executorch_py.errors import InvalidStateError
 from tests.conformance.closeness import difference
+from tests.conformance.drawn import drawn
 from tests.conformance.random_networks import Network, networks
-
-DEEPER = int(os.environ.get("ET_RANDOM_NETWORKS", "0"))
 
 
 def _sizes(network: Network) -> list[list[int]]:
@@ -66,20 +64,6 @@ def _result(model: Any, x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor | N
         return None
 
 
-def _drawn(kind: Any) -> Any:
-    """The decorators of a test over networks of that kind."""
-    configure = settings(
-        max_examples=DEEPER or 25,
-        derandomize=not DEEPER,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate, Phase.shrink] if DEEPER else [Phase.generate],
-        print_blob=False,
-    )
-    return lambda test: configure(given(network=kind)(test))
-
-
 def _exported(network: Network) -> torch.export.ExportedProgram:
     torch._dynamo.reset()  # cond in eager compiles its branches again for each size, and the guards of the last time can fail
     try:
@@ -89,7 +73,7 @@ def _exported(network: Network) -> torch.export.ExportedProgram:
         reject()  # torch's cond takes no strides that are not dense in some order of dimensions
 
 
-@_drawn(networks())
+@drawn("ET_RANDOM_NETWORKS", 25, network=networks())
 def test_random_network(network: Network) -> None:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -98,7 +82,7 @@ def test_random_network(network: Network) -> None:
             _check(network, exported, delegated)
 
 
-@_drawn(networks())
+@drawn("ET_RANDOM_NETWORKS", 25, network=networks())
 def test_random_network_in_int8(network: Network) -> None:
     """Static int8: with and without the delegate, and beside the quantized program in eager."""
     with torch.no_grad(), warnings.catch_warnings():

@@ -3,6 +3,7 @@
 // brought up to date where it is looked at, as in G. Golub, C. Van Loan, "Matrix Computations", 4.4.
 
 #include "kernels/optimized/dense.h"
+#include "kernels/portable/symmetric_exchange.h"
 
 namespace et::kernels::optimized {
 namespace {
@@ -37,16 +38,7 @@ struct LdlPanel {
 
   /// Exchanges p < q of what is left of a, from column k on, and of what has been made.
   void exchange(int64_t k, int64_t p, int64_t q) {
-    for (int64_t i = q + 1; i < a.rows; ++i) {
-      std::swap(a(i, p), a(i, q));
-    }
-    for (int64_t i = p + 1; i < q; ++i) {
-      std::swap(a(i, p), a(q, i));
-    }
-    std::swap(a(p, p), a(q, q));
-    if (p > k) {
-      std::swap(a(p, k), a(q, k));
-    }
+    portable::exchange_symmetric(a, k, p, q);
     for (int64_t l = 0; l < done; ++l) {
       std::swap(factors(l, p), factors(l, q));
       std::swap(whole(l, p), whole(l, q));

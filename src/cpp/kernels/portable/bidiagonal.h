@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/portable/split_lines.h"
+
 namespace et::kernels::portable {
 
 /// The rotation that takes (x, y) to (length, 0): c x + s y, c y - s x.
@@ -54,14 +56,7 @@ struct Bidiagonal {
       if (steps > 60 * n || stopped()) {
         return false;
       }
-      int64_t lo = hi;  // rows lo … hi hang together
-      while (lo > 0 && std::fabs(e[lo - 1]) > epsilon * (std::fabs(d[lo - 1]) + std::fabs(d[lo])) &&
-             std::fabs(e[lo - 1]) > 0.01 * epsilon * epsilon * largest) {
-        --lo;
-      }
-      if (lo > 0) {
-        e[lo - 1] = 0.0;
-      }
+      const int64_t lo = first_row_of_block(d, e, hi, epsilon, 0.01 * epsilon * epsilon * largest);
       if (lo == hi) {
         --hi;
         continue;

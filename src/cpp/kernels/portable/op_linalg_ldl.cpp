@@ -5,26 +5,10 @@
 #include <cmath>
 
 #include "kernels/portable/large_matrices.h"
+#include "kernels/portable/symmetric_exchange.h"
 
 namespace et::kernels::portable {
 namespace {
-
-// Exchanges rows and columns p < q of the symmetric rest of a lower triangle; columns in front of `k` are left as they are.
-void exchange(const Matrix& a, int64_t k, int64_t p, int64_t q) {
-  if (p == q) {
-    return;
-  }
-  for (int64_t i = q + 1; i < a.rows; ++i) {
-    std::swap(a(i, p), a(i, q));
-  }
-  for (int64_t i = p + 1; i < q; ++i) {
-    std::swap(a(i, p), a(q, i));
-  }
-  std::swap(a(p, p), a(q, q));
-  if (p > k) {
-    std::swap(a(p, k), a(q, k));
-  }
-}
 
 // The factors in place, in the lower triangle, with pivots as LAPACK's sytrf numbers them: p for one row that was exchanged with
 // row p (from 1), -p twice for a block of two whose second row was. Returns 0 or the number of the first block that is zero.
@@ -70,7 +54,9 @@ Result<int64_t> ldl_factor(MatrixWork& work, const Matrix& a, double* pivots) {
         width = 2;
       }
     }
-    exchange(a, k, k + width - 1, pivot);
+    if (pivot != k + width - 1) {
+      exchange_symmetric(a, k, k + width - 1, pivot);
+    }
     if (width == 1) {
       for (int64_t j = k + 1; j < n; ++j) {
         const double factor = a(j, k) / a(k, k);

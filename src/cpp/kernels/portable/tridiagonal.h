@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/portable/split_lines.h"
+
 namespace et::kernels::portable {
 
 /// One step on rows lo … hi, whose shift is the eigenvalue near d[lo], or with `mirrored` all the other way round, near d[hi]. Returns how many
@@ -63,14 +65,7 @@ bool diagonalise(double* d, double* e, int64_t n, double epsilon, double* c, dou
     if (steps > 60 * n) {
       return false;
     }
-    int64_t lo = hi;  // rows lo … hi hang together
-    while (lo > 0 && std::fabs(e[lo - 1]) > epsilon * (std::fabs(d[lo - 1]) + std::fabs(d[lo])) &&
-           std::fabs(e[lo - 1]) > 1e-290) {
-      --lo;
-    }
-    if (lo > 0) {
-      e[lo - 1] = 0.0;
-    }
+    const int64_t lo = first_row_of_block(d, e, hi, epsilon, 1e-290);
     if (lo == hi) {
       --hi;
       continue;
