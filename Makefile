@@ -10,6 +10,7 @@
 #   make sanitize  C++ tests and the sweep over      make fuzz      libFuzzer targets, FUZZ_SECONDS=60 each
 #                  all kernels under sanitizers
 #                  (SANITIZE=thread: the other kind)
+#   make neon      the vector kernels on 64-bit Arm in QEMU
 #   make wheel     build the wheel and try it in a clean environment
 
 PYTHON  ?= $(shell command -v python3.11 || command -v python3)
@@ -32,7 +33,7 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test quick conformance bench lint format fuzz size mcu interop sanitize wheel setup build sanitized-build interop-setup bench-setup mcu-setup clean help
+.PHONY: demo test quick conformance bench lint format fuzz size mcu interop sanitize neon wheel setup build sanitized-build interop-setup bench-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -108,6 +109,15 @@ mcu-setup: setup
 
 mcu: build mcu-setup
 	@$(PYTEST) -m mcu tests/targets
+
+# Without XNNPACK, whose kernels' tests are left out.
+neon: setup
+	@$(TIMED) "Arm compiler and emulator" -- $(SETUP) debian neon
+	@$(CMAKE) -S . -B build/neon -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64-linux.cmake -DET_BACKENDS=example \
+	    -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF -DET_BUILD_TOOLS=OFF -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING -Wno-deprecated
+	@$(TIMED) "build for Arm" -- $(BIN)/ninja -C build/neon -j$(JOBS) --quiet et_test_kernels_optimized
+	@cd tests/cpp/kernels/optimized && qemu-aarch64-static -L /usr/aarch64-linux-gnu \
+	    $(abspath build/neon)/bin/et_test_kernels_optimized --gtest_brief=1 --gtest_filter='-*Library*:QuantizedDepthwise*'
 
 size: setup
 	@$(PY) tools/size_report.py

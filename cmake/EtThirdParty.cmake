@@ -92,5 +92,12 @@ function(et_need_xnnpack)
 endfunction()
 
 if(ET_BUILD_TESTS)
-  find_package(GTest REQUIRED)
+  if(CMAKE_CROSSCOMPILING)  # Debian's package has the sources, too
+    add_subdirectory(/usr/src/googletest/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+    foreach(library gtest gtest_main)
+      target_compile_options(${library} PRIVATE -w)
+    endforeach()
+  else()
+    find_package(GTest REQUIRED)
+  endif()
 endif()

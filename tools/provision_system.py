@@ -37,6 +37,7 @@ DEBIAN: dict[str, dict[str, str]] = {
         "/usr/lib/arm-none-eabi/newlib/libstdc++.a": "libstdc++-arm-none-eabi-newlib",
         "qemu-system-arm": "qemu-system-arm",
     },
+    "neon": {"aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu", "qemu-aarch64-static": "qemu-user-static"},
 }
 
 

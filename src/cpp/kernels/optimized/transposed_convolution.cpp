@@ -17,6 +17,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/clamp-inl.h"
 #include "kernels/optimized/clamped_convolution.h"
 #include "kernels/optimized/table.h"
 #include "runtime/shared_cache.h"
@@ -89,9 +90,8 @@ HWY_INLINE void multiply_pixels(const PatchProduct& p, size_t pixel, size_t row,
 #pragma GCC unroll 16
   for (size_t i = 0; i < kPixels; ++i) {
     float* const to = p.out + ((line * p.kernel_h + row) * p.in_w + x) * p.columns + first;
-    // The second operand is what x86 gives for NaN, which thus stays NaN.
-    const V out0 = hn::Min(high, hn::Max(low, sum0[i]));
-    const V out1 = hn::Min(high, hn::Max(low, sum1[i]));
+    const V out0 = clamp_keeping_nan(sum0[i], low, high);
+    const V out1 = clamp_keeping_nan(sum1[i], low, high);
     if (left == 2 * lanes) {
       hn::StoreU(out0, d, to);
       hn::StoreU(out1, d, to + lanes);

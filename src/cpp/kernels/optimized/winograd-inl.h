@@ -10,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/optimized/clamp-inl.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/optimized/winograd.h"
 
@@ -382,8 +383,7 @@ void transform_products(const Winograd& w, const WinogradBlock& block, size_t fi
 #pragma GCC unroll 4
           for (size_t j = 0; j < Tile::kTile; ++j) {
             if (j < pixels) {
-              // The second operand is what x86 gives for NaN, which thus stays NaN.
-              const V limited = hn::Min(high, hn::Max(low, hn::Add(y[j], bias)));
+              const V limited = clamp_keeping_nan(hn::Add(y[j], bias), low, high);
               store(d, whole, limited, to + i * row_step + j * w.out_channels + c, left);
             }
           }

@@ -1,5 +1,8 @@
 // Depthwise convolution: sizes around the blocks of pixels and the vectors, borders, strides, and what is not taken.
 
+#include <cmath>
+#include <limits>
+
 #include "kernel_harness.h"
 #include "kernels/optimized/targets.h"
 
@@ -93,6 +96,16 @@ TEST(Depthwise, FilterOrdersBiasAndLimits) {
       }
     }
   }
+}
+
+TEST(Depthwise, NotANumberStaysVisible) {
+  Call call("et::convolution_clamp.out");
+  call.tensor({1, 20, 8, 8}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
+  call.constant({20, 1, 3, 3}).none().list({1}).list({1}).list({1}).flag(false).list({0}).integer(20);
+  call.number(0.0).number(6.0).out({1, 20, 8, 8}, kChannelsLast);
+  const std::vector<float> out = call.output(kPriority);
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_FALSE(std::isnan(out.back()));
 }
 
 TEST(Depthwise, EveryInstructionSet) {

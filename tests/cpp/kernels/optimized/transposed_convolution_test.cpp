@@ -1,6 +1,9 @@
 // Transposed convolution without overlap: sizes around the tiles of pixels and the strips, filter orders, and what is not
 // taken.
 
+#include <cmath>
+#include <limits>
+
 #include "kernel_harness.h"
 #include "kernels/optimized/targets.h"
 
@@ -90,6 +93,16 @@ TEST(TransposedConvolution, FilterOrdersBiasAndLimits) {
       }
     }
   }
+}
+
+TEST(TransposedConvolution, NotANumberStaysVisible) {
+  Call call("et::convolution_clamp.out");
+  call.tensor({1, 24, 12, 13}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
+  call.constant({24, 10, 2, 2}).none().list({2}).list({0}).list({1}).flag(true).list({0}).integer(1);
+  call.number(-5.0).number(8.0).out({1, 10, 24, 26}, kChannelsLast);
+  const std::vector<float> out = call.output(kPriority);
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_FALSE(std::isnan(out.back()));
 }
 
 TEST(TransposedConvolution, EveryInstructionSet) {
