@@ -432,12 +432,7 @@ bool same(const AffineParameters& a, const AffineParameters& b) {
 
 /// The quantize behind a node and the clamps that only feed it, without taking them.
 const ir::Node* quantize_after_clamps(const Lowering& lowering, const ir::Node& node) {
-  const ir::Node* last = &node;
-  while (last->result()->users().size() == 1 &&
-         is_one_of(last->result()->users().front()->op, {"aten::relu", "aten::hardtanh", "aten::clamp"})) {
-    last = last->result()->users().front();
-  }
-  return lowering.quantize_behind(last->result());
+  return lowering.quantize_behind(last_clamp(node).result());
 }
 
 }  // namespace

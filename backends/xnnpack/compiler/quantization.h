@@ -19,6 +19,9 @@ std::string quantized_product_refusal(const Question& question, size_t input, si
 /// taken.
 bool feeds_products_only(const ir::Value* value, const Question& question);
 
+/// The last of the clamps behind a node, each the only user of what is before it; the node itself when there is none.
+const ir::Node& last_clamp(const ir::Node& node);
+
 /// True for a product of integers and for what stands between a dequantize and a quantize, clamps behind it
 /// included: what the graph calls float32 there are integers in the delegate.
 bool computes_on_integers(const ir::Node& node);

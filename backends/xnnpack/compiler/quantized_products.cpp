@@ -21,15 +21,6 @@ constexpr std::string_view kQuantize = "quantized_decomposed::quantize_per_tenso
 
 bool is_clamp(const ir::Node& node) { return is_one_of(node.op, {"aten::relu", "aten::hardtanh", "aten::clamp"}); }
 
-/// The last of the clamps behind a node, each the only user of what is before it; the node itself when there is none.
-const ir::Node& last_clamp(const ir::Node& node) {
-  const ir::Node* last = &node;
-  while (last->result()->users().size() == 1 && is_clamp(*last->result()->users().front())) {
-    last = last->result()->users().front();
-  }
-  return *last;
-}
-
 /// Whether the library can bring sums back to 8 bits, and the bias fits beside them.
 std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t bias, double in, double out) {
   const double largest = *std::max_element(weight.scales.begin(), weight.scales.end());
@@ -100,6 +91,14 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
 }
 
 }  // namespace
+
+const ir::Node& last_clamp(const ir::Node& node) {
+  const ir::Node* last = &node;
+  while (last->result()->users().size() == 1 && is_clamp(*last->result()->users().front())) {
+    last = last->result()->users().front();
+  }
+  return *last;
+}
 
 bool computes_on_integers(const ir::Node& node) {
   const ir::Node* first = &node;

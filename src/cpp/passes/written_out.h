@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "passes/pass.h"
@@ -54,15 +55,14 @@ Changed replace_each(ir::Graph& graph, const PassContext& context, const Find& f
   for (const auto& node : graph.nodes()) {
     nodes.push_back(node.get());
   }
+  std::unordered_set<const ir::Node*> replaced;
   Changed changed = Changed::kNo;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const std::optional<WrittenOut> found = nodes[i] == nullptr ? std::nullopt : find(*nodes[i]);
+  for (ir::Node* const node : nodes) {
+    const std::optional<WrittenOut> found = replaced.count(node) != 0 ? std::nullopt : find(*node);
     if (!found || !may_replace(*found, context)) {
       continue;
     }
-    for (ir::Node*& node : nodes) {
-      node = node != nullptr && found->has(node) ? nullptr : node;
-    }
+    replaced.insert(found->nodes.begin(), found->nodes.end());
     replace(*found);
     changed = Changed::kYes;
   }

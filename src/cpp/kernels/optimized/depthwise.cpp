@@ -17,8 +17,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/optimized/clamp-inl.h"
 #include "kernels/optimized/clamped_convolution.h"
+#include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "runtime/shared_cache.h"
@@ -103,7 +103,7 @@ void depthwise_block(const Depthwise& w, const DepthwiseBlock& block) {
     }
 #pragma GCC unroll 8
     for (int p = 0; p < kPixels; ++p) {
-      store(d, whole, clamp_keeping_nan(sums[p], low, high), block.out + p * channels + static_cast<int64_t>(c), left);
+      store(d, whole, limit(sums[p], low, high), block.out + p * channels + static_cast<int64_t>(c), left);
     }
     filter += static_cast<size_t>(kKernel * kKernel) * lanes;
   });

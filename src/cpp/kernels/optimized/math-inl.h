@@ -1,4 +1,4 @@
-// Transcendental functions on vectors of float, compiled once a target. Included inside the target's pass only.
+// Limits and transcendental functions on vectors of float, compiled once a target. Included inside the target's pass only.
 //
 // Errors against the exact value, measured by tests/cpp/kernels/optimized: exp 2 ulp, tanh and erf 5 ulp, sigmoid 4 ulp.
 // NaN gives NaN. Nothing depends on the number of lanes, so every target with fused multiply-add gives the same result.
@@ -17,13 +17,20 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// x limited to [low, high]; NaN stays.
+/// x limited to [low, high]; NaN stays. Highway leaves open which operand Max and Min give beside NaN: x86's instructions give the
+/// second, Arm's the number.
+template <class V>
+HWY_INLINE V limit(V x, V low, V high) {
+#if HWY_ARCH_X86
+  return hn::Min(high, hn::Max(low, x));
+#else
+  x = hn::IfThenElse(hn::Lt(x, low), low, x);
+  return hn::IfThenElse(hn::Gt(x, high), high, x);
+#endif
+}
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V limit(D d, V x, float low, float high) {
-  const V lo = hn::Set(d, low);
-  const V hi = hn::Set(d, high);
-  x = hn::IfThenElse(hn::Lt(x, lo), lo, x);
-  return hn::IfThenElse(hn::Gt(x, hi), hi, x);
+  return limit(x, hn::Set(d, low), hn::Set(d, high));
 }
 
 /// The polynomial c[0] + c[1] x + …, highest coefficient last.

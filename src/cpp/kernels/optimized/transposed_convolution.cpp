@@ -17,8 +17,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/optimized/clamp-inl.h"
 #include "kernels/optimized/clamped_convolution.h"
+#include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/table.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
@@ -90,8 +90,8 @@ HWY_INLINE void multiply_pixels(const PatchProduct& p, size_t pixel, size_t row,
 #pragma GCC unroll 16
   for (size_t i = 0; i < kPixels; ++i) {
     float* const to = p.out + ((line * p.kernel_h + row) * p.in_w + x) * p.columns + first;
-    const V out0 = clamp_keeping_nan(sum0[i], low, high);
-    const V out1 = clamp_keeping_nan(sum1[i], low, high);
+    const V out0 = limit(sum0[i], low, high);
+    const V out1 = limit(sum1[i], low, high);
     if (left == 2 * lanes) {
       hn::StoreU(out0, d, to);
       hn::StoreU(out1, d, to + lanes);

@@ -10,7 +10,7 @@
 
 #include <hwy/highway.h>
 
-#include "kernels/optimized/clamp-inl.h"
+#include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/optimized/winograd.h"
 
@@ -383,7 +383,7 @@ void transform_products(const Winograd& w, const WinogradBlock& block, size_t fi
 #pragma GCC unroll 4
           for (size_t j = 0; j < Tile::kTile; ++j) {
             if (j < pixels) {
-              const V limited = clamp_keeping_nan(hn::Add(y[j], bias), low, high);
+              const V limited = limit(hn::Add(y[j], bias), low, high);
               store(d, whole, limited, to + i * row_step + j * w.out_channels + c, left);
             }
           }
