@@ -201,6 +201,8 @@ def squeezed_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
             if "aten.squeeze" not in str(node.target):
                 continue
             sizes = node.args[0].meta["val"].shape
+            if not sizes:
+                continue  # a number takes dim 0 and has none
             dims = node.args[1] if len(node.args) > 1 else range(len(sizes))
             for dim in [dims] if isinstance(dims, int) else dims:
                 if isinstance(sizes[dim], torch.SymInt) and isinstance(sizes[dim].node.expr, sympy.Symbol):
