@@ -27,6 +27,11 @@ def _arange(*shapes):
     return [(torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape),) for shape in shapes]
 
 
+def _squeezed_numbers(self, x):
+    """torch lets dim 0 of a number pass, which has none."""
+    return x.sum().squeeze(0) + x, x.amax().squeeze(), x[0, 0].squeeze(-1)
+
+
 def _local_response(self, x):
     """torch takes it apart into views by sizes that it reads from a tensor."""
     return torch.nn.functional.local_response_norm(torch.cat([x, x], 1), 3)
@@ -89,6 +94,7 @@ FORMS = [
     ),
     # torch traces with sizes from 2 on, and its programs take 1 and 0
     Case("auto", _relu, _x((4, 3), (9, 3), (200, 3), (1, 3), (0, 3)), ({0: Dim.AUTO},)),
+    Case("squeeze-of-numbers", _squeezed_numbers, _x((4, 3), (9, 3)), ({0: Dim.AUTO},)),
     Case(
         "sizes-that-operators-read",
         _local_response,
