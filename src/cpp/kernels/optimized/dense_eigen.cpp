@@ -11,8 +11,6 @@
 namespace et::kernels::optimized {
 namespace {
 
-constexpr int64_t kPanel = 32;
-
 /// One panel of columns from `start` on; `pairs` gets the rows v and w of a -= v wᵀ + w vᵀ by turns.
 template <typename T>
 void reduce_panel(const MatrixLines<T>& lines, const Dense<T>& a, int64_t start, int64_t count, const Dense<T>& pairs,

@@ -8,8 +8,6 @@
 namespace et::kernels::optimized {
 namespace {
 
-constexpr int64_t kPanel = 32;
-
 /// Columns of a panel as rows: `factors` is L, `whole` L D. What they take off the rest of the matrix is not yet done.
 template <typename T>
 struct LdlPanel {

@@ -7,8 +7,6 @@
 namespace et::kernels::optimized {
 namespace {
 
-constexpr int64_t kPanel = 32;
-
 /// What a block of reflectors needs: their vectors as rows, T, and two matrices of kPanel rows.
 template <typename T>
 struct Reflectors {

@@ -15,7 +15,6 @@ namespace {
 using portable::SchurWindow;
 using portable::ShiftPair;
 
-constexpr int64_t kPanel = 32;
 constexpr int64_t kBulges = 16;           // of two shifts each, three rows apart
 constexpr int64_t kWindow = 6 * kBulges;  // rows: the chain moves by its own length
 constexpr int64_t kSmall = 96;            // rows that are treated as one window

@@ -11,8 +11,6 @@
 namespace et::kernels::optimized {
 namespace {
 
-constexpr int64_t kPanel = 32;
-
 /// The rest of the matrix is a - lefts' transpose times rights, rows u, x and y, v by turns, until a panel's end.
 template <typename T>
 struct TwoSided {
