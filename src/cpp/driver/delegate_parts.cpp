@@ -1,37 +1,71 @@
 // The first half of outline_delegates.h: which nodes become one part.
 #include <algorithm>
+#include <cstdint>
+#include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "driver/outline_delegates.h"
 
 namespace et::driver {
 namespace {
 
-/// The graph with parts as single vertices. Vertices are parts and the nodes outside of them.
+/// A set of parts, by number.
+class PartSet {
+ public:
+  bool contains(size_t part) const { return part / 64 < words_.size() && (words_[part / 64] >> (part % 64) & 1) != 0; }
+
+  void insert(size_t part) {
+    words_.resize(std::max(words_.size(), part / 64 + 1));
+    words_[part / 64] |= uint64_t{1} << (part % 64);
+  }
+
+  /// True when something was new.
+  bool insert_all(const PartSet& other) {
+    words_.resize(std::max(words_.size(), other.words_.size()));
+    uint64_t added = 0;
+    for (size_t i = 0; i < other.words_.size(); ++i) {
+      added |= other.words_[i] & ~words_[i];
+      words_[i] |= other.words_[i];
+    }
+    return added != 0;
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
+/// The graph with parts as single vertices. Vertices are parts and the nodes outside of them; each knows the parts that it waits
+/// for, directly or not, so that a node is placed without a walk over the graph.
 class Contraction {
  public:
   explicit Contraction(const ir::Graph& graph) : graph_(graph) {}
 
   std::vector<std::vector<ir::Node*>> run() {
     for (const auto& node : graph_.nodes()) {
-      predecessors_[node.get()] = predecessors_of(*node);
-      if (!node->tag.empty()) {
-        place(node.get());
-      }
+      place(node.get());
     }
     return std::move(parts_);
   }
 
  private:
-  /// Nodes of this graph that `node` waits for; what its regions capture counts as its own input.
-  std::vector<const ir::Node*> predecessors_of(const ir::Node& node) const {
-    std::vector<const ir::Node*> out;
+  static constexpr size_t kNoPart = SIZE_MAX;
+
+  struct Vertex {
+    size_t part = kNoPart;
+    PartSet waits_for;
+    std::vector<size_t> successors;
+  };
+
+  /// Vertices that `node` waits for; what its regions capture counts as its own input.
+  std::vector<size_t> predecessors_of(const ir::Node& node) const {
+    std::vector<size_t> out;
     collect_inputs(node, out);
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
   }
 
-  void collect_inputs(const ir::Node& node, std::vector<const ir::Node*>& out) const {
+  void collect_inputs(const ir::Node& node, std::vector<size_t>& out) const {
     node.for_each_input([&](ir::Value* value) { add(value, out); });
     for (const auto& region : node.regions) {
       for (const auto& inner : region->nodes()) {
@@ -45,72 +79,72 @@ class Contraction {
     }
   }
 
-  void add(const ir::Value* value, std::vector<const ir::Node*>& out) const {
+  void add(const ir::Value* value, std::vector<size_t>& out) const {
     if (value->producer() != nullptr && value->graph() == &graph_) {
-      out.push_back(value->producer());
+      out.push_back(vertex_of_.at(value->producer()));
     }
   }
 
   void place(ir::Node* node) {
-    std::vector<size_t>& candidates = by_tag_[node->tag];
-    for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
-      if (!reaches(*candidate, node)) {
-        parts_[*candidate].push_back(node);
-        part_of_[node] = *candidate;
-        return;
+    const std::vector<size_t> predecessors = predecessors_of(*node);
+    PartSet waits_for;
+    for (const size_t predecessor : predecessors) {
+      waits_for.insert_all(vertices_[predecessor].waits_for);
+    }
+    // A path leads from these parts to the node through something outside of them: joining would close a cycle.
+    const size_t own = node->tag.empty() ? new_vertex() : part_for(node, waits_for);
+    for (const size_t predecessor : predecessors) {
+      if (predecessor != own) {
+        vertices_[predecessor].successors.push_back(own);
+        if (vertices_[predecessor].part != kNoPart) {
+          waits_for.insert(vertices_[predecessor].part);
+        }
       }
     }
-    candidates.push_back(parts_.size());
-    part_of_[node] = parts_.size();
+    vertex_of_[node] = own;
+    if (vertices_[own].waits_for.insert_all(waits_for)) {
+      tell_successors(own);
+    }
+  }
+
+  /// The vertex of the part that a node joins, the latest one that may take it, or of a new part.
+  size_t part_for(ir::Node* node, const PartSet& forbidden) {
+    std::vector<size_t>& candidates = vertices_by_tag_[node->tag];
+    const auto found = std::find_if(candidates.rbegin(), candidates.rend(),
+                                    [&](size_t candidate) { return !forbidden.contains(vertices_[candidate].part); });
+    if (found != candidates.rend()) {
+      parts_[vertices_[*found].part].push_back(node);
+      return *found;
+    }
+    candidates.push_back(new_vertex());
+    vertices_.back().part = parts_.size();
     parts_.push_back({node});
+    return candidates.back();
   }
 
-  /// True when a path leads from `part` to `node` through something outside the part: joining would close a cycle.
-  bool reaches(size_t part, const ir::Node* node) const {
-    std::vector<const ir::Node*> stack;
-    std::unordered_set<const ir::Node*> seen;
-    std::unordered_set<size_t> seen_parts;
-    const auto push = [&](const ir::Node* next) {
-      if (seen.insert(next).second) {
-        stack.push_back(next);
-      }
-    };
-    for (const ir::Node* predecessor : predecessors_.at(node)) {
-      if (!is_in(predecessor, part)) {
-        push(predecessor);
-      }
-    }
+  size_t new_vertex() {
+    vertices_.emplace_back();
+    return vertices_.size() - 1;
+  }
+
+  /// What is behind a part that took a node waits for what the node waits for.
+  void tell_successors(size_t changed) {
+    std::vector<size_t> stack{changed};
     while (!stack.empty()) {
-      const ir::Node* current = stack.back();
+      const size_t current = stack.back();
       stack.pop_back();
-      if (is_in(current, part)) {
-        return true;
-      }
-      const auto own = part_of_.find(current);
-      if (own == part_of_.end()) {
-        for (const ir::Node* predecessor : predecessors_.at(current)) {
-          push(predecessor);
-        }
-      } else if (seen_parts.insert(own->second).second) {  // the whole part waits for what any member waits for
-        for (const ir::Node* member : parts_[own->second]) {
-          for (const ir::Node* predecessor : predecessors_.at(member)) {
-            push(predecessor);
-          }
+      for (const size_t next : vertices_[current].successors) {
+        if (vertices_[next].waits_for.insert_all(vertices_[current].waits_for)) {
+          stack.push_back(next);
         }
       }
     }
-    return false;
-  }
-
-  bool is_in(const ir::Node* node, size_t part) const {
-    const auto own = part_of_.find(node);
-    return own != part_of_.end() && own->second == part;
   }
 
   const ir::Graph& graph_;
-  std::unordered_map<const ir::Node*, std::vector<const ir::Node*>> predecessors_;
-  std::unordered_map<const ir::Node*, size_t> part_of_;
-  std::map<std::string, std::vector<size_t>> by_tag_;
+  std::vector<Vertex> vertices_;
+  std::unordered_map<const ir::Node*, size_t> vertex_of_;
+  std::unordered_map<std::string, std::vector<size_t>> vertices_by_tag_;
   std::vector<std::vector<ir::Node*>> parts_;
 };
 

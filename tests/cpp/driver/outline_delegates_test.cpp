@@ -91,6 +91,34 @@ TEST(DelegateParts, AreAcyclicTogether) {
             " a | b c | d");
 }
 
+/// A node that joins the first part brings along what it waits for: {d} behind that part is behind {b} from then on.
+TEST(DelegateParts, WhatIsBehindAPartWaitsForItsLaterMembers) {
+  EXPECT_EQ(parts_of(R"(
+  %a = aten::neg(%x) : f32[2] tag("s")
+  %b = aten::relu(%x) : f32[2] tag("t")
+  %c = aten::neg(%a) : f32[2]
+  %d = aten::neg(%b) : f32[2] tag("s")
+  %e = aten::relu(%c) : f32[2] tag("t")
+  %f = aten::add.Tensor(%e, %d, 1) : f32[2]
+  return %f)"),
+            " a d | b | e");
+}
+
+/// Zamba2's scan over time, written out: thousands of parts in a row. With a walk over the graph for each pair of a node and a
+/// part this takes a minute.
+TEST(DelegateParts, AreManyInALongChain) {
+  constexpr int kParts = 2000;
+  std::string body;
+  for (int i = 0; i < kParts; ++i) {
+    const std::string before = i == 0 ? "%x" : "%u" + std::to_string(i - 1);
+    body += "  %t" + std::to_string(i) + " = aten::neg(" + before + ") : f32[2] tag(\"t\")\n";
+    body += "  %u" + std::to_string(i) + " = aten::relu(%t" + std::to_string(i) + ") : f32[2]\n";
+  }
+  const std::shared_ptr<ir::Program> program =
+      parsed("method @m(%x: f32[2]) {\n" + body + "  return %u" + std::to_string(kParts - 1) + "\n}");
+  EXPECT_EQ(delegate_parts(*program->methods.at(0)).size(), static_cast<size_t>(kParts));
+}
+
 TEST(DelegateParts, ARegionIsUsedByItsNode) {
   EXPECT_EQ(parts_of(R"(
   %a = aten::neg(%x) : f32[2] tag("t")
