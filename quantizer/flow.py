@@ -10,9 +10,10 @@
 >>> program = convert(prepared)  # doctest: +SKIP
 """
 
+import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import torch
@@ -239,9 +240,37 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
     fit_biases(prepared)
     batch_norm.set_training(prepared, False)
     del prepared.meta[PROGRAM]
-    converted = convert_pt2e(prepared, fold_quantize=False)
+    with _nested_bodies_kept(prepared):
+        converted = convert_pt2e(prepared, fold_quantize=False)
     fold_quantized_constants(converted)
     return lift(converted, program)
+
+
+@contextlib.contextmanager
+def _nested_bodies_kept(module: fx.GraphModule) -> Iterator[None]:
+    """While active, bodies of control flow inside of bodies are attributes, not submodules.
+
+    torch's ``delete_all_unused_submodules``, which torchao calls, looks for users in the outermost graph only and drops them.
+    """
+    hidden: list[tuple[nn.Module, str, nn.Module]] = []
+
+    def hide(body: fx.GraphModule) -> None:
+        for name, inner in [*body.named_children()]:
+            if isinstance(inner, fx.GraphModule):
+                hide(inner)
+                del body._modules[name]
+                object.__setattr__(body, name, inner)
+                hidden.append((body, name, inner))
+
+    for body in module.children():
+        if isinstance(body, fx.GraphModule):
+            hide(body)
+    try:
+        yield
+    finally:
+        for body, name, inner in hidden:
+            object.__delattr__(body, name)
+            body.add_module(name, inner)
 
 
 def _quantizer(choice: Choice) -> Quantizer:

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from executorch_py import _core
 from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
-from executorch_py.exir.backend.utils import note_refusal
+from executorch_py.exir.backend.utils import nodes_with_bodies, note_refusal
 from executorch_py.export.importer import import_programs
 
 from .preprocess import BACKEND_ID, Precision, delegation_spec
@@ -55,7 +55,7 @@ class XnnpackPartitioner(Partitioner):
             reasons[node] = reasons.get(node) or reason  # one node may have become several
         self.refusals = {node.name: reason for node, reason in reasons.items() if reason}
         tags = {}
-        for node in _nodes(exported_program.graph_module):
+        for node in nodes_with_bodies(exported_program.graph_module):
             if node.op != "call_function" or node not in reasons:
                 continue
             if reason := reasons[node]:
@@ -65,12 +65,3 @@ class XnnpackPartitioner(Partitioner):
                 node.meta["delegation_tag"] = tag
                 tags[tag] = self._delegation_spec
         return PartitionResult(exported_program, tags)
-
-
-def _nodes(module: fx.GraphModule) -> list[fx.Node]:
-    """The nodes of a program and of the bodies of its control flow."""
-    nodes = list(module.graph.nodes)
-    for child in module.children():
-        if isinstance(child, fx.GraphModule):
-            nodes.extend(_nodes(child))
-    return nodes

@@ -164,11 +164,20 @@ def _join(draw: Draw, values: list[torch.Tensor]) -> Block | None:
 
 
 class _Cond(nn.Module):
-    """One of two layers that keep the shape."""
+    """One of two bodies that keep the shape: functions, or layers with weights and a branch of their own."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, x: torch.Tensor, layers: bool) -> None:
         super().__init__()
+        channels = x.shape[1]
         self.scale = nn.Parameter(torch.randn(channels))
+        self.layers = layers
+        make = {
+            2: lambda: nn.Linear(channels, channels),
+            3: lambda: nn.Conv1d(channels, channels, 3, padding=1),
+            4: lambda: nn.Conv2d(channels, channels, 3, padding=1),
+        }[x.dim()]
+        if layers:
+            self.first, self.second = _settle(make()), _settle(make())
 
     def forward(self, flag: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         def doubled(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
@@ -177,13 +186,24 @@ class _Cond(nn.Module):
         def scaled(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
             return torch.tanh(x - 1) * scale.abs().mean()
 
-        if not torch.compiler.is_exporting():  # eager's cond compiles its branches, which fails for some views
-            return (doubled if flag else scaled)(x, self.scale)
-        return torch.cond(flag, doubled, scaled, (x, self.scale))
+        def filtered(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+            return self.second(F.relu(self.first(x)))
+
+        def nested(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+            return _either(self.scale.sum() > 0, lambda x, s: self.first(x) + x, scaled, (x, scale))
+
+        return _either(flag, *((filtered, nested) if self.layers else (doubled, scaled)), (x, self.scale))
+
+
+def _either(flag: torch.Tensor, yes: Callable[..., Any], no: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
+    if not torch.compiler.is_exporting():  # eager's cond compiles its branches, which fails for some views
+        return (yes if flag else no)(*operands)
+    return torch.cond(flag, yes, no, operands)
 
 
 def _cond(draw: Draw, values: list[torch.Tensor]) -> Block:
-    return Block("cond", _Cond(values[-1].shape[1]), lambda layer, flag, x: layer(flag, x))
+    layers = draw(st.booleans())
+    return Block("cond" + "_layers" * layers, _Cond(values[-1], layers), lambda layer, flag, x: layer(flag, x))
 
 
 # -- images

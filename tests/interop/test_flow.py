@@ -1,7 +1,9 @@
-"""Control flow and dynamic shapes: files that we write with ``compatible=True`` run in the official runtime."""
+"""Control flow (with delegates in its bodies, too) and dynamic shapes: files that we write with ``compatible=True`` run in the
+official runtime."""
 
 import pytest
 import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
@@ -49,6 +51,15 @@ def _checked(self, x, n):
     return x[:k] * 2
 
 
+def _cond_layers(self, x):
+    return torch.cond(x.sum() > 0, lambda a: self.layer(a).relu(), lambda a: self.layer(self.layer(a)), (x,))
+
+
+def _map_layers(self, xs):
+    return torch_map(lambda x: self.layer(x).tanh(), xs)
+
+
+LAYER = {"layer": torch.nn.Linear(4, 4)}
 CASES = [
     Case("views", _views, ROWS, ({0: B},)),
     Case("softmax", _softmax, ROWS, ({0: B},)),
@@ -56,6 +67,8 @@ CASES = [
     Case("cond_on_size", _cond_on_size, ROWS, ({0: B},)),
     Case("map", _map, ROWS, ({0: B},), state=WEIGHT),
     Case("loop", _loop, [(torch.tensor(n), X) for n in (3, 0, 1)]),
+    Case("cond_layers", _cond_layers, [(torch.ones(3, 4),), (-torch.ones(3, 4),)], state=LAYER),
+    Case("map_layers", _map_layers, ROWS, ({0: B},), state=LAYER),
     Case("checked", _checked, [(torch.randn(5), torch.tensor(n)) for n in (3, 1, 4)]),
 ]
 
@@ -63,7 +76,8 @@ CASES = [
 def test_files_of_ours_run_in_the_official_runtime(peer, tmp_path):
     for case in CASES:
         case.options = {"compatible": True}
-        program = lower(case)
+        program = lower(case, [XnnpackPartitioner()] if "layer" in case.state else None)
+        assert ("layer" in case.state) == ("= delegate @" in program.dump())
         (tmp_path / f"{case.name}.pte").write_bytes(program.buffer)
         torch.save([list(inputs) for inputs in case.calls], tmp_path / f"{case.name}.inputs.pt")
     peer("run", tmp_path)

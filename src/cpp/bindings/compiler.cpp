@@ -240,18 +240,27 @@ std::vector<std::pair<uint32_t, std::string>> query_support(const ProgramHandle&
   return out;
 }
 
+/// Parts of a graph, then those of the bodies of its control flow.
+void collect_parts(const ir::Graph& graph, std::vector<std::vector<uint32_t>>& parts) {
+  for (const std::vector<ir::Node*>& part : driver::delegate_parts(graph)) {
+    auto& handles = parts.emplace_back();
+    for (const ir::Node* node : part) {
+      handles.push_back(node->debug_handle);
+    }
+  }
+  for (const auto& node : graph.nodes()) {
+    for (const auto& region : node->regions) {
+      collect_parts(*region, parts);
+    }
+  }
+}
+
 /// {method: [[debug handles of a part]]}, as outline_delegates would cut the tagged nodes of an imported program.
 std::map<std::string, std::vector<std::vector<uint32_t>>> delegate_parts(const ProgramHandle& handle) {
   std::map<std::string, std::vector<std::vector<uint32_t>>> out;
   for (const auto& method : handle.program->methods) {
     driver::read_sizes_at_inputs(*method);
-    auto& parts = out[method->name];
-    for (const std::vector<ir::Node*>& part : driver::delegate_parts(*method)) {
-      auto& handles = parts.emplace_back();
-      for (const ir::Node* node : part) {
-        handles.push_back(node->debug_handle);
-      }
-    }
+    collect_parts(*method, out[method->name]);
   }
   return out;
 }

@@ -222,9 +222,6 @@ class DelegateCutter {
       }
     }
     std::vector<Part> parts = delegate_parts(graph);
-    if (parts.empty()) {
-      return Error::Ok;
-    }
     own_conversions(graph, parts);
     Reorder(graph, parts).run();
     for (const Part& part : parts) {

@@ -21,6 +21,7 @@ from executorch_py.errors import Diagnostic, ErrorCode, NotSupportedError, Opera
 from executorch_py.operators import kernels_of_operator, known_operators
 
 from .in_place import operator_of
+from .rewriting import nodes_with_bodies
 from .sources import source_of
 
 #: Namespaces whose operators are not for users to implement, though they may: what lacks there, the compiler names.
@@ -81,12 +82,10 @@ def _goes_along(node: fx.Node) -> bool:
 
 
 def _calls(program: ExportedProgram) -> Iterator[tuple[fx.Node, OpOverload]]:
-    for module in program.graph_module.modules():
-        if isinstance(module, fx.GraphModule):
-            for node in module.graph.nodes:
-                op = operator_of(node) or node.target
-                if node.op == "call_function" and isinstance(op, OpOverload):
-                    yield node, op
+    for node in nodes_with_bodies(program.graph_module):
+        op = operator_of(node) or node.target
+        if node.op == "call_function" and isinstance(op, OpOverload):
+            yield node, op
 
 
 def _look(found: _Found, method: str, node: fx.Node, op: OpOverload, target_kernels: bool | Collection[str]) -> None:

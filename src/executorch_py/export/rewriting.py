@@ -6,7 +6,7 @@ passes run every operator again on fake tensors; here a node that does not chang
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -56,6 +56,32 @@ def copy_into(graph: fx.Graph, node: fx.Node, map_node: Callable[[fx.Node], Any]
     if node.op == "placeholder":
         # fx renames what looks like a builtin ("input"); the signature knows the name as it was.
         new.name = node.name
+    return new
+
+
+def nodes_with_bodies(module: fx.GraphModule) -> Iterator[fx.Node]:
+    """The nodes of a graph and of the bodies of its control flow, however deep; each body once, behind its graph."""
+    yield from module.graph.nodes
+    for held in module.children():
+        if isinstance(held, fx.GraphModule):
+            yield from nodes_with_bodies(held)
+
+
+def copied_graph(module: fx.GraphModule) -> fx.GraphModule:
+    """A graph of its own, and one for each body of its control flow. Compiled parts and tensors are shared."""
+    graph = fx.Graph()
+    graph._codegen = copy.copy(module.graph._codegen)
+    mapping: dict[fx.Node, fx.Node] = {}
+    for node in module.graph.nodes:
+        mapping[node] = copy_into(graph, node, mapping.__getitem__)
+    root = torch.nn.Module()
+    for name, held in module.named_children():
+        root.add_module(name, copied_graph(held) if isinstance(held, fx.GraphModule) else held)
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and not hasattr(root, node.target):
+            setattr(root, node.target, getattr(module, node.target))
+    new = fx.GraphModule(root, graph)
+    new.meta.update(module.meta)
     return new
 
 

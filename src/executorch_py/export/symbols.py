@@ -10,12 +10,13 @@ from typing import Any
 
 import sympy
 import torch
-from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from .rewriting import nodes_with_bodies
 
 #: (expression, min, max); a max of None means that there is no bound. A constant is a plain int.
 Dim = int | tuple[str, int, int | None]
@@ -196,17 +197,16 @@ def named_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
 def squeezed_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
     """Symbols of dims that a squeeze would remove if they were 1, which torch assumes they are not."""
     symbols = set()
-    for module in program.graph_module.modules():
-        for node in module.graph.nodes if isinstance(module, fx.GraphModule) else ():
-            if "aten.squeeze" not in str(node.target):
-                continue
-            sizes = node.args[0].meta["val"].shape
-            if not sizes:
-                continue  # a number takes dim 0 and has none
-            dims = node.args[1] if len(node.args) > 1 else range(len(sizes))
-            for dim in [dims] if isinstance(dims, int) else dims:
-                if isinstance(sizes[dim], torch.SymInt) and isinstance(sizes[dim].node.expr, sympy.Symbol):
-                    symbols.add(sizes[dim].node.expr)
+    for node in nodes_with_bodies(program.graph_module):
+        if "aten.squeeze" not in str(node.target):
+            continue
+        sizes = node.args[0].meta["val"].shape
+        if not sizes:
+            continue  # a number takes dim 0 and has none
+        dims = node.args[1] if len(node.args) > 1 else range(len(sizes))
+        for dim in [dims] if isinstance(dims, int) else dims:
+            if isinstance(sizes[dim], torch.SymInt) and isinstance(sizes[dim].node.expr, sympy.Symbol):
+                symbols.add(sizes[dim].node.expr)
     return symbols
 
 

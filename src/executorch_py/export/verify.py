@@ -34,6 +34,7 @@ from .custom_operators import operator_name
 from .dialect import EdgeVerifier
 from .gradients import gradient_refusal
 from .operators import COPY_TO_VIEW, VIEW_TO_COPY
+from .rewriting import nodes_with_bodies
 from .sources import source_of
 
 #: A rule looks at one node and says what is wrong with it, or "".
@@ -67,23 +68,20 @@ def verify_dialect(program: ExportedProgram, dialect: str) -> None:
 
 
 def _violations(program: ExportedProgram, dialect: Dialect) -> Iterator[Diagnostic]:
-    for module in program.graph_module.modules():
-        if not isinstance(module, fx.GraphModule):
-            continue
-        for node in module.graph.nodes:
-            for rule, check in dialect.rules:
-                if reason := check(node):
-                    source = source_of(node)
-                    yield Diagnostic(
-                        f"{rule}: {reason}",
-                        ErrorCode.Internal,
-                        op=str(node.target) if node.op == "call_function" else None,
-                        node=node.name,
-                        module_path=source.module_path or None,
-                        file=source.file or None,
-                        line=source.line or None,
-                    )
-                    break  # what follows from the first violation says nothing new
+    for node in nodes_with_bodies(program.graph_module):
+        for rule, check in dialect.rules:
+            if reason := check(node):
+                source = source_of(node)
+                yield Diagnostic(
+                    f"{rule}: {reason}",
+                    ErrorCode.Internal,
+                    op=str(node.target) if node.op == "call_function" else None,
+                    node=node.name,
+                    module_path=source.module_path or None,
+                    file=source.file or None,
+                    line=source.line or None,
+                )
+                break  # what follows from the first violation says nothing new
 
 
 # ---------------------------------------------------------------------------------------------------------------- rules

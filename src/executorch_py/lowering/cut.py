@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.errors import PartitionError
 from executorch_py.export.dialect import EdgeVerifier
-from executorch_py.export.rewriting import argument_of, copy_into, with_guards_of
+from executorch_py.export.rewriting import argument_of, copied_graph, with_guards_of
 
 _STATE_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -282,23 +282,11 @@ def rebuilt(program: ExportedProgram, signature: ExportGraphSignature, module: A
 
 
 def copied(program: ExportedProgram) -> ExportedProgram:
-    """A program with a graph of its own; weights and compiled parts are shared, node metadata is copied shallowly."""
-    graph = fx.Graph()
-    graph._codegen = copy.copy(program.graph._codegen)
-    mapping: dict[fx.Node, fx.Node] = {}
-    for node in program.graph.nodes:
-        mapping[node] = copy_into(graph, node, mapping.__getitem__)
-    root = torch.nn.Module()
-    for name, held in program.graph_module.named_children():
-        root.add_module(name, held)
-    for node in program.graph.nodes:
-        if node.op == "get_attr" and not hasattr(root, node.target):
-            setattr(root, node.target, getattr(program.graph_module, node.target))
-    module = fx.GraphModule(root, graph)
-    module.meta.update(program.graph_module.meta)
+    """A program with graphs of its own; weights and compiled parts are shared, node metadata is copied shallowly."""
+    module = copied_graph(program.graph_module)
     new = ExportedProgram(
         root=module,
-        graph=graph,
+        graph=module.graph,
         graph_signature=copy.copy(program.graph_signature),
         state_dict=program.state_dict,
         range_constraints=program.range_constraints,

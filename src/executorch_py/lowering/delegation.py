@@ -6,6 +6,7 @@ registration says: a BackendDetails class, or an entry in the generated table of
 """
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,8 @@ from executorch_py.exir.backend.backend_details import (
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch_py.exir.lowered_backend_module import LoweredBackendModule
+from executorch_py.export.rewriting import nodes_with_bodies
+from executorch_py.export.sources import source_of
 
 from .cut import convex_groups, copied, extract, replace
 
@@ -86,6 +89,7 @@ def delegate(methods: dict[str, Delegated], partitioner: Partitioner) -> dict[st
         core_tags = {tag: spec for tag, spec in tags.items() if tag not in python_tags}
         for spec in core_tags.values():
             _require_core_backend(spec.backend_id)
+        _require_no_bodies(name, program, python_tags)
         for tag, spec in python_tags.items():
             program = _cut_tag(program, name, tag, spec, parts)
         done[name] = Delegated(program, {**method.tags, **core_tags})
@@ -98,7 +102,7 @@ def _tagged(
 ) -> tuple[ExportedProgram, dict[str, DelegationSpec]]:
     """Runs the partitioner on a copy; returns it with tags that are unique in the program, first come first served."""
     program = copied(method.program)
-    before = {node: node.meta[_TAG] for node in program.graph.nodes if node.meta.get(_TAG) is not None}
+    before = {node: node.meta[_TAG] for node in nodes_with_bodies(program.graph_module) if node.meta.get(_TAG)}
     result = partitioner(program)
     if not isinstance(result, PartitionResult):
         raise PartitionError(f"{type(partitioner).__name__} returned {result!r:.60}, must return a PartitionResult")
@@ -110,19 +114,35 @@ def _tagged(
             )
     program = result.tagged_exported_program
     unique: dict[str, str] = {}
-    for node in program.graph.nodes:
-        tag = node.meta.get(_TAG)
+    for node in nodes_with_bodies(program.graph_module):
+        own: str | None = node.meta.get(_TAG)
         if node in before:
             node.meta[_TAG] = before[node]
-        elif tag is not None and tag not in method.tags:
-            if tag not in result.partition_tags:
+        elif own is not None and own not in method.tags:
+            if own not in result.partition_tags:
                 raise PartitionError(
-                    f"node '{node.name}' of method '{name}' carries the tag '{tag}', which {type(partitioner).__name__} "
+                    f"node '{node.name}' of method '{name}' carries the tag '{own}', which {type(partitioner).__name__} "
                     f"does not list (it lists {', '.join(sorted(result.partition_tags)) or 'none'})"
                 )
-            spec = result.partition_tags[tag]
-            node.meta[_TAG] = unique.setdefault(tag, f"{spec.backend_id}/{name}/{len(method.tags)}/{tag}")
+            spec = result.partition_tags[own]
+            node.meta[_TAG] = unique.setdefault(own, f"{spec.backend_id}/{name}/{len(method.tags)}/{own}")
     return program, {unique[tag]: spec for tag, spec in result.partition_tags.items() if tag in unique}
+
+
+def _require_no_bodies(method: str, program: ExportedProgram, tags: Mapping[str, DelegationSpec]) -> None:
+    """A part that is cut out here gets its weights from the program's signature, which bodies do not have.
+
+    Raises:
+        PartitionError: A node in a branch or a loop is tagged for a backend whose preprocess is Python.
+    """
+    for node in nodes_with_bodies(program.graph_module):
+        spec = tags.get(node.meta.get(_TAG, ""))
+        if spec is not None and node.graph is not program.graph:
+            raise PartitionError(
+                f"node '{node.name}' of method '{method}', {node.target} at {source_of(node)}, stands in a branch or a loop; "
+                f"the backend '{spec.backend_id}', whose preprocess is Python, takes nodes of the method's own graph "
+                "(exported_program.graph) only"
+            )
 
 
 def _cut_tag(

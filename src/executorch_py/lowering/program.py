@@ -17,6 +17,7 @@ from executorch_py.export.custom_operators import CustomOperator, find_custom_op
 from executorch_py.export.decompose import decompose
 from executorch_py.export.importer import Imported, import_programs
 from executorch_py.export.operators import PUBLISHED_WHOLE
+from executorch_py.export.rewriting import nodes_with_bodies
 
 from .config import ExecutorchBackendConfig
 from .delegation import Delegated
@@ -190,7 +191,7 @@ def _note_delegation(
 def _only_delegated(program: ExportedProgram) -> frozenset[OpOverload]:
     """Operators all of whose nodes go to a backend, which gets them whole whatever the official runtime has."""
     delegated: dict[OpOverload, bool] = {}
-    for node in program.graph.nodes:
+    for node in nodes_with_bodies(program.graph_module):
         if isinstance(node.target, OpOverload):
             delegated[node.target] = delegated.get(node.target, True) and bool(node.meta.get("delegation_tag"))
     return frozenset(op for op, whole in delegated.items() if whole)

@@ -4,6 +4,18 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from executorch_py.export.rewriting import nodes_with_bodies
+
+__all__ = [
+    "constant_names",
+    "is_param_node",
+    "nodes_with_bodies",
+    "note_refusal",
+    "refusals_of",
+    "tag_constant_data",
+    "tag_mutated_buffer",
+]
+
 _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
