@@ -60,6 +60,10 @@ def _images() -> Iterator[tuple]:
             yield (
                 "et::convolution_clamp.out", x, w, torch.randn(len(w)), [1, 1], [1, 1], [1, 1], False, [0, 0], groups, 0, 6, out
             )  # fmt: skip
+        taps, ends, middle = torch.randn(12, 8, 1, 1), torch.randn(5, 12, 1, 1), torch.randn(12, 1, 3, 3)
+        numbers = [torch.randn(12), [2, 2], [1, 1], 0, 6, ends, torch.randn(5), None, None]
+        out = torch.empty(2, 5, 5, 5).to(memory_format=order)
+        yield "et::separable_convolution.out", x, taps, torch.randn(12), 0, 6, middle, *numbers, out
         back = torch.empty(2, 4, 18, 20).to(memory_format=order)
         w = torch.randn(8, 4, 2, 2)
         yield "aten::convolution.out", x, w, torch.randn(4), [2, 2], [0, 0], [1, 1], True, [0, 0], 1, back

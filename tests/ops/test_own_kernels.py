@@ -160,6 +160,24 @@ def test_scaled_dot_product_attention(dtype: torch.dtype, case: str) -> None:
     close(out, expected)
 
 
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("expands", [False, True])
+def test_separable_convolution(expands: bool, order: torch.memory_format) -> None:
+    x = torch.randn(2, 6 if expands else 10, 9, 11).to(memory_format=order)
+    first, first_bias = torch.randn(10, 6, 1, 1), torch.randn(10)
+    taps, bias, last = torch.randn(10, 1, 5, 3), torch.randn(10), torch.randn(7, 10, 1, 1)
+    middle = F.conv2d(x, first, first_bias).clamp(0, 2) if expands else x
+    middle = F.conv2d(middle, taps, bias, stride=(2, 1), padding=(1, 2), groups=10).clamp(min=-1)
+    expected = F.conv2d(middle, last).clamp(max=3)
+    out = torch.empty_like(expected).to(memory_format=order)
+    expansion = [first, first_bias, 0, 2] if expands else [None, None, None, None]
+    run_kernel(
+        "et::separable_convolution.out",
+        [x, *expansion, taps, bias, [2, 1], [1, 2], -1, None, last, None, None, 3, out],
+    )
+    close(out, expected)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_fused_clamps(dtype: torch.dtype) -> None:
     x, w, b = torch.randn(1, 4, 8, 8, dtype=dtype), torch.randn(6, 4, 3, 3, dtype=dtype), torch.randn(6, dtype=dtype)

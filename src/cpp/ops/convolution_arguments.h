@@ -71,4 +71,26 @@ enum : size_t {
 };
 }
 
+/// et::separable_convolution
+namespace separable_convolution_arguments {
+enum : size_t {
+  kInput,
+  kExpandWeight,
+  kExpandBias,
+  kExpandMin,
+  kExpandMax,
+  kWeight,
+  kBias,
+  kStride,
+  kPadding,
+  kMin,
+  kMax,
+  kProjectWeight,
+  kProjectBias,
+  kProjectMin,
+  kProjectMax,
+  kOut
+};
+}
+
 }  // namespace et::ops

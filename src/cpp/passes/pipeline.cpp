@@ -36,13 +36,14 @@ constexpr std::string_view kAfterCut[] = {
     "fold-constants",            // what fusion prepared
     "eliminate-common-subexpressions",  // also merges the constants that passes made
     "eliminate-dead-code",              // last of the edge stage: lowering complains about operators without a kernel
-    "compress-sparse-weights",  // after folding, which makes weights; it needs the clamps that fuse-activation adds
-    "propagate-dim-order",      // after all fusion: it looks at what kernels will run; types change from here on
-    "to-out-variants",          // from here on nodes are kernel calls
-    "lower-loops",              // before remove-views: the copies that loops need must not look like views
-    "remove-views",             // before write-backs: a view keeps the old content of a buffer in use
-    "insert-write-backs",       // before in-place reuse: a buffer's memory is the better place for its new content
-    "reuse-in-place",           // last: needs the final uses of every value
+    "compress-sparse-weights",     // after folding, which makes weights; it needs the clamps that fuse-activation adds
+    "propagate-dim-order",         // after all fusion: it looks at what kernels will run; types change from here on
+    "fuse-separable-convolution",  // after dim orders: its kernel wants channels innermost, where convolutions take both
+    "to-out-variants",             // from here on nodes are kernel calls
+    "lower-loops",                 // before remove-views: the copies that loops need must not look like views
+    "remove-views",                // before write-backs: a view keeps the old content of a buffer in use
+    "insert-write-backs",          // before in-place reuse: a buffer's memory is the better place for its new content
+    "reuse-in-place",              // last: needs the final uses of every value
 };
 
 void collect(const ir::Graph& graph, std::set<std::string>& constants, std::set<std::string>& buffers) {

@@ -18,31 +18,12 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/clamped_convolution.h"
+#include "kernels/optimized/depthwise.h"
 #include "kernels/optimized/math-inl.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
-
-#ifndef ET_KERNELS_OPTIMIZED_DEPTHWISE_ONCE
-#define ET_KERNELS_OPTIMIZED_DEPTHWISE_ONCE
-namespace et::kernels::optimized {
-/// One depthwise convolution on images with channels innermost.
-struct Depthwise {
-  size_t channels;
-  const float* filter;  // [vectors of channels][kernel²][lanes]
-  const float* bias;    // [channels, up to whole vectors]
-  float min, max;
-  int64_t kernel, stride;  // 3 or 5; 1 or 2
-  int64_t pad_h, pad_w;
-
-  // Of a call.
-  const float* in;  // [batch, in_h, in_w, channels]
-  float* out;       // [batch, out_h, out_w, channels]
-  int64_t in_h, in_w, out_h, out_w;
-};
-}  // namespace et::kernels::optimized
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -53,9 +34,9 @@ size_t DepthwiseLanes() { return hn::Lanes(hn::ScalableTag<float>()); }
 
 /// A block of output pixels of one row.
 struct DepthwiseBlock {
-  int64_t at;               // first pixel of the patch in the input, which may lie outside of the image
+  const float* lines[5];    // the rows of the patch that lie in the image
+  int64_t at;               // first number of the patch in a row, which may lie outside of it
   float* out;               // first output pixel
-  int64_t row_step;         // floats from one input row to the next
   int64_t first_row, rows;  // rows of the patch that lie in the image
   int64_t first_column, columns;
 };
@@ -79,7 +60,8 @@ void depthwise_block(const Depthwise& w, const DepthwiseBlock& block) {
       sums[p] = bias;
     }
     for (int64_t row = block.first_row; row < block.rows; ++row) {
-      const int64_t from = block.at + row * block.row_step + static_cast<int64_t>(c);
+      const float* const line = block.lines[row];
+      const int64_t from = block.at + static_cast<int64_t>(c);
       const float* const taps_of_row = filter + static_cast<size_t>(row * kKernel) * lanes;
       V taps[kKernel];
 #pragma GCC unroll 5
@@ -91,7 +73,7 @@ void depthwise_block(const Depthwise& w, const DepthwiseBlock& block) {
         if (kEdge && (j < block.first_column || j >= block.columns)) {
           continue;
         }
-        const V x = load(d, whole, w.in + (from + j * channels), left);
+        const V x = load(d, whole, line + (from + j * channels), left);
 #pragma GCC unroll 8
         for (int p = 0; p < kPixels; ++p) {
           const int tap = j - p * kStride;
@@ -116,14 +98,17 @@ void depthwise_row(const Depthwise& w, size_t row) {
   const auto image = static_cast<int64_t>(row) / w.out_h;
   const int64_t y = static_cast<int64_t>(row) % w.out_h * kStride - w.pad_h;
   DepthwiseBlock block{};
-  block.row_step = w.in_w * channels;
   block.first_row = std::max<int64_t>(0, -y);
   block.rows = std::min<int64_t>(kKernel, w.in_h - y);
+  for (int64_t r = block.first_row; r < block.rows; ++r) {
+    const int64_t line = w.ring_rows == 0 ? image * w.in_h + y + r : (y + r) % w.ring_rows;
+    block.lines[r] = w.in + line * w.in_w * channels;
+  }
   float* const out = w.out + static_cast<int64_t>(row) * w.out_w * channels;
   for (int64_t start = 0; start < w.out_w; start += kPixels) {
     const int64_t pixel = std::min(start, w.out_w - kPixels);  // the last block overlaps rather than being smaller
     const int64_t x = pixel * kStride - w.pad_w;
-    block.at = ((image * w.in_h + y) * w.in_w + x) * channels;
+    block.at = x * channels;
     block.out = out + pixel * channels;
     block.first_column = std::max<int64_t>(0, -x);
     block.columns = std::min<int64_t>(kColumns, w.in_w - x);
@@ -136,7 +121,7 @@ void depthwise_row(const Depthwise& w, size_t row) {
 }
 
 template <int kKernel, int kStride>
-void depthwise_rows(const Depthwise& w, size_t begin, size_t end) {
+void rows_of(const Depthwise& w, size_t begin, size_t end) {
   // The block that computes the fewest pixels twice.
   const int64_t by7 = (w.out_w + 6) / 7 * 7;
   const int64_t by8 = (w.out_w + 7) / 8 * 8;
@@ -158,9 +143,9 @@ void depthwise_rows(const Depthwise& w, size_t begin, size_t end) {
 /// Output rows [begin, end) of all images.
 void DepthwiseRows(const Depthwise& w, size_t begin, size_t end) {
   if (w.kernel == 3) {
-    w.stride == 1 ? depthwise_rows<3, 1>(w, begin, end) : depthwise_rows<3, 2>(w, begin, end);
+    w.stride == 1 ? rows_of<3, 1>(w, begin, end) : rows_of<3, 2>(w, begin, end);
   } else {
-    w.stride == 1 ? depthwise_rows<5, 1>(w, begin, end) : depthwise_rows<5, 2>(w, begin, end);
+    w.stride == 1 ? rows_of<5, 1>(w, begin, end) : rows_of<5, 2>(w, begin, end);
   }
 }
 
@@ -239,26 +224,9 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   if (context.shared() == nullptr || !fits(context, args)) {
     return Error::NotSupported;
   }
-  Depthwise w{};
   ET_TRY(const Range range, read_range(context, min, max));
-  w.min = range.min;
-  w.max = range.max;
-  const Tensor weight = args[kWeight]->to_tensor();
-  w.channels = static_cast<size_t>(weight.size(0));
-  w.kernel = weight.size(2);
-  w.stride = both(*args[kStride]);
-  const IntArrayRef padding = args[kPadding]->to_int_list();
-  w.pad_h = padding[0];
-  w.pad_w = padding[padding.size() - 1];
-
-  const auto taps = static_cast<size_t>(w.kernel * w.kernel);
-  PackRequest request{weight.const_data_ptr<float>(), w.channels, taps};
-  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, taps, w.channels};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
-  w.filter = static_cast<const float*>(packed);
-
-  const size_t padded = round_up(w.channels, kMaxLanes);
-  ET_TRY(w.bias, padded_bias(context, *args[kBias], w.channels, padded));
+  ET_TRY(const Depthwise w, pack_depthwise(context, args[kWeight]->to_tensor(), *args[kBias], both(*args[kStride]),
+                                           args[kPadding]->to_int_list(), range));
   ET_TRY(void* const memory, context.allocate(sizeof(Depthwise), alignof(Depthwise)));
   *state = new (memory) Depthwise(w);
   return Error::Ok;
@@ -282,13 +250,35 @@ Error run(KernelContext& context, Arguments args, void* state) {
   // Multiplications of a chunk worth handing over to another thread: some 3 us.
   constexpr size_t kChunk = 200'000;
   const size_t row = static_cast<size_t>(w.out_w * w.kernel * w.kernel) * w.channels;
-  const auto rows = HWY_DYNAMIC_POINTER(DepthwiseRows);
   threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * w.out_h), kChunk / row + 1,
-                        [&](size_t begin, size_t end) { rows(w, begin, end); });
+                        [&](size_t begin, size_t end) { depthwise_rows(w, begin, end); });
   return Error::Ok;
 }
 
 }  // namespace
+
+Result<Depthwise> pack_depthwise(PrepareContext& context, const Tensor& weight, const EValue& bias, int64_t stride,
+                                 IntArrayRef padding, Range range) {
+  Depthwise w{};
+  w.channels = static_cast<size_t>(weight.size(0));
+  w.kernel = weight.size(2);
+  w.stride = stride;
+  w.min = range.min;
+  w.max = range.max;
+  w.pad_h = padding[0];
+  w.pad_w = padding[padding.size() - 1];
+  const auto taps = static_cast<size_t>(w.kernel * w.kernel);
+  PackRequest request{weight.const_data_ptr<float>(), w.channels, taps};
+  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, taps, w.channels};
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
+  w.filter = static_cast<const float*>(packed);
+  ET_TRY(w.bias, padded_bias(context, bias, w.channels, round_up(w.channels, kMaxLanes)));
+  return w;
+}
+
+void depthwise_rows(const Depthwise& w, size_t begin, size_t end) {
+  HWY_DYNAMIC_DISPATCH(DepthwiseRows)(w, begin, end);
+}
 
 ET_KERNEL_TABLE(depthwise, ConvolutionKernels<&run, &prepare>::kTable)
 

@@ -31,6 +31,7 @@
   TABLE(nonzero)                 \
   TABLE(norm)                    \
   TABLE(norm_doubles)            \
+  TABLE(pixel_convolution)       \
   TABLE(quantized_depthwise)     \
   TABLE(quantized_pointwise)     \
   TABLE(random)                  \
@@ -48,6 +49,7 @@
   TABLE(row_product)             \
   TABLE(scan)                    \
   TABLE(search)                  \
+  TABLE(separable_convolution)   \
   TABLE(softmax)                 \
   TABLE(softmax_backward)        \
   TABLE(sort)                    \

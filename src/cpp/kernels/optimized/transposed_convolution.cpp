@@ -18,7 +18,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/clamped_convolution.h"
-#include "kernels/optimized/math-inl.h"
+#include "kernels/optimized/pixel_product-inl.h"
 #include "kernels/optimized/table.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
@@ -49,69 +49,37 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Tag = hn::ScalableTag<float>;
-using V = hn::Vec<Tag>;
-
-size_t PatchStrip() { return 2 * hn::Lanes(Tag()); }
+size_t PatchStrip() { return 2 * hn::Lanes(PixelTag()); }
 
 /// kPixels pixels from `pixel` on times one strip of row `row` of the filter.
 template <size_t kPixels>
-HWY_INLINE void multiply_pixels(const PatchProduct& p, size_t pixel, size_t row, size_t strip) {
-  const Tag d;
-  const size_t lanes = hn::Lanes(d);
-  const size_t depth = p.in_channels;
-  const float* taps = p.filter + (row * p.strips + strip) * depth * 2 * lanes;
-  const float* const in = p.in + pixel * depth;
-  const V bias0 = hn::LoadU(d, p.bias + strip * 2 * lanes);
-  const V bias1 = hn::LoadU(d, p.bias + strip * 2 * lanes + lanes);
-  V sum0[kPixels], sum1[kPixels];
-#pragma GCC unroll 16
-  for (size_t i = 0; i < kPixels; ++i) {
-    sum0[i] = bias0;
-    sum1[i] = bias1;
-  }
-  for (size_t k = 0; k < depth; ++k) {
-    const V tap0 = hn::LoadU(d, taps);
-    const V tap1 = hn::LoadU(d, taps + lanes);
-#pragma GCC unroll 16
-    for (size_t i = 0; i < kPixels; ++i) {
-      const V x = hn::Set(d, in[i * depth + k]);
-      sum0[i] = hn::MulAdd(x, tap0, sum0[i]);
-      sum1[i] = hn::MulAdd(x, tap1, sum1[i]);
-    }
-    taps += 2 * lanes;
-  }
-  const V low = hn::Set(d, p.min);
-  const V high = hn::Set(d, p.max);
-  const size_t first = strip * 2 * lanes;
-  const size_t left = HWY_MIN(2 * lanes, p.columns - first);
+HWY_INLINE void multiply_patches(const PatchProduct& p, size_t pixel, size_t row, size_t strip) {
+  const PixelTag d;
+  const size_t width = 2 * hn::Lanes(d);
+  const size_t first = strip * width;
+  const PixelTile tile{p.in + pixel * p.in_channels,
+                       p.in_channels,
+                       p.filter + (row * p.strips + strip) * p.in_channels * width,
+                       width,
+                       p.bias + first,
+                       p.min,
+                       p.max,
+                       HWY_MIN(width, p.columns - first)};
   size_t line = pixel / p.in_w;
   size_t x = pixel % p.in_w;
-#pragma GCC unroll 16
-  for (size_t i = 0; i < kPixels; ++i) {
+  multiply_tile<kPixels, true>(d, d, tile, [&](size_t /*pixel*/) {
     float* const to = p.out + ((line * p.kernel_h + row) * p.in_w + x) * p.columns + first;
-    const V out0 = limit(sum0[i], low, high);
-    const V out1 = limit(sum1[i], low, high);
-    if (left == 2 * lanes) {
-      hn::StoreU(out0, d, to);
-      hn::StoreU(out1, d, to + lanes);
-    } else {
-      hn::StoreN(out0, d, to, left);
-      if (left > lanes) {
-        hn::StoreN(out1, d, to + lanes, left - lanes);
-      }
-    }
     if (++x == p.in_w) {
       x = 0;
       ++line;
     }
-  }
+    return to;
+  });
 }
 
 /// Input pixels [begin, end) of all images.
 void MultiplyPatches(const PatchProduct& p, size_t begin, size_t end) {
-  // Sums of a tile, with the operands, fill the registers: 32 of 64 bytes or 16 of 32 bytes.
-  constexpr size_t kPixels = hn::MaxLanes(Tag()) >= 16 ? 12 : 6;
+  constexpr size_t kPixels = kWideTilePixels;
   // Tiles that meet a strip of the filter while the first cache holds it and them.
   constexpr size_t kBlock = 8 * kPixels;
   for (size_t start = begin; start < end; start += kBlock) {
@@ -120,13 +88,13 @@ void MultiplyPatches(const PatchProduct& p, size_t begin, size_t end) {
       for (size_t strip = 0; strip < p.strips; ++strip) {
         size_t pixel = start;
         for (; pixel + kPixels <= stop; pixel += kPixels) {
-          multiply_pixels<kPixels>(p, pixel, row, strip);
+          multiply_patches<kPixels>(p, pixel, row, strip);
         }
         if (pixel < stop && stop - begin >= kPixels) {
-          multiply_pixels<kPixels>(p, stop - kPixels, row, strip);  // overlaps rather than being smaller
+          multiply_patches<kPixels>(p, stop - kPixels, row, strip);  // overlaps rather than being smaller
         } else {
           for (; pixel < stop; ++pixel) {
-            multiply_pixels<1>(p, pixel, row, strip);
+            multiply_patches<1>(p, pixel, row, strip);
           }
         }
       }

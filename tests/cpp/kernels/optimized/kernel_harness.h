@@ -209,6 +209,14 @@ class Call {
     return *this;
   }
 
+  /// Elements of tensor `i`, counted over constants and outputs as well.
+  std::vector<float> floats(size_t i) const {
+    const OwnedTensor& t = tensors_.at(i);
+    std::vector<float> values(static_cast<size_t>(t.impl.numel()));
+    std::memcpy(values.data(), t.bytes.data(), t.impl.nbytes());
+    return values;
+  }
+
   /// The numbers among the arguments are computed by the program, so that a kernel may not rely on them at load.
   Call& computed() {
     has_computed_numbers_ = true;

@@ -1,0 +1,76 @@
+// aten::convolution and et::convolution_clamp with a constant 1x1 filter on channels-last images, where whole tiles of a
+// library's product would compute many columns that no output channel has: 24 channels are 32 to it.
+#include <new>
+
+#include "kernels/optimized/clamped_convolution.h"
+#include "kernels/optimized/pixel_product.h"
+#include "kernels/optimized/table.h"
+#include "threads/parallel.h"
+
+namespace et::kernels::optimized {
+namespace {
+
+using runtime::PrepareContext;
+
+// Arguments by position; the two operators differ in what follows kGroups.
+using namespace ops::convolution_arguments;
+
+bool fits(const PrepareContext& context, Arguments args) {
+  if (context.shared() == nullptr || !has_constant_filter(context, args)) {
+    return false;
+  }
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor weight = args[kWeight]->to_tensor();
+  return weight.size(2) == 1 && weight.size(3) == 1 && weight.numel() > 0 && is_pair(*args[kStride], 1, 1) &&
+         is_pair(*args[kPadding], 0, 0) && !args[kTransposed]->number_as_bool() &&
+         args[kGroups]->number_as_int() == 1 && weight.size(1) == input.size(1);
+}
+
+/// True where tiles of half a vector leave out more columns than tiles of twelve pixels repeat, at the bounds of the sizes.
+bool is_worth_it(const Tensor& input, size_t out_channels) {
+  constexpr int64_t kLeast = 24;
+  const int64_t pixels = input.size(0) * input.size(2) * input.size(3);
+  return pixels >= kLeast && 10 * computed_pixels(static_cast<size_t>(pixels)) * computed_columns(out_channels) <=
+                                 9 * static_cast<size_t>(pixels) * columns_of_whole_tiles(out_channels);
+}
+
+Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
+  if (!fits(context, args)) {
+    return Error::NotSupported;
+  }
+  const Tensor weight = args[kWeight]->to_tensor();
+  if (!is_worth_it(args[kInput]->to_tensor(), static_cast<size_t>(weight.size(0)))) {
+    return Error::NotSupported;
+  }
+  ET_TRY(const Range range, read_range(context, min, max));
+  ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, *args[kBias], range));
+  ET_TRY(void* const memory, context.allocate(sizeof(PixelProduct), alignof(PixelProduct)));
+  *state = new (memory) PixelProduct(product);
+  return Error::Ok;
+}
+
+// convolution(input, weight, bias, stride, …, groups, [min, max,] out)
+Error run(KernelContext& context, Arguments args, void* state) {
+  const auto& product = *static_cast<const PixelProduct*>(state);
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor out = args[args.size() - 1]->to_tensor();
+  ET_RETURN_IF_ERROR(check_channels(input, product.in_channels));
+  const int64_t sizes[] = {input.size(0), static_cast<int64_t>(product.out_channels), input.size(2), input.size(3)};
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, 4}));
+  const auto* const in = input.const_data_ptr<float>();
+  auto* const to = out.mutable_data_ptr<float>();
+  // Multiplications of a chunk worth handing over to another thread: some 3 us.
+  constexpr size_t kChunk = 150'000;
+  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * input.size(2) * input.size(3)),
+                        kChunk / (product.in_channels * product.out_channels) + 1, [&](size_t begin, size_t end) {
+                          multiply_pixels(product, in + begin * product.in_channels, to + begin * product.out_channels,
+                                          end - begin);
+                        });
+  return Error::Ok;
+}
+
+}  // namespace
+
+ET_KERNEL_TABLE(pixel_convolution, ConvolutionKernels<&run, &prepare>::kTable)
+
+}  // namespace et::kernels::optimized

@@ -1,0 +1,155 @@
+#include "kernels/optimized/pixel_product.h"
+
+#include "kernels/optimized/targets.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/pixel_product.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/clamped_convolution.h"
+#include "kernels/optimized/pixel_product-inl.h"
+#include "runtime/shared_cache.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+size_t PixelLanes() { return hn::Lanes(PixelTag()); }
+size_t HalfPixelLanes() { return hn::Lanes(HalfPixelTag()); }
+
+/// All pixels of a block times the columns from `first` on.
+template <size_t kPixels, bool kTwo, class D0, class D1>
+void multiply_columns(D0 d0, D1 d1, PixelTile tile, const float* in, float* out, size_t out_step, size_t pixels) {
+  const auto multiply = [&](auto count, size_t pixel) HWY_ATTR {
+    tile.in = in + pixel * tile.depth;
+    float* const to = out + pixel * out_step;
+    multiply_tile<decltype(count)::value, kTwo>(d0, d1, tile, [&](size_t i) { return to + i * out_step; });
+  };
+  size_t pixel = 0;
+  for (; pixel + kPixels <= pixels; pixel += kPixels) {
+    multiply(std::integral_constant<size_t, kPixels>(), pixel);
+  }
+  if (pixel < pixels && pixels >= kPixels) {
+    multiply(std::integral_constant<size_t, kPixels>(), pixels - kPixels);  // overlaps rather than being smaller
+    return;
+  }
+  for (; pixel < pixels; ++pixel) {
+    multiply(std::integral_constant<size_t, 1>(), pixel);
+  }
+}
+
+void MultiplyPixels(const PixelProduct& p, const float* in, float* out, size_t pixels) {
+  const PixelTag d;
+  const HalfPixelTag half;
+  const size_t wide = 2 * hn::Lanes(d);
+  // Tiles that meet the same columns while the first cache holds both.
+  constexpr size_t kBlock = 8 * kTilePixels;
+  for (size_t start = 0; start < pixels;) {
+    // What is left behind the last whole block goes with it.
+    const size_t count = pixels - start < 2 * kBlock ? pixels - start : kBlock;
+    const float* const from = in + start * p.in_channels;
+    float* const to = out + start * p.out_channels;
+    PixelTile tile{};
+    tile.depth = p.in_channels;
+    tile.min = p.min;
+    tile.max = p.max;
+    tile.taps = p.filter;
+    for (size_t first = 0; first < p.out_channels; first += wide) {
+      tile.left = HWY_MIN(wide, p.out_channels - first);
+      const size_t halves = (tile.left + hn::Lanes(half) - 1) / hn::Lanes(half);
+      tile.tap_step = halves * hn::Lanes(half);
+      tile.bias = p.bias + first;
+      switch (halves) {
+        case 1: multiply_columns<kTilePixels, false>(half, half, tile, from, to + first, p.out_channels, count); break;
+        case 2: multiply_columns<kTilePixels, false>(d, d, tile, from, to + first, p.out_channels, count); break;
+        case 3: multiply_columns<kWideTilePixels, true>(d, half, tile, from, to + first, p.out_channels, count); break;
+        default: multiply_columns<kWideTilePixels, true>(d, d, tile, from, to + first, p.out_channels, count); break;
+      }
+      tile.taps += tile.tap_step * p.in_channels;
+    }
+    start += count;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+HWY_EXPORT(PixelLanes);
+HWY_EXPORT(HalfPixelLanes);
+HWY_EXPORT(MultiplyPixels);
+
+namespace {
+
+size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+
+struct PackRequest {
+  const float* weight;  // [out, in]
+  size_t in_channels, out_channels;
+};
+
+Result<void*> create_filter(void* argument) {
+  const auto& request = *static_cast<const PackRequest*>(argument);
+  const size_t wide = 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)();
+  const size_t nbytes = computed_columns(request.out_channels) * request.in_channels * sizeof(float);
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 64, nbytes) != 0) {
+    ET_LOG_ERROR("convolution: no memory for a filter of %zu bytes", nbytes);
+    return Error::MemoryAllocationFailed;
+  }
+  auto* packed = static_cast<float*>(memory);
+  for (size_t first = 0; first < request.out_channels; first += wide) {
+    const size_t columns = std::min(wide, request.out_channels - first);
+    const size_t step = computed_columns(columns);
+    std::fill_n(packed, step * request.in_channels, 0.0f);
+    for (size_t c = 0; c < columns; ++c) {
+      const float* const from = request.weight + (first + c) * request.in_channels;
+      for (size_t k = 0; k < request.in_channels; ++k) {
+        packed[k * step + c] = from[k];
+      }
+    }
+    packed += step * request.in_channels;
+  }
+  return memory;
+}
+
+constexpr char kMaker = 0;  // its address names our entries in the shared cache
+
+}  // namespace
+
+size_t computed_pixels(size_t pixels) { return round_up(pixels, kTilePixels); }
+size_t computed_columns(size_t out_channels) { return round_up(out_channels, HWY_DYNAMIC_DISPATCH(HalfPixelLanes)()); }
+size_t columns_of_whole_tiles(size_t out_channels) {
+  return round_up(out_channels, 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)());
+}
+
+Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
+                                        Range range) {
+  PixelProduct product{};
+  product.out_channels = static_cast<size_t>(weight.size(0));
+  product.in_channels = static_cast<size_t>(weight.size(1));
+  product.min = range.min;
+  product.max = range.max;
+  PackRequest request{weight.const_data_ptr<float>(), product.in_channels, product.out_channels};
+  const runtime::SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, product.in_channels,
+                                      product.out_channels};
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
+  product.filter = static_cast<const float*>(packed);
+  ET_TRY(product.bias, padded_bias(context, bias, product.out_channels, columns_of_whole_tiles(product.out_channels)));
+  return product;
+}
+
+void multiply_pixels(const PixelProduct& product, const float* in, float* out, size_t pixels) {
+  HWY_DYNAMIC_DISPATCH(MultiplyPixels)(product, in, out, pixels);
+}
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE

@@ -1,0 +1,134 @@
+// Convolutions of 1x1 with tiles of half a vector: channels around the tiles, numbers of pixels around theirs, every instruction
+// set, and what is left to others.
+
+#include <cmath>
+#include <limits>
+
+#include "kernel_harness.h"
+#include "kernels/optimized/targets.h"
+
+#include <hwy/targets.h>
+
+namespace et::kernels::testing {
+namespace {
+
+constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+
+struct Convolution {
+  int64_t batch, in_channels, out_channels, height, width;
+};
+
+struct Options {
+  Order order = kChannelsLast;
+  Order weight = kRowMajor;
+  bool bias = true;
+  bool clamp = false;
+  int64_t stride = 1, pad = 0;
+};
+
+Call& describe(Call& call, const Convolution& c, const Options& o) {
+  call.tensor({c.batch, c.in_channels, c.height, c.width}, o.order);
+  call.constant({c.out_channels, c.in_channels, 1, 1}, o.weight);
+  o.bias ? call.constant({c.out_channels}) : call.none();
+  call.list({o.stride}).list({o.pad, o.pad}).list({1}).flag(false).list({0, 0}).integer(1);
+  if (o.clamp) {
+    call.number(-3.0).number(6.0);
+  }
+  const auto extent = [&](int64_t size) { return (size + 2 * o.pad - 1) / o.stride + 1; };
+  return call.out({c.batch, c.out_channels, extent(c.height), extent(c.width)}, o.order);
+}
+
+const char* name_of(const Options& o) { return o.clamp ? "et::convolution_clamp.out" : "aten::convolution.out"; }
+
+void expect_same(const Convolution& c, const Options& o) {
+  SCOPED_TRACE(::testing::Message() << c.in_channels << " to " << c.out_channels << " channels, " << c.height << " x "
+                                    << c.width);
+  Call call(name_of(o));
+  describe(call, c, o).expect_same(kPriority, 1e-6);
+}
+
+bool fits(const Convolution& c, const Options& o) {
+  Call call(name_of(o));
+  return describe(call, c, o).fits(kPriority);
+}
+
+TEST(PixelConvolution, ChannelsAroundTheTiles) {
+  int taken = 0;
+  for (int64_t channels = 1; channels <= 80; ++channels) {
+    const Convolution c{1, 13, channels, 6, 10};
+    if (fits(c, {})) {
+      ++taken;
+      expect_same(c, {});
+    }
+  }
+  EXPECT_GT(taken, 10);
+}
+
+TEST(PixelConvolution, PixelsAroundTheTiles) {
+  for (int64_t width = 24; width <= 40; ++width) {
+    if (fits({1, 9, 18, 1, width}, {})) {
+      expect_same({1, 9, 18, 1, width}, {});
+    }
+  }
+  expect_same({2, 33, 18, 12, 16}, {});  // blocks, and what is left behind them
+  expect_same({3, 7, 18, 40, 15}, {});
+}
+
+TEST(PixelConvolution, FilterOrdersBiasAndLimits) {
+  for (const Order weight : {kRowMajor, kChannelsLast}) {
+    for (const bool bias : {false, true}) {
+      for (const bool clamp : {false, true}) {
+        Options options;
+        options.weight = weight;
+        options.bias = bias;
+        options.clamp = clamp;
+        expect_same({1, 24, 18, 12, 12}, options);
+      }
+    }
+  }
+}
+
+TEST(PixelConvolution, NotANumberStaysVisible) {
+  Call call("et::convolution_clamp.out");
+  call.tensor({1, 20, 12, 12}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
+  call.constant({18, 20, 1, 1}).none().list({1}).list({0}).list({1}).flag(false).list({0}).integer(1);
+  call.number(0.0).number(6.0).out({1, 18, 12, 12}, kChannelsLast);
+  const std::vector<float> out = call.output(kPriority);
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_FALSE(std::isnan(out.back()));
+}
+
+TEST(PixelConvolution, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    int taken = 0;
+    for (int64_t channels = 1; channels <= 50; ++channels) {
+      const Convolution c{1, 11, channels, 12, 12};
+      if (fits(c, {})) {
+        ++taken;
+        expect_same(c, {});
+      }
+    }
+    EXPECT_GT(taken, 0);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST(PixelConvolution, TakesOnlyWhatItIsMadeFor) {
+  EXPECT_TRUE(fits({1, 32, 18, 12, 12}, {}));
+  EXPECT_FALSE(fits({1, 32, 64, 12, 12}, {}));  // whole tiles
+  EXPECT_FALSE(fits({1, 32, 18, 3, 3}, {}));    // few pixels
+  Options options;
+  options.stride = 2;
+  EXPECT_FALSE(fits({1, 32, 18, 23, 23}, options));
+  options = {};
+  options.pad = 1;
+  EXPECT_FALSE(fits({1, 32, 18, 12, 12}, options));
+  options = {};
+  options.order = kRowMajor;
+  EXPECT_FALSE(fits({1, 32, 18, 12, 12}, options));
+}
+
+}  // namespace
+}  // namespace et::kernels::testing
