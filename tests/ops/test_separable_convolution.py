@@ -1,5 +1,5 @@
-"""Blocks of MobileNetV2 whose convolutions run as one operator, strip by strip, beside the same blocks with the pass left out: equal
-bit for bit, in less memory."""
+"""Blocks of MobileNetV2 whose convolutions run as one operator, strip by strip, beside the same blocks with the pass left out:
+equal bit for bit, in less memory."""
 
 from __future__ import annotations
 
