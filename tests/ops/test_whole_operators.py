@@ -158,7 +158,47 @@ def test_batch_norm_whose_statistics_move(dtype):
                 torch.testing.assert_close(got, wanted, rtol=4 * SUMS[dtype], atol=4 * SUMS[dtype])
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_deviations_whose_variance_is_no_number_of_the_type(dtype):
+    """Of large and of tiny numbers, of rows whose sum overflows, of one number; rows and columns, with the mean and without."""
+    torch.manual_seed(0)
+    large, tiny = (1e20, 1e-25) if dtype in (torch.float32, torch.bfloat16) else (3e4, 1e-6)
+    x = torch.rand(9, 40, dtype=torch.float64)
+    x[0] *= large
+    x[1] *= tiny
+    x[2:5, 0] = torch.tensor([float("nan"), float("inf"), -float("inf")])
+    x[5], x[6] = 0, 0.75 * torch.finfo(dtype).max if dtype != torch.float64 else 1e150
+    x = x.to(dtype)
+    tolerance = {**SUMS, torch.float32: 1e-5}[dtype]
+    for call in (
+        lambda x: x.std(-1),
+        lambda x: x.std(-1, correction=0, keepdim=True),
+        lambda x: x.var(-1),
+        lambda x: x.std(0, unbiased=False),
+        lambda x: x[:2].std(),
+        lambda x: x[:, :1].std(-1),
+        lambda x: torch.std_mean(x, -1)[0],
+        lambda x: torch.std_mean(x[:2])[1],
+        lambda x: torch.std_mean(x[:2], 0, keepdim=True)[1],
+    ):
+        expected = call(x)
+        torch.testing.assert_close(_run(call, x)[0], expected, rtol=tolerance, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("threshold", [3, 20])
+def test_softplus_is_zero_far_below(threshold, dtype):
+    call = lambda x: F.softplus(x, threshold=threshold)  # noqa: E731
+    x = torch.tensor([-float("inf"), -6e4, -800.0, -120.0, -30.0, -2.0, 2.9, 3.1, 25.0, float("inf"), float("nan")])
+    _check(call, x.to(dtype), tolerance=SUMS[dtype])
+    assert (_run(call, x.to(dtype)[:3])[0] == 0).all()
+    product = _run(lambda x: x * torch.tanh(call(x)), x.to(dtype)[1:3])[0]
+    assert (product == 0).all()
+
+
 WHOLE = [
+    ("std.correction", lambda x: torch.std(x, 1)),
+    ("std.correction", lambda x: torch.std_mean(x)[0]),
     ("huber_loss", lambda x: F.huber_loss(x, -x)),
     ("mse_loss", lambda x: F.mse_loss(x, -x)),
     ("smooth_l1_loss", lambda x: F.smooth_l1_loss(x, -x)),

@@ -77,6 +77,37 @@ def _addr(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     return aten.addcmul(self if beta == 1 else self * beta, column, row, value=alpha)
 
 
+@_decomposes(aten.std.default)
+def _std(self: Tensor, unbiased: bool = True) -> Tensor:
+    return aten.std.correction(self, None, correction=int(unbiased))
+
+
+@_decomposes(aten.std.dim)
+def _std_dim(self: Tensor, dim: Sequence[int] | None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
+    return aten.std.correction(self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@_decomposes(aten.std_mean.default)
+def _std_mean(self: Tensor, unbiased: bool = True) -> tuple[Tensor, Tensor]:
+    return _std_mean_correction(self, correction=int(unbiased))
+
+
+@_decomposes(aten.std_mean.dim)
+def _std_mean_dim(
+    self: Tensor, dim: Sequence[int] | None, unbiased: bool = True, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    return _std_mean_correction(self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@_decomposes(aten.std_mean.correction)
+def _std_mean_correction(
+    self: Tensor, dim: Sequence[int] | None = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Not by way of the variance, which may be beyond the element type where its root is not."""
+    _, mean = aten.var_mean.correction(self, dim, correction=correction, keepdim=keepdim)
+    return aten.std.correction(self, dim, correction=correction, keepdim=keepdim), mean
+
+
 @_decomposes(aten.linalg_cross.default)
 def _linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Components apart: PyTorch's decomposition gathers each pair of them anew."""

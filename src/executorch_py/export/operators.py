@@ -73,6 +73,7 @@ KEPT_WHOLE: tuple[OpOverload, ...] = (
     aten.round.decimals,
     aten.frac.default,
     aten.floor_divide.default,
+    aten.std.correction,  # the root of a variance that a float does not hold
     aten.var_mean.correction,
     aten.zeros.default,
     aten.ones.default,
@@ -133,12 +134,14 @@ def is_whole(node: fx.Node) -> bool:
 
     That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast;
     recurrent layers that drop states at random or mix dtypes; norms of other orders, other dtypes or dims that are apart;
-    block diagonals of several dtypes.
+    block diagonals of several dtypes; standard deviations of complex numbers.
     """
     if node.target in RECURRENT:
         return _is_plain_recurrent(node)
     if node.target is aten.linalg_vector_norm.default:
         return _is_plain_norm(node)
+    if node.target is aten.std.correction:
+        return not node.args[0].meta["val"].is_complex()
     if node.target is aten.block_diag.default:
         return len({tensor.meta["val"].dtype for tensor in node.args[0]}) == 1
     if node.target is not aten.scaled_dot_product_attention.default:

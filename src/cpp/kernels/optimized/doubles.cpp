@@ -233,7 +233,7 @@ void DoubleSoftplus(const PointwiseBlock& block) {
       [threshold = set(numbers.a), beta = set(numbers.b)](Vector x) HWY_ATTR {
         const Vector y = hn::Mul(x, beta);
         const auto is_linear = hn::Gt(y, threshold);
-        const Vector low = hn::IfThenElse(hn::Lt(y, set(-745.0)), set(-745.0), at_most(y, 700.0));
+        const Vector low = hn::IfThenElse(hn::Lt(y, set(-746.0)), set(-746.0), at_most(y, 700.0));
         const Vector curve = hn::Div(hn::Log1p(Doubles(), exp(low)), beta);
         return hn::IfThenElse(hn::Or(is_linear, hn::IsNaN(x)), x, curve);
       },

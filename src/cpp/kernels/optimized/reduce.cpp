@@ -1,4 +1,5 @@
-// Reductions over dimensions that lie side by side in memory: sum, mean, prod, amax, amin, max, min, var; global average pooling.
+// Reductions over dimensions that lie side by side in memory: sum, mean, prod, amax, amin, max, min, var, std; global average
+// pooling.
 //
 // The tensor is seen as [outer, length, inner] with the reduced dimensions in the middle. inner == 1: rows are reduced to
 // numbers. Otherwise rows of `inner` are added up, which is how channels-last images are averaged. 16-bit floats are converted
@@ -9,6 +10,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <numeric>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/reduce.cpp"
@@ -130,9 +133,42 @@ HWY_EXPORT(ScaleInPlace);
 
 namespace {
 
-enum class Reduction { kSum, kMean, kProd, kMax, kMin, kVariance };
+enum class Reduction { kSum, kMean, kProd, kMax, kMin, kVariance, kDeviation };
 
 bool is_extreme(Reduction what) { return what == Reduction::kMax || what == Reduction::kMin; }
+
+bool is_variance(Reduction what) { return what == Reduction::kVariance || what == Reduction::kDeviation; }
+
+/// Sum of squared deviations from the mean, in double.
+double squares_in_double(const Tensor& self, size_t first, size_t count) {
+  double sum = 0, squares = 0;
+  for_each_piece(self, first, count, [&](const float* x, size_t n) { sum = std::accumulate(x, x + n, sum); });
+  const double mean = sum / static_cast<double>(count);
+  for_each_piece(self, first, count, [&](const float* x, size_t n) {
+    for (size_t i = 0; i < n; ++i) {
+      squares += (x[i] - mean) * (x[i] - mean);
+    }
+  });
+  return squares;
+}
+
+/// The variance or standard deviation of `count` elements from element `first` on. Sums that a float does not hold are made
+/// again in double: the mean of large numbers is a float all the same, and so is the root of their variance.
+float variance_of_row(const Tensor& self, size_t first, size_t count, Reduction what, float divisor) {
+  const auto sum_row = HWY_DYNAMIC_POINTER(SumRow);
+  const auto deviation = HWY_DYNAMIC_POINTER(DeviationRow);
+  float sum = 0.0f, squares = 0.0f;
+  for_each_piece(self, first, count, [&](const float* x, size_t n) { sum += sum_row(x, n); });
+  const float mean = sum / static_cast<float>(count);
+  for_each_piece(self, first, count, [&](const float* x, size_t n) { squares += deviation(x, n, mean); });
+  const bool root = what == Reduction::kDeviation;
+  constexpr float kSmall = 1e-30f;  // below, squares of single deviations are no normal floats
+  if (squares <= std::numeric_limits<float>::max() && (!root || squares >= kSmall)) {
+    return root ? std::sqrt(squares / divisor) : squares / divisor;
+  }
+  const double exact = squares_in_double(self, first, count) / static_cast<double>(divisor);
+  return static_cast<float>(root ? std::sqrt(exact) : exact);
+}
 
 /// The reduction of `count` elements from element `first` on.
 float reduce_row(const Tensor& self, size_t first, size_t count, Reduction what, float divisor) {
@@ -162,13 +198,7 @@ float reduce_row(const Tensor& self, size_t first, size_t count, Reduction what,
       });
       return best;
     }
-    default: {
-      const float mean = sum_of_pieces() / static_cast<float>(count);
-      float squares = 0.0f;
-      const auto deviation = HWY_DYNAMIC_POINTER(DeviationRow);
-      for_each_piece(self, first, count, [&](const float* x, size_t n) { squares += deviation(x, n, mean); });
-      return squares / divisor;
-    }
+    default: return variance_of_row(self, first, count, what, divisor);
   }
 }
 
@@ -221,7 +251,7 @@ Error reduce(KernelContext& context, const char* op, const Tensor& self, IntArra
   }
   const auto count = static_cast<float>(shape.length);
   const auto left = static_cast<float>(static_cast<double>(shape.length) - correction);
-  const float divisor = what == Reduction::kVariance ? (left > 0 ? left : 0.0f) : count;
+  const float divisor = is_variance(what) ? (left > 0 ? left : 0.0f) : count;
   if (shape.inner == 1) {
     threads::parallel_for(context.pool(), shape.outer, threads::grain_for(shape.length), [&](size_t begin, size_t end) {
       constexpr size_t kResults = 64;
@@ -276,6 +306,12 @@ Error var_correction_out(KernelContext& context, const Tensor& self, std::option
                 correction ? correction->to<double>() : 1.0);
 }
 
+Error std_correction_out(KernelContext& context, const Tensor& self, std::optional<IntArrayRef> dim,
+                         std::optional<Scalar> correction, bool keepdim, Tensor& out) {
+  return reduce(context, "aten::std", self, dims_of(dim), keepdim, out, Reduction::kDeviation,
+                correction ? correction->to<double>() : 1.0);
+}
+
 Error mean_dtype_out(KernelContext& context, const Tensor& self, std::optional<ScalarType>, Tensor& out) {
   return reduce(context, "aten::mean", self, {}, false, out, Reduction::kMean);
 }
@@ -305,7 +341,7 @@ Error adaptive_avg_pool2d_out(KernelContext& context, const Tensor& self, IntArr
   return reduce(context, "aten::_adaptive_avg_pool2d", self, {-2, -1}, true, out, Reduction::kMean);
 }
 
-/// Rows only: var(self, dim, correction, keepdim, out)
+/// Rows only: var and std(self, dim, correction, keepdim, out)
 bool fits_variance(Arguments args) {
   return fits_reduction(*args[0], dims_of(*args[1]), args[3]->number_as_bool(), *args[4]) &&
          reduces_rows(args[0]->to_tensor(), dims_of(*args[1]));
@@ -329,6 +365,7 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&min_unary_out, &fits_all<fits_reduction>>("aten::min.unary_out"),
     make_fitting_kernel<&prod_int_out, &fits_one_dim<fits_reduction>>("aten::prod.int_out"),
     make_fitting_kernel<&prod_out, &fits_all<fits_reduction>>("aten::prod.out"),
+    make_fitting_kernel<&std_correction_out, &fits_variance>("aten::std.correction_out"),
     make_fitting_kernel<&sum_intlist_out, &fits_dims<fits_reduction>>("aten::sum.IntList_out"),
     make_fitting_kernel<&sum_out, &fits_all<fits_reduction>>("aten::sum.out"),
     make_fitting_kernel<&var_correction_out, &fits_variance>("aten::var.correction_out"),

@@ -114,7 +114,7 @@ void Softplus(const PointwiseBlock& block) {
         const auto b = hn::Set(d, beta);
         const auto y = hn::Mul(x, b);
         const auto is_linear = hn::Or(hn::Gt(y, hn::Set(d, threshold)), hn::IsNaN(x));
-        const auto curve = hn::Div(hn::Log1p(d, exp(d, limit(d, y, -103.0f, 88.0f))), b);
+        const auto curve = hn::Div(hn::Log1p(d, exp(d, limit(d, y, -105.0f, 88.0f))), b);
         return hn::IfThenElse(is_linear, x, curve);
       },
       block);

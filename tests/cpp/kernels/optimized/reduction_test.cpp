@@ -328,14 +328,16 @@ TEST(Reduce, AveragesImagesInBothDimOrders) {
 }
 
 TEST(Reduce, VarianceOfRows) {
-  for (const double correction : {0.0, 1.0}) {
-    Call("aten::var.correction_out")
-        .tensor({6, 100})
-        .list({1})
-        .number(correction)
-        .flag(true)
-        .out({6, 1})
-        .expect_same(kPriorityOptimized, 1e-5);
+  for (const char* op : {"aten::var.correction_out", "aten::std.correction_out"}) {
+    for (const double correction : {0.0, 1.0}) {
+      Call(op)
+          .tensor({6, 100})
+          .list({1})
+          .number(correction)
+          .flag(true)
+          .out({6, 1})
+          .expect_same(kPriorityOptimized, 1e-5);
+    }
   }
   Call("aten::var.correction_out")
       .tensor({6, 100})
