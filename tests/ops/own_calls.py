@@ -121,6 +121,24 @@ def _integers() -> Iterator[tuple]:
             "et::dynamic_linear.out", real, weight, factors, torch.randn(12), group, True, False, *CLAMP, 1e-6, torch.empty(5, 12)
         )  # fmt: skip
         yield "et::quantized_embedding.out", weight, factors, None, torch.tensor([1, 3]), 32, group, torch.empty(2, 32)
+    for batch, hidden in ((1, 37), (3, 16)):
+        state, states = torch.randn(batch, hidden), torch.empty(4, batch, hidden)
+        product = (0.05, 3, *CLAMP)
+        for gates, name, first in ((4, "lstm", int8(4 * hidden)), (3, "gru", torch.randn(3 * hidden))):
+            inputs, weight = int8(4, batch, gates * hidden), int8(gates * hidden, hidden)
+            factors, biases = (
+                torch.rand(gates * hidden) * 0.02 + 1e-3,
+                torch.full((gates * hidden,), 99, dtype=torch.int32),
+            )
+            cells, rest = (
+                ((state, 0.01, -3, *CLAMP), (*product, 0.06, -4, *CLAMP))
+                if gates == 4
+                else ((0.01, -3, *CLAMP), product)
+            )
+            outs = (states, torch.empty_like(state)) if gates == 4 else (states,)
+            for given, constant in ((state, None), (state, first)):
+                layer = (weight, factors, biases, constant)
+                yield f"et::quantized_{name}.out", inputs, 0.04, 2, given, *cells, *layer, *rest, batch == 1, *outs
     for order in (torch.contiguous_format, torch.channels_last):
         image, filters = int8(2, 8, 9, 7).to(memory_format=order), int8(12, 8, 3, 3)
         lists = [[1, 1], [1, 1], [1, 1], False, [0, 0], 1]

@@ -30,6 +30,8 @@ constexpr std::string_view kAfterCut[] = {
     "fuse-lstm-gates",           // before fuse-quantized, which makes tables of activations
     "fuse-gru-gates",            // the same
     "fuse-quantized",            // before fuse-activation: clamps become ranges of integers
+    "eliminate-dead-code",       // before fuse-recurrent-steps: splits of integers that nobody reads any more
+    "fuse-recurrent-steps",      // after fuse-quantized, which makes the steps' products
     "fuse-activation",           // before lift-scalars: bounds stay numbers
     "fuse-integer-filters",      // after fuse-activation: the operator has the clamp's bounds
     "lift-scalars",              // before folding: a lifted constant may be all that a node waits for

@@ -15,6 +15,7 @@
 #include "passes/fuse_linear.h"
 #include "passes/fuse_lstm_gates.h"
 #include "passes/fuse_quantized.h"
+#include "passes/fuse_recurrent_steps.h"
 #include "passes/fuse_separable_convolution.h"
 #include "passes/insert_write_backs.h"
 #include "passes/lift_scalars.h"

@@ -34,6 +34,7 @@
   TABLE(pixel_convolution)       \
   TABLE(quantized_depthwise)     \
   TABLE(quantized_pointwise)     \
+  TABLE(quantized_recurrent)     \
   TABLE(random)                  \
   TABLE(recurrent)               \
   TABLE(reduce)                  \

@@ -1,17 +1,9 @@
 // What a step of a recurrent layer does when its products are there: the gates' functions and the new state.
-// Source of the cells: the documentation of torch.nn.LSTM and GRU.
 #include "kernels/portable/op_step_gates.h"
-
-#include <cmath>
 
 #include "kernels/portable/step_gates.h"
 
 namespace et::kernels::portable {
-namespace {
-
-float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
-
-}  // namespace
 
 Error gru_gates_out(KernelContext& context, const Tensor& input, const Tensor& hidden, const Tensor& state,
                     Tensor& out) {
@@ -23,12 +15,7 @@ Error gru_gates_out(KernelContext& context, const Tensor& input, const Tensor& h
   auto* after = static_cast<float*>(out.mutable_data_ptr());
   const int64_t n = size.hidden;
   for (int64_t row = 0; row < size.rows; ++row, in += 3 * n, own += 3 * n, before += n, after += n) {
-    for (int64_t j = 0; j < n; ++j) {
-      const float reset = sigmoid(own[j] + in[j]);
-      const float update = sigmoid(own[n + j] + in[n + j]);
-      const float candidate = std::tanh(in[2 * n + j] + own[2 * n + j] * reset);
-      after[j] = (before[j] - candidate) * update + candidate;
-    }
+    gru_row(in, own, before, after, n);
   }
   return Error::Ok;
 }
@@ -42,12 +29,7 @@ Error lstm_gates_out(KernelContext& context, const Tensor& gates, const Tensor& 
   auto* after = static_cast<float*>(out1.mutable_data_ptr());
   const int64_t n = size.hidden;
   for (int64_t row = 0; row < size.rows; ++row, in += 4 * n, before += n, state += n, after += n) {
-    for (int64_t j = 0; j < n; ++j) {
-      const float kept = sigmoid(in[n + j]) * before[j];
-      const float value = kept + sigmoid(in[j]) * std::tanh(in[2 * n + j]);
-      after[j] = value;
-      state[j] = sigmoid(in[3 * n + j]) * std::tanh(value);
-    }
+    lstm_row(in, before, state, after, n);
   }
   return Error::Ok;
 }

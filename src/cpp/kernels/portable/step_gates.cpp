@@ -1,4 +1,7 @@
+// Source of the cells: the documentation of torch.nn.LSTM and GRU.
 #include "kernels/portable/step_gates.h"
+
+#include <cmath>
 
 namespace et::kernels::portable {
 namespace {
@@ -19,6 +22,8 @@ Error check_sums(const StepGates& step, const Tensor& sums) {
   return Error::Ok;
 }
 
+float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+
 }  // namespace
 
 Error prepare_step(KernelContext& context, const StepGates& step, StepSize* size) {
@@ -38,6 +43,24 @@ Error prepare_step(KernelContext& context, const StepGates& step, StepSize* size
   size->hidden = before.size(before.dim() - 1);
   size->rows = size->hidden == 0 ? 0 : before.numel() / size->hidden;
   return Error::Ok;
+}
+
+void lstm_row(const float* gates, const float* before, float* state, float* after, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    const float kept = sigmoid(gates[n + j]) * before[j];
+    const float value = kept + sigmoid(gates[j]) * std::tanh(gates[2 * n + j]);
+    after[j] = value;
+    state[j] = sigmoid(gates[3 * n + j]) * std::tanh(value);
+  }
+}
+
+void gru_row(const float* input, const float* own, const float* before, float* after, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    const float reset = sigmoid(own[j] + input[j]);
+    const float update = sigmoid(own[n + j] + input[n + j]);
+    const float candidate = std::tanh(input[2 * n + j] + own[2 * n + j] * reset);
+    after[j] = (before[j] - candidate) * update + candidate;
+  }
 }
 
 }  // namespace et::kernels::portable

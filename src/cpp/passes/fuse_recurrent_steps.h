@@ -1,0 +1,32 @@
+#pragma once
+
+#include "passes/pass.h"
+
+namespace et::passes {
+
+/// Makes one operator of all steps of a quantized LSTM or GRU in one direction.
+///
+///   parts = unbind(products of the inputs)
+///   for each part, first to last or last to first:
+///     product = quantized_linear(quantize(h))
+///     LSTM:  h, c = lstm_gates(dequantize(quantized_add(product, part)), c)
+///     GRU:   h = gru_gates(dequantize(part), dequantize(product), h)
+///   =>
+///   LSTM:  states, c = quantized_lstm(products of the inputs, h, c, …)
+///   GRU:   states = quantized_gru(products of the inputs, h, …)
+///
+/// The first step may have its product from elsewhere: of a state that is zero it is a constant.
+///
+/// Requires: Stage::kEdge, verified; after fuse-lstm-gates, fuse-gru-gates and fuse-quantized. An extension: the operator is ours.
+/// Ensures:  the integers and floats of every step stay the same. Taken together are steps that have one weight, one bias and one
+///           set of scales, of i8. A state that somebody reads is a part of the operator's result; where they are put together in the
+///           order of time, that is the result itself.
+/// Cost:     O(nodes), and a comparison of the steps' constants.
+/// Example:  see golden/fuse_recurrent_steps.ir
+class FuseRecurrentSteps final : public Pass {
+ public:
+  PassInfo info() const override;
+  Result<Changed> run(ir::Graph& graph, PassContext& context) override;
+};
+
+}  // namespace et::passes

@@ -1,0 +1,153 @@
+"""et::quantized_lstm and et::quantized_gru: plain kernels against the plain kernels of each step, fast ones against fast ones."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from kernel_runner import KernelError, kernel_count, prepare_and_run, run_kernel  # noqa: E402
+
+NOT_SUPPORTED = 0x10
+RANGE = (-128, 127)
+INPUT, STATE, PRODUCT, SUM = (0.04, 2), (0.008, -3), (0.05, 3, *RANGE), (0.06, -4, -120, 120)
+CONSTANT = {"lstm": {9, 10, 11, 12}, "gru": {8, 9, 10, 11}}
+
+
+def integers(*size: int, dtype: torch.dtype = torch.int8) -> torch.Tensor:
+    low = -128 if dtype is torch.int8 else 0
+    return torch.randint(low, low + 256, size).to(dtype)
+
+
+def run(name: str, arguments: list, fast: bool) -> None:
+    """The first kernel that fits, or the plain one."""
+    last = kernel_count(name) - 1
+    for place in range(0 if fast else last, last + 1):
+        try:
+            return prepare_and_run(name, place, arguments, "", set())
+        except KernelError as error:
+            if place == last or error.code != NOT_SUPPORTED:
+                raise
+
+
+class Layer:
+    """Arguments of a call."""
+
+    def __init__(self, kind: str, steps: int, batch: int, hidden: int, bias: bool, first: bool) -> None:
+        self.kind, self.gates, self.hidden = kind, 4 if kind == "lstm" else 3, hidden
+        rows = self.gates * hidden
+        self.input, self.weight = integers(steps, batch, rows), integers(rows, hidden)
+        self.scales = torch.rand(rows) * 4e-3 + 1e-4
+        self.bias = torch.randint(-3000, 3000, (rows,), dtype=torch.int32) if bias else None
+        self.state, self.cell = torch.randn(batch, hidden), torch.randn(batch, hidden)
+        self.first = None
+        if first:
+            self.first = integers(rows) if kind == "lstm" else torch.randn(batch, rows)
+
+    def arguments(self, reverse: bool) -> list:
+        is_lstm = self.kind == "lstm"
+        states = torch.full((len(self.input), *self.state.shape), torch.nan)
+        return [
+            self.input, *INPUT, self.state, *([self.cell] if is_lstm else []), *STATE, *RANGE, self.weight, self.scales,
+            self.bias, self.first, *PRODUCT, *(SUM if is_lstm else ()), reverse, states,
+            *([torch.full_like(self.cell, torch.nan)] if is_lstm else []),
+        ]  # fmt: skip
+
+    def in_steps(self, reverse: bool, fast: bool) -> list[torch.Tensor]:
+        """The results by one kernel after the other."""
+        state, cell, states = self.state, self.cell, {}
+        order = range(len(self.input))
+        for i, t in enumerate(reversed(order) if reverse else order):
+            product = torch.empty_like(self.input[t])
+            if i > 0 or self.first is None:
+                q = torch.empty(state.shape, dtype=torch.int8)
+                run("quantized_decomposed::quantize_per_tensor.out", [state, *STATE, *RANGE, 1, q], fast)
+                layer = [q, *STATE, self.weight, self.scales, self.bias, *PRODUCT, product]
+                run("et::quantized_linear.out", layer, False)
+            after = torch.empty_like(state)
+            assert kernel_count(f"et::{self.kind}_gates.out") == 2
+            if self.kind == "lstm":
+                if i == 0 and self.first is not None:
+                    product = self.first.expand_as(product).clone()
+                total, gates, c = torch.empty_like(product), torch.empty(product.shape), torch.empty_like(cell)
+                pair = [product, *PRODUCT[:2], self.input[t].clone(), *INPUT, *SUM, total]
+                run("et::quantized_add.out", pair, fast)
+                run("quantized_decomposed::dequantize_per_tensor.out", [total, *SUM[:2], *RANGE, 1, None, gates], fast)
+                run("et::lstm_gates.out", [gates, cell, after, c], fast)
+                cell = c
+            else:
+                given, own = torch.empty(product.shape), torch.empty(product.shape)
+                dequantize = "quantized_decomposed::dequantize_per_tensor.out"
+                run(dequantize, [self.input[t].clone(), *INPUT, *RANGE, 1, None, given], fast)
+                run(dequantize, [product, *PRODUCT[:2], *RANGE, 1, None, own], fast)
+                if i == 0 and self.first is not None:
+                    own = self.first
+                run("et::gru_gates.out", [given, own, state, after], fast)
+            states[t] = state = after
+        return [torch.stack([states[t] for t in order]), *([cell] if self.kind == "lstm" else [])]
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_equal_to_its_steps(kind: str, fast: bool) -> None:
+    torch.manual_seed(0)
+    for batch, hidden, bias, first, reverse in itertools.product(
+        (1, 2, 5), (1, 7, 16, 33), (False, True), (False, True), (False, True)
+    ):
+        layer = Layer(kind, 3, batch, hidden, bias, first)
+        arguments = layer.arguments(reverse)
+        name = f"et::quantized_{kind}.out"
+        prepare_and_run(name, 0 if fast else kernel_count(name) - 1, arguments, "", CONSTANT[kind])
+        found = arguments[-2:] if kind == "lstm" else arguments[-1:]
+        for ours, exact in zip(found, layer.in_steps(reverse, fast), strict=True):
+            assert torch.equal(ours, exact), (batch, hidden, bias, first, reverse, (ours - exact).abs().max())
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_no_steps_and_no_sequences(kind: str) -> None:
+    for steps, batch in ((0, 2), (2, 0)):
+        layer = Layer(kind, steps, batch, 8, True, False)
+        arguments = layer.arguments(False)
+        run_kernel(f"et::quantized_{kind}.out", arguments)
+        if kind == "lstm":
+            assert torch.equal(arguments[-1], layer.cell)
+    layer.input = torch.empty(1 << 40, 0, layer.gates * 8, dtype=torch.int8)
+    run_kernel(f"et::quantized_{kind}.out", layer.arguments(True))
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_refuses_what_does_not_fit(kind: str) -> None:
+    layer = Layer(kind, 3, 2, 8, True, True)
+    rows = layer.gates * 8
+    changes = {
+        "input": [integers(3, 2, rows - 1), integers(3, 2, 2 * rows), integers(2, rows), torch.zeros(3, 2, rows)],
+        "state": [torch.zeros(2, 7), torch.zeros(3, 8), torch.zeros(2, 8).double(), torch.zeros(2, 2, 8)],
+        "weight": [integers(rows, 7), integers(rows - 1, 8), torch.zeros(rows, 8), integers(rows * 8)],
+        "scales": [torch.ones(rows - 1), torch.ones(rows).double()],
+        "bias": [torch.ones(rows), torch.zeros(rows - 1, dtype=torch.int32)],
+        "first": [torch.zeros(rows).double(), layer.first.flatten()[:-1].clone()],
+    }
+    if kind == "lstm":
+        changes["cell"] = [torch.zeros(2, 7), torch.zeros(2, 8).half()]
+    for name, values in changes.items():
+        for value in values:
+            before = getattr(layer, name)
+            setattr(layer, name, value)
+            with pytest.raises(KernelError):
+                run_kernel(f"et::quantized_{kind}.out", layer.arguments(False))
+            setattr(layer, name, before)
+    arguments = layer.arguments(False)
+    for place, value in ((1, 0.0), (1, float("nan")), (2, 500)):
+        wrong = list(arguments)
+        wrong[place] = value
+        with pytest.raises(KernelError):
+            run_kernel(f"et::quantized_{kind}.out", wrong)
+    if kind == "lstm":  # neither the first state nor its products
+        arguments[3] = arguments[12] = None
+        with pytest.raises(KernelError):
+            run_kernel("et::quantized_lstm.out", arguments)
