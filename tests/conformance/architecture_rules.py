@@ -105,7 +105,7 @@ RULES: dict[str, dict[str, Any]] = {
     "nemotron_h": {"n_groups": 2},
     "paddleocr_vl": {"text_config.rope_parameters": _M_ROPE},
     "perceiver": {"d_latents": 64, "num_latents": 16, "> inputs": (1, 20, 64)},
-    "pp_doclayout_v4": _DETECTOR,
+    "pp_doclayout_v4": {**_DETECTOR, "initializer_range": 0.2},
     "qwen*_omni*_thinker": {"vision_start_token_id": 150, "text_config.rope_parameters": _M_ROPE},
     "qwen2_vl": {"text_config.rope_parameters": _M_ROPE},
     "qwen2_5_vl": {"text_config.rope_parameters": _M_ROPE},
@@ -128,7 +128,7 @@ RULES: dict[str, dict[str, Any]] = {
     },
     "udop": {"> bbox": (1, 12, 4)},
     "vibevoice_acoustic_tokenizer*": {"num_filters": 4},
-    "vits": {"vocab_size": 160},
+    "vits": {"vocab_size": 160, "noise_scale_duration": 0.0},  # noise would decide how long the sound is
     "xmod": {"default_language": "en_XX"},
     "zamba2": {"n_mamba_heads": 8, "mamba_headdim": 16, "attention_hidden_size": 128},
 }  # fmt: skip

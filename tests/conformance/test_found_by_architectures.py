@@ -71,3 +71,52 @@ def test_delegated_numbers_leave_without_dims() -> None:
     program = et.to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner()])
     actual = et.Runtime.get().load_program(program.to_executorch().buffer).load_method("forward").execute([x])
     torch.testing.assert_close(tuple(actual), model(x))
+
+
+class _Experts(torch.nn.Module):
+    """Each row goes to one of two layers, as in mixtures of experts: how many go where, the data decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(8, 16)
+
+
+class _SplitExperts(_Experts):
+    def forward(self, x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        sizes = counts.tolist()
+        for size in sizes:
+            torch._check(size >= 0)
+            torch._check(size <= x.shape[0])
+        few, many = x.split(sizes)
+        gate, value = torch.cat([self.first(few), self.second(many)]).chunk(2, -1)
+        return torch.relu(gate) * value
+
+
+class _MaskedExperts(_Experts):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.relu(self.first(x[mask])), torch.relu(self.second(x[~mask]))
+
+
+def _delegated(model: torch.nn.Module, *inputs: torch.Tensor):
+    program = et.to_edge_transform_and_lower(torch.export.export(model, inputs), partitioner=[XnnpackPartitioner()])
+    buffer = program.to_executorch().buffer
+    assert b"XnnpackBackend" in buffer
+    return et.Runtime.get().load_program(buffer).load_method("forward")
+
+
+def test_delegated_parts_whose_sizes_the_data_decide() -> None:
+    """JetMoE splits its rows by the experts' counts, of which the delegate took the largest ones. An expert may get none."""
+    model, x = _SplitExperts().eval(), torch.randn(6, 8)
+    method = _delegated(model, x, torch.tensor([2, 4]))
+    for sizes in ([2, 4], [4, 2], [0, 6], [6, 0], [3, 3]):
+        counts = torch.tensor(sizes)
+        torch.testing.assert_close(method.execute([x, counts])[0], model(x, counts))
+
+
+def test_delegated_layers_of_which_one_gets_no_rows() -> None:
+    """Higgs Audio v2 has layers of its own for sound, which get no rows where there is only text; one delegate has both."""
+    model, x = _MaskedExperts().eval(), torch.randn(6, 8)
+    mask = torch.tensor([True, False, True, False, False, False])
+    method = _delegated(model, x, mask)
+    for rows in (mask, ~mask, mask | True, mask, mask & False, mask | True):
+        torch.testing.assert_close(tuple(method.execute([x, rows])), model(x, rows))

@@ -64,6 +64,14 @@ def static(x: torch.Tensor, scale: float = 0.05, zero_point: int = 0, low: int =
     return q.dequantize_per_tensor(integers, scale, zero_point, low, high, torch.int8)
 
 
+def sizes_of(counts: torch.Tensor, most: int) -> list[int]:
+    sizes = counts.tolist()
+    for size in sizes:
+        torch._check(size >= 0)
+        torch._check(size <= most)
+    return sizes
+
+
 def dynamic(x: torch.Tensor) -> torch.Tensor:
     """Through integers and back, with numbers that the data gives."""
     scale, zero_point = q.choose_qparams.tensor(x, -128, 127, 1e-6, torch.int8)
@@ -207,6 +215,18 @@ OPERATORS = (
     Case("types", lambda m, x, y: torch.ops.aten.add.Tensor(x, y), (ROWS.half(), ROWS), "operands of different types"),
     Case("cat_one", lambda m, x: torch.cat([x]), (X,), "less than two tensors"),
     Case("cat_constant", lambda m, x: torch.cat([x, m.image]), (X,), "a constant among the tensors"),
+    Case(
+        "cat_empty",
+        lambda m, x, y: torch.cat([x, y[y > 0]]),
+        (t(4), t(6)),
+        "a tensor that may have no elements",
+    ),
+    Case(
+        "split_by_data",
+        lambda m, x, y: torch.split(x, sizes_of(y, x.shape[0])),
+        (t(6, 3), torch.tensor([2, 4])),
+        "a part whose size is computed at run time",
+    ),
     Case("permute", lambda m, x: x.sum().permute(()), (X,), "a scalar"),
     Case(
         "view",

@@ -305,6 +305,7 @@ std::string concatenate(const Question& q) {
   if (list == nullptr || list->size() < 2) {
     return "less than two tensors";
   }
+  const auto dim = dim_of(q.arg(1), q.result_type().rank());
   for (const ir::Argument& item : *list) {
     if (item.value() == nullptr || item.value()->type.tensor.dtype != q.result_type().dtype ||
         item.value()->type.tensor.rank() != q.result_type().rank()) {
@@ -313,8 +314,11 @@ std::string concatenate(const Question& q) {
     if (is_foldable(item.value())) {
       return "a constant among the tensors";
     }
+    if (dim && item.value()->type.tensor.dims[*dim].min == 0) {
+      return "a tensor that may have no elements";  // the library would have to join it with others that do
+    }
   }
-  return dim_of(q.arg(1), q.result_type().rank()) ? kTaken : "a dimension that is computed at run time";
+  return dim ? kTaken : "a dimension that is computed at run time";
 }
 
 std::string permute(const Question& q) { return q.type(0)->rank() >= 1 && ints_of(q.arg(1)) ? kTaken : "a scalar"; }
@@ -354,10 +358,16 @@ std::string split(const Question& q) {
   if (!dim || !in.dims[*dim].is_static()) {
     return "a dynamic dimension";
   }
-  const auto& parts = q.node.results();
-  const bool any_empty =
-      std::any_of(parts.begin(), parts.end(), [&](const auto& part) { return part->type.tensor.dims[*dim].max == 0; });
-  return any_empty ? "a part without elements" : kTaken;
+  for (const auto& part : q.node.results()) {
+    const ir::Dim& size = part->type.tensor.dims[*dim];
+    if (!size.is_static()) {
+      return "a part whose size is computed at run time";
+    }
+    if (size.max == 0) {
+      return "a part without elements";
+    }
+  }
+  return kTaken;
 }
 
 std::string pad(const Question& q) {

@@ -60,6 +60,11 @@ class FormWriter {
   WeightForm::iterator next_, end_;
 };
 
+bool is_empty(const Shape& shape) {
+  size_t count;
+  return !num_elements(shape, &count) || count == 0;
+}
+
 }  // namespace
 
 void Delegate::Instance::reset() {
@@ -316,8 +321,7 @@ Error Delegate::update_shapes(Span<EValue* const> args) {
   wakes_threads_ = is_worth_waking();
   is_empty_ = false;
   for (size_t i = 0; i < shapes_.size(); ++i) {
-    size_t count;
-    is_empty_ = is_empty_ || !num_elements(shapes_[i], &count) || count == 0;
+    is_empty_ = is_empty_ || is_empty(shapes_[i]);
   }
   return Error::Ok;
 }
@@ -342,10 +346,50 @@ Error Delegate::resize_outputs(KernelContext& context, Span<EValue* const> outpu
   return Error::Ok;
 }
 
+/// The library computes nothing without elements. Where an input has none and some output has, which does not come from it, the
+/// sizes of 0 become 1 and the arguments without elements get memory for that; what is computed there, nobody sees.
+Error Delegate::make_room(KernelContext& context, Span<EValue* const> args) {
+  for (const Node& node : model_.nodes) {
+    bool from_nothing = false;
+    for (uint32_t i = 0; i < node.num_inputs; ++i) {
+      from_nothing = from_nothing || is_empty(shapes_[node.inputs[i]]);
+    }
+    for (uint32_t i = 0; i < node.num_outputs; ++i) {
+      ET_CHECK_OR_RETURN(!from_nothing || is_empty(shapes_[node.outputs[i]]), InvalidArgument,
+                         "xnnpack delegate: a %s node: a tensor without elements leads to one with some",
+                         node.type->name);
+    }
+  }
+  room_ = shapes_;
+  for (const uint32_t input : model_.inputs) {
+    Shape& sizes = room_[input];
+    std::replace(sizes.dims, sizes.dims + sizes.rank, size_t{0}, size_t{1});
+  }
+  ET_RETURN_IF_ERROR(infer_shapes(model_, {room_.data(), room_.size()}));
+  spare_.assign(args.size(), nullptr);
+  const size_t num_inputs = model_.inputs.size();
+  for (size_t i = 0; i < args.size(); ++i) {
+    const uint32_t id = i < num_inputs ? model_.inputs[i] : model_.outputs[i - num_inputs];
+    if (!is_empty(shapes_[id])) {
+      ET_CHECK_OR_RETURN(room_[id] == shapes_[id], InvalidProgram, "xnnpack delegate: value %u follows an empty one",
+                         id);
+      continue;
+    }
+    size_t count = 0;
+    ET_CHECK_OR_RETURN(num_elements(room_[id], &count), InvalidProgram, "xnnpack delegate: value %u is too large", id);
+    const size_t nbytes = count * element_size(args[i]->to_tensor().scalar_type()) + XNN_EXTRA_BYTES;
+    ET_TRY(spare_[i], context.allocate_temp(nbytes));
+    std::memset(spare_[i], 0, nbytes);
+  }
+  return Error::Ok;
+}
+
 Error Delegate::prepare(Instance& instance, Span<EValue* const> args) const {
   bool moved = false;
+  const std::vector<Shape>& sizes = is_empty_ ? room_ : shapes_;
   for (size_t i = 0; i < args.size(); ++i) {
-    void* const data = args[i]->to_tensor().mutable_data_ptr();
+    void* const spare = is_empty_ ? spare_[i] : nullptr;
+    void* const data = spare != nullptr ? spare : args[i]->to_tensor().mutable_data_ptr();
     moved = moved || instance.set[i].data != data;
     instance.set[i].data = data;
   }
@@ -353,7 +397,7 @@ Error Delegate::prepare(Instance& instance, Span<EValue* const> args) const {
   if (instance.shaped_for != shapes_version_) {
     instance.shaped_for = 0;
     for (const uint32_t id : model_.inputs) {
-      ET_RETURN_IF_ERROR(check(xnn_reshape_external_value(instance.runtime, id, shapes_[id].rank, shapes_[id].dims),
+      ET_RETURN_IF_ERROR(check(xnn_reshape_external_value(instance.runtime, id, sizes[id].rank, sizes[id].dims),
                                "xnn_reshape_external_value"));
     }
     // Reshaping alone keeps its plan of the workspace while no value outgrows the largest size that it ever had, although
@@ -378,9 +422,10 @@ Error Delegate::execute(KernelContext& context, Span<EValue* const> args) {
     for (size_t i = num_inputs; i < args.size(); ++i) {
       anything = anything || args[i]->to_tensor().numel() > 0;
     }
-    ET_CHECK_OR_RETURN(!anything, InvalidArgument,
-                       "xnnpack delegate: a tensor without elements leads to one with some");
-    return Error::Ok;
+    if (!anything) {
+      return Error::Ok;
+    }
+    ET_RETURN_IF_ERROR(make_room(context, args));
   }
   const threads::NativePool pool(wakes_threads_ ? context.pool() : nullptr);
   Instance& instance = pool.get() != nullptr ? threaded_ : alone_;

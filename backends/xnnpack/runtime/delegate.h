@@ -62,6 +62,7 @@ class Delegate {
   /// Brings `shapes_` up to date. `args` only the inputs.
   Error update_shapes(Span<EValue* const> args);
   Error resize_outputs(KernelContext& context, Span<EValue* const> outputs) const;
+  Error make_room(KernelContext& context, Span<EValue* const> args);
   Error prepare(Instance& instance, Span<EValue* const> args) const;
 
   Model model_;
@@ -72,7 +73,9 @@ class Delegate {
   std::vector<Identity> identities_;                   // sorted by filter
   std::vector<Shape> shapes_;                          // [values], of the last call
   uint64_t shapes_version_ = 0;
-  bool is_empty_ = false;  // a value of the last call has no elements
+  bool is_empty_ = false;     // a value of the last call has no elements
+  std::vector<Shape> room_;   // [values], of the last such call: sizes that the library can compute
+  std::vector<void*> spare_;  // [inputs, outputs], memory for those without elements, of such a call
   bool wakes_threads_ = false;
   Instance threaded_;
   Instance alone_;
