@@ -380,3 +380,43 @@ def test_names_that_are_not_there():
         quantizer.quantize(small(), IMAGES[0], "dynamic_int8")
     with pytest.raises(InvalidArgumentError, match="is_qat=True"):
         quantizer.prepare_qat(small(), EXAMPLE, "static_int8")
+
+
+class Between(nn.Module):
+    """Between layers that are rounded to float16: numbers that it does not have, and an operator without a kernel for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3)
+        self.normed = nn.LocalResponseNorm(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x) * 1e6
+        return self.second(self.normed((x + 1e6) * 1e-6))
+
+
+def test_float16_rounds_where_the_program_does():
+    torch.manual_seed(0)
+    samples = [(torch.randn(2, 4, 9, 9),) for _ in range(2)]
+    program = quantizer.quantize(Between().eval(), samples[0], "fp16", samples)
+    method = et.Runtime.get().load_program(et.to_edge(program).to_executorch().buffer).load_method("forward")
+    for sample in samples:
+        torch.testing.assert_close(method.execute(sample)[0], program.module()(*sample), atol=2e-3, rtol=2e-3)
+
+
+@pytest.mark.parametrize("flow", ["int4_weight_only", "int8_weight_only"])
+@pytest.mark.parametrize(
+    "layer", [nn.Conv2d(3, 7, 3, padding=1), nn.ConvTranspose2d(3, 7, 3), nn.Conv2d(3, 9, 1, groups=3)]
+)
+def test_integer_filters_of_images_of_any_size(flow, layer):
+    """Two rows of 4 bits share a byte, so how many rows a filter has, its images say: also where their extents have no bounds."""
+    anything = torch.export.Dim.AUTO
+    module = nn.Sequential(nn.Conv2d(3, 3, 1), layer, nn.ReLU()).eval()
+    exported = torch.export.export(
+        module, (torch.randn(2, 3, 6, 5),), dynamic_shapes=({0: anything, 2: anything, 3: anything},)
+    )
+    program = quantizer.quantize(exported, config_or_quantizer=flow)
+    method = et.Runtime.get().load_program(et.to_edge(program).to_executorch().buffer).load_method("forward")
+    for sizes in ((2, 3, 6, 5), (3, 3, 9, 12), (2, 3, 4, 4)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(method.execute((x,))[0], program.module()(x), atol=1e-5, rtol=1e-5)

@@ -122,8 +122,10 @@ Error MethodLoader::make_tensor(const fb::Tensor& source, EValue* value) {
   ET_RETURN_IF_ERROR(allocate_one(&impl));
   ET_RETURN_IF_ERROR(allocate(rank, &sizes));
   ET_RETURN_IF_ERROR(allocate(rank, &strides));
-  // A tensor that has no memory until its size is known is empty until then.
-  const bool is_unknown = dynamism == TensorShapeDynamism::kDynamicUnbound && source.allocation_info() == nullptr;
+  // A tensor that has no memory until its size is known is empty until then. Our files say so with a size of 0, beside sizes that
+  // kernels may want to know before the first call.
+  const bool is_unknown = dynamism == TensorShapeDynamism::kDynamicUnbound && source.allocation_info() == nullptr &&
+                          tensor_nbytes(source) != 0;
   for (size_t d = 0; d < rank; ++d) {
     sizes[d] = is_unknown ? 0 : bound[d];
   }

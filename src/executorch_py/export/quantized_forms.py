@@ -17,10 +17,15 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from executorch_py.errors import Diagnostic, ErrorCode, NotSupportedError
+from executorch_py.operators import known_operators
 
+from .arguments import dtype_code
+from .custom_operators import operator_name
+from .operators import VIEW_TO_COPY
 from .rewriting import GraphWriter
 from .sources import source_of
 
@@ -30,6 +35,22 @@ _CHOOSE, _QUANTIZE, _DEQUANTIZE = (f"torchao::{name}_affine" for name in ("choos
 _INNER = "export::access_subclass_inner_tensor"
 _CONVERT = "quantized_decomposed::convert_element_type"
 _EAGER = "quantized::"
+_MONOTONE = frozenset(
+    f"aten::{name}"
+    for name in (
+        "relu",
+        "relu_",
+        "relu6",
+        "relu6_",
+        "hardtanh",
+        "hardtanh_",
+        "clamp",
+        "max_pool1d",
+        "max_pool2d",
+        "clone",
+        "contiguous",
+    )
+)
 
 
 def canonical_quantization(program: ExportedProgram) -> ExportedProgram:
@@ -406,7 +427,11 @@ class _Half(_Rewriter):
 
 
 def _read_in_half_only(graph: fx.Graph) -> set[fx.Node]:
-    """Nodes whose results are only read by conversions to float16, or by operators of which the same holds."""
+    """Nodes whose results nothing sees before they are rounded to float16, and whose kernels can round them.
+
+    Between a node and the conversion stand at most operators that give the same whether their input was rounded before
+    them or their result is rounded after them.
+    """
     found: set[fx.Node] = set()
     for node in reversed(graph.nodes):
         value = node.meta.get("val")
@@ -415,11 +440,28 @@ def _read_in_half_only(graph: fx.Graph) -> set[fx.Node]:
             or not isinstance(value, torch.Tensor)
             or value.dtype != torch.float32
             or not node.users
+            or not _has_half_kernel(node)
         ):
             continue
-        if all(user.args[1] == torch.float16 if _name(user) == _CONVERT else user in found for user in node.users):
+        if all(
+            user.args[1] == torch.float16 if _name(user) == _CONVERT else user in found and _keeps_rounding(user)
+            for user in node.users
+        ):
             found.add(node)
     return found
+
+
+def _keeps_rounding(node: fx.Node) -> bool:
+    """Whether the operator only moves elements, or limits them to numbers that float16 has."""
+    bounds = [x for x in (*node.args[1:], *node.kwargs.values()) if isinstance(x, float)]
+    return node.target in VIEW_TO_COPY or (
+        _name(node) in _MONOTONE and all(float(torch.tensor(x).half()) == x for x in bounds)
+    )
+
+
+def _has_half_kernel(node: fx.Node) -> bool:
+    info = known_operators().get(operator_name(node.target)) if isinstance(node.target, OpOverload) else None
+    return info is None or not info.dtypes or dtype_code(torch.float16) in info.dtypes
 
 
 def _is_float(node: fx.Node) -> bool:

@@ -132,20 +132,24 @@ class ExecutorchProgramManager:
         """Writes the ``.pte`` bytes to a file that is open for writing bytes."""
         open_file.write(self.buffer)
 
-    def write_tensor_data_to_file(self, outdir: str | os.PathLike[str]) -> None:
-        """Writes each ``.ptd`` file of external constants into a folder.
+    def write_tensor_data_to_file(self, outdir: str | os.PathLike[str]) -> list[Path]:
+        """Writes each ``.ptd`` file of external constants into a folder; returns their paths.
+
+        None is written where ``external_constants`` finds no constant: the model has none, or delegates hold them all.
 
         Raises:
-            InvalidStateError: No constant is external; set ``ExecutorchBackendConfig(external_constants=True)``.
+            InvalidStateError: Constants were not to be external; set ``ExecutorchBackendConfig(external_constants=True)``.
         """
         names = sorted(self._compiled.external_files)
-        if not names:
+        if not names and self.backend_config.external_constants is False:
             raise InvalidStateError(
                 "the program has no external constants; lower it with ExecutorchBackendConfig(external_constants=True)"
             )
         folder = Path(_arguments.path("the folder to write to", outdir))
-        for name in names:
-            self._current().save_external(name, os.fspath(folder / f"{name}.ptd"))
+        paths = {name: folder / f"{name}.ptd" for name in names}
+        for name, path in paths.items():
+            self._current().save_external(name, os.fspath(path))
+        return [*paths.values()]
 
     def get_etrecord(self) -> ETRecord:
         """What developer tools need beside the file."""
