@@ -32,7 +32,7 @@ from .sources import Source, source_of
 from .state import ProgramState, StateTensor, TensorVersion, require_storable
 from .structure import structure_text
 from .symbolic_ops import emit_check, emit_symbolic, is_symbolic
-from .symbols import SymbolTable, named_symbols, squeezed_symbols
+from .symbols import SymbolTable, least_sizes, named_symbols
 
 aten = torch.ops.aten
 
@@ -144,7 +144,7 @@ class MethodImporter:
         self.name = name
         self.program = program
         self.builder = imported.program.method(name)
-        self.symbols = SymbolTable(program.range_constraints, named_symbols(program), squeezed_symbols(program))
+        self.symbols = SymbolTable(program.range_constraints, named_symbols(program), least_sizes(program))
         self._imported = imported
         self._state = state
         self._external_file = external_file

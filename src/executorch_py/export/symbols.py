@@ -5,7 +5,6 @@ decides), so that the same model gives the same file in every process.
 """
 
 from collections.abc import Collection, Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 import sympy
@@ -17,6 +16,8 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .rewriting import nodes_with_bodies
+
+aten = torch.ops.aten
 
 #: (expression, min, max); a max of None means that there is no bound. A constant is a plain int.
 Dim = int | tuple[str, int, int | None]
@@ -33,23 +34,23 @@ class SymbolTable:
     Args:
         range_constraints: Bounds of symbols, as an ExportedProgram has them.
         named: Symbols to which the user gave a ``Dim``: their lower bounds hold as they are.
-        squeezed: Symbols that are 2 at least, since for 1 the program had tensors of another rank.
+        least: Sizes below which the program had tensors of other shapes than it was traced with.
     """
 
     def __init__(
         self,
         range_constraints: Mapping[sympy.Symbol, Any],
         named: Collection[sympy.Symbol] = frozenset(),
-        squeezed: AbstractSet[sympy.Symbol] = frozenset(),
+        least: Mapping[sympy.Symbol, int] | None = None,
     ) -> None:
         self._ranges = {
             symbol: ValueRanges(r.lower if symbol in named else _let_in(r), r.upper)
             for symbol, r in range_constraints.items()
         }
-        for symbol in squeezed & self._ranges.keys():
-            known = self._ranges[symbol]
-            if known.upper >= 2 and not _is_unbacked(symbol):
-                self._ranges[symbol] = ValueRanges(sympy.Max(known.lower, 2), known.upper)
+        for symbol, size in (least or {}).items():
+            known = self._ranges.get(symbol)
+            if known is not None and known.upper >= size and not _is_unbacked(symbol):
+                self._ranges[symbol] = ValueRanges(sympy.Max(known.lower, size), known.upper)
         self._names: dict[sympy.Symbol, str] = {}
         self._dims: dict[sympy.Expr, Dim] = {}
         self._counts = {"s": 0, "u": 0}
@@ -194,9 +195,17 @@ def named_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
     return set()
 
 
-def squeezed_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
-    """Symbols of dims that a squeeze would remove if they were 1, which torch assumes they are not."""
-    symbols = set()
+def least_sizes(program: ExportedProgram) -> dict[sympy.Symbol, int]:
+    """Sizes that symbols have at least, although torch's program takes smaller ones, which it was not traced for.
+
+    That is 2 where a squeeze would remove a dim of 1, and what a slice takes whose result has a constant size (``x[:2]``).
+    """
+    least: dict[sympy.Symbol, int] = {}
+
+    def demand(size: Any, at_least: int) -> None:
+        if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+            least[size.node.expr] = max(least.get(size.node.expr, 0), at_least)
+
     for node in nodes_with_bodies(program.graph_module):
         if "aten.squeeze" not in str(node.target):
             continue
@@ -205,9 +214,16 @@ def squeezed_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
             continue  # a number takes dim 0 and has none
         dims = node.args[1] if len(node.args) > 1 else range(len(sizes))
         for dim in [dims] if isinstance(dims, int) else dims:
-            if isinstance(sizes[dim], torch.SymInt) and isinstance(sizes[dim].node.expr, sympy.Symbol):
-                symbols.add(sizes[dim].node.expr)
-    return symbols
+            demand(sizes[dim], 2)
+    for node in program.graph.nodes:  # not in branches, which a call of such a size may leave out
+        if node.target in (aten.slice.Tensor, aten.slice_copy.Tensor):
+            source, dim, start = (*node.args, 0, 0)[:3]
+            step = node.args[4] if len(node.args) > 4 else 1
+            taken, start = node.meta["val"].shape[dim], start or 0
+            if isinstance(taken, int) and taken > 0 and isinstance(start, int):
+                end = start + (taken - 1) * step + 1
+                demand(source.meta["val"].shape[dim], -start if start < 0 else end)
+    return least
 
 
 def _let_in(bounds: Any) -> Any:

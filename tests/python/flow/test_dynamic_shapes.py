@@ -499,3 +499,37 @@ def test_a_size_that_a_squeeze_would_remove_is_refused(dim, dims):
         torch.testing.assert_close(method.execute((x,))[0], x.squeeze(*dims) + 1)
     with pytest.raises(InvalidArgumentError, match="exported for 2 to"):
         method.execute((torch.randn(1, 3, 1),))
+
+
+class _Function(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+SLICES = [(lambda x: x[:2] * 2, 2), (lambda x: x[-2:] + 1, 2), (lambda x: x[1:2] * x[:1], 2), (lambda x: x[:1] + 1, 1)]
+
+
+@pytest.mark.parametrize(("function", "least"), SLICES, ids=("first", "last", "second", "one"))
+def test_a_size_that_has_no_such_slice_is_refused(function, least):
+    """By the input, where the constant size of the result would be named otherwise."""
+    model = _Function(function)
+    program = torch.export.export(model, (torch.randn(4, 3),), dynamic_shapes=({0: Dim.AUTO},))
+    method = method_of(et.to_edge(program).to_executorch())
+    for n in (4, 9, least):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(method.execute((x,))[0], model(x))
+    with pytest.raises(InvalidArgumentError, match=rf"'x'.*dimension 0.*exported for {least} to"):
+        method.execute((torch.randn(least - 1, 3),))
+
+
+def test_a_slice_that_fits_every_size_demands_none():
+    model = _Function(lambda x: x[:1000] * 2)
+    program = torch.export.export(model, (torch.randn(4, 3),), dynamic_shapes=({0: Dim.AUTO(max=9)},))
+    method = method_of(et.to_edge(program).to_executorch())
+    for n in (4, 1, 0, 9):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(method.execute((x,))[0], model(x))
