@@ -5,7 +5,6 @@
 #include "kernels/optimized/clamped_convolution.h"
 #include "kernels/optimized/pixel_product.h"
 #include "kernels/optimized/table.h"
-#include "threads/parallel.h"
 
 namespace et::kernels::optimized {
 namespace {
@@ -26,20 +25,14 @@ bool fits(const PrepareContext& context, Arguments args) {
          args[kGroups]->number_as_int() == 1 && weight.size(1) == input.size(1);
 }
 
-/// True where tiles of half a vector leave out more columns than tiles of twelve pixels repeat, at the bounds of the sizes.
-bool is_worth_it(const Tensor& input, size_t out_channels) {
-  constexpr int64_t kLeast = 24;
-  const int64_t pixels = input.size(0) * input.size(2) * input.size(3);
-  return pixels >= kLeast && 10 * computed_pixels(static_cast<size_t>(pixels)) * computed_columns(out_channels) <=
-                                 9 * static_cast<size_t>(pixels) * columns_of_whole_tiles(out_channels);
-}
-
 Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
   if (!fits(context, args)) {
     return Error::NotSupported;
   }
+  const Tensor input = args[kInput]->to_tensor();
   const Tensor weight = args[kWeight]->to_tensor();
-  if (!is_worth_it(args[kInput]->to_tensor(), static_cast<size_t>(weight.size(0)))) {
+  const int64_t pixels = input.size(0) * input.size(2) * input.size(3);
+  if (!saves_columns(static_cast<size_t>(pixels), static_cast<size_t>(weight.size(0)))) {
     return Error::NotSupported;
   }
   ET_TRY(const Range range, read_range(context, min, max));
@@ -57,15 +50,8 @@ Error run(KernelContext& context, Arguments args, void* state) {
   ET_RETURN_IF_ERROR(check_channels(input, product.in_channels));
   const int64_t sizes[] = {input.size(0), static_cast<int64_t>(product.out_channels), input.size(2), input.size(3)};
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, 4}));
-  const auto* const in = input.const_data_ptr<float>();
-  auto* const to = out.mutable_data_ptr<float>();
-  // Multiplications of a chunk worth handing over to another thread: some 3 us.
-  constexpr size_t kChunk = 150'000;
-  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * input.size(2) * input.size(3)),
-                        kChunk / (product.in_channels * product.out_channels) + 1, [&](size_t begin, size_t end) {
-                          multiply_pixels(product, in + begin * product.in_channels, to + begin * product.out_channels,
-                                          end - begin);
-                        });
+  multiply_pixels_on(context.pool(), product, input.const_data_ptr<float>(), out.mutable_data_ptr<float>(),
+                     static_cast<size_t>(input.size(0) * input.size(2) * input.size(3)));
   return Error::Ok;
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/optimized/clamped_convolution.h"
 #include "kernels/optimized/pixel_product-inl.h"
 #include "runtime/shared_cache.h"
+#include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -91,6 +92,9 @@ namespace {
 
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
+/// Columns that a product computes for `out_channels` of them.
+size_t computed_columns(size_t out_channels) { return round_up(out_channels, HWY_DYNAMIC_DISPATCH(HalfPixelLanes)()); }
+
 struct PackRequest {
   const float* weight;  // [out, in]
   size_t in_channels, out_channels;
@@ -98,7 +102,7 @@ struct PackRequest {
 
 Result<void*> create_filter(void* argument) {
   const auto& request = *static_cast<const PackRequest*>(argument);
-  const size_t wide = 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)();
+  const size_t wide = columns_of_a_tile();
   const size_t nbytes = computed_columns(request.out_channels) * request.in_channels * sizeof(float);
   void* memory = nullptr;
   if (posix_memalign(&memory, 64, nbytes) != 0) {
@@ -125,10 +129,12 @@ constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
 }  // namespace
 
-size_t computed_pixels(size_t pixels) { return round_up(pixels, kTilePixels); }
-size_t computed_columns(size_t out_channels) { return round_up(out_channels, HWY_DYNAMIC_DISPATCH(HalfPixelLanes)()); }
-size_t columns_of_whole_tiles(size_t out_channels) {
-  return round_up(out_channels, 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)());
+size_t columns_of_a_tile() { return 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)(); }
+
+bool saves_columns(size_t pixels, size_t out_channels) {
+  constexpr size_t kLeast = 2 * kTilePixels;
+  return pixels >= kLeast && 10 * round_up(pixels, kTilePixels) * computed_columns(out_channels) <=
+                                 9 * pixels * round_up(out_channels, columns_of_a_tile());
 }
 
 Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
@@ -143,12 +149,23 @@ Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const 
                                       product.out_channels};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
   product.filter = static_cast<const float*>(packed);
-  ET_TRY(product.bias, padded_bias(context, bias, product.out_channels, columns_of_whole_tiles(product.out_channels)));
+  ET_TRY(product.bias,
+         padded_bias(context, bias, product.out_channels, round_up(product.out_channels, columns_of_a_tile())));
   return product;
 }
 
 void multiply_pixels(const PixelProduct& product, const float* in, float* out, size_t pixels) {
   HWY_DYNAMIC_DISPATCH(MultiplyPixels)(product, in, out, pixels);
+}
+
+void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
+                        size_t pixels) {
+  // Multiplications of a chunk worth handing over to another thread: some 3 us.
+  constexpr size_t kChunk = 150'000;
+  const size_t depth = product.in_channels, columns = product.out_channels;
+  threads::parallel_for(pool, pixels, kChunk / (depth * columns) + 1, [&](size_t begin, size_t end) {
+    multiply_pixels(product, in + begin * depth, out + begin * columns, end - begin);
+  });
 }
 
 }  // namespace et::kernels::optimized

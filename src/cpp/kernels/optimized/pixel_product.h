@@ -1,6 +1,7 @@
-/// PixelProduct: the product of pixels, channels innermost, and a constant filter: a convolution of 1x1.
+/// PixelProduct: the product of pixels, channels innermost, and a constant filter: a convolution of 1x1, a linear
+/// layer of many rows.
 ///
-/// For: pixel_convolution.cpp, which is that convolution, and separable_convolution.cpp, which runs it on rows in the cache.
+/// For: pixel_convolution.cpp and pixel_linear.cpp, which are these, and separable_convolution.cpp, which runs it on rows in the cache.
 /// Not for: products whose weight changes (gemm.h).
 ///
 ///     ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, bias, range));   // at load
@@ -11,6 +12,7 @@
 #pragma once
 
 #include "kernels/optimized/pointwise.h"
+#include "threads/thread_pool.h"
 
 namespace et::kernels::optimized {
 
@@ -24,7 +26,7 @@ struct PixelProduct {
   float min, max;
 };
 
-/// Packs a constant weight [out, in, 1, 1] once a Program; the bias has a number for each column or is None. Memory: the
+/// Packs a constant weight [out, in, 1, 1] or [out, in] once a Program; the bias has a number for each column or is None. Memory: the
 /// Program's and the Method's. Errors: MemoryAllocationFailed.
 Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
                                         Range range);
@@ -32,10 +34,14 @@ Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const 
 /// in [pixels, in_channels] → out [pixels, out_channels], which does not overlap it. Threads: any number at a time.
 void multiply_pixels(const PixelProduct& product, const float* in, float* out, size_t pixels);
 
-/// Pixels that a product computes for `pixels`: what is left of a tile repeats some.
-size_t computed_pixels(size_t pixels);
-/// Columns that it computes for `out_channels` of them: here, and in a library whose tiles are all of two vectors.
-size_t computed_columns(size_t out_channels);
-size_t columns_of_whole_tiles(size_t out_channels);
+/// The same on the threads of a pool, which may be nullptr.
+void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
+                        size_t pixels);
+
+/// True where tiles of half a vector leave out more columns of a product than tiles of twelve pixels repeat pixels, beside a library
+/// whose tiles are all of two vectors.
+bool saves_columns(size_t pixels, size_t out_channels);
+/// Columns of such a tile.
+size_t columns_of_a_tile();
 
 }  // namespace et::kernels::optimized

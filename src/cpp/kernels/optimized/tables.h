@@ -32,6 +32,7 @@
   TABLE(norm)                    \
   TABLE(norm_doubles)            \
   TABLE(pixel_convolution)       \
+  TABLE(pixel_linear)            \
   TABLE(quantized_depthwise)     \
   TABLE(quantized_pointwise)     \
   TABLE(quantized_recurrent)     \

@@ -1,0 +1,75 @@
+// Linear layers of many rows and few outputs: outputs around the tiles, rows around theirs, every instruction set, and what is left
+// to others.
+
+#include "kernel_harness.h"
+#include "kernels/optimized/targets.h"
+
+#include <hwy/targets.h>
+
+namespace et::kernels::testing {
+namespace {
+
+constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+
+struct Linear {
+  std::vector<int64_t> lead;  // sizes before the last
+  int64_t in, out;
+};
+
+Call& describe(Call& call, const Linear& l, bool bias, bool clamp) {
+  std::vector<int64_t> input = l.lead, output = l.lead;
+  input.push_back(l.in);
+  output.push_back(l.out);
+  call.tensor(input).constant({l.out, l.in});
+  bias ? call.constant({l.out}) : call.none();
+  if (clamp) {
+    call.number(-3.0).number(6.0);
+  }
+  return call.out(output);
+}
+
+void expect_same(const Linear& l, bool bias = true, bool clamp = false) {
+  SCOPED_TRACE(::testing::Message() << l.in << " to " << l.out);
+  Call call(clamp ? "et::linear_clamp.out" : "aten::linear.out");
+  describe(call, l, bias, clamp).expect_same(kPriority, 1e-6);
+}
+
+bool fits(const Linear& l) {
+  Call call("aten::linear.out");
+  return describe(call, l, true, false).fits(kPriority);
+}
+
+TEST(PixelLinear, OutputsAroundTheTiles) {
+  for (int64_t outputs = 1; outputs <= 50; ++outputs) {
+    if (fits({{5, 9}, 21, outputs})) {
+      expect_same({{5, 9}, 21, outputs});
+    }
+  }
+  expect_same({{300, 4}, 33, 18});
+}
+
+TEST(PixelLinear, RowsBiasAndLimits) {
+  for (int64_t rows = 24; rows <= 40; ++rows) {
+    expect_same({{rows}, 8, 3}, rows % 2 == 0, rows % 3 == 0);
+  }
+}
+
+TEST(PixelLinear, EveryInstructionSet) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    for (const int64_t outputs : {1, 3, 5, 7}) {
+      expect_same({{40}, 17, outputs});
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST(PixelLinear, TakesOnlyWhatItIsMadeFor) {
+  EXPECT_TRUE(fits({{40}, 16, 5}));
+  EXPECT_FALSE(fits({{4}, 16, 5}));    // few rows
+  EXPECT_FALSE(fits({{40}, 16, 64}));  // whole tiles
+}
+
+}  // namespace
+}  // namespace et::kernels::testing
