@@ -25,8 +25,9 @@ class XnnpackPartitioner(Partitioner):
     Args:
         config_precisions: One precision or several; None takes all.
         per_op_mode: One part for each operator instead of the largest ones, for finding the operator that differs.
-        always: Take parts that hold elementwise operators and views only, too, and functions that are written out (GELU,
-            norms); by default they stay with the kernels, which do them at least as fast as a call of the delegate.
+        always: Take parts that hold elementwise operators and views only, too, functions that are written out (GELU,
+            norms) and the steps of quantized recurrent layers; by default they stay with the kernels, which do them at least
+            as fast as a call of the delegate.
 
     Attributes:
         refusals: Name of each node of the last program that was not taken -> the reason.

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
 from torch.export import Dim
 
@@ -61,7 +62,7 @@ def lowered(program: torch.export.ExportedProgram, *disabled: str) -> et.Executo
 
 
 def assert_equal_to_steps(program: torch.export.ExportedProgram, count: int, *calls: tuple[torch.Tensor, ...]) -> None:
-    """Fused files hold `count` layers and no step, and give what the steps give, bit for bit, also on several threads."""
+    """Fused files hold `count` layers and no step, and give what the steps give, bit for bit."""
     fused, steps = lowered(program), lowered(program, FUSION)
     text = fused.dump()
     assert sum(text.count(f"et::quantized_{kind}.out") for kind in ("lstm", "gru")) == count
@@ -152,9 +153,62 @@ def test_states_in_the_middle(kind: type[nn.RNNBase]) -> None:
     assert_equal_to_steps(quantized(Attending(kind), x), 1, x)
 
 
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_share_units_or_sequences(kind: type[nn.RNNBase], batch: int) -> None:
+    torch.manual_seed(0)
+    x = rows(3, batch, 16)
+    program = quantized(Layers(kind(16, 640)), x)
+    try:
+        for threads in (1, 2, 3):
+            et.set_num_threads(threads)
+            assert_equal_to_steps(program, 1, x)
+    finally:
+        et.set_num_threads(0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_for_the_official_runtime_keep_their_steps(kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     x = rows(STEPS, 2, 16)
     edge = et.to_edge(quantized(Layers(kind(16, 24)), x))
     assert "et::" not in edge.to_executorch(et.ExecutorchBackendConfig(compatible=True)).dump()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_stay_out_of_the_delegate(kind: type[nn.RNNBase]) -> None:
+    torch.manual_seed(0)
+    x = rows(STEPS, 2, 16)
+    model = Layers(kind(16, 24, num_layers=2, bidirectional=True))
+    program = quantized(model, x)
+    kernels = lowered(program)
+    for always in (False, True):
+        edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(always=always)])
+        manager = edge.to_executorch()
+        text = manager.dump()
+        count = sum(text.count(f"et::quantized_{kind}.out") for kind in ("lstm", "gru"))
+        assert "aten::sigmoid" not in text and "quantized_add" not in text
+        assert count == (0 if always else 4)
+        out, own = et.load(manager.buffer)(*x), et.load(kernels.buffer)(*x)
+        for a, b in zip(out, own, strict=True):
+            assert torch.equal(a, b) if not always else (a - b).abs().max() <= 0.05
+
+
+def test_cells_stay_in_the_delegate() -> None:
+    """Whose steps no pass makes one of."""
+
+    class Cells(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = nn.LSTMCell(16, 24)
+
+        def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+            for item in x:
+                h, c = self.cell(item, (h, c))
+            return h
+
+    torch.manual_seed(0)
+    x = (torch.randn(3, 2, 16), torch.randn(2, 24), torch.randn(2, 24))
+    edge = et.to_edge_transform_and_lower(quantized(Cells(), x), partitioner=[XnnpackPartitioner()])
+    text = edge.to_executorch().dump()
+    assert "aten::sigmoid" not in text and "et::lstm_gates" not in text

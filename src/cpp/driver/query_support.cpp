@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "driver/leave_conversions.h"
+#include "driver/leave_recurrent_steps.h"
 #include "driver/leave_written_out.h"
 #include "driver/outline_delegates.h"
 
@@ -36,6 +37,7 @@ class Query {
     leave_conversions(graph, refuse);
     if (whole_parts) {
       leave_written_out(graph, program_, refuse);
+      leave_recurrent_steps(graph, refuse);
     }
   }
 
