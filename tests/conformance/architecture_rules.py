@@ -31,6 +31,9 @@ _PATCHES = {"> pixel_values": (1, 16, 768), "> pixel_attention_mask": (1, 16), "
 _M_ROPE = {"mrope_section": [2, 3, 3], "rope_type": "default", "rope_theta": 10000.0}
 
 
+_HALF_M_ROPE = {**_M_ROPE, "mrope_section": [1, 1, 2], "partial_rotary_factor": 0.5}
+
+
 def _under(prefix: str, rules: dict[str, Any]) -> dict[str, Any]:
     return {f"{prefix}.{key}": value for key, value in rules.items()}
 
@@ -85,7 +88,12 @@ RULES: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "full_attention"] * 2, "activation_sparsity_pattern": [0.95, 0.0, 0.0, 0.0],
     },
     "gemma4*text": {"per_layer_config": {}},
+    "glm4v": {"text_config.rope_parameters": _HALF_M_ROPE},
+    "glm4v_moe": {"text_config.rope_parameters": _HALF_M_ROPE},
+    "glm4v*_text": {"rope_parameters": _HALF_M_ROPE},
     "gptj": {"rotary_dim": 16},
+    "granite_speech5_*": {"> input_features": (1, 120, 320)},
+    "granitemoehybrid": {"mamba_n_heads": 8, "mamba_d_head": 16},
     "*grounding-dino": {f"backbone_config.{key}": value for key, value in _SWIN.items()} | {"init_std": 0.15},
     "informer": _SERIES,
     "kosmos-2": {
@@ -96,6 +104,7 @@ RULES: dict[str, dict[str, Any]] = {
         "image_token_index": 150, "image_token_id": 150, "vision_config.image_size": 56, "> pixel_values": (1, 3, 56, 56),
         "> input_ids": [[*[150] * 16, *range(7, 19)]], "> attention_mask": (1, 28),
     },
+    "lasr_ctc": {"> input_features": (1, 120, 128)},
     "lxmert": {"> visual_feats": (1, 5, 2048), "> visual_pos": (1, 5, 4)},
     "mamba2": {"num_heads": 8},
     "ministral": {"head_dim": 16},
@@ -128,8 +137,9 @@ RULES: dict[str, dict[str, Any]] = {
     },
     "udop": {"> bbox": (1, 12, 4)},
     "vibevoice_acoustic_tokenizer*": {"num_filters": 4},
-    "vits": {"vocab_size": 160, "noise_scale_duration": 0.0},  # noise would decide how long the sound is
+    "vits": {"vocab_size": 160, "noise_scale_duration": 0.0, "noise_scale": 0.0},  # noise decides how long the sound is
     "xmod": {"default_language": "en_XX"},
+    "zamba": {"attention_hidden_size": 128},
     "zamba2": {"n_mamba_heads": 8, "mamba_headdim": 16, "attention_hidden_size": 128},
 }  # fmt: skip
 
