@@ -15,6 +15,7 @@ from executorch_py.exir.backend.utils import nodes_with_bodies, note_refusal
 from executorch_py.export.importer import import_programs
 
 from .preprocess import BACKEND_ID, Precision, delegation_spec
+from .units import units
 
 _TAG = "xnnpack"
 
@@ -24,7 +25,8 @@ class XnnpackPartitioner(Partitioner):
 
     Args:
         config_precisions: One precision or several; None takes all.
-        per_op_mode: One part for each operator instead of the largest ones, for finding the operator that differs.
+        per_op_mode: One part for each operator, with its conversions where it computes in integers, instead of the largest
+            ones, for finding the operator that differs.
         always: Take parts that hold elementwise operators and views only, too, functions that are written out (GELU,
             norms) and the steps of quantized recurrent layers; by default they stay with the kernels, which do them at least
             as fast as a call of the delegate.
@@ -56,13 +58,18 @@ class XnnpackPartitioner(Partitioner):
             reasons[node] = reasons.get(node) or reason  # one node may have become several
         self.refusals = {node.name: reason for node, reason in reasons.items() if reason}
         tags = {}
-        for node in nodes_with_bodies(exported_program.graph_module):
-            if node.op != "call_function" or node not in reasons:
-                continue
+        nodes = [
+            n for n in nodes_with_bodies(exported_program.graph_module) if n.op == "call_function" and n in reasons
+        ]
+        taken = [node for node in nodes if not reasons[node]]
+        places: dict[fx.Node, int] = {}
+        owner = units(taken) if self._per_op_mode else {}
+        for node in nodes:
             if reason := reasons[node]:
                 note_refusal(node, BACKEND_ID, reason)
-            else:
-                tag = f"{_TAG}_{len(tags)}" if self._per_op_mode else _TAG
-                node.meta["delegation_tag"] = tag
-                tags[tag] = self._delegation_spec
+        for node in taken:
+            place = places.setdefault(owner.get(node, node), len(places))
+            tag = f"{_TAG}_{place}" if self._per_op_mode else _TAG
+            node.meta["delegation_tag"] = tag
+            tags[tag] = self._delegation_spec
         return PartitionResult(exported_program, tags)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from hypothesis import reject
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
@@ -66,6 +67,19 @@ class Network(nn.Module):
         for i, block in enumerate(self.blocks):
             lines.append(f"  v{i + 1} = {block.text}(v{i}{'' if block.other is None else f', v{block.other}'})")
         return "\n".join(["", *lines])
+
+
+#: What torch says of branches whose results lie in memory in ways that it does not compare.
+_REFUSED_STRIDES = ("is not a simple accumulative multiplication", "make the two branches have the same contiguousness")
+
+
+def exported(network: Network) -> torch.export.ExportedProgram:
+    """The program; an example that torch.export refuses is left out."""
+    try:
+        return torch.export.export(network, network.inputs, dynamic_shapes=network.shapes())
+    except RuntimeError as error:
+        assert any(text in str(error) for text in _REFUSED_STRIDES), str(error)
+        reject()
 
 
 @st.composite

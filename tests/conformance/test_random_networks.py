@@ -11,14 +11,13 @@ from typing import Any
 
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from hypothesis import reject
 
 import executorch_py as et
 from executorch_py import quantizer
 from executorch_py.errors import InvalidStateError
 from tests.conformance.closeness import difference
 from tests.conformance.drawn import drawn
-from tests.conformance.random_networks import Network, networks
+from tests.conformance.random_networks import Network, exported, networks
 
 
 def _sizes(network: Network) -> list[list[int]]:
@@ -30,15 +29,15 @@ def _sizes(network: Network) -> list[list[int]]:
     return [*tried, sizes]
 
 
-def _lowered(exported: torch.export.ExportedProgram, delegated: bool) -> Any:
+def _lowered(program: torch.export.ExportedProgram, delegated: bool) -> Any:
     edge = et.to_edge_transform_and_lower(
-        copy.deepcopy(exported), partitioner=[XnnpackPartitioner()] if delegated else []
+        copy.deepcopy(program), partitioner=[XnnpackPartitioner()] if delegated else []
     )
     return et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
 
 
-def _check(network: Network, exported: torch.export.ExportedProgram, delegated: bool) -> None:
-    method = _lowered(exported, delegated)
+def _check(network: Network, program: torch.export.ExportedProgram, delegated: bool) -> None:
+    method = _lowered(program, delegated)
     for turn, sizes in enumerate(_sizes(network)):
         x, flag = torch.randn(sizes), torch.tensor(turn % 2 == 0)
         report = f"{'delegate' if delegated else 'own kernels'} at {sizes}:"
@@ -47,7 +46,7 @@ def _check(network: Network, exported: torch.export.ExportedProgram, delegated: 
         try:
             actual = method.execute([x, flag])[0]
         except et.ExecutorchError as error:
-            allowed = expected is None or _result(exported.module(), x, flag) is None
+            allowed = expected is None or _result(program.module(), x, flag) is None
             assert allowed, f"{report} {error}\n{network!r}"
             continue
         assert expected is not None, f"{report} eager refuses this size, ours gives {list(actual.shape)}\n{network!r}"
@@ -64,22 +63,13 @@ def _result(model: Any, x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor | N
         return None
 
 
-def _exported(network: Network) -> torch.export.ExportedProgram:
-    torch._dynamo.reset()  # cond in eager compiles its branches again for each size, and the guards of the last time can fail
-    try:
-        return torch.export.export(network, network.inputs, dynamic_shapes=network.shapes())
-    except RuntimeError as error:
-        assert "is not a simple accumulative multiplication" in str(error), str(error)
-        reject()  # torch's cond takes no strides that are not dense in some order of dimensions
-
-
 @drawn("ET_RANDOM_NETWORKS", 25, network=networks())
 def test_random_network(network: Network) -> None:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exported = _exported(network)
+        program = exported(network)
         for delegated in (False, True):
-            _check(network, exported, delegated)
+            _check(network, program, delegated)
 
 
 @drawn("ET_RANDOM_NETWORKS", 25, network=networks())
@@ -89,7 +79,7 @@ def test_random_network_in_int8(network: Network) -> None:
         warnings.simplefilter("ignore")
         samples = [(torch.randn(network.inputs[0].shape), torch.tensor(i % 2 == 0)) for i in range(4)]
         try:
-            program = quantizer.quantize(_exported(network), calibration_data=samples)
+            program = quantizer.quantize(exported(network), calibration_data=samples)
         except InvalidStateError as error:
             assert "nothing to quantize" in str(error)
             return
