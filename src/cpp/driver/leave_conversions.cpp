@@ -61,9 +61,25 @@ class LeaveConversions {
         keep_conversions_of(*node);
       }
     }
+    const auto& nodes = graph_.nodes();
+    std::for_each(nodes.rbegin(), nodes.rend(), [this](const auto& node) { stay_with_refused_readers(*node); });
   }
 
  private:
+  /// A quantization at run time is part of the product behind it; alone it would compute scales for nobody of the backend.
+  void stay_with_refused_readers(ir::Node& node) {
+    if (!is_taken(node) || !passes::is_run_time_conversion(node.op)) {
+      return;
+    }
+    const bool is_read = std::any_of(node.results().begin(), node.results().end(), [](const auto& result) {
+      return std::any_of(result->users().begin(), result->users().end(),
+                         [](const ir::Node* user) { return is_taken(*user); });
+    });
+    if (!is_read) {
+      refuse_(node, "it belongs to an operator that is not taken");
+    }
+  }
+
   void stay_with_refused_conversions(ir::Node& node) {
     bool takes = false;
     node.for_each_input([&](const ir::Value* input) {

@@ -8,6 +8,7 @@
 ///    that integers cross the borders and passes can let it work on them:
 ///        … ─▶ dequantize (taken) ─▶ unbind (refused) ─▶ quantize (taken) ─▶ …
 ///    So do a product with integer weights that the backend has not (4 bits in a convolution), its clamps and its conversions.
+///  - Scales that are chosen at run time are part of the product behind them, and stay where it stays.
 /// Not for: weights, whose dequantize goes where the weight goes.
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "driver/outline_delegates.h"
+#include "passes/quantized_values.h"
 
 namespace et::driver {
 namespace {
@@ -15,14 +16,8 @@ using Parts = std::vector<std::vector<ir::Node*>>;
 
 /// Whether a node only says how numbers stand for others: a dequantize, and all of a quantization at run time.
 bool is_conversion(std::string_view op) {
-  constexpr std::string_view kNamespace = "quantized_decomposed::";
-  if (op.substr(0, kNamespace.size()) != kNamespace) {
-    return false;
-  }
-  op.remove_prefix(kNamespace.size());
-  const auto starts = [&](std::string_view name) { return op.substr(0, name.size()) == name; };
-  return starts("dequantize_") || starts("choose_qparams") || op == "quantize_per_tensor.tensor" ||
-         op == "quantize_per_token";
+  constexpr std::string_view kDequantize = "quantized_decomposed::dequantize_";
+  return op.substr(0, kDequantize.size()) == kDequantize || passes::is_run_time_conversion(op);
 }
 
 class OwnConversions {

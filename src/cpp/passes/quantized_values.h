@@ -30,6 +30,9 @@ struct Activation {
   }
 };
 
+/// Whether an operator is a part of a quantization at run time: the choice of scales, and the conversions that take them.
+bool is_run_time_conversion(std::string_view op);
+
 /// The parameters of a quantize_per_tensor or dequantize_per_tensor node; nothing for other nodes, when a parameter is
 /// computed or outside of its type, for scales that are no positive normal float, other integer types, and floats that are
 /// not f32.
