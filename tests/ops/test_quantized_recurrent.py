@@ -16,7 +16,8 @@ from kernel_runner import KernelError, kernel_count, prepare_and_run, run_kernel
 NOT_SUPPORTED = 0x10
 RANGE = (-128, 127)
 INPUT, STATE, PRODUCT, SUM = (0.04, 2), (0.008, -3), (0.05, 3, *RANGE), (0.06, -4, -120, 120)
-CONSTANT = {"lstm": {9, 10, 11, 12}, "gru": {8, 9, 10, 11}}
+#: What load computes with: weights, products of a first state, and the scales before and behind them.
+CONSTANT = {"lstm": {1, 5, 6, 9, 10, 11, 12, 13, 17}, "gru": {1, 4, 5, 8, 9, 10, 11, 12}}
 
 
 def integers(*size: int, dtype: torch.dtype = torch.int8) -> torch.Tensor:

@@ -23,9 +23,9 @@
 #include "base/nibbles.h"
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/math-inl.h"
+#include "kernels/optimized/step_packing.h"
 #include "kernels/optimized/table.h"
 #include "kernels/quantized/recurrent.h"
-#include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_RECURRENT_ONCE
@@ -290,7 +290,6 @@ using quantized::RecurrentCall;
 using quantized::RecurrentPlan;
 using runtime::PrepareContext;
 
-constexpr char kMaker = 0;  // its address names our entries in the shared cache
 /// Products (of two integers) that are worth a hand-over to another thread.
 constexpr size_t kWorthSharing = size_t{1} << 18;
 
@@ -318,69 +317,6 @@ struct StepsState {
   const float* factors;
   size_t strips, padded;
 };
-
-struct Packing {
-  const Tensor* weight;
-  size_t gates, hidden, lanes;
-
-  size_t depth() const { return (hidden + 3) / 4 * 4; }
-  size_t size() const { return (hidden + lanes - 1) / lanes * gates * lanes * depth(); }
-  size_t rows() const { return gates * hidden; }
-};
-
-/// Row n of a weight of 8 or packed 4 bits.
-const int8_t* row_of(const Packing& p, size_t n, int8_t* memory) {
-  if (p.weight->scalar_type() == ScalarType::Char) {
-    return p.weight->const_data_ptr<int8_t>() + n * p.hidden;
-  }
-  unpack_nibbles(p.weight->const_data_ptr<uint8_t>() + n * packed_count(p.hidden), p.hidden, memory);
-  return memory;
-}
-
-/// Where the lane of row n is, in elements of [strips, gates, lanes].
-size_t lane_of(const Packing& p, size_t n) {
-  const size_t gate = n / p.hidden, unit = n % p.hidden;
-  return (unit / p.lanes * p.gates + gate) * p.lanes + unit % p.lanes;
-}
-
-void pack(const Packing& p, int8_t* memory, int8_t* to) {
-  std::fill_n(to, p.size(), int8_t{0});
-  const size_t width = p.gates * p.lanes;  // lanes of a strip
-  for (size_t n = 0; n < p.rows(); ++n) {
-    const int8_t* const row = row_of(p, n, memory);
-    const size_t lane = lane_of(p, n);
-    int8_t* const from_strip = to + (lane / width * p.depth()) * width + lane % width * 4;
-    for (size_t k = 0; k < p.hidden; ++k) {
-      from_strip[k / 4 * 4 * width + k % 4] = row[k];
-    }
-  }
-}
-
-constexpr std::align_val_t kAlignment{64};
-
-Result<void*> create_packed(void* argument) {
-  const auto& packing = *static_cast<const Packing*>(argument);
-  void* const memory = ::operator new(packing.size() + packing.hidden, kAlignment, std::nothrow);
-  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "no memory for %zu packed weights", packing.size());
-  auto* const to = static_cast<int8_t*>(memory);
-  pack(packing, to + packing.size(), to);
-  return memory;
-}
-void destroy_packed(void* object) { ::operator delete(object, kAlignment); }
-
-Result<const int8_t*> packed_weight(PrepareContext& context, Packing packing) {
-  if (context.shared() != nullptr) {
-    const uint64_t variant = uint64_t{packing.gates} << 8 | packing.lanes;
-    ET_TRY(void* const object, context.shared()->get_or_create(
-                                   {&kMaker, packing.weight->const_data_ptr(), nullptr, variant, packing.hidden},
-                                   &create_packed, &packing, &destroy_packed));
-    return static_cast<const int8_t*>(object);
-  }
-  ET_TRY(void* const memory, context.allocate(packing.size() + packing.hidden, 64));
-  auto* const to = static_cast<int8_t*>(memory);
-  pack(packing, to + packing.size(), to);
-  return to;
-}
 
 bool has_type_and_order(const EValue& value, ScalarType dtype) {
   return value.is_tensor() && value.to_tensor().scalar_type() == dtype && is_row_major(value);
@@ -418,6 +354,14 @@ bool fits(const PrepareContext& context, Arguments args) {
          (bias.is_none() || bias.to_tensor().numel() == rows);
 }
 
+/// What load computes with: constants, and a zero point of 8 bits. The plain kernel says what is wrong with others.
+bool has_known_scales(const PrepareContext& context, Arguments args, const Positions& at, bool is_lstm) {
+  const auto is_constant = [&](size_t i) { return context.is_constant(*args[i]); };
+  const int64_t zero_point = args[at.hidden_scale + 1]->number_as_int();
+  return is_constant(1) && is_constant(at.hidden_scale) && is_constant(at.hidden_scale + 1) &&
+         is_constant(at.product) && (!is_lstm || is_constant(at.sum)) && zero_point >= -128 && zero_point <= 127;
+}
+
 /// Sums of scales that are far apart are of floats, which the plain kernel computes.
 bool has_fixed_sums(Arguments args, const Positions& at) {
   quantized::FixedPointSum sum;
@@ -428,7 +372,8 @@ bool has_fixed_sums(Arguments args, const Positions& at) {
 template <bool kLstm>
 Error prepare(PrepareContext& context, Arguments args, void** state) {
   const Positions at(kLstm);
-  if (!fits<kLstm>(context, args) || (kLstm && !has_fixed_sums(args, at))) {
+  if (!fits<kLstm>(context, args) || !has_known_scales(context, args, at, kLstm) ||
+      (kLstm && !has_fixed_sums(args, at))) {
     return Error::NotSupported;
   }
   const Tensor weight = args[at.weight]->to_tensor();
@@ -436,7 +381,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   const EValue& bias = *args[at.weight + 2];
   const size_t lanes = HWY_DYNAMIC_DISPATCH(StepLanes)();
   constexpr size_t kGates = kLstm ? 4 : 3;
-  const Packing packing{&weight, kGates, static_cast<size_t>(weight.size(0)) / kGates, lanes};
+  const StepPacking packing{&weight, kGates, static_cast<size_t>(weight.size(0)) / kGates, lanes};
   const auto hidden_scale = static_cast<float>(args[at.hidden_scale]->number_as_double());
   const auto product_scale = static_cast<float>(args[at.product]->number_as_double());
   const auto zero = static_cast<int32_t>(args[at.hidden_scale + 1]->number_as_int()) + 128;
@@ -445,7 +390,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   auto* const made = new (memory) StepsState{};
   made->strips = (packing.hidden + lanes - 1) / lanes;
   made->padded = made->strips * lanes;
-  ET_TRY(made->packed.weight, packed_weight(context, packing));
+  ET_TRY(made->packed.weight, packed_steps(context, packing));
   const size_t count = made->padded * kGates;
   ET_TRY(void* const numbers, context.allocate(count * (sizeof(float) + sizeof(int32_t)) + packing.hidden, 64));
   auto* const start = static_cast<int32_t*>(numbers);
@@ -454,12 +399,12 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   std::fill_n(start, count, 0);
   std::fill_n(factors, count, 0.0f);
   for (size_t n = 0; n < packing.rows(); ++n) {
-    const int8_t* const integers = row_of(packing, n, row);
+    const int8_t* const integers = packing.row(n, row);
     int32_t sum = 0;
     for (size_t k = 0; k < packing.hidden; ++k) {
       sum = quantized::multiply_add(sum, int32_t{integers[k]}, 1);
     }
-    const size_t lane = lane_of(packing, n);
+    const size_t lane = packing.lane(n);
     start[lane] =
         quantized::multiply_add(bias.is_none() ? 0 : bias.to_tensor().const_data_ptr<int32_t>()[n], sum, -zero);
     factors[lane] = hidden_scale * scales.const_data_ptr<float>()[scales.numel() == 1 ? 0 : n] / product_scale;
