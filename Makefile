@@ -28,12 +28,14 @@ SANITIZE  ?= address,undefined
 HOSTILE   := base schema runtime robustness
 # Python tests that run every kernel.
 SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py hostile_calls.py changed_sizes.py)
+# About half of the time of all Python tests.
+OF_OPERATORS := tests/ops tests/conformance tests/bench
 FUZZED    := data_file ir_parser program_loader
 SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test quick conformance bench lint format fuzz size mcu interop sanitize neon wheel setup build sanitized-build interop-setup bench-setup mcu-setup clean help
+.PHONY: demo test python-tests-of-operators other-python-tests quick conformance bench lint format fuzz size mcu interop sanitize neon wheel setup build sanitized-build interop-setup bench-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -57,7 +59,14 @@ test: build sanitized-build mcu-setup interop-setup
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
 	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
-	@$(TIMED) "Python tests" -- $(PYTEST) tests
+	@$(TIMED) "Python tests" -- $(MAKE) --no-print-directory -j$(JOBS) python-tests-of-operators other-python-tests
+
+# Two processes: most tests compute on one core, and the others wait for those of the published package.
+python-tests-of-operators:
+	@$(PYTEST) $(OF_OPERATORS)
+
+other-python-tests:
+	@$(PYTEST) tests $(addprefix --ignore=,$(OF_OPERATORS))
 
 quick: build
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
