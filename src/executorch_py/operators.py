@@ -35,6 +35,10 @@ class OperatorInfo:
     tags: tuple[str, ...]
     is_published: bool
 
+    def takes(self, code: int) -> bool:
+        """Whether a kernel has main tensors of this ScalarType; yes where the table does not say."""
+        return not self.dtypes or code in self.dtypes
+
     @property
     def dtype_text(self) -> str:
         """The element types by their short names, groups by theirs: ``any complex``."""

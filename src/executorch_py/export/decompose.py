@@ -77,7 +77,7 @@ def _lacks_complex_kernel(node: fx.Node) -> bool:
     if not isinstance(value, torch.Tensor) or not value.is_complex():
         return False
     info = known_operators().get(operator_name(node.target))
-    return info is not None and bool(info.dtypes) and dtype_code(value.dtype) not in info.dtypes
+    return info is not None and not info.takes(dtype_code(value.dtype))
 
 
 class Decomposer:

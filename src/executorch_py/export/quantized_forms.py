@@ -453,7 +453,7 @@ def _read_in_half_only(graph: fx.Graph) -> set[fx.Node]:
 
 def _keeps_rounding(node: fx.Node) -> bool:
     """Whether the operator only moves elements, or limits them to numbers that float16 has."""
-    bounds = [x for x in (*node.args[1:], *node.kwargs.values()) if isinstance(x, float)]
+    bounds = [x for x in (*node.args[1:], *node.kwargs.values()) if isinstance(x, (int, float))]
     return node.target in VIEW_TO_COPY or (
         _name(node) in _MONOTONE and all(float(torch.tensor(x).half()) == x for x in bounds)
     )
@@ -461,7 +461,7 @@ def _keeps_rounding(node: fx.Node) -> bool:
 
 def _has_half_kernel(node: fx.Node) -> bool:
     info = known_operators().get(operator_name(node.target)) if isinstance(node.target, OpOverload) else None
-    return info is None or not info.dtypes or dtype_code(torch.float16) in info.dtypes
+    return info is None or info.takes(dtype_code(torch.float16))
 
 
 def _is_float(node: fx.Node) -> bool:

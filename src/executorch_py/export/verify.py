@@ -162,7 +162,7 @@ def _has_kernel(node: fx.Node) -> str:
             else ""
         )
     dtype = _main_dtype(node)
-    if dtype is not None and info.dtypes and dtype_code(dtype) not in info.dtypes:
+    if dtype is not None and not info.takes(dtype_code(dtype)):
         return f"no kernel takes {dtype}; convert to another dtype before it"
     return ""
 
