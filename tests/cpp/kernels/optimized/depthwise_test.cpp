@@ -1,12 +1,10 @@
 // Depthwise convolution: sizes around the blocks of pixels and the vectors, borders, strides, and what is not taken.
 
-#include <cmath>
 #include <limits>
 
+#include "filter_forms.h"
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -17,11 +15,8 @@ struct Convolution {
   int64_t batch, channels, height, width, kernel, stride, pad_h, pad_w;
 };
 
-struct Options {
+struct Options : FilterForm {
   Order order = kChannelsLast;
-  Order weight = kRowMajor;
-  bool bias = true;
-  bool clamp = false;
   int64_t dilation = 1;
 };
 
@@ -39,18 +34,16 @@ Call& describe(Call& call, const Convolution& c, const Options& o) {
   return call.out({c.batch, c.channels, extent(c.height, c.pad_h), extent(c.width, c.pad_w)}, o.order);
 }
 
-const char* name_of(const Options& o) { return o.clamp ? "et::convolution_clamp.out" : "aten::convolution.out"; }
-
 void expect_same(const Convolution& c, const Options& o) {
   SCOPED_TRACE(::testing::Message() << c.channels << " channels, " << c.height << " x " << c.width << ", kernel "
                                     << c.kernel << ", stride " << c.stride << ", padding " << c.pad_h << ", "
                                     << c.pad_w);
-  Call call(name_of(o));
+  Call call(convolution_of(o));
   describe(call, c, o).expect_same(kPriority, 1e-6);
 }
 
 bool fits(const Convolution& c, const Options& o) {
-  Call call(name_of(o));
+  Call call(convolution_of(o));
   return describe(call, c, o).fits(kPriority);
 }
 
@@ -85,17 +78,7 @@ TEST(Depthwise, ChannelsAroundTheVectors) {
 }
 
 TEST(Depthwise, FilterOrdersBiasAndLimits) {
-  for (const Order weight : {kRowMajor, kChannelsLast}) {
-    for (const bool bias : {false, true}) {
-      for (const bool clamp : {false, true}) {
-        Options options;
-        options.weight = weight;
-        options.bias = bias;
-        options.clamp = clamp;
-        expect_same({1, 24, 12, 13, 3, 1, 1, 1}, options);
-      }
-    }
-  }
+  for_each_filter_form<Options>([](const Options& options) { expect_same({1, 24, 12, 13, 3, 1, 1, 1}, options); });
 }
 
 TEST(Depthwise, NotANumberStaysVisible) {
@@ -103,22 +86,17 @@ TEST(Depthwise, NotANumberStaysVisible) {
   call.tensor({1, 20, 8, 8}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
   call.constant({20, 1, 3, 3}).none().list({1}).list({1}).list({1}).flag(false).list({0}).integer(20);
   call.number(0.0).number(6.0).out({1, 20, 8, 8}, kChannelsLast);
-  const std::vector<float> out = call.output(kPriority);
-  EXPECT_TRUE(std::isnan(out[0]));
-  EXPECT_FALSE(std::isnan(out.back()));
+  expect_nan_in_front(call, kPriority);
 }
 
 TEST(Depthwise, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const int64_t kernel : {3, 5}) {
       for (const int64_t stride : {1, 2}) {
         expect_same({1, 45, 17, 18, kernel, stride, kernel / 2, kernel / 2}, {});
       }
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 TEST(Depthwise, TakesOnlyWhatItIsMadeFor) {

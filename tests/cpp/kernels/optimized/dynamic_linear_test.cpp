@@ -1,10 +1,8 @@
 // et::dynamic_linear: rows that fill tiles and such that do not, on every instruction set, against the plain kernel.
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -35,9 +33,7 @@ void expect_same(const Weights& w, bool is_packed, int64_t inputs, const Range& 
 TEST(DynamicLinear, EveryInstructionSet) {
   constexpr Range kRanges[] = {
       {true, false, -128, 127}, {true, true, -127, 127}, {false, false, 0, 255}, {false, true, -10, 200}};
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const bool is_packed : {false, true}) {
       for (const Weights& w : {Weights{1, 32, 0}, Weights{7, 33, 0}, Weights{130, 96, 32}, Weights{37, 4160, 32},
                                Weights{64, 64, 8}, Weights{19, 30, 6}, Weights{3, 7, 1}, Weights{33, 256, 128}}) {
@@ -47,8 +43,7 @@ TEST(DynamicLinear, EveryInstructionSet) {
         }
       }
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 }  // namespace

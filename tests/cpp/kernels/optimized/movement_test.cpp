@@ -1,7 +1,6 @@
 // Operators that move elements: bytes must be equal, for every element size and dim order.
 
-#include <hwy/targets.h>
-
+#include "instruction_sets.h"
 #include "kernel_harness.h"
 
 namespace et::kernels::testing {
@@ -284,9 +283,7 @@ TEST(Embedding, MatchesPortable) {
 }
 
 TEST(MaxPool, MatchesPortableOnEveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const int64_t stride : {1, 2, 3}) {
       const int64_t rows = (9 + 2 - 3) / stride + 1, columns = (70 + 2 - 5) / stride + 1;
       Call("et::max_pool2d.out")
@@ -299,14 +296,11 @@ TEST(MaxPool, MatchesPortableOnEveryInstructionSet) {
           .out({2, 3, rows, columns}, kRowMajor, ScalarType::Double)
           .expect_same(kPriorityOptimized);
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 TEST(Nonzero, MatchesPortableOnEveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     // None is zero: the harness has no outputs of unknown sizes. tests/ops has the others.
     Call("aten::nonzero.out")
         .tensor({3, 5, 400}, kRowMajor, 0.5f)
@@ -318,8 +312,7 @@ TEST(Nonzero, MatchesPortableOnEveryInstructionSet) {
           .out({777, 1}, kRowMajor, ScalarType::Long)
           .expect_same(kPriorityOptimized);
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 }  // namespace

@@ -1,13 +1,11 @@
 // Convolutions of 1x1 with tiles of half a vector: channels around the tiles, numbers of pixels around theirs, every instruction
 // set, and what is left to others.
 
-#include <cmath>
 #include <limits>
 
+#include "filter_forms.h"
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -18,11 +16,8 @@ struct Convolution {
   int64_t batch, in_channels, out_channels, height, width;
 };
 
-struct Options {
+struct Options : FilterForm {
   Order order = kChannelsLast;
-  Order weight = kRowMajor;
-  bool bias = true;
-  bool clamp = false;
   int64_t stride = 1, pad = 0;
 };
 
@@ -38,17 +33,15 @@ Call& describe(Call& call, const Convolution& c, const Options& o) {
   return call.out({c.batch, c.out_channels, extent(c.height), extent(c.width)}, o.order);
 }
 
-const char* name_of(const Options& o) { return o.clamp ? "et::convolution_clamp.out" : "aten::convolution.out"; }
-
 void expect_same(const Convolution& c, const Options& o) {
   SCOPED_TRACE(::testing::Message() << c.in_channels << " to " << c.out_channels << " channels, " << c.height << " x "
                                     << c.width);
-  Call call(name_of(o));
+  Call call(convolution_of(o));
   describe(call, c, o).expect_same(kPriority, 1e-6);
 }
 
 bool fits(const Convolution& c, const Options& o) {
-  Call call(name_of(o));
+  Call call(convolution_of(o));
   return describe(call, c, o).fits(kPriority);
 }
 
@@ -75,17 +68,7 @@ TEST(PixelConvolution, PixelsAroundTheTiles) {
 }
 
 TEST(PixelConvolution, FilterOrdersBiasAndLimits) {
-  for (const Order weight : {kRowMajor, kChannelsLast}) {
-    for (const bool bias : {false, true}) {
-      for (const bool clamp : {false, true}) {
-        Options options;
-        options.weight = weight;
-        options.bias = bias;
-        options.clamp = clamp;
-        expect_same({1, 24, 18, 12, 12}, options);
-      }
-    }
-  }
+  for_each_filter_form<Options>([](const Options& options) { expect_same({1, 24, 18, 12, 12}, options); });
 }
 
 TEST(PixelConvolution, NotANumberStaysVisible) {
@@ -93,15 +76,11 @@ TEST(PixelConvolution, NotANumberStaysVisible) {
   call.tensor({1, 20, 12, 12}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
   call.constant({18, 20, 1, 1}).none().list({1}).list({0}).list({1}).flag(false).list({0}).integer(1);
   call.number(0.0).number(6.0).out({1, 18, 12, 12}, kChannelsLast);
-  const std::vector<float> out = call.output(kPriority);
-  EXPECT_TRUE(std::isnan(out[0]));
-  EXPECT_FALSE(std::isnan(out.back()));
+  expect_nan_in_front(call, kPriority);
 }
 
 TEST(PixelConvolution, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     int taken = 0;
     for (int64_t channels = 1; channels <= 50; ++channels) {
       const Convolution c{1, 11, channels, 12, 12};
@@ -111,8 +90,7 @@ TEST(PixelConvolution, EveryInstructionSet) {
       }
     }
     EXPECT_GT(taken, 0);
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 TEST(PixelConvolution, TakesOnlyWhatItIsMadeFor) {

@@ -1,10 +1,8 @@
 // Linear layers of many rows and few outputs: outputs around the tiles, rows around theirs, every instruction set, and what is left
 // to others.
 
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -55,14 +53,11 @@ TEST(PixelLinear, RowsBiasAndLimits) {
 }
 
 TEST(PixelLinear, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const int64_t outputs : {1, 3, 5, 7}) {
       expect_same({{40}, 17, outputs});
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 TEST(PixelLinear, TakesOnlyWhatItIsMadeFor) {

@@ -1,9 +1,7 @@
 // Integer convolutions of few channels, which run as products of gathered windows, beside the plain kernel: equal bit for bit.
 
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -82,15 +80,12 @@ TEST(QuantizedDepthwise, IsThePlainKernel) {
 }
 
 TEST(QuantizedDepthwise, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const int64_t c : {3, 8, 21, 45}) {
       expect_equal({{1, c, 12, 7}, {c, 1, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, c, 6, 7}}, kChannelsLast, kChannelsLast, c,
                    kPriorityLibrary + 1);
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 }  // namespace

@@ -1,10 +1,8 @@
 // Pointwise operators of integers: equal to the plain kernels bit for bit, for every length, broadcast, layout and type; what
 // those refuse is left to them.
 
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -178,9 +176,7 @@ TEST(QuantizedPointwise, FloatsToIntegersAndBack) {
 }
 
 TEST(QuantizedPointwise, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     expect_tables();
     for (const ScalarType dtype : kBytes) {
       expect_pair("et::quantized_add.out", dtype, {{1003}, {1003}, {1003}}, 0.031, 0.061);
@@ -190,8 +186,7 @@ TEST(QuantizedPointwise, EveryInstructionSet) {
     for (const ScalarType dtype : kIntegers) {
       expect_quantized(dtype, {1003}, kRowMajor, kRowMajor, 0.05, lowest(dtype), highest(dtype));
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 }  // namespace

@@ -1,10 +1,8 @@
 // Steps of quantized recurrent layers against the plain kernel: sizes around strips and tiles, every instruction set. Equality with the
 // steps one by one is tested in Python (tests/ops/test_quantized_recurrent.py).
 
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -76,16 +74,13 @@ TEST(QuantizedRecurrent, BiasesFirstProductsAndPackedWeights) {
 }
 
 TEST(QuantizedRecurrent, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const int64_t gates : {3, 4}) {
       expect_same({gates, 5, 37});
       expect_same({gates, 1, 64, true});
       expect_same({gates, 2, 19, false, true});
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Norms, softmax and reductions, in both dim orders.
 
-#include <hwy/targets.h>
-
+#include "instruction_sets.h"
 #include "kernel_harness.h"
 
 namespace et::kernels::testing {
@@ -112,9 +111,7 @@ TEST(Renorm, MatchesPortable) {
 }
 
 TEST(Renorm, AndBatchNormOnEveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const int64_t dim : {0, 1}) {
       Call("aten::renorm.out")
           .tensor({9, 37})
@@ -137,8 +134,7 @@ TEST(Renorm, AndBatchNormOnEveryInstructionSet) {
           .out({sizes[1]})
           .expect_same(kPriorityOptimized, 5e-6);
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 TEST(BatchNorm, MatchesPortableInBothDimOrders) {

@@ -1,13 +1,9 @@
 // Depthwise convolutions between convolutions of 1x1, strip by strip: images of more rows than a strip, borders, strides, with and
 // without expansion, every instruction set, and the bits of the convolutions alone.
 
-#include <cmath>
-#include <limits>
-
+#include "filter_forms.h"
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -19,11 +15,10 @@ struct Block {
   int64_t extent(int64_t size) const { return (size + 2 * pad - kernel) / stride + 1; }
 };
 
-struct Options {
+struct Options : FilterForm {
   Order order = kChannelsLast;
-  Order weight = kRowMajor;
-  bool bias = true;
-  bool clamp = true;
+
+  Options() { clamp = true; }
 };
 
 Call& describe(Call& call, const Block& b, const Options& o) {
@@ -92,27 +87,14 @@ TEST(SeparableConvolution, ImagesAreSharedByThreads) {
 }
 
 TEST(SeparableConvolution, FilterOrdersBiasAndLimits) {
-  for (const Order weight : {kRowMajor, kChannelsLast}) {
-    for (const bool bias : {false, true}) {
-      for (const bool clamp : {false, true}) {
-        Options options;
-        options.weight = weight;
-        options.bias = bias;
-        options.clamp = clamp;
-        expect_same({1, 8, 24, 10, 12, 13, 3, 1, 1}, options);
-      }
-    }
-  }
+  for_each_filter_form<Options>([](const Options& options) { expect_same({1, 8, 24, 10, 12, 13, 3, 1, 1}, options); });
 }
 
 TEST(SeparableConvolution, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     expect_same({1, 9, 45, 21, 17, 18, 3, 1, 1});
     expect_same({1, 9, 45, 70, 17, 18, 5, 2, 2});
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 TEST(SeparableConvolution, BitsOfTheConvolutionsAlone) {

@@ -1,5 +1,4 @@
-#include <hwy/targets.h>
-
+#include "instruction_sets.h"
 #include "kernel_harness.h"
 
 namespace et::kernels::testing {
@@ -43,9 +42,7 @@ TEST(Transcendental, LikePortable) {
 }
 
 TEST(Doubles, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const char* const name :
          {"aten::abs.out",     "aten::acos.out",  "aten::acosh.out", "aten::asin.out",  "aten::asinh.out",
           "aten::atan.out",    "aten::atanh.out", "aten::ceil.out",  "aten::cos.out",   "aten::cosh.out",
@@ -96,19 +93,15 @@ TEST(Doubles, EveryInstructionSet) {
             .expect_same(kPriorityOptimized);
       }
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 TEST(Special, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const char* const name : {"aten::angle.out", "aten::erfc.out", "aten::lgamma.out", "aten::square.out"}) {
       Call(name).tensor({1001}, kRowMajor, -6.5f, 11.0f).out({1001}).expect_same(kPriorityOptimized, 2e-6);
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 }  // namespace

@@ -1,13 +1,11 @@
 // Transposed convolution without overlap: sizes around the tiles of pixels and the strips, filter orders, and what is not
 // taken.
 
-#include <cmath>
 #include <limits>
 
+#include "filter_forms.h"
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -18,11 +16,8 @@ struct Convolution {
   int64_t batch, in, out, height, width, kernel_h, kernel_w;
 };
 
-struct Options {
+struct Options : FilterForm {
   Order order = kChannelsLast;
-  Order weight = kRowMajor;
-  bool bias = true;
-  bool clamp = false;
   bool constant = true;
   int64_t more_stride = 0, padding = 0, dilation = 1, groups = 1;
 };
@@ -46,17 +41,15 @@ Call& describe(Call& call, const Convolution& c, const Options& o) {
                   o.order);
 }
 
-const char* name_of(const Options& o) { return o.clamp ? "et::convolution_clamp.out" : "aten::convolution.out"; }
-
 void expect_same(const Convolution& c, const Options& o) {
   SCOPED_TRACE(::testing::Message() << c.batch << " x " << c.in << " -> " << c.out << ", " << c.height << " x "
                                     << c.width << ", filter " << c.kernel_h << " x " << c.kernel_w);
-  Call call(name_of(o));
+  Call call(convolution_of(o));
   describe(call, c, o).expect_same(kPriority, 1e-6);
 }
 
 bool fits(const Convolution& c, const Options& o) {
-  Call call(name_of(o));
+  Call call(convolution_of(o));
   return describe(call, c, o).fits(kPriority);
 }
 
@@ -82,17 +75,7 @@ TEST(TransposedConvolution, ManyPixelsOnThreads) {
 }
 
 TEST(TransposedConvolution, FilterOrdersBiasAndLimits) {
-  for (const Order weight : {kRowMajor, kChannelsLast}) {
-    for (const bool bias : {false, true}) {
-      for (const bool clamp : {false, true}) {
-        Options options;
-        options.weight = weight;
-        options.bias = bias;
-        options.clamp = clamp;
-        expect_same({1, 24, 10, 12, 13, 2, 3}, options);
-      }
-    }
-  }
+  for_each_filter_form<Options>([](const Options& options) { expect_same({1, 24, 10, 12, 13, 2, 3}, options); });
 }
 
 TEST(TransposedConvolution, NotANumberStaysVisible) {
@@ -100,19 +83,14 @@ TEST(TransposedConvolution, NotANumberStaysVisible) {
   call.tensor({1, 24, 12, 13}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
   call.constant({24, 10, 2, 2}).none().list({2}).list({0}).list({1}).flag(true).list({0}).integer(1);
   call.number(-5.0).number(8.0).out({1, 10, 24, 26}, kChannelsLast);
-  const std::vector<float> out = call.output(kPriority);
-  EXPECT_TRUE(std::isnan(out[0]));
-  EXPECT_FALSE(std::isnan(out.back()));
+  expect_nan_in_front(call, kPriority);
 }
 
 TEST(TransposedConvolution, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     expect_same({1, 45, 19, 17, 18, 2, 2}, {});
     expect_same({2, 5, 9, 3, 1, 3, 1}, {});
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 TEST(TransposedConvolution, TakesOnlyWhatItIsMadeFor) {

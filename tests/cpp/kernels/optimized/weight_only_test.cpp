@@ -1,9 +1,7 @@
 // et::weight_only_linear: one row of input and several, on every instruction set, against the plain kernel.
 
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -27,9 +25,7 @@ void expect_same(const Weights& w, int64_t inputs, bool has_zeros) {
 }
 
 TEST(WeightOnly, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const bool is_packed : {false, true}) {
       for (const Weights& w :
            {Weights{1, 32, 0, is_packed}, Weights{7, 33, 0, is_packed}, Weights{6, 300, 0, is_packed},
@@ -41,8 +37,7 @@ TEST(WeightOnly, EveryInstructionSet) {
         }
       }
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 }  // namespace

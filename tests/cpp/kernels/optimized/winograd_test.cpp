@@ -1,10 +1,9 @@
 // Convolution by Winograd's filtering: which arguments it takes, and that what it gives agrees with direct convolution.
 
 #include "kernels/optimized/winograd.h"
+#include "filter_forms.h"
+#include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/targets.h"
-
-#include <hwy/targets.h>
 
 namespace et::kernels::testing {
 namespace {
@@ -15,11 +14,8 @@ struct Convolution {
   int64_t batch, in, out, height, width, pad_h, pad_w;
 };
 
-struct Options {
+struct Options : FilterForm {
   Order order = kChannelsLast;
-  Order weight = kRowMajor;
-  bool bias = true;
-  bool clamp = false;
   int64_t stride = 1, dilation = 1;
   bool constant = true;
 };
@@ -35,8 +31,6 @@ Call& describe(Call& call, const Convolution& c, const Options& o) {
   const auto extent = [&](int64_t size, int64_t pad) { return (size + 2 * pad - 2 * o.dilation - 1) / o.stride + 1; };
   return call.out({c.batch, c.out, extent(c.height, c.pad_h), extent(c.width, c.pad_w)}, o.order);
 }
-
-const char* name_of(const Options& o) { return o.clamp ? "et::convolution_clamp.out" : "aten::convolution.out"; }
 
 template <size_t tile>
 size_t always(size_t, size_t, size_t, size_t, size_t) {
@@ -61,13 +55,13 @@ void expect_same(const Convolution& c, const Options& o) {
   for (const optimized::TileRule rule : {always<2>, always<4>}) {
     const Tiles tiles(rule);
     SCOPED_TRACE(rule == always<2> ? "tiles of 2" : "tiles of 4");
-    Call call(name_of(o));
+    Call call(convolution_of(o));
     describe(call, c, o).expect_same(kPriority, 5e-6);
   }
 }
 
 bool fits(const Convolution& c, const Options& o) {
-  Call call(name_of(o));
+  Call call(convolution_of(o));
   return describe(call, c, o).fits(kPriority);
 }
 
@@ -102,17 +96,7 @@ TEST(Winograd, ManyBlocks) {
 }
 
 TEST(Winograd, FilterOrdersBiasAndLimits) {
-  for (const Order weight : {kRowMajor, kChannelsLast}) {
-    for (const bool bias : {false, true}) {
-      for (const bool clamp : {false, true}) {
-        Options options;
-        options.weight = weight;
-        options.bias = bias;
-        options.clamp = clamp;
-        expect_same({1, 24, 40, 17, 18, 1, 1}, options);
-      }
-    }
-  }
+  for_each_filter_form<Options>([](const Options& options) { expect_same({1, 24, 40, 17, 18, 1, 1}, options); });
 }
 
 TEST(Winograd, LargePadding) { expect_same({1, 16, 16, 9, 9, 7, 5}, {}); }
@@ -140,17 +124,14 @@ TEST(Winograd, StaysAwayWhereDirectConvolutionIsFaster) {
 }
 
 TEST(Winograd, EveryInstructionSet) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
+  for_each_instruction_set([&] {
     for (const int64_t in : {32, 45}) {
       for (const int64_t out : {32, 45, 60}) {
         expect_same({1, in, out, 25, 26, 1, 1}, {});
       }
     }
     expect_same({1, 256, 256, 14, 14, 1, 1}, {});
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  });
 }
 
 TEST(Winograd, NotANumberStaysVisible) {
@@ -159,9 +140,7 @@ TEST(Winograd, NotANumberStaysVisible) {
   call.tensor({1, 16, 12, 12}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
   call.constant({16, 16, 3, 3}).none().list({1}).list({1}).list({1}).flag(false).list({0}).integer(1);
   call.number(0.0).none().out({1, 16, 12, 12}, kChannelsLast);
-  const std::vector<float> out = call.output(kPriority);
-  EXPECT_TRUE(std::isnan(out[0]));
-  EXPECT_FALSE(std::isnan(out.back()));
+  expect_nan_in_front(call, kPriority);
 }
 
 }  // namespace
