@@ -1,4 +1,5 @@
-// Integer convolutions of few channels, which run as products of gathered windows, beside the plain kernel: equal bit for bit.
+// Integer convolutions beside the plain kernel, equal bit for bit: the library's, and products of gathered windows where channels are
+// few.
 
 #include "instruction_sets.h"
 #include "kernel_harness.h"
@@ -61,6 +62,20 @@ TEST(QuantizedLibrary, GathersWindowsOfFewChannels) {
 TEST(QuantizedLibrary, GathersWindowsOfSound) {
   expect_equal({{1, 1, 60011}, {16, 1, 10}, {5}, {0}, {1}, {1, 16, 12001}}, kRowMajor, kRowMajor);
   expect_equal({{2, 2, 333}, {7, 2, 5}, {1}, {4}, {2}, {2, 7, 333}}, kRowMajor, kRowMajor);
+}
+
+// The library's tiles have 16 pixels of 64 channels where the processor multiplies tiles.
+TEST(QuantizedLibrary, ChannelsAndPixelsAroundTiles) {
+  for (const int64_t in : {3, 5, 63, 64, 65, 130}) {
+    for (const int64_t out : {1, 16, 65}) {
+      for (const int64_t width : {1, 2, 11, 16, 17, 33}) {
+        expect_equal({{1, in, 1, width}, {out, in, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {1, out, 1, width}}, kChannelsLast,
+                     kChannelsLast);
+        expect_equal({{1, in, 3, width}, {out, in, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, out, 3, width}}, kChannelsLast,
+                     kChannelsLast);
+      }
+    }
+  }
 }
 
 TEST(QuantizedDepthwise, IsThePlainKernel) {
