@@ -6,7 +6,6 @@
 
 #if defined(__GNUC__) && !defined(__clang__)
 #undef _tile_loadd
-#define _tile_loadd(tile, base, stride)                                                             \
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"((const void*)(base)), "r"((long)(stride)) \
-                   : "memory")
+#define _tile_loadd(tile, base, stride) \
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile::"r"((const void*)(base)), "r"((long)(stride)) : "memory")
 #endif

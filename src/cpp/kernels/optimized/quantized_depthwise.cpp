@@ -4,7 +4,11 @@
 // to sums of 32 bits, one instruction for two multiplications of each channel. (The library's kernels for x86 widen every
 // input and weight to 32 bits and multiply those.) Sums, scales and rounding are those of the plain kernel (docs/numerics.md),
 // bit for bit.
+//
+// Where one instruction multiplies four bytes of each channel (AVX-512 with VNNI), four rows of a column are interleaved instead: once
+// for all the outputs that the column is under.
 
+#define ET_TARGETS_WITH_BYTE_PRODUCTS
 #include "kernels/optimized/targets.h"
 
 #include <algorithm>
@@ -17,8 +21,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/optimized/clamped_convolution.h"
-#include "kernels/optimized/quantized_arguments.h"
+#include "kernels/optimized/quantized_convolution.h"
 #include "kernels/optimized/table.h"
 #include "threads/parallel.h"
 
@@ -31,17 +34,19 @@ constexpr size_t kMaxTaps = 32;
 /// One depthwise convolution of integers. A group is a vector of 16-bit lanes of channels; the last one is moved to the front
 /// until it is whole, so that it computes some channels a second time. Within a group sums stand in two vectors of 32 bits, as
 /// interleaving puts them: of each 8 channels the first 4 in the first.
-struct QuantizedDepthwise {
+struct QuantizedDepthwise : QuantizedConvolution {
   size_t channels, group, groups, taps;
   const int16_t*
       weights;  // [groups][pairs of taps][2][2 * lanes of 32 bits], taps interleaved; a tap too many has zeros
   const int32_t* biases;  // [groups][group]: less what the input's zero point contributes
   const float* scales;    // [groups][group]: of the products, in units of the output's
   const int8_t* beside;   // [at least channels, group]: a pixel of zero points
-  float input_scale, output_scale;
-  float low, high;  // bounds less the zero point
-  int32_t zero_point;
-  int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+
+  // The same for columns of bytes, where the processor multiplies those; quads is 0 elsewhere.
+  size_t quads;                // fours of rows that a filter has, the last one filled with zeros
+  const int8_t* quad_weights;  // [pieces][kernel_w][quads][a piece's channels, as interleaving puts them][4]
+  const int32_t* quad_biases;  // [pieces][a piece's channels]; of inputs that are unsigned, 128 more each
+  const float* quad_scales;
 
   // Of a call.
   const int8_t* in;  // [batch, in_h, in_w, channels]
@@ -53,6 +58,21 @@ struct QuantizedDepthwise {
     return g * group < last ? g * group : last;
   }
 };
+
+/// Channels that stand in a vector at a time: as many as there are of 64, then what is left of 32 or 16, moved to the front until it
+/// is whole. Calls piece(first channel, channels, channels in the pieces before).
+template <typename Piece>
+void for_each_piece(size_t channels, Piece&& piece) {
+  size_t before = 0;
+  for (size_t c = 0; c < channels;) {
+    const size_t left = channels - c;
+    const size_t size = left > 32 && channels >= 64 ? 64 : left > 16 && channels >= 32 ? 32 : 16;
+    const size_t first = left < size ? channels - size : c;
+    piece(first, size, before);
+    before += size;
+    c = first + size;
+  }
+}
 }  // namespace et::kernels::optimized
 #endif
 
@@ -144,6 +164,136 @@ HWY_INLINE void depthwise_rows(const QuantizedDepthwise& w, size_t begin, size_t
   }
 }
 
+#if HWY_TARGET <= HWY_AVX3_DL
+
+size_t QuantizedDepthwiseHasQuads() { return 1; }
+
+/// Four bytes of each channel from as many rows of a column, in four vectors.
+template <class D8, class D32 = hn::Repartition<int32_t, D8>>
+HWY_INLINE void interleave(D8 d8, const int8_t* const* at, hn::Vec<D8>* quad) {
+  const hn::Repartition<uint16_t, D8> d16;
+  const hn::Repartition<int8_t, D8> di8;
+  const auto load = [&](size_t i)
+                        HWY_ATTR { return hn::Xor(hn::BitCast(d8, hn::LoadU(di8, at[i])), hn::Set(d8, 0x80)); };
+  const auto a = load(0), b = load(1), c = load(2), d = load(3);
+  const auto low_ab = hn::BitCast(d16, hn::InterleaveLower(d8, a, b));
+  const auto high_ab = hn::BitCast(d16, hn::InterleaveUpper(d8, a, b));
+  const auto low_cd = hn::BitCast(d16, hn::InterleaveLower(d8, c, d));
+  const auto high_cd = hn::BitCast(d16, hn::InterleaveUpper(d8, c, d));
+  quad[0] = hn::BitCast(d8, hn::InterleaveLower(d16, low_ab, low_cd));
+  quad[1] = hn::BitCast(d8, hn::InterleaveUpper(d16, low_ab, low_cd));
+  quad[2] = hn::BitCast(d8, hn::InterleaveLower(d16, high_ab, high_cd));
+  quad[3] = hn::BitCast(d8, hn::InterleaveUpper(d16, high_ab, high_cd));
+}
+
+/// A row of the output, one piece of kLanes channels. `rows`: where the rows under it begin, in fours, or nullptr beside the image.
+template <size_t kWidth, size_t kQuads, size_t kStride, size_t kLanes>
+HWY_INLINE void quad_row(const QuantizedDepthwise& w, const int8_t* const* rows, size_t first, size_t before,
+                         int8_t* to) {
+  const hn::CappedTag<uint8_t, kLanes> d8;
+  const hn::Repartition<int8_t, decltype(d8)> di8;
+  const hn::Repartition<int16_t, decltype(d8)> d16;
+  const hn::Repartition<int32_t, decltype(d8)> d32;
+  constexpr size_t kSums = (kWidth + kStride - 1) / kStride;  // outputs that a column is under
+  constexpr size_t kQuarter = kLanes / 4;
+  using Sum = hn::Vec<decltype(d32)>;
+  const int8_t* const weights = w.quad_weights + before * 4 * kWidth * kQuads;
+  const int32_t* const biases = w.quad_biases + before;
+  const float* const scales = w.quad_scales + before;
+  const auto channels = static_cast<int64_t>(w.channels);
+  Sum sums[kSums * 4];
+#pragma GCC unroll 16
+  for (size_t i = 0; i < kSums * 4; ++i) {
+    sums[i] = hn::LoadU(d32, biases + i % 4 * kQuarter);
+  }
+  for (int64_t x = 0; x < w.out_w + static_cast<int64_t>(kSums) - 1; ++x) {
+#pragma GCC unroll 2
+    for (size_t s = 0; s < kStride; ++s) {
+      const int64_t column = x * static_cast<int64_t>(kStride) + static_cast<int64_t>(s) - w.pad_w;
+      const bool has = column >= 0 && column < w.in_w;
+#pragma GCC unroll 2
+      for (size_t q = 0; q < kQuads; ++q) {
+        const int8_t* at[4];
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+          const int8_t* const row = rows[4 * q + i];
+          at[i] = has && row != nullptr ? row + column * channels + first : w.beside;
+        }
+        hn::Vec<decltype(d8)> quad[4];
+        interleave(d8, at, quad);
+#pragma GCC unroll 8
+        for (size_t o = 0; o < kSums; ++o) {
+          const size_t tap = o * kStride + s;
+          if (tap < kWidth) {
+#pragma GCC unroll 4
+            for (size_t i = 0; i < 4; ++i) {
+              const auto weight = hn::LoadU(di8, weights + ((tap * kQuads + q) * 4 + i) * kLanes);
+              sums[4 * o + i] = hn::SumOfMulQuadAccumulate(d32, quad[i], weight, sums[4 * o + i]);
+            }
+          }
+        }
+      }
+    }
+    const Sum* const done = sums + 4 * (kSums - 1);
+    if (x + 1 >= static_cast<int64_t>(kSums)) {
+      const auto low =
+          hn::ReorderDemote2To(d16, to_output(d32, w, done[0], scales), to_output(d32, w, done[1], scales + kQuarter));
+      const auto high = hn::ReorderDemote2To(d16, to_output(d32, w, done[2], scales + 2 * kQuarter),
+                                             to_output(d32, w, done[3], scales + 3 * kQuarter));
+      hn::StoreU(hn::ReorderDemote2To(di8, low, high), di8, to + first);
+      to += channels;
+    }
+#pragma GCC unroll 16
+    for (size_t i = kSums * 4; i-- > 4;) {
+      sums[i] = sums[i - 4];
+    }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; ++i) {
+      sums[i] = hn::LoadU(d32, biases + i * kQuarter);
+    }
+  }
+}
+
+template <size_t kWidth, size_t kQuads, size_t kStride>
+HWY_INLINE void quad_rows(const QuantizedDepthwise& w, size_t begin, size_t end) {
+  for (size_t r = begin; r < end; ++r) {
+    const auto row = static_cast<int64_t>(r);
+    const int64_t top = row % w.out_h * w.stride_h - w.pad_h;
+    const auto row_bytes = static_cast<int64_t>(w.in_w * static_cast<int64_t>(w.channels));
+    const int8_t* const image = w.in + row / w.out_h * w.in_h * row_bytes;
+    int8_t* const to = w.out + row * w.out_w * static_cast<int64_t>(w.channels);
+    const int8_t* rows[4 * kQuads];
+    for (int64_t i = 0; i < static_cast<int64_t>(4 * kQuads); ++i) {
+      const int64_t y = top + i;
+      rows[i] = i < w.kernel_h && y >= 0 && y < w.in_h ? image + y * row_bytes : nullptr;
+    }
+    for_each_piece(w.channels, [&](size_t first, size_t size, size_t before) HWY_ATTR {
+      if (size == 64) {
+        quad_row<kWidth, kQuads, kStride, 64>(w, rows, first, before, to);
+      } else if (size == 32) {
+        quad_row<kWidth, kQuads, kStride, 32>(w, rows, first, before, to);
+      } else {
+        quad_row<kWidth, kQuads, kStride, 16>(w, rows, first, before, to);
+      }
+    });
+  }
+}
+
+void QuantizedDepthwiseQuads(const QuantizedDepthwise& w, size_t begin, size_t end) {
+  if (w.kernel_w == 3) {
+    w.stride_w == 1 ? quad_rows<3, 1, 1>(w, begin, end) : quad_rows<3, 1, 2>(w, begin, end);
+  } else {
+    w.stride_w == 1 ? quad_rows<5, 2, 1>(w, begin, end) : quad_rows<5, 2, 2>(w, begin, end);
+  }
+}
+
+#else
+
+size_t QuantizedDepthwiseHasQuads() { return 0; }
+void QuantizedDepthwiseQuads(const QuantizedDepthwise&, size_t, size_t) {}
+
+#endif
+
 /// Output rows [begin, end) of all images.
 void QuantizedDepthwiseRows(const QuantizedDepthwise& w, size_t begin, size_t end) {
   if (w.channels < w.group) {
@@ -166,6 +316,8 @@ namespace et::kernels::optimized {
 
 HWY_EXPORT(QuantizedDepthwiseGroup);
 HWY_EXPORT(QuantizedDepthwiseRows);
+HWY_EXPORT(QuantizedDepthwiseHasQuads);
+HWY_EXPORT(QuantizedDepthwiseQuads);
 
 namespace {
 
@@ -173,54 +325,16 @@ using runtime::PrepareContext;
 
 using namespace ops::quantized_convolution_arguments;
 
-bool is_byte_image(const EValue& value) {
-  return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Char && value.to_tensor().dim() == 4;
-}
-
-/// One item, or two; false for a number of items, or an item, that is none of a convolution.
-bool read_pair(const EValue& list, int64_t least, int64_t* h, int64_t* w) {
-  const IntArrayRef items = list.to_int_list();
-  if (items.size() != 1 && items.size() != 2) {
-    return false;
-  }
-  *h = items[0];
-  *w = items[items.size() - 1];
-  constexpr int64_t kMost = 1 << 20;  // no product of such numbers leaves 64 bits
-  return *h >= least && *w >= least && *h <= kMost && *w <= kMost;
-}
-
 bool fits(const PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
-  for (size_t i = 0; i < kOut; ++i) {
-    if (i != kInput && !args[i]->is_none() && !context.is_constant(*args[i])) {
-      return false;
-    }
-  }
-  if (!is_byte_image(*args[kInput]) || !is_byte_image(*args[kWeight]) || !is_byte_image(*args[kOut]) ||
-      !is_channels_last(*args[kInput]) || !is_channels_last(*args[kOut]) ||
-      !(is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight]))) {
+  if (!read_quantized_convolution(context, args, w)) {
     return false;
   }
-  const Tensor weight = args[kWeight]->to_tensor();
-  const Tensor scales = args[kWeightScales]->to_tensor();
   const int64_t channels = args[kInput]->to_tensor().size(1);
-  w->kernel_h = weight.size(2);
-  w->kernel_w = weight.size(3);
+  const Tensor weight = args[kWeight]->to_tensor();
   w->channels = static_cast<size_t>(channels);
   w->taps = static_cast<size_t>(w->kernel_h * w->kernel_w);
-  const IntegerRange range(ScalarType::Char);
-  const EValue& bias = *args[kBias];
-  const bool has_fitting_bias = bias.is_none() || (bias.to_tensor().scalar_type() == ScalarType::Int &&
-                                                   bias.to_tensor().dim() == 1 && bias.to_tensor().numel() == channels);
-  return !args[kTransposed]->number_as_bool() && channels > 1 && args[kGroups]->number_as_int() == channels &&
-         weight.size(0) == channels && weight.size(1) == 1 && w->taps > 0 && w->taps <= kMaxTaps && has_fitting_bias &&
-         scales.scalar_type() == ScalarType::Float && is_row_major(*args[kWeightScales]) &&
-         (scales.numel() == 1 || scales.numel() == channels) && read_scale(*args[kInputScale], &w->input_scale) &&
-         read_scale(*args[kOutputScale], &w->output_scale) && range.has(*args[kInputZeroPoint]) &&
-         range.has(*args[kOutputZeroPoint]) && range.has(*args[kOutputMin]) && range.has(*args[kOutputMax]) &&
-         args[kOutputMin]->number_as_int() <= args[kOutputMax]->number_as_int() &&
-         read_pair(*args[kStride], 1, &w->stride_h, &w->stride_w) &&
-         read_pair(*args[kPadding], 0, &w->pad_h, &w->pad_w) &&
-         read_pair(*args[kDilation], 1, &w->dilation_h, &w->dilation_w);
+  return channels > 1 && args[kGroups]->number_as_int() == channels && weight.size(0) == channels &&
+         weight.size(1) == 1 && w->taps <= kMaxTaps;
 }
 
 /// Where channel `lane` of a group stands among its sums.
@@ -236,10 +350,6 @@ Error pack(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
   ET_TRY(void* const weights_memory, context.allocate(padded * pairs * 2 * sizeof(int16_t), 64));
   ET_TRY(void* const biases_memory, context.allocate(padded * sizeof(int32_t), 64));
   ET_TRY(void* const scales_memory, context.allocate(padded * sizeof(float), 64));
-  const size_t beside = std::max(w->channels, group);
-  ET_TRY(void* const beside_memory, context.allocate(beside, 64));
-  const auto input_zero = static_cast<int32_t>(args[kInputZeroPoint]->number_as_int());
-  std::memset(beside_memory, static_cast<int8_t>(input_zero), beside);
   auto* const weights = static_cast<int16_t*>(weights_memory);
   auto* const biases = static_cast<int32_t*>(biases_memory);
   auto* const scales = static_cast<float*>(scales_memory);
@@ -248,9 +358,6 @@ Error pack(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
   std::fill_n(scales, padded, 1.0f);
 
   const auto* const filter = args[kWeight]->to_tensor().const_data_ptr<int8_t>();
-  const Tensor given = args[kWeightScales]->to_tensor();
-  const auto* const weight_scales = given.const_data_ptr<float>();
-  const int32_t* const bias = args[kBias]->is_none() ? nullptr : args[kBias]->to_tensor().const_data_ptr<int32_t>();
   for (size_t g = 0; g < w->groups; ++g) {
     const size_t first = w->first_channel(g);
     for (size_t lane = 0; lane < group && first + lane < w->channels; ++lane) {
@@ -261,20 +368,60 @@ Error pack(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
         weights[(g * pairs + t / 2) * 2 * group + 2 * place + t % 2] = value;
         sum += static_cast<uint32_t>(int32_t{value});
       }
-      const uint32_t start = bias == nullptr ? 0 : static_cast<uint32_t>(bias[c]);
-      biases[g * group + place] = static_cast<int32_t>(start - static_cast<uint32_t>(input_zero) * sum);
-      const float scale = w->input_scale * weight_scales[given.numel() == 1 ? 0 : c] / w->output_scale;
-      if (!std::isfinite(scale)) {
+      biases[g * group + place] = w->start_of(c, sum);
+      if (!w->scale_of(c, &scales[g * group + place])) {
         return Error::NotSupported;
       }
-      scales[g * group + place] = scale;
     }
   }
   w->weights = weights;
   w->biases = biases;
   w->scales = scales;
-  w->beside = static_cast<const int8_t*>(beside_memory);
   return Error::Ok;
+}
+
+/// Columns of 3 or 5 bytes, in fours, where a vector of 16 channels is whole.
+bool takes_quads(const QuantizedDepthwise& w) {
+  return HWY_DYNAMIC_DISPATCH(QuantizedDepthwiseHasQuads)() != 0 && w.channels >= 16 && w.kernel_h == w.kernel_w &&
+         (w.kernel_w == 3 || w.kernel_w == 5) && w.stride_w <= 2 && w.dilation_h == 1 && w.dilation_w == 1;
+}
+
+/// What columns of bytes want beside the rest, in the Method's memory.
+Error pack_quads(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
+  const auto width = static_cast<size_t>(w->kernel_w), height = static_cast<size_t>(w->kernel_h);
+  w->quads = (height + 3) / 4;
+  size_t padded = 0;
+  for_each_piece(w->channels, [&](size_t /*first*/, size_t size, size_t /*before*/) { padded += size; });
+  ET_TRY(void* const weights_memory, context.allocate(padded * 4 * width * w->quads, 64));
+  ET_TRY(void* const biases_memory, context.allocate(padded * sizeof(int32_t), 64));
+  ET_TRY(void* const scales_memory, context.allocate(padded * sizeof(float), 64));
+  auto* const weights = static_cast<int8_t*>(weights_memory);
+  auto* const biases = static_cast<int32_t*>(biases_memory);
+  auto* const scales = static_cast<float*>(scales_memory);
+  std::memset(weights, 0, padded * 4 * width * w->quads);
+  const auto* const filter = args[kWeight]->to_tensor().const_data_ptr<int8_t>();
+  bool has_scales = true;
+  for_each_piece(w->channels, [&](size_t first, size_t size, size_t before) {
+    for (size_t lane = 0; lane < size; ++lane) {
+      // Interleaving goes by 16 channels; of each, four after four go to the first vector, the second, …
+      const size_t place = lane % 16 / 4 * (size / 4) + lane / 16 * 4 + lane % 4;
+      const int8_t* const taps = filter + (first + lane) * w->taps;
+      uint32_t sum = 0;
+      for (size_t y = 0; y < height; ++y) {
+        for (size_t x = 0; x < width; ++x) {
+          const int8_t value = taps[y * width + x];
+          sum += static_cast<uint32_t>(int32_t{value});
+          weights[before * 4 * width * w->quads + ((x * w->quads + y / 4) * size + place) * 4 + y % 4] = value;
+        }
+      }
+      biases[before + place] = static_cast<int32_t>(static_cast<uint32_t>(w->start_of(first + lane, sum)) - 128u * sum);
+      has_scales = w->scale_of(first + lane, &scales[before + place]) && has_scales;
+    }
+  });
+  w->quad_weights = weights;
+  w->quad_biases = biases;
+  w->quad_scales = scales;
+  return has_scales ? Error::Ok : Error::NotSupported;
 }
 
 Error prepare(PrepareContext& context, Arguments args, void** state) {
@@ -285,10 +432,11 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   }
   w.group = HWY_DYNAMIC_DISPATCH(QuantizedDepthwiseGroup)();
   w.groups = (w.channels + w.group - 1) / w.group;
-  w.zero_point = static_cast<int32_t>(args[kOutputZeroPoint]->number_as_int());
-  w.low = static_cast<float>(args[kOutputMin]->number_as_int() - w.zero_point);
-  w.high = static_cast<float>(args[kOutputMax]->number_as_int() - w.zero_point);
-  ET_RETURN_IF_ERROR(pack(context, args, &w));
+  const size_t beside = std::max(w.channels, w.group);
+  ET_TRY(void* const pixel, context.allocate(beside, 64));
+  std::memset(pixel, static_cast<int8_t>(w.input_zero_point), beside);
+  w.beside = static_cast<const int8_t*>(pixel);
+  ET_RETURN_IF_ERROR(takes_quads(w) ? pack_quads(context, args, &w) : pack(context, args, &w));
   ET_TRY(void* const memory, context.allocate(sizeof(QuantizedDepthwise), alignof(QuantizedDepthwise)));
   *state = new (memory) QuantizedDepthwise(w);
   return Error::Ok;
@@ -311,7 +459,8 @@ Error run(KernelContext& context, Arguments args, void* state) {
   w.out = out.mutable_data_ptr<int8_t>();
   constexpr size_t kChunk = 200'000;  // multiplications that are worth handing over to another thread
   const size_t row = static_cast<size_t>(w.out_w) * w.taps * w.channels;
-  const auto rows = HWY_DYNAMIC_POINTER(QuantizedDepthwiseRows);
+  const auto rows =
+      w.quads != 0 ? HWY_DYNAMIC_POINTER(QuantizedDepthwiseQuads) : HWY_DYNAMIC_POINTER(QuantizedDepthwiseRows);
   threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * w.out_h), kChunk / row + 1,
                         [&](size_t begin, size_t end) { rows(w, begin, end); });
   return Error::Ok;

@@ -59,6 +59,7 @@
   TABLE(special)                 \
   TABLE(step_gates)              \
   TABLE(ternary)                 \
+  TABLE(tile_convolution)        \
   TABLE(transcendental)          \
   TABLE(transposed_convolution)  \
   TABLE(truth)                   \

@@ -2,46 +2,16 @@
 // few.
 
 #include "instruction_sets.h"
-#include "kernel_harness.h"
+#include "quantized_convolution_call.h"
 
 namespace et::kernels::testing {
 namespace {
 
 using runtime::kPriorityLibrary;
 
-struct Convolution {
-  std::vector<int64_t> input, weight, stride, padding, dilation, output;
-};
-
-void expect_equal(const Convolution& c, Order in_order, Order out_order, int64_t groups = 1,
-                  uint8_t priority = kPriorityLibrary) {
-  for (const int64_t zero_point : {-128, 5}) {
-    Call("et::quantized_convolution.out")
-        .bytes_of(ScalarType::Char, c.input, in_order)
-        .number(0.02)
-        .integer(zero_point)
-        .bytes_of(ScalarType::Char, c.weight)
-        .as_constant()
-        .constant({c.weight[0]}, kRowMajor, 0.001f, 0.01f)
-        .none()
-        .list(c.stride)
-        .list(c.padding)
-        .list(c.dilation)
-        .flag(false)
-        .list(std::vector<int64_t>(c.stride.size(), 0))
-        .integer(groups)
-        .number(groups == 1 ? 0.7 : 0.2)
-        .integer(-3)
-        .integer(-128)
-        .integer(120)
-        .out(c.output, out_order, ScalarType::Char)
-        .expect_same(priority);
-  }
-}
-
 TEST(QuantizedLibrary, GathersWindowsOfFewChannels) {
   // clang-format off
-  const Convolution images[] = {
+  const IntegerConvolution images[] = {
       {{1, 3, 65, 70}, {8, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}, {1, 8, 33, 35}},         // a first layer
       {{2, 3, 150, 90}, {5, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {2, 5, 150, 90}},       // several blocks, two images
       {{1, 1, 49, 10}, {64, 1, 10, 4}, {2, 2}, {4, 1}, {1, 1}, {1, 64, 24, 5}},       // a spectrogram
@@ -51,7 +21,7 @@ TEST(QuantizedLibrary, GathersWindowsOfFewChannels) {
       {{1, 3, 8, 8}, {2, 3, 8, 8}, {1, 1}, {0, 0}, {1, 1}, {1, 2, 1, 1}},             // one pixel
   };
   // clang-format on
-  for (const Convolution& c : images) {
+  for (const IntegerConvolution& c : images) {
     for (const Order order : {kRowMajor, kChannelsLast}) {
       expect_equal(c, order, order);
     }
@@ -80,15 +50,18 @@ TEST(QuantizedLibrary, ChannelsAndPixelsAroundTiles) {
 
 TEST(QuantizedDepthwise, IsThePlainKernel) {
   constexpr uint8_t kFirst = kPriorityLibrary + 1;
-  for (const int64_t c : {2, 3, 15, 16, 17, 31, 32, 33, 48, 72, 144}) {
-    const Convolution images[] = {
+  for (const int64_t c : {2, 3, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 72, 96, 100, 144}) {
+    const IntegerConvolution images[] = {
         {{1, c, 9, 11}, {c, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, c, 9, 11}},
         {{2, c, 12, 7}, {c, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {2, c, 6, 4}},
         {{1, c, 8, 8}, {c, 1, 5, 5}, {1, 1}, {2, 2}, {1, 1}, {1, c, 8, 8}},
+        {{2, c, 9, 11}, {c, 1, 5, 5}, {2, 2}, {2, 2}, {1, 1}, {2, c, 5, 6}},
+        {{1, c, 9, 10}, {c, 1, 3, 3}, {2, 1}, {0, 2}, {1, 1}, {1, c, 4, 12}},
+        {{1, c, 6, 5}, {c, 1, 5, 5}, {1, 2}, {4, 0}, {1, 1}, {1, c, 10, 1}},
         {{1, c, 7, 13}, {c, 1, 2, 3}, {2, 1}, {0, 3}, {3, 2}, {1, c, 2, 15}},
         {{1, c, 3, 2}, {c, 1, 3, 3}, {1, 1}, {4, 5}, {1, 1}, {1, c, 9, 10}},  // windows mostly beside the image
     };
-    for (const Convolution& image : images) {
+    for (const IntegerConvolution& image : images) {
       expect_equal(image, kChannelsLast, kChannelsLast, c, kFirst);
     }
   }
@@ -96,7 +69,7 @@ TEST(QuantizedDepthwise, IsThePlainKernel) {
 
 TEST(QuantizedDepthwise, EveryInstructionSet) {
   for_each_instruction_set([&] {
-    for (const int64_t c : {3, 8, 21, 45}) {
+    for (const int64_t c : {3, 8, 21, 45, 90}) {
       expect_equal({{1, c, 12, 7}, {c, 1, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, c, 6, 7}}, kChannelsLast, kChannelsLast, c,
                    kPriorityLibrary + 1);
     }

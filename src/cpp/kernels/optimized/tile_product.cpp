@@ -1,0 +1,204 @@
+#include "kernels/optimized/tile_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#if defined(__x86_64__) && defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
+#define ET_HAS_TILES 1
+#if !defined(__clang__)  // what immintrin.h leaves undefined on purpose (GCC's bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace et::kernels::optimized {
+
+size_t tile_strip(const TileProduct& product) {
+  constexpr size_t kBytes = 32 << 10;
+  return std::max<size_t>(kBytes / std::max<size_t>(product.in_stride * TileProduct::kBlock, 1), 1);
+}
+size_t tile_strips(const TileProduct& product) {
+  const size_t strip = tile_strip(product);
+  return (product.blocks() + strip - 1) / strip;
+}
+
+#ifndef ET_HAS_TILES
+
+bool has_tiles() { return false; }
+void multiply_tiles(const TileProduct&, size_t, size_t) {}
+
+#else
+
+namespace {
+
+bool ask_for_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kTiles = 1u << 24, kIntegers = 1u << 25;  // CPUID.(7, 0).EDX
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTiles) == 0 || (d & kIntegers) == 0 ||
+      !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl") ||
+      !__builtin_cpu_supports("avx512bw")) {
+    return false;
+  }
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+
+// GCC's own macros, up to version 12, do not say that a tile is loaded from memory.
+#define ET_LOAD_TILE(tile, from, stride) \
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile::"r"(from), "r"(stride) : "memory")
+#define ET_STORE_TILE(tile, to, stride) \
+  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(stride) : "memory")
+#define ET_CLEAR_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile::)
+#define ET_MULTIPLY_TILES(sum, rows, columns) \
+  __asm__ volatile("tdpbssd %%tmm" #columns ", %%tmm" #rows ", %%tmm" #sum::)
+
+/// Of the processor's tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns.
+struct alignas(64) Configuration {
+  uint8_t palette = 1, start = 0, reserved[14] = {};
+  uint16_t bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+void configure(size_t rows) {
+  Configuration c;
+  for (size_t tile = 0; tile < 8; ++tile) {
+    c.bytes[tile] = TilePacking::kStep;
+    c.rows[tile] = static_cast<uint8_t>(tile < 6 ? rows : TilePacking::kSide);
+  }
+  __asm__ volatile("ldtilecfg %0" ::"m"(c));
+}
+
+using Sums = int32_t[TileProduct::kBlock][TilePacking::kColumns];
+
+/// Rows at `first` and, kTwo, at `second` by the tiles of a panel.
+template <bool kTwo, bool kWide>
+inline void multiply_block(const TileProduct& p, const int8_t* first, const int8_t* second, const int8_t* weights,
+                           Sums& sums) {
+  const size_t steps = p.packing.steps(), stride = p.in_stride;
+  constexpr size_t kRow = TilePacking::kStep;
+  ET_CLEAR_TILE(0);
+  if (kWide) ET_CLEAR_TILE(1);
+  if (kTwo) ET_CLEAR_TILE(2);
+  if (kTwo && kWide) ET_CLEAR_TILE(3);
+  for (size_t run = 0; run < p.packing.runs; ++run) {
+    const ptrdiff_t offset = p.offsets[run];
+    for (size_t step = 0; step < steps; ++step) {
+      const auto at = offset + static_cast<ptrdiff_t>(step * TilePacking::kStep);
+      ET_LOAD_TILE(4, first + at, stride);
+      ET_LOAD_TILE(6, weights, kRow);
+      ET_MULTIPLY_TILES(0, 4, 6);
+      if (kTwo) {
+        ET_LOAD_TILE(5, second + at, stride);
+        ET_MULTIPLY_TILES(2, 5, 6);
+      }
+      if (kWide) {
+        ET_LOAD_TILE(7, weights + TilePacking::kTile, kRow);
+        ET_MULTIPLY_TILES(1, 4, 7);
+        if (kTwo) ET_MULTIPLY_TILES(3, 5, 7);
+      }
+      weights += (kWide ? 2 : 1) * TilePacking::kTile;
+    }
+  }
+  constexpr size_t kSumRow = sizeof(sums[0]);
+  ET_STORE_TILE(0, &sums[0][0], kSumRow);
+  if (kWide) ET_STORE_TILE(1, &sums[0][16], kSumRow);
+  if (kTwo) ET_STORE_TILE(2, &sums[16][0], kSumRow);
+  if (kTwo && kWide) ET_STORE_TILE(3, &sums[16][16], kSumRow);
+}
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw")
+
+/// What 16 columns' sums become: units of the output, bounded, rounded to the nearest even integer.
+struct Requantization {
+  __m512i bias;
+  __m512 scale;
+};
+
+inline __m128i requantize(const Requantization& r, const int32_t* sums, __m512 low, __m512 high, __m512i zero_point) {
+  const __m512i sum = _mm512_add_epi32(_mm512_load_si512(sums), r.bias);
+  const __m512 units = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), r.scale);
+  const __m512 bounded = _mm512_min_ps(_mm512_max_ps(units, low), high);
+  return _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(bounded), zero_point));
+}
+
+/// Sums [begin, end) of a block whose first row is `row` to the output, columns from `column` on.
+template <bool kWide>
+inline void write_block(const TileProduct& p, const Sums& sums, size_t row, size_t begin, size_t end, size_t column) {
+  const size_t left = p.packing.columns - column;
+  const auto mask = [&](size_t from) {
+    return static_cast<__mmask16>(left >= from + 16 ? 0xFFFF : left > from ? (1u << (left - from)) - 1 : 0);
+  };
+  const __mmask16 first_mask = mask(0), second_mask = kWide ? mask(16) : __mmask16{0};
+  const Requantization first = {_mm512_loadu_si512(p.biases + column), _mm512_loadu_ps(p.scales + column)};
+  const Requantization second =
+      kWide ? Requantization{_mm512_loadu_si512(p.biases + column + 16), _mm512_loadu_ps(p.scales + column + 16)}
+            : first;
+  const __m512 low = _mm512_set1_ps(p.low), high = _mm512_set1_ps(p.high);
+  const __m512i zero_point = _mm512_set1_epi32(p.zero_point);
+  size_t line = (row + begin) / p.pitch, at = (row + begin) % p.pitch;
+  int8_t* to = p.out + (line * p.kept + std::min(at, p.kept)) * p.packing.columns + column;
+  for (size_t i = begin; i < end; ++i) {
+    if (at < p.kept) {
+      _mm_mask_storeu_epi8(to, first_mask, requantize(first, &sums[i][0], low, high, zero_point));
+      if (kWide) {
+        _mm_mask_storeu_epi8(to + 16, second_mask, requantize(second, &sums[i][16], low, high, zero_point));
+      }
+      to += p.packing.columns;
+    }
+    at = at + 1 == p.pitch ? 0 : at + 1;
+  }
+}
+
+#pragma GCC pop_options
+
+/// A block of rows by a panel. Blocks overlap where the rows are no multiple of them, so that all have whole tiles.
+template <bool kWide>
+void block_by_panel(const TileProduct& p, size_t block, size_t panel) {
+  alignas(64) Sums sums;
+  constexpr size_t kSide = TilePacking::kSide;
+  const int8_t* const weights = p.weights + panel * 2 * p.packing.runs * p.packing.steps() * TilePacking::kTile;
+  const auto row_at = [&](size_t row) {
+    return row >= p.tail_row ? p.tail + (row - p.tail_row) * p.in_stride : p.in + row * p.in_stride;
+  };
+  const size_t row = block * TileProduct::kBlock, column = panel * TilePacking::kColumns;
+  const size_t left = std::min(p.rows - row, TileProduct::kBlock);
+  if (left <= kSide) {  // one tile, of the last rows
+    const size_t first = p.rows >= kSide ? p.rows - kSide : 0;
+    multiply_block<false, kWide>(p, row_at(first), nullptr, weights, sums);
+    write_block<kWide>(p, sums, first, row - first, p.rows - first, column);
+    return;
+  }
+  const size_t second = row + left - kSide;
+  multiply_block<true, kWide>(p, row_at(row), row_at(second), weights, sums);
+  write_block<kWide>(p, sums, row, 0, kSide, column);
+  write_block<kWide>(p, sums, second - kSide, row + kSide - (second - kSide), 2 * kSide, column);
+}
+
+}  // namespace
+
+bool has_tiles() {
+  static const bool has = ask_for_tiles();
+  return has;
+}
+
+void multiply_tiles(const TileProduct& p, size_t begin, size_t end) {
+  configure(std::min(p.rows, TilePacking::kSide));
+  const size_t panels = p.packing.panels(), strip = tile_strip(p);
+  for (size_t i = begin; i < end; ++i) {
+    const size_t panel = i % panels, first = i / panels * strip;
+    const bool is_wide = panel * 2 + 1 < p.packing.tiles();
+    for (size_t block = first; block < std::min(first + strip, p.blocks()); ++block) {
+      is_wide ? block_by_panel<true>(p, block, panel) : block_by_panel<false>(p, block, panel);
+    }
+  }
+  __asm__ volatile("tilerelease" ::);
+}
+
+#endif
+
+}  // namespace et::kernels::optimized
