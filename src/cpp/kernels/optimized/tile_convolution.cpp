@@ -156,9 +156,9 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   }
   Filter filter{
       weight.const_data_ptr<int8_t>(), is_row_major(*args[kWeight]), w.channels, height, width, w.merges, packing};
-  const runtime::SharedCache::Key key{&kMaker, filter.weights, nullptr,
-                                      uint64_t{packing.columns} << 32 | packing.run_bytes,
-                                      uint64_t{packing.runs} << 1 | (filter.is_row_major ? 1 : 0)};
+  const runtime::SharedCache::Key key{
+      &kMaker, filter.weights, nullptr, uint64_t{packing.columns} << 32 | packing.run_bytes,
+      uint64_t{packing.runs} << 40 | uint64_t{filter.channels} << 1 | (filter.is_row_major ? 1 : 0)};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &filter, &std::free));
   const size_t padded = packing.padded_columns();
   ET_TRY(void* const biases_memory, context.allocate(padded * sizeof(int32_t), 64));
@@ -192,7 +192,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
 
 /// All of a product on the pool's threads.
 void multiply(KernelContext& context, const TileProduct& p) {
-  constexpr size_t kWorthSharing = 2'000'000;  // multiplications that are worth handing over to another thread
+  constexpr size_t kWorthSharing = 8'000'000;  // multiplications that are worth handing over to another thread
   const size_t unit = std::min(tile_strip(p) * TileProduct::kBlock, p.rows) * TilePacking::kColumns * p.packing.runs *
                       p.packing.steps() * TilePacking::kStep;
   threads::parallel_for(context.pool(), tile_strips(p) * p.packing.panels(), kWorthSharing / unit + 1,

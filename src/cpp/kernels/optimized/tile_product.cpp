@@ -47,6 +47,8 @@ bool ask_for_tiles() {
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 }
 
+#define ET_WITH_TILES __attribute__((target("amx-tile,amx-int8,avx512f,avx512vl,avx512bw")))
+
 // GCC's own macros, up to version 12, do not say that a tile is loaded from memory.
 #define ET_LOAD_TILE(tile, from, stride) \
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile::"r"(from), "r"(stride) : "memory")
@@ -63,7 +65,7 @@ struct alignas(64) Configuration {
   uint8_t rows[16] = {};
 };
 
-void configure(size_t rows) {
+ET_WITH_TILES void configure(size_t rows) {
   Configuration c;
   for (size_t tile = 0; tile < 8; ++tile) {
     c.bytes[tile] = TilePacking::kStep;
@@ -72,12 +74,14 @@ void configure(size_t rows) {
   __asm__ volatile("ldtilecfg %0" ::"m"(c));
 }
 
+ET_WITH_TILES void release() { __asm__ volatile("tilerelease" ::); }
+
 using Sums = int32_t[TileProduct::kBlock][TilePacking::kColumns];
 
 /// Rows at `first` and, kTwo, at `second` by the tiles of a panel.
 template <bool kTwo, bool kWide>
-inline void multiply_block(const TileProduct& p, const int8_t* first, const int8_t* second, const int8_t* weights,
-                           Sums& sums) {
+ET_WITH_TILES inline void multiply_block(const TileProduct& p, const int8_t* first, const int8_t* second,
+                                         const int8_t* weights, Sums& sums) {
   const size_t steps = p.packing.steps(), stride = p.in_stride;
   constexpr size_t kRow = TilePacking::kStep;
   ET_CLEAR_TILE(0);
@@ -110,16 +114,14 @@ inline void multiply_block(const TileProduct& p, const int8_t* first, const int8
   if (kTwo && kWide) ET_STORE_TILE(3, &sums[16][16], kSumRow);
 }
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512vl,avx512bw")
-
 /// What 16 columns' sums become: units of the output, bounded, rounded to the nearest even integer.
 struct Requantization {
   __m512i bias;
   __m512 scale;
 };
 
-inline __m128i requantize(const Requantization& r, const int32_t* sums, __m512 low, __m512 high, __m512i zero_point) {
+ET_WITH_TILES inline __m128i requantize(const Requantization& r, const int32_t* sums, __m512 low, __m512 high,
+                                        __m512i zero_point) {
   const __m512i sum = _mm512_add_epi32(_mm512_load_si512(sums), r.bias);
   const __m512 units = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), r.scale);
   const __m512 bounded = _mm512_min_ps(_mm512_max_ps(units, low), high);
@@ -128,7 +130,8 @@ inline __m128i requantize(const Requantization& r, const int32_t* sums, __m512 l
 
 /// Sums [begin, end) of a block whose first row is `row` to the output, columns from `column` on.
 template <bool kWide>
-inline void write_block(const TileProduct& p, const Sums& sums, size_t row, size_t begin, size_t end, size_t column) {
+ET_WITH_TILES inline void write_block(const TileProduct& p, const Sums& sums, size_t row, size_t begin, size_t end,
+                                      size_t column) {
   const size_t left = p.packing.columns - column;
   const auto mask = [&](size_t from) {
     return static_cast<__mmask16>(left >= from + 16 ? 0xFFFF : left > from ? (1u << (left - from)) - 1 : 0);
@@ -154,11 +157,9 @@ inline void write_block(const TileProduct& p, const Sums& sums, size_t row, size
   }
 }
 
-#pragma GCC pop_options
-
 /// A block of rows by a panel. Blocks overlap where the rows are no multiple of them, so that all have whole tiles.
 template <bool kWide>
-void block_by_panel(const TileProduct& p, size_t block, size_t panel) {
+ET_WITH_TILES void block_by_panel(const TileProduct& p, size_t block, size_t panel) {
   alignas(64) Sums sums;
   constexpr size_t kSide = TilePacking::kSide;
   const int8_t* const weights = p.weights + panel * 2 * p.packing.runs * p.packing.steps() * TilePacking::kTile;
@@ -196,7 +197,7 @@ void multiply_tiles(const TileProduct& p, size_t begin, size_t end) {
       is_wide ? block_by_panel<true>(p, block, panel) : block_by_panel<false>(p, block, panel);
     }
   }
-  __asm__ volatile("tilerelease" ::);
+  release();
 }
 
 #endif

@@ -34,8 +34,8 @@ struct TilePacking {
   size_t panels() const { return (columns + kColumns - 1) / kColumns; }
   size_t padded_columns() const { return tiles() * kSide; }
   size_t nbytes() const { return tiles() * runs * steps() * kTile; }
-  /// A few steps take less time than writing their sums does, whatever zeros are in them.
-  bool is_worth_its_zeros() const { return runs * steps() <= 4 || 4 * run_bytes >= steps() * kStep; }
+  /// A few steps take less time than writing their sums does, so that they may hold more zeros.
+  bool is_worth_its_zeros() const { return (runs * steps() <= 4 ? 8 : 4) * run_bytes >= steps() * kStep; }
 
   /// Where the weight of a column for a byte of a run goes.
   size_t place(size_t column, size_t run, size_t byte) const {

@@ -117,8 +117,11 @@ class Call {
   /// A constant of given elements.
   template <typename T>
   Call& constant_values(const std::vector<T>& values, std::vector<int64_t> sizes) {
-    static_assert(std::is_same_v<T, float> || std::is_same_v<T, int64_t>);
-    OwnedTensor& t = add(std::is_same_v<T, float> ? ScalarType::Float : ScalarType::Long, std::move(sizes), kRowMajor);
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>);
+    constexpr ScalarType kDtype = std::is_same_v<T, float>     ? ScalarType::Float
+                                  : std::is_same_v<T, int32_t> ? ScalarType::Int
+                                                               : ScalarType::Long;
+    OwnedTensor& t = add(kDtype, std::move(sizes), kRowMajor);
     std::copy_n(values.data(), std::min(values.size(), static_cast<size_t>(t.impl.numel())),
                 reinterpret_cast<T*>(t.bytes.data()));
     t.constant = true;

@@ -10,30 +10,27 @@ struct IntegerConvolution {
   std::vector<int64_t> input, weight, stride, padding, dilation, output;
 };
 
-/// Beside the plain kernel, bit for bit, with the input's zero point at its end and within.
+/// Beside the plain kernel, bit for bit, with the input's zero point at its end and within, scales of channels or one, and without and with a bias.
 inline void expect_equal(const IntegerConvolution& c, Order in_order, Order out_order, int64_t groups = 1,
                          uint8_t priority = runtime::kPriorityLibrary) {
+  const int64_t channels = c.weight[0];
   for (const int64_t zero_point : {-128, 5}) {
-    Call("et::quantized_convolution.out")
-        .bytes_of(ScalarType::Char, c.input, in_order)
-        .number(0.02)
-        .integer(zero_point)
-        .bytes_of(ScalarType::Char, c.weight)
-        .as_constant()
-        .constant({c.weight[0]}, kRowMajor, 0.001f, 0.01f)
-        .none()
-        .list(c.stride)
-        .list(c.padding)
-        .list(c.dilation)
-        .flag(false)
-        .list(std::vector<int64_t>(c.stride.size(), 0))
-        .integer(groups)
-        .number(groups == 1 ? 0.7 : 0.2)
-        .integer(-3)
-        .integer(-128)
-        .integer(120)
-        .out(c.output, out_order, ScalarType::Char)
-        .expect_same(priority);
+    Call call("et::quantized_convolution.out");
+    call.bytes_of(ScalarType::Char, c.input, in_order).number(0.02).integer(zero_point);
+    call.bytes_of(ScalarType::Char, c.weight).as_constant();
+    if (zero_point < 0) {
+      call.constant({channels}, kRowMajor, 0.001f, 0.01f).none();
+    } else {
+      std::vector<int32_t> bias;
+      for (int64_t i = 0; i < channels; ++i) {
+        bias.push_back(static_cast<int32_t>(i * 7919 % 20011 - 10000));
+      }
+      call.constant({1}, kRowMajor, 0.002f, 0.005f).constant_values(bias, {channels});
+    }
+    call.list(c.stride).list(c.padding).list(c.dilation).flag(false);
+    call.list(std::vector<int64_t>(c.stride.size(), 0)).integer(groups);
+    call.number(groups == 1 ? 0.7 : 0.2).integer(-3).integer(-128).integer(120);
+    call.out(c.output, out_order, ScalarType::Char).expect_same(priority);
   }
 }
 
