@@ -34,6 +34,9 @@ def _products() -> Iterator[tuple]:
         yield "et::linear_clamp.out", x, w, b, 0, 1.5, torch.empty(rows, 70)
         yield "et::addmm_clamp.out", b, x, w.t().contiguous(), 1, 1, None, 0.5, torch.empty(rows, 70)
     yield "et::linear_clamp.out", torch.randn(1, 300), torch.randn(129, 300), None, 0, 6, torch.empty(1, 129)
+    many, narrow = torch.randn(2, 25, 21), torch.randn(20, 21)  # rows and outputs that fill half vectors
+    yield "aten::linear.out", many, narrow, None, torch.empty(2, 25, 20)
+    yield "et::linear_clamp.out", many, narrow, torch.randn(20), -1, 1, torch.empty(2, 25, 20)
     q, k, mask = torch.randn(2, 4, 6, 8), torch.randn(2, 4, 9, 8), torch.rand(6, 9) > 0.4
     for given in (None, mask, torch.randn(2, 1, 6, 9)):
         yield "et::scaled_dot_product_attention.out", q, k, k * 2, given, 0.0, False, None, False, torch.empty_like(q)
@@ -60,10 +63,17 @@ def _images() -> Iterator[tuple]:
             yield (
                 "et::convolution_clamp.out", x, w, torch.randn(len(w)), [1, 1], [1, 1], [1, 1], False, [0, 0], groups, 0, 6, out
             )  # fmt: skip
+        pixels = torch.empty(2, 6, 9, 10).to(memory_format=order)
+        plain = (torch.randn(6, 8, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+        yield "aten::convolution.out", x, *plain, pixels
+        yield "et::convolution_clamp.out", x, *plain, -1, 1, pixels
         taps, ends, middle = torch.randn(12, 8, 1, 1), torch.randn(5, 12, 1, 1), torch.randn(12, 1, 3, 3)
         numbers = [torch.randn(12), [2, 2], [1, 1], 0, 6, ends, torch.randn(5), None, None]
         out = torch.empty(2, 5, 5, 5).to(memory_format=order)
         yield "et::separable_convolution.out", x, taps, torch.randn(12), 0, 6, middle, *numbers, out
+        numbers = [torch.randn(8, 1, 5, 5), None, [1, 1], [4, 2], None, None, torch.randn(5, 8, 1, 1), None, -1, 1]
+        out = torch.empty(2, 5, 13, 10).to(memory_format=order)  # no expansion
+        yield "et::separable_convolution.out", x, None, None, None, None, *numbers, out
         back = torch.empty(2, 4, 18, 20).to(memory_format=order)
         w = torch.randn(8, 4, 2, 2)
         yield "aten::convolution.out", x, w, torch.randn(4), [2, 2], [0, 0], [1, 1], True, [0, 0], 1, back
@@ -139,6 +149,9 @@ def _integers() -> Iterator[tuple]:
             for given, constant in ((state, None), (state, first)):
                 layer = (weight, factors, biases, constant)
                 yield f"et::quantized_{name}.out", inputs, 0.04, 2, given, *cells, *layer, *rest, batch == 1, *outs
+            packed = torch.randint(256, (gates * hidden, (hidden + 1) // 2), dtype=torch.uint8)
+            layer = (packed, torch.rand(1) * 0.02, None, None)
+            yield f"et::quantized_{name}.out", inputs, 0.04, 2, state, *cells, *layer, *rest, batch == 2, *outs
     for order in (torch.contiguous_format, torch.channels_last):
         image, filters = int8(2, 8, 9, 7).to(memory_format=order), int8(12, 8, 3, 3)
         lists = [[1, 1], [1, 1], [1, 1], False, [0, 0], 1]

@@ -24,11 +24,13 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   const Tensor input = args[kInput]->to_tensor();
   const Tensor weight = args[kWeight]->to_tensor();
   const bool is_packed = weight.scalar_type() == ScalarType::Byte;
-  if (!is_float_tensor(*args[kInput]) || !context.is_constant(*args[kWeight]) ||
+  const EValue& out = *args[args.size() - 1];
+  if (!is_float_tensor(*args[kInput]) || !is_float_tensor(out) || !context.is_constant(*args[kWeight]) ||
       !is_constant_float(context, *args[kScales]) || !(bias.is_none() || is_constant_float(context, bias)) ||
       !(is_packed || weight.scalar_type() == ScalarType::Char) || weight.dim() != 2 || weight.numel() == 0 ||
       args[kGroupSize]->number_as_int() != 0 || args[kQuantMin]->number_as_int() < -128 ||
-      args[kQuantMax]->number_as_int() > 127 || !is_row_major(input) || input.dim() < 1 || !is_row_major(weight)) {
+      args[kQuantMax]->number_as_int() > 127 || !is_row_major(input) || input.dim() < 1 || !is_row_major(weight) ||
+      !is_row_major(out.to_tensor())) {
     return Error::NotSupported;
   }
   const Tensor scales = args[kScales]->to_tensor();
