@@ -3,6 +3,7 @@ decides how much they read."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -77,6 +78,24 @@ def test_fewer_channels_than_an_integer_filter_has(groups: int) -> None:
     assert not any(full)
     called = [integers(1, 2, 12, 12), *arguments[1:-1], out]
     assert set(outcomes(name, arguments, letters, called, constant)) == {INVALID_ARGUMENT}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int16, torch.int64])
+def test_images_without_columns(dtype: torch.dtype) -> None:
+    """Windows that see padding only: the bias alone."""
+    x, w = torch.ones(2, 8, 9, 10, dtype=dtype), torch.ones(6, 8, 3, 3, dtype=dtype)
+    bias, out = torch.arange(6).to(dtype), torch.zeros(2, 6, 11, 12, dtype=dtype)
+    rest = [w, bias, [1, 1], [2, 2], [1, 1], False, [0, 0], 1]
+    name, letters, constant = "aten::convolution.out", "TTtlllbliT", set(range(1, 9))
+    called = [torch.ones(2, 8, 9, 0, dtype=dtype), *rest, torch.zeros(2, 6, 11, 2, dtype=dtype)]
+    codes = outcomes(name, [x, *rest, out], letters, called, constant)
+    assert 0 in codes
+    assert set(codes) <= {0, INVALID_ARGUMENT}  # XNNPACK's refuse
+    for place in range(kernel_count(name)):
+        called[-1].fill_(99)
+        with contextlib.suppress(KernelError):  # one that does not take it
+            prepare_and_run(name, place, called, letters, constant)
+            assert torch.equal(called[-1], bias[:, None, None].expand_as(called[-1])), place
 
 
 def test_a_bias_shorter_than_at_load() -> None:
