@@ -150,3 +150,39 @@ def test_convolutions_of_no_pixels() -> None:
     ):
         x = torch.randn(shape)
         assert run(layer.eval(), x).shape == layer(x).shape
+
+
+@pytest.mark.parametrize("depth", (1, 31, 32, 33, 63, 511, 513, 1025))
+def test_products_around_tiles(depth: int) -> None:
+    """Sizes around 16 rows, 32 columns and 32 steps, which a processor with tiles of BFloat16 multiplies at a time."""
+    torch.manual_seed(depth)
+    for m, n in ((1, 2), (15, 31), (16, 32), (17, 33), (33, 65), (48, 96), (130, 40)):
+        left, right = torch.randn(m, depth), torch.randn(depth, n)
+        check(torch.mm, (left, right), torch.bfloat16)
+        check(lambda a, b: torch.mm(a.t(), b.t()), (left.t().contiguous(), right.t().contiguous()), torch.bfloat16)
+        check(F.linear, (left, right.t().contiguous(), torch.randn(n)), torch.bfloat16)
+
+
+@pytest.mark.parametrize("channels", (7, 8, 9, 31, 32, 33, 40, 70))
+def test_convolutions_around_tiles(channels: int) -> None:
+    """Pairs of channels around the 16 planes of a tile, filters around its 16, positions around 64."""
+    torch.manual_seed(channels)
+    for filters in (3, 4, 15, 16, 17, 40):
+        bias = torch.randn(filters)
+        for width in (3, 61, 67, 130):
+            check(
+                lambda x, w, b: F.conv1d(x, w, b, padding=2, dilation=2),
+                (torch.randn(2, channels, width), torch.randn(filters, channels, 3), bias),
+                torch.bfloat16,
+            )
+        image, volume = torch.randn(1, channels, 9, 23), torch.randn(1, channels, 4, 5, 6)
+        check(
+            lambda x, w, b: F.conv2d(x, w, b, padding=(1, 0)),
+            (image, torch.randn(filters, channels, 3, 2), bias),
+            torch.bfloat16,
+        )
+        check(
+            lambda x, w, b: F.conv3d(x, w, b, padding=1),
+            (volume, torch.randn(filters, channels, 3, 3, 3), bias),
+            torch.bfloat16,
+        )

@@ -11,8 +11,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/direct_tiles.h"
 #include "kernels/optimized/float_runs.h"
 #include "kernels/optimized/gemm_pairs.h"
+#include "kernels/optimized/tiles.h"
 #include "kernels/portable/convert.h"
 #include "threads/parallel.h"
 
@@ -142,6 +144,7 @@ using Problem = ConvolutionProblem;
 struct Direct {
   const Problem* problem;
   bool pairs;           // slots are pairs of channels
+  bool by_tiles;        // which some planes at a time meet
   int64_t planes;       // of slots in an image: channels, or half as many
   int64_t padded[3];    // sizes with the border
   int64_t plane_slots;  // of a plane, and as many as the last tile reads beyond
@@ -213,6 +216,29 @@ void pack_filters(const Direct& direct, const char* weight, uint32_t* packed) {
   }
 }
 
+/// As pack_filters, [blocks, taps, tiles of planes] of tiles.
+void pack_tiles(const Direct& direct, const char* weight, uint32_t* packed) {
+  const Problem& p = *direct.problem;
+  const PlaneTiles tiles{direct.planes};
+  const auto* const filters = reinterpret_cast<const BFloat16*>(weight);
+  for (int64_t first = 0; first < p.out_channels; first += PlaneTiles::kChannels) {
+    for (int64_t tap = 0; tap < p.taps(); ++tap) {
+      for (int64_t tile = 0; tile < tiles.tiles(); ++tile, packed += PlaneTiles::kWeights) {
+        std::fill_n(packed, PlaneTiles::kWeights, 0u);
+        const int64_t end = std::min<int64_t>(first + PlaneTiles::kChannels, p.out_channels);
+        for (int64_t c = first; c < end; ++c) {
+          for (int64_t plane = tile * tiles.of_tile(); plane < std::min((tile + 1) * tiles.of_tile(), direct.planes);
+               ++plane) {
+            const int64_t at = (c * p.in_channels + 2 * plane) * p.taps() + tap;
+            const BFloat16 pair[2] = {filters[at], 2 * plane + 1 < p.in_channels ? filters[at + p.taps()] : BFloat16()};
+            std::memcpy(packed + (c - first) * 16 + plane - tiles.first_of(tile), pair, sizeof(pair));
+          }
+        }
+      }
+    }
+  }
+}
+
 /// The wanted ones of the sums of positions [first, first + n), moved together. Returns the output position of the first.
 int64_t keep_wanted(const Direct& direct, int64_t first, int64_t n, float* sums, int64_t* count) {
   const Problem& p = *direct.problem;
@@ -245,13 +271,21 @@ void convolve(KernelContext& context, const Direct& direct, const uint32_t* slot
   const size_t parts = (static_cast<size_t>(direct.positions) + kPositions - 1) / kPositions;
   const size_t work = direct.steps * channels * kPositions / 16;
   threads::parallel_for(context.pool(), parts * direct.blocks, threads::grain_for(work), [&](size_t begin, size_t end) {
-    HWY_ALIGN float sums[12 * kPositions];
+    HWY_ALIGN float sums[PlaneTiles::kChannels * kPositions];
     for (size_t i = begin; i < end && !context.cancelled(); ++i) {
       const size_t block = i % direct.blocks;
       const auto first = static_cast<int64_t>(i / direct.blocks * kPositions);
       const int64_t n = std::min(static_cast<int64_t>(kPositions), direct.positions - first);
-      direct.tile.multiply({slots + first, filters + block * direct.steps * channels, offsets, direct.steps,
-                            bias + block * channels, sums, static_cast<size_t>(n)});
+      const uint32_t* const from = filters + block * direct.steps * channels;
+      if (direct.by_tiles) {
+        multiply_planes({slots + first, direct.plane_slots, from, offsets,
+                         direct.steps * channels / PlaneTiles::kWeights,
+                         static_cast<size_t>(PlaneTiles{direct.planes}.of_tile()), bias + block * channels, sums,
+                         kPositions, static_cast<size_t>(n)});
+      } else {
+        direct.tile.multiply(
+            {slots + first, from, offsets, direct.steps, bias + block * channels, sums, static_cast<size_t>(n)});
+      }
       for (size_t c = 0; c < channels; ++c) {
         const auto channel = static_cast<int64_t>(block * channels + c);
         if (channel >= p.out_channels) {
@@ -319,8 +353,12 @@ Error direct_convolution(KernelContext& context, const Problem& p, const void* i
   direct.plane_slots = direct.padded[0] * direct.padded[1] * direct.padded[2];
   direct.positions = ((p.out[0] - 1) * direct.padded[1] + p.out[1] - 1) * direct.padded[2] + p.out[2];
   const DirectTiles tiles = direct.pairs ? HWY_DYNAMIC_DISPATCH(PairTiles)() : HWY_DYNAMIC_DISPATCH(FloatTiles)();
-  direct.tile = choose_tile(tiles, p.out_channels);
-  direct.steps = static_cast<size_t>(direct.planes * p.taps());
+  constexpr int64_t kLeastChannels = 4;
+  direct.by_tiles = direct.pairs && has_bfloat16_tiles() && direct.planes >= PlaneTiles::kLeastPlanes &&
+                    p.out_channels >= kLeastChannels;
+  const PlaneTiles plane_tiles{direct.planes};
+  direct.tile = direct.by_tiles ? DirectTile{PlaneTiles::kChannels, nullptr} : choose_tile(tiles, p.out_channels);
+  direct.steps = static_cast<size_t>(p.taps() * (direct.by_tiles ? 16 * plane_tiles.tiles() : direct.planes));
   direct.blocks = (static_cast<size_t>(p.out_channels) + direct.tile.channels - 1) / direct.tile.channels;
   const auto slots_count = static_cast<size_t>(direct.planes * direct.plane_slots) + kPositions;
   const size_t channels = direct.blocks * direct.tile.channels;
@@ -333,19 +371,24 @@ Error direct_convolution(KernelContext& context, const Problem& p, const void* i
   auto* const offsets = static_cast<int64_t*>(offsets_memory);
   auto* const biases = static_cast<float*>(bias_memory);
   std::fill_n(slots + slots_count - kPositions, kPositions, 0u);  // what the last tile reads beyond the last plane
-  int64_t* offset = offsets;
-  for (int64_t plane = 0; plane < direct.planes; ++plane) {
-    for (int64_t tap = 0; tap < p.taps(); ++tap) {
-      const int64_t d = tap / p.kernel[2] / p.kernel[1] * p.dilation[0];
-      const int64_t h = tap / p.kernel[2] % p.kernel[1] * p.dilation[1];
-      *offset++ = plane * direct.plane_slots + (d * direct.padded[1] + h) * direct.padded[2] +
-                  tap % p.kernel[2] * p.dilation[2];
+  const auto offset_of = [&](int64_t plane, int64_t tap) {
+    const int64_t d = tap / p.kernel[2] / p.kernel[1] * p.dilation[0];
+    const int64_t h = tap / p.kernel[2] % p.kernel[1] * p.dilation[1];
+    return plane * direct.plane_slots + (d * direct.padded[1] + h) * direct.padded[2] +
+           tap % p.kernel[2] * p.dilation[2];
+  };
+  const int64_t parts = direct.by_tiles ? plane_tiles.tiles() : direct.planes;
+  for (int64_t tap = 0; tap < p.taps(); ++tap) {
+    for (int64_t part = 0; part < parts; ++part) {
+      direct.by_tiles ? offsets[tap * parts + part] = offset_of(plane_tiles.first_of(part), tap)
+                      : offsets[part * p.taps() + tap] = offset_of(part, tap);
     }
   }
   const auto size = static_cast<int64_t>(element_size(p.dtype));
   for (int64_t group = 0; group < p.groups; ++group) {
-    pack_filters(direct, static_cast<const char*>(weight) + group * p.out_channels * p.in_channels * p.taps() * size,
-                 filters);
+    const char* const of_group =
+        static_cast<const char*>(weight) + group * p.out_channels * p.in_channels * p.taps() * size;
+    direct.by_tiles ? pack_tiles(direct, of_group, filters) : pack_filters(direct, of_group, filters);
     std::fill_n(biases, channels, 0.0f);
     if (bias != nullptr) {
       floats_from(p.dtype, static_cast<const char*>(bias) + group * p.out_channels * size, 1,

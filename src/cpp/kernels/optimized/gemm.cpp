@@ -12,6 +12,8 @@
 
 #include "kernels/optimized/gemm_block-inl.h"
 #include "kernels/optimized/gemm_pairs.h"
+#include "kernels/optimized/gemm_tiles.h"
+#include "kernels/optimized/tiles.h"
 #include "kernels/portable/arithmetic.h"
 #include "threads/parallel.h"
 
@@ -264,14 +266,26 @@ void multiply_panels(threads::ThreadPool* pool, void (*multiply_block)(const Gem
   });
 }
 
+/// Steps that are packed at a time: a strip of the right operand then fills most of the first cache.
+template <typename P>
+constexpr size_t kDepthBlock = sizeof(P) < 4 ? 512 : 256;
+
+/// Rows and columns of the strips that a function for blocks takes.
+struct StripSizes {
+  size_t rows, columns;
+
+  /// Of vectors with elements of so many bytes.
+  static StripSizes of_vectors(size_t bytes) {
+    return {HWY_DYNAMIC_DISPATCH(StripRows)(), 2 * HWY_DYNAMIC_DISPATCH(VectorBytes)() / bytes};
+  }
+};
+
 /// As multiply(), of operands that are packed as elements of type P, `unit` steps at a time.
-template <typename P, size_t unit, typename T, typename Pack>
-Error multiply_packed(KernelContext& context, const GemmOf<T>& gemm, Pack pack_left, Pack pack_right,
-                      void (*multiply_block)(const GemmBlock<T, P>& block)) {
-  // Steps that are packed at a time: a strip of the right operand then fills most of the first cache.
-  constexpr size_t kDepthBlock = sizeof(P) < 4 ? 512 : 256;
-  const size_t strip_rows = HWY_DYNAMIC_DISPATCH(StripRows)();
-  const size_t strip_columns = 2 * HWY_DYNAMIC_DISPATCH(VectorBytes)() / sizeof(T);
+template <typename P, size_t unit, typename T, typename PackLeft, typename PackRight>
+Error multiply_packed(KernelContext& context, const GemmOf<T>& gemm, StripSizes strips, PackLeft pack_left,
+                      PackRight pack_right, void (*multiply_block)(const GemmBlock<T, P>& block)) {
+  constexpr size_t kDepthBlock = optimized::kDepthBlock<P>;
+  const size_t strip_rows = strips.rows, strip_columns = strips.columns;
   const size_t panel_rows = round_up(std::min(gemm.rows, kPanel), strip_rows);
   const size_t panel_columns = round_up(std::min(gemm.columns, kPanel), strip_columns);
   const size_t deepest = round_up(std::min(gemm.depth, kDepthBlock), unit);
@@ -298,6 +312,39 @@ Error multiply_packed(KernelContext& context, const GemmOf<T>& gemm, Pack pack_l
   return Error::Ok;
 }
 
+/// Operands of BFloat16 as multiply_tile_block takes them.
+Error multiply_by_tiles(KernelContext& context, const Gemm& gemm) {
+  // Zeros in the steps behind `depth`, up to whole tiles.
+  const auto fill = [](size_t depth, size_t width, BFloat16* out) {
+    const size_t filled = round_up(depth, 2);
+    std::fill(out + filled * width, out + round_up(depth, kTileSteps) * width, BFloat16(0));
+  };
+  const auto pack_left = [&](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                             BFloat16* out) {
+    const size_t room = round_up(depth, kTileSteps);
+    if (gemm.left.pack_rows != nullptr) {
+      return gemm.left.pack_rows(state, k, depth, first, count, width, room, out);
+    }
+    alignas(64) BFloat16 pairs[kDepthBlock<BFloat16> * kTileStripRows];
+    gemm.left.pack_pairs(state, k, depth, first, count, width, pairs);
+    fill(depth, width, pairs);
+    transpose_pairs(pairs, room / 2, width, out);
+  };
+  const auto pack_right = [&](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                              BFloat16* out) {
+    const size_t room = round_up(depth, kTileSteps);
+    if (gemm.right.pack_rows == nullptr) {
+      gemm.right.pack_pairs(state, k, depth, first, count, width, out);
+      return fill(depth, width, out);
+    }
+    alignas(64) BFloat16 rows[kDepthBlock<BFloat16> * kTileStripColumns];
+    gemm.right.pack_rows(state, k, depth, first, count, width, room, rows);
+    transpose_pairs(rows, width, room / 2, out);
+  };
+  return multiply_packed<BFloat16, kTileSteps>(context, gemm, {kTileStripRows, kTileStripColumns}, pack_left,
+                                               pack_right, &multiply_tile_block);
+}
+
 }  // namespace
 
 template <typename T>
@@ -314,11 +361,28 @@ Error multiply(KernelContext& context, const GemmOf<T>& gemm) {
   if constexpr (std::is_same_v<T, float>) {
     if (gemm.left.pack_pairs != nullptr && gemm.right.pack_pairs != nullptr) {
       if (const MultiplyPairs multiply_block = pairs_function()) {
-        return multiply_packed<BFloat16, 2>(context, gemm, gemm.left.pack_pairs, gemm.right.pack_pairs, multiply_block);
+        return has_bfloat16_tiles()
+                   ? multiply_by_tiles(context, gemm)
+                   : multiply_packed<BFloat16, 2>(context, gemm, StripSizes::of_vectors(sizeof(float)),
+                                                  gemm.left.pack_pairs, gemm.right.pack_pairs, multiply_block);
       }
     }
   }
-  return multiply_packed<T, 1>(context, gemm, gemm.left.pack, gemm.right.pack, functions_for<T>().multiply_block);
+  return multiply_packed<T, 1>(context, gemm, StripSizes::of_vectors(sizeof(T)), gemm.left.pack, gemm.right.pack,
+                               functions_for<T>().multiply_block);
+}
+
+/// As GemmStripsOf::pack_rows.
+static void pack_contiguous(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                            size_t room, BFloat16* out) {
+  const auto& matrix = *static_cast<const StridedMatrix*>(state);
+  const BFloat16* const from =
+      static_cast<const BFloat16*>(matrix.data) + static_cast<int64_t>(first) * matrix.across + k;
+  for (size_t i = 0; i < count; ++i) {
+    std::copy_n(from + static_cast<int64_t>(i) * matrix.across, depth, out + i * room);
+    std::fill_n(out + i * room + depth, room - depth, BFloat16(0));
+  }
+  std::fill_n(out + count * room, (width - count) * room, BFloat16(0));
 }
 
 template <typename T>
@@ -333,6 +397,9 @@ GemmStripsOf<T> strips_for(const StridedMatrix& matrix) {
                            BFloat16* out) {
       HWY_DYNAMIC_DISPATCH(PackPairs)(*static_cast<const StridedMatrix*>(state), k, depth, first, count, width, out);
     };
+    if (matrix.along == 1) {
+      strips.pack_rows = &pack_contiguous;
+    }
   }
   return strips;
 }

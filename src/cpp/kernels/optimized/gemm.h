@@ -30,6 +30,11 @@ struct GemmStripsOf {
   /// Of elements that are BFloat16: packs pairs of steps, out[(s / 2 * width + i) * 2 + s % 2], 0 after an odd last step.
   /// With both operands of this kind sums in float take the processor's instructions for BFloat16, where it has them.
   PackPairs pack_pairs = nullptr;
+  /// Of elements that are BFloat16 and lie side by side from step to step, beside pack_pairs: out[i * room + s], 0 up to `room` steps
+  /// and `width` rows.
+  using PackRows = void (*)(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
+                            size_t room, BFloat16* out);
+  PackRows pack_rows = nullptr;
 };
 using GemmStrips = GemmStripsOf<float>;
 

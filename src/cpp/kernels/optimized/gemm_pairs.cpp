@@ -51,6 +51,22 @@ namespace et::kernels::optimized {
 
 HWY_EXPORT(PairsFunction);
 
+void pack_pair(const BFloat16* first, const BFloat16* second, size_t n, BFloat16* pairs) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::FixedTag<uint16_t, 8> d;
+  const auto load = [&](const BFloat16* from) { return hn::LoadU(d, reinterpret_cast<const uint16_t*>(from)); };
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const auto a = load(first + i), b = load(second + i);
+    hn::StoreU(hn::InterleaveLower(d, a, b), d, reinterpret_cast<uint16_t*>(pairs + 2 * i));
+    hn::StoreU(hn::InterleaveUpper(d, a, b), d, reinterpret_cast<uint16_t*>(pairs + 2 * i + 8));
+  }
+  for (; i < n; ++i) {
+    pairs[2 * i] = first[i];
+    pairs[2 * i + 1] = second[i];
+  }
+}
+
 MultiplyPairs pairs_function() { return HWY_DYNAMIC_DISPATCH(PairsFunction)(); }
 
 }  // namespace et::kernels::optimized

@@ -27,12 +27,6 @@ using MultiplyPairs = void (*)(const GemmBlock<float, BFloat16>& block);
 MultiplyPairs pairs_function();
 
 /// pairs[2 * i] = first[i], pairs[2 * i + 1] = second[i].
-inline void pack_pair(const BFloat16* __restrict first, const BFloat16* __restrict second, size_t n,
-                      BFloat16* __restrict pairs) {
-  for (size_t i = 0; i < n; ++i) {
-    pairs[2 * i] = first[i];
-    pairs[2 * i + 1] = second[i];
-  }
-}
+void pack_pair(const BFloat16* first, const BFloat16* second, size_t n, BFloat16* pairs);
 
 }  // namespace et::kernels::optimized

@@ -82,30 +82,60 @@ void interleave3(const char* from, char* to, size_t columns, int64_t from_stride
   transpose_scalar<uint32_t>(from + c * 4, to + c * 12, 3, columns - c, from_stride, 12);
 }
 
+/// 8 x 8 elements of 2 bytes: three times rows are interleaved with those four behind them.
+void transpose8(const char* from, char* to, int64_t from_stride, int64_t to_stride) {
+  const hn::FixedTag<uint16_t, 8> d;
+  using V = hn::Vec<decltype(d)>;
+  V rows[8], mixed[8];
+  for (int64_t r = 0; r < 8; ++r) {
+    rows[r] = hn::LoadU(d, reinterpret_cast<const uint16_t*>(from + r * from_stride));
+  }
+  const auto interleave = [&](const V* in, V* out) {
+    for (size_t i = 0; i < 4; ++i) {
+      out[2 * i] = hn::InterleaveLower(d, in[i], in[i + 4]);
+      out[2 * i + 1] = hn::InterleaveUpper(d, in[i], in[i + 4]);
+    }
+  };
+  interleave(rows, mixed);
+  interleave(mixed, rows);
+  interleave(rows, mixed);
+  for (int64_t c = 0; c < 8; ++c) {
+    hn::StoreU(mixed[c], d, reinterpret_cast<uint16_t*>(to + c * to_stride));
+  }
+}
+
+/// Squares of a tile, and what is left beside and below them. T: of an element's size.
+template <typename T, void (*kTransposeSquare)(const char*, char*, int64_t, int64_t)>
+void transpose_squares(const char* from, char* to, size_t rows, size_t columns, int64_t from_stride,
+                       int64_t to_stride) {
+  constexpr size_t kSide = 16 / sizeof(T);
+  const size_t whole_rows = rows / kSide * kSide;
+  const size_t whole_columns = columns / kSide * kSide;
+  for (size_t r = 0; r < whole_rows; r += kSide) {
+    for (size_t c = 0; c < whole_columns; c += kSide) {
+      kTransposeSquare(from + static_cast<int64_t>(r) * from_stride + c * sizeof(T),
+                       to + static_cast<int64_t>(c) * to_stride + r * sizeof(T), from_stride, to_stride);
+    }
+  }
+  transpose_scalar<T>(from + whole_columns * sizeof(T), to + static_cast<int64_t>(whole_columns) * to_stride, rows,
+                      columns - whole_columns, from_stride, to_stride);
+  transpose_scalar<T>(from + static_cast<int64_t>(whole_rows) * from_stride, to + whole_rows * sizeof(T),
+                      rows - whole_rows, whole_columns, from_stride, to_stride);
+}
+
 /// to[c][r] = from[r][c] for a tile; elements are contiguous along c in `from` and along r in `to`.
 void transpose_tile(const char* from, char* to, size_t rows, size_t columns, int64_t from_stride, int64_t to_stride,
                     size_t element) {
   if (element == 1) {
     transpose_scalar<uint8_t>(from, to, rows, columns, from_stride, to_stride);
   } else if (element == 2) {
-    transpose_scalar<uint16_t>(from, to, rows, columns, from_stride, to_stride);
+    transpose_squares<uint16_t, &transpose8>(from, to, rows, columns, from_stride, to_stride);
   } else if (element == 8) {
     transpose_scalar<uint64_t>(from, to, rows, columns, from_stride, to_stride);
   } else if (rows == 3 && to_stride == 3 * static_cast<int64_t>(sizeof(float))) {
     interleave3(from, to, columns, from_stride);
   } else {
-    const size_t r4 = rows / 4 * 4;
-    const size_t c4 = columns / 4 * 4;
-    for (size_t r = 0; r < r4; r += 4) {
-      for (size_t c = 0; c < c4; c += 4) {
-        transpose4(from + static_cast<int64_t>(r) * from_stride + c * 4,
-                   to + static_cast<int64_t>(c) * to_stride + r * 4, from_stride, to_stride);
-      }
-    }
-    transpose_scalar<uint32_t>(from + c4 * 4, to + static_cast<int64_t>(c4) * to_stride, rows, columns - c4,
-                               from_stride, to_stride);
-    transpose_scalar<uint32_t>(from + static_cast<int64_t>(r4) * from_stride, to + r4 * 4, rows - r4, c4, from_stride,
-                               to_stride);
+    transpose_squares<uint32_t, &transpose4>(from, to, rows, columns, from_stride, to_stride);
   }
 }
 

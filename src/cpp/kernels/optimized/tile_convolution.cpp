@@ -15,6 +15,7 @@
 #include "kernels/optimized/quantized_convolution.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/tile_product.h"
+#include "kernels/optimized/tiles.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
@@ -127,7 +128,7 @@ Result<void*> pack(void* argument) {
 }
 
 bool fits(const PrepareContext& context, Arguments args, QuantizedConvolution* c) {
-  if (!has_tiles() || context.shared() == nullptr || !read_quantized_convolution(context, args, c)) {
+  if (!has_integer_tiles() || context.shared() == nullptr || !read_quantized_convolution(context, args, c)) {
     return false;
   }
   const Tensor weight = args[kWeight]->to_tensor();

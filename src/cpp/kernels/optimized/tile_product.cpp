@@ -1,18 +1,15 @@
 #include "kernels/optimized/tile_product.h"
 
 #include <algorithm>
-#include <cstring>
 
-#if defined(__x86_64__) && defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
-#define ET_HAS_TILES 1
+#include "kernels/optimized/tiles.h"
+
+#if ET_HAS_TILES
 #if !defined(__clang__)  // what immintrin.h leaves undefined on purpose (GCC's bug 105593)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-#include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace et::kernels::optimized {
@@ -26,55 +23,13 @@ size_t tile_strips(const TileProduct& product) {
   return (product.blocks() + strip - 1) / strip;
 }
 
-#ifndef ET_HAS_TILES
+#if !ET_HAS_TILES
 
-bool has_tiles() { return false; }
 void multiply_tiles(const TileProduct&, size_t, size_t) {}
 
 #else
 
 namespace {
-
-bool ask_for_tiles() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned kTiles = 1u << 24, kIntegers = 1u << 25;  // CPUID.(7, 0).EDX
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTiles) == 0 || (d & kIntegers) == 0 ||
-      !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl") ||
-      !__builtin_cpu_supports("avx512bw")) {
-    return false;
-  }
-  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
-}
-
-#define ET_WITH_TILES __attribute__((target("amx-tile,amx-int8,avx512f,avx512vl,avx512bw")))
-
-// GCC's own macros, up to version 12, do not say that a tile is loaded from memory.
-#define ET_LOAD_TILE(tile, from, stride) \
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile::"r"(from), "r"(stride) : "memory")
-#define ET_STORE_TILE(tile, to, stride) \
-  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(stride) : "memory")
-#define ET_CLEAR_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile::)
-#define ET_MULTIPLY_TILES(sum, rows, columns) \
-  __asm__ volatile("tdpbssd %%tmm" #columns ", %%tmm" #rows ", %%tmm" #sum::)
-
-/// Of the processor's tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns.
-struct alignas(64) Configuration {
-  uint8_t palette = 1, start = 0, reserved[14] = {};
-  uint16_t bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-
-ET_WITH_TILES void configure(size_t rows) {
-  Configuration c;
-  for (size_t tile = 0; tile < 8; ++tile) {
-    c.bytes[tile] = TilePacking::kStep;
-    c.rows[tile] = static_cast<uint8_t>(tile < 6 ? rows : TilePacking::kSide);
-  }
-  __asm__ volatile("ldtilecfg %0" ::"m"(c));
-}
-
-ET_WITH_TILES void release() { __asm__ volatile("tilerelease" ::); }
 
 using Sums = int32_t[TileProduct::kBlock][TilePacking::kColumns];
 
@@ -94,15 +49,15 @@ ET_WITH_TILES inline void multiply_block(const TileProduct& p, const int8_t* fir
       const auto at = offset + static_cast<ptrdiff_t>(step * TilePacking::kStep);
       ET_LOAD_TILE(4, first + at, stride);
       ET_LOAD_TILE(6, weights, kRow);
-      ET_MULTIPLY_TILES(0, 4, 6);
+      ET_MULTIPLY_INTEGER_TILES(0, 4, 6);
       if (kTwo) {
         ET_LOAD_TILE(5, second + at, stride);
-        ET_MULTIPLY_TILES(2, 5, 6);
+        ET_MULTIPLY_INTEGER_TILES(2, 5, 6);
       }
       if (kWide) {
         ET_LOAD_TILE(7, weights + TilePacking::kTile, kRow);
-        ET_MULTIPLY_TILES(1, 4, 7);
-        if (kTwo) ET_MULTIPLY_TILES(3, 5, 7);
+        ET_MULTIPLY_INTEGER_TILES(1, 4, 7);
+        if (kTwo) ET_MULTIPLY_INTEGER_TILES(3, 5, 7);
       }
       weights += (kWide ? 2 : 1) * TilePacking::kTile;
     }
@@ -182,13 +137,8 @@ ET_WITH_TILES void block_by_panel(const TileProduct& p, size_t block, size_t pan
 
 }  // namespace
 
-bool has_tiles() {
-  static const bool has = ask_for_tiles();
-  return has;
-}
-
 void multiply_tiles(const TileProduct& p, size_t begin, size_t end) {
-  configure(std::min(p.rows, TilePacking::kSide));
+  configure_tiles(std::min(p.rows, TilePacking::kSide));
   const size_t panels = p.packing.panels(), strip = tile_strip(p);
   for (size_t i = begin; i < end; ++i) {
     const size_t panel = i % panels, first = i / panels * strip;
@@ -197,7 +147,7 @@ void multiply_tiles(const TileProduct& p, size_t begin, size_t end) {
       is_wide ? block_by_panel<true>(p, block, panel) : block_by_panel<false>(p, block, panel);
     }
   }
-  release();
+  release_tiles();
 }
 
 #endif

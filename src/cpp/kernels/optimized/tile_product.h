@@ -1,21 +1,18 @@
 /// Products of int8 by tiles (AMX of Intel's servers): one instruction adds the products of 16 rows and 16 columns, 64 inputs each, to
 /// sums of 32 bits, sixteen times what one of AVX512-VNNI does.
 ///
-/// For: tile_convolution.cpp, tile_linear.cpp. Highway has no tiles, hence the instructions by hand. Not for: other processors, where
-/// has_tiles() is false; what the arguments of an operator mean.
+/// For: tile_convolution.cpp. Not for: processors without, where has_integer_tiles() (tiles.h) is false; what the arguments of an
+/// operator mean.
 ///
-///     const TilePacking packing{channels, 1, depth};
-///     pack_tiles(packing, &weight_at, packed);                     // once
-///     multiply_tiles(product, rows, begin, end);                   // at each call, on any thread
+///     const TilePacking packing{channels, runs, run_bytes};
+///     to[packing.place(channel, run, byte)] = …;                                // once
+///     multiply_tiles(product, 0, tile_strips(product) * packing.panels());      // at each call; parts of it on any thread
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 namespace et::kernels::optimized {
-
-/// True where the processor has tiles and the system lets this process use them, which is asked once.
-bool has_tiles();
 
 /// How the weights of a product are packed: columns in panels of two tiles, and what meets an output in runs of bytes that lie side by
 /// side in the input, each multiplied in steps of 64 bytes. Behind a run's end stand zeros.

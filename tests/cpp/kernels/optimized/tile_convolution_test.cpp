@@ -1,7 +1,7 @@
 // Integer convolutions by tiles, equal to the plain kernel bit for bit: pixels, channels and runs around the tiles, borders, strides,
 // dilation, several images, and what is not taken.
 
-#include "kernels/optimized/tile_product.h"
+#include "kernels/optimized/tiles.h"
 #include "quantized_convolution_call.h"
 
 namespace et::kernels::testing {
@@ -12,7 +12,7 @@ constexpr uint8_t kPriority = runtime::kPriorityLibrary + 2;
 class TileConvolution : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!optimized::has_tiles()) {
+    if (!optimized::has_integer_tiles()) {
       GTEST_SKIP() << "this processor has no tiles (AMX), or the system keeps them from this process";
     }
   }
