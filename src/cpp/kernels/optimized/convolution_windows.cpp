@@ -24,6 +24,9 @@ void pack_row(const T* row, int64_t size, int64_t start, int64_t step, int64_t c
     last = std::max(first, inside.last);
     std::fill_n(line, first, To(0));
     std::fill_n(line + last, count - last, To(0));
+    if (first == last) {
+      return;  // nothing of the row, which may have no memory
+    }
   }
   const T* const from = row + start;
   if (step == 1) {
