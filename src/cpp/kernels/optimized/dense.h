@@ -18,7 +18,7 @@
 namespace et::kernels::optimized {
 
 /// Columns of a panel: they are worked off one by one, and the rest of the matrix by one product a panel.
-inline constexpr int64_t kPanel = 32;
+inline constexpr int64_t kPanelWidth = 32;
 /// Cosines and sines that are kept at a time (dense_rotations.h).
 inline constexpr int64_t kRotationNumbers = 2 * 65536;
 

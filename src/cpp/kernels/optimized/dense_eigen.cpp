@@ -16,7 +16,7 @@ template <typename T>
 void reduce_panel(const MatrixLines<T>& lines, const Dense<T>& a, int64_t start, int64_t count, const Dense<T>& pairs,
                   T* column, double* d, double* e, T* tau) {
   const int64_t n = a.rows;
-  T factors[2 * kPanel];
+  T factors[2 * kPanelWidth];
   for (int64_t p = 0; p < count; ++p) {
     const int64_t k = start + p, rest = n - k - 1;
     for (int64_t i = k; i < n; ++i) {
@@ -41,7 +41,7 @@ void reduce_panel(const MatrixLines<T>& lines, const Dense<T>& a, int64_t start,
     e[k] = static_cast<double>(beta);
     T* const product = w + k + 1;
     lines.symmetric(a[k + 1] + k + 1, a.stride, rest, v + k + 1, product);
-    T products[2 * kPanel];
+    T products[2 * kPanelWidth];
     lines.dot(pairs.data + k + 1, pairs.stride, 2 * p, v + k + 1, rest, products);
     for (int64_t j = 0; j < p; ++j) {
       factors[2 * j] = -products[2 * j + 1];
@@ -67,12 +67,12 @@ void reduce_panel(const MatrixLines<T>& lines, const Dense<T>& a, int64_t start,
 template <typename T>
 Error reduce_symmetric(DenseWork<T>& work, const Dense<T>& a, double* d, double* e, T* tau) {
   const int64_t n = a.rows;
-  ET_TRY(const Dense<T> pairs, work.matrix(2 * kPanel, n));
-  ET_TRY(const Dense<T> turned, work.matrix(2 * kPanel, n));
+  ET_TRY(const Dense<T> pairs, work.matrix(2 * kPanelWidth, n));
+  ET_TRY(const Dense<T> turned, work.matrix(2 * kPanelWidth, n));
   ET_TRY(T* const column, work.vector(n));
-  for (int64_t start = 0; start < n; start += kPanel) {
+  for (int64_t start = 0; start < n; start += kPanelWidth) {
     ET_CHECK_OR_RETURN(!work.cancelled(), Cancelled, "eigenvalues: cancelled");
-    const int64_t count = std::min(kPanel, n - start), next = start + count;
+    const int64_t count = std::min(kPanelWidth, n - start), next = start + count;
     reduce_panel(work.lines, a, start, count, pairs, column, d, e, tau);
     for (int64_t row = 0; row < 2 * count; ++row) {
       std::copy(pairs[row ^ 1] + next, pairs[row ^ 1] + n, turned[row] + next);

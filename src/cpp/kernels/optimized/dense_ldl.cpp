@@ -16,7 +16,7 @@ struct LdlPanel {
   struct Exchange {
     int64_t column, row, other;  // rows that were exchanged when `column` of the panel was made
   };
-  Exchange exchanges[kPanel];
+  Exchange exchanges[kPanelWidth];
   int64_t exchanged = 0;
 
   /// Column `index` as it would be by now, from row k on. k: the first column that is not factored.
@@ -27,7 +27,7 @@ struct LdlPanel {
     for (int64_t i = std::max(k, index); i < a.rows; ++i) {
       column[i] = a(i, index);
     }
-    T by[kPanel];
+    T by[kPanelWidth];
     for (int64_t l = 0; l < done; ++l) {
       by[l] = -whole(l, index);
     }
@@ -68,12 +68,12 @@ Error factor_ldl(DenseWork<T>& work, const Dense<T>& a, double* pivots, int64_t*
   *info = 0;
   LdlPanel<T> panel;
   panel.a = a;
-  ET_TRY(panel.factors, work.matrix(kPanel, n));
-  ET_TRY(panel.whole, work.matrix(kPanel, n));
+  ET_TRY(panel.factors, work.matrix(kPanelWidth, n));
+  ET_TRY(panel.whole, work.matrix(kPanelWidth, n));
   for (int64_t start = 0; start < n;) {
     ET_CHECK_OR_RETURN(!work.cancelled(), Cancelled, "LDL factors: cancelled");
     panel.done = panel.exchanged = 0;
-    while (start + panel.done < n && panel.done + 2 <= kPanel) {
+    while (start + panel.done < n && panel.done + 2 <= kPanelWidth) {
       const int64_t done = panel.done, k = start + done;
       T *const w = panel.whole[done], *const other = panel.whole[done + 1];
       panel.load(work.lines, k, k, w);

@@ -7,20 +7,20 @@
 namespace et::kernels::optimized {
 namespace {
 
-/// What a block of reflectors needs: their vectors as rows, T, and two matrices of kPanel rows.
+/// What a block of reflectors needs: their vectors as rows, T, and two matrices of kPanelWidth rows.
 template <typename T>
 struct Reflectors {
-  Dense<T> vectors;                    // [kPanel, rows], 1 on the diagonal and 0 before it
-  Dense<T> triangle, inner;            // [kPanel, kPanel]
-  Dense<T> products, turned_products;  // [kPanel, cols]
+  Dense<T> vectors;                    // [kPanelWidth, rows], 1 on the diagonal and 0 before it
+  Dense<T> triangle, inner;            // [kPanelWidth, kPanelWidth]
+  Dense<T> products, turned_products;  // [kPanelWidth, cols]
 
   static Result<Reflectors> make(DenseWork<T>& work, int64_t rows, int64_t cols) {
     Reflectors made;
-    ET_TRY(made.vectors, work.matrix(kPanel, rows));
-    ET_TRY(made.triangle, work.matrix(kPanel, kPanel));
-    ET_TRY(made.inner, work.matrix(kPanel, kPanel));
-    ET_TRY(made.products, work.matrix(kPanel, cols));
-    ET_TRY(made.turned_products, work.matrix(kPanel, cols));
+    ET_TRY(made.vectors, work.matrix(kPanelWidth, rows));
+    ET_TRY(made.triangle, work.matrix(kPanelWidth, kPanelWidth));
+    ET_TRY(made.inner, work.matrix(kPanelWidth, kPanelWidth));
+    ET_TRY(made.products, work.matrix(kPanelWidth, cols));
+    ET_TRY(made.turned_products, work.matrix(kPanelWidth, cols));
     return made;
   }
 
@@ -110,15 +110,15 @@ template <typename T>
 Error factor_qr(DenseWork<T>& work, const Dense<T>& a, T* tau) {
   const int64_t m = a.rows, k = std::min(a.rows, a.cols);
   ET_TRY(Reflectors<T> block, Reflectors<T>::make(work, m, a.cols));
-  for (int64_t start = 0; start < k; start += kPanel) {
-    const int64_t count = std::min(kPanel, k - start), rows = m - start, rest = a.cols - start - count;
+  for (int64_t start = 0; start < k; start += kPanelWidth) {
+    const int64_t count = std::min(kPanelWidth, k - start), rows = m - start, rest = a.cols - start - count;
     const Dense<T> v = block.used(count, rows);
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < count; ++j) {
         v(j, i) = a(start + i, start + j);
       }
     }
-    T products[kPanel];
+    T products[kPanelWidth];
     for (int64_t j = 0; j < count; ++j) {
       T beta;
       const T t = reflect(work.lines, v[j] + j, rows - j, &beta);
@@ -154,10 +154,10 @@ template <typename T>
 Error apply_reflectors(DenseWork<T>& work, const DenseOperand<T>& a, int64_t below, const T* tau, int64_t k,
                        const Dense<T>& c, bool reversed, bool onto_identity) {
   ET_TRY(Reflectors<T> block, Reflectors<T>::make(work, c.rows, c.cols));
-  const int64_t blocks = (k + kPanel - 1) / kPanel;
+  const int64_t blocks = (k + kPanelWidth - 1) / kPanelWidth;
   for (int64_t step = 0; step < blocks; ++step) {
-    const int64_t start = (reversed ? step : blocks - 1 - step) * kPanel;
-    const int64_t count = std::min(kPanel, k - start), top = start + below, rows = c.rows - top;
+    const int64_t start = (reversed ? step : blocks - 1 - step) * kPanelWidth;
+    const int64_t count = std::min(kPanelWidth, k - start), top = start + below, rows = c.rows - top;
     const Dense<T> v = block.used(count, rows);
     const T* const from = a.data + top * a.row_stride + start * a.col_stride;
     for (int64_t i = 0; i < rows; ++i) {

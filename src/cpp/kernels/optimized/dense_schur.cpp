@@ -49,25 +49,25 @@ template <typename T>
 Error reduce_to_hessenberg(DenseWork<T>& work, const Dense<T>& h, const Dense<T>& vectors, T* tau) {
   const int64_t n = h.rows;
   const MatrixLines<T>& lines = work.lines;
-  ET_TRY(const Dense<T> products, work.matrix(kPanel, n));  // y = h v t, as rows
-  ET_TRY(const Dense<T> triangle, work.matrix(kPanel, kPanel));
-  ET_TRY(const Dense<T> first, work.matrix(kPanel, n));
-  ET_TRY(const Dense<T> second, work.matrix(kPanel, n));
+  ET_TRY(const Dense<T> products, work.matrix(kPanelWidth, n));  // y = h v t, as rows
+  ET_TRY(const Dense<T> triangle, work.matrix(kPanelWidth, kPanelWidth));
+  ET_TRY(const Dense<T> first, work.matrix(kPanelWidth, n));
+  ET_TRY(const Dense<T> second, work.matrix(kPanelWidth, n));
   ET_TRY(T* const column, work.vector(n));
   for (int64_t i = 0; i < n; ++i) {
     std::fill_n(vectors[i], n, T(0));
     tau[i] = T(0);
   }
-  for (int64_t start = 0; start + 2 < n; start += kPanel) {
+  for (int64_t start = 0; start + 2 < n; start += kPanelWidth) {
     ET_CHECK_OR_RETURN(!work.cancelled(), Cancelled, "eigenvalues: cancelled");
-    const int64_t count = std::min(kPanel, n - 2 - start), top = start + 1, below = n - top;
+    const int64_t count = std::min(kPanelWidth, n - 2 - start), top = start + 1, below = n - top;
     const Dense<T> v{vectors[start], count, n, n};
     for (int64_t p = 0; p < count; ++p) {
       const int64_t k = start + p, rest = n - k - 1;
       for (int64_t i = top; i < n; ++i) {
         column[i] = h(i, k);
       }
-      T factors[kPanel], turned[kPanel];
+      T factors[kPanelWidth], turned[kPanelWidth];
       if (p > 0) {  // column k of (1 - v t vᵀ)ᵀ (h - y vᵀ)
         for (int64_t j = 0; j < p; ++j) {
           factors[j] = -v(j, k);
@@ -277,7 +277,7 @@ Error vectors_of(DenseWork<T>& work, const SchurWork<T>& s, const double* re, co
       std::max(static_cast<T>(size) * std::numeric_limits<T>::epsilon(), 16 * std::numeric_limits<T>::min());
   const SchurWindow<T> t{s.h.data, n, s.h.stride, nullptr, 0, 0};
   for (int64_t end = n; end > 0;) {
-    int64_t begin = std::max<int64_t>(end - kPanel, 0);
+    int64_t begin = std::max<int64_t>(end - kPanelWidth, 0);
     if (begin > 0 && s.h(begin, begin - 1) != T(0)) {
       --begin;
     }

@@ -30,7 +30,7 @@ struct TwoSided {
 
   void reduce_column(const MatrixLines<T>& lines, int64_t k, int64_t p) {
     const int64_t m = a.rows, n = a.cols, below = m - k, rest = n - k - 1;
-    T factors[2 * kPanel + 1];
+    T factors[2 * kPanelWidth + 1];
     for (int64_t i = k; i < m; ++i) {
       column[i] = a(i, k);
     }
@@ -83,11 +83,11 @@ template <typename T>
 Error reduce_to_two_diagonals(DenseWork<T>& work, const Dense<T>& a, double* d, double* e, T* left_tau, T* right_tau) {
   const int64_t m = a.rows, n = a.cols;
   TwoSided<T> job{a, {}, {}, nullptr, d, e, left_tau, right_tau};
-  ET_TRY(job.lefts, work.matrix(2 * kPanel, m));
-  ET_TRY(job.rights, work.matrix(2 * kPanel, n));
+  ET_TRY(job.lefts, work.matrix(2 * kPanelWidth, m));
+  ET_TRY(job.rights, work.matrix(2 * kPanelWidth, n));
   ET_TRY(job.column, work.vector(m));
-  for (int64_t start = 0; start < n; start += kPanel) {
-    const int64_t count = std::min(kPanel, n - start), next = start + count;
+  for (int64_t start = 0; start < n; start += kPanelWidth) {
+    const int64_t count = std::min(kPanelWidth, n - start), next = start + count;
     for (int64_t p = 0; p < count; ++p) {
       ET_CHECK_OR_RETURN(!work.cancelled(), Cancelled, "singular values: cancelled");
       job.reduce_column(work.lines, start + p, p);
