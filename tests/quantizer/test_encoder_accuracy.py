@@ -1,7 +1,8 @@
 """The real sentence encoder in static int8 by accuracy control: outliers between its blocks make plain int8 useless.
 
 Layers that lose too much compute with integers made at run time instead. The bound is for the worst of 200 unseen sentences (it
-had 0.996, with 99 % of the multiply-accumulates between integers).
+had 0.996, with 99 % of the multiply-accumulates between integers). The metric wants as many sentences as the calibration: with 16
+the choice hung on the last bits of the processor, and on one the worst unseen sentence had 0.964.
 """
 
 import pydoc_data.topics
@@ -41,7 +42,7 @@ def test_static_int8_keeps_the_embeddings():
         reference = exported.module()
         with torch.no_grad():
             expected = [reference(*x) for x in data]
-        measured, unseen = (data[:16], expected[:16]), (data[64:], expected[64:])
+        measured, unseen = (data[:64], expected[:64]), (data[64:], expected[64:])
         result = quantizer.quantize_to_accuracy(
             exported,
             config_or_quantizer="static_int8",

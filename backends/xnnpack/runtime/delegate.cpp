@@ -181,9 +181,9 @@ Error Delegate::copy_loose_constants(runtime::MemoryAllocator& allocator) {
 // output, which it multiplies in. All of that is the form under which packed weights are found again.
 void Delegate::identify_filters() {
   for (const Node& node : model_.nodes) {
-    const Form form = node.type->form;
-    const bool packs = form == Form::kFullyConnected || form == Form::kConvolution || form == Form::kDepthwise ||
-                       form == Form::kDeconvolution;
+    const NodeForm form = node.type->form;
+    const bool packs = form == NodeForm::kFullyConnected || form == NodeForm::kConvolution ||
+                       form == NodeForm::kDepthwise || form == NodeForm::kDeconvolution;
     const Value* const bias = node.num_inputs == 3 ? &model_.values[node.inputs[2]] : nullptr;
     const Value& filter = model_.values[node.inputs[packs ? 1 : 0]];
     if (!packs) {
@@ -203,7 +203,7 @@ void Delegate::identify_filters() {
     for (size_t d = 0; d < XNN_MAX_TENSOR_DIMS; ++d) {
       writer.add(d < filter.declared.rank ? filter.declared.dims[d] : 0);
     }
-    if (form != Form::kFullyConnected) {
+    if (form != NodeForm::kFullyConnected) {
       const auto& c = node.as<payload::Convolution>();
       writer.add(c.groups());
       writer.add(c.group_input_channels());

@@ -384,7 +384,7 @@ class ModelReader {
       is_defined_[node.outputs[i]] = true;
       node.num_outputs = static_cast<uint8_t>(i + 1);
     }
-    ET_CHECK_OR_RETURN(node.num_outputs == (node.type->form == Form::kArgMaxPool ? 2 : 1), InvalidProgram,
+    ET_CHECK_OR_RETURN(node.num_outputs == (node.type->form == NodeForm::kArgMaxPool ? 2 : 1), InvalidProgram,
                        "xnnpack payload: node %u has no output", index);
     ET_RETURN_IF_ERROR(check_node(model_, node));
     model_.nodes.push_back(node);
@@ -393,17 +393,17 @@ class ModelReader {
 
   static bool packs_constants(const Node& node) {
     switch (node.type->form) {
-      case Form::kFullyConnected:
-      case Form::kConvolution:
-      case Form::kDepthwise:
-      case Form::kDeconvolution: return true;
+      case NodeForm::kFullyConnected:
+      case NodeForm::kConvolution:
+      case NodeForm::kDepthwise:
+      case NodeForm::kDeconvolution: return true;
       default: return false;
     }
   }
 
   static void read_ids(Node& node, uint32_t* inputs, uint32_t* count, uint32_t* outputs) {
     switch (node.type->form) {
-      case Form::kUnary:
+      case NodeForm::kUnary:
         if (node.type->type == payload::NodeUnion_ELU) {
           return add_one_input<payload::Elu>(node.table, inputs, count, outputs, &node.flags);
         }
@@ -411,19 +411,20 @@ class ModelReader {
           return add_one_input<payload::LeakyRelu>(node.table, inputs, count, outputs, &node.flags);
         }
         return add_one_input<payload::Unary>(node.table, inputs, count, outputs, &node.flags);
-      case Form::kConvert:
-      case Form::kSoftmax:
-      case Form::kCopy:
-      case Form::kGlobalPool: return add_one_input<payload::Unary>(node.table, inputs, count, outputs, &node.flags);
-      case Form::kMaxPool:
-      case Form::kAvgPool: return add_one_input<payload::Pooling>(node.table, inputs, count, outputs, &node.flags);
-      case Form::kTranspose: return add_one_input<payload::Transpose>(node.table, inputs, count, outputs, &node.flags);
-      case Form::kReshape: return add_one_input<payload::Reshape>(node.table, inputs, count, outputs, &node.flags);
-      case Form::kSlice: return add_one_input<payload::Slice>(node.table, inputs, count, outputs, &node.flags);
-      case Form::kPad: return add_one_input<payload::Pad>(node.table, inputs, count, outputs, &node.flags);
-      case Form::kResize: return add_one_input<payload::Resize>(node.table, inputs, count, outputs, &node.flags);
-      case Form::kBinary:
-      case Form::kMatMul: {
+      case NodeForm::kConvert:
+      case NodeForm::kSoftmax:
+      case NodeForm::kCopy:
+      case NodeForm::kGlobalPool: return add_one_input<payload::Unary>(node.table, inputs, count, outputs, &node.flags);
+      case NodeForm::kMaxPool:
+      case NodeForm::kAvgPool: return add_one_input<payload::Pooling>(node.table, inputs, count, outputs, &node.flags);
+      case NodeForm::kTranspose:
+        return add_one_input<payload::Transpose>(node.table, inputs, count, outputs, &node.flags);
+      case NodeForm::kReshape: return add_one_input<payload::Reshape>(node.table, inputs, count, outputs, &node.flags);
+      case NodeForm::kSlice: return add_one_input<payload::Slice>(node.table, inputs, count, outputs, &node.flags);
+      case NodeForm::kPad: return add_one_input<payload::Pad>(node.table, inputs, count, outputs, &node.flags);
+      case NodeForm::kResize: return add_one_input<payload::Resize>(node.table, inputs, count, outputs, &node.flags);
+      case NodeForm::kBinary:
+      case NodeForm::kMatMul: {
         const auto& t = node.as<payload::Binary>();
         inputs[0] = t.input1_id();
         inputs[1] = t.input2_id();
@@ -432,11 +433,11 @@ class ModelReader {
         node.flags = t.flags();
         return;
       }
-      case Form::kFullyConnected: return read_product<payload::FullyConnected>(node, inputs, count, outputs);
-      case Form::kConvolution:
-      case Form::kDepthwise:
-      case Form::kDeconvolution: return read_product<payload::Convolution>(node, inputs, count, outputs);
-      case Form::kArgMaxPool: {
+      case NodeForm::kFullyConnected: return read_product<payload::FullyConnected>(node, inputs, count, outputs);
+      case NodeForm::kConvolution:
+      case NodeForm::kDepthwise:
+      case NodeForm::kDeconvolution: return read_product<payload::Convolution>(node, inputs, count, outputs);
+      case NodeForm::kArgMaxPool: {
         const auto& t = node.as<payload::ArgMaxPooling>();
         inputs[(*count)++] = t.input_id();
         outputs[0] = t.output_value_id();
@@ -444,7 +445,7 @@ class ModelReader {
         node.flags = t.flags();
         return;
       }
-      case Form::kConcatenate: {
+      case NodeForm::kConcatenate: {
         const auto& t = node.as<payload::Concatenate>();
         const uint32_t ids[5] = {t.input1_id(), t.input2_id(), t.input3_id(), t.input4_id(), t.input5_id()};
         *count = static_cast<uint32_t>(node.type->library);
@@ -455,7 +456,7 @@ class ModelReader {
         node.flags = t.flags();
         return;
       }
-      case Form::kAttention: {
+      case NodeForm::kAttention: {
         const auto& t = node.as<payload::Attention>();
         const uint32_t ids[5] = {t.query_id(), t.key_id(), t.value_id(), t.scale_id(), t.mask_id()};
         for (const uint32_t id : ids) {

@@ -70,7 +70,7 @@ struct Value {
 };
 
 /// What kind of node: which table it has, how its output's sizes follow.
-enum class Form : uint8_t {
+enum class NodeForm : uint8_t {
   kUnary,
   kConvert,
   kSoftmax,
@@ -97,7 +97,7 @@ enum class Form : uint8_t {
 /// One row of the table of node types.
 struct NodeType {
   payload::NodeUnion type;
-  Form form;
+  NodeForm form;
   int library;  ///< xnn_unary_operator or xnn_binary_operator; 0 for other forms
   uint32_t allowed_flags;
   const char* name;

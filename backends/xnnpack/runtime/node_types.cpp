@@ -10,54 +10,54 @@ constexpr uint32_t kKeepDims = XNN_FLAG_KEEP_DIMS;
 constexpr uint32_t kResizeFlags = XNN_FLAG_ALIGN_CORNERS | XNN_FLAG_TENSORFLOW_LEGACY_MODE;
 
 constexpr NodeType kNodeTypes[] = {
-    {NodeUnion::NodeUnion_Add, Form::kBinary, xnn_binary_add, 0, "Add"},
-    {NodeUnion::NodeUnion_FullyConnected, Form::kFullyConnected, 0, kTransposed, "FullyConnected"},
-    {NodeUnion::NodeUnion_Softmax, Form::kSoftmax, 0, 0, "Softmax"},
-    {NodeUnion::NodeUnion_Sigmoid, Form::kUnary, xnn_unary_sigmoid, 0, "Sigmoid"},
-    {NodeUnion::NodeUnion_StaticTranspose, Form::kTranspose, 0, 0, "StaticTranspose"},
-    {NodeUnion::NodeUnion_Clamp, Form::kUnary, xnn_unary_clamp, 0, "Clamp"},
-    {NodeUnion::NodeUnion_Conv2d, Form::kConvolution, 0, 0, "Conv2d"},
-    {NodeUnion::NodeUnion_Div, Form::kBinary, xnn_binary_divide, 0, "Div"},
-    {NodeUnion::NodeUnion_StaticResizeBilinear2D, Form::kResize, 0, kResizeFlags, "StaticResizeBilinear2D"},
-    {NodeUnion::NodeUnion_StaticConstantPad, Form::kPad, 0, 0, "StaticConstantPad"},
-    {NodeUnion::NodeUnion_AvgPooling2d, Form::kAvgPool, 0, kKeepDims, "AvgPooling2d"},
-    {NodeUnion::NodeUnion_Minimum, Form::kBinary, xnn_binary_minimum, 0, "Minimum"},
-    {NodeUnion::NodeUnion_DepthwiseConv2d, Form::kDepthwise, 0, 0, "DepthwiseConv2d"},
-    {NodeUnion::NodeUnion_MaxPooling2d, Form::kMaxPool, 0, kKeepDims, "MaxPooling2d"},
-    {NodeUnion::NodeUnion_Multiply, Form::kBinary, xnn_binary_multiply, 0, "Multiply"},
-    {NodeUnion::NodeUnion_Subtract, Form::kBinary, xnn_binary_subtract, 0, "Subtract"},
-    {NodeUnion::NodeUnion_Floor, Form::kUnary, xnn_unary_floor, 0, "Floor"},
-    {NodeUnion::NodeUnion_Convert, Form::kConvert, xnn_unary_convert, 0, "Convert"},
-    {NodeUnion::NodeUnion_GlobalAvgPooling2d, Form::kGlobalPool, 0, kKeepDims, "GlobalAvgPooling2d"},
-    {NodeUnion::NodeUnion_StaticReshape, Form::kReshape, 0, 0, "StaticReshape"},
-    {NodeUnion::NodeUnion_ArgMaxPooling2d, Form::kArgMaxPool, 0, 0, "ArgMaxPooling2d"},
-    {NodeUnion::NodeUnion_SquareRoot, Form::kUnary, xnn_unary_square_root, 0, "SquareRoot"},
-    {NodeUnion::NodeUnion_Ceiling, Form::kUnary, xnn_unary_ceiling, 0, "Ceiling"},
-    {NodeUnion::NodeUnion_Hardswish, Form::kUnary, xnn_unary_hardswish, 0, "Hardswish"},
-    {NodeUnion::NodeUnion_LeakyReLU, Form::kUnary, xnn_unary_leaky_relu, 0, "LeakyReLU"},
-    {NodeUnion::NodeUnion_Maximum, Form::kBinary, xnn_binary_maximum, 0, "Maximum"},
-    {NodeUnion::NodeUnion_Negate, Form::kUnary, xnn_unary_negate, 0, "Negate"},
-    {NodeUnion::NodeUnion_Square, Form::kUnary, xnn_unary_square, 0, "Square"},
-    {NodeUnion::NodeUnion_ELU, Form::kUnary, xnn_unary_elu, 0, "ELU"},
-    {NodeUnion::NodeUnion_Abs, Form::kUnary, xnn_unary_abs, 0, "Abs"},
-    {NodeUnion::NodeUnion_PReLU, Form::kBinary, xnn_binary_prelu, 0, "PReLU"},
-    {NodeUnion::NodeUnion_Concatenate2, Form::kConcatenate, 2, 0, "Concatenate2"},
-    {NodeUnion::NodeUnion_Concatenate3, Form::kConcatenate, 3, 0, "Concatenate3"},
-    {NodeUnion::NodeUnion_Concatenate4, Form::kConcatenate, 4, 0, "Concatenate4"},
-    {NodeUnion::NodeUnion_StaticSlice, Form::kSlice, 0, 0, "StaticSlice"},
-    {NodeUnion::NodeUnion_ScaledDotProductAttention, Form::kAttention, 0, 0, "ScaledDotProductAttention"},
-    {NodeUnion::NodeUnion_BatchMatrixMultiply, Form::kMatMul, 0, kTransposed, "BatchMatrixMultiply"},
-    {NodeUnion::NodeUnion_Concatenate5, Form::kConcatenate, 5, 0, "Concatenate5"},
-    {NodeUnion::NodeUnion_ConvTranspose2d, Form::kDeconvolution, 0, 0, "ConvTranspose2d"},
-    {NodeUnion::NodeUnion_ReciprocalSquareRoot, Form::kUnary, xnn_unary_reciprocal_square_root, 0,
+    {NodeUnion::NodeUnion_Add, NodeForm::kBinary, xnn_binary_add, 0, "Add"},
+    {NodeUnion::NodeUnion_FullyConnected, NodeForm::kFullyConnected, 0, kTransposed, "FullyConnected"},
+    {NodeUnion::NodeUnion_Softmax, NodeForm::kSoftmax, 0, 0, "Softmax"},
+    {NodeUnion::NodeUnion_Sigmoid, NodeForm::kUnary, xnn_unary_sigmoid, 0, "Sigmoid"},
+    {NodeUnion::NodeUnion_StaticTranspose, NodeForm::kTranspose, 0, 0, "StaticTranspose"},
+    {NodeUnion::NodeUnion_Clamp, NodeForm::kUnary, xnn_unary_clamp, 0, "Clamp"},
+    {NodeUnion::NodeUnion_Conv2d, NodeForm::kConvolution, 0, 0, "Conv2d"},
+    {NodeUnion::NodeUnion_Div, NodeForm::kBinary, xnn_binary_divide, 0, "Div"},
+    {NodeUnion::NodeUnion_StaticResizeBilinear2D, NodeForm::kResize, 0, kResizeFlags, "StaticResizeBilinear2D"},
+    {NodeUnion::NodeUnion_StaticConstantPad, NodeForm::kPad, 0, 0, "StaticConstantPad"},
+    {NodeUnion::NodeUnion_AvgPooling2d, NodeForm::kAvgPool, 0, kKeepDims, "AvgPooling2d"},
+    {NodeUnion::NodeUnion_Minimum, NodeForm::kBinary, xnn_binary_minimum, 0, "Minimum"},
+    {NodeUnion::NodeUnion_DepthwiseConv2d, NodeForm::kDepthwise, 0, 0, "DepthwiseConv2d"},
+    {NodeUnion::NodeUnion_MaxPooling2d, NodeForm::kMaxPool, 0, kKeepDims, "MaxPooling2d"},
+    {NodeUnion::NodeUnion_Multiply, NodeForm::kBinary, xnn_binary_multiply, 0, "Multiply"},
+    {NodeUnion::NodeUnion_Subtract, NodeForm::kBinary, xnn_binary_subtract, 0, "Subtract"},
+    {NodeUnion::NodeUnion_Floor, NodeForm::kUnary, xnn_unary_floor, 0, "Floor"},
+    {NodeUnion::NodeUnion_Convert, NodeForm::kConvert, xnn_unary_convert, 0, "Convert"},
+    {NodeUnion::NodeUnion_GlobalAvgPooling2d, NodeForm::kGlobalPool, 0, kKeepDims, "GlobalAvgPooling2d"},
+    {NodeUnion::NodeUnion_StaticReshape, NodeForm::kReshape, 0, 0, "StaticReshape"},
+    {NodeUnion::NodeUnion_ArgMaxPooling2d, NodeForm::kArgMaxPool, 0, 0, "ArgMaxPooling2d"},
+    {NodeUnion::NodeUnion_SquareRoot, NodeForm::kUnary, xnn_unary_square_root, 0, "SquareRoot"},
+    {NodeUnion::NodeUnion_Ceiling, NodeForm::kUnary, xnn_unary_ceiling, 0, "Ceiling"},
+    {NodeUnion::NodeUnion_Hardswish, NodeForm::kUnary, xnn_unary_hardswish, 0, "Hardswish"},
+    {NodeUnion::NodeUnion_LeakyReLU, NodeForm::kUnary, xnn_unary_leaky_relu, 0, "LeakyReLU"},
+    {NodeUnion::NodeUnion_Maximum, NodeForm::kBinary, xnn_binary_maximum, 0, "Maximum"},
+    {NodeUnion::NodeUnion_Negate, NodeForm::kUnary, xnn_unary_negate, 0, "Negate"},
+    {NodeUnion::NodeUnion_Square, NodeForm::kUnary, xnn_unary_square, 0, "Square"},
+    {NodeUnion::NodeUnion_ELU, NodeForm::kUnary, xnn_unary_elu, 0, "ELU"},
+    {NodeUnion::NodeUnion_Abs, NodeForm::kUnary, xnn_unary_abs, 0, "Abs"},
+    {NodeUnion::NodeUnion_PReLU, NodeForm::kBinary, xnn_binary_prelu, 0, "PReLU"},
+    {NodeUnion::NodeUnion_Concatenate2, NodeForm::kConcatenate, 2, 0, "Concatenate2"},
+    {NodeUnion::NodeUnion_Concatenate3, NodeForm::kConcatenate, 3, 0, "Concatenate3"},
+    {NodeUnion::NodeUnion_Concatenate4, NodeForm::kConcatenate, 4, 0, "Concatenate4"},
+    {NodeUnion::NodeUnion_StaticSlice, NodeForm::kSlice, 0, 0, "StaticSlice"},
+    {NodeUnion::NodeUnion_ScaledDotProductAttention, NodeForm::kAttention, 0, 0, "ScaledDotProductAttention"},
+    {NodeUnion::NodeUnion_BatchMatrixMultiply, NodeForm::kMatMul, 0, kTransposed, "BatchMatrixMultiply"},
+    {NodeUnion::NodeUnion_Concatenate5, NodeForm::kConcatenate, 5, 0, "Concatenate5"},
+    {NodeUnion::NodeUnion_ConvTranspose2d, NodeForm::kDeconvolution, 0, 0, "ConvTranspose2d"},
+    {NodeUnion::NodeUnion_ReciprocalSquareRoot, NodeForm::kUnary, xnn_unary_reciprocal_square_root, 0,
      "ReciprocalSquareRoot"},
-    {NodeUnion::NodeUnion_Log, Form::kUnary, xnn_unary_log, 0, "Log"},
-    {NodeUnion::NodeUnion_Gelu, Form::kUnary, xnn_unary_gelu, 0, "Gelu"},
-    {NodeUnion::NodeUnion_Tanh, Form::kUnary, xnn_unary_tanh, 0, "Tanh"},
-    {NodeUnion::NodeUnion_Exp, Form::kUnary, xnn_unary_exp, 0, "Exp"},
-    {NodeUnion::NodeUnion_Sin, Form::kUnary, xnn_unary_sine, 0, "Sin"},
-    {NodeUnion::NodeUnion_Copy, Form::kCopy, 0, 0, "Copy"},
-    {NodeUnion::NodeUnion_Cos, Form::kUnary, xnn_unary_cosine, 0, "Cos"},
+    {NodeUnion::NodeUnion_Log, NodeForm::kUnary, xnn_unary_log, 0, "Log"},
+    {NodeUnion::NodeUnion_Gelu, NodeForm::kUnary, xnn_unary_gelu, 0, "Gelu"},
+    {NodeUnion::NodeUnion_Tanh, NodeForm::kUnary, xnn_unary_tanh, 0, "Tanh"},
+    {NodeUnion::NodeUnion_Exp, NodeForm::kUnary, xnn_unary_exp, 0, "Exp"},
+    {NodeUnion::NodeUnion_Sin, NodeForm::kUnary, xnn_unary_sine, 0, "Sin"},
+    {NodeUnion::NodeUnion_Copy, NodeForm::kCopy, 0, 0, "Copy"},
+    {NodeUnion::NodeUnion_Cos, NodeForm::kUnary, xnn_unary_cosine, 0, "Cos"},
 };
 
 constexpr bool rows_are_in_order() {
@@ -197,13 +197,13 @@ Error check_convolution(const Model& model, const Node& node) {
                  out_channels <= kMaxChannels && uint64_t{c.groups()} * c.group_input_channels() <= kMaxChannels,
              "impossible channels");
   const Shape& filter = model.values[node.inputs[1]].declared;
-  if (node.type->form == Form::kDepthwise) {
+  if (node.type->form == NodeForm::kDepthwise) {
     ET_RETURN_IF_ERROR(check_product_types(model, node, kDepthwiseTypes));
     CHECK_NODE(c.group_input_channels() == 1, "depthwise with several input channels a group");
     CHECK_NODE(has_dims(filter, {1, c.kernel_height(), c.kernel_width(), out_channels}), "a filter of other dims");
     ET_RETURN_IF_ERROR(check_filter_scales(model, node, 3));
   } else {
-    const bool transposed = node.type->form == Form::kDeconvolution;
+    const bool transposed = node.type->form == NodeForm::kDeconvolution;
     ET_RETURN_IF_ERROR(transposed ? check_product_types(model, node, kDeconvolutionTypes)
                                   : check_product_types(model, node, kConvolutionTypes));
     CHECK_NODE(has_dims(filter, {out_channels, c.kernel_height(), c.kernel_width(), c.group_input_channels()}),
@@ -263,7 +263,7 @@ Error check_pooling(const Model& model, const Node& node) {
                  p.padding_bottom() < p.pooling_height() && p.padding_left() < p.pooling_width() &&
                  p.padding_right() < p.pooling_width(),
              "a window, stride or padding out of range");
-  if (node.type->form == Form::kAvgPool) {
+  if (node.type->form == NodeForm::kAvgPool) {
     return check_equal_types(model, node, true);
   }
   CHECK_NODE(in_range(p.dilation_height(), 1) && in_range(p.dilation_width(), 1), "a dilation out of range");
@@ -289,7 +289,7 @@ bool is_list(const flatbuffers::Vector<uint32_t>* list, uint32_t count) {
 Error check_movement(const Model& model, const Node& node) {
   ET_RETURN_IF_ERROR(check_same_quantization(model, node));
   switch (node.type->form) {
-    case Form::kTranspose: {
+    case NodeForm::kTranspose: {
       const auto& t = node.as<payload::Transpose>();
       CHECK_NODE(t.num_dims() >= 1 && is_list(t.perm(), t.num_dims()), "a permutation of no possible length");
       uint32_t seen = 0;
@@ -299,17 +299,17 @@ Error check_movement(const Model& model, const Node& node) {
       CHECK_NODE(seen == (1u << t.num_dims()) - 1, "its list is no permutation");
       return Error::Ok;
     }
-    case Form::kReshape: {
+    case NodeForm::kReshape: {
       const auto& r = node.as<payload::Reshape>();
       CHECK_NODE(is_list(r.new_shape(), r.num_dims()), "a shape of no possible rank");
       return Error::Ok;
     }
-    case Form::kSlice: {
+    case NodeForm::kSlice: {
       const auto& s = node.as<payload::Slice>();
       CHECK_NODE(is_list(s.offsets(), s.num_dims()) && is_list(s.sizes(), s.num_dims()), "lists of different lengths");
       return Error::Ok;
     }
-    case Form::kPad: {
+    case NodeForm::kPad: {
       const auto& p = node.as<payload::Pad>();
       CHECK_NODE(p.pre_paddings() != nullptr && is_list(p.post_paddings(), p.pre_paddings()->size()) &&
                      p.post_paddings()->size() >= 1,
@@ -320,7 +320,7 @@ Error check_movement(const Model& model, const Node& node) {
       }
       return Error::Ok;
     }
-    case Form::kResize: {
+    case NodeForm::kResize: {
       const auto& r = node.as<payload::Resize>();
       CHECK_NODE(in_range(r.new_height(), 1) && in_range(r.new_width(), 1), "a size out of range");
       CHECK_NODE(node.flags != kResizeFlags, "two ways of resizing at once");
@@ -350,27 +350,27 @@ Error check_node(const Model& model, const Node& node) {
   CHECK_NODE((node.flags & ~node.type->allowed_flags) == 0, "flags that it cannot have");
   CHECK_NODE(node.output_min <= node.output_max, "an empty clamp");  // false for not-a-number, too
   switch (node.type->form) {
-    case Form::kUnary:
-    case Form::kBinary: return check_equal_types(model, node, false);
-    case Form::kConvert: return check_convert(model, node);
-    case Form::kSoftmax:
-    case Form::kAttention: return check_equal_types(model, node, true);
-    case Form::kGlobalPool: return check_equal_types(model, node, false);
-    case Form::kFullyConnected: return check_fully_connected(model, node);
-    case Form::kMatMul: return check_matmul(model, node);
-    case Form::kConvolution:
-    case Form::kDepthwise:
-    case Form::kDeconvolution: return check_convolution(model, node);
-    case Form::kMaxPool:
-    case Form::kAvgPool: return check_pooling(model, node);
-    case Form::kArgMaxPool: return check_argmax_pooling(model, node);
-    case Form::kCopy:
-    case Form::kConcatenate:
-    case Form::kTranspose:
-    case Form::kReshape:
-    case Form::kSlice:
-    case Form::kPad:
-    case Form::kResize: return check_movement(model, node);
+    case NodeForm::kUnary:
+    case NodeForm::kBinary: return check_equal_types(model, node, false);
+    case NodeForm::kConvert: return check_convert(model, node);
+    case NodeForm::kSoftmax:
+    case NodeForm::kAttention: return check_equal_types(model, node, true);
+    case NodeForm::kGlobalPool: return check_equal_types(model, node, false);
+    case NodeForm::kFullyConnected: return check_fully_connected(model, node);
+    case NodeForm::kMatMul: return check_matmul(model, node);
+    case NodeForm::kConvolution:
+    case NodeForm::kDepthwise:
+    case NodeForm::kDeconvolution: return check_convolution(model, node);
+    case NodeForm::kMaxPool:
+    case NodeForm::kAvgPool: return check_pooling(model, node);
+    case NodeForm::kArgMaxPool: return check_argmax_pooling(model, node);
+    case NodeForm::kCopy:
+    case NodeForm::kConcatenate:
+    case NodeForm::kTranspose:
+    case NodeForm::kReshape:
+    case NodeForm::kSlice:
+    case NodeForm::kPad:
+    case NodeForm::kResize: return check_movement(model, node);
   }
   return Error::Internal;
 }

@@ -37,27 +37,27 @@ class Inference {
 
   Error infer() {
     switch (node_->type->form) {
-      case Form::kUnary:
-      case Form::kCopy: output() = input(0); return Error::Ok;
-      case Form::kSoftmax: output() = input(0); return require(input(0).rank >= 1, "an input without dims");
-      case Form::kConvert: return infer_convert();
-      case Form::kBinary: return infer_broadcast();
-      case Form::kFullyConnected: return infer_fully_connected();
-      case Form::kMatMul: return infer_matmul();
-      case Form::kConvolution:
-      case Form::kDepthwise:
-      case Form::kDeconvolution: return infer_convolution();
-      case Form::kMaxPool:
-      case Form::kAvgPool: return infer_pooling();
-      case Form::kArgMaxPool: return infer_argmax_pooling();
-      case Form::kGlobalPool: return infer_global_pooling();
-      case Form::kConcatenate: return infer_concatenate();
-      case Form::kTranspose: return infer_transpose();
-      case Form::kReshape: return infer_reshape();
-      case Form::kSlice: return infer_slice();
-      case Form::kPad: return infer_pad();
-      case Form::kResize: return infer_resize();
-      case Form::kAttention: return infer_attention();
+      case NodeForm::kUnary:
+      case NodeForm::kCopy: output() = input(0); return Error::Ok;
+      case NodeForm::kSoftmax: output() = input(0); return require(input(0).rank >= 1, "an input without dims");
+      case NodeForm::kConvert: return infer_convert();
+      case NodeForm::kBinary: return infer_broadcast();
+      case NodeForm::kFullyConnected: return infer_fully_connected();
+      case NodeForm::kMatMul: return infer_matmul();
+      case NodeForm::kConvolution:
+      case NodeForm::kDepthwise:
+      case NodeForm::kDeconvolution: return infer_convolution();
+      case NodeForm::kMaxPool:
+      case NodeForm::kAvgPool: return infer_pooling();
+      case NodeForm::kArgMaxPool: return infer_argmax_pooling();
+      case NodeForm::kGlobalPool: return infer_global_pooling();
+      case NodeForm::kConcatenate: return infer_concatenate();
+      case NodeForm::kTranspose: return infer_transpose();
+      case NodeForm::kReshape: return infer_reshape();
+      case NodeForm::kSlice: return infer_slice();
+      case NodeForm::kPad: return infer_pad();
+      case NodeForm::kResize: return infer_resize();
+      case NodeForm::kAttention: return infer_attention();
     }
     return Error::Internal;
   }
@@ -159,7 +159,7 @@ class Inference {
     const size_t padding_h = size_t{c.padding_top()} + c.padding_bottom();
     const size_t padding_w = size_t{c.padding_left()} + c.padding_right();
     size_t height = 0, width = 0;
-    if (node_->type->form == Form::kDeconvolution) {
+    if (node_->type->form == NodeForm::kDeconvolution) {
       ET_RETURN_IF_ERROR(require(x.dims[1] > 0 && x.dims[2] > 0, "an empty image"));
       height = c.subsampling_height() * (x.dims[1] - 1) + c.adjustment_height() + window_h;
       width = c.subsampling_width() * (x.dims[2] - 1) + c.adjustment_width() + window_w;
@@ -183,7 +183,7 @@ class Inference {
     const auto& p = node_->as<payload::Pooling>();
     const Shape& x = input(0);
     ET_RETURN_IF_ERROR(require(x.rank == 4, "an input that is no image"));
-    const bool dilates = node_->type->form == Form::kMaxPool;
+    const bool dilates = node_->type->form == NodeForm::kMaxPool;
     const size_t window_h = dilates ? size_t{p.pooling_height() - 1} * p.dilation_height() + 1 : p.pooling_height();
     const size_t window_w = dilates ? size_t{p.pooling_width() - 1} * p.dilation_width() + 1 : p.pooling_width();
     size_t height = 0, width = 0;
@@ -353,16 +353,16 @@ double num_multiplications(const Model& model, Span<const Shape> shapes) {
   for (const Node& node : model.nodes) {
     const double outputs = elements(shapes[node.outputs[0]]);
     switch (node.type->form) {
-      case Form::kConvolution:
-      case Form::kDepthwise:
-      case Form::kDeconvolution: {
+      case NodeForm::kConvolution:
+      case NodeForm::kDepthwise:
+      case NodeForm::kDeconvolution: {
         const auto& c = node.as<payload::Convolution>();
         total += outputs * c.kernel_height() * c.kernel_width() * c.group_input_channels();
         break;
       }
-      case Form::kFullyConnected:
-      case Form::kMatMul: total += outputs * static_cast<double>(shapes[node.inputs[0]].last()); break;
-      case Form::kAttention: total += 2 * outputs * static_cast<double>(shapes[node.inputs[1]].dims[1]); break;
+      case NodeForm::kFullyConnected:
+      case NodeForm::kMatMul: total += outputs * static_cast<double>(shapes[node.inputs[0]].last()); break;
+      case NodeForm::kAttention: total += 2 * outputs * static_cast<double>(shapes[node.inputs[1]].dims[1]); break;
       default: total += 4 * outputs;  // a load, a store and some work on each element
     }
   }

@@ -48,18 +48,18 @@ xnn_status define_value(xnn_subgraph_t subgraph, const Value& value, const void*
 xnn_status define_product(xnn_subgraph_t subgraph, const Node& node) {
   const uint32_t bias = node.num_inputs == 3 ? node.inputs[2] : XNN_INVALID_VALUE_ID;
   const uint32_t input = node.inputs[0], filter = node.inputs[1], output = node.outputs[0];
-  if (node.type->form == Form::kFullyConnected) {
+  if (node.type->form == NodeForm::kFullyConnected) {
     return xnn_define_fully_connected(subgraph, node.output_min, node.output_max, input, filter, bias, output,
                                       node.flags);
   }
   const auto& c = node.as<payload::Convolution>();
-  if (node.type->form == Form::kDepthwise) {
+  if (node.type->form == NodeForm::kDepthwise) {
     return xnn_define_depthwise_convolution_2d(
         subgraph, c.padding_top(), c.padding_right(), c.padding_bottom(), c.padding_left(), c.kernel_height(),
         c.kernel_width(), c.subsampling_height(), c.subsampling_width(), c.dilation_height(), c.dilation_width(),
         c.group_output_channels(), c.groups(), node.output_min, node.output_max, input, filter, bias, output, 0);
   }
-  if (node.type->form == Form::kDeconvolution) {
+  if (node.type->form == NodeForm::kDeconvolution) {
     return xnn_define_deconvolution_2d(
         subgraph, c.padding_top(), c.padding_right(), c.padding_bottom(), c.padding_left(), c.adjustment_height(),
         c.adjustment_width(), c.kernel_height(), c.kernel_width(), c.subsampling_height(), c.subsampling_width(),
@@ -107,64 +107,65 @@ xnn_status define_node(xnn_subgraph_t subgraph, const Node& node, Span<const Sha
   const uint32_t input = node.inputs[0];
   const uint32_t output = node.outputs[0];
   switch (node.type->form) {
-    case Form::kUnary: return define_unary(subgraph, node);
-    case Form::kConvert: return xnn_define_unary(subgraph, xnn_unary_convert, nullptr, input, output, 0);
-    case Form::kSoftmax: return xnn_define_softmax(subgraph, input, output, 0);
-    case Form::kCopy: return xnn_define_copy(subgraph, input, output, 0);
-    case Form::kBinary: {
+    case NodeForm::kUnary: return define_unary(subgraph, node);
+    case NodeForm::kConvert: return xnn_define_unary(subgraph, xnn_unary_convert, nullptr, input, output, 0);
+    case NodeForm::kSoftmax: return xnn_define_softmax(subgraph, input, output, 0);
+    case NodeForm::kCopy: return xnn_define_copy(subgraph, input, output, 0);
+    case NodeForm::kBinary: {
       const xnn_binary_params clamp{node.output_min, node.output_max};
       return xnn_define_binary(subgraph, static_cast<xnn_binary_operator>(node.type->library), &clamp, input,
                                node.inputs[1], output, 0);
     }
-    case Form::kMatMul: return xnn_define_batch_matrix_multiply(subgraph, input, node.inputs[1], output, node.flags);
-    case Form::kFullyConnected:
-    case Form::kConvolution:
-    case Form::kDepthwise:
-    case Form::kDeconvolution: return define_product(subgraph, node);
-    case Form::kMaxPool: {
+    case NodeForm::kMatMul:
+      return xnn_define_batch_matrix_multiply(subgraph, input, node.inputs[1], output, node.flags);
+    case NodeForm::kFullyConnected:
+    case NodeForm::kConvolution:
+    case NodeForm::kDepthwise:
+    case NodeForm::kDeconvolution: return define_product(subgraph, node);
+    case NodeForm::kMaxPool: {
       const auto& p = node.as<payload::Pooling>();
       return xnn_define_max_pooling_2d(subgraph, p.padding_top(), p.padding_right(), p.padding_bottom(),
                                        p.padding_left(), p.pooling_height(), p.pooling_width(), p.stride_height(),
                                        p.stride_width(), p.dilation_height(), p.dilation_width(), node.output_min,
                                        node.output_max, input, output, 0);
     }
-    case Form::kAvgPool: {
+    case NodeForm::kAvgPool: {
       const auto& p = node.as<payload::Pooling>();
       return xnn_define_average_pooling_2d(subgraph, p.padding_top(), p.padding_right(), p.padding_bottom(),
                                            p.padding_left(), p.pooling_height(), p.pooling_width(), p.stride_height(),
                                            p.stride_width(), node.output_min, node.output_max, input, output, 0);
     }
-    case Form::kArgMaxPool: {
+    case NodeForm::kArgMaxPool: {
       const auto& p = node.as<payload::ArgMaxPooling>();
       return xnn_define_argmax_pooling_2d(subgraph, p.padding_top(), p.padding_right(), p.padding_bottom(),
                                           p.padding_left(), p.pooling_height(), p.pooling_width(), input, output,
                                           node.outputs[1], 0);
     }
-    case Form::kGlobalPool: return define_global_pooling(subgraph, node, shapes[input]);
-    case Form::kConcatenate: return define_concatenate(subgraph, node);
-    case Form::kTranspose: {
+    case NodeForm::kGlobalPool: return define_global_pooling(subgraph, node, shapes[input]);
+    case NodeForm::kConcatenate: return define_concatenate(subgraph, node);
+    case NodeForm::kTranspose: {
       const auto& t = node.as<payload::Transpose>();
       return xnn_define_static_transpose(subgraph, t.num_dims(), to_sizes(*t.perm()).data(), input, output, 0);
     }
-    case Form::kReshape: {
+    case NodeForm::kReshape: {
       const auto& r = node.as<payload::Reshape>();
       return xnn_define_static_reshape(subgraph, r.num_dims(), to_sizes(*r.new_shape()).data(), input, output, 0);
     }
-    case Form::kSlice: {
+    case NodeForm::kSlice: {
       const auto& s = node.as<payload::Slice>();
       return xnn_define_static_slice(subgraph, s.num_dims(), to_sizes(*s.offsets()).data(), to_sizes(*s.sizes()).data(),
                                      input, output, 0);
     }
-    case Form::kPad: {
+    case NodeForm::kPad: {
       const auto& p = node.as<payload::Pad>();
       return xnn_define_static_constant_pad(subgraph, to_sizes(*p.pre_paddings()).data(),
                                             to_sizes(*p.post_paddings()).data(), p.padding_value(), input, output, 0);
     }
-    case Form::kResize: {
+    case NodeForm::kResize: {
       const auto& r = node.as<payload::Resize>();
       return xnn_define_static_resize_bilinear_2d(subgraph, r.new_height(), r.new_width(), input, output, node.flags);
     }
-    case Form::kAttention:
+    case NodeForm::kAttention:
       return xnn_define_scaled_dot_product_attention(subgraph, xnn_attention_logits_cap_type_none, nullptr, input,
                                                      node.inputs[1], node.inputs[2], node.inputs[3], node.inputs[4],
                                                      output, 0);

@@ -120,7 +120,7 @@ HWY_AFTER_NAMESPACE();
 namespace et::kernels::optimized {
 
 /// An operator's loops by element type; nullptr where there is none.
-struct Loops {
+struct PairLoops {
   BlockFunction floats = nullptr, doubles = nullptr;
   BlockFunction chars = nullptr, bytes = nullptr, shorts = nullptr, ints = nullptr, longs = nullptr;
 
@@ -185,10 +185,10 @@ std::optional<ScalarType> one_dtype(const EValue& self, const EValue& other, con
 #define ET_INTEGERS(NAME, BYTES)                                                                 \
   HWY_DYNAMIC_POINTER(NAME##8), HWY_DYNAMIC_POINTER(NAME##BYTES), HWY_DYNAMIC_POINTER(NAME##16), \
       HWY_DYNAMIC_POINTER(NAME##32), HWY_DYNAMIC_POINTER(NAME##64)
-#define ET_OPERATOR(STRUCT, NAME, ...)                  \
-  struct STRUCT {                                       \
-    static constexpr const char* kName = NAME;          \
-    static Loops loops() { return Loops{__VA_ARGS__}; } \
+#define ET_OPERATOR(STRUCT, NAME, ...)                          \
+  struct STRUCT {                                               \
+    static constexpr const char* kName = NAME;                  \
+    static PairLoops loops() { return PairLoops{__VA_ARGS__}; } \
   };
 #define ET_ARITHMETIC(STRUCT, NAME, FUNCTION, BYTES)                                              \
   ET_OPERATOR(STRUCT, NAME, HWY_DYNAMIC_POINTER(FUNCTION), HWY_DYNAMIC_POINTER(FUNCTION##Double), \

@@ -22,7 +22,7 @@
 namespace et::kernels::optimized {
 
 /// Bounds of an integer type's range.
-struct IntegerRange {
+struct NumberLimits {
   int64_t low, high;
 };
 
@@ -57,7 +57,7 @@ struct Integers {
     map_elements<T, T>([](T x) HWY_ATTR { return x < T{0} ? negated(x) : x; }, block);
   }
   static void clamp(const PointwiseBlock& block) {
-    const auto range = *static_cast<const IntegerRange*>(block.parameters);
+    const auto range = *static_cast<const NumberLimits*>(block.parameters);
     const auto low = static_cast<T>(range.low), high = static_cast<T>(range.high);
     map_elements<T, T>(
         [low, high](T x) HWY_ATTR {
@@ -140,11 +140,11 @@ Error choose(Arguments args, PointwiseOperation* operation) {
 }
 
 template <class T>
-constexpr IntegerRange range_of() {
+constexpr NumberLimits range_of() {
   return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
 }
 /// What an element can be. Other types: nothing.
-IntegerRange range_of(ScalarType dtype) {
+NumberLimits range_of(ScalarType dtype) {
   switch (dtype) {
     case ScalarType::Byte: return range_of<uint8_t>();
     case ScalarType::Char: return range_of<int8_t>();
@@ -157,8 +157,8 @@ IntegerRange range_of(ScalarType dtype) {
 // clamp(self, Scalar? min, Scalar? max, out) and hardtanh(self, Scalar min_val, Scalar max_val, out). Bounds that no element can have
 // are those of the type, unless every element would have to become one.
 Error choose_clamp(Arguments args, PointwiseOperation* operation) {
-  IntegerRange range = range_of(args[0]->to_tensor().scalar_type());
-  const IntegerRange whole = range;
+  NumberLimits range = range_of(args[0]->to_tensor().scalar_type());
+  const NumberLimits whole = range;
   for (const size_t i : {1, 2}) {
     const EValue& bound = *args[i];
     if (bound.is_none()) {
@@ -174,7 +174,7 @@ Error choose_clamp(Arguments args, PointwiseOperation* operation) {
   if (range.low > whole.high || range.high < whole.low) {
     return Error::NotSupported;
   }
-  operation->set_parameters(IntegerRange{std::max(range.low, whole.low), std::min(range.high, whole.high)});
+  operation->set_parameters(NumberLimits{std::max(range.low, whole.low), std::min(range.high, whole.high)});
   return choose<&WholeLoops::clamp>(args, operation);
 }
 

@@ -149,21 +149,21 @@ namespace et::kernels::optimized {
 
 /// The compiled loops for elements of type T.
 template <class T>
-struct Loops {
+struct SearchLoops {
   size_t (*row)(const T* x, size_t n, T* value);
   void (*columns)(const Columns<T>&);
 };
 template <class T>
-Loops<T> loops_for(bool largest);
-#define ET_LOOPS(TYPE, T)                                                                             \
-  HWY_EXPORT(Max##TYPE);                                                                              \
-  HWY_EXPORT(Min##TYPE);                                                                              \
-  HWY_EXPORT(MaxColumns##TYPE);                                                                       \
-  HWY_EXPORT(MinColumns##TYPE);                                                                       \
-  template <>                                                                                         \
-  Loops<T> loops_for<T>(bool largest) {                                                               \
-    return largest ? Loops<T>{HWY_DYNAMIC_POINTER(Max##TYPE), HWY_DYNAMIC_POINTER(MaxColumns##TYPE)}  \
-                   : Loops<T>{HWY_DYNAMIC_POINTER(Min##TYPE), HWY_DYNAMIC_POINTER(MinColumns##TYPE)}; \
+SearchLoops<T> loops_for(bool largest);
+#define ET_LOOPS(TYPE, T)                                                                                   \
+  HWY_EXPORT(Max##TYPE);                                                                                    \
+  HWY_EXPORT(Min##TYPE);                                                                                    \
+  HWY_EXPORT(MaxColumns##TYPE);                                                                             \
+  HWY_EXPORT(MinColumns##TYPE);                                                                             \
+  template <>                                                                                               \
+  SearchLoops<T> loops_for<T>(bool largest) {                                                               \
+    return largest ? SearchLoops<T>{HWY_DYNAMIC_POINTER(Max##TYPE), HWY_DYNAMIC_POINTER(MaxColumns##TYPE)}  \
+                   : SearchLoops<T>{HWY_DYNAMIC_POINTER(Min##TYPE), HWY_DYNAMIC_POINTER(MinColumns##TYPE)}; \
   }
 ET_LOOPS(Float, float)
 ET_LOOPS(Double, double)
@@ -216,7 +216,7 @@ const T* elements(const Search& s, size_t at, size_t n, T* buffer) {
 }
 
 template <class T>
-void search_rows(threads::ThreadPool* pool, const Search& s, const Loops<T>& loops, bool largest) {
+void search_rows(threads::ThreadPool* pool, const Search& s, const SearchLoops<T>& loops, bool largest) {
   threads::parallel_for(pool, s.outer, threads::grain_for(s.length), [&](size_t begin, size_t end) {
     T buffer[kRun];
     for (size_t r = begin; r < end; ++r) {
@@ -240,7 +240,7 @@ void search_rows(threads::ThreadPool* pool, const Search& s, const Loops<T>& loo
 }
 
 template <class T>
-void search_columns(threads::ThreadPool* pool, const Search& s, const Loops<T>& loops) {
+void search_columns(threads::ThreadPool* pool, const Search& s, const SearchLoops<T>& loops) {
   const size_t pieces = (s.inner + kColumns - 1) / kColumns;
   const size_t width = s.inner < kColumns ? s.inner : kColumns;
   threads::parallel_for(pool, s.outer * pieces, threads::grain_for(s.length * width), [&](size_t begin, size_t end) {
@@ -279,7 +279,7 @@ void search_columns(threads::ThreadPool* pool, const Search& s, const Loops<T>& 
 
 template <class T>
 void search(threads::ThreadPool* pool, const Search& s, bool largest) {
-  const Loops<T> loops = loops_for<T>(largest);
+  const SearchLoops<T> loops = loops_for<T>(largest);
   if (s.inner == 1) {
     search_rows(pool, s, loops, largest);
   } else {

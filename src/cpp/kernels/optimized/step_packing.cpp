@@ -56,7 +56,8 @@ void destroy_packed(void* object) { ::operator delete(object, kAlignment); }
 
 Result<const int8_t*> packed_steps(PrepareContext& context, StepPacking packing) {
   if (context.shared() != nullptr) {
-    const uint64_t variant = uint64_t{packing.gates} << 8 | packing.lanes;
+    const auto dtype = static_cast<uint64_t>(packing.weight->scalar_type());
+    const uint64_t variant = dtype << 32 | uint64_t{packing.gates} << 8 | packing.lanes;
     ET_TRY(void* const object, context.shared()->get_or_create(
                                    {&kMaker, packing.weight->const_data_ptr(), nullptr, variant, packing.hidden},
                                    &create_packed, &packing, &destroy_packed));

@@ -17,7 +17,7 @@
 #define ET_KERNELS_OPTIMIZED_TERNARY_ONCE
 namespace et::kernels::optimized {
 /// The loops of one integer type; nullptr for others.
-struct IntegerLoops {
+struct TernaryLoops {
   BlockFunction add_product, between;
 };
 }  // namespace et::kernels::optimized
@@ -113,10 +113,10 @@ struct IntegerTriples {
         },
         block);
   }
-  static IntegerLoops loops() { return {&add_product, &between}; }
+  static TernaryLoops loops() { return {&add_product, &between}; }
 };
 
-IntegerLoops IntegerLoopsOf(ScalarType dtype) {
+TernaryLoops TernaryLoopsOf(ScalarType dtype) {
   switch (dtype) {
     case ScalarType::Byte: return IntegerTriples<uint8_t>::loops();
     case ScalarType::Char: return IntegerTriples<int8_t>::loops();
@@ -149,7 +149,7 @@ HWY_EXPORT(AddQuotient);
 HWY_EXPORT(AtLeast);
 HWY_EXPORT(AtMost);
 HWY_EXPORT(Between);
-HWY_EXPORT(IntegerLoopsOf);
+HWY_EXPORT(TernaryLoopsOf);
 HWY_EXPORT(Lerp);
 HWY_EXPORT(NanToNum);
 
@@ -178,7 +178,7 @@ Error choose_clamp(Arguments args, PointwiseOperation* operation) {
   const bool has_low = !args[1]->is_none(), has_high = !args[2]->is_none();
   operation->name = "aten::clamp";
   const ScalarType dtype = args[args.size() - 1]->to_tensor().scalar_type();
-  operation->function = HWY_DYNAMIC_DISPATCH(IntegerLoopsOf)(dtype).between;
+  operation->function = HWY_DYNAMIC_DISPATCH(TernaryLoopsOf)(dtype).between;
   if (operation->function != nullptr) {
     return has_low && has_high && add_tensors(args, 3, dtype, operation) ? Error::Ok : Error::NotSupported;
   }
@@ -192,7 +192,7 @@ Error choose_clamp(Arguments args, PointwiseOperation* operation) {
 Error choose_addcmul(Arguments args, PointwiseOperation* operation) {
   operation->name = "aten::addcmul";
   const ScalarType dtype = args[args.size() - 1]->to_tensor().scalar_type();
-  operation->function = HWY_DYNAMIC_DISPATCH(IntegerLoopsOf)(dtype).add_product;
+  operation->function = HWY_DYNAMIC_DISPATCH(TernaryLoopsOf)(dtype).add_product;
   if (operation->function != nullptr && is_whole(*args[3])) {
     operation->set_parameters(args[3]->number_as_int());
     return add_tensors(args, 3, dtype, operation) ? Error::Ok : Error::NotSupported;
