@@ -1,5 +1,5 @@
-// aten::linear and et::linear_clamp of many rows with a constant weight, where whole tiles of a library's product would compute many
-// columns that no output has. For fewer outputs than a tile the library takes a kernel of two columns, which is slower still.
+// aten::linear and et::linear_clamp of many rows with a constant weight, where our tiles are faster than a library's
+// (is_faster_than_library). For fewer outputs than a tile the library takes a kernel of two columns, which is slower still.
 #include <algorithm>
 #include <new>
 
@@ -32,7 +32,7 @@ bool is_worth_it(const Tensor& input, const Tensor& weight) {
   constexpr size_t kLeastRows = 2 * kTilePixels;
   const auto rows = static_cast<size_t>(input.numel() / weight.size(1));
   const auto outputs = static_cast<size_t>(weight.size(0));
-  return saves_columns(rows, outputs) || (rows >= kLeastRows && outputs < columns_of_a_tile());
+  return is_faster_than_library(rows, outputs) || (rows >= kLeastRows && outputs < columns_of_a_tile());
 }
 
 Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {

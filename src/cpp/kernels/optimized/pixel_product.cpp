@@ -12,6 +12,7 @@
 
 #include "kernels/optimized/clamped_convolution.h"
 #include "kernels/optimized/pixel_product-inl.h"
+#include "kernels/optimized/tiles.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
@@ -131,10 +132,13 @@ constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
 size_t columns_of_a_tile() { return 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)(); }
 
-bool saves_columns(size_t pixels, size_t out_channels) {
+bool is_faster_than_library(size_t pixels, size_t out_channels) {
   constexpr size_t kLeast = 2 * kTilePixels;
+  // In tenths of what the library computes. Measured on one processor of each kind (docs/kernels.md): those with tiles of integers have
+  // two units for 64 bytes, which the library's seven rows, each read from the second cache again, cannot feed.
+  const size_t permitted = has_integer_tiles() ? 12 : 9;
   return pixels >= kLeast && 10 * round_up(pixels, kTilePixels) * computed_columns(out_channels) <=
-                                 9 * pixels * round_up(out_channels, columns_of_a_tile());
+                                 permitted * pixels * round_up(out_channels, columns_of_a_tile());
 }
 
 Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,

@@ -38,10 +38,10 @@ void multiply_pixels(const PixelProduct& product, const float* in, float* out, s
 void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
                         size_t pixels);
 
-/// True where tiles of half a vector leave out more columns of a product than tiles of twelve pixels repeat pixels, beside a library
-/// whose tiles are all of two vectors.
-bool saves_columns(size_t pixels, size_t out_channels);
-/// Columns of such a tile.
+/// True where a product takes less time than with a library whose tiles are of seven rows and two vectors: where tiles of half a
+/// vector leave out more columns than tiles of twelve pixels repeat pixels, and everywhere on processors that wait for loads.
+bool is_faster_than_library(size_t pixels, size_t out_channels);
+/// Columns of a whole tile.
 size_t columns_of_a_tile();
 
 }  // namespace et::kernels::optimized

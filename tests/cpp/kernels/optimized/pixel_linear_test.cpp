@@ -3,6 +3,7 @@
 
 #include "instruction_sets.h"
 #include "kernel_harness.h"
+#include "kernels/optimized/tiles.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -54,16 +55,18 @@ TEST(PixelLinear, RowsBiasAndLimits) {
 
 TEST(PixelLinear, EveryInstructionSet) {
   for_each_instruction_set([&] {
-    for (const int64_t outputs : {1, 3, 5, 7}) {
-      expect_same({{40}, 17, outputs});
+    for (const int64_t outputs : {1, 3, 5, 7, 32, 64, 96}) {
+      if (fits({{40}, 17, outputs})) {
+        expect_same({{40}, 17, outputs});
+      }
     }
   });
 }
 
 TEST(PixelLinear, TakesOnlyWhatItIsMadeFor) {
   EXPECT_TRUE(fits({{40}, 16, 5}));
-  EXPECT_FALSE(fits({{4}, 16, 5}));    // few rows
-  EXPECT_FALSE(fits({{40}, 16, 64}));  // whole tiles
+  EXPECT_FALSE(fits({{4}, 16, 5}));                                 // few rows
+  EXPECT_EQ(fits({{40}, 16, 64}), optimized::has_integer_tiles());  // whole tiles
 }
 
 }  // namespace
