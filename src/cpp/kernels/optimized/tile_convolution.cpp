@@ -100,10 +100,9 @@ struct Filter {
 Result<void*> pack(void* argument) {
   const auto& filter = *static_cast<const Filter*>(argument);
   const TilePacking& packing = filter.packing;
-  const size_t padded = (packing.run_bytes + 3) / 4 * 4;
   const size_t nbytes = packing.nbytes() + packing.padded_columns() * sizeof(uint32_t);
   void* memory = nullptr;
-  auto* const run_weights = static_cast<int8_t*>(std::calloc(padded, 1));
+  auto* const run_weights = static_cast<int8_t*>(std::calloc(packing.steps(), TilePacking::kStep));
   if (run_weights == nullptr || posix_memalign(&memory, 64, nbytes) != 0) {
     std::free(run_weights);
     ET_LOG_ERROR("%s: no memory for a filter of %zu bytes", kOp, nbytes);
@@ -113,15 +112,20 @@ Result<void*> pack(void* argument) {
   auto* const sums = reinterpret_cast<uint32_t*>(to + packing.nbytes());
   std::memset(memory, 0, nbytes);
   for (size_t column = 0; column < packing.columns; ++column) {
+    uint32_t sum = 0;
     for (size_t run = 0; run < packing.runs; ++run) {
       filter.read_run(column, run, run_weights);
       for (size_t byte = 0; byte < packing.run_bytes; ++byte) {
-        sums[column] += static_cast<uint32_t>(int32_t{run_weights[byte]});
+        sum += static_cast<uint32_t>(int32_t{run_weights[byte]});
       }
-      for (size_t byte = 0; byte < padded; byte += 4) {
-        std::memcpy(to + packing.place(column, run, byte), run_weights + byte, 4);
+      for (size_t step = 0; step < packing.steps(); ++step) {
+        int8_t* const tile = to + packing.place(column, run, step);
+        for (size_t i = 0; i < TilePacking::kStep; i += 4) {
+          std::memcpy(tile + i * TilePacking::kSide, run_weights + step * TilePacking::kStep + i, 4);
+        }
       }
     }
+    sums[column] = sum;
   }
   std::free(run_weights);
   return memory;

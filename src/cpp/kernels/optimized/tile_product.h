@@ -5,7 +5,7 @@
 /// operator mean.
 ///
 ///     const TilePacking packing{channels, runs, run_bytes};
-///     to[packing.place(channel, run, byte)] = …;                                // once
+///     to[packing.place(channel, run, step)] = …;                                // once
 ///     multiply_tiles(product, 0, tile_strips(product) * packing.panels());      // at each call; parts of it on any thread
 #pragma once
 
@@ -34,13 +34,12 @@ struct TilePacking {
   /// A few steps take less time than writing their sums does, so that they may hold more zeros.
   bool is_worth_its_zeros() const { return (runs * steps() <= 4 ? 8 : 4) * run_bytes >= steps() * kStep; }
 
-  /// Where the weight of a column for a byte of a run goes.
-  size_t place(size_t column, size_t run, size_t byte) const {
+  /// Where the first weight of a column for a step of a run goes; four stand side by side, the next four 64 bytes further on.
+  size_t place(size_t column, size_t run, size_t step) const {
     const size_t panel = column / kColumns, within = column % kColumns;
     const size_t wide = panel * 2 + 1 < tiles() ? 2 : 1;  // tiles of the panel
-    const size_t step = run * steps() + byte / kStep;
-    return (panel * 2 * runs * steps() + step * wide + within / kSide) * kTile + byte % kStep / 4 * kStep +
-           within % kSide * 4 + byte % 4;
+    const size_t before = panel * 2 * runs * steps() + (run * steps() + step) * wide + within / kSide;
+    return before * kTile + within % kSide * 4;
   }
 };
 
