@@ -13,6 +13,7 @@
 #include "kernels/optimized/clamped_convolution.h"
 #include "kernels/optimized/pixel_product-inl.h"
 #include "kernels/optimized/tiles.h"
+#include "kernels/optimized/transpose4-inl.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
@@ -45,7 +46,8 @@ void multiply_columns(D0 d0, D1 d1, PixelTile tile, const float* in, float* out,
   }
 }
 
-void MultiplyPixels(const PixelProduct& p, const float* in, float* out, size_t pixels) {
+/// Tiles [begin, end) of columns.
+void MultiplyPixels(const PixelProduct& p, const float* in, float* out, size_t pixels, size_t begin, size_t end) {
   const PixelTag d;
   const HalfPixelTag half;
   const size_t wide = 2 * hn::Lanes(d);
@@ -60,8 +62,8 @@ void MultiplyPixels(const PixelProduct& p, const float* in, float* out, size_t p
     tile.depth = p.in_channels;
     tile.min = p.min;
     tile.max = p.max;
-    tile.taps = p.filter;
-    for (size_t first = 0; first < p.out_channels; first += wide) {
+    tile.taps = p.filter + begin * wide * p.in_channels;
+    for (size_t first = begin * wide; first < HWY_MIN(end * wide, p.out_channels); first += wide) {
       tile.left = HWY_MIN(wide, p.out_channels - first);
       const size_t halves = (tile.left + hn::Lanes(half) - 1) / hn::Lanes(half);
       tile.tap_step = halves * hn::Lanes(half);
@@ -78,6 +80,23 @@ void MultiplyPixels(const PixelProduct& p, const float* in, float* out, size_t p
   }
 }
 
+/// packed[k * step + c] = weight[c * depth + k] for the columns of a tile.
+void PackColumns(const float* weight, size_t depth, size_t columns, size_t step, float* packed) {
+  const size_t fours = columns / 4 * 4, whole = depth / 4 * 4;
+  const auto bytes = [](const float* at) { return reinterpret_cast<const char*>(at); };
+  for (size_t k = 0; k < whole; k += 4) {
+    for (size_t c = 0; c < fours; c += 4) {
+      transpose4(bytes(weight + c * depth + k), reinterpret_cast<char*>(packed + k * step + c),
+                 static_cast<int64_t>(depth * sizeof(float)), static_cast<int64_t>(step * sizeof(float)));
+    }
+  }
+  for (size_t k = 0; k < depth; ++k) {
+    for (size_t c = k < whole ? fours : 0; c < columns; ++c) {
+      packed[k * step + c] = weight[c * depth + k];
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized
 HWY_AFTER_NAMESPACE();
@@ -88,6 +107,7 @@ namespace et::kernels::optimized {
 HWY_EXPORT(PixelLanes);
 HWY_EXPORT(HalfPixelLanes);
 HWY_EXPORT(MultiplyPixels);
+HWY_EXPORT(PackColumns);
 
 namespace {
 
@@ -114,13 +134,11 @@ Result<void*> create_filter(void* argument) {
   for (size_t first = 0; first < request.out_channels; first += wide) {
     const size_t columns = std::min(wide, request.out_channels - first);
     const size_t step = computed_columns(columns);
-    std::fill_n(packed, step * request.in_channels, 0.0f);
-    for (size_t c = 0; c < columns; ++c) {
-      const float* const from = request.weight + (first + c) * request.in_channels;
-      for (size_t k = 0; k < request.in_channels; ++k) {
-        packed[k * step + c] = from[k];
-      }
+    if (columns < step) {
+      std::fill_n(packed, step * request.in_channels, 0.0f);
     }
+    HWY_DYNAMIC_DISPATCH(PackColumns)
+    (request.weight + first * request.in_channels, request.in_channels, columns, step, packed);
     packed += step * request.in_channels;
   }
   return memory;
@@ -159,7 +177,7 @@ Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const 
 }
 
 void multiply_pixels(const PixelProduct& product, const float* in, float* out, size_t pixels) {
-  HWY_DYNAMIC_DISPATCH(MultiplyPixels)(product, in, out, pixels);
+  HWY_DYNAMIC_DISPATCH(MultiplyPixels)(product, in, out, pixels, 0, product.out_channels);
 }
 
 void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
@@ -167,9 +185,21 @@ void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, 
   // Multiplications of a chunk worth handing over to another thread: some 3 us.
   constexpr size_t kChunk = 150'000;
   const size_t depth = product.in_channels, columns = product.out_channels;
-  threads::parallel_for(pool, pixels, kChunk / (depth * columns) + 1, [&](size_t begin, size_t end) {
-    multiply_pixels(product, in + begin * depth, out + begin * columns, end - begin);
-  });
+  const size_t threads = pool == nullptr ? 1 : pool->num_threads();
+  const size_t strips = (pixels + kTilePixels - 1) / kTilePixels;
+  constexpr size_t kLeastStrips = 4;  // of a chunk, so that what is left of the last tile weighs little
+  if (strips >= 2 * kLeastStrips * threads || threads == 1) {
+    const size_t worth = kChunk / (kTilePixels * depth * columns) + 1;
+    threads::parallel_for(pool, strips, std::max(worth, kLeastStrips), [&](size_t begin, size_t end) {
+      const size_t first = begin * kTilePixels;
+      multiply_pixels(product, in + first * depth, out + first * columns, std::min(end * kTilePixels, pixels) - first);
+    });
+    return;
+  }
+  const size_t wide = columns_of_a_tile();
+  const auto multiply = HWY_DYNAMIC_POINTER(MultiplyPixels);
+  threads::parallel_for(pool, (columns + wide - 1) / wide, kChunk / (pixels * depth * wide) + 1,
+                        [&](size_t begin, size_t end) { multiply(product, in, out, pixels, begin, end); });
 }
 
 }  // namespace et::kernels::optimized
