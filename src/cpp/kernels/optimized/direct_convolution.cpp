@@ -231,7 +231,8 @@ void pack_tiles(const Direct& direct, const char* weight, uint32_t* packed) {
                ++plane) {
             const int64_t at = (c * p.in_channels + 2 * plane) * p.taps() + tap;
             const BFloat16 pair[2] = {filters[at], 2 * plane + 1 < p.in_channels ? filters[at + p.taps()] : BFloat16()};
-            std::memcpy(packed + (c - first) * 16 + plane - tiles.first_of(tile), pair, sizeof(pair));
+            std::memcpy(packed + (c - first) * PlaneTiles::kMostPlanes + plane - tiles.first_of(tile), pair,
+                        sizeof(pair));
           }
         }
       }
@@ -358,7 +359,8 @@ Error direct_convolution(KernelContext& context, const Problem& p, const void* i
                     p.out_channels >= kLeastChannels;
   const PlaneTiles plane_tiles{direct.planes};
   direct.tile = direct.by_tiles ? DirectTile{PlaneTiles::kChannels, nullptr} : choose_tile(tiles, p.out_channels);
-  direct.steps = static_cast<size_t>(p.taps() * (direct.by_tiles ? 16 * plane_tiles.tiles() : direct.planes));
+  direct.steps =
+      static_cast<size_t>(p.taps() * (direct.by_tiles ? PlaneTiles::kMostPlanes * plane_tiles.tiles() : direct.planes));
   direct.blocks = (static_cast<size_t>(p.out_channels) + direct.tile.channels - 1) / direct.tile.channels;
   const auto slots_count = static_cast<size_t>(direct.planes * direct.plane_slots) + kPositions;
   const size_t channels = direct.blocks * direct.tile.channels;

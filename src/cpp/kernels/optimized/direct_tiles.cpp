@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/optimized/tiles.h"
+#include "kernels/optimized/tile_instructions.h"
 
 namespace et::kernels::optimized {
 
@@ -22,26 +22,26 @@ ET_WITH_TILES void multiply_planes(const PlaneBlock& block) {
       std::fill_n(sums + c * block.sums_stride, PlaneTiles::kPositions, block.bias[c]);
     }
     ET_LOAD_TILE(0, sums, sums_stride);
-    ET_LOAD_TILE(1, sums + 16, sums_stride);
-    ET_LOAD_TILE(2, sums + 32, sums_stride);
-    ET_LOAD_TILE(3, sums + 48, sums_stride);
+    ET_LOAD_TILE(1, sums + kTileSide, sums_stride);
+    ET_LOAD_TILE(2, sums + 2 * kTileSide, sums_stride);
+    ET_LOAD_TILE(3, sums + 3 * kTileSide, sums_stride);
     const uint32_t* weights = block.weights;
     for (size_t s = 0; s < block.steps; ++s, weights += PlaneTiles::kWeights) {
       const uint32_t* const from = block.image + block.offsets[s] + at;
       ET_LOAD_TILE(4, weights, kTileRowBytes);
       ET_LOAD_TILE(6, from, image_stride);
       ET_MULTIPLY_BFLOAT16_TILES(0, 4, 6);
-      ET_LOAD_TILE(7, from + 16, image_stride);
+      ET_LOAD_TILE(7, from + kTileSide, image_stride);
       ET_MULTIPLY_BFLOAT16_TILES(1, 4, 7);
-      ET_LOAD_TILE(6, from + 32, image_stride);
+      ET_LOAD_TILE(6, from + 2 * kTileSide, image_stride);
       ET_MULTIPLY_BFLOAT16_TILES(2, 4, 6);
-      ET_LOAD_TILE(7, from + 48, image_stride);
+      ET_LOAD_TILE(7, from + 3 * kTileSide, image_stride);
       ET_MULTIPLY_BFLOAT16_TILES(3, 4, 7);
     }
     ET_STORE_TILE(0, sums, sums_stride);
-    ET_STORE_TILE(1, sums + 16, sums_stride);
-    ET_STORE_TILE(2, sums + 32, sums_stride);
-    ET_STORE_TILE(3, sums + 48, sums_stride);
+    ET_STORE_TILE(1, sums + kTileSide, sums_stride);
+    ET_STORE_TILE(2, sums + 2 * kTileSide, sums_stride);
+    ET_STORE_TILE(3, sums + 3 * kTileSide, sums_stride);
   }
   release_tiles();
 }

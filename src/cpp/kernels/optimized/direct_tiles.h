@@ -7,19 +7,22 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/optimized/tiles.h"
+
 namespace et::kernels::optimized {
 
 /// How the planes of an image are shared out to tiles: as many to each as there can be, the last ones moved to the front until they
 /// are as many. Weights of planes that come a second time are 0.
 struct PlaneTiles {
-  static constexpr size_t kChannels = 16;   ///< outputs of a tile
-  static constexpr size_t kPositions = 64;  ///< of four tiles, which are computed at a time
+  static constexpr size_t kChannels = kTileSide;       ///< outputs of a tile
+  static constexpr size_t kPositions = 4 * kTileSide;  ///< of four tiles, which are computed at a time
   static constexpr int64_t kLeastPlanes = 4;
-  static constexpr size_t kWeights = 16 * 16;  ///< slots of a tile of weights, [channels, planes]
+  static constexpr int64_t kMostPlanes = kTileRowBytes / sizeof(uint32_t);  ///< of a tile
+  static constexpr size_t kWeights = kTileBytes / sizeof(uint32_t);  ///< slots of a tile of weights, [channels, planes]
 
   int64_t planes;
 
-  int64_t tiles() const { return (planes + 15) / 16; }
+  int64_t tiles() const { return (planes + kMostPlanes - 1) / kMostPlanes; }
   int64_t of_tile() const { return (planes + tiles() - 1) / tiles(); }
   int64_t first_of(int64_t tile) const {
     const int64_t first = tile * of_tile();
@@ -27,7 +30,7 @@ struct PlaneTiles {
   }
 };
 
-/// Sums of 16 channels at positions [0, positions), rounded up to whole kPositions.
+/// Sums of kChannels channels at positions [0, positions), rounded up to whole kPositions.
 struct PlaneBlock {
   const uint32_t* image;    ///< the slots of the first position
   int64_t plane_slots;      ///< from plane to plane
@@ -36,7 +39,7 @@ struct PlaneBlock {
   size_t steps;
   size_t planes;  ///< of each tile
   const float* bias;
-  float* sums;  ///< [16, sums_stride]
+  float* sums;  ///< [kChannels, sums_stride]
   size_t sums_stride;
   size_t positions;
 };

@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/gemm_block-inl.h"
+#include "kernels/optimized/transpose4-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -64,6 +65,17 @@ void pack_pair(const BFloat16* first, const BFloat16* second, size_t n, BFloat16
   for (; i < n; ++i) {
     pairs[2 * i] = first[i];
     pairs[2 * i + 1] = second[i];
+  }
+}
+
+void transpose_pairs(const BFloat16* in, size_t rows, size_t columns, BFloat16* out) {
+  constexpr size_t kPair = 2 * sizeof(BFloat16);
+  for (size_t i = 0; i < rows; i += 4) {
+    for (size_t j = 0; j < columns; j += 4) {
+      HWY_NAMESPACE::transpose4(reinterpret_cast<const char*>(in + 2 * (i * columns + j)),
+                                reinterpret_cast<char*>(out + 2 * (j * rows + i)),
+                                static_cast<int64_t>(columns * kPair), static_cast<int64_t>(rows * kPair));
+    }
   }
 }
 

@@ -29,4 +29,8 @@ MultiplyPairs pairs_function();
 /// pairs[2 * i] = first[i], pairs[2 * i + 1] = second[i].
 void pack_pair(const BFloat16* first, const BFloat16* second, size_t n, BFloat16* pairs);
 
+/// out[j, i] = in[i, j] of pairs: [rows, columns] to [columns, rows], both multiples of 4. It turns strips of steps side by side into
+/// strips of pairs, and back.
+void transpose_pairs(const BFloat16* in, size_t rows, size_t columns, BFloat16* out);
+
 }  // namespace et::kernels::optimized

@@ -2,18 +2,13 @@
 
 #include <algorithm>
 
-#include "kernels/optimized/tiles.h"
-
-#if ET_HAS_TILES
-#include <emmintrin.h>
-#endif
+#include "kernels/optimized/tile_instructions.h"
 
 namespace et::kernels::optimized {
 
 #if !ET_HAS_TILES
 
 void multiply_tile_block(const GemmBlock<float, BFloat16>&) {}
-void transpose_pairs(const BFloat16*, size_t, size_t, BFloat16*) {}
 
 #else
 
@@ -91,26 +86,6 @@ void multiply_tile_block(const GemmBlock<float, BFloat16>& block) {
     }
   }
   release_tiles();
-}
-
-void transpose_pairs(const BFloat16* in, size_t rows, size_t columns, BFloat16* out) {
-  for (size_t i = 0; i < rows; i += 4) {
-    for (size_t j = 0; j < columns; j += 4) {
-      const auto load = [&](size_t r) {
-        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + 2 * ((i + r) * columns + j)));
-      };
-      const auto store = [&](size_t r, __m128i line) {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 2 * ((j + r) * rows + i)), line);
-      };
-      const __m128i a = load(0), b = load(1), c = load(2), d = load(3);
-      const __m128i ab_low = _mm_unpacklo_epi32(a, b), ab_high = _mm_unpackhi_epi32(a, b);
-      const __m128i cd_low = _mm_unpacklo_epi32(c, d), cd_high = _mm_unpackhi_epi32(c, d);
-      store(0, _mm_unpacklo_epi64(ab_low, cd_low));
-      store(1, _mm_unpackhi_epi64(ab_low, cd_low));
-      store(2, _mm_unpacklo_epi64(ab_high, cd_high));
-      store(3, _mm_unpackhi_epi64(ab_high, cd_high));
-    }
-  }
 }
 
 #endif

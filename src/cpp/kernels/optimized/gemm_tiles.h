@@ -6,15 +6,13 @@
 #pragma once
 
 #include "kernels/optimized/gemm_pairs.h"
+#include "kernels/optimized/tiles.h"
 
 namespace et::kernels::optimized {
 
-inline constexpr size_t kTileStripRows = 16, kTileStripColumns = 32, kTileSteps = 32;
+inline constexpr size_t kTileStripRows = kTileSide, kTileStripColumns = 2 * kTileSide,
+                        kTileSteps = kTileRowBytes / sizeof(BFloat16);
 
 void multiply_tile_block(const GemmBlock<float, BFloat16>& block);
-
-/// out[j, i] = in[i, j] of pairs: [rows, columns] to [columns, rows], both multiples of 4. It turns strips of steps side by side into
-/// strips of pairs, and back.
-void transpose_pairs(const BFloat16* in, size_t rows, size_t columns, BFloat16* out);
 
 }  // namespace et::kernels::optimized

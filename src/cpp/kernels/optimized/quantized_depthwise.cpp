@@ -244,8 +244,8 @@ HWY_INLINE void quad_row(const QuantizedDepthwise& w, const int8_t* const* rows,
       to += channels;
     }
 #pragma GCC unroll 16
-    for (size_t i = kSums * 4; i-- > 4;) {
-      sums[i] = sums[i - 4];
+    for (size_t moved = 4; moved < kSums * 4; ++moved) {  // from the last one
+      sums[kSums * 4 + 3 - moved] = sums[kSums * 4 - 1 - moved];
     }
 #pragma GCC unroll 4
     for (size_t i = 0; i < 4; ++i) {

@@ -46,7 +46,7 @@ struct TileConvolution {
   bool merges;     // a run has the whole width of the filter; otherwise (dilated) a pixel
   bool is_direct;  // rows of the product are the input's pixels
 
-  ptrdiff_t* offsets;  // [runs], written at each call: they depend on the image's width
+  ptrdiff_t* offsets;  // [runs], written at each call that has a border: they depend on the image's width; otherwise 0
 
   Planes planes(int64_t out_h, int64_t out_w) const {
     Planes p{};
@@ -121,7 +121,7 @@ Result<void*> pack(void* argument) {
       for (size_t step = 0; step < packing.steps(); ++step) {
         int8_t* const tile = to + packing.place(column, run, step);
         for (size_t i = 0; i < TilePacking::kStep; i += 4) {
-          std::memcpy(tile + i * TilePacking::kSide, run_weights + step * TilePacking::kStep + i, 4);
+          std::memcpy(tile + i * kTileSide, run_weights + step * TilePacking::kStep + i, 4);
         }
       }
     }
@@ -187,6 +187,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   w.product.high = w.call.high;
   w.product.zero_point = w.call.zero_point;
   w.offsets = static_cast<ptrdiff_t*>(offsets_memory);
+  std::fill_n(w.offsets, packing.runs, ptrdiff_t{0});
   w.product.offsets = w.offsets;
   ET_TRY(void* const memory, context.allocate(sizeof(TileConvolution), alignof(TileConvolution)));
   *state = new (memory) TileConvolution(w);

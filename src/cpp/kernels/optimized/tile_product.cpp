@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/optimized/tiles.h"
+#include "kernels/optimized/tile_instructions.h"
 
 #if ET_HAS_TILES
 #if !defined(__clang__)  // what immintrin.h leaves undefined on purpose (GCC's bug 105593)
@@ -55,18 +55,18 @@ ET_WITH_TILES inline void multiply_block(const TileProduct& p, const int8_t* fir
         ET_MULTIPLY_INTEGER_TILES(2, 5, 6);
       }
       if (kWide) {
-        ET_LOAD_TILE(7, weights + TilePacking::kTile, kRow);
+        ET_LOAD_TILE(7, weights + kTileBytes, kRow);
         ET_MULTIPLY_INTEGER_TILES(1, 4, 7);
         if (kTwo) ET_MULTIPLY_INTEGER_TILES(3, 5, 7);
       }
-      weights += (kWide ? 2 : 1) * TilePacking::kTile;
+      weights += (kWide ? 2 : 1) * kTileBytes;
     }
   }
   constexpr size_t kSumRow = sizeof(sums[0]);
   ET_STORE_TILE(0, &sums[0][0], kSumRow);
-  if (kWide) ET_STORE_TILE(1, &sums[0][16], kSumRow);
-  if (kTwo) ET_STORE_TILE(2, &sums[16][0], kSumRow);
-  if (kTwo && kWide) ET_STORE_TILE(3, &sums[16][16], kSumRow);
+  if (kWide) ET_STORE_TILE(1, &sums[0][kTileSide], kSumRow);
+  if (kTwo) ET_STORE_TILE(2, &sums[kTileSide][0], kSumRow);
+  if (kTwo && kWide) ET_STORE_TILE(3, &sums[kTileSide][kTileSide], kSumRow);
 }
 
 /// What 16 columns' sums become: units of the output, bounded, rounded to the nearest even integer.
@@ -89,13 +89,13 @@ ET_WITH_TILES inline void write_block(const TileProduct& p, const Sums& sums, si
                                       size_t column) {
   const size_t left = p.packing.columns - column;
   const auto mask = [&](size_t from) {
-    return static_cast<__mmask16>(left >= from + 16 ? 0xFFFF : left > from ? (1u << (left - from)) - 1 : 0);
+    return static_cast<__mmask16>(left >= from + kTileSide ? 0xFFFF : left > from ? (1u << (left - from)) - 1 : 0);
   };
-  const __mmask16 first_mask = mask(0), second_mask = kWide ? mask(16) : __mmask16{0};
+  const __mmask16 first_mask = mask(0), second_mask = kWide ? mask(kTileSide) : __mmask16{0};
   const Requantization first = {_mm512_loadu_si512(p.biases + column), _mm512_loadu_ps(p.scales + column)};
-  const Requantization second =
-      kWide ? Requantization{_mm512_loadu_si512(p.biases + column + 16), _mm512_loadu_ps(p.scales + column + 16)}
-            : first;
+  const Requantization second = kWide ? Requantization{_mm512_loadu_si512(p.biases + column + kTileSide),
+                                                       _mm512_loadu_ps(p.scales + column + kTileSide)}
+                                      : first;
   const __m512 low = _mm512_set1_ps(p.low), high = _mm512_set1_ps(p.high);
   const __m512i zero_point = _mm512_set1_epi32(p.zero_point);
   size_t line = (row + begin) / p.pitch, at = (row + begin) % p.pitch;
@@ -104,7 +104,8 @@ ET_WITH_TILES inline void write_block(const TileProduct& p, const Sums& sums, si
     if (at < p.kept) {
       _mm_mask_storeu_epi8(to, first_mask, requantize(first, &sums[i][0], low, high, zero_point));
       if (kWide) {
-        _mm_mask_storeu_epi8(to + 16, second_mask, requantize(second, &sums[i][16], low, high, zero_point));
+        _mm_mask_storeu_epi8(to + kTileSide, second_mask,
+                             requantize(second, &sums[i][kTileSide], low, high, zero_point));
       }
       to += p.packing.columns;
     }
@@ -116,29 +117,28 @@ ET_WITH_TILES inline void write_block(const TileProduct& p, const Sums& sums, si
 template <bool kWide>
 ET_WITH_TILES void block_by_panel(const TileProduct& p, size_t block, size_t panel) {
   alignas(64) Sums sums;
-  constexpr size_t kSide = TilePacking::kSide;
-  const int8_t* const weights = p.weights + panel * 2 * p.packing.runs * p.packing.steps() * TilePacking::kTile;
+  const int8_t* const weights = p.weights + panel * 2 * p.packing.runs * p.packing.steps() * kTileBytes;
   const auto row_at = [&](size_t row) {
     return row >= p.tail_row ? p.tail + (row - p.tail_row) * p.in_stride : p.in + row * p.in_stride;
   };
   const size_t row = block * TileProduct::kBlock, column = panel * TilePacking::kColumns;
   const size_t left = std::min(p.rows - row, TileProduct::kBlock);
-  if (left <= kSide) {  // one tile, of the last rows
-    const size_t first = p.rows >= kSide ? p.rows - kSide : 0;
+  if (left <= kTileSide) {  // one tile, of the last rows
+    const size_t first = p.rows >= kTileSide ? p.rows - kTileSide : 0;
     multiply_block<false, kWide>(p, row_at(first), nullptr, weights, sums);
     write_block<kWide>(p, sums, first, row - first, p.rows - first, column);
     return;
   }
-  const size_t second = row + left - kSide;
+  const size_t second = row + left - kTileSide;
   multiply_block<true, kWide>(p, row_at(row), row_at(second), weights, sums);
-  write_block<kWide>(p, sums, row, 0, kSide, column);
-  write_block<kWide>(p, sums, second - kSide, row + kSide - (second - kSide), 2 * kSide, column);
+  write_block<kWide>(p, sums, row, 0, kTileSide, column);
+  write_block<kWide>(p, sums, second - kTileSide, row + kTileSide - (second - kTileSide), 2 * kTileSide, column);
 }
 
 }  // namespace
 
 void multiply_tiles(const TileProduct& p, size_t begin, size_t end) {
-  configure_tiles(std::min(p.rows, TilePacking::kSide));
+  configure_tiles(std::min(p.rows, kTileSide));
   const size_t panels = p.packing.panels(), strip = tile_strip(p);
   for (size_t i = begin; i < end; ++i) {
     const size_t panel = i % panels, first = i / panels * strip;

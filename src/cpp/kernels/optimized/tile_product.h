@@ -12,25 +12,25 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/optimized/tiles.h"
+
 namespace et::kernels::optimized {
 
 /// How the weights of a product are packed: columns in panels of two tiles, and what meets an output in runs of bytes that lie side by
 /// side in the input, each multiplied in steps of 64 bytes. Behind a run's end stand zeros.
 struct TilePacking {
-  static constexpr size_t kStep = 64;     ///< bytes of an input that a tile has
-  static constexpr size_t kSide = 16;     ///< rows of inputs, and columns, of a tile
-  static constexpr size_t kTile = 1024;   ///< bytes of a tile
-  static constexpr size_t kColumns = 32;  ///< of a panel; the last one may have one tile only
+  static constexpr size_t kStep = kTileRowBytes;     ///< bytes of an input that a tile has
+  static constexpr size_t kColumns = 2 * kTileSide;  ///< of a panel; the last one may have one tile only
 
   size_t columns;  ///< outputs for each row
   size_t runs;
   size_t run_bytes;
 
   size_t steps() const { return (run_bytes + kStep - 1) / kStep; }
-  size_t tiles() const { return (columns + kSide - 1) / kSide; }  ///< side by side
+  size_t tiles() const { return (columns + kTileSide - 1) / kTileSide; }  ///< side by side
   size_t panels() const { return (columns + kColumns - 1) / kColumns; }
-  size_t padded_columns() const { return tiles() * kSide; }
-  size_t nbytes() const { return tiles() * runs * steps() * kTile; }
+  size_t padded_columns() const { return tiles() * kTileSide; }
+  size_t nbytes() const { return tiles() * runs * steps() * kTileBytes; }
   /// A few steps take less time than writing their sums does, so that they may hold more zeros.
   bool is_worth_its_zeros() const { return (runs * steps() <= 4 ? 8 : 4) * run_bytes >= steps() * kStep; }
 
@@ -38,8 +38,8 @@ struct TilePacking {
   size_t place(size_t column, size_t run, size_t step) const {
     const size_t panel = column / kColumns, within = column % kColumns;
     const size_t wide = panel * 2 + 1 < tiles() ? 2 : 1;  // tiles of the panel
-    const size_t before = panel * 2 * runs * steps() + (run * steps() + step) * wide + within / kSide;
-    return before * kTile + within % kSide * 4;
+    const size_t before = panel * 2 * runs * steps() + (run * steps() + step) * wide + within / kTileSide;
+    return before * kTileBytes + within % kTileSide * 4;
   }
 };
 
@@ -65,7 +65,7 @@ struct TileProduct {
   size_t kept;   ///< … the first so many have an output
 
   size_t blocks() const { return (rows + kBlock - 1) / kBlock; }
-  static constexpr size_t kBlock = 32;  ///< rows that are multiplied at a time
+  static constexpr size_t kBlock = 2 * kTileSide;  ///< rows that are multiplied at a time
 };
 
 /// Blocks of rows that stay in the first cache while all columns meet them, and strips of so many.

@@ -17,8 +17,15 @@ struct Tiles {
   Tiles() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     constexpr unsigned kBFloat16 = 1u << 22, kTiles = 1u << 24, kIntegers = 1u << 25;  // CPUID.(7, 0).EDX
-    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTiles) == 0 || !__builtin_cpu_supports("avx512f") ||
-        !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw")) {
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl") ||
+        !__builtin_cpu_supports("avx512bw")) {
+      return;
+    }
+#ifdef ET_EMULATE_TILES
+    has_integers = has_bfloat16 = true;
+    return;
+#endif
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTiles) == 0) {
       return;
     }
     constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA

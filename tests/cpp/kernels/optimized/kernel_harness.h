@@ -108,7 +108,16 @@ class Call {
     }
     return *this;
   }
-  /// The same, known to be a constant of the program.
+  /// The same of BFloat16.
+  Call& narrow(std::vector<int64_t> sizes, Order order = kRowMajor) {
+    OwnedTensor& t = add(ScalarType::BFloat16, std::move(sizes), order);
+    std::uniform_real_distribution<float> values(-2.0f, 2.0f);
+    for (int64_t i = 0; i < t.impl.numel(); ++i) {
+      reinterpret_cast<BFloat16*>(t.bytes.data())[i] = BFloat16(values(random_));
+    }
+    return *this;
+  }
+  /// Random floats, known to be a constant of the program.
   Call& constant(std::vector<int64_t> sizes, Order order = kRowMajor, float low = -2.0f, float high = 2.0f) {
     tensor(std::move(sizes), order, low, high);
     tensors_.back().constant = true;
@@ -359,6 +368,7 @@ class Call {
     switch (tensor.impl.dtype()) {
       case ScalarType::Float:
       case ScalarType::ComplexFloat: return compare_numbers<float>(expected, got, tolerance);
+      case ScalarType::BFloat16: return compare_numbers<BFloat16>(expected, got, tolerance);
       case ScalarType::ComplexDouble: return compare_numbers<double>(expected, got, tolerance);
       case ScalarType::Double:
         if (tolerance > 0) {
@@ -375,19 +385,18 @@ class Call {
     const auto* const have = reinterpret_cast<const T*>(got.data());
     const size_t count = expected.size() / sizeof(T);
     double scale = 0;
+    const auto number = [](T value) { return static_cast<double>(value); };
     for (size_t i = 0; i < count; ++i) {
-      scale = std::isfinite(want[i]) ? std::max(scale, std::abs(static_cast<double>(want[i]))) : scale;
+      scale = std::isfinite(number(want[i])) ? std::max(scale, std::abs(number(want[i]))) : scale;
     }
     for (size_t i = 0; i < count; ++i) {
-      if (std::isnan(want[i]) || std::isinf(want[i])) {
-        ASSERT_EQ(std::isnan(want[i]), std::isnan(have[i]))
-            << "element " << i << ": " << want[i] << ", got " << have[i];
-        ASSERT_TRUE(std::isnan(want[i]) || want[i] == have[i])
-            << "element " << i << ": " << want[i] << ", got " << have[i];
+      const double a = number(want[i]), b = number(have[i]);
+      if (!std::isfinite(a)) {
+        ASSERT_EQ(std::isnan(a), std::isnan(b)) << "element " << i << ": " << a << ", got " << b;
+        ASSERT_TRUE(std::isnan(a) || a == b) << "element " << i << ": " << a << ", got " << b;
         continue;
       }
-      ASSERT_LE(std::abs(static_cast<double>(want[i]) - have[i]), tolerance * scale)
-          << "element " << i << ": " << want[i] << ", got " << have[i];
+      ASSERT_LE(std::abs(a - b), tolerance * scale) << "element " << i << ": " << a << ", got " << b;
     }
   }
 
