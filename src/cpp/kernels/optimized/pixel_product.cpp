@@ -152,11 +152,13 @@ size_t columns_of_a_tile() { return 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)(); }
 
 bool is_faster_than_library(size_t pixels, size_t out_channels) {
   constexpr size_t kLeast = 2 * kTilePixels;
+  const size_t wide = columns_of_a_tile();
+  const size_t library_rows = wide == 32 ? 7 : 5;  // it computes whole tiles as well
   // In tenths of what the library computes. Measured on one processor of each kind (docs/kernels.md): those with tiles of integers have
   // two units for 64 bytes, which the library's seven rows, each read from the second cache again, cannot feed.
   const size_t permitted = has_integer_tiles() ? 12 : 9;
   return pixels >= kLeast && 10 * round_up(pixels, kTilePixels) * computed_columns(out_channels) <=
-                                 permitted * pixels * round_up(out_channels, columns_of_a_tile());
+                                 permitted * round_up(pixels, library_rows) * round_up(out_channels, wide);
 }
 
 Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,

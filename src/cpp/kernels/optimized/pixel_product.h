@@ -39,7 +39,8 @@ void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, 
                         size_t pixels);
 
 /// True where a product takes less time than with a library whose tiles are of seven rows and two vectors: where tiles of half a
-/// vector leave out more columns than tiles of twelve pixels repeat pixels, and everywhere on processors that wait for loads.
+/// vector leave out more columns than tiles of twelve pixels repeat pixels, where it fills its last rows up (24 of 28), and everywhere
+/// on processors that wait for loads.
 bool is_faster_than_library(size_t pixels, size_t out_channels);
 /// Columns of a whole tile.
 size_t columns_of_a_tile();

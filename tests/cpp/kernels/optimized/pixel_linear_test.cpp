@@ -3,6 +3,7 @@
 
 #include "instruction_sets.h"
 #include "kernel_harness.h"
+#include "kernels/optimized/pixel_product.h"
 #include "kernels/optimized/tiles.h"
 
 namespace et::kernels::testing {
@@ -67,6 +68,8 @@ TEST(PixelLinear, TakesOnlyWhatItIsMadeFor) {
   EXPECT_TRUE(fits({{40}, 16, 5}));
   EXPECT_FALSE(fits({{4}, 16, 5}));                                 // few rows
   EXPECT_EQ(fits({{40}, 16, 64}), optimized::has_integer_tiles());  // whole tiles
+  EXPECT_EQ(fits({{24}, 16, 64}),
+            optimized::has_integer_tiles() || optimized::columns_of_a_tile() == 32);  // of 28 rows
 }
 
 }  // namespace
