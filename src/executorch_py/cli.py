@@ -221,7 +221,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 def _dense_size(program: Program, key: str) -> str:
     """What stands behind the size of a sparse entry (base/sparse_bytes.h): the bytes that it stands for."""
-    if not key.startswith("sparse:"):
+    if not key.startswith(("sparse:", "sparse_constant:")):
         return ""
     header = program.read_named_data(key)[:16]
     return f", dense {int.from_bytes(header[8:], 'little'):,}" if header.startswith(b"EPSB") else ""

@@ -6,6 +6,7 @@
 #include "backends/xnnpack/kernels/packed_linear.h"
 #include "base/nibbles.h"
 #include "base/run_time_quantization.h"
+#include "runtime/shared_cache.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -61,6 +62,9 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
           : xnn_create_fully_connected_nc_qd8_f32_qc8w(
                 k, n, k, n, scale_data, is_packed ? bytes.data() : weight.const_data_ptr<int8_t>(), bias_data, all.min,
                 all.max, 0, nullptr, nullptr, made->op.receive());
+  if (status == xnn_status_success) {
+    runtime::release(context.shared(), weight.const_data_ptr());
+  }
   return keep_state(made, status, state);
 }
 

@@ -8,6 +8,7 @@
 #include "backends/xnnpack/kernels/packed_convolution.h"
 #include "backends/xnnpack/kernels/quantized.h"
 #include "ops/convolution_arguments.h"
+#include "runtime/shared_cache.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -67,10 +68,12 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   const uint64_t kind = (uint64_t{geometry.groups} << 32) | (made->gathers ? 9 : 6);
   const PackedWeightsScope scope(geometry.transposed ? nullptr : context.shared(), stored.const_data_ptr(),
                                  weight.sizes(), parameters.bias, kind, {parameters.hash()});
-  return keep_state(made,
-                    create(made->gathers ? gathered(geometry) : geometry, parameters, library_weight.data<int8_t>(),
-                           scope.cache(), made->op.receive()),
-                    state);
+  const xnn_status status = create(made->gathers ? gathered(geometry) : geometry, parameters,
+                                   library_weight.data<int8_t>(), scope.cache(), made->op.receive());
+  if (status == xnn_status_success) {
+    runtime::release(context.shared(), stored.const_data_ptr());
+  }
+  return keep_state(made, status, state);
 }
 
 }  // namespace

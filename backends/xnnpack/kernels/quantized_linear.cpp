@@ -5,6 +5,7 @@
 #include "backends/xnnpack/kernels/packed_linear.h"
 #include "backends/xnnpack/kernels/quantized.h"
 #include "base/nibbles.h"
+#include "runtime/shared_cache.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -45,6 +46,9 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
       is_packed ? bytes.data() : weight.const_data_ptr<int8_t>(), parameters.bias, parameters.output_zero_point,
       parameters.output_scale, parameters.output_min, parameters.output_max, 0, nullptr, scope.cache(),
       made->op.receive());
+  if (status == xnn_status_success) {
+    runtime::release(context.shared(), weight.const_data_ptr());
+  }
   return keep_state(made, status, state);
 }
 

@@ -46,6 +46,7 @@ class FileEmitter {
     ET_CHECK_OR_RETURN(is_power_of_two(options_.segment_alignment) && options_.segment_alignment >= 16 &&
                            is_power_of_two(options_.constant_alignment) && options_.constant_alignment >= 16,
                        InvalidArgument, "alignments of segments and constants must be powers of two, at least 16");
+    tables_.sparse = sparse_constants(program_, options_.compatible ? 2 : options_.sparse_weights);
     tables_.first_payload = has_initial_state(program_) ? 2 : 1;
     ET_RETURN_IF_ERROR(check_names());
     ET_RETURN_IF_ERROR(add_plans());
@@ -210,6 +211,11 @@ class FileEmitter {
     }
     if (std::string shapes = shape_table(origins_, options_.debug_info); !shapes.empty()) {
       entries.add(kShapesKey, std::move(shapes));
+    }
+    for (auto& [name, constant] : tables_.sparse) {
+      if (constant.key == name) {
+        entries.add_sparse(name, std::move(constant.bytes));
+      }
     }
     if (!options_.compatible) {
       entries.make_sparse(options_.sparse_weights);

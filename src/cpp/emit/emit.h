@@ -30,8 +30,8 @@ struct EmitOptions {
   bool compatible = false;
   /// Payloads of delegates stand in the tables instead of segments of their own (extract_delegate_segments=False).
   bool inline_payloads = false;
-  /// Named data that all its users read in sparse form too is stored so when at least this part of its elements is zero;
-  /// above 1: never. A file for the published runtime has none.
+  /// Named data that all its users read in sparse form too, and int8 weights of products (sparse_constants.h), are stored so when
+  /// at least this part of their elements is zero; above 1: never. A file for the published runtime has none.
   double sparse_weights = 2;
   /// Writes the entries "executorch_py.debug" and the names of "executorch_py.shapes".
   bool debug_info = true;

@@ -149,7 +149,10 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
     if (constant.data == nullptr && nbytes != 0) {
       return fail(Error::InvalidArgument, origin, "constant '" + origin->symbol + "' has no data");
     }
-    if (constant.external_key.empty()) {
+    if (const auto sparse = tables_.sparse.find(origin->symbol); sparse != tables_.sparse.end()) {
+      extra = schema::CreateExtraTensorInfoDirect(builder_, 0, std::string(sparse->second.key).c_str(),
+                                                  schema::TensorDataLocation_EXTERNAL);
+    } else if (constant.external_key.empty()) {
       data_index = tables_.constants.add(constant.data, nbytes);
     } else {
       extra = external(constant);

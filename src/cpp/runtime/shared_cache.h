@@ -37,8 +37,19 @@ class SharedCache {
   /// Threads: safe.
   virtual Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) = 0;
 
+  /// Said by a kernel at the end of its `prepare`, when it has packed the constant bytes at `data` and will not read them again:
+  /// where they were unpacked for it, their memory can be given back.
+  virtual void release(const void* data) { static_cast<void>(data); }
+
   /// Bytes of the constants that objects are made from, which is about what packed weights take; SIZE_MAX: not known.
   virtual size_t constant_nbytes() const { return SIZE_MAX; }
 };
+
+/// SharedCache::release for a cache that may be nullptr.
+inline void release(SharedCache* shared, const void* data) {
+  if (shared != nullptr) {
+    shared->release(data);
+  }
+}
 
 }  // namespace et::runtime

@@ -329,6 +329,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   made->weight = w;
   made->packed = static_cast<const unsigned char*>(packed);
   *state = made;
+  context.shared()->release(w.integers);
   return Error::Ok;
 }
 

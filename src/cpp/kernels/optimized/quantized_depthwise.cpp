@@ -23,6 +23,7 @@
 
 #include "kernels/optimized/quantized_convolution.h"
 #include "kernels/optimized/table.h"
+#include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_DEPTHWISE_ONCE
@@ -439,6 +440,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   ET_RETURN_IF_ERROR(takes_quads(w) ? pack_quads(context, args, &w) : pack(context, args, &w));
   ET_TRY(void* const memory, context.allocate(sizeof(QuantizedDepthwise), alignof(QuantizedDepthwise)));
   *state = new (memory) QuantizedDepthwise(w);
+  runtime::release(context.shared(), args[kWeight]->to_tensor().const_data_ptr());
   return Error::Ok;
 }
 

@@ -26,6 +26,7 @@
 #include "kernels/optimized/step_packing.h"
 #include "kernels/optimized/table.h"
 #include "kernels/quantized/recurrent.h"
+#include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_RECURRENT_ONCE
@@ -414,6 +415,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   made->packed.start = start;
   made->factors = factors;
   *state = made;
+  runtime::release(context.shared(), weight.const_data_ptr());
   return Error::Ok;
 }
 

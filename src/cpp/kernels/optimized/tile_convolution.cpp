@@ -191,6 +191,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   w.product.offsets = w.offsets;
   ET_TRY(void* const memory, context.allocate(sizeof(TileConvolution), alignof(TileConvolution)));
   *state = new (memory) TileConvolution(w);
+  context.shared()->release(filter.weights);
   return Error::Ok;
 }
 

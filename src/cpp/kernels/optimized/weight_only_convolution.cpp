@@ -199,6 +199,9 @@ Error prepare_packed(PrepareContext& context, Arguments args, void** state) {
     }
   }
   std::free(data);
+  if (error == Error::Ok) {
+    context.shared()->release(args[kWeight]->to_tensor().const_data_ptr());
+  }
   return error;
 }
 
@@ -219,6 +222,7 @@ Error prepare_product(PrepareContext& context, Arguments args, void** state) {
   dense->fill(static_cast<float*>(data));
   dense->place(static_cast<float*>(data));
   *state = dense;
+  runtime::release(context.shared(), args[kWeight]->to_tensor().const_data_ptr());
   return Error::Ok;
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/host/sparse_constants.h"
 #include "runtime/shared_cache.h"
 
 namespace et::runtime {
@@ -12,8 +13,17 @@ class HeapSharedCache final : public SharedCache {
  public:
   ~HeapSharedCache() override;
   Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) override;
-  size_t constant_nbytes() const override { return constant_nbytes_; }
+  size_t constant_nbytes() const override {
+    return constant_nbytes_ + (constants_ == nullptr ? 0 : constants_->nbytes_not_in_file());
+  }
+  void release(const void* data) override {
+    if (constants_ != nullptr) {
+      constants_->release(data);
+    }
+  }
   void set_constant_nbytes(size_t nbytes) { constant_nbytes_ = nbytes; }
+  /// Where constants lie that can be released; must outlive the calls of release().
+  void set_constants(const SparseConstants* constants) { constants_ = constants; }
 
  private:
   struct Entry {
@@ -25,6 +35,7 @@ class HeapSharedCache final : public SharedCache {
   std::mutex mutex_;
   std::vector<Entry> entries_;
   size_t constant_nbytes_ = SIZE_MAX;
+  const SparseConstants* constants_ = nullptr;
 };
 
 }  // namespace et::runtime

@@ -70,6 +70,8 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
   host->program_ = std::make_unique<Program>(std::move(program.get()));
   host->key_orders_.push_back(order_by_key(host->program_->named_data()));
   host->program_->set_named_data_order(host->key_orders_.back());
+  host->constants_ = std::make_unique<SparseConstants>(host->program_->named_data(), *host->external_data_);
+  host->shared_cache_.set_constants(host->constants_.get());
   return host;
 }
 
@@ -139,7 +141,7 @@ Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view na
   MethodOptions options;
   options.kernels = options_.kernels;
   options.backends = options_.backends;
-  options.external_data = external_data_.get();
+  options.external_data = constants_.get();
   options.session = &host->session_->session();
   options.pool = method_options.pool != nullptr ? method_options.pool : options_.pool;
   options.shared_cache = &shared_cache_;

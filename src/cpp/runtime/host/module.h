@@ -28,6 +28,7 @@
 
 #include "runtime/host/heap_allocator.h"
 #include "runtime/host/heap_shared_cache.h"
+#include "runtime/host/sparse_constants.h"
 #include "runtime/method.h"
 
 namespace et::runtime {
@@ -142,6 +143,7 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
   std::unique_ptr<MergedDataMap> external_data_;
   std::vector<std::vector<uint32_t>> key_orders_;  // of each map of named data
   std::unique_ptr<Program> program_;
+  std::unique_ptr<SparseConstants> constants_;
   HeapSharedCache shared_cache_;
   std::mutex mutex_;  // guards default_session_
   std::unique_ptr<HostSession> default_session_;

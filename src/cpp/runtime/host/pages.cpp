@@ -47,6 +47,8 @@ void* map_pages(size_t nbytes, size_t written) {
   return begin + before;
 }
 
+void drop_pages(void* block, size_t nbytes) { ::madvise(block, mapped_size(nbytes), MADV_DONTNEED); }
+
 void unmap_pages(void* block, size_t nbytes) {
   if (block != nullptr) {
     ::munmap(block, mapped_size(nbytes));
