@@ -16,6 +16,7 @@ from torch import fx
 from torch._ops import OpOverload
 
 from .decompositions import OWN_DECOMPOSITIONS
+from .overloads import OVERLOAD_DECOMPOSITIONS
 
 aten = torch.ops.aten
 
@@ -281,7 +282,13 @@ def decomposition_table(kept: frozenset[OpOverload] = frozenset()) -> Mapping[Op
         if isinstance(op, OpOverload) and torch.Tag.core not in op.tags and not op._schema.is_mutable:
             table.setdefault(op, function)
     table.update(OWN_DECOMPOSITIONS)
+    table.update(OVERLOAD_DECOMPOSITIONS)
     for op in (*CORE_KEPT, *COPY_TO_VIEW, *kept):
+        table.pop(op, None)
+    for op in (
+        aten.i0.default,
+        aten.special_zeta.default,
+    ):  # references in internal operators; other overloads call them
         table.pop(op, None)
     table.pop(aten.convolution_overrideable.default, None)
     table.pop(aten._upsample_bilinear2d_aa.default, None)

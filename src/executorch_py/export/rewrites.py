@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
 aten = torch.ops.aten
 
-_WINDOWS = (aten.bartlett_window, aten.blackman_window, aten.hamming_window, aten.hann_window, aten.kaiser_window)
+_TABLES = (
+    aten.bartlett_window,
+    aten.blackman_window,
+    aten.hamming_window,
+    aten.hann_window,
+    aten.kaiser_window,
+    aten.fft_fftfreq,
+    aten.fft_rfftfreq,
+)
 
 Rule = Callable[["Decomposer", fx.Node, tuple, dict[str, Any]], Any]
 
@@ -241,6 +249,18 @@ def _to(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) 
     return self.emit(node, aten._to_copy.default, (args[0],), value, {"dtype": value.dtype})
 
 
+@_rule(aten.mean.default, aten.mean.dim)
+def _mean(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Integers are converted before they are added; the kernel does that for floating types alone."""
+    value, x = node.meta["val"], _node_value(args[0])
+    if x.dtype.is_floating_point or x.dtype.is_complex:
+        return None
+    converted = self.empty_like(value, x.shape)
+    whole = self.emit(node, aten._to_copy.default, (args[0],), converted, {"dtype": value.dtype})
+    rest = {key: item for key, item in kwargs.items() if key != "dtype"}
+    return self.emit(node, node.target, (whole, *args[1:]), value, rest)
+
+
 @_rule(aten.softmax.int, aten.log_softmax.int)
 def _softmax(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     x, dim, _ = _bind(node.target, args, kwargs)
@@ -376,10 +396,10 @@ def _relu6(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any
     return self.emit(node, aten.hardtanh.default, (args[0], 0, 6), node.meta["val"])
 
 
-@_rule(*(getattr(packet, name) for packet in _WINDOWS for name in packet.overloads() if "out" not in name))
-def _window(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+@_rule(*(getattr(packet, name) for packet in _TABLES for name in packet.overloads() if "out" not in name))
+def _table(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A table of numbers that depends on its size alone: a constant."""
     if any(isinstance(argument, fx.Node) for argument in args):
         return None
-    window: Any = node.target
-    return self.writer.lift_constant(window(*args, **kwargs), node.meta["val"])
+    table: Any = node.target
+    return self.writer.lift_constant(table(*args, **kwargs), node.meta["val"])
