@@ -153,6 +153,7 @@ class _Lifting:
             if node.op == "call_function":
                 if node.target is aten.copy_.default and (write := self._write_of(node)) is not None:
                     writes.append(write)
+                    self._new[node] = write[2]  # a model that returns what it writes returns the write
                 else:
                     self._copy(node)
             elif node.op == "output":
@@ -258,7 +259,8 @@ class _Lifting:
     def _write_of(self, node: fx.Node) -> tuple[OutputKind, str, fx.Node] | None:
         """A change of state or of an input at the end of a module: an output of the program."""
         target, value = node.args[:2]
-        if node.users or not isinstance(target, fx.Node) or not isinstance(value, fx.Node):
+        is_last = all(user.op == "output" for user in node.users)
+        if not is_last or not isinstance(target, fx.Node) or not isinstance(value, fx.Node):
             return None
         if target.op == "get_attr" and str(target.target) in self._lifted:
             return OutputKind.BUFFER_MUTATION, str(target.target), self._mapped(value)

@@ -118,6 +118,32 @@ def test_calibration_leaves_the_models_state():
     torch.testing.assert_close(second, first + 1)
 
 
+class Remembering(nn.Module):
+    """A recurrent state and a counter that the model writes and returns, and an input that it changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.zeros(2, 4))
+        self.register_buffer("calls", torch.tensor(0))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x, seen):
+        self.state.copy_(torch.tanh(self.linear(x + self.state)))
+        self.calls += 1
+        return self.state, self.calls, seen.add_(1)
+
+
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8", "fp16"])
+def test_state_that_is_returned(preset):
+    model, data = Remembering().eval(), [(rand(2, 4), torch.zeros(1)) for _ in range(5)]
+    program = quantizer.quantize(model, data[0], preset, data)
+    run, converted = et.load(et.to_edge_transform_and_lower(program).to_executorch().buffer), program.module()
+    for call, (x, seen) in enumerate(data):
+        state, calls, changed = run(x, seen)
+        torch.testing.assert_close(state, converted(x, torch.zeros(1))[0], atol=0.02, rtol=0)
+        assert calls == call + 1 and seen == 1 and changed == 1
+
+
 X = (rand(2, 4),)
 
 
