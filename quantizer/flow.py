@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 from executorch_py.export.functionalize import functionalize
@@ -189,10 +190,13 @@ def calibrate(
     weights = [module for node, module in observers_of(prepared) if is_weight(node)]
     count, started = 0, time.monotonic()
     state = _written_buffers(prepared)
+    writes_inputs = _writes_inputs(prepared)
     try:
         with torch.no_grad(), recorded_moments(prepared):
             for sample in data:
                 args, kwargs = _arguments(sample if transform is None else transform(sample))
+                if writes_inputs:
+                    args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
                 try:
                     prepared(*args, **kwargs)
                 except Exception as error:
@@ -328,6 +332,12 @@ def _written_buffers(prepared: fx.GraphModule) -> list[tuple[torch.Tensor, torch
         return []
     names = set(program.graph_signature.buffers_to_mutate.values())
     return [(buffer, buffer.detach().clone()) for name, buffer in prepared.named_buffers() if name in names]
+
+
+def _writes_inputs(prepared: fx.GraphModule) -> bool:
+    """Whether a run changes tensors that it is given: samples are the user's, too."""
+    program = prepared.meta.get(PROGRAM)
+    return program is not None and bool(program.graph_signature.user_inputs_to_mutate)
 
 
 def _arguments(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
