@@ -24,9 +24,10 @@ bool wants_channels_last(std::string_view op) {
 }
 
 bool takes_any_order(const ir::Node& node) {
-  if (is_one_of(node.op, {"aten::cat", "aten::constant_pad_nd", "aten::_native_batch_norm_legit_no_training",
-                          "aten::slice_copy.Tensor", "aten::split_copy.Tensor", "aten::split_with_sizes_copy",
-                          "dim_order_ops::_to_dim_order_copy", "et::sparse_convolution"})) {
+  if (is_one_of(node.op,
+                {"aten::cat", "aten::constant_pad_nd", "aten::_native_batch_norm_legit_no_training",
+                 "aten::native_group_norm", "aten::slice_copy.Tensor", "aten::split_copy.Tensor",
+                 "aten::split_with_sizes_copy", "dim_order_ops::_to_dim_order_copy", "et::sparse_convolution"})) {
     return true;
   }
   const bool is_integer_mean = node.op == "et::quantized_mean";

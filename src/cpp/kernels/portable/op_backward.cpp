@@ -64,16 +64,6 @@ Error check_weight(const char* op, const OptionalTensor& weight, int64_t count) 
   return Error::Ok;
 }
 
-// Their product; false where one is negative or it does not fit 63 bits.
-bool whole_product(std::initializer_list<int64_t> numbers, int64_t* product) {
-  *product = 1;
-  bool fits = true;
-  for (const int64_t number : numbers) {
-    fits = fits && number >= 0 && !mul_overflow(*product, number, product);
-  }
-  return fits;
-}
-
 // The output of a mask: an output that is not wanted gets no elements written.
 bool wanted(Span<const bool> mask, size_t i) { return i < mask.size() && mask[i]; }
 

@@ -369,23 +369,38 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   constexpr const char* kOp = "aten::native_group_norm";
   ET_RETURN_IF_ERROR(check_floating(kOp, input));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out0", out0, input));
-  ET_CHECK_OR_RETURN(group > 0 && C_ % group == 0 && input.numel() == N * C_ * HxW, InvalidArgument,
-                     "%s: input %s is not %" PRId64 " x %" PRId64 " x %" PRId64 " in %" PRId64 " groups", kOp,
-                     ShapeText(input.sizes()).text, N, C_, HxW, group);
+  const bool is_channels_last = runtime::is_channels_last_dim_order(runtime::dim_order(input));
+  int64_t elements = 0;
+  ET_CHECK_OR_RETURN(
+      group > 0 && C_ % group == 0 && whole_product({N, C_, HxW}, &elements) && input.numel() == elements &&
+          (!is_channels_last || (N == input.size(0) && C_ == input.size(1))),
+      InvalidArgument, "%s: input %s is not %" PRId64 " x %" PRId64 " x %" PRId64 " in %" PRId64 " groups", kOp,
+      ShapeText(input.sizes()).text, N, C_, HxW, group);
   ET_RETURN_IF_ERROR(check_parameter(kOp, "weight", weight, C_));
   ET_RETURN_IF_ERROR(check_parameter(kOp, "bias", bias, C_));
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, {N, group}));
   ET_RETURN_IF_ERROR(resize_tensor(context, out2, {N, group}));
-  ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out0}));
+  if (is_channels_last) {
+    ET_CHECK_OR_RETURN(runtime::is_channels_last_dim_order(runtime::dim_order(out0)), InvalidArgument,
+                       "%s: out0 has another dim order than the input", kOp);
+  } else {
+    ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out0}));
+  }
+  if (elements == 0) {  // nothing bounds the other sizes
+    return Error::Ok;
+  }
   const int64_t per_group = C_ / group;
   const ScalarType dtype = input.scalar_type();
   const int64_t size = static_cast<int64_t>(input.element_size());
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
     for (int64_t g = 0; g < N * group; ++g) {
-      const int64_t first = g * per_group * HxW * size;
-      const Lane lane{static_cast<const char*>(input.const_data_ptr()) + first, per_group, HxW, HxW, 1};
+      const int64_t channel_step = is_channels_last ? 1 : HxW;
+      const int64_t pixel_step = is_channels_last ? C_ : 1;
+      const int64_t first = (g / group * C_ * HxW + g % group * per_group * channel_step) * size;
+      const Lane lane{static_cast<const char*>(input.const_data_ptr()) + first, per_group, channel_step, HxW,
+                      pixel_step};
       const Statistics s = statistics_of<C>(lane, dtype);
       const double rstd = 1.0 / std::sqrt(s.variance + eps);
       store_one(out1.scalar_type(), s.mean, out1.mutable_data_ptr(), g);
@@ -396,7 +411,7 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
         for (int64_t i = 0; i < n; ++i) {
           values[i] = values[i] * scale + shift;
         }
-        store(dtype, values, n, target + (channel * HxW + start) * size, 1);
+        store(dtype, values, n, target + (channel * channel_step + start * pixel_step) * size, pixel_step);
       });
     }
     return Error::Ok;

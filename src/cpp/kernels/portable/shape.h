@@ -10,6 +10,7 @@
 
 #include <initializer_list>
 
+#include "base/checked_math.h"
 #include "runtime/kernel_types.h"
 
 namespace et::kernels::portable {
@@ -119,5 +120,15 @@ Error check_row_major(const char* op, std::initializer_list<const Tensor*> tenso
 
 /// True when the strides are those of a row-major tensor (size-1 dimensions do not matter).
 bool is_contiguous(const Tensor& tensor);
+
+/// The product of sizes that a file gives; false where one is negative or it does not fit 63 bits.
+inline bool whole_product(std::initializer_list<int64_t> numbers, int64_t* product) {
+  *product = 1;
+  bool fits = true;
+  for (const int64_t number : numbers) {
+    fits = fits && number >= 0 && !mul_overflow(*product, number, product);
+  }
+  return fits;
+}
 
 }  // namespace et::kernels::portable

@@ -52,6 +52,35 @@ TEST(GroupNorm, MatchesPortable) {
   }
 }
 
+TEST(GroupNorm, OfChannelsLastImages) {
+  for_each_instruction_set([] {
+    for (const int64_t groups : {1, 3, 21}) {
+      for (const int64_t width : {1, 7, 60}) {  // one block of pixels, and several
+        for (const bool has_parameters : {false, true}) {
+          Call call("aten::native_group_norm.out");
+          call.tensor({2, 21, 5, width}, kChannelsLast, -1.0f, 3.0f);
+          has_parameters ? call.tensor({21}).tensor({21}) : call.none().none();
+          call.integer(2).integer(21).integer(5 * width).integer(groups).number(1e-5);
+          call.out({2, 21, 5, width}, kChannelsLast).out({2, groups}).out({2, groups});
+          call.expect_same(kPriorityOptimized, 5e-6);
+        }
+      }
+    }
+  });
+  // Another order, other sizes than the image's, and sizes whose product wraps.
+  const auto error = [](Order out, int64_t batch, int64_t channels, int64_t spatial, uint8_t priority) {
+    Call call("aten::native_group_norm.out");
+    call.tensor({2, 4, 3, 5}, kChannelsLast).none().none().integer(batch).integer(channels).integer(spatial);
+    call.integer(2).number(1e-5).out({2, 4, 3, 5}, out).out({2, 2}).out({2, 2});
+    return call.error(priority);
+  };
+  EXPECT_EQ(error(kRowMajor, 2, 4, 15, runtime::kPriorityPortable), Error::InvalidArgument);
+  for (const uint8_t priority : {runtime::kPriorityPortable, kPriorityOptimized}) {
+    EXPECT_EQ(error(kChannelsLast, 4, 2, 15, priority), Error::InvalidArgument);
+    EXPECT_EQ(error(kChannelsLast, int64_t{1} << 62, 4, 120, priority), Error::InvalidArgument);
+  }
+}
+
 TEST(BatchNorm, OfTrainingMatchesPortable) {
   struct Shape {
     std::vector<int64_t> sizes;
