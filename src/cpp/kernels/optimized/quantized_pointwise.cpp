@@ -1,6 +1,7 @@
 // Pointwise operators of quantized tensors: sums, differences and products of 8-bit integers, tables of 256 entries, floats
 // to integers and back. Bit for bit what the plain kernels give (docs/numerics.md); calls that those refuse are left to them.
 
+#define ET_TARGETS_WITH_BYTE_PRODUCTS  // they have tables of 128 bytes, too
 #include "kernels/optimized/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -165,12 +166,25 @@ void DequantizeChar(const PointwiseBlock& block) { dequantize<int8_t>(block); }
 void DequantizeByte(const PointwiseBlock& block) { dequantize<uint8_t>(block); }
 void DequantizeShort(const PointwiseBlock& block) { dequantize<int16_t>(block); }
 
-/// The entries in 16 vectors, each looked up by the low half of a byte and taken where its number is the high half.
+/// Where an instruction has a table of 128 bytes the entries stand in two of them; elsewhere in 16 vectors, each looked up by the low
+/// half of a byte and taken where its number is the high half.
 void LookUp(const PointwiseBlock& block) {
   const auto& p = *static_cast<const TableParameters*>(block.parameters);
   const hn::ScalableTag<uint8_t> d;
   const size_t lanes = hn::Lanes(d);
   const auto flip = hn::Set(d, p.flip);
+#if HWY_TARGET <= HWY_AVX3_DL
+  const hn::RebindToSigned<decltype(d)> di;
+  const auto first = hn::LoadU(d, p.entries), second = hn::LoadU(d, p.entries + 64);
+  const auto third = hn::LoadU(d, p.entries + 128), fourth = hn::LoadU(d, p.entries + 192);
+  const auto look_up = [&](auto x) HWY_ATTR {
+    const auto index = hn::Xor(x, flip);
+    const auto within = hn::IndicesFromVec(d, hn::And(index, hn::Set(d, uint8_t{127})));
+    const auto low = hn::TwoTablesLookupLanes(d, first, second, within);
+    const auto high = hn::TwoTablesLookupLanes(d, third, fourth, within);
+    return hn::BitCast(d, hn::IfNegativeThenElse(hn::BitCast(di, index), hn::BitCast(di, high), hn::BitCast(di, low)));
+  };
+#else
   const auto look_up = [&](auto x) HWY_ATTR {
     const auto index = hn::Xor(x, flip);
     const auto low = hn::And(index, hn::Set(d, uint8_t{15}));
@@ -182,6 +196,7 @@ void LookUp(const PointwiseBlock& block) {
     }
     return found;
   };
+#endif
   const int64_t step = block.column_stride[0];
   for (size_t r = 0; r < block.rows; ++r) {
     const uint8_t* const x = static_cast<const uint8_t*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
@@ -189,6 +204,11 @@ void LookUp(const PointwiseBlock& block) {
     size_t i = 0;
     for (; step == 1 && i + lanes <= block.columns; i += lanes) {
       hn::StoreU(look_up(hn::LoadU(d, x + i)), d, out + i);
+    }
+    if (step == 1 && i < block.columns) {
+      const size_t left = block.columns - i;
+      hn::StoreN(look_up(hn::LoadN(d, x + i, left)), d, out + i, left);
+      continue;
     }
     for (; i < block.columns; ++i) {
       out[i] = p.entries[x[static_cast<int64_t>(i) * step] ^ p.flip];
