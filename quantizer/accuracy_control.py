@@ -23,7 +23,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
 from executorch_py.devtools.quantization.batches import calls
 from executorch_py.devtools.quantization.task_metric import Metric, measured
@@ -241,6 +243,7 @@ def quantize_to_accuracy(
         progress=progress,
     )
     inputs = candidates.float_program.example_inputs or (example_inputs, example_kwargs or {})
+    inputs = pytree.tree_map_only(torch.Tensor, torch.clone, inputs)  # programs that are timed may write to them
     search = _Search(candidates, metric, limit, higher_is_better, inputs, _lowering(lower, partitioner), progress)
     order: list[str] = []
     report: SensitivityReport | None = None

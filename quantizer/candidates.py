@@ -33,6 +33,7 @@ from executorch_py.devtools.quantization.nodes import (
     op_name,
 )
 from executorch_py.devtools.quantization.report import quantization_report
+from executorch_py.devtools.quantization.state import own_state
 from executorch_py.devtools.quantization.table import QuantizationReport
 from executorch_py.devtools.quantization.task_metric import Metric
 from executorch_py.errors import InternalError, InvalidArgumentError
@@ -222,7 +223,7 @@ class Candidates:
 
         The results are those of ``module``, bit for bit; the weights are in memory once more, in float.
         """
-        module = self.module(float_layers, instead)
+        module = own_state(self.module(float_layers, instead))
         constants = constant_nodes(module)
         for node in list(module.graph.nodes):
             if node not in constants or kind_of(node) != "dequantize" or not node.users:

@@ -20,6 +20,7 @@ from torch.utils import _pytree
 
 from executorch_py.devtools.quantization.batches import calls
 from executorch_py.devtools.quantization.difference import RunningDifference
+from executorch_py.devtools.quantization.state import State
 from executorch_py.devtools.quantization.task_metric import Metric, measured
 from executorch_py.devtools.text_table import aligned
 from executorch_py.errors import InvalidArgumentError
@@ -194,8 +195,11 @@ def sweep(
     modules = [candidates.runnable(()), *(candidates.runnable(floats) for floats in variants)]
     sums: list[dict[int, RunningDifference]] = [{} for _ in modules]
     show = _Progress(len(modules), progress)
+    states = [State(module) for module in (reference, *modules)]
     with torch.no_grad():
         for args, kwargs in data:
+            for state in states:
+                state.restore()
             expected = _leaves(reference(*_clones(args), **_clones(kwargs)))
             for module, differences in zip(modules, sums, strict=True):
                 actual = _leaves(module(*_clones(args), **_clones(kwargs)))

@@ -1,5 +1,7 @@
 """Operators that the delegate has not, between integers; cells and attention; buffers that a model writes."""
 
+import copy
+
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
@@ -142,6 +144,41 @@ def test_state_that_is_returned(preset):
         state, calls, changed = run(x, seen)
         torch.testing.assert_close(state, converted(x, torch.zeros(1))[0], atol=0.02, rtol=0)
         assert calls == call + 1 and seen == 1 and changed == 1
+
+
+class Adapting(nn.Module):
+    """A mean that moves with each call, and an input that is counted up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x, seen):
+        self.mean.mul_(0.5).add_(x.mean(0))
+        return self.linear(x) + self.mean, seen.add_(1)
+
+
+def test_measuring_leaves_state_and_data():
+    """The float model, its quantized forms and the user's own module share their buffers; none may see another's calls."""
+    model, data = Adapting().eval(), [(rand(2, 4), torch.zeros(1)) for _ in range(6)]
+
+    def size(run):
+        return float(run(data[0][0], torch.zeros(1))[0].abs().mean())
+
+    program = quantizer.quantize(model, data[0], "static_int8", data)
+    lowered = et.to_edge(program).to_executorch()
+    report = et.quantization_report(model, program, data, program=lowered, metric=size)
+    of = {row.of: row for row in report.outputs if row.output == "[0]"}
+    assert of["runtime to converted"].difference.sqnr_db > 40
+    assert of["runtime"].difference.sqnr_db == pytest.approx(of["converted"].difference.sqnr_db, abs=1)
+    float_size, converted_size, runtime_size = (row.value for row in report.metrics)
+    assert float_size == size(Adapting.forward.__get__(copy.deepcopy(model)))
+    assert runtime_size == pytest.approx(converted_size, abs=0.02)
+    sweep = quantizer.sensitivity(model, data[0], "static_int8", data)
+    assert all(row.sqnr_db > 15 for row in sweep.rows)
+    quantizer.quantize_to_accuracy(model, data[0], "static_int8", data, metric=size, max_drop=1.0)
+    assert not model.mean.any() and not any(seen for _, seen in data)
 
 
 X = (rand(2, 4),)

@@ -23,6 +23,7 @@ from executorch_py.errors import InvalidTypeError
 from executorch_py.export.sources import source_of
 
 from .nodes import constant_nodes, is_value_preserving, kind_of, op_name
+from .state import state_kept
 
 __all__ = ["LayerMacs", "MacCount", "count_macs"]
 
@@ -95,7 +96,10 @@ def count_macs(model: Any, example_inputs: Sequence[Any], example_kwargs: dict[s
         raise InvalidTypeError(f"model is an ExportedProgram or a GraphModule, not {type(model).__name__}")
     counter = _Counter(model)
     leaves = _pytree.tree_leaves((tuple(example_inputs), dict(example_kwargs or {})))
-    with torch.no_grad():
+    leaves = [
+        leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
+    ]  # the model may write to them
+    with torch.no_grad(), state_kept(model):
         counter.run(*leaves, enable_io_processing=False)
     return MacCount(tuple(counter.rows))
 

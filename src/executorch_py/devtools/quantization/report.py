@@ -26,6 +26,7 @@ from .difference import RunningDifference
 from .matching import match_graphs
 from .nodes import kind_of, op_name
 from .paired_run import Layer, PairedRun
+from .state import State, own_state
 from .table import LayerRow, MetricRow, OutputRow, QuantizationReport, Unmatched, percent
 from .task_metric import Metric, measured
 
@@ -79,7 +80,7 @@ def quantization_report(
     runtime = _runtime(program)
     outputs: dict[tuple[str, str], _Output] = {}
     count = 0
-    states = [_State(floats), _State(converted, floats)]
+    states = [State(floats), State(converted, floats)]
     for args, kwargs in itertools.chain([first], stream):
         count += 1
         for state in states:
@@ -148,7 +149,7 @@ def _float_graph(model: Any, first: tuple[tuple[Any, ...], dict[str, Any]], dyna
 def _graph_module(model: Any, which: str) -> fx.GraphModule:
     """A copy of the graph, so that runs change nothing of the user's."""
     if isinstance(model, ExportedProgram):
-        return model.module()  # type: ignore[return-value]
+        return own_state(model.module())  # type: ignore[arg-type]
     if isinstance(model, fx.GraphModule):
         return copy.deepcopy(model)
     hint = " or a torch.nn.Module" if which == "float" else ", what convert_pt2e gives"
@@ -186,29 +187,6 @@ def _check(floats: fx.GraphModule, converted: fx.GraphModule) -> None:
         raise InvalidArgumentError(
             f"the float model has {counts[0]} inputs and the quantized one {counts[1]}: they are not the same model"
         )
-
-
-class _State:
-    """Buffers that a graph writes to, put back before each batch: to what the float model began with."""
-
-    def __init__(self, module: fx.GraphModule, model: fx.GraphModule | None = None) -> None:
-        written = any(
-            getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in module.graph.nodes
-        )
-        values = dict((model or module).named_buffers())
-        self._buffers = [
-            (buffer, values[name].clone() if _is_like(values.get(name), buffer) else buffer.clone())
-            for name, buffer in (module.named_buffers() if written else ())
-        ]
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        for buffer, value in self._buffers:
-            buffer.copy_(value)
-
-
-def _is_like(value: torch.Tensor | None, buffer: torch.Tensor) -> bool:
-    return value is not None and value.shape == buffer.shape and value.dtype == buffer.dtype
 
 
 def _flat(module: fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

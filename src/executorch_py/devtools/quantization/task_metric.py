@@ -13,6 +13,8 @@ import torch
 
 from executorch_py.errors import InvalidTypeError
 
+from .state import state_kept
+
 __all__ = ["Metric", "measured"]
 
 #: Gets a callable with the model's arguments and results, and gives a number. It has its own data.
@@ -30,7 +32,7 @@ def measured(metric: Metric, model: Callable[..., Any], what: str) -> float:
     Raises:
         InvalidTypeError: It gives something else.
     """
-    with torch.no_grad():
+    with torch.no_grad(), state_kept(model):
         value = metric(model)
     if (isinstance(value, torch.Tensor) and value.numel() == 1) or (
         hasattr(value, "item") and getattr(value, "size", 0) == 1
