@@ -102,7 +102,9 @@ class _InputSizes(dict[sympy.Symbol, Any]):
 
     def text(self, condition: sympy.Basic) -> str:
         """The condition in the words of the inputs: ``x.shape[0] % 2 == 0``."""
-        return str(condition.xreplace(self._names))
+        named = condition.xreplace(self._names)
+        sign = {sympy.Eq: "==", sympy.Ne: "!="}.get(type(named))
+        return str(named) if sign is None else f"{named.args[0]} {sign} {named.args[1]}"
 
     def get(self, symbol: Any, default: Any = None) -> Any:
         if symbol not in self._makers:
@@ -124,6 +126,9 @@ class _InputSizes(dict[sympy.Symbol, Any]):
             offset = expression.xreplace({symbol: sympy.Integer(0)})
             scale = expression.xreplace({symbol: sympy.Integer(1)}) - offset
             if scale.is_Integer and scale > 0 and sympy.expand(expression - scale * symbol - offset) == 0:
+                name = f"{node.name}.shape[{dim}]" if dim is not None else node.name
+                less = f"({name} - {offset})" if offset > 0 else f"({name} + {-offset})" if offset < 0 else name
+                self._names[symbol] = sympy.Symbol(less if scale == 1 else f"{less} // {scale}", integer=True)
                 self._makers[symbol] = functools.partial(self._solved, node, size, dim, int(scale), int(offset))
 
     def _solved(self, node: fx.Node, size: torch.SymInt, dim: int | None, scale: int, offset: int) -> Any:

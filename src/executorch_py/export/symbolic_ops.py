@@ -68,7 +68,7 @@ def emit_check(importer: "MethodImporter", node: fx.Node) -> None:
         if importer.symbols.is_proven(value.node.expr):
             return
         if isinstance(message, str) and message.startswith("Runtime assertion failed for expression"):
-            message = f"a check of the model failed: {importer.symbols.text(value.node.expr)}"
+            message = importer.symbols.text(value.node.expr)
     condition = _argument(importer, given)
     if isinstance(value, torch.Tensor):
         condition = importer.emit(node, "aten::_local_scalar_dense", [condition], ["bool"])[0]

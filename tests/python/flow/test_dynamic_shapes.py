@@ -468,6 +468,18 @@ def test_guards_of_a_program_that_was_saved_and_loaded():
         method.execute([torch.randn(5, 3)])
 
 
+def test_guard_of_a_derived_size_is_in_the_words_of_the_input():
+    half = Dim("half", min=1, max=8)
+    exported = torch.export.export(
+        Call(lambda _, x: x.chunk(2)[0].reshape(-1, 4) * x.reshape(2, -1, 4)),
+        (torch.randn(8, 4),),
+        dynamic_shapes=(({0: 2 * half},),),
+    )
+    method = method_of(et.to_edge(exported).to_executorch())
+    with pytest.raises(et.ExecutorchError, match=r"must satisfy \w+\.shape\[0\] // 2 != 1"):
+        method.execute([torch.randn(2, 4)])
+
+
 class _Branch(nn.Module):
     def forward(self, x):
         return x * (2 if x.shape[0] > 1 else 3)
