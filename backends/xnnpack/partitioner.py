@@ -4,6 +4,7 @@
 >>> XnnpackPartitioner(config_precisions=Precision.FP32, per_op_mode=True)  # doctest: +SKIP
 """
 
+import copy
 from collections.abc import Iterable
 
 from torch import fx
@@ -29,7 +30,8 @@ class XnnpackPartitioner(Partitioner):
             ones, for finding the operator that differs.
         always: Take parts that hold elementwise operators and views only, too, functions that are written out (GELU,
             norms) and the steps of quantized recurrent layers; by default they stay with the kernels, which do them at least
-            as fast as a call of the delegate.
+            as fast as a call of the delegate. Files for the official runtime (``compatible=True``), which has no such
+            kernels, have functions and steps in the delegate in any case.
 
     Attributes:
         refusals: Name of each node of the last program that was not taken -> the reason.
@@ -45,15 +47,25 @@ class XnnpackPartitioner(Partitioner):
         chosen = [config_precisions] if isinstance(config_precisions, Precision) else config_precisions
         self._delegation_spec = delegation_spec(Precision if chosen is None else chosen)
         self._per_op_mode = per_op_mode
-        self._always = always or per_op_mode
+        self._leaves_parts = not (always or per_op_mode)
+        self._leaves_functions = self._leaves_parts
         self.refusals: dict[str, str] = {}
+
+    def for_compatible(self) -> "XnnpackPartitioner | None":
+        """Without what is left to kernels that the official runtime has not: written-out functions, recurrent steps."""
+        if not self._leaves_functions:
+            return None
+        other = copy.copy(self)
+        other._leaves_functions = False
+        return other
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags the supported nodes and notes the reason at each other one."""
         imported = import_programs({"forward": exported_program})
         specs = [(spec.key, bytes(spec.value)) for spec in self._delegation_spec.compile_specs]
         reasons: dict[fx.Node, str] = {}
-        for handle, reason in _core.query_support(imported.program, BACKEND_ID, specs, not self._always):
+        answers = _core.query_support(imported.program, BACKEND_ID, specs, self._leaves_parts, self._leaves_functions)
+        for handle, reason in answers:
             node = imported.nodes[handle]
             reasons[node] = reasons.get(node) or reason  # one node may have become several
         self.refusals = {node.name: reason for node, reason in reasons.items() if reason}

@@ -176,6 +176,28 @@ def test_files_for_the_official_runtime_keep_their_steps(kind: type[nn.RNNBase])
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_files_for_the_official_runtime_have_their_steps_in_the_delegate(kind: type[nn.RNNBase]) -> None:
+    """What ``always=True`` gives, without being told; the same Edge program gives our runtime its one operator."""
+    torch.manual_seed(0)
+    x = rows(STEPS, 2, 16)
+    program = quantized(Layers(kind(16, 24)), x)
+    edge, always = (
+        et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(always=always)])
+        for always in (False, True)
+    )
+    ours = edge.to_executorch()
+    compatible = edge.to_executorch(et.ExecutorchBackendConfig(compatible=True))
+    dump = compatible.dump()
+    assert "et::" not in dump and "aten::sigmoid" not in dump and "aten::tanh" not in dump
+    wanted = always.to_executorch(et.ExecutorchBackendConfig(compatible=True))
+    assert dump == wanted.dump()
+    again = edge.to_executorch()
+    assert f"et::quantized_{kind.__name__.lower()}" in again.dump() and bytes(again.buffer) == bytes(ours.buffer)
+    for expected, found in zip(et.load(wanted.buffer)(*x), et.load(compatible.buffer)(*x), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_steps_stay_out_of_the_delegate(kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     x = rows(STEPS, 2, 16)

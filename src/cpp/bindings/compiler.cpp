@@ -224,7 +224,8 @@ using Specs = std::vector<std::pair<std::string, py::bytes>>;
 
 /// [(debug handle, why the backend does not take the node, "" = it does)]
 std::vector<std::pair<uint32_t, std::string>> query_support(const ProgramHandle& handle, const std::string& backend_id,
-                                                            const Specs& given, bool whole_parts) {
+                                                            const Specs& given, bool leave_parts,
+                                                            bool leave_functions) {
   passes::BackendCompiler* compiler = backend_compilers().find(backend_id);
   if (compiler == nullptr) {
     throw CoreError(Error::NotFound, "this build has no compiler for backend '" + backend_id + "'");
@@ -234,7 +235,8 @@ std::vector<std::pair<uint32_t, std::string>> query_support(const ProgramHandle&
     specs.push_back({key, static_cast<std::string>(value)});
   }
   std::vector<std::pair<uint32_t, std::string>> out;
-  for (driver::NodeSupport& node : driver::query_support(*handle.program, *compiler, specs, whole_parts)) {
+  for (driver::NodeSupport& node :
+       driver::query_support(*handle.program, *compiler, specs, {leave_parts, leave_functions})) {
     out.emplace_back(node.debug_handle, std::move(node.refusal));
   }
   return out;
@@ -305,7 +307,7 @@ void init_compiler(py::module_& module) {
       "Ids of the backends of this build whose preprocess is C++");
   module.def(
       "query_support", &query_support, py::arg("program"), py::arg("backend_id"), py::arg("compile_specs"),
-      py::arg("whole_parts") = true,
+      py::arg("leave_parts") = true, py::arg("leave_functions") = true,
       "[(debug handle, reason)] of the nodes of an imported program; an empty reason means that the backend takes it");
   module.def(
       "delegate_parts", &delegate_parts, py::arg("program"),

@@ -17,10 +17,10 @@ class Query {
   Query(ir::Program& program, passes::BackendCompiler& compiler, const std::vector<ir::Delegate::CompileSpec>& specs)
       : program_(program), compiler_(compiler), specs_(specs) {}
 
-  void ask(ir::Graph& graph, bool whole_parts) {
+  void ask(ir::Graph& graph, Leaving leaving) {
     for (const auto& node : graph.nodes()) {
       for (const auto& region : node->regions) {
-        ask(*region, whole_parts);
+        ask(*region, leaving);
       }
       if (node->op == "constant" || node->op == "buffer" || node->op == "delegate" || !node->tag.empty()) {
         continue;
@@ -35,7 +35,7 @@ class Query {
       answers[position_.at(&node)].refusal = std::move(why);
     };
     leave_conversions(graph, refuse);
-    if (whole_parts) {
+    if (leaving.functions) {
       leave_written_out(graph, program_, refuse);
       leave_recurrent_steps(graph, refuse);
     }
@@ -70,12 +70,12 @@ class Query {
 }  // namespace
 
 std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
-                                       const std::vector<ir::Delegate::CompileSpec>& specs, bool whole_parts) {
+                                       const std::vector<ir::Delegate::CompileSpec>& specs, Leaving leaving) {
   Query query(program, compiler, specs);
   for (const auto& method : program.methods) {
     read_sizes_at_inputs(*method);
-    query.ask(*method, whole_parts);
-    if (whole_parts) {
+    query.ask(*method, leaving);
+    if (leaving.parts) {
       query.weigh(*method);
     }
   }

@@ -19,11 +19,15 @@ struct NodeSupport {
   std::string refusal;  ///< empty = taken
 };
 
+/// What is left to kernels although the backend would take it.
+struct Leaving {
+  bool parts = true;      ///< nodes of parts that BackendCompiler::part_refusal names
+  bool functions = true;  ///< what our kernels do as one operator (leave_written_out.h, leave_recurrent_steps.h)
+};
+
 /// One entry a node, in order, regions of control flow included; nodes that carry a tag already, constants and delegates are
-/// left out. With `whole_parts`, nodes of parts that BackendCompiler::part_refusal names are refused, too, and functions that are
-/// written out and run faster as one operator outside (leave_written_out.h).
-/// Tags what is taken as it goes; `program` is not to be compiled afterwards.
+/// left out. Tags what is taken as it goes; `program` is not to be compiled afterwards.
 std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
-                                       const std::vector<ir::Delegate::CompileSpec>& specs, bool whole_parts);
+                                       const std::vector<ir::Delegate::CompileSpec>& specs, Leaving leaving);
 
 }  // namespace et::driver

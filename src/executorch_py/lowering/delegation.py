@@ -41,10 +41,12 @@ class Delegated:
     Attributes:
         program: Parts of Python backends are calls; nodes for C++ backends carry tags.
         tags: Tag -> who compiles its nodes; only tags of C++ backends.
+        partitioners: Those that tagged nodes for C++ backends, each with its tags.
     """
 
     program: ExportedProgram
     tags: dict[str, DelegationSpec] = field(default_factory=dict)
+    partitioners: tuple[tuple[Partitioner, frozenset[str]], ...] = ()
 
 
 @functools.singledispatch
@@ -92,9 +94,27 @@ def delegate(methods: dict[str, Delegated], partitioner: Partitioner) -> dict[st
         _require_no_bodies(name, program, python_tags)
         for tag, spec in python_tags.items():
             program = _cut_tag(program, name, tag, spec, parts)
-        done[name] = Delegated(program, {**method.tags, **core_tags})
+        asked = (*method.partitioners, (partitioner, frozenset(core_tags)))
+        done[name] = Delegated(program, {**method.tags, **core_tags}, asked)
     _compile(parts)
     return done
+
+
+def for_compatible(methods: Mapping[str, Delegated]) -> Mapping[str, Delegated]:
+    """Delegation for a file of the official runtime: partitioners that would tag other nodes for it do it anew."""
+    for name, method in methods.items():
+        for partitioner, tags in method.partitioners:
+            other = partitioner.for_compatible()
+            if other is None:
+                continue
+            bare = Delegated(copied(method.program), method.tags)  # all tags, so that new ones have other names
+            for node in nodes_with_bodies(bare.program.graph_module):
+                if node.meta.get(_TAG) in tags:
+                    del node.meta[_TAG]
+            again = delegate({name: bare}, other)[name]
+            methods = {**methods, name: again}
+            method = again
+    return methods
 
 
 def _tagged(

@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import NoneType
 from typing import Any
 
@@ -126,7 +127,7 @@ class EdgeProgramManager:
         """
         self._require_known("passes", passes)
         changed = {
-            name: Delegated(run_passes(method.program, passes_for(passes, name)), method.tags)
+            name: replace(method, program=run_passes(method.program, passes_for(passes, name)))
             for name, method in self._delegated.items()
         }
         return self._with(changed, compile_config)
@@ -156,7 +157,7 @@ class EdgeProgramManager:
         self._require_known("passes", config.passes)
         self._require_known("memory plans", config.memory_planning_pass)
         programs = {
-            name: Delegated(run_passes(method.program, passes_for(config.passes, name)), method.tags)
+            name: replace(method, program=run_passes(method.program, passes_for(config.passes, name)))
             for name, method in self._delegated.items()
         }
         return compile_methods(programs, self._constant_methods, config)

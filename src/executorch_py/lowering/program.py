@@ -20,7 +20,7 @@ from executorch_py.export.operators import PUBLISHED_WHOLE
 from executorch_py.export.rewriting import nodes_with_bodies
 
 from .config import ExecutorchBackendConfig
-from .delegation import Delegated
+from .delegation import Delegated, for_compatible
 
 #: Where external constants go when nobody names a file; the published name.
 _DEFAULT_EXTERNAL_FILE = "_default_external_constant"
@@ -165,6 +165,7 @@ def compile_methods(
     methods: Mapping[str, Delegated], constant_methods: Mapping[str, Any], config: ExecutorchBackendConfig
 ) -> ExecutorchProgramManager:
     """Imports Edge programs into the IR and compiles them (driver::compile)."""
+    methods = for_compatible(methods) if config.compatible else methods
     programs = {name: method.program for name, method in methods.items()}
     if config.compatible:
         # The official runtime has no operator for checks (torch._check), and its exporter leaves them out.

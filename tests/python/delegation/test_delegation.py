@@ -215,6 +215,46 @@ def test_first_partitioner_keeps_what_it_took():
     torch.testing.assert_close(_run(edge), [e.detach() for e in Model()(*INPUTS)])
 
 
+def test_partitioners_are_asked_again_for_the_official_runtime():
+    """One that leaves nodes to our kernels takes them then; what another one took meanwhile stays where it is."""
+    from executorch_py.backends.xnnpack import XnnpackPartitioner
+
+    class Sparing(XnnpackPartitioner):
+        def __init__(self, *left):
+            super().__init__(always=True)
+            self.left = left
+
+        def partition(self, exported_program):
+            result = super().partition(exported_program)
+            for node in result.tagged_exported_program.graph.nodes:
+                if node.target in self.left:
+                    node.meta.pop("delegation_tag", None)
+            return result
+
+        def for_compatible(self):
+            return Sparing() if self.left else None
+
+    class Gated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x):
+            y = self.linear(x)
+            return torch.sigmoid(torch.abs(y) * y)
+
+    torch.manual_seed(0)
+    model, inputs = Gated().eval(), (torch.randn(2, 8),)
+    program = torch.export.export(model, inputs)
+    sparing = Sparing(aten.sigmoid.default, aten.mul.Tensor)
+    edge = et.to_edge_transform_and_lower(program, partitioner=[sparing, TagTargets(aten.mul.Tensor)])
+    for compatible, kernels in ((False, 1), (True, 0), (False, 1)):
+        manager = edge.to_executorch(et.ExecutorchBackendConfig(compatible=compatible))
+        assert manager.dump().count("aten::sigmoid.out") == kernels and "aten::mul" not in manager.dump()
+        assert manager.dump().count("= delegate @") == 3 - kernels, "XNNPACK's two parts, and the product between them"
+        torch.testing.assert_close(et.load(manager.buffer)(*inputs), model(*inputs).detach())
+
+
 def test_python_and_cpp_backends_in_one_program():
     from executorch_py.backends.example import ExamplePartitioner
 

@@ -61,6 +61,14 @@ class Partitioner(ABC):
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags nodes of ``exported_program``."""
 
+    def for_compatible(self) -> "Partitioner | None":
+        """Who partitions anew when the file is for the official runtime (``ExecutorchBackendConfig(compatible=True)``).
+
+        For partitioners that leave nodes to kernels which that runtime has not. It gets the program as this one left it,
+        without this one's tags; nodes that others took stay theirs. None: this one's tags stay.
+        """
+        return None
+
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
         """Operators that this backend wants whole, and a filter that says for a node whether it really does."""
         return [], None
