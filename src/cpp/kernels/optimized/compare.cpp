@@ -1,7 +1,10 @@
-// Pointwise operators that give bool: comparisons of tensors of one dtype with tensors and numbers, and the logic of bool
-// tensors.
+// Pointwise operators that give bool: comparisons of tensors of one dtype with tensors and numbers, whether floats are infinite or not a
+// number, and the logic of bool tensors.
 
 #include "kernels/optimized/targets.h"
+
+#include <cmath>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/compare.cpp"
@@ -46,12 +49,27 @@ void Not(const PointwiseBlock& block) {
   map_elements<uint8_t, uint8_t>([](uint8_t x) HWY_ATTR { return static_cast<uint8_t>(x == 0); }, block);
 }
 
+#define ET_CLASS(NAME, TYPE, EXPRESSION)                                                                  \
+  void NAME(const PointwiseBlock& block) {                                                                \
+    map_elements<TYPE, uint8_t>([](TYPE x) HWY_ATTR { return static_cast<uint8_t>(EXPRESSION); }, block); \
+  }
+ET_CLASS(IsInfFloat, float, std::fabs(x) == std::numeric_limits<float>::infinity())
+ET_CLASS(IsInfDouble, double, std::fabs(x) == std::numeric_limits<double>::infinity())
+ET_CLASS(IsNanFloat, float, x != x)
+ET_CLASS(IsNanDouble, double, x != x)
+#undef ET_CLASS
+
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace et::kernels::optimized {
+
+HWY_EXPORT(IsInfFloat);
+HWY_EXPORT(IsInfDouble);
+HWY_EXPORT(IsNanFloat);
+HWY_EXPORT(IsNanDouble);
 
 // One comparison: its name, and its loop for operands of a dtype (nullptr where there is none).
 #define ET_COMPARISON(NAME, OPERATOR)                                       \
@@ -158,6 +176,30 @@ Error choose_not(Arguments args, PointwiseOperation* operation) {
   return Error::Ok;
 }
 
+// fn(self, out); integers are neither, which integers.cpp knows.
+struct IsInfOperator {
+  static constexpr const char* kName = "aten::isinf";
+  static BlockFunction of_floats() { return HWY_DYNAMIC_POINTER(IsInfFloat); }
+  static BlockFunction of_doubles() { return HWY_DYNAMIC_POINTER(IsInfDouble); }
+};
+struct IsNanOperator {
+  static constexpr const char* kName = "aten::isnan";
+  static BlockFunction of_floats() { return HWY_DYNAMIC_POINTER(IsNanFloat); }
+  static BlockFunction of_doubles() { return HWY_DYNAMIC_POINTER(IsNanDouble); }
+};
+template <class Operator>
+Error choose_class(Arguments args, PointwiseOperation* operation) {
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  if (!is_floating(dtype) || !is_bool_tensor(*args[args.size() - 1])) {
+    return Error::NotSupported;
+  }
+  operation->name = Operator::kName;
+  operation->function = dtype == ScalarType::Double ? Operator::of_doubles() : Operator::of_floats();
+  operation->converts = is_small_float(dtype);
+  operation->add_tensor(args, 0);
+  return Error::Ok;
+}
+
 // Of bool tensors, the bitwise operators are the logical ones, and a product is the logical and.
 constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_pair<AndOperator>>("aten::bitwise_and.Tensor_out", "eeo"),
@@ -170,6 +212,8 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_with_number<GeOperator>>("aten::ge.Scalar_out", "eno"),
     make_pointwise_kernel<&choose_pair<GtOperator>>("aten::gt.Tensor_out", "eeo"),
     make_pointwise_kernel<&choose_with_number<GtOperator>>("aten::gt.Scalar_out", "eno"),
+    make_pointwise_kernel<&choose_class<IsInfOperator>>("aten::isinf.out", "eo"),
+    make_pointwise_kernel<&choose_class<IsNanOperator>>("aten::isnan.out", "eo"),
     make_pointwise_kernel<&choose_pair<LeOperator>>("aten::le.Tensor_out", "eeo"),
     make_pointwise_kernel<&choose_with_number<LeOperator>>("aten::le.Scalar_out", "eno"),
     make_pointwise_kernel<&choose_pair<AndOperator>>("aten::logical_and.out", "eeo"),

@@ -73,6 +73,26 @@ ET_BOUNDED(Log2, kLogarithm<float>, kSmallest, kLargest, hn::Log2(d, x), std::lo
 ET_CHECKED(Sin, -kAngle, kAngle, hn::Sin(d, x), std::sin(x))
 ET_CHECKED(Sinh, -kExponent, kExponent, hn::Sinh(d, x), std::sinh(x))
 ET_CHECKED(Tan, -kAngle, kAngle, hn::Div(hn::Sin(d, x), hn::Cos(d, x)), std::tan(x))
+
+/// erfinv(x) for |x| < 1: a polynomial in w = -log(1 - x²) around 2.5 or, near the ends, in sqrt(w) around 3.
+/// Source: M. Giles, "Approximating the erfinv function", 2010 (single precision).
+template <class D, class V>
+HWY_INLINE V inverse_erf(D d, V x) {
+  constexpr float kMiddle[] = {1.50140941f,      0.246640727f,    -0.00417768164f, -0.00125372503f, 0.00021858087f,
+                               -4.39150654e-06f, -3.5233877e-06f, 3.43273939e-07f, 2.81022636e-08f};
+  constexpr float kEnds[] = {2.83297682f,     1.00167406f,    0.00943887047f,  -0.0076224613f,  0.00573950773f,
+                             -0.00367342844f, 0.00134934322f, 0.000100950558f, -0.000200214257f};
+  const auto one = hn::Set(d, 1.0f);
+  const auto w = hn::Neg(hn::Log(d, hn::Mul(hn::Sub(one, x), hn::Add(one, x))));
+  auto p = polynomial(d, hn::Sub(w, hn::Set(d, 2.5f)), kMiddle);
+  const auto is_near_end = hn::Ge(w, hn::Set(d, 5.0f));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, is_near_end))) {
+    p = hn::IfThenElse(is_near_end, polynomial(d, hn::Sub(hn::Sqrt(w), hn::Set(d, 3.0f)), kEnds), p);
+  }
+  return hn::Mul(p, x);
+}
+constexpr float kBelowOne = 0.99999994f;
+ET_BOUNDED(Erfinv, kUnit<float>, -kBelowOne, kBelowOne, inverse_erf(d, x), x)  // what is neither is NaN
 #undef ET_BOUNDED
 #undef ET_CHECKED
 
@@ -167,7 +187,7 @@ namespace et::kernels::optimized {
 
 // clang-format off
 #define ET_LOOPS(X) \
-  X(Acos) X(Acosh) X(Angle) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Exp2) X(Expm1) X(Floor) X(Frac) \
+  X(Acos) X(Acosh) X(Angle) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Erfinv) X(Exp2) X(Expm1) X(Floor) X(Frac) \
   X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu) X(Logit) X(Softplus)
 // clang-format on
 #define ET_EXPORT(NAME) \
@@ -241,6 +261,7 @@ constexpr Kernel kKernels[] = {
     promoting<&loop_Cos>("aten::cos.out"),
     promoting<&loop_Cosh>("aten::cosh.out"),
     make_pointwise_kernel<&choose_elu>("aten::elu.out", "ennno"),
+    promoting<&loop_Erfinv>("aten::erfinv.out"),
     promoting<&loop_Exp2>("aten::exp2.out"),
     promoting<&loop_Expm1>("aten::expm1.out"),
     rounding<&loop_Floor>("aten::floor.out"),

@@ -22,7 +22,7 @@ constexpr Function kFunctions[] = {
     {"aten::log1p.out", -1.2f, 9.0f},    {"aten::log2.out", -0.5f, 9.0f},    {"aten::round.out", -9.0f, 9.0f},
     {"aten::sign.out", -2.0f, 2.0f},     {"aten::sin.out", -100.0f, 100.0f}, {"aten::sinh.out", -89.0f, 89.0f},
     {"aten::tan.out", -1.5f, 1.5f},      {"aten::trunc.out", -9.0f, 9.0f},   {"aten::angle.out", -2.0f, 2.0f},
-    {"aten::erfc.out", -5.0f, 11.0f},    {"aten::lgamma.out", -9.5f, 30.0f},
+    {"aten::erfinv.out", -1.1f, 1.1f},   {"aten::erfc.out", -5.0f, 11.0f},   {"aten::lgamma.out", -9.5f, 30.0f},
 };
 
 TEST(Transcendental, LikePortable) {
