@@ -41,6 +41,15 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x, i: tuple(torch.scatter(x, 1, i[:2, None] - 1, 3.0, reduce=r) for r in ("add", "multiply")),
         (MATRIX, I64),
     ),
+    "index_fill": (
+        lambda x, i: (
+            x.index_fill(1, i[:2] - 3, 2.0),
+            x.index_fill(0, i[0] - 2, x[0, 0]),
+            x[0, 0].index_fill(0, i[:1] - 1, 7),
+        ),
+        (MATRIX, I64),
+    ),
+    "gammainc": (lambda d: (SPECIAL.gammainc(d, d), SPECIAL.gammaincc(d, d)), (F64,)),
     "mean of integers": (
         lambda i, b: (i.mean(dtype=torch.float64), i.mean(0, dtype=torch.float32), b.mean(dtype=torch.float32)),
         (I64, BOOL),

@@ -31,6 +31,7 @@ DTYPE_GROUPS = {
     "integral": ["u8", "i8", "i16", "i32", "i64"],
     "integral_bool": ["bool", "u8", "i8", "i16", "i32", "i64"],
     "complex": ["c64", "c128"],
+    "unsigned": ["u16", "u32"],
 }
 
 

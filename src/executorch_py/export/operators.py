@@ -228,6 +228,24 @@ CORE_KEPT: tuple[OpOverload, ...] = (
     aten.var.dim,
 )
 
+#: Operators with a kernel whose decomposition is one of torch's internal operators: other operators are written with them.
+REFERENCES_IN_PRIMS: tuple[OpOverload, ...] = (
+    aten.fmax.default,
+    aten.fmin.default,
+    aten.i0.default,
+    aten.igamma.default,
+    aten.igammac.default,
+    aten.special_bessel_j0.default,
+    aten.special_bessel_j1.default,
+    aten.special_erfcx.default,
+    aten.special_i0e.default,
+    aten.special_i1.default,
+    aten.special_i1e.default,
+    aten.special_ndtri.default,
+    aten.special_spherical_bessel_j0.default,
+    aten.special_zeta.default,
+)
+
 #: A view of Core ATen and the copy that stands for it in Edge.
 VIEW_TO_COPY: dict[OpOverload, OpOverload] = {
     aten.as_strided.default: aten.as_strided_copy.default,
@@ -285,10 +303,7 @@ def decomposition_table(kept: frozenset[OpOverload] = frozenset()) -> Mapping[Op
     table.update(OVERLOAD_DECOMPOSITIONS)
     for op in (*CORE_KEPT, *COPY_TO_VIEW, *kept):
         table.pop(op, None)
-    for op in (
-        aten.i0.default,
-        aten.special_zeta.default,
-    ):  # references in internal operators; other overloads call them
+    for op in REFERENCES_IN_PRIMS:
         table.pop(op, None)
     table.pop(aten.convolution_overrideable.default, None)
     table.pop(aten._upsample_bilinear2d_aa.default, None)

@@ -102,6 +102,16 @@ def _searchsorted(sorted_sequence: Tensor, self: Any, **options: Any) -> Tensor:
     return aten.searchsorted.Tensor(sorted_sequence.to(number.dtype), number, **options)
 
 
+@_decomposes(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def _index_fill(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Negative indices count from the end, which ``index_copy``, PyTorch's decomposition, refuses."""
+    value = value.to(self.dtype) if isinstance(value, Tensor) else torch.full((), value, dtype=self.dtype)
+    if self.dim() == 0:
+        return _index_fill(self.reshape(1), 0, index, value).reshape(())
+    places = [*[None] * (dim % self.dim()), index.reshape(-1)]
+    return aten.index_put(self, places, value)
+
+
 @_decomposes(aten.scatter.value_reduce)
 def _scatter(self: Tensor, dim: int, index: Tensor, value: Any, *, reduce: str) -> Tensor:
     source = torch.full(index.shape, value, dtype=self.dtype)
