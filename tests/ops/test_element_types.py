@@ -324,3 +324,45 @@ NORMS: dict[str, Function] = {
 def test_norms_of_small_floats(dtype: torch.dtype) -> None:
     shapes = ((3, 8, 65), (65,), (65,))
     check(NORMS, *(numbers(dtype, *shape, seed=i, special=False) for i, shape in enumerate(shapes)))
+
+
+class _Image(torch.nn.Module):
+    """Samples of 16 or 32 bits without a sign, as cameras and sound cards give them: moved, converted and kept."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.register_buffer("table", torch.tensor([7, 65535, 0]).to(dtype))
+        self.register_buffer("last", torch.zeros(2, 6, 4, dtype=dtype))
+
+    def forward(self, a, f):
+        self.last.copy_(a)
+        numbers = [
+            a.to(kind) for kind in (torch.float32, torch.float64, torch.int32, torch.int64, torch.float16, torch.bool)
+        ]
+        parts = [
+            a[:, 1:3],
+            a.select(1, 2),
+            *a.split(3, 1),
+            a.unbind(2)[1],
+            a[:, torch.tensor([1, 0])],
+            a.index_select(2, torch.tensor([3, 0])),
+        ]
+        forms = [a.transpose(0, 1).contiguous(), a.reshape(-1), a.permute(2, 0, 1).reshape(4, 12), a.flip(0), a.clone()]
+        return (
+            numbers,
+            parts,
+            forms,
+            torch.cat([a, a], 1),
+            f.abs().to(a.dtype),
+            self.table[1:],
+            self.table.float(),
+            self.last,
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32])
+def test_unsigned_samples(dtype):
+    model = _Image(dtype).eval()
+    a, f = (torch.arange(48) * 1365 % 65536).view(2, 6, 4).to(dtype), torch.tensor([1.5, -70.0, 40000.0])
+    program = et.to_edge(torch.export.export(model, (a, f))).to_executorch()
+    torch.testing.assert_close(et.load(program.buffer)(a, f), model(a, f), rtol=0, atol=0)
