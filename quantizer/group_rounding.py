@@ -18,8 +18,13 @@ import torch
 
 #: Shares of the full range that are tried.
 _SHRINKS = tuple(1.0 - 0.04 * i for i in range(15))
-#: Added to the diagonal of the moments, as a share of its mean: inputs that are never seen apart cannot be solved for.
+#: Added to the diagonal of the moments, as a share of its mean: inputs that are never seen apart cannot be solved for. At least
+#: the first, else the second times columns / rows: of few rows the moments are noise as much as they are moments, by about
+#: columns / rows, and what is made up for on these samples is lost on others (Ledoit and Wolf, "A well-conditioned estimator for
+#: large-dimensional covariance matrices", 2004, shrink by such a ratio). Sentence encoder, cosine of unseen sentences: with
+#: 16 sentences 0.984 -> 0.988, with 64 0.989 -> 0.990, with 200 0.991 -> 0.992; the same within 0.0007 from 0.1 to 0.4.
 _DAMPING = 0.01
+_DAMPING_BY_ROWS = 0.2
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def fit(rows: torch.Tensor, grid: Grid, importance: torch.Tensor | None = None) 
 
 
 def round_by_output(
-    weight: torch.Tensor, moments: torch.Tensor, group_size: int, grid: Grid
+    weight: torch.Tensor, moments: torch.Tensor, group_size: int, grid: Grid, num_rows: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Integers that keep ``weight @ x``.
 
@@ -85,6 +90,7 @@ def round_by_output(
             on its diagonal: then columns make up for those of their own block only.
         group_size: Columns that share parameters.
         grid: The integers.
+        num_rows: How many ``x`` the moments are sums of.
 
     Returns:
         Integers [rows, columns], scales and zero points [rows, columns / group_size], all float32.
@@ -92,17 +98,17 @@ def round_by_output(
     if moments.dim() == 2:
         moments = moments.unsqueeze(0)
     parts = weight.split(moments.shape[-1], 1)
-    found = [_round_block(part, block, group_size, grid) for part, block in zip(parts, moments, strict=True)]
+    found = [_round_block(part, block, group_size, grid, num_rows) for part, block in zip(parts, moments, strict=True)]
     integers, scales, zero_points = (torch.cat(columns, 1) for columns in zip(*found, strict=True))
     return integers, scales, zero_points
 
 
 def _round_block(
-    weight: torch.Tensor, moments: torch.Tensor, group_size: int, grid: Grid
+    weight: torch.Tensor, moments: torch.Tensor, group_size: int, grid: Grid, num_rows: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     left = weight.clone()  # what is still to be rounded, with what it makes up for
     integers = torch.empty_like(left)
-    pull = _pull(moments)
+    pull = _pull(moments, num_rows)
     scales, zero_points = [], []
     for first in range(0, left.shape[1], group_size):
         last = first + group_size
@@ -122,13 +128,14 @@ def _round_block(
     return integers, torch.stack(scales, 1), torch.stack(zero_points, 1)
 
 
-def _pull(moments: torch.Tensor) -> torch.Tensor:
+def _pull(moments: torch.Tensor, num_rows: int) -> torch.Tensor:
     """How an error in one column moves those behind it: the upper Cholesky factor of the inverse moments, float32."""
     moments = moments.double()
     mean = moments.diagonal().mean()
     if not mean > 0:  # the layer saw zeros only: any rounding will do
         return torch.eye(len(moments))
-    damped = moments / mean + _DAMPING * torch.eye(len(moments), dtype=torch.float64)
+    damping = max(_DAMPING, _DAMPING_BY_ROWS * len(moments) / max(num_rows, 1))
+    damped = moments / mean + damping * torch.eye(len(moments), dtype=torch.float64)
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
     return torch.linalg.cholesky(inverse, upper=True).float()
 

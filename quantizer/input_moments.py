@@ -28,10 +28,12 @@ class _Moments(nn.Module):
         super().__init__()
         width = next(w for w in range(min(columns, _WIDEST), 0, -1) if columns % w == 0 and w % group_size == 0)
         self.sum = torch.zeros(columns // width, width, width)
+        self.num_rows = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.detach().reshape(-1, self.sum.shape[0], self.sum.shape[1]).transpose(0, 1).float()
         self.sum += rows.transpose(1, 2) @ rows
+        self.num_rows += rows.shape[1]
         return x
 
 
@@ -68,6 +70,7 @@ def recorded_moments(prepared: fx.GraphModule) -> Iterator[None]:
         total = torch.stack([moments.sum for moments in found]).sum(0)
         if torch.isfinite(total).all() and total.any():
             observer.moments = total if observer.moments is None else observer.moments + total
+            observer.num_rows += sum(moments.num_rows for moments in found)
 
 
 def _layers(prepared: fx.GraphModule) -> Iterator[tuple[GroupwiseObserver, list[Any]]]:

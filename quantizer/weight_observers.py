@@ -103,6 +103,7 @@ class GroupwiseObserver(_WholeWeight):
 
     Attributes:
         moments: Of the layer's input, as ``round_by_output`` takes them (input_moments.py sets them); None without samples.
+        num_rows: How many rows of inputs they are sums of.
     """
 
     _SCHEMES = (torch.per_channel_symmetric, torch.per_channel_affine)
@@ -114,6 +115,7 @@ class GroupwiseObserver(_WholeWeight):
             raise ValueError(f"group_size is {group_size}, must be at least 2")
         self.group_size, self.search = group_size, search
         self.moments: torch.Tensor | None = None
+        self.num_rows = 0
 
     def is_grouped(self) -> bool:
         """Whether the weight can be divided into groups."""
@@ -135,7 +137,7 @@ class GroupwiseObserver(_WholeWeight):
             zero_points = torch.zeros_like(scales)
             integers = grid.rounded(rows, scales, zero_points)
         elif self.moments is not None:
-            integers, scales, zero_points = round_by_output(rows, self.moments, self.group_size, grid)
+            integers, scales, zero_points = round_by_output(rows, self.moments, self.group_size, grid, self.num_rows)
         else:
             groups = rows.reshape(-1, self.group_size)
             scales, zero_points = fit(groups, grid)

@@ -82,6 +82,15 @@ def float_results() -> tuple[torch.Tensor, int]:
     return embeddings(file), len(file)
 
 
+def mixed() -> quantizer.XNNPACKQuantizer:
+    """int4, and int8 for the layers that lose most by it, as a sweep over the layers says."""
+    choice = quantizer.XNNPACKQuantizer().set_global("int4_weight_only")
+    for i in range(6):
+        for layer in ("attention.self.value", "intermediate.dense"):
+            choice.set_module_name(f"bert.encoder.layer.{i}.{layer}", "int8_weight_only")
+    return choice
+
+
 def nearest(similarities: torch.Tensor) -> torch.Tensor:
     """The most similar other sentence of each."""
     return similarities.clone().fill_diagonal_(-1).argmax(1)
@@ -92,7 +101,8 @@ def nearest(similarities: torch.Tensor) -> torch.Tensor:
     [
         ("dynamic_int8", False, 0.995, 0.98, 0.02, 0.0, 0.95, 0.27),
         ("int4_weight_only", False, 0.97, 0.95, 0.05, 0.005, 0.85, 0.22),
-        ("int4_weight_only", True, 0.985, 0.97, 0.05, 0.002, 0.85, 0.22),
+        ("int4_weight_only", True, 0.988, 0.972, 0.05, 0.002, 0.87, 0.22),
+        ("mixed", True, 0.993, 0.987, 0.02, 0.01, 0.92, 0.24),
     ],
 )
 def test_encoder(preset, calibrated, mean, least, tie, swaps, first, size):
@@ -101,7 +111,8 @@ def test_encoder(preset, calibrated, mean, least, tie, swaps, first, size):
     assert len(sentences()) == 200
     expected, float_size = float_results()
     data = other_sentences(64) if calibrated else None
-    file = file_of(quantizer.quantize(float_program(), config_or_quantizer=preset, calibration_data=data))
+    chosen = mixed() if preset == "mixed" else preset
+    file = file_of(quantizer.quantize(float_program(), config_or_quantizer=chosen, calibration_data=data))
     actual = embeddings(file)
     similar = F.cosine_similarity(actual, expected)
     assert float(similar.mean()) >= mean, f"mean {float(similar.mean()):.4f}"

@@ -157,7 +157,7 @@ def test_rounding_by_output(symmetric, blocks):
     x += 0.1 * torch.randn(512, 64, generator=GENERATOR)
     moments = torch.stack([part.T @ part for part in x.split(64 // blocks, 1)])
     grid = Grid(-8, 7, symmetric)
-    integers, scales, zero_points = round_by_output(weight, moments, 32, grid)
+    integers, scales, zero_points = round_by_output(weight, moments, 32, grid, len(x))
     assert torch.equal(integers, integers.round()) and integers.min() >= -8 and integers.max() <= 7
     by_itself, by_zero = fit(weight.reshape(-1, 32), grid)
     plain = grid.rounded(weight.reshape(-1, 32), by_itself, by_zero)
@@ -166,8 +166,32 @@ def test_rounding_by_output(symmetric, blocks):
         for q, s, z in ((integers, scales, zero_points), (plain, by_itself.reshape(48, 2), by_zero.reshape(48, 2)))
     ]
     assert losses[0] < 0.6 * losses[1]
-    nothing_seen, _, _ = round_by_output(weight, torch.zeros(64, 64), 32, grid)
+    nothing_seen, _, _ = round_by_output(weight, torch.zeros(64, 64), 32, grid, len(x))
     assert torch.equal(nothing_seen, plain.reshape(48, 64))
+
+
+@pytest.mark.parametrize("count", [16, 64, 256])
+def test_rounding_by_the_output_of_few_samples(count):
+    """Columns make up for one another by what few samples show as far as it holds for others: the loss on unseen rows."""
+    weight = torch.randn(96, 256, generator=GENERATOR)
+    mix = torch.randn(64, 256, generator=GENERATOR)
+    draw = lambda rows: (  # noqa: E731
+        torch.randn(rows, 64, generator=GENERATOR) @ mix + 2 * torch.randn(rows, 256, generator=GENERATOR)
+    )
+    seen, unseen = draw(count), draw(2000)
+    losses = {}
+    for num_rows in (count, 10**9):  # the second: as if there were no end of samples
+        found = round_by_output(weight, seen.T @ seen, 32, Grid(-8, 7, False), num_rows)
+        losses[num_rows] = float(((grouped(weight, *found, 32) - weight) @ unseen.T).square().sum())
+    assert losses[count] < 0.97 * losses[10**9], losses
+
+
+def test_moments_know_their_rows():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.Linear(32, 16)).eval()
+    prepared = quantizer.prepare(model, (torch.randn(3, 64),), "int4_weight_only")
+    quantizer.calibrate(prepared, [(torch.randn(3, 64),)] * 5)
+    found = [module for module in prepared.modules() if isinstance(module, GroupwiseObserver)]
+    assert [observer.num_rows for observer in found] == [15, 15]
 
 
 @pytest.mark.parametrize("dtype", ACTIVATIONS)
