@@ -47,7 +47,12 @@ def _resolve(name: str) -> Any:
 
 def _model(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """What a factory makes: a model, positional and keyword arguments."""
-    made = _resolve(name)()
+    factory = _resolve(name)
+    if not callable(factory):
+        raise InvalidArgumentError(
+            f"{name} is of type {type(factory).__name__}, must be a function that returns (model, example_inputs)"
+        )
+    made = factory()
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], tuple):
         raise InvalidArgumentError(f"{name} must return (model, example_inputs) or (model, example_inputs, kwargs)")
     model = made[0].eval() if hasattr(made[0], "eval") else made[0]
@@ -86,7 +91,8 @@ def _input_of(text: str, info: TensorInfo | None) -> Any:
     try:
         if info is None:
             return json.loads(text)
-        array = np.load(text)
+        with open(text, "rb") as file:
+            array = np.lib.format.read_array(file)
     except ValueError as error:
         what = "is no value in JSON" if info is None else "cannot be read as a .npy file"
         raise InvalidArgumentError(f"--input {text} {what}: {error}") from None

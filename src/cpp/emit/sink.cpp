@@ -52,19 +52,19 @@ FileSink::~FileSink() {
 
 Error FileSink::open() {
   file_ = std::fopen(temporary_.c_str(), "wb");
-  return file_ != nullptr ? Error::Ok : fail("cannot write", temporary_);
+  return file_ != nullptr ? Error::Ok : fail("cannot write", path_);
 }
 
 Error FileSink::write(const void* data, uint64_t nbytes) {
   if (nbytes != 0 && std::fwrite(data, 1, nbytes, file_) != nbytes) {
-    return fail("cannot write", temporary_);
+    return fail("cannot write", path_);
   }
   return Error::Ok;
 }
 
 Error FileSink::commit() {
   if (std::fflush(file_) != 0 || fsync(fileno(file_)) != 0) {
-    return fail("cannot write", temporary_);
+    return fail("cannot write", path_);
   }
   const bool closed = std::fclose(file_) == 0;
   file_ = nullptr;

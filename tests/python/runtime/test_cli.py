@@ -93,16 +93,29 @@ def test_errors(tmp_path, capsys):
     [
         (["--input", "{folder}/damaged.npy"], "damaged.npy cannot be read as a .npy file"),
         (["--input", "{folder}/objects.npy"], "objects.npy cannot be read as a .npy file"),
+        (["--input", "{folder}/x.npz"], "x.npz cannot be read as a .npy file: the magic string is not correct"),
         (["--input", "{folder}/x.npy"] * 3, "3 inputs were given, method 'forward' takes 2"),
         (["--output", "{folder}/x.npy"], "x.npy"),
     ],
 )
 def test_what_run_cannot_use(options, message, program, tmp_path, capsys):
     np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    np.savez(tmp_path / "x.npz", np.ones((2, 3), np.float32))
     np.save(tmp_path / "objects.npy", np.ones((2, 3), object))
     (tmp_path / "damaged.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-4])
     assert main(["run", program, *(option.format(folder=tmp_path) for option in options)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_export_cannot_use(tmp_path, capsys, monkeypatch):
+    (tmp_path / "odd_factory.py").write_text(
+        "model = 3\n\ndef make():\n    import torch\n    return torch.nn.ReLU(), (torch.ones(2),)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["export", "odd_factory:model", "-o", str(tmp_path / "a.pte")]) == 2
+    assert "odd_factory:model is of type int, must be a function" in capsys.readouterr().err
+    assert main(["export", "odd_factory:make", "-o", str(tmp_path / "none" / "a.pte")]) == 2
+    assert f"cannot write {tmp_path / 'none' / 'a.pte'}: " in capsys.readouterr().err
 
 
 def test_the_number_of_runs_is_positive(program, capsys):
