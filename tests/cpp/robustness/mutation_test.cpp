@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "../runtime/program_builder.h"
+#include "base/sparse_bytes.h"
 #include "mutations.h"
 
 namespace et::test {
@@ -87,6 +88,23 @@ std::vector<Bytes> own_seeds() {
     b.kernel("aten::permute_copy", "out", {w, b.int_list({b.integer(1), b.integer(0)}), wt, wt});
     b.kernel("aten::mm", "out", {x, wt, z, z});
     b.free(y);
+    seeds.push_back(b.build());
+  }
+  {
+    ProgramBuilder b;  // a constant without its zeros
+    const int x = b.input(b.tensor({16, 8}));
+    const int w = b.external({16, 8}, "w");
+    const int y = b.output(b.tensor({16, 8}));
+    b.kernel("aten::mul", "out", {x, w, y, y});
+    float dense[128] = {};
+    for (size_t i = 0; i < 128; i += 3) {
+      dense[i] = static_cast<float>(i) + 1;
+    }
+    const Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(dense), sizeof(dense));
+    const SparseLayout layout = sparse_layout(bytes, ScalarType::Float);
+    std::string entry(layout.nbytes, '\0');
+    write_sparse_bytes(layout, bytes, reinterpret_cast<uint8_t*>(entry.data()));
+    b.named_data("sparse_constant:w", entry);
     seeds.push_back(b.build());
   }
   return seeds;

@@ -123,6 +123,14 @@ class ProgramBuilder {
     append(&constants_, elements.data(), elements.size() * sizeof(T));
     return value(std::move(t));
   }
+  /// A tensor whose bytes stand elsewhere under a name.
+  int external(std::vector<int32_t> sizes, const std::string& name) {
+    fb::TensorT t = describe(std::move(sizes), ScalarType::Float, fb::TensorShapeDynamism_STATIC);
+    t.extra_tensor_info = std::make_unique<fb::ExtraTensorInfoT>();
+    t.extra_tensor_info->fully_qualified_name = name;
+    t.extra_tensor_info->location = fb::TensorDataLocation_EXTERNAL;
+    return value(std::move(t));
+  }
   /// A mutable buffer in memory id 2, with an initial value unless `elements` is empty.
   int state(std::vector<int32_t> sizes, const std::vector<float>& elements, const std::string& name,
             uint32_t memory_id = 2) {
