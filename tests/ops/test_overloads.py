@@ -50,6 +50,21 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (MATRIX, I64),
     ),
     "gammainc": (lambda d: (SPECIAL.gammainc(d, d), SPECIAL.gammaincc(d, d)), (F64,)),
+    "powers of complex numbers": (
+        lambda x: tuple(torch.view_as_real(torch.complex(x, x + 1) ** power) for power in (1, 2, 3, 7, 4.0)),
+        (torch.tensor([-1.0, 0.5, 2.0]),),
+    ),
+    "sums of complex numbers": (
+        lambda x: (
+            torch.view_as_real(torch.complex(x, -x).cumsum(0)),
+            torch.view_as_real(torch.complex(x, x).cumsum(-1)),
+        ),
+        (MATRIX,),
+    ),
+    "classes of complex numbers": (
+        lambda x, y: tuple(f(torch.complex(x, y)) for f in (torch.isnan, torch.isinf, torch.isfinite)),
+        (torch.tensor([1.0, torch.nan, torch.inf, 0.0]), torch.tensor([-torch.inf, 1.0, torch.nan, 0.0])),
+    ),
     "mean of integers": (
         lambda i, b: (i.mean(dtype=torch.float64), i.mean(0, dtype=torch.float32), b.mean(dtype=torch.float32)),
         (I64, BOOL),

@@ -385,6 +385,49 @@ def _round_decimals(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict
     return self.emit(node, after, (self.emit(node, aten.round.default, (scaled,), value), factor), value)
 
 
+@_rule(aten.pow.Tensor_Scalar)
+def _complex_power(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Small whole powers of complex numbers, which have no kernel for others, are products."""
+    value, exponent = node.meta["val"], args[1]
+    if not value.is_complex() or not isinstance(exponent, (int, float)) or exponent not in range(1, 9):
+        return None
+    power = args[0]
+    for bit in f"{int(exponent):b}"[1:]:
+        power = self.emit(node, aten.mul.Tensor, (power, power), value)
+        if bit == "1":
+            power = self.emit(node, aten.mul.Tensor, (power, args[0]), value)
+    return power
+
+
+def _parts(self: "Decomposer", node: fx.Node, value: Any) -> fx.Node:
+    """The real and imaginary parts of a complex value, in a last dim."""
+    complex_value = _node_value(value)
+    real = self.empty_like(complex_value, (*complex_value.shape, 2), complex_value.real.dtype)
+    return self.emit(node, aten.view_as_real_copy.default, (value,), real)
+
+
+@_rule(aten.cumsum.default)
+def _complex_cumsum(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    value = node.meta["val"]
+    if not value.is_complex() or _node_value(args[0]).dtype != value.dtype:
+        return None
+    parts = _parts(self, node, args[0])
+    sums = self.emit(node, aten.cumsum.default, (parts, args[1] % max(value.dim(), 1)), parts.meta["val"])
+    return self.emit(node, aten.view_as_complex_copy.default, (sums,), value)
+
+
+@_rule(aten.isnan.default, aten.isinf.default, aten.isfinite.default)
+def _complex_class(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if not _node_value(args[0]).is_complex():
+        return None
+    parts = _parts(self, node, args[0])
+    each = self.emit(
+        node, node.target, (parts,), self.empty_like(parts.meta["val"], parts.meta["val"].shape, torch.bool)
+    )
+    join = aten.all.dim if node.target is aten.isfinite.default else aten.any.dim
+    return self.emit(node, join, (each, -1), node.meta["val"])
+
+
 @_rule(aten.item.default)
 def _item(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Traced, the number would get another symbol than the one that later nodes know it by."""
