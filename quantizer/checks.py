@@ -214,7 +214,7 @@ def check_observers(prepared: fx.GraphModule) -> None:
         inner = getattr(module, "activation_post_process", module)
         low, high = inner.min_val.detach().reshape(-1), inner.max_val.detach().reshape(-1)
         place = _observed(node)
-        if low.numel() == 0 or bool((low == float("inf")).any()) or bool((high == float("-inf")).any()):
+        if low.numel() == 0 or bool(((low == float("inf")) & (high == float("-inf"))).any()):
             raise InvalidStateError(
                 f"{place} was never observed: run the prepared module on samples of your data (calibrate, or "
                 "quantize(..., calibration_data=...)) before it is converted"

@@ -302,6 +302,15 @@ def test_weights_that_float16_has_not():
         quantizer.quantize(program, config_or_quantizer="fp16")
 
 
+@pytest.mark.parametrize("observer", ["histogram", "min_max", "moving_average", "percentile", "mse"])
+@pytest.mark.parametrize("value", [float("inf"), -float("inf")])
+def test_samples_of_nothing_but_infinity(observer, value):
+    """They were observed: the advice to calibrate would lead nowhere."""
+    config = quantizer.quantization_config("int8", "int8", observer=observer)
+    with pytest.raises(InvalidArgumentError, match="gave infinity on the calibration data"):
+        quantizer.quantize(nn.Linear(4, 4).eval(), (torch.ones(2, 4),), config, [torch.full((2, 4), value)])
+
+
 def test_range_that_no_scale_fits():
     class Huge(Small):
         def forward(self, x):
