@@ -377,7 +377,14 @@ class MethodImporter:
         """The IR type of a fake value."""
         if isinstance(value, torch.Tensor):
             if value.dtype.is_complex and self._is_border(node):
-                self.refuse(node, "a complex input or output has no form in a program; use torch.view_as_real")
+                written = self.program.graph_signature.buffers_to_mutate.get(node.name)
+                self.refuse(
+                    node,
+                    "a complex input or output has no form in a program; use torch.view_as_real"
+                    if written is None
+                    else f"buffer '{written}' is complex and the method writes it, which has no form in a program; register "
+                    "torch.view_as_real of it, and use torch.view_as_complex where it is read",
+                )
             if value.layout != torch.strided:
                 self.refuse(
                     node, f"tensors of layout {value.layout} have no form in a program; convert to a dense tensor"

@@ -126,3 +126,29 @@ def test_outer_products_scale_a_vector_first():
     program = et.to_edge(torch.export.export(Outer(), inputs)).to_executorch()
     output = et.Runtime.get().load_program(program.buffer).load_method("forward").execute(inputs)[0]
     torch.testing.assert_close(output, Outer()(*inputs))
+
+
+class _Turning(nn.Module):
+    """A phase that each call turns on: as one complex buffer, or as the pairs that the error recommends."""
+
+    def __init__(self, as_pairs):
+        super().__init__()
+        self.as_pairs = as_pairs
+        start = torch.ones(3, dtype=torch.complex64)
+        self.register_buffer("phase", torch.view_as_real(start).clone() if as_pairs else start)
+        self.register_buffer("turn", torch.polar(torch.ones(3), torch.tensor([0.1, 0.2, 0.3])))
+
+    def forward(self, x):
+        turned = (torch.view_as_complex(self.phase) if self.as_pairs else self.phase) * self.turn
+        self.phase.copy_(torch.view_as_real(turned) if self.as_pairs else turned)
+        return (turned * x).real
+
+
+def test_complex_state_is_refused_with_what_to_write_instead():
+    x = torch.tensor([1.0, -2.0, 3.0])
+    with pytest.raises(et.NotSupportedError, match=r"buffer 'phase' is complex .* torch.view_as_real of it"):
+        et.to_edge(torch.export.export(_Turning(False), (x,))).to_executorch()
+    model = _Turning(True)
+    module = et.load(et.to_edge(torch.export.export(model, (x,))).to_executorch().buffer)
+    for _ in range(3):
+        torch.testing.assert_close(module(x), model(x))
