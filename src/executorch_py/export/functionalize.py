@@ -32,6 +32,7 @@ from .functional_regions import functional_call, is_control_flow
 from .in_place import auto_functionalized, changed_arguments, named_arguments, simplify
 from .operators import RECURRENT, is_composite
 from .rewriting import GraphWriter, with_guards_of
+from .sources import source_of
 
 aten = torch.ops.aten
 
@@ -48,6 +49,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
         return Functionalizer(program).run()
     except _NotCertain:
         pass
+    _require_torchs_way(program)
     try:
         with torch.no_grad():  # else torch prepares for a backward pass, which state that is written does not allow
             functional = with_guards_of(program.run_decompositions({}), program)
@@ -134,6 +136,29 @@ def _again(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node)
 def _squeezed(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
     dim = view.args[1] % view.meta["val"].dim()
     return self.writer.emit(view, aten.squeeze.dim, (value, dim), None, base.meta["val"])
+
+
+def _leaves_gaps(unfold: fx.Node) -> bool:
+    """Whether windows leave elements out: torch's inverse makes zeros of these."""
+    arguments: Any = unfold.args
+    base, dim, size, step = arguments
+    whole = base.meta["val"].shape[dim] if base.meta["val"].dim() else 1
+    return bool(step > size or not isinstance(whole, int) or (whole - size) % step)
+
+
+def _require_torchs_way(program: ExportedProgram) -> None:
+    """Refuses what torch would compute wrongly without a word: a write through windows that leave elements out."""
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not _is_mutating(node):
+            continue
+        source = node.args[0] if node.args else None
+        while isinstance(source, fx.Node) and source.op == "call_function" and source.args:
+            if source.target is aten.unfold.default and _leaves_gaps(source):
+                raise NotSupportedError(
+                    f"{source_of(node)}: {node.target} writes through unfold(), whose windows leave elements out, which "
+                    "PyTorch would set to zero; write to a slice of the tensor instead"
+                )
+            source = source.args[0]
 
 
 _VIEWS: dict[fx.node.Target, _Inverse] = {

@@ -8,6 +8,7 @@ from torch import nn
 from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
+import executorch_py as et
 from executorch_py.export import functionalize as subject
 from executorch_py.export.functionalize import functionalize
 
@@ -239,3 +240,22 @@ def test_dropout_in_inference_is_its_input():
 
     exported = torch.export.export(Model(), (torch.ones(3),))
     torch.testing.assert_close(functionalize(exported).module()(torch.ones(3)), torch.full((3,), 3.0))
+
+
+@pytest.mark.parametrize(("rows", "is_refused"), [(4, False), (5, True)])
+def test_a_write_through_windows(rows, is_refused):
+    """PyTorch makes zeros of the elements that no window has: refused instead of wrong."""
+
+    class Windows(torch.nn.Module):
+        def forward(self, x):
+            y = x.clone()
+            y.unfold(0, 2, 2)[0].neg_()
+            return y
+
+    x = torch.arange(1.0, 4.0 * rows + 1).view(rows, 4)
+    exported = torch.export.export(Windows(), (x,))
+    if is_refused:
+        with pytest.raises(et.NotSupportedError, match=r"test_functionalize.py.*writes through unfold\(\)"):
+            et.to_edge(exported)
+    else:
+        assert torch.equal(et.load(et.to_edge(exported).to_executorch().buffer)(x), Windows()(x))
