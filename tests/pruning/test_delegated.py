@@ -1,9 +1,7 @@
 """Pruned models whose layers are delegated: their weights stand in the file without zeros, and nothing else changes."""
 
-import contextlib
 import copy
 
-import numpy as np
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
@@ -11,7 +9,7 @@ from torch import nn
 
 import executorch_py as et
 from executorch_py import pruning, quantizer
-from executorch_py.cli import main
+from tests.pruning.sparse_files import entries_of, expect_errors_where_changed, inspected
 
 
 class Net(nn.Module):
@@ -63,8 +61,7 @@ def lowered(program, **config) -> bytes:
 
 
 def sparse_entries(file: bytes) -> dict[str, int]:
-    entries = et.Runtime.get().load_program(file).named_data()
-    return {key: size for key, size in entries.items() if key.startswith("sparse:")}
+    return entries_of(file, "sparse:")
 
 
 @pytest.mark.parametrize("amount", [0.5, 0.9])
@@ -136,33 +133,13 @@ def test_a_weight_that_a_kernel_uses_too_is_there_once():
 
 
 def test_a_changed_file_gives_an_error():
-    """Bits of the entries, changed in the file: an error or, for values, other numbers; never a crash."""
     program, inputs, _ = exported("static int8", 0.8)
-    good = lowered(program)
-    runtime = et.Runtime.get().load_program(good)
-    places = [(good.index(runtime.read_named_data(key)), size) for key, size in sparse_entries(good).items()]
-    for place, _ in places:
-        for offset in (0, 4, 5, 6, 9, 16, 40):
-            bad = bytearray(good)
-            bad[place + offset] ^= 0x20
-            with pytest.raises(et.InvalidProgramError, match="named data 'sparse:"):
-                et.load(bytes(bad))(*inputs)
-    generator = np.random.default_rng(0)
-    for _ in range(200):
-        bad = bytearray(good)
-        for _ in range(generator.integers(1, 4)):
-            place, size = places[generator.integers(len(places))]
-            bad[place + generator.integers(size)] ^= 1 << generator.integers(8)
-        with contextlib.suppress(et.ExecutorchError):
-            et.load(bytes(bad))(*inputs)
+    expect_errors_where_changed(lowered(program), "sparse:", inputs)
 
 
 def test_inspect_says_what_an_entry_stands_for(tmp_path, capsys):
     program, _, _ = exported("dynamic int8", 0.9)
-    path = tmp_path / "model.pte"
-    path.write_bytes(lowered(program))
-    assert main(["inspect", str(path)]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("sparse:")]
+    lines = inspected(lowered(program), "sparse:", tmp_path, capsys)
     assert len(lines) == 2 and any(line.endswith(f", dense {256 * 512:,}") for line in lines)
 
 

@@ -1,7 +1,5 @@
 """Pruned models whose integer layers run on our own kernels: their weights stand in the file without zeros."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from torch import nn
 
 import executorch_py as et
 from executorch_py import pruning, quantizer
-from executorch_py.cli import main
+from tests.pruning.sparse_files import entries_of, expect_errors_where_changed, inspected
 
 PREFIX = "sparse_constant:"
 
@@ -82,8 +80,7 @@ def lowered(program, **config) -> bytes:
 
 
 def sparse_entries(file: bytes) -> dict[str, int]:
-    entries = et.Runtime.get().load_program(file).named_data()
-    return {key: size for key, size in entries.items() if key.startswith(PREFIX)}
+    return entries_of(file, PREFIX)
 
 
 def dense_sizes(file: bytes) -> int:
@@ -163,25 +160,8 @@ def test_methods_share_a_weight():
 
 
 def test_a_changed_file_gives_an_error():
-    """Bits of the entries, changed in the file: an error or, for values, other numbers; never a crash."""
     program, inputs, _ = quantized("static int8", 0.8)
-    good = lowered(program)
-    runtime = et.Runtime.get().load_program(good)
-    places = [(good.index(runtime.read_named_data(key)), size) for key, size in sparse_entries(good).items()]
-    for place, _ in places:
-        for offset in (0, 4, 5, 6, 9, 16, 40):
-            bad = bytearray(good)
-            bad[place + offset] ^= 0x20
-            with pytest.raises(et.InvalidProgramError, match=f"named data '{PREFIX}"):
-                et.load(bytes(bad))(*inputs)
-    generator = np.random.default_rng(0)
-    for _ in range(200):
-        bad = bytearray(good)
-        for _ in range(generator.integers(1, 4)):
-            place, size = places[generator.integers(len(places))]
-            bad[place + generator.integers(size)] ^= 1 << generator.integers(8)
-        with contextlib.suppress(et.ExecutorchError):
-            et.load(bytes(bad))(*inputs)
+    expect_errors_where_changed(lowered(program), PREFIX, inputs)
 
 
 def test_an_entry_of_another_size_gives_an_error():
@@ -201,8 +181,5 @@ def test_an_entry_of_another_size_gives_an_error():
 
 def test_inspect_says_what_an_entry_stands_for(tmp_path, capsys):
     program, _, _ = quantized("dynamic int8", 0.9)
-    path = tmp_path / "model.pte"
-    path.write_bytes(lowered(program))
-    assert main(["inspect", str(path)]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip().startswith(PREFIX)]
+    lines = inspected(lowered(program), PREFIX, tmp_path, capsys)
     assert len(lines) == 2 and any(line.endswith(f", dense {256 * 512:,}") for line in lines)
