@@ -369,11 +369,11 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   constexpr const char* kOp = "aten::native_group_norm";
   ET_RETURN_IF_ERROR(check_floating(kOp, input));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out0", out0, input));
-  const bool is_channels_last = runtime::is_channels_last_dim_order(runtime::dim_order(input));
+  const bool channels_last = !is_contiguous(input) && is_channels_last(input);
   int64_t elements = 0;
   ET_CHECK_OR_RETURN(
       group > 0 && C_ % group == 0 && whole_product({N, C_, HxW}, &elements) && input.numel() == elements &&
-          (!is_channels_last || (N == input.size(0) && C_ == input.size(1))),
+          (!channels_last || (N == input.size(0) && C_ == input.size(1))),
       InvalidArgument, "%s: input %s is not %" PRId64 " x %" PRId64 " x %" PRId64 " in %" PRId64 " groups", kOp,
       ShapeText(input.sizes()).text, N, C_, HxW, group);
   ET_RETURN_IF_ERROR(check_parameter(kOp, "weight", weight, C_));
@@ -381,9 +381,8 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, {N, group}));
   ET_RETURN_IF_ERROR(resize_tensor(context, out2, {N, group}));
-  if (is_channels_last) {
-    ET_CHECK_OR_RETURN(runtime::is_channels_last_dim_order(runtime::dim_order(out0)), InvalidArgument,
-                       "%s: out0 has another dim order than the input", kOp);
+  if (channels_last) {
+    ET_CHECK_OR_RETURN(is_channels_last(out0), InvalidArgument, "%s: out0 has another dim order than the input", kOp);
   } else {
     ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out0}));
   }
@@ -396,8 +395,8 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
     for (int64_t g = 0; g < N * group; ++g) {
-      const int64_t channel_step = is_channels_last ? 1 : HxW;
-      const int64_t pixel_step = is_channels_last ? C_ : 1;
+      const int64_t channel_step = channels_last ? 1 : HxW;
+      const int64_t pixel_step = channels_last ? C_ : 1;
       const int64_t first = (g / group * C_ * HxW + g % group * per_group * channel_step) * size;
       const Lane lane{static_cast<const char*>(input.const_data_ptr()) + first, per_group, channel_step, HxW,
                       pixel_step};

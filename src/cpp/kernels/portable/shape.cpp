@@ -125,6 +125,22 @@ bool is_contiguous(const Tensor& tensor) {
   return true;
 }
 
+bool is_channels_last(const Tensor& tensor) {
+  const int64_t rank = tensor.dim();
+  if (rank < 3 || rank > 5) {
+    return false;
+  }
+  int64_t stride = 1;
+  for (int64_t i = 0; i < rank; ++i) {
+    const int64_t d = i == 0 ? 1 : (i == rank - 1 ? 0 : rank - i);  // channels, columns, rows …, batch
+    if (tensor.size(d) != 1 && tensor.stride(d) != stride) {
+      return tensor.numel() == 0;
+    }
+    stride *= tensor.size(d);
+  }
+  return true;
+}
+
 Error unsupported_dtype(const char* op, ScalarType dtype) {
   ET_LOG_ERROR("%s: no kernel for element type %s in this build", op, to_string(dtype));
   return Error::InvalidType;

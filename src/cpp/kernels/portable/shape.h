@@ -121,6 +121,10 @@ Error check_row_major(const char* op, std::initializer_list<const Tensor*> tenso
 /// True when the strides are those of a row-major tensor (size-1 dimensions do not matter).
 bool is_contiguous(const Tensor& tensor);
 
+/// True when the strides are those of images with channels innermost (rank 3, 4 or 5; size-1 dimensions do not matter, so
+/// that a tensor may be both).
+bool is_channels_last(const Tensor& tensor);
+
 /// The product of sizes that a file gives; false where one is negative or it does not fit 63 bits.
 inline bool whole_product(std::initializer_list<int64_t> numbers, int64_t* product) {
   *product = 1;
