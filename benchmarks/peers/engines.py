@@ -71,7 +71,9 @@ class Ours(Engine):
     partitioned: ClassVar[bool] = False
 
     def start(self) -> None:
-        import executorch_py  # noqa: F401
+        import executorch_py as et
+
+        et.Runtime.get()  # the package is lazy: this loads the extension, as the peers' imports load theirs
 
     def prepare(self, exported: Path, inputs: tuple[torch.Tensor, ...], precision: str, out: Path) -> None:
         import executorch_py as et
