@@ -96,11 +96,21 @@ class PrepareContext {
   /// For a kernel that prepares another one on a tensor of its own, with a copy of this context.
   void set_shared(SharedCache* shared) { shared_ = shared; }
 
-  /// Set by the Method: answers is_constant.
+  /// For a kernel that packs a large constant: these bytes of it were read, so that the pages of the file behind them need not stay in
+  /// memory while the rest is packed. They may be read again. Threads: safe.
+  void discard(const void* data, size_t nbytes) const {
+    if (discard_ != nullptr) {
+      discard_(method_, data, nbytes);
+    }
+  }
+
+  /// Set by the Method: answers is_constant, and discards.
   using IsConstant = bool (*)(const void* method, const EValue& value);
-  void set_constant_query(IsConstant query, const void* method) {
+  using Discard = void (*)(const void* method, const void* data, size_t nbytes);
+  void set_constant_query(IsConstant query, const void* method, Discard discard = nullptr) {
     query_ = query;
     method_ = method;
+    discard_ = discard;
   }
 
  private:
@@ -109,6 +119,7 @@ class PrepareContext {
   threads::ThreadPool* pool_;
   IsConstant query_ = nullptr;
   const void* method_ = nullptr;
+  Discard discard_ = nullptr;
 };
 
 /// Higher wins among the kernels that fit.

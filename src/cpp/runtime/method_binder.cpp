@@ -279,7 +279,7 @@ Error MethodLoader::init_delegate(const fb::BackendDelegate& source, DelegateSta
 
 Error MethodLoader::prepare_kernels() {
   PrepareContext context(state_.memory.method_allocator, state_.options.shared_cache, state_.options.pool);
-  context.set_constant_query(&MethodLoader::is_constant, &state_);
+  context.set_constant_query(&MethodLoader::is_constant, &state_, &MethodLoader::discard);
   for (size_t i = 0; i < state_.instructions.size(); ++i) {
     Instruction& instruction = state_.instructions[i];
     if (instruction.kind == Instruction::Kind::kKernel) {
@@ -349,12 +349,16 @@ void MethodLoader::discard_constants(Span<EValue* const> args) {
 }
 
 void MethodLoader::discard_gathered() {
-  const auto* const data = reinterpret_cast<const void*>(discarded_);
-  program_.named_data().discard(data, discarded_nbytes_);
-  if (state_.options.external_data != nullptr) {
-    state_.options.external_data->discard(data, discarded_nbytes_);
-  }
+  discard(&state_, reinterpret_cast<const void*>(discarded_), discarded_nbytes_);
   discarded_nbytes_ = 0;
+}
+
+void MethodLoader::discard(const void* opaque, const void* data, size_t nbytes) {
+  const auto& state = *static_cast<const Method::State*>(opaque);
+  state.program->named_data().discard(data, nbytes);
+  if (state.options.external_data != nullptr) {
+    state.options.external_data->discard(data, nbytes);
+  }
 }
 
 }  // namespace et::runtime

@@ -56,6 +56,8 @@ class MethodLoader {
   Error prepare_kernels();
   void discard_constants(Span<EValue* const> args);
   void discard_gathered();
+  /// PrepareContext::Discard of a Method::State.
+  static void discard(const void* state, const void* data, size_t nbytes);
 
   /// `count` objects made with T().
   template <typename T>

@@ -104,7 +104,7 @@ struct PackedFilter {
 struct PackRequest {
   WinogradFilter filter;
   size_t tile, in_channels, out_channels;
-  threads::ThreadPool* pool;
+  const runtime::PrepareContext* context;
 };
 
 void destroy_filter(void* object) {
@@ -138,11 +138,13 @@ Result<void*> create_filter(void* argument) {
   }
   packed->data = static_cast<float*>(memory);
   const auto pack = HWY_DYNAMIC_POINTER(PackStrip);
-  threads::parallel_for(request.pool, strips, threads::grain_for(floats), [&](size_t begin, size_t end) {
+  threads::parallel_for(request.context->pool(), strips, threads::grain_for(floats), [&](size_t begin, size_t end) {
     for (size_t s = begin; s < end; ++s) {
-      const size_t first = s * strip;
-      pack(request.tile, request.filter, request.in_channels, first, HWY_MIN(strip, request.out_channels - first),
-           packed->data + s * floats);
+      const size_t first = s * strip, count = HWY_MIN(strip, request.out_channels - first);
+      pack(request.tile, request.filter, request.in_channels, first, count, packed->data + s * floats);
+      // What is packed is larger than what it is made from: both whole would be the most memory that a network ever takes.
+      request.context->discard(request.filter.data + first * request.filter.out_stride,
+                               count * request.filter.out_stride * sizeof(float));
     }
   });
   return static_cast<void*>(packed);
@@ -193,7 +195,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   const bool taps_inside = is_row_major(*args[kWeight]);
   const WinogradFilter filter{weight.const_data_ptr<float>(), 9 * w.in_channels, taps_inside ? 9 : size_t{1},
                               taps_inside ? size_t{1} : w.in_channels};
-  PackRequest request{filter, w.tile, w.in_channels, w.out_channels, context.pool()};
+  PackRequest request{filter, w.tile, w.in_channels, w.out_channels, &context};
   const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, (uint64_t{w.tile} << 1) | taps_inside,
                              uint64_t{w.in_channels} << 32 | w.out_channels};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &destroy_filter));
@@ -326,9 +328,12 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return run_plan(context, w, plan_call(w, static_cast<size_t>(input.size(0)), context.pool()));
 }
 
+// Before window_convolution.cpp, which multiplies as often as a library does.
+constexpr uint8_t kPriority = runtime::kPriorityLibrary + 2;
+
 }  // namespace
 
-ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare>::kTable)
+ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare, kPriority>::kTable)
 
 TileRule set_tile_rule(TileRule rule) { return std::exchange(choose_tile, rule); }
 

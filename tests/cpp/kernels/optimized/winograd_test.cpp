@@ -8,7 +8,7 @@
 namespace et::kernels::testing {
 namespace {
 
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+constexpr uint8_t kPriority = runtime::kPriorityLibrary + 2;
 
 struct Convolution {
   int64_t batch, in, out, height, width, pad_h, pad_w;
