@@ -21,6 +21,7 @@ import torch
 
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotSupportedError
 
+from . import smallest_scales
 from .observers import HistogramObserver, MSEObserver, PercentileObserver
 from .pt2e import (
     FakeQuantize,
@@ -63,9 +64,6 @@ OBSERVERS: dict[str, Any] = {
     "percentile": PercentileObserver,
     "mse": MSEObserver,
 }
-
-#: The smallest scale of 8-bit activations. Published configurations have 2**-12, which rounds values below a thousandth to zero.
-SMALLEST_SCALE = 2**-20
 
 
 def get_symmetric_quantization_config(
@@ -279,17 +277,16 @@ def _is_range(integers: Integers) -> bool:
 
 def _activation_spec(integers: Integers, symmetric: bool, dynamic: bool, qat: bool, observer: Any) -> QuantizationSpec:
     scheme = torch.per_tensor_symmetric if symmetric else torch.per_tensor_affine
-    eps = SMALLEST_SCALE * 255 / (integers.high - integers.low)  # more steps, smaller ones
+    eps = smallest_scales.ACTIVATION * 255 / (integers.high - integers.low)  # more steps, smaller ones
     if dynamic and qat:
         made_by = FakeQuantize.with_args(observer=MovingAverageMinMaxObserver.with_args(averaging_constant=1), eps=eps)
     elif dynamic:
-        made_by = PlaceholderObserver.with_args(eps=eps)
+        made_by = PlaceholderObserver.with_args(eps=smallest_scales.MEASURED)
     elif qat:
         made_by = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, eps=eps)
     else:
-        made_by = _with_args(
-            _known("observer", observer, OBSERVERS) if isinstance(observer, str) else observer, eps=eps
-        )
+        kind = _known("observer", observer, OBSERVERS) if isinstance(observer, str) else observer
+        made_by = _with_args(kind, eps=smallest_scales.MEASURED)
     return QuantizationSpec(
         integers.dtype, made_by, integers.low, integers.high, scheme, ch_axis=None, is_dynamic=dynamic
     )
@@ -298,7 +295,7 @@ def _activation_spec(integers: Integers, symmetric: bool, dynamic: bool, qat: bo
 def _weight_spec(
     integers: Integers, channels: bool, qat: bool, search: bool = False, axis: int = 0
 ) -> QuantizationSpec:
-    eps = 2**-24  # a channel of tiny weights is still told apart from zero
+    eps = smallest_scales.WEIGHT if qat else smallest_scales.MEASURED
     if qat:
         observer = MovingAveragePerChannelMinMaxObserver if channels else MovingAverageMinMaxObserver
         # averaging_constant=1: the weight as it is now, not as it was

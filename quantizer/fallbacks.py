@@ -19,7 +19,7 @@ from torch import fx
 
 from executorch_py.devtools.quantization.nodes import arguments_of, kind_of, op_name
 
-from .config import SMALLEST_SCALE
+from . import smallest_scales
 
 Fallback = Literal["float32", "dynamic_int8", "float16"]
 
@@ -41,7 +41,7 @@ def can_be_dynamic(node: fx.Node) -> bool:
 def quantized_at_run_time(x: fx.Node, user: fx.Node) -> fx.Node:
     """``x`` as integers and back, with a scale that is computed from it; written before ``user``."""
     limits = (-128, 127, torch.int8)
-    parameters = _call(user, _decomposed.choose_qparams.tensor, x, -128, 127, SMALLEST_SCALE, torch.int8)
+    parameters = _call(user, _decomposed.choose_qparams.tensor, x, -128, 127, smallest_scales.MEASURED, torch.int8)
     scale, zero_point = (_call(user, operator.getitem, parameters, i) for i in range(2))
     integers = _call(user, _decomposed.quantize_per_tensor.tensor, x, scale, zero_point, *limits)
     return _call(user, _decomposed.dequantize_per_tensor.tensor, integers, scale, zero_point, *limits)

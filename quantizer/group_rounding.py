@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import torch
 
+from . import smallest_scales
+
 #: Shares of the full range that are tried.
 _SHRINKS = tuple(1.0 - 0.04 * i for i in range(15))
 #: Added to the diagonal of the moments, as a share of its mean: inputs that are never seen apart cannot be solved for. At least
@@ -43,7 +45,7 @@ class Grid:
     high: int
     symmetric: bool = True
     search: bool = True
-    eps: float = 2**-24
+    eps: float = smallest_scales.MEASURED
 
     def rounded(self, rows: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor) -> torch.Tensor:
         """The integers nearest to ``rows``, [n, columns] as float32; scale and zero point are [n]."""

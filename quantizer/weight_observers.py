@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from . import smallest_scales
 from .group_rounding import Grid, fit, round_by_output
 from .pt2e import ObserverBase
 
@@ -29,7 +30,7 @@ class _WholeWeight(ObserverBase):
         quant_min: int = -127,
         quant_max: int = 127,
         ch_axis: int = 0,
-        eps: float = 2**-24,
+        eps: float = smallest_scales.MEASURED,
         is_dynamic: bool = False,
     ) -> None:
         super().__init__(dtype, is_dynamic)

@@ -353,6 +353,20 @@ def test_eager_mode_models():
         quantizer.quantize(Eager().eval(), (torch.rand(1, 3),), "dynamic_int8")
 
 
+@pytest.mark.parametrize("preset", ["static_int8", "int4_weight_only", "fp16"])
+def test_names_of_modules_that_are_none_in_python(preset):
+    """RegNet's blocks are called block1-0: the converted program had arguments of that name."""
+    model = nn.Sequential()
+    model.add_module("block1-0", nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()))
+    model.add_module("2-b", nn.Conv2d(8, 8, 3))
+    model.add_module("head", nn.Conv2d(8, 32, 3))
+    model.eval()
+    x = torch.rand(1, 3, 8, 8, generator=GENERATOR)
+    program = quantizer.quantize(model, (x,), preset, [x])
+    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    assert sqnr(et.load(manager.buffer)(x), program.module()(x)) > 40
+
+
 def test_nothing_to_quantize():
     with pytest.raises(InvalidStateError, match="found nothing to quantize"):
         quantizer.quantize(nn.Softmax(-1).eval(), (torch.rand(1, 3),), "dynamic_int8")

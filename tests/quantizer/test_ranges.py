@@ -77,6 +77,31 @@ def test_small_activations(preset, delegated):
     assert sqnr(run(data[0]), model(data[0])) > 30
 
 
+@pytest.mark.parametrize("delegated", [False, True], ids=["kernels", "delegate"])
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8", "dynamic_int4", "int4_weight_only"])
+@pytest.mark.parametrize("factor", [1e-6, 1e-12])
+def test_numbers_that_are_tiny_throughout(factor, preset, delegated):
+    """They were all zero, in silence."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32, bias=False), nn.ReLU(), nn.Linear(32, 64, bias=False)).eval()
+    with torch.no_grad():
+        model[0].weight *= factor
+    data = [rand(2, 64) for _ in range(4)]
+    program = quantizer.quantize(model, (data[0],), preset, data)
+    run, _ = lowered(program, delegated)
+    assert sqnr(run(data[0]) / factor, model(data[0]) / factor) > (15 if "int4" in preset else 30)
+
+
+def test_tiny_numbers_that_a_configuration_rounds_away_are_named():
+    model = nn.Sequential(nn.Linear(8, 4, bias=False), nn.Linear(4, 2)).eval()
+    with torch.no_grad():
+        model[0].weight *= 1e-4
+    data = [rand(3, 8) for _ in range(4)]
+    observer = quantizer.pt2e.MinMaxObserver.with_args(eps=2**-12)
+    with pytest.warns(quantizer.checks.QuantizationWarning, match=r"linear.default \(0, .* reaches .*, a step is 0.000244"):
+        quantizer.quantize(model, (data[0],), quantizer.quantization_config(observer=observer), data)
+
+
 def test_results_that_are_far_smaller_than_their_sums():
     """The delegate cannot scale sums by 256 and more; it said so only when the program was loaded."""
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 1)).eval()
