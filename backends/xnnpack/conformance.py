@@ -114,6 +114,15 @@ def _many(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     )  # fmt: skip
 
 
+def _pooled_over_the_edge(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Windows that reach beyond the padding, which counts in means or does not."""
+    return (
+        F.max_pool2d(x, 2, ceil_mode=True), F.max_pool2d(x, 3, 2, 1, ceil_mode=True), F.max_pool2d(x, (3, 4), 3, ceil_mode=True),
+        F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 1, (1, 0)), F.avg_pool2d(x, 2, ceil_mode=True),
+        F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+    )  # fmt: skip
+
+
 _X = torch.randn(1, 4, 8, 8)
 _SIZE = {"x": {0: Dim("batch", max=4), 2: Dim("height", min=4, max=20), 3: Dim("width", min=2, max=9)}}
 
@@ -150,6 +159,7 @@ SUITE = Suite(
         Case("transposed", _sequential(nn.ConvTranspose2d(4, 6, 3, 2, 1, 1), nn.ReLU()), (_X,), 1),
         Case("transposed_grouped", _sequential(nn.ConvTranspose2d(4, 6, (3, 2), 2, groups=2)), (_X,), 1),
         Case("pooling", _sequential(nn.MaxPool2d(2), nn.AvgPool2d(2, 1)), (_X,), 1),
+        Case("pooling_over_the_edge", lambda: Call(_pooled_over_the_edge), _image(2, 4, 7, 10), 1),
         Case("pooling_padded", _sequential(nn.AvgPool2d(3, 2, 1, count_include_pad=False)), (_X,), 1),
         Case("resize", lambda: Call(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear")), (_X,), 1),
         Case("resize_corners", lambda: Call(lambda x: F.interpolate(x, (5, 13), mode="bilinear", align_corners=True)), (_X,), 1),
@@ -178,7 +188,6 @@ SUITE = Suite(
         Case("conv3d", lambda: nn.Conv3d(2, 2, 2), _image(1, 2, 4, 4, 4), 0),
         Case("layer_norm", lambda: nn.LayerNorm(8), _image(2, 8), 0),
         Case("pool_indices", lambda: nn.MaxPool2d(2, return_indices=True), (_X,), 0),
-        Case("padding_counts", lambda: nn.AvgPool2d(3, 2, 1), (_X,), 0),
         Case("embedding", lambda: nn.Embedding(5, 3), (torch.tensor([1, 4]),), 0),
     ),
 )  # fmt: skip

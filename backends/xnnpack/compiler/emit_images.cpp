@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
 
@@ -18,31 +20,63 @@ Pair pair_of(const ir::Argument& argument, Pair otherwise = {}) {
                                 : Pair{static_cast<uint32_t>(list->front()), static_cast<uint32_t>(list->back())};
 }
 
-Error emit_pooling(Lowering& lowering, const ir::Node& node, NodeUnion type, Pair dilation, Movement movement) {
+/// The payload's pooling of `input`. With ceil_mode the last windows may reach over the edge: there is more padding at that end.
+Error emit_pooling(Lowering& lowering, const ir::Node& node, NodeUnion type, Pair padding, Pair dilation,
+                   bool ceil_mode, uint32_t input, const Movement& movement) {
   const Pair window = pair_of(node.args()[1]);
   const Pair stride = pair_of(node.args()[2], window);
-  const Pair padding = pair_of(node.args()[3], {0, 0});
-  const uint32_t input = lowering.id_of(movement.from, Form::kImage);
+  const auto& in = movement.from->type.tensor.dims;
+  const auto& out = movement.to->type.tensor.dims;
+  const Pair counted = pair_of(node.args()[3], {0, 0});
+  uint32_t bottom = padding.height, right = padding.width;
+  if (ceil_mode) {
+    bottom += static_cast<uint32_t>(overhang(in[2], out[2], counted.height, window.height, dilation.height, stride.height));
+    right += static_cast<uint32_t>(overhang(in[3], out[3], counted.width, window.width, dilation.width, stride.width));
+  }
   const uint32_t output = lowering.define(movement.to, Form::kImage);
+  const bool is_max = type == NodeUnion::NodeUnion_MaxPooling2d;
   lowering.writer.add_node(
       type,
-      payload::CreatePooling(lowering.writer.builder, padding.height, padding.width, padding.height, padding.width,
-                             window.height, window.width, stride.height, stride.width, dilation.height, dilation.width,
-                             input, output),
+      payload::CreatePooling(lowering.writer.builder, padding.height, right, bottom, padding.width, window.height,
+                             window.width, stride.height, stride.width, is_max ? dilation.height : 0,
+                             is_max ? dilation.width : 0, input, output),
       node.debug_handle);
   return Error::Ok;
 }
 
 }  // namespace
 
+int64_t overhang(const ir::Dim& in, const ir::Dim& out, int64_t padding, int64_t window, int64_t dilation,
+                 int64_t stride) {
+  return std::max<int64_t>(0, (out.max - 1) * stride + (window - 1) * dilation + 1 - in.max - 2 * padding);
+}
+
 Error emit_max_pool(Lowering& lowering, const ir::Node& node) {
-  return emit_pooling(lowering, node, NodeUnion::NodeUnion_MaxPooling2d, pair_of(node.args()[4]),
-                      movement_of(lowering, node));
+  const Movement movement = movement_of(lowering, node);
+  return emit_pooling(lowering, node, NodeUnion::NodeUnion_MaxPooling2d, pair_of(node.args()[3], {0, 0}),
+                      pair_of(node.args()[4]), int_of(node.args()[5]).value_or(0) != 0,
+                      lowering.id_of(movement.from, Form::kImage), movement);
 }
 
 Error emit_avg_pool(Lowering& lowering, const ir::Node& node) {
-  return emit_pooling(lowering, node, NodeUnion::NodeUnion_AvgPooling2d, {0, 0},
-                      {node.args()[0].value(), node.result()});
+  const Movement movement{node.args()[0].value(), node.result()};
+  uint32_t input = lowering.id_of(movement.from, Form::kImage);
+  Pair padding = pair_of(node.args()[3], {0, 0});
+  if (int_of(node.args()[5]).value_or(1) != 0 && (padding.height != 0 || padding.width != 0)) {
+    // Padding that counts: zeros of the image, since the library leaves its own out of the mean.
+    ValueSpec spec = lowering.spec_of(movement.from, Form::kImage);
+    const std::vector<uint32_t> border = {0, padding.height, padding.width, 0};
+    spec.dims[1] += 2 * padding.height;
+    spec.dims[2] += 2 * padding.width;
+    const uint32_t padded = lowering.define_hidden(spec);
+    lowering.writer.add_node(NodeUnion::NodeUnion_StaticConstantPad,
+                             payload::CreatePadDirect(lowering.writer.builder, &border, &border, 0.0f, input, padded),
+                             node.debug_handle);
+    input = padded;
+    padding = {0, 0};
+  }
+  return emit_pooling(lowering, node, NodeUnion::NodeUnion_AvgPooling2d, padding, {1, 1},
+                      int_of(node.args()[4]).value_or(0) != 0, input, movement);
 }
 
 Error emit_mean(Lowering& lowering, const ir::Node& node) {

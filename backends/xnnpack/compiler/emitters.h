@@ -26,6 +26,9 @@ Error emit_leaky_relu(Lowering& lowering, const ir::Node& node);
 Error emit_softmax(Lowering& lowering, const ir::Node& node);
 
 // emit_images.cpp
+/// How far the last window of a pooling with ceil_mode reaches beyond the padding. Sizes are static.
+int64_t overhang(const ir::Dim& in, const ir::Dim& out, int64_t padding, int64_t window, int64_t dilation,
+                 int64_t stride);
 Error emit_max_pool(Lowering& lowering, const ir::Node& node);
 Error emit_avg_pool(Lowering& lowering, const ir::Node& node);
 Error emit_mean(Lowering& lowering, const ir::Node& node);

@@ -229,12 +229,6 @@ std::optional<std::pair<int64_t, int64_t>> pair_of(const ir::Argument& argument,
   return std::pair(list->front(), list->back());
 }
 
-/// With ceil_mode the last window may reach over the edge; fine as long as none does.
-bool windows_fit(const ir::Dim& in, const ir::Dim& out, int64_t padding, int64_t window, int64_t stride) {
-  const int64_t room = in.max + 2 * padding - window;
-  return in.is_static() && out.is_static() && room >= 0 && room / stride + 1 == out.max;
-}
-
 std::string pooling(const Question& q, bool is_max) {
   if (!is_image(q.type(0))) {
     return "only 2-D pooling of a batch";
@@ -256,11 +250,17 @@ std::string pooling(const Question& q, bool is_max) {
     return "a dynamic number of channels";
   }
   const bool ceil_mode = int_of(q.arg(is_max ? 5 : 4)).value_or(0) != 0;
-  if (ceil_mode && (!windows_fit(in.dims[2], out.dims[2], padding->first, (window->first - 1) * dilation->first + 1,
-                                 stride->first) ||
-                    !windows_fit(in.dims[3], out.dims[3], padding->second, (window->second - 1) * dilation->second + 1,
-                                 stride->second))) {
-    return "ceil_mode with windows that reach over the edge";
+  if (ceil_mode) {
+    if (!in.dims[2].is_static() || !in.dims[3].is_static()) {
+      return "ceil_mode of images of any size";
+    }
+    // Padding is smaller than a window is wide without its dilation.
+    if (padding->first + overhang(in.dims[2], out.dims[2], padding->first, window->first, dilation->first,
+                                  stride->first) >= window->first ||
+        padding->second + overhang(in.dims[3], out.dims[3], padding->second, window->second, dilation->second,
+                                   stride->second) >= window->second) {
+      return "ceil_mode with windows that reach further over the edge than they are wide";
+    }
   }
   return kTaken;
 }
@@ -275,11 +275,6 @@ std::string max_pool(const Question& q) {
 }
 
 std::string avg_pool(const Question& q) {
-  const auto padding = pair_of(q.arg(3));
-  const bool counts_padding = int_of(q.arg(5)).value_or(1) != 0;
-  if (padding && (padding->first != 0 || padding->second != 0) && counts_padding) {
-    return "a padding that counts as elements";
-  }
   if (!q.arg(6).is_none()) {
     return "a divisor of its own";
   }

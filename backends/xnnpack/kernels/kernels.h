@@ -13,7 +13,6 @@ extern const runtime::Kernel kConvolutionKernels[4];
 extern const runtime::Kernel kDynamicLinearKernels[1];
 extern const runtime::Kernel kLinearKernels[6];
 extern const runtime::Kernel kMatmulKernels[2];
-extern const runtime::Kernel kPoolingKernels[2];
 extern const runtime::Kernel kQuantizedConvolutionKernels[1];
 extern const runtime::Kernel kQuantizedLinearKernels[1];
 extern const runtime::Kernel kResizeKernels[2];

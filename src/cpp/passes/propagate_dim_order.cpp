@@ -63,6 +63,44 @@ int64_t conversion_nbytes(const ir::Value& value) {
   return is_free(value.type.tensor) ? 0 : value.type.tensor.max_nbytes();
 }
 
+/// Where dimension i of the result comes from, for a permutation that brings the channels of an image to its end.
+bool channels_go_last(const std::vector<int64_t>& dims) {
+  const auto rank = static_cast<int64_t>(dims.size());
+  for (int64_t i = 0; i < rank; ++i) {
+    const int64_t expected = i == 0 ? 0 : i + 1 < rank ? i + 1 : 1;
+    if ((dims[static_cast<size_t>(i)] + rank) % rank != expected) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The other way: the last dimension becomes the channels.
+bool last_becomes_channels(const std::vector<int64_t>& dims) {
+  const auto rank = static_cast<int64_t>(dims.size());
+  for (int64_t i = 0; i < rank; ++i) {
+    const int64_t expected = i == 0 ? 0 : i == 1 ? rank - 1 : i - 1;
+    if ((dims[static_cast<size_t>(i)] + rank) % rank != expected) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_permutation(const ir::Node& node, bool (*kind)(const std::vector<int64_t>&)) {
+  if (!is_one_of(node.op, {"aten::permute_copy", "aten::permute"}) || image_rank(*node.result()) == 0 ||
+      node.args()[0].value() == nullptr || image_rank(*node.args()[0].value()) == 0) {
+    return false;
+  }
+  const auto dims = ints_of(node.args()[1]);
+  return dims && kind(*dims);
+}
+
+/// permute(image, [0, 2, 3, 1]): with channels innermost its bytes are the image's.
+bool is_exit(const ir::Node& node) { return is_permutation(node, &channels_go_last); }
+/// permute(rows of pixels, [0, 3, 1, 2]): their bytes are those of an image with channels innermost.
+bool is_entrance(const ir::Node& node) { return is_permutation(node, &last_becomes_channels); }
+
 /// The same type with channels innermost.
 ir::TensorType channels_last(ir::TensorType type) {
   const auto rank = static_cast<uint8_t>(type.rank());
@@ -112,13 +150,31 @@ class Regions {
     int64_t channels_last = 0;  ///< bytes that conversions at its borders transpose
   };
 
+  static bool could_take_part(const ir::Node& node) {
+    return !node.results().empty() && image_rank(*node.result()) != 0 && node.regions.empty() &&
+           (wants_channels_last(node.op) || takes_any_order(node));
+  }
+
+  /// Operators at a border whose integers are fewer bytes to convert than their floats: conversions go to the other side of them.
+  static bool stays_outside(const ir::Node& node) {
+    if (node.op == "quantized_decomposed::quantize_per_tensor") {
+      const ir::Node* from = node.args()[0].value()->producer();
+      return from == nullptr || !could_take_part(*from);
+    }
+    if (node.op == "quantized_decomposed::dequantize_per_tensor") {
+      const auto& users = node.result()->users();
+      return std::none_of(users.begin(), users.end(), [](const ir::Node* user) { return could_take_part(*user); });
+    }
+    return false;
+  }
+
   /// The images of a node that takes part in a region: arguments from this graph, and results. Empty when it does not.
   static std::vector<ir::Value*> images_of(const ir::Node& node) {
     std::vector<ir::Value*> images;
-    const size_t rank = node.results().empty() ? 0 : image_rank(*node.result());
-    if (rank == 0 || !node.regions.empty() || (!wants_channels_last(node.op) && !takes_any_order(node))) {
+    if (!could_take_part(node) || stays_outside(node)) {
       return images;
     }
+    const size_t rank = image_rank(*node.result());
     const auto add = [&](ir::Value* value) {
       if (image_rank(*value) == rank && value->graph() == node.graph() && !is_constant(*value)) {
         images.push_back(value);
@@ -169,13 +225,19 @@ class Regions {
     return !wants_channels_last(user->op) || user->args()[0].value() == value;
   }
 
+  /// True for a permutation that costs nothing where its image has channels innermost.
+  bool is_exit_from(const ir::Node* user) const { return user->graph() == &graph_ && is_exit(*user); }
+
   bool is_made_inside(const ir::Value* value) const {
-    return value->producer() != nullptr && members_.count(value->producer()) != 0;
+    return value->producer() != nullptr &&
+           (members_.count(value->producer()) != 0 ||
+            (value->producer()->graph() == &graph_ && is_entrance(*value->producer())));
   }
 
   bool leaves(const ir::Value* value) const {
-    return graph_.is_output(value) || std::any_of(value->users().begin(), value->users().end(),
-                                                  [&](const ir::Node* user) { return !is_member_use(user, value); });
+    return graph_.is_output(value) || std::any_of(value->users().begin(), value->users().end(), [&](const ir::Node* user) {
+             return !is_member_use(user, value) && !is_exit_from(user);
+           });
   }
 
   void count(const ir::Node& node) {
@@ -187,10 +249,12 @@ class Regions {
     // Types that fast kernels exist for; the plain ones compute in any order.
     const ScalarType dtype = node.result()->type.tensor.dtype;
     const bool is_volume = node.result()->type.tensor.rank() == 5;
-    const bool is_fast =
-        !is_volume &&
-        (dtype == ScalarType::Float ||
-         (dtype == ScalarType::Char && is_one_of(node.op, {"et::quantized_convolution", "aten::max_pool2d"})));
+    const bool is_integer_pool =
+        is_one_of(node.op, {"aten::max_pool2d", "et::quantized_avg_pool2d", "et::quantized_adaptive_avg_pool2d"});
+    const bool is_fast = !is_volume && (dtype == ScalarType::Float ||
+                                        (dtype == ScalarType::Char &&
+                                         (is_integer_pool || node.op == "et::quantized_convolution")) ||
+                                        (dtype == ScalarType::Byte && is_integer_pool));
     if (wants_channels_last(node.op) && is_fast) {
       cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());
     }
@@ -200,6 +264,12 @@ class Regions {
       }
       const bool crosses = is_made_inside(image) ? leaves(image) : true;
       cost.channels_last += crosses ? conversion_nbytes(*image) : 0;
+      if (image->producer() != nullptr && is_entrance(*image->producer())) {
+        cost.row_major += conversion_nbytes(*image);
+      }
+      for (const ir::Node* user : image->users()) {
+        cost.row_major += is_exit_from(user) ? conversion_nbytes(*image) : 0;
+      }
     }
   }
 
@@ -248,7 +318,7 @@ class Regions {
       const ir::TensorType type = channels_last(row_major);
       ir::Node* enter = conversion(graph_, value, type, after, "_channels_last");
       for (ir::Node* user : users) {
-        if (is_member_use(user, value)) {
+        if (is_member_use(user, value) || is_exit_from(user)) {
           replace_in(user, value, enter->result(), wants_channels_last(user->op));
         }
       }
@@ -266,7 +336,7 @@ class Regions {
     // Everything, then the uses inside back again.
     graph_.replace_all_uses(value, converted);
     for (ir::Node* user : users) {
-      if (is_member_use(user, converted) || is_member_use(user, value)) {
+      if (is_member_use(user, converted) || is_member_use(user, value) || is_exit_from(user)) {
         replace_in(user, converted, value, wants_channels_last(user->op));
       }
     }

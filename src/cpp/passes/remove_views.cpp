@@ -14,27 +14,25 @@ bool is_reshape(std::string_view op) {
                         "aten::detach_copy.out", "aten::lift_fresh_copy.out"});
 }
 
-/// Dims of more than one element keep their order, so nothing moves.
-bool moves_only_ones(const ir::Node& node) {
+/// The dims of more than one element lie in memory as they did, so nothing moves: only others change places, or the dim order says so.
+bool permutes_nothing(const ir::Node& node) {
   const auto dims = ints_of(node.args()[1]);
-  const ir::Value* self = node.args()[0].value();
-  if (!dims || self == nullptr) {
+  const ir::TensorType& from = node.args()[0].value()->type.tensor;
+  const ir::TensorType& to = node.result()->type.tensor;
+  if (!dims || dims->size() != from.rank() || to.rank() != from.rank()) {
     return false;
   }
-  const auto rank = static_cast<int64_t>(self->type.tensor.rank());
-  int64_t last = -1;
-  for (const int64_t dim : *dims) {
-    const int64_t source = (dim + rank) % rank;
-    const ir::Dim& size = self->type.tensor.dims[static_cast<size_t>(source)];
-    if (size.is_static() && size.min == 1) {
-      continue;
+  const auto rank = static_cast<int64_t>(from.rank());
+  std::vector<int64_t> before, after;  // dims of `from`, outermost in memory first
+  for (size_t i = 0; i < from.rank(); ++i) {
+    for (const auto& [order, dim] : {std::pair(&before, int64_t{from.dim_order[i]}),
+                                     std::pair(&after, ((*dims)[to.dim_order[i]] + rank) % rank)}) {
+      if (from.dims[static_cast<size_t>(dim)] != ir::Dim(1)) {
+        order->push_back(dim);
+      }
     }
-    if (source < last) {
-      return false;
-    }
-    last = source;
   }
-  return true;
+  return before == after;
 }
 
 /// Two dims that change places, or none: transpose_copy.int_out, t_copy.out.
@@ -63,14 +61,14 @@ bool keeps_bytes(const ir::Node& node) {
   if (node.op == "dim_order_ops::_clone_dim_order.out") {
     return from != to && same_order(from, to);  // a copy in the same order was kept for its own sake
   }
+  if (node.op == "aten::permute_copy.out") {
+    return permutes_nothing(node);
+  }
   if (!from.is_row_major() || !to.is_row_major()) {
     return false;
   }
   if (is_reshape(node.op)) {
     return true;
-  }
-  if (node.op == "aten::permute_copy.out") {
-    return moves_only_ones(node);
   }
   if (is_one_of(node.op, {"aten::transpose_copy.int_out", "aten::t_copy.out"})) {
     return transposes_only_ones(node);

@@ -8,7 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/optimized/float_runs.h"
+#include "kernels/optimized/pair_operators.h"
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
@@ -119,27 +119,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized {
 
-/// An operator's loops by element type; nullptr where there is none.
-struct PairLoops {
-  BlockFunction floats = nullptr, doubles = nullptr;
-  BlockFunction chars = nullptr, bytes = nullptr, shorts = nullptr, ints = nullptr, longs = nullptr;
-
-  BlockFunction of(ScalarType dtype) const {
-    switch (dtype) {
-      case ScalarType::Float:
-      case ScalarType::Half:
-      case ScalarType::BFloat16: return floats;
-      case ScalarType::Double: return doubles;
-      case ScalarType::Char: return chars;
-      case ScalarType::Byte: return bytes;
-      case ScalarType::Short: return shorts;
-      case ScalarType::Int: return ints;
-      case ScalarType::Long: return longs;
-      default: return nullptr;
-    }
-  }
-};
-
 #define ET_EXPORT_INTEGERS(NAME) \
   HWY_EXPORT(NAME##8);           \
   HWY_EXPORT(NAME##16);          \
@@ -174,13 +153,6 @@ HWY_EXPORT(WhereBytes);
 
 namespace {
 
-/// The dtype that self, other and out all have; nothing when they differ, which is a matter of promotion.
-std::optional<ScalarType> one_dtype(const EValue& self, const EValue& other, const EValue& out) {
-  const ScalarType dtype = out.to_tensor().scalar_type();
-  const bool same = self.to_tensor().scalar_type() == dtype && other.to_tensor().scalar_type() == dtype;
-  return same ? std::optional<ScalarType>(dtype) : std::nullopt;
-}
-
 // One operator: its name, its loops.
 #define ET_INTEGERS(NAME, BYTES)                                                                 \
   HWY_DYNAMIC_POINTER(NAME##8), HWY_DYNAMIC_POINTER(NAME##BYTES), HWY_DYNAMIC_POINTER(NAME##16), \
@@ -206,59 +178,6 @@ ET_OPERATOR(XorOperator, "aten::bitwise_xor", nullptr, nullptr, ET_INTEGERS(Xor,
 #undef ET_OPERATOR
 #undef ET_ARITHMETIC
 
-/// A Scalar argument as the next operand, an element of `dtype`; `times` a whole number where dtype is one of integers.
-/// A float of 16 bits is rounded as an element unless the operator takes the number as it is. False for a number that would
-/// change the dtype.
-bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool rounds,
-                PointwiseOperation* operation) {
-  if (is_integral(dtype, false)) {
-    if (!is_whole(value) || (times != nullptr && !is_whole(*times))) {
-      return false;
-    }
-    const auto factor = static_cast<uint64_t>(times != nullptr ? times->number_as_int() : 1);
-    operation->add_number(static_cast<uint64_t>(value.number_as_int()) * factor);  // its low bytes come first
-    operation->operands[operation->num_operands - 1].element_size = static_cast<uint8_t>(element_size(dtype));
-    return true;
-  }
-  const double number = value.number_as_double() * (times != nullptr ? times->number_as_double() : 1.0);
-  if (dtype == ScalarType::Double) {
-    operation->add_number(number);
-    return true;
-  }
-  float as_float = times != nullptr ? static_cast<float>(number) : number_as_float(value);
-  if (rounds && is_small_float(dtype)) {
-    uint16_t rounded;
-    floats_to(dtype, &as_float, 1, &rounded);
-    floats_from(dtype, &rounded, 1, 1, &as_float);
-  }
-  operation->add_number(as_float);
-  return true;
-}
-
-/// True for operands of other types than the output's, which is float, that are taken in float: 16-bit floats, integers beside
-/// a floating operand, bools.
-bool meet_in_float(const EValue& self, const EValue& other, const EValue& out) {
-  const ScalarType a = self.to_tensor().scalar_type(), b = other.to_tensor().scalar_type();
-  const auto is_taken = [](ScalarType dtype) { return is_up_to_float(dtype) || is_integral(dtype, true); };
-  return is_float(out) && is_taken(a) && is_taken(b) && !(is_integral(a, true) && is_integral(b, true));
-}
-
-// fn(self, other, [alpha,] out)
-template <class Operator>
-Error choose_pair(Arguments args, PointwiseOperation* operation) {
-  const auto dtype = one_dtype(*args[0], *args[1], *args[args.size() - 1]);
-  operation->name = Operator::kName;
-  operation->function = dtype ? Operator::loops().of(*dtype) : nullptr;
-  operation->converts = dtype && is_small_float(*dtype);
-  if (!dtype && meet_in_float(*args[0], *args[1], *args[args.size() - 1])) {
-    operation->function = Operator::loops().floats;
-    operation->converts = true;
-  }
-  operation->add_tensor(args, 0);
-  operation->add_tensor(args, 1);
-  return operation->function == nullptr ? Error::NotSupported : Error::Ok;
-}
-
 // add(self, other, alpha, out) and sub
 template <class Operator>
 Error choose_scaled_pair(Arguments args, PointwiseOperation* operation) {
@@ -274,33 +193,6 @@ Error choose_scaled_pair(Arguments args, PointwiseOperation* operation) {
   const auto factor = static_cast<float>(alpha.number_as_double());
   operation->function = HWY_DYNAMIC_POINTER(AddScaled);
   operation->a = std::is_same_v<Operator, SubOperator> ? -factor : factor;
-  return Error::Ok;
-}
-
-// fn(self, Scalar other, [Scalar alpha,] out): the number, times alpha, as an operand of self's dtype.
-template <class Operator, bool kScaled>
-Error choose_with_number(Arguments args, PointwiseOperation* operation) {
-  const auto dtype = one_dtype(*args[0], *args[0], *args[args.size() - 1]);
-  operation->name = Operator::kName;
-  operation->function = dtype ? Operator::loops().of(*dtype) : nullptr;
-  operation->converts = dtype && is_small_float(*dtype);
-  operation->add_tensor(args, 0);
-  const bool fits =
-      operation->function != nullptr && add_scalar(*args[1], kScaled ? args[2] : nullptr, *dtype, !kScaled, operation);
-  return fits ? Error::Ok : Error::NotSupported;
-}
-
-// div(self, other, out): integers give floats.
-Error choose_quotient(Arguments args, PointwiseOperation* operation) {
-  if (!is_float(*args[2]) || !is_integral(args[0]->to_tensor().scalar_type(), true) ||
-      !is_integral(args[1]->to_tensor().scalar_type(), true)) {
-    return choose_pair<DivOperator>(args, operation);
-  }
-  operation->name = DivOperator::kName;
-  operation->function = DivOperator::loops().floats;
-  operation->converts = true;
-  operation->add_tensor(args, 0);
-  operation->add_tensor(args, 1);
   return Error::Ok;
 }
 
@@ -370,7 +262,7 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_pair<OrOperator>>("aten::bitwise_or.Tensor_out", "eeo"),
     make_pointwise_kernel<&choose_with_number<XorOperator, false>>("aten::bitwise_xor.Scalar_out", "eno"),
     make_pointwise_kernel<&choose_pair<XorOperator>>("aten::bitwise_xor.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_quotient>("aten::div.out", "eeo"),
+    make_pointwise_kernel<&choose_float_pair<DivOperator>>("aten::div.out", "eeo"),
     make_pointwise_kernel<&choose_quotient_by_number>("aten::div.Scalar_out", "eno"),
     make_pointwise_kernel<&choose_masked_fill>("aten::masked_fill.Scalar_out", "eeno"),
     make_pointwise_kernel<&choose_pair<MaximumOperator>>("aten::maximum.out", "eeo"),

@@ -1,8 +1,8 @@
 /// What the convolution kernels of this folder share: which images and filters they take, the bias, the output's sizes. (The
 /// range that a fused activation leaves: read_range of pointwise.h.)
 ///
-/// For: depthwise.cpp, quantized_depthwise.cpp, transposed_convolution.cpp and winograd.cpp. Each adds the geometry that it
-/// computes.
+/// For: depthwise.cpp, quantized_depthwise.cpp, transposed_convolution.cpp, window_convolution.cpp and winograd.cpp. Each
+/// adds the geometry that it computes.
 ///
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out)
 #pragma once
@@ -77,6 +77,16 @@ inline bool has_padding_up_to(const EValue& list, int64_t most) {
   return fits;
 }
 
+/// True for strides or dilations, one or two, of at least 1.
+inline bool has_steps(const EValue& list) {
+  const IntArrayRef steps = list.to_int_list();
+  bool fits = steps.size() == 1 || steps.size() == 2;
+  for (const int64_t step : steps) {
+    fits = fits && step > 0 && step <= INT32_MAX;
+  }
+  return fits;
+}
+
 /// `channels` numbers of the bias, zeros without one, and zeros up to `padded`; in the Method's memory, 64-byte aligned.
 inline Result<const float*> padded_bias(runtime::PrepareContext& context, const EValue& bias, size_t channels,
                                         size_t padded) {
@@ -94,8 +104,8 @@ using PrepareConvolution = Error (*)(runtime::PrepareContext& context, Arguments
                                      const EValue* max, void** state);
 
 /// The two operators as kernels of one implementation: a convolution, and one whose results are limited. They come before a
-/// library, which computes or loads more for what they are made for.
-template <runtime::KernelRun kRun, PrepareConvolution kPrepare>
+/// library, which computes or loads more for what they are made for; one that needs fewer multiplications says a higher priority.
+template <runtime::KernelRun kRun, PrepareConvolution kPrepare, uint8_t kPriority = runtime::kPriorityLibrary + 1>
 struct ConvolutionKernels {
   static Error plain(runtime::PrepareContext& context, Arguments args, void** state) {
     return kPrepare(context, args, nullptr, nullptr, state);
@@ -104,7 +114,6 @@ struct ConvolutionKernels {
     using namespace ops::convolution_arguments;
     return kPrepare(context, args, args[kMin], args[kMax], state);
   }
-  static constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
   static constexpr Kernel kTable[] = {
       {"aten::convolution.out", "TTtlllblio", kRun, &plain, nullptr, kPriority},
       {"et::convolution_clamp.out", "TTtlllbliNNo", kRun, &clamped, nullptr, kPriority},

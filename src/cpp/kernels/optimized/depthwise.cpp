@@ -1,9 +1,9 @@
-// aten::convolution and et::convolution_clamp with one constant 3x3 or 5x5 filter a channel, stride 1 or 2, on channels-last
-// images.
+// aten::convolution and et::convolution_clamp with one constant filter a channel on channels-last images.
 //
 // A few neighbouring pixels of an output row are computed at a time: a vector of channels of an input pixel is loaded once for
 // all of them, and the filter's row once a block, so that there is less than one load a multiplication. (A library that
-// computes pixel by pixel loads both operands of each.)
+// computes pixel by pixel loads both operands of each.) So are filters of 3x3, 5x5 and 7x7 with stride 1 or 2; the others load a tap
+// for all pixels of a block, and each pixel's input for it.
 
 #include "kernels/optimized/targets.h"
 
@@ -34,7 +34,7 @@ size_t DepthwiseLanes() { return hn::Lanes(hn::ScalableTag<float>()); }
 
 /// A block of output pixels of one row.
 struct DepthwiseBlock {
-  const float* lines[5];    // the rows of the patch that lie in the image
+  const float* lines[7];    // the rows of the patch that lie in the image
   int64_t at;               // first number of the patch in a row, which may lie outside of it
   float* out;               // first output pixel
   int64_t first_row, rows;  // rows of the patch that lie in the image
@@ -64,11 +64,11 @@ void depthwise_block(const Depthwise& w, const DepthwiseBlock& block) {
       const int64_t from = block.at + static_cast<int64_t>(c);
       const float* const taps_of_row = filter + static_cast<size_t>(row * kKernel) * lanes;
       V taps[kKernel];
-#pragma GCC unroll 5
+#pragma GCC unroll 7
       for (int t = 0; t < kKernel; ++t) {
         taps[t] = hn::LoadU(d, taps_of_row + static_cast<size_t>(t) * lanes);
       }
-#pragma GCC unroll 19
+#pragma GCC unroll 21
       for (int j = 0; j < kColumns; ++j) {
         if (kEdge && (j < block.first_column || j >= block.columns)) {
           continue;
@@ -140,12 +140,88 @@ void rows_of(const Depthwise& w, size_t begin, size_t end) {
   }
 }
 
+/// Taps of a window along one dimension that lie in the image.
+struct TapRange {
+  int64_t first, end;
+};
+HWY_INLINE TapRange taps_inside(int64_t begin, int64_t dilation, int64_t kernel, int64_t size) {
+  const int64_t first = begin < 0 ? (dilation - 1 - begin) / dilation : 0;
+  const int64_t end = begin < size ? (size - 1 - begin) / dilation + 1 : 0;
+  return {first, std::min(end, kernel)};
+}
+
+/// kPixels neighbouring output pixels, all channels. `line`: where the window of the first one begins in the image, which may be outside.
+template <int kPixels>
+HWY_INLINE void any_block(const Depthwise& w, const float* line, TapRange rows, TapRange columns, float* out) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto channels = static_cast<int64_t>(w.channels);
+  const V low = hn::Set(d, w.min);
+  const V high = hn::Set(d, w.max);
+  const int64_t row_step = w.dilation_h * w.in_w * channels, tap_step = w.dilation_w * channels;
+  const int64_t pixel_step = w.stride_w * channels;
+  const float* filter = w.filter;
+  over_vectors(w.channels, [&](auto whole, size_t c, size_t left) HWY_ATTR {
+    const size_t lanes = hn::Lanes(d);
+    V sums[kPixels];
+    const V bias = hn::LoadU(d, w.bias + c);
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p) {
+      sums[p] = bias;
+    }
+    for (int64_t i = rows.first; i < rows.end; ++i) {
+      for (int64_t j = columns.first; j < columns.end; ++j) {
+        const V tap = hn::LoadU(d, filter + static_cast<size_t>(i * w.kernel_w + j) * lanes);
+        const float* const x = line + (i * row_step + j * tap_step + static_cast<int64_t>(c));
+#pragma GCC unroll 8
+        for (int p = 0; p < kPixels; ++p) {
+          sums[p] = hn::MulAdd(load(d, whole, x + p * pixel_step, left), tap, sums[p]);
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p) {
+      store(d, whole, limit(sums[p], low, high), out + p * channels + static_cast<int64_t>(c), left);
+    }
+    filter += static_cast<size_t>(w.kernel_h * w.kernel_w) * lanes;
+  });
+}
+
+void any_row(const Depthwise& w, size_t row) {
+  constexpr int64_t kPixels = 8;
+  const auto channels = static_cast<int64_t>(w.channels);
+  const int64_t y = static_cast<int64_t>(row) % w.out_h * w.stride_h - w.pad_h;
+  const TapRange rows = taps_inside(y, w.dilation_h, w.kernel_h, w.in_h);
+  const float* const image = w.in + (static_cast<int64_t>(row) / w.out_h * w.in_h + y) * w.in_w * channels;
+  float* const out = w.out + static_cast<int64_t>(row) * w.out_w * channels;
+  const int64_t reach = (w.kernel_w - 1) * w.dilation_w;
+  for (int64_t pixel = 0; pixel < w.out_w;) {
+    const int64_t x = pixel * w.stride_w - w.pad_w;
+    const float* const line = image + x * channels;
+    float* const to = out + pixel * channels;
+    const bool is_inside = x >= 0 && x + (kPixels - 1) * w.stride_w + reach < w.in_w && pixel + kPixels <= w.out_w;
+    if (is_inside) {
+      any_block<kPixels>(w, line, rows, {0, w.kernel_w}, to);
+      pixel += kPixels;
+    } else {
+      any_block<1>(w, line, rows, taps_inside(x, w.dilation_w, w.kernel_w, w.in_w), to);
+      ++pixel;
+    }
+  }
+}
+
 /// Output rows [begin, end) of all images.
 void DepthwiseRows(const Depthwise& w, size_t begin, size_t end) {
-  if (w.kernel == 3) {
-    w.stride == 1 ? rows_of<3, 1>(w, begin, end) : rows_of<3, 2>(w, begin, end);
+  if (!w.is_square()) {
+    for (size_t row = begin; row < end; ++row) {
+      any_row(w, row);
+    }
+  } else if (w.kernel_h == 3) {
+    w.stride_h == 1 ? rows_of<3, 1>(w, begin, end) : rows_of<3, 2>(w, begin, end);
+  } else if (w.kernel_h == 5) {
+    w.stride_h == 1 ? rows_of<5, 1>(w, begin, end) : rows_of<5, 2>(w, begin, end);
   } else {
-    w.stride == 1 ? rows_of<5, 1>(w, begin, end) : rows_of<5, 2>(w, begin, end);
+    w.stride_h == 1 ? rows_of<7, 1>(w, begin, end) : rows_of<7, 2>(w, begin, end);
   }
 }
 
@@ -173,7 +249,7 @@ size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
 struct PackRequest {
   const float*
-      weight;  // [channels, 1, kernel, kernel]: with one input channel, all orders of images are the same bytes
+      weight;  // [channels, 1, kernel_h, kernel_w]: with one input channel, all orders of images are the same bytes
   size_t channels, taps;
 };
 
@@ -199,11 +275,11 @@ Result<void*> create_filter(void* argument) {
 
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
-/// One item, or two equal ones; 0 where it is neither.
-int64_t both(const EValue& list) {
+/// One item, or two, of no more than `most`.
+bool are_small(const EValue& list, int64_t most) {
   const IntArrayRef items = list.to_int_list();
-  const bool same = items.size() == 1 || (items.size() == 2 && items[0] == items[1]);
-  return same ? items[0] : 0;
+  return (items.size() == 1 || items.size() == 2) && items[0] >= 1 && items[0] <= most &&
+         items[items.size() - 1] >= 1 && items[items.size() - 1] <= most;
 }
 
 bool fits(const PrepareContext& context, Arguments args) {
@@ -212,12 +288,12 @@ bool fits(const PrepareContext& context, Arguments args) {
   }
   const Tensor input = args[kInput]->to_tensor();
   const Tensor weight = args[kWeight]->to_tensor();
-  const int64_t stride = both(*args[kStride]);
   const int64_t channels = input.size(1);
-  return has_padding_up_to(*args[kPadding], weight.size(2) - 1) && (stride == 1 || stride == 2) &&
-         is_pair(*args[kDilation], 1, 1) && !args[kTransposed]->number_as_bool() && channels > 1 &&
+  constexpr int64_t kMost = 1 << 15;  // no product of such numbers leaves 64 bits
+  return has_padding_up_to(*args[kPadding], kMost) && are_small(*args[kStride], kMost) &&
+         are_small(*args[kDilation], kMost) && !args[kTransposed]->number_as_bool() && channels > 1 &&
          args[kGroups]->number_as_int() == channels && weight.size(0) == channels && weight.size(1) == 1 &&
-         weight.size(2) == weight.size(3) && (weight.size(2) == 3 || weight.size(2) == 5);
+         weight.numel() > 0 && weight.size(2) <= kMost && weight.size(3) <= kMost;
 }
 
 Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
@@ -225,8 +301,9 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
     return Error::NotSupported;
   }
   ET_TRY(const Range range, read_range(context, min, max));
-  ET_TRY(const Depthwise w, pack_depthwise(context, args[kWeight]->to_tensor(), *args[kBias], both(*args[kStride]),
-                                           args[kPadding]->to_int_list(), range));
+  ET_TRY(const Depthwise w,
+         pack_depthwise(context, args[kWeight]->to_tensor(), *args[kBias], args[kStride]->to_int_list(),
+                        args[kPadding]->to_int_list(), args[kDilation]->to_int_list(), range));
   ET_TRY(void* const memory, context.allocate(sizeof(Depthwise), alignof(Depthwise)));
   *state = new (memory) Depthwise(w);
   return Error::Ok;
@@ -239,8 +316,8 @@ Error run(KernelContext& context, Arguments args, void* state) {
   ET_RETURN_IF_ERROR(check_channels(input, w.channels));
   w.in_h = input.size(2);
   w.in_w = input.size(3);
-  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel, w.stride);
-  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel, w.stride);
+  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h, w.dilation_h);
+  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w, w.dilation_w);
   ET_RETURN_IF_ERROR(resize_output(context, "convolution", input, w.channels, w.out_h, w.out_w, out));
   if (out.numel() == 0) {
     return Error::Ok;
@@ -249,7 +326,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   w.out = out.mutable_data_ptr<float>();
   // Multiplications of a chunk worth handing over to another thread: some 3 us.
   constexpr size_t kChunk = 200'000;
-  const size_t row = static_cast<size_t>(w.out_w * w.kernel * w.kernel) * w.channels;
+  const size_t row = static_cast<size_t>(w.out_w * w.kernel_h * w.kernel_w) * w.channels;
   threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * w.out_h), kChunk / row + 1,
                         [&](size_t begin, size_t end) { depthwise_rows(w, begin, end); });
   return Error::Ok;
@@ -257,17 +334,21 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-Result<Depthwise> pack_depthwise(PrepareContext& context, const Tensor& weight, const EValue& bias, int64_t stride,
-                                 IntArrayRef padding, Range range) {
+Result<Depthwise> pack_depthwise(PrepareContext& context, const Tensor& weight, const EValue& bias, IntArrayRef stride,
+                                 IntArrayRef padding, IntArrayRef dilation, Range range) {
   Depthwise w{};
   w.channels = static_cast<size_t>(weight.size(0));
-  w.kernel = weight.size(2);
-  w.stride = stride;
+  w.kernel_h = weight.size(2);
+  w.kernel_w = weight.size(3);
+  w.stride_h = stride[0];
+  w.stride_w = stride[stride.size() - 1];
+  w.dilation_h = dilation[0];
+  w.dilation_w = dilation[dilation.size() - 1];
   w.min = range.min;
   w.max = range.max;
   w.pad_h = padding[0];
   w.pad_w = padding[padding.size() - 1];
-  const auto taps = static_cast<size_t>(w.kernel * w.kernel);
+  const auto taps = static_cast<size_t>(w.kernel_h * w.kernel_w);
   PackRequest request{weight.const_data_ptr<float>(), w.channels, taps};
   const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, taps, w.channels};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));

@@ -14,23 +14,28 @@ namespace et::kernels::optimized {
 /// One depthwise convolution.
 struct Depthwise {
   size_t channels;
-  const float* filter;  // [vectors of channels][kernel²][lanes]
+  const float* filter;  // [vectors of channels][kernel_h][kernel_w][lanes]
   const float* bias;    // [channels, up to whole vectors]
   float min, max;
-  int64_t kernel, stride;  // 3 or 5; 1 or 2
-  int64_t pad_h, pad_w;
+  int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
 
   // Of a call.
   const float* in;  // [batch, in_h, in_w, channels]
   float* out;       // [batch, out_h, out_w, channels]
   int64_t in_h, in_w, out_h, out_w;
-  int64_t ring_rows;  // 0, or: `in` is [ring_rows, in_w, channels], where row y of an image stands at y % ring_rows
+  int64_t ring_rows;  // 0, or, for square ones: `in` is [ring_rows, in_w, channels], where row y of an image stands at y % ring_rows
+
+  /// Those that have code of their own: filters of 3x3, 5x5 and 7x7, strides of 1 and 2, no dilation, no more padding than the filter has.
+  bool is_square() const {
+    return kernel_h == kernel_w && (kernel_h == 3 || kernel_h == 5 || kernel_h == 7) && stride_h == stride_w &&
+           stride_h <= 2 && dilation_h == 1 && dilation_w == 1 && pad_h < kernel_h && pad_w < kernel_w;
+  }
 };
 
-/// Packs a constant weight [channels, 1, kernel, kernel] once a Program; `padding` has one item or two, the bias a number for each
+/// Packs a constant weight [channels, 1, kernel_h, kernel_w] once a Program; the lists have one item or two, the bias a number for each
 /// channel or is None. What is of a call is 0. Memory: the Program's and the Method's. Errors: MemoryAllocationFailed.
 Result<Depthwise> pack_depthwise(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
-                                 int64_t stride, IntArrayRef padding, Range range);
+                                 IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, Range range);
 
 /// Output rows [begin, end) of all images. Threads: any number at a time.
 void depthwise_rows(const Depthwise& w, size_t begin, size_t end);

@@ -25,8 +25,8 @@ inline constexpr size_t kWideTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? kTile
 
 /// What neighbouring pixels meet.
 struct PixelTile {
-  const float* in;  // [kPixels, depth]
-  size_t depth;     // channels of a pixel
+  const float* in;      // the first number of the first pixel
+  PixelWindows windows;
   const float* taps;
   size_t tap_step;  // floats from the columns of a channel to those of the next
   const float* bias;
@@ -51,15 +51,21 @@ HWY_INLINE void multiply_tile(D0 d0, D1 d1, const PixelTile& tile, const To& to)
     sum1[i] = bias1;
   }
   const float* taps = tile.taps;
-  for (size_t k = 0; k < tile.depth; ++k, taps += tile.tap_step) {
-    const V0 tap0 = hn::LoadU(d0, taps);
-    const V1 tap1 = kTwo ? hn::LoadU(d1, taps + lanes0) : hn::Zero(d1);
+  const float* row = tile.in;
+  for (size_t r = 0; r < tile.windows.rows; ++r, row += tile.windows.row_step) {
+    const float* run = row;
+    for (size_t c = 0; c < tile.windows.runs; ++c, run += tile.windows.run_step) {
+      for (size_t k = 0; k < tile.windows.depth; ++k, taps += tile.tap_step) {
+        const V0 tap0 = hn::LoadU(d0, taps);
+        const V1 tap1 = kTwo ? hn::LoadU(d1, taps + lanes0) : hn::Zero(d1);
 #pragma GCC unroll 16
-    for (size_t i = 0; i < kPixels; ++i) {
-      const V0 x = hn::Set(d0, tile.in[i * tile.depth + k]);
-      sum0[i] = hn::MulAdd(x, tap0, sum0[i]);
-      if (kTwo) {
-        sum1[i] = hn::MulAdd(hn::ResizeBitCast(d1, x), tap1, sum1[i]);
+        for (size_t i = 0; i < kPixels; ++i) {
+          const V0 x = hn::Set(d0, run[i * tile.windows.step + k]);
+          sum0[i] = hn::MulAdd(x, tap0, sum0[i]);
+          if (kTwo) {
+            sum1[i] = hn::MulAdd(hn::ResizeBitCast(d1, x), tap1, sum1[i]);
+          }
+        }
       }
     }
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
+#include <new>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/pixel_product.cpp"
@@ -25,20 +27,59 @@ namespace hn = hwy::HWY_NAMESPACE;
 size_t PixelLanes() { return hn::Lanes(PixelTag()); }
 size_t HalfPixelLanes() { return hn::Lanes(HalfPixelTag()); }
 
+/// Most pixels of a tile of two vectors where tiles are as high as they can be without one that is much lower.
+constexpr size_t kEvenTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? 8 : 6;
+
+/// All pixels of a block times the columns of two vectors, in as few tiles as possible, whose heights differ by one at most.
+template <class D0, class D1>
+void multiply_evenly(D0 d0, D1 d1, PixelTile tile, const float* in, float* out, size_t out_step, size_t pixels) {
+  const size_t tiles = (pixels + kEvenTilePixels - 1) / kEvenTilePixels;
+  size_t pixel = 0;
+  for (size_t t = 0; t < tiles; ++t) {
+    tile.in = in + pixel * tile.windows.step;
+    float* const to = out + pixel * out_step;
+    const auto multiply = [&](auto count) HWY_ATTR {
+      constexpr size_t kPixels = HWY_MIN(decltype(count)::value, kEvenTilePixels);
+      multiply_tile<kPixels, true>(d0, d1, tile, [&](size_t i) { return to + i * out_step; });
+    };
+    const size_t height = (pixels - pixel) / (tiles - t);
+    switch (height) {
+      case 1: multiply(std::integral_constant<size_t, 1>()); break;
+      case 2: multiply(std::integral_constant<size_t, 2>()); break;
+      case 3: multiply(std::integral_constant<size_t, 3>()); break;
+      case 4: multiply(std::integral_constant<size_t, 4>()); break;
+      case 5: multiply(std::integral_constant<size_t, 5>()); break;
+      case 6: multiply(std::integral_constant<size_t, 6>()); break;
+      case 7: multiply(std::integral_constant<size_t, 7>()); break;
+      default: multiply(std::integral_constant<size_t, 8>()); break;
+    }
+    pixel += height;
+  }
+}
+
 /// All pixels of a block times the columns from `first` on.
 template <size_t kPixels, bool kTwo, class D0, class D1>
 void multiply_columns(D0 d0, D1 d1, PixelTile tile, const float* in, float* out, size_t out_step, size_t pixels) {
   const auto multiply = [&](auto count, size_t pixel) HWY_ATTR {
-    tile.in = in + pixel * tile.depth;
+    tile.in = in + pixel * tile.windows.step;
     float* const to = out + pixel * out_step;
     multiply_tile<decltype(count)::value, kTwo>(d0, d1, tile, [&](size_t i) { return to + i * out_step; });
   };
+  // Tiles of a third for what is left; the last one overlaps rather than being smaller.
+  constexpr size_t kFew = kPixels / 3;
   size_t pixel = 0;
   for (; pixel + kPixels <= pixels; pixel += kPixels) {
     multiply(std::integral_constant<size_t, kPixels>(), pixel);
   }
-  if (pixel < pixels && pixels >= kPixels) {
-    multiply(std::integral_constant<size_t, kPixels>(), pixels - kPixels);  // overlaps rather than being smaller
+  if (pixel + 2 * kFew < pixels && pixels >= kPixels) {
+    multiply(std::integral_constant<size_t, kPixels>(), pixels - kPixels);
+    return;
+  }
+  for (; pixel + kFew <= pixels; pixel += kFew) {
+    multiply(std::integral_constant<size_t, kFew>(), pixel);
+  }
+  if (pixel < pixels && pixels >= kFew) {
+    multiply(std::integral_constant<size_t, kFew>(), pixels - kFew);
     return;
   }
   for (; pixel < pixels; ++pixel) {
@@ -47,7 +88,8 @@ void multiply_columns(D0 d0, D1 d1, PixelTile tile, const float* in, float* out,
 }
 
 /// Tiles [begin, end) of columns.
-void MultiplyPixels(const PixelProduct& p, const float* in, float* out, size_t pixels, size_t begin, size_t end) {
+void MultiplyPixels(const PixelProduct& p, const PixelWindows& windows, const float* in, float* out, size_t pixels,
+                    size_t begin, size_t end) {
   const PixelTag d;
   const HalfPixelTag half;
   const size_t wide = 2 * hn::Lanes(d);
@@ -56,25 +98,32 @@ void MultiplyPixels(const PixelProduct& p, const float* in, float* out, size_t p
   for (size_t start = 0; start < pixels;) {
     // What is left behind the last whole block goes with it.
     const size_t count = pixels - start < 2 * kBlock ? pixels - start : kBlock;
-    const float* const from = in + start * p.in_channels;
-    float* const to = out + start * p.out_channels;
+    const float* const from = in + start * windows.step;
+    float* const to = out + start * windows.out_step;
     PixelTile tile{};
-    tile.depth = p.in_channels;
+    tile.windows = windows;
     tile.min = p.min;
     tile.max = p.max;
-    tile.taps = p.filter + begin * wide * p.in_channels;
+    tile.taps = p.filter + begin * wide * p.depth();
     for (size_t first = begin * wide; first < HWY_MIN(end * wide, p.out_channels); first += wide) {
       tile.left = HWY_MIN(wide, p.out_channels - first);
       const size_t halves = (tile.left + hn::Lanes(half) - 1) / hn::Lanes(half);
       tile.tap_step = halves * hn::Lanes(half);
       tile.bias = p.bias + first;
       switch (halves) {
-        case 1: multiply_columns<kTilePixels, false>(half, half, tile, from, to + first, p.out_channels, count); break;
-        case 2: multiply_columns<kTilePixels, false>(d, d, tile, from, to + first, p.out_channels, count); break;
-        case 3: multiply_columns<kWideTilePixels, true>(d, half, tile, from, to + first, p.out_channels, count); break;
-        default: multiply_columns<kWideTilePixels, true>(d, d, tile, from, to + first, p.out_channels, count); break;
+        case 1: multiply_columns<kTilePixels, false>(half, half, tile, from, to + first, windows.out_step, count); break;
+        case 2: multiply_columns<kTilePixels, false>(d, d, tile, from, to + first, windows.out_step, count); break;
+        case 3:
+          p.has_high_tiles
+              ? multiply_columns<kWideTilePixels, true>(d, half, tile, from, to + first, windows.out_step, count)
+              : multiply_evenly(d, half, tile, from, to + first, windows.out_step, count);
+          break;
+        default:
+          p.has_high_tiles ? multiply_columns<kWideTilePixels, true>(d, d, tile, from, to + first, windows.out_step, count)
+                           : multiply_evenly(d, d, tile, from, to + first, windows.out_step, count);
+          break;
       }
-      tile.taps += tile.tap_step * p.in_channels;
+      tile.taps += tile.tap_step * p.depth();
     }
     start += count;
   }
@@ -117,69 +166,123 @@ size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 size_t computed_columns(size_t out_channels) { return round_up(out_channels, HWY_DYNAMIC_DISPATCH(HalfPixelLanes)()); }
 
 struct PackRequest {
-  const float* weight;  // [out, in]
-  size_t in_channels, out_channels;
+  const float* weight;     // [out, taps, in], or [out, in, taps]
+  bool taps_innermost;
+  const PixelProduct* to;  // sizes
+  size_t groups;
 };
+
+/// [columns, in, taps] → [columns, taps, in].
+void put_channels_innermost(const float* weight, size_t columns, size_t taps, size_t in_channels, float* out) {
+  for (size_t i = 0; i < columns * taps; ++i) {
+    for (size_t c = 0; c < in_channels; ++c) {
+      *out++ = weight[(i / taps * in_channels + c) * taps + i % taps];
+    }
+  }
+}
+
+/// One group's columns, in tiles.
+void pack_group(const PixelProduct& p, const float* weight, bool taps_innermost, float* reordered, float* packed) {
+  const size_t wide = columns_of_a_tile(), depth = p.depth();
+  for (size_t first = 0; first < p.out_channels; first += wide, weight += wide * depth) {
+    const size_t columns = std::min(wide, p.out_channels - first);
+    const size_t step = computed_columns(columns);
+    const float* from = weight;
+    if (taps_innermost) {
+      put_channels_innermost(weight, columns, p.kernel_h * p.kernel_w, p.in_channels, reordered);
+      from = reordered;
+    }
+    if (columns < step) {
+      std::fill_n(packed, step * depth, 0.0f);
+    }
+    HWY_DYNAMIC_DISPATCH(PackColumns)(from, depth, columns, step, packed);
+    packed += step * depth;
+  }
+}
 
 Result<void*> create_filter(void* argument) {
   const auto& request = *static_cast<const PackRequest*>(argument);
-  const size_t wide = columns_of_a_tile();
-  const size_t nbytes = computed_columns(request.out_channels) * request.in_channels * sizeof(float);
+  const PixelProduct& p = *request.to;
   void* memory = nullptr;
-  if (posix_memalign(&memory, 64, nbytes) != 0) {
-    ET_LOG_ERROR("convolution: no memory for a filter of %zu bytes", nbytes);
+  if (posix_memalign(&memory, 64, request.groups * p.group_floats * sizeof(float)) != 0) {
+    ET_LOG_ERROR("convolution: no memory for a filter of %zu numbers", request.groups * p.group_floats);
     return Error::MemoryAllocationFailed;
   }
-  auto* packed = static_cast<float*>(memory);
-  for (size_t first = 0; first < request.out_channels; first += wide) {
-    const size_t columns = std::min(wide, request.out_channels - first);
-    const size_t step = computed_columns(columns);
-    if (columns < step) {
-      std::fill_n(packed, step * request.in_channels, 0.0f);
+  std::unique_ptr<float[]> reordered;
+  if (request.taps_innermost) {
+    reordered.reset(new (std::nothrow) float[columns_of_a_tile() * p.depth()]);
+    if (reordered == nullptr) {
+      std::free(memory);
+      ET_LOG_ERROR("convolution: no memory for %zu columns of a filter", columns_of_a_tile());
+      return Error::MemoryAllocationFailed;
     }
-    HWY_DYNAMIC_DISPATCH(PackColumns)
-    (request.weight + first * request.in_channels, request.in_channels, columns, step, packed);
-    packed += step * request.in_channels;
+  }
+  auto* const packed = static_cast<float*>(memory);
+  for (size_t g = 0; g < request.groups; ++g) {
+    pack_group(p, request.weight + g * p.out_channels * p.depth(), request.taps_innermost, reordered.get(),
+               packed + g * p.group_floats);
   }
   return memory;
 }
 
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
+PixelWindows windows_of_pixels(const PixelProduct& product) {
+  return {product.in_channels, product.in_channels, 1, 0, 1, 0, product.out_channels};
+}
+
 }  // namespace
 
 size_t columns_of_a_tile() { return 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)(); }
 
-bool is_faster_than_library(size_t pixels, size_t out_channels) {
-  constexpr size_t kLeast = 2 * kTilePixels;
+bool is_faster_than_library(size_t pixels, size_t out_channels, size_t rows) {
   const size_t wide = columns_of_a_tile();
-  const size_t library_rows = wide == 32 ? 7 : 5;  // it computes whole tiles as well
-  // In tenths of what the library computes. Measured on one processor of each kind (docs/kernels.md): those with tiles of integers have
-  // two units for 64 bytes, which the library's seven rows, each read from the second cache again, cannot feed.
-  const size_t permitted = has_integer_tiles() ? 12 : 9;
-  return pixels >= kLeast && 10 * round_up(pixels, kTilePixels) * computed_columns(out_channels) <=
-                                 permitted * round_up(pixels, library_rows) * round_up(out_channels, wide);
+  const bool is_wide = wide == 32, has_high_tiles = has_integer_tiles();
+  const size_t library_rows = is_wide ? 7 : 5;  // it computes whole tiles as well
+  const size_t left = pixels % kTilePixels;
+  const size_t computed_pixels = has_high_tiles ? pixels - left + round_up(left, kTilePixels / 3) : pixels;
+  // In hundredths of what the library computes. Measured on one processor of each kind (docs/kernels.md): on one with AVX-512 both are at 0.98
+  // of the peak where the library fills no tile up; those with tiles of integers have two units for 64 bytes, which the library's seven
+  // rows, each read from the second cache again, cannot feed; with AVX2 the library's tiles of whole columns are the faster ones.
+  const size_t permitted = has_high_tiles ? 120 : is_wide ? 98 : 90;
+  const size_t least = is_wide && !has_high_tiles ? 2 : 2 * kTilePixels;
+  return rows * pixels >= least && 100 * rows * computed_pixels * computed_columns(out_channels) <=
+                                       permitted * round_up(rows * pixels, library_rows) * round_up(out_channels, wide);
 }
 
 Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
-                                        Range range) {
+                                        Range range, size_t groups) {
   PixelProduct product{};
-  product.out_channels = static_cast<size_t>(weight.size(0));
+  const auto columns = static_cast<size_t>(weight.size(0));
+  product.out_channels = columns / groups;
   product.in_channels = static_cast<size_t>(weight.size(1));
+  product.kernel_h = weight.dim() == 4 ? static_cast<size_t>(weight.size(2)) : 1;
+  product.kernel_w = weight.dim() == 4 ? static_cast<size_t>(weight.size(3)) : 1;
+  product.group_floats = computed_columns(product.out_channels) * product.depth();
+  product.has_high_tiles = has_integer_tiles();
   product.min = range.min;
   product.max = range.max;
-  PackRequest request{weight.const_data_ptr<float>(), product.in_channels, product.out_channels};
-  const runtime::SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, product.in_channels,
-                                      product.out_channels};
+  const bool taps_innermost =
+      product.kernel_h * product.kernel_w > 1 && runtime::is_contiguous_dim_order(runtime::dim_order(weight));
+  PackRequest request{weight.const_data_ptr<float>(), taps_innermost, &product, groups};
+  // A row of a window is as good as a pixel of as many channels: only the order of the numbers and the columns matter.
+  const runtime::SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr,
+                                      uint64_t{product.in_channels} << 32 | uint64_t{groups} << 1 | taps_innermost,
+                                      uint64_t{product.depth()} << 32 | product.out_channels};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
   product.filter = static_cast<const float*>(packed);
-  ET_TRY(product.bias,
-         padded_bias(context, bias, product.out_channels, round_up(product.out_channels, columns_of_a_tile())));
+  // The last tile of a group reads numbers of the next one's, which it does not use.
+  ET_TRY(product.bias, padded_bias(context, bias, columns, columns + columns_of_a_tile()));
   return product;
 }
 
+void multiply_windows(const PixelProduct& product, const PixelWindows& windows, const float* in, float* out,
+                      size_t pixels) {
+  HWY_DYNAMIC_DISPATCH(MultiplyPixels)(product, windows, in, out, pixels, 0, product.out_channels);
+}
+
 void multiply_pixels(const PixelProduct& product, const float* in, float* out, size_t pixels) {
-  HWY_DYNAMIC_DISPATCH(MultiplyPixels)(product, in, out, pixels, 0, product.out_channels);
+  multiply_windows(product, windows_of_pixels(product), in, out, pixels);
 }
 
 void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
@@ -201,7 +304,9 @@ void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, 
   const size_t wide = columns_of_a_tile();
   const auto multiply = HWY_DYNAMIC_POINTER(MultiplyPixels);
   threads::parallel_for(pool, (columns + wide - 1) / wide, kChunk / (pixels * depth * wide) + 1,
-                        [&](size_t begin, size_t end) { multiply(product, in, out, pixels, begin, end); });
+                        [&](size_t begin, size_t end) {
+                          multiply(product, windows_of_pixels(product), in, out, pixels, begin, end);
+                        });
 }
 
 }  // namespace et::kernels::optimized

@@ -1,7 +1,8 @@
 // Loops over pointwise blocks, compiled once a target. Included inside the target's pass only.
 //
-// Two families: map_floats and pair_floats take a functor over vectors of float; over_elements takes one over single
-// elements of any types, whose plain loops the compiler makes vectors of.
+// Two families: map_floats, pair_floats and their like take a functor over vectors of float (map_numbers and pair_numbers: or
+// double); map_elements and pair_elements take one over single elements of any types, whose plain loops the compiler makes
+// vectors of.
 
 #if defined(ET_KERNELS_OPTIMIZED_POINTWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ET_KERNELS_OPTIMIZED_POINTWISE_INL_H_
@@ -29,13 +30,13 @@ HWY_INLINE V minimum(V a, V b) {
   return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
 }
 
-/// out = fn(d, x) for one operand of floats in the output's order: a block of one row.
-template <class Fn>
-HWY_INLINE void map_floats(const Fn& fn, const PointwiseBlock& block) {
-  const hn::ScalableTag<float> d;
+/// out = fn(d, x) for one operand of T, float or double, in the output's order: a block of one row.
+template <class T, class Fn>
+HWY_INLINE void map_numbers(const Fn& fn, const PointwiseBlock& block) {
+  const hn::ScalableTag<T> d;
   const size_t lanes = hn::Lanes(d);
-  const auto* const x = static_cast<const float*>(block.in[0]);
-  auto* const y = static_cast<float*>(block.out);
+  const auto* const x = static_cast<const T*>(block.in[0]);
+  auto* const y = static_cast<T*>(block.out);
   const size_t n = block.columns;
   size_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
@@ -50,9 +51,14 @@ HWY_INLINE void map_floats(const Fn& fn, const PointwiseBlock& block) {
   }
 }
 
+template <class Fn>
+HWY_INLINE void map_floats(const Fn& fn, const PointwiseBlock& block) {
+  map_numbers<float>(fn, block);
+}
+
 /// A vector of an operand: its elements from p + i on, or one for all.
 template <bool kContiguous, class D>
-HWY_INLINE hn::Vec<D> take(D d, const float* p, size_t i, hn::Vec<D> splat) {
+HWY_INLINE hn::Vec<D> take(D d, const hn::TFromD<D>* p, size_t i, hn::Vec<D> splat) {
   if constexpr (kContiguous) {
     return hn::LoadU(d, p + i);
   } else {
@@ -60,9 +66,9 @@ HWY_INLINE hn::Vec<D> take(D d, const float* p, size_t i, hn::Vec<D> splat) {
   }
 }
 
-template <bool kA, bool kB, class Fn>
-HWY_INLINE void pair_row(const Fn& fn, const float* a, const float* b, float* out, size_t n) {
-  const hn::ScalableTag<float> d;
+template <bool kA, bool kB, class T, class Fn>
+HWY_INLINE void pair_row(const Fn& fn, const T* a, const T* b, T* out, size_t n) {
+  const hn::ScalableTag<T> d;
   const size_t lanes = hn::Lanes(d);
   const auto splat_a = hn::Set(d, *a);
   const auto splat_b = hn::Set(d, *b);
@@ -78,16 +84,16 @@ HWY_INLINE void pair_row(const Fn& fn, const float* a, const float* b, float* ou
   }
 }
 
-/// out = fn(d, a, b) for two operands of floats.
-template <class Fn>
-HWY_INLINE void pair_floats(const Fn& fn, const PointwiseBlock& block) {
+/// out = fn(d, a, b) for two operands of T, float or double.
+template <class T, class Fn>
+HWY_INLINE void pair_numbers(const Fn& fn, const PointwiseBlock& block) {
   const int64_t a_column = block.column_stride[0];
   const int64_t b_column = block.column_stride[1];
   for (size_t r = 0; r < block.rows; ++r) {
     const auto row = static_cast<int64_t>(r);
-    const float* const a = static_cast<const float*>(block.in[0]) + row * block.row_stride[0];
-    const float* const b = static_cast<const float*>(block.in[1]) + row * block.row_stride[1];
-    float* const out = static_cast<float*>(block.out) + r * block.columns;
+    const T* const a = static_cast<const T*>(block.in[0]) + row * block.row_stride[0];
+    const T* const b = static_cast<const T*>(block.in[1]) + row * block.row_stride[1];
+    T* const out = static_cast<T*>(block.out) + r * block.columns;
     if (a_column == 1 && b_column == 1) {
       pair_row<true, true>(fn, a, b, out, block.columns);
     } else if (a_column == 1 && b_column == 0) {
@@ -96,13 +102,17 @@ HWY_INLINE void pair_floats(const Fn& fn, const PointwiseBlock& block) {
       pair_row<false, true>(fn, a, b, out, block.columns);
     } else {
       // One element, or operands in another dim order than the output.
-      const hn::CappedTag<float, 1> one;
+      const hn::CappedTag<T, 1> one;
       for (size_t c = 0; c < block.columns; ++c) {
         const auto i = static_cast<int64_t>(c);
         out[c] = hn::GetLane(fn(one, hn::Set(one, a[i * a_column]), hn::Set(one, b[i * b_column])));
       }
     }
   }
+}
+template <class Fn>
+HWY_INLINE void pair_floats(const Fn& fn, const PointwiseBlock& block) {
+  pair_numbers<float>(fn, block);
 }
 
 /// out = fn(d, a, b, c) for three operands of floats.

@@ -30,7 +30,7 @@
 #define ET_KERNELS_OPTIMIZED_QUANTIZED_DEPTHWISE_ONCE
 namespace et::kernels::optimized {
 
-constexpr size_t kMaxTaps = 32;
+constexpr size_t kMaxTaps = 256;
 
 /// One depthwise convolution of integers. A group is a vector of 16-bit lanes of channels; the last one is moved to the front
 /// until it is whole, so that it computes some channels a second time. Within a group sums stand in two vectors of 32 bits, as
@@ -203,7 +203,7 @@ HWY_INLINE void quad_row(const QuantizedDepthwise& w, const int8_t* const* rows,
   const float* const scales = w.quad_scales + before;
   const auto channels = static_cast<int64_t>(w.channels);
   Sum sums[kSums * 4];
-#pragma GCC unroll 16
+#pragma GCC unroll 28
   for (size_t i = 0; i < kSums * 4; ++i) {
     sums[i] = hn::LoadU(d32, biases + i % 4 * kQuarter);
   }
@@ -244,7 +244,7 @@ HWY_INLINE void quad_row(const QuantizedDepthwise& w, const int8_t* const* rows,
       hn::StoreU(hn::ReorderDemote2To(di8, low, high), di8, to + first);
       to += channels;
     }
-#pragma GCC unroll 16
+#pragma GCC unroll 28
     for (size_t moved = 4; moved < kSums * 4; ++moved) {  // from the last one
       sums[kSums * 4 + 3 - moved] = sums[kSums * 4 - 1 - moved];
     }
@@ -283,8 +283,10 @@ HWY_INLINE void quad_rows(const QuantizedDepthwise& w, size_t begin, size_t end)
 void QuantizedDepthwiseQuads(const QuantizedDepthwise& w, size_t begin, size_t end) {
   if (w.kernel_w == 3) {
     w.stride_w == 1 ? quad_rows<3, 1, 1>(w, begin, end) : quad_rows<3, 1, 2>(w, begin, end);
-  } else {
+  } else if (w.kernel_w == 5) {
     w.stride_w == 1 ? quad_rows<5, 2, 1>(w, begin, end) : quad_rows<5, 2, 2>(w, begin, end);
+  } else {
+    w.stride_w == 1 ? quad_rows<7, 2, 1>(w, begin, end) : quad_rows<7, 2, 2>(w, begin, end);
   }
 }
 
@@ -381,10 +383,10 @@ Error pack(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
   return Error::Ok;
 }
 
-/// Columns of 3 or 5 bytes, in fours, where a vector of 16 channels is whole.
+/// Columns of 3, 5 or 7 bytes, in fours, where a vector of 16 channels is whole.
 bool takes_quads(const QuantizedDepthwise& w) {
   return HWY_DYNAMIC_DISPATCH(QuantizedDepthwiseHasQuads)() != 0 && w.channels >= 16 && w.kernel_h == w.kernel_w &&
-         (w.kernel_w == 3 || w.kernel_w == 5) && w.stride_w <= 2 && w.dilation_h == 1 && w.dilation_w == 1;
+         (w.kernel_w == 3 || w.kernel_w == 5 || w.kernel_w == 7) && w.stride_w <= 2 && w.dilation_h == 1 && w.dilation_w == 1;
 }
 
 /// What columns of bytes want beside the rest, in the Method's memory.

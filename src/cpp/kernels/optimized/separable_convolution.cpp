@@ -87,8 +87,9 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
     ET_TRY(s.expand, pack_pixel_product(context, args[kExpandWeight]->to_tensor(), *args[kExpandBias], range));
   }
   ET_TRY(const Range range, read_range(context, args[kMin], args[kMax]));
-  ET_TRY(s.depthwise, pack_depthwise(context, args[kWeight]->to_tensor(), *args[kBias], args[kStride]->to_int_list()[0],
-                                     args[kPadding]->to_int_list(), range));
+  constexpr int64_t kDense[] = {1};
+  ET_TRY(s.depthwise, pack_depthwise(context, args[kWeight]->to_tensor(), *args[kBias], args[kStride]->to_int_list(),
+                                     args[kPadding]->to_int_list(), {kDense, 1}, range));
   ET_TRY(const Range project_range, read_range(context, args[kProjectMin], args[kProjectMax]));
   ET_TRY(s.project, pack_pixel_product(context, args[kProjectWeight]->to_tensor(), *args[kProjectBias], project_range));
   ET_TRY(void* const memory, context.allocate(sizeof(Separable), alignof(Separable)));
@@ -114,15 +115,15 @@ Plan plan_call(const Separable& s, const Depthwise& w, int64_t rows, threads::Th
   const size_t in_row = static_cast<size_t>(w.in_w) * w.channels;
   const size_t out_row = static_cast<size_t>(w.out_w) * w.channels;
   const size_t work =
-      static_cast<size_t>(rows) * out_row * (static_cast<size_t>(w.kernel * w.kernel) + s.project.out_channels);
+      static_cast<size_t>(rows) * out_row * (static_cast<size_t>(w.kernel_h * w.kernel_w) + s.project.out_channels);
   Plan plan{};
   plan.slots = pool == nullptr || work < kWorthWaking ? 1 : std::min(pool->num_threads(), static_cast<size_t>(rows));
-  const size_t overlap = s.expands ? static_cast<size_t>(w.kernel - w.stride) * in_row : 0;
-  const size_t step = out_row + (s.expands ? static_cast<size_t>(w.stride) * in_row : 0);
+  const size_t overlap = s.expands ? static_cast<size_t>(w.kernel_h - w.stride_h) * in_row : 0;
+  const size_t step = out_row + (s.expands ? static_cast<size_t>(w.stride_h) * in_row : 0);
   const size_t budget = kStripBytes / sizeof(float);
   const size_t fitting = budget > overlap ? (budget - overlap) / step : 0;
   plan.strip_rows = static_cast<int64_t>(std::clamp(fitting, size_t{1}, static_cast<size_t>(w.out_h)));
-  plan.ring_rows = s.expands ? (plan.strip_rows - 1) * w.stride + w.kernel : 0;
+  plan.ring_rows = s.expands ? (plan.strip_rows - 1) * w.stride_h + w.kernel_h : 0;
   plan.ring_floats = static_cast<size_t>(plan.ring_rows) * in_row;
   plan.strip_floats = static_cast<size_t>(plan.strip_rows) * out_row;
   return plan;
@@ -148,15 +149,15 @@ void run_rows(const Separable& s, Depthwise w, const Plan& plan, const float* im
   w.in = s.expands ? scratch : image;
   w.ring_rows = plan.ring_rows;
   w.out = strip;
-  int64_t expanded = std::max<int64_t>(0, begin * w.stride - pad_h);  // rows before this one are done or not needed
+  int64_t expanded = std::max<int64_t>(0, begin * w.stride_h - pad_h);  // rows before this one are done or not needed
   for (int64_t row = begin; row < end; row += plan.strip_rows) {
     const int64_t rows = std::min(plan.strip_rows, end - row);
     if (s.expands) {
-      const int64_t needed = std::min(w.in_h, (row + rows - 1) * w.stride - pad_h + w.kernel);
+      const int64_t needed = std::min(w.in_h, (row + rows - 1) * w.stride_h - pad_h + w.kernel_h);
       expand_rows(s, w, image, expanded, needed, scratch);
       expanded = std::max(expanded, needed);
     }
-    w.pad_h = pad_h - row * w.stride;  // so that the strip's first row is row 0
+    w.pad_h = pad_h - row * w.stride_h;  // so that the strip's first row is row 0
     depthwise_rows(w, 0, static_cast<size_t>(rows));
     multiply_pixels(s.project, strip, out + row * out_row, static_cast<size_t>(rows * w.out_w));
   }
@@ -170,8 +171,8 @@ Error run(KernelContext& context, Arguments args, void* state) {
   Depthwise w = s.depthwise;
   w.in_h = input.size(2);
   w.in_w = input.size(3);
-  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel, w.stride);
-  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel, w.stride);
+  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h);
+  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w);
   ET_RETURN_IF_ERROR(resize_output(context, kOp, input, s.project.out_channels, w.out_h, w.out_w, out));
   if (out.numel() == 0) {
     return Error::Ok;

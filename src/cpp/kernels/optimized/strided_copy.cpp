@@ -70,37 +70,46 @@ void transpose_scalar(const char* from, char* to, size_t rows, size_t columns, i
   }
 }
 
-/// The same for three rows of floats whose columns follow each other in `to`: the channels of a colour image.
+/// The same for three rows whose columns follow each other in `to`: the channels of a colour image.
+template <typename T>
 void interleave3(const char* from, char* to, size_t columns, int64_t from_stride) {
-  const hn::FixedTag<float, 4> d;
-  const auto row = [&](int64_t r) { return reinterpret_cast<const float*>(from + r * from_stride); };
-  auto* const out = reinterpret_cast<float*>(to);
+  constexpr size_t kLanes = 16 / sizeof(T);
+  const hn::FixedTag<T, kLanes> d;
+  const auto row = [&](int64_t r) { return reinterpret_cast<const T*>(from + r * from_stride); };
+  auto* const out = reinterpret_cast<T*>(to);
   size_t c = 0;
-  for (; c + 4 <= columns; c += 4) {
+  for (; c + kLanes <= columns; c += kLanes) {
     hn::StoreInterleaved3(hn::LoadU(d, row(0) + c), hn::LoadU(d, row(1) + c), hn::LoadU(d, row(2) + c), d, out + 3 * c);
   }
-  transpose_scalar<uint32_t>(from + c * 4, to + c * 12, 3, columns - c, from_stride, 12);
+  transpose_scalar<T>(from + c * sizeof(T), to + 3 * c * sizeof(T), 3, columns - c, from_stride, 3 * sizeof(T));
 }
 
-/// 8 x 8 elements of 2 bytes: three times rows are interleaved with those four behind them.
-void transpose8(const char* from, char* to, int64_t from_stride, int64_t to_stride) {
-  const hn::FixedTag<uint16_t, 8> d;
+/// A square of elements of one or two bytes, 16 bytes wide: rows are interleaved with those half of them behind, until each has met all.
+template <typename T>
+void transpose_square(const char* from, char* to, int64_t from_stride, int64_t to_stride) {
+  constexpr size_t kSide = 16 / sizeof(T);
+  const hn::FixedTag<T, kSide> d;
   using V = hn::Vec<decltype(d)>;
-  V rows[8], mixed[8];
-  for (int64_t r = 0; r < 8; ++r) {
-    rows[r] = hn::LoadU(d, reinterpret_cast<const uint16_t*>(from + r * from_stride));
+  V rows[kSide], mixed[kSide];
+  for (size_t r = 0; r < kSide; ++r) {
+    rows[r] = hn::LoadU(d, reinterpret_cast<const T*>(from + static_cast<int64_t>(r) * from_stride));
   }
   const auto interleave = [&](const V* in, V* out) {
-    for (size_t i = 0; i < 4; ++i) {
-      out[2 * i] = hn::InterleaveLower(d, in[i], in[i + 4]);
-      out[2 * i + 1] = hn::InterleaveUpper(d, in[i], in[i + 4]);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kSide / 2; ++i) {
+      out[2 * i] = hn::InterleaveLower(d, in[i], in[i + kSide / 2]);
+      out[2 * i + 1] = hn::InterleaveUpper(d, in[i], in[i + kSide / 2]);
     }
   };
   interleave(rows, mixed);
   interleave(mixed, rows);
   interleave(rows, mixed);
-  for (int64_t c = 0; c < 8; ++c) {
-    hn::StoreU(mixed[c], d, reinterpret_cast<uint16_t*>(to + c * to_stride));
+  if (kSide == 16) {
+    interleave(mixed, rows);
+  }
+  const V* const done = kSide == 16 ? rows : mixed;
+  for (size_t c = 0; c < kSide; ++c) {
+    hn::StoreU(done[c], d, reinterpret_cast<T*>(to + static_cast<int64_t>(c) * to_stride));
   }
 }
 
@@ -124,18 +133,25 @@ void transpose_squares(const char* from, char* to, size_t rows, size_t columns, 
 }
 
 /// to[c][r] = from[r][c] for a tile; elements are contiguous along c in `from` and along r in `to`.
+template <typename T, void (*kTransposeSquare)(const char*, char*, int64_t, int64_t)>
+void transpose_tile_of(const char* from, char* to, size_t rows, size_t columns, int64_t from_stride,
+                       int64_t to_stride) {
+  if (rows == 3 && to_stride == 3 * static_cast<int64_t>(sizeof(T))) {
+    interleave3<T>(from, to, columns, from_stride);
+  } else {
+    transpose_squares<T, kTransposeSquare>(from, to, rows, columns, from_stride, to_stride);
+  }
+}
+
 void transpose_tile(const char* from, char* to, size_t rows, size_t columns, int64_t from_stride, int64_t to_stride,
                     size_t element) {
-  if (element == 1) {
-    transpose_scalar<uint8_t>(from, to, rows, columns, from_stride, to_stride);
-  } else if (element == 2) {
-    transpose_squares<uint16_t, &transpose8>(from, to, rows, columns, from_stride, to_stride);
-  } else if (element == 8) {
-    transpose_scalar<uint64_t>(from, to, rows, columns, from_stride, to_stride);
-  } else if (rows == 3 && to_stride == 3 * static_cast<int64_t>(sizeof(float))) {
-    interleave3(from, to, columns, from_stride);
-  } else {
-    transpose_squares<uint32_t, &transpose4>(from, to, rows, columns, from_stride, to_stride);
+  switch (element) {
+    case 1:
+      return transpose_tile_of<uint8_t, &transpose_square<uint8_t>>(from, to, rows, columns, from_stride, to_stride);
+    case 2:
+      return transpose_tile_of<uint16_t, &transpose_square<uint16_t>>(from, to, rows, columns, from_stride, to_stride);
+    case 4: return transpose_tile_of<uint32_t, &transpose4>(from, to, rows, columns, from_stride, to_stride);
+    default: return transpose_scalar<uint64_t>(from, to, rows, columns, from_stride, to_stride);
   }
 }
 

@@ -27,14 +27,16 @@
   TABLE(integers)                \
   TABLE(losses)                  \
   TABLE(matmul)                  \
-  TABLE(max_pool)                \
   TABLE(nonzero)                 \
   TABLE(norm)                    \
   TABLE(norm_doubles)            \
   TABLE(pixel_convolution)       \
   TABLE(pixel_linear)            \
+  TABLE(plane_pool)              \
+  TABLE(pooling)                 \
   TABLE(quantized_depthwise)     \
   TABLE(quantized_pointwise)     \
+  TABLE(quantized_pooling)       \
   TABLE(quantized_recurrent)     \
   TABLE(random)                  \
   TABLE(recurrent)               \
@@ -67,6 +69,7 @@
   TABLE(vector_norm)             \
   TABLE(weight_only)             \
   TABLE(weight_only_convolution) \
+  TABLE(window_convolution)      \
   TABLE(winograd)
 
 namespace et::kernels::optimized {

@@ -237,9 +237,7 @@ TEST(RowProduct, ReadsLargeWeightsAsTheyLie) {
       .integer(6)
       .out({100})
       .expect_same(kBeforeLibrary);
-  // Several rows, a weight that is computed, a small one and one that lies the other way round are the library's.
-  EXPECT_FALSE(
-      Call("aten::linear.out").tensor({2, 300}).constant({129, 300}).none().out({2, 129}).fits(kBeforeLibrary));
+  // A weight that is computed, a small one and one that lies the other way round are the library's.
   EXPECT_FALSE(Call("aten::linear.out").tensor({1, 300}).tensor({129, 300}).none().out({1, 129}).fits(kBeforeLibrary));
   EXPECT_FALSE(Call("aten::linear.out").tensor({1, 128}).constant({12, 128}).none().out({1, 12}).fits(kBeforeLibrary));
   EXPECT_FALSE(Call("aten::linear.out")
@@ -288,49 +286,6 @@ TEST_F(Library, Softmax) {
       .flag(false)
       .out({2, 20})
       .expect_same(kPriorityLibrary, 2e-6);
-}
-
-TEST_F(Library, Pooling) {
-  for (const Order order : {kRowMajor, kChannelsLast}) {
-    Call("et::max_pool2d.out")
-        .tensor({2, 11, 20, 21}, order)
-        .list({3, 3})
-        .list({2, 2})
-        .list({1, 1})
-        .list({1, 1})
-        .flag(false)
-        .out({2, 11, 10, 11}, order)
-        .expect_same(kPriorityLibrary);
-    Call("et::max_pool2d.out")
-        .tensor({2, 11, 20, 21}, order)
-        .list({2})
-        .list({})
-        .list({0})
-        .list({1})
-        .flag(false)
-        .out({2, 11, 10, 10}, order)
-        .expect_same(kPriorityLibrary);
-    Call("aten::avg_pool2d.out")
-        .tensor({2, 11, 20, 21}, order)
-        .list({3, 3})
-        .list({2, 2})
-        .list({1, 1})
-        .flag(false)
-        .flag(false)
-        .none()
-        .out({2, 11, 10, 11}, order)
-        .expect_same(kPriorityLibrary, 2e-6);
-    Call("aten::avg_pool2d.out")
-        .tensor({2, 11, 20, 21}, order)
-        .list({2, 2})
-        .list({2, 2})
-        .list({0, 0})
-        .flag(false)
-        .flag(true)
-        .none()
-        .out({2, 11, 10, 10}, order)
-        .expect_same(kPriorityLibrary, 2e-6);
-  }
 }
 
 TEST_F(Library, ResizeBilinear) {

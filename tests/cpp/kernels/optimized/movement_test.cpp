@@ -14,16 +14,17 @@ TEST(Permute, MatchesPortable) {
   for (const ScalarType dtype : kTypes) {
     for (const std::vector<int64_t>& dims :
          {std::vector<int64_t>{0, 2, 1, 3}, {0, 1, 3, 2}, {3, 2, 1, 0}, {0, 2, 3, 1}, {0, 1, 2, 3}, {2, 3, 0, 1}}) {
-      const std::vector<int64_t> s = {2, 5, 33, 37};
-      std::vector<int64_t> out;
-      for (const int64_t d : dims) {
-        out.push_back(s[static_cast<size_t>(d)]);
+      for (const std::vector<int64_t>& s : {std::vector<int64_t>{2, 5, 33, 37}, {1, 3, 40, 21}, {2, 17, 3, 35}}) {
+        std::vector<int64_t> out;
+        for (const int64_t d : dims) {
+          out.push_back(s[static_cast<size_t>(d)]);
+        }
+        Call("aten::permute_copy.out")
+            .bytes_of(dtype, s)
+            .list(dims)
+            .out(out, kRowMajor, dtype)
+            .expect_same(kPriorityOptimized);
       }
-      Call("aten::permute_copy.out")
-          .bytes_of(dtype, s)
-          .list(dims)
-          .out(out, kRowMajor, dtype)
-          .expect_same(kPriorityOptimized);
     }
     Call("aten::transpose_copy.int_out")
         .bytes_of(dtype, {3, 130, 70})

@@ -54,6 +54,19 @@ TEST(PixelLinear, RowsBiasAndLimits) {
   }
 }
 
+TEST(PixelLinear, RowsOfEveryNumber) {
+  int taken = 0;
+  for (int64_t rows = 2; rows <= 40; ++rows) {
+    for (const int64_t outputs : {32, 56, 64, 90}) {
+      if (fits({{rows}, 19, outputs})) {
+        ++taken;
+        expect_same({{rows}, 19, outputs});
+      }
+    }
+  }
+  EXPECT_GT(taken, 30);
+}
+
 TEST(PixelLinear, EveryInstructionSet) {
   for_each_instruction_set([&] {
     for (const int64_t outputs : {1, 3, 5, 7, 32, 64, 96}) {
@@ -66,8 +79,8 @@ TEST(PixelLinear, EveryInstructionSet) {
 
 TEST(PixelLinear, TakesOnlyWhatItIsMadeFor) {
   EXPECT_TRUE(fits({{40}, 16, 5}));
-  EXPECT_FALSE(fits({{4}, 16, 5}));                                 // few rows
-  EXPECT_EQ(fits({{40}, 16, 64}), optimized::has_integer_tiles());  // whole tiles
+  EXPECT_FALSE(fits({{1}, 16, 5}));
+  EXPECT_EQ(fits({{35}, 16, 64}), optimized::has_integer_tiles());  // whole tiles of a library, of seven rows or five
   EXPECT_EQ(fits({{24}, 16, 64}),
             optimized::has_integer_tiles() || optimized::columns_of_a_tile() == 32);  // of 28 rows
 }

@@ -1,0 +1,359 @@
+// Pooling of row-major images without indices: the largest elements of floats, doubles, bytes and i64, and means of floats. Images with
+// channels innermost are image_pool.cpp's.
+//
+// A row of results is made in two steps: the rows under its windows become one, element by element, and from that, with what changes
+// nothing around it, comes what each window has. Rows that are alone are read where they lie.
+
+#include "kernels/optimized/targets.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/plane_pool.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/float_runs.h"
+#include "kernels/optimized/image_pool.h"
+#include "kernels/optimized/table.h"
+#include "kernels/portable/op_pool.h"
+#include "kernels/portable/shape.h"
+#include "threads/parallel.h"
+
+#ifndef ET_KERNELS_OPTIMIZED_PLANE_POOL_ONCE
+#define ET_KERNELS_OPTIMIZED_PLANE_POOL_ONCE
+namespace et::kernels::optimized {
+/// `count` windows of `kernel` elements that are `dilation` apart, `stride` from one window to the next.
+struct PoolRow {
+  size_t count, kernel, stride, dilation;
+};
+}  // namespace et::kernels::optimized
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+
+/// Not a number wins.
+struct Largest {
+  template <typename T>
+  HWY_INLINE T operator()(T m, T v) const {
+    return v > m || v != v ? v : m;
+  }
+};
+struct SumOf {
+  template <typename T>
+  HWY_INLINE T operator()(T m, T v) const {
+    return m + v;
+  }
+};
+
+/// m[i] = what m[i] and x[i] become.
+template <class Combine, typename T>
+void combine_rows(const T* HWY_RESTRICT x, T* HWY_RESTRICT m, size_t n) {
+  const Combine combine;
+  for (size_t i = 0; i < n; ++i) {
+    m[i] = combine(m[i], x[i]);
+  }
+}
+
+/// y[i] = what kKernel elements from x[i * step] on become that lie `dilation` apart. kStep: the step, 0 where it is another.
+template <class Combine, size_t kKernel, size_t kStep, typename T>
+HWY_INLINE void combine_few(const T* HWY_RESTRICT x, T* HWY_RESTRICT y, size_t n, const PoolRow& row) {
+  const Combine combine;
+  const size_t step = kStep == 0 ? row.stride : kStep;
+  const T* const x1 = x + row.dilation;
+  const T* const x2 = kKernel == 2 ? x1 : x1 + row.dilation;
+  for (size_t i = 0; i < n; ++i) {
+    const T m = combine(x[i * step], x1[i * step]);
+    y[i] = kKernel == 2 ? m : combine(m, x2[i * step]);
+  }
+}
+
+template <class Combine, size_t kStep, typename T>
+HWY_INLINE void combine_windows(const T* HWY_RESTRICT x, T* HWY_RESTRICT y, size_t n, const PoolRow& row) {
+  const Combine combine;
+  const size_t step = kStep == 0 ? row.stride : kStep;
+  if (row.kernel == 2) {
+    combine_few<Combine, 2, kStep>(x, y, n, row);
+    return;
+  }
+  if (row.kernel == 3) {
+    combine_few<Combine, 3, kStep>(x, y, n, row);
+    return;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    y[i] = x[i * step];
+  }
+  for (size_t k = 1; k < row.kernel; ++k) {
+    const T* const from = x + k * row.dilation;
+    for (size_t i = 0; i < n; ++i) {
+      y[i] = combine(y[i], from[i * step]);
+    }
+  }
+}
+
+template <class Combine, typename T>
+void pool_windows(const T* HWY_RESTRICT x, T* HWY_RESTRICT y, const PoolRow& row) {
+  constexpr size_t kPiece =
+      512;  // results that stay in the first cache until all elements of their windows have passed
+  const PoolRow p = row;
+  for (size_t start = 0; start < p.count; start += kPiece) {
+    const size_t n = HWY_MIN(kPiece, p.count - start);
+    const T* const from = x + start * p.stride;
+    if (p.stride == 1) {
+      combine_windows<Combine, 1>(from, y + start, n, p);
+    } else if (p.stride == 2) {
+      combine_windows<Combine, 2>(from, y + start, n, p);
+    } else {
+      combine_windows<Combine, 0>(from, y + start, n, p);
+    }
+  }
+}
+
+#define ET_POOL(NAME, COMBINE, T)                                                   \
+  void Combine##NAME(const T* x, T* m, size_t n) { combine_rows<COMBINE>(x, m, n); } \
+  void Windows##NAME(const T* x, T* y, const PoolRow& row) { pool_windows<COMBINE>(x, y, row); }
+ET_POOL(LargestFloats, Largest, float)
+ET_POOL(LargestChars, Largest, int8_t)
+ET_POOL(LargestBytes, Largest, uint8_t)
+ET_POOL(LargestDoubles, Largest, double)
+ET_POOL(LargestLongs, Largest, int64_t)
+ET_POOL(SumFloats, SumOf, float)
+#undef ET_POOL
+
+/// y[i] /= counts[i] * factor
+void DivideByCounts(float* HWY_RESTRICT y, const float* HWY_RESTRICT counts, float factor, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    y[i] /= counts[i] * factor;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+HWY_EXPORT(DivideByCounts);
+
+#define ET_POOL(NAME)        \
+  HWY_EXPORT(Combine##NAME); \
+  HWY_EXPORT(Windows##NAME);
+ET_POOL(LargestFloats)
+ET_POOL(LargestChars)
+ET_POOL(LargestBytes)
+ET_POOL(LargestDoubles)
+ET_POOL(LargestLongs)
+ET_POOL(SumFloats)
+#undef ET_POOL
+#define ET_LOOPS(NAME) {HWY_DYNAMIC_POINTER(Combine##NAME), HWY_DYNAMIC_POINTER(Windows##NAME)}
+
+namespace {
+
+/// The loops of one operation, and what changes nothing in it.
+template <typename T>
+struct PoolLoops {
+  void (*rows)(const T* x, T* m, size_t n);
+  void (*windows)(const T* x, T* y, const PoolRow& row);
+};
+
+/// One of the two directions of a pooling.
+struct Direction : PoolWindows {
+  int64_t out;
+
+  explicit Direction(const PoolWindows& windows) : PoolWindows(windows), out(windows.count()) {}
+  /// Elements from the first that the first window has to the last that the last one has, padding included.
+  int64_t extent() const { return (out - 1) * stride + (kernel - 1) * dilation + 1; }
+};
+
+/// What a mean divides by.
+struct Divisors {
+  const float* columns = nullptr;  // [results of a row]; nullptr: nothing is divided
+  int64_t fixed = 0;               // for all windows
+};
+
+/// A row of results from one row of elements: whole windows as they lie, those that hang over its ends one by one.
+template <typename T, typename Combine>
+void pool_row(const PoolLoops<T>& loops, const PoolRow& row, const T* x, const Direction& d, T neutral,
+              const Combine& combine, T* y) {
+  const int64_t reach = (d.kernel - 1) * d.dilation;
+  const int64_t first = std::min((d.padding + d.stride - 1) / d.stride, d.out);
+  const int64_t room = d.in + d.padding - reach - 1;
+  const int64_t last = std::max(first, std::min(room < 0 ? 0 : room / d.stride + 1, d.out));
+  const auto window_of = [&](int64_t i) {
+    T result = neutral;
+    for (int64_t k = 0; k < d.kernel; ++k) {
+      const int64_t at = i * d.stride - d.padding + k * d.dilation;
+      if (at >= 0 && at < d.in) {
+        result = combine(result, x[at]);
+      }
+    }
+    return result;
+  };
+  for (int64_t i = 0; i < first; ++i) {
+    y[i] = window_of(i);
+  }
+  if (last > first) {
+    PoolRow whole = row;
+    whole.count = static_cast<size_t>(last - first);
+    loops.windows(x + first * d.stride - d.padding, y + first, whole);
+  }
+  for (int64_t i = last; i < d.out; ++i) {
+    y[i] = window_of(i);
+  }
+}
+
+/// A pooling of all images. `neutral` changes nothing in `combine`, which is what the loops do.
+template <typename T, typename Combine>
+Error pool(KernelContext& context, const Tensor& self, const Direction& rows, const Direction& columns,
+           const PoolLoops<T>& loops, T neutral, const Combine& combine, const Divisors& divisors, const Tensor& out) {
+  const auto width = static_cast<size_t>(columns.in);
+  const auto results = static_cast<size_t>(columns.out);
+  const auto padded = static_cast<size_t>(std::max(columns.extent(), columns.padding + columns.in));
+  const bool converts = std::is_same_v<T, float> && self.scalar_type() != ScalarType::Float;
+  // A row that the windows' rows became, one as it was read, and one of results; for each task.
+  const size_t per_task = (padded + width + results + 15) / 16 * 16;
+  const auto planes = static_cast<size_t>(self.numel() / (rows.in * columns.in));
+  const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
+  const size_t tasks = threads == 1 ? 1 : std::min(planes, 4 * threads);
+  ET_TRY(void* const memory, context.allocate_temp(tasks * per_task * sizeof(T)));
+  const PoolRow row{results, static_cast<size_t>(columns.kernel), static_cast<size_t>(columns.stride),
+                    static_cast<size_t>(columns.dilation)};
+  threads::parallel_tasks(context.pool(), tasks, [&](size_t task) {
+    T* const combined = static_cast<T*>(memory) + task * per_task;
+    T* const read = combined + padded;
+    T* const made = read + width;
+    for (size_t plane = task * planes / tasks; plane < (task + 1) * planes / tasks; ++plane) {
+      const auto* const from = static_cast<const char*>(self.const_data_ptr()) +
+                               plane * static_cast<size_t>(rows.in) * width * self.element_size();
+      auto* const to = static_cast<char*>(out.mutable_data_ptr()) +
+                       plane * static_cast<size_t>(rows.out) * results * out.element_size();
+      for (int64_t h = 0; h < rows.out; ++h) {
+        char* const target = to + static_cast<size_t>(h) * results * out.element_size();
+        T* const y = converts ? made : reinterpret_cast<T*>(target);
+        const int64_t only = h * rows.stride - rows.padding;
+        if (rows.kernel == 1 && !converts && only >= 0 && only < rows.in) {
+          pool_row(loops, row, reinterpret_cast<const T*>(from) + static_cast<size_t>(only) * width, columns, neutral,
+                   combine, y);
+        } else {
+          std::fill_n(combined, padded, neutral);
+          for (int64_t k = 0; k < rows.kernel; ++k) {
+            const int64_t at = h * rows.stride - rows.padding + k * rows.dilation;
+            if (at < 0 || at >= rows.in) {
+              continue;
+            }
+            const char* const line = from + static_cast<size_t>(at) * width * self.element_size();
+            const T* x = reinterpret_cast<const T*>(line);
+            if constexpr (std::is_same_v<T, float>) {
+              if (converts) {
+                floats_from(self.scalar_type(), line, 1, width, read);
+                x = read;
+              }
+            }
+            loops.rows(x, combined + columns.padding, width);
+          }
+          loops.windows(combined, y, row);
+        }
+        if constexpr (std::is_same_v<T, float>) {
+          if (divisors.columns != nullptr) {
+            const int64_t counted = divisors.fixed != 0 ? divisors.fixed : std::max<int64_t>(rows[h].counted, 1);
+            HWY_DYNAMIC_DISPATCH(DivideByCounts)(y, divisors.columns, static_cast<float>(counted), results);
+          }
+          if (converts) {
+            floats_to(out.scalar_type(), made, results, target);
+          }
+        }
+      }
+    }
+  });
+  return Error::Ok;
+}
+
+/// Gives the output the sizes of what the windows make.
+Error resize(KernelContext& context, const Tensor& self, const Direction& rows, const Direction& columns,
+             const Tensor& out) {
+  portable::Sizes sizes(self.sizes());
+  sizes[self.dim() - 2] = rows.out;
+  sizes[self.dim() - 1] = columns.out;
+  return resize_tensor(context, out, sizes);
+}
+
+Error max_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                     IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out) {
+  const auto along = [&](size_t i) {
+    return Direction(windows_along(self, i, kernel_size, stride, padding, dilation, ceil_mode, false));
+  };
+  const Direction rows = along(0), columns = along(1);
+  if (self.numel() == 0 || rows.out == 0 || columns.out == 0) {
+    return portable::max_pool2d_out(context, self, kernel_size, stride, padding, dilation, ceil_mode, out);
+  }
+  ET_RETURN_IF_ERROR(resize(context, self, rows, columns, out));
+  const auto largest = [&](const auto& loops, auto least) {
+    const auto larger = [](auto m, auto v) { return v > m || v != v ? v : m; };
+    return pool(context, self, rows, columns, loops, least, larger, {}, out);
+  };
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  switch (self.scalar_type()) {
+    case ScalarType::Char: return largest(PoolLoops<int8_t> ET_LOOPS(LargestChars), int8_t{-128});
+    case ScalarType::Byte: return largest(PoolLoops<uint8_t> ET_LOOPS(LargestBytes), uint8_t{0});
+    case ScalarType::Long: return largest(PoolLoops<int64_t> ET_LOOPS(LargestLongs), INT64_MIN);
+    case ScalarType::Double: return largest(PoolLoops<double> ET_LOOPS(LargestDoubles), double{kLeast});
+    default: return largest(PoolLoops<float> ET_LOOPS(LargestFloats), kLeast);
+  }
+}
+
+Error avg_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                     IntArrayRef padding, bool ceil_mode, bool count_include_pad,
+                     std::optional<int64_t> divisor_override, Tensor& out) {
+  const auto along = [&](size_t i) {
+    return Direction(windows_along(self, i, kernel_size, stride, padding, {}, ceil_mode, count_include_pad));
+  };
+  const Direction rows = along(0), columns = along(1);
+  if (self.numel() == 0 || rows.out == 0 || columns.out == 0 || divisor_override == 0) {
+    return portable::avg_pool2d_out(context, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+                                    divisor_override, out);
+  }
+  ET_RETURN_IF_ERROR(resize(context, self, rows, columns, out));
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns.out) * sizeof(float)));
+  auto* const counts = static_cast<float*>(memory);
+  for (int64_t i = 0; i < columns.out; ++i) {
+    counts[i] = divisor_override ? 1.0f : static_cast<float>(std::max<int64_t>(columns[i].counted, 1));
+  }
+  const Divisors divisors{counts, divisor_override.value_or(0)};
+  return pool(context, self, rows, columns, PoolLoops<float> ET_LOOPS(SumFloats), 0.0f,
+              [](float m, float v) { return m + v; }, divisors, out);
+}
+
+/// fn(self, …, out): row-major images of one element type.
+bool fits_images(Arguments args) {
+  const EValue& out = *args[args.size() - 1];
+  const Tensor self = args[0]->to_tensor();
+  return out.to_tensor().scalar_type() == self.scalar_type() && (self.dim() == 3 || self.dim() == 4) &&
+         out.to_tensor().dim() == self.dim() && is_row_major(*args[0]) && is_row_major(out);
+}
+
+bool fits_max_pool(Arguments args) {
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  const bool is_taken = is_up_to_float(dtype) || dtype == ScalarType::Double || dtype == ScalarType::Long ||
+                        dtype == ScalarType::Char || dtype == ScalarType::Byte;
+  return is_taken && fits_images(args);
+}
+
+bool fits_avg_pool(Arguments args) { return is_up_to_float(*args[0]) && fits_images(args); }
+
+constexpr Kernel kKernels[] = {
+    make_fitting_kernel<&max_pool2d_out, &fits_max_pool>("et::max_pool2d.out"),
+    make_fitting_kernel<&avg_pool2d_out, &fits_avg_pool>("aten::avg_pool2d.out"),
+};
+
+}  // namespace
+
+ET_KERNEL_TABLE(plane_pool, kKernels)
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE
