@@ -9,6 +9,16 @@ namespace et::runtime {
 
 namespace fb = schema;
 
+namespace {
+
+/// Sizes of 0 for a tensor whose sizes a kernel gives it.
+void make_empty(TensorImpl* tensor) {
+  static constexpr int64_t kSizes[kMaxRank] = {};
+  static_cast<void>(tensor->resize({kSizes, tensor->dim()}));
+}
+
+}  // namespace
+
 Error Method::execute() {
   State& state = *state_;
   ET_CHECK_OR_RETURN(!state.is_stepping, InvalidState,
@@ -80,8 +90,7 @@ void Method::State::restore() {
     tensor.tensor->set_data(tensor.data, tensor.capacity);
     tensor.tensor->set_read_only(tensor.is_read_only);
     if (tensor.data == nullptr && tensor.tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
-      static constexpr int64_t kEmpty[kMaxRank] = {};
-      static_cast<void>(tensor.tensor->resize({kEmpty, tensor.tensor->dim()}));
+      make_empty(tensor.tensor);
     }
   }
 }
@@ -218,8 +227,7 @@ Error Method::State::open_outputs() {
       ET_CHECK_OR_RETURN(tensor->dynamism() != TensorShapeDynamism::kStatic && tensor->dim() > 0, OutOfResources,
                          "output %zu of method '%s' needs %zu bytes, set_output_data_ptr was given %zu", i,
                          plan->name()->c_str(), tensor->nbytes(), capacity);
-      static constexpr int64_t kEmpty[kMaxRank] = {};  // its kernel gives it a size, which is checked against capacity
-      static_cast<void>(tensor->resize({kEmpty, tensor->dim()}));
+      make_empty(tensor);  // its kernel gives it a size, which is checked against capacity
     }
   }
   return Error::Ok;
@@ -301,8 +309,7 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
     case Instruction::Kind::kFree: {
       TensorImpl* tensor = instruction.from->to_tensor().unsafe_impl();
       if (tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound && tensor->dim() > 0) {
-        static constexpr int64_t kEmpty[kMaxRank] = {};
-        static_cast<void>(tensor->resize({kEmpty, tensor->dim()}));
+        make_empty(tensor);
       }
       break;
     }
