@@ -1,6 +1,6 @@
 // aten::convolution.out, et::convolution_clamp.out, et::sparse_convolution.out and et::weight_only_convolution.out with
-// constant weights: 1-D and 2-D, grouped, depthwise, dilated and transposed, on xnn_convolution2d_nhwc_f32 and
-// xnn_deconvolution2d_nhwc_f32. 1-D is 2-D with one row.
+// constant weights: 1-D to 3-D, grouped, depthwise, dilated and transposed, on xnn_convolution2d_nhwc_f32 and
+// xnn_deconvolution2d_nhwc_f32. 1-D is 2-D with one row, 3-D is volume.h.
 
 #include "backends/xnnpack/kernels/dense_weight.h"
 #include "backends/xnnpack/kernels/dequantized_filter.h"

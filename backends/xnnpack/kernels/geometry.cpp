@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/xnnpack/kernels/layout.h"
+#include "base/checked_math.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -17,8 +18,9 @@ int64_t extent_along(int64_t in, uint32_t kernel, uint32_t stride, uint32_t padd
   return room < 0 ? 0 : room / stride + 1;
 }
 
-/// Element for height and width of a list that has one entry for all, or one a spatial dimension.
-bool read_pair(const EValue& value, int64_t spatial_dims, uint32_t for_missing_height, int64_t least, Pair* pair) {
+/// Elements for planes, height and width of a list that has one entry for all, or one a spatial dimension.
+bool read_steps(const EValue& value, int64_t spatial_dims, uint32_t for_missing, int64_t least, uint32_t* depth,
+                Pair* pair) {
   const IntArrayRef list = value.to_int_list();
   if (list.size() != 1 && list.size() != static_cast<size_t>(spatial_dims)) {
     return false;
@@ -29,7 +31,8 @@ bool read_pair(const EValue& value, int64_t spatial_dims, uint32_t for_missing_h
     }
   }
   pair->w = static_cast<uint32_t>(list.back());
-  pair->h = spatial_dims == 1 ? for_missing_height : static_cast<uint32_t>(list.front());
+  pair->h = spatial_dims == 1 ? for_missing : static_cast<uint32_t>(list[list.size() < 2 ? 0 : list.size() - 2]);
+  *depth = spatial_dims == 3 ? static_cast<uint32_t>(list.front()) : for_missing;
   return true;
 }
 
@@ -56,17 +59,19 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
   const Tensor input = values.input->to_tensor();
   const Tensor weight = values.weight->to_tensor();
   const int64_t spatial_dims = input.dim() - 2;
-  if (spatial_dims < 1 || spatial_dims > 2 || weight.dim() != input.dim()) {
+  if (spatial_dims < 1 || spatial_dims > 3 || weight.dim() != input.dim()) {
     return Error::NotSupported;
   }
   Geometry g{};
-  if (!read_pair(*values.stride, spatial_dims, 1, 1, &g.stride) ||
-      !read_pair(*values.padding, spatial_dims, 0, 0, &g.padding) ||
-      !read_pair(*values.dilation, spatial_dims, 1, 1, &g.dilation)) {
+  Depth& depth = g.depth;
+  if (!read_steps(*values.stride, spatial_dims, 1, 1, &depth.stride, &g.stride) ||
+      !read_steps(*values.padding, spatial_dims, 0, 0, &depth.padding, &g.padding) ||
+      !read_steps(*values.dilation, spatial_dims, 1, 1, &depth.dilation, &g.dilation)) {
     return Error::NotSupported;
   }
   g.transposed = values.transposed->number_as_bool();
-  if (g.transposed && !read_pair(*values.output_padding, spatial_dims, 0, 0, &g.output_padding)) {
+  uint32_t unused = 0;
+  if (g.transposed && !read_steps(*values.output_padding, spatial_dims, 0, 0, &unused, &g.output_padding)) {
     return Error::NotSupported;
   }
   const int64_t groups = values.groups->number_as_int();
@@ -74,17 +79,25 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
     return Error::NotSupported;
   }
   g.groups = static_cast<uint32_t>(groups);
-  g.kernel = {spatial_dims == 1 ? 1 : static_cast<uint32_t>(weight.size(2)), static_cast<uint32_t>(weight.size(-1))};
+  g.kernel = {spatial_dims == 1 ? 1 : static_cast<uint32_t>(weight.size(-2)), static_cast<uint32_t>(weight.size(-1))};
   const auto per_group = static_cast<size_t>(weight.size(1)) * g.groups;
   g.in_channels = g.transposed ? static_cast<size_t>(weight.size(0)) : per_group;
   g.out_channels = g.transposed ? per_group : static_cast<size_t>(weight.size(0));
   if (static_cast<size_t>(input.size(1)) != g.in_channels) {
     return Error::NotSupported;
   }
+  if (spatial_dims == 3) {
+    depth.kernel = static_cast<uint32_t>(weight.size(2));
+    const bool is_depthwise = groups > 1 && weight.size(1) == 1;  // no kernel of the library takes several planes of one
+    if (g.transposed || is_depthwise || mul_overflow(g.in_channels, size_t{depth.kernel}, &g.in_channels)) {
+      return Error::NotSupported;
+    }
+  }
   const bool is_static = input.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic;
-  const Extent image = is_static ? Extent{spatial_dims == 1 ? 1 : input.size(2), input.size(-1)} : Extent{1, 1};
+  const Extent image = is_static ? Extent{spatial_dims == 1 ? 1 : input.size(-2), input.size(-1)} : Extent{1, 1};
   // Never any pixels: other kernels know whether that is an empty result (of a batch of none) or an error.
-  if (is_static && (is_empty(image) || is_empty(extent_of_output(g, image)))) {
+  const bool has_planes = spatial_dims < 3 || output_planes(depth, input.size(2)) > 0;
+  if (is_static && (is_empty(image) || is_empty(extent_of_output(g, image)) || !has_planes)) {
     return Error::NotSupported;
   }
   if (g.transposed && !is_within_library(g, image)) {
@@ -103,8 +116,18 @@ Result<Extent> output_extent(const Geometry& g, int64_t batch, int64_t in_h, int
   return out;
 }
 
+int64_t output_planes(const Depth& depth, int64_t in_d) {
+  return std::max<int64_t>(0, extent_along(in_d, depth.kernel, depth.stride, depth.padding, depth.dilation, 0, false));
+}
+
 Error LibraryWeight::make(const Tensor& weight, const Geometry& g) {
   data_ = weight.const_data_ptr();
+  if (weight.dim() == 5) {
+    const auto rows = static_cast<size_t>(weight.size(0)), in = static_cast<size_t>(weight.size(1));
+    const size_t planes = g.depth.kernel, taps = size_t{g.kernel.h} * g.kernel.w;
+    return is_channels_innermost(weight) ? permute(weight, {rows, planes, taps, in}, {0, 2, 1, 3})
+                                         : permute(weight, {rows, in, planes, taps}, {0, 3, 2, 1});
+  }
   const size_t taps = static_cast<size_t>(g.kernel.h) * g.kernel.w;
   const bool taps_before_second = is_channels_innermost(weight);  // [d0, taps, d1] rather than [d0, d1, taps]
   if (!g.transposed) {

@@ -1,6 +1,7 @@
 /// Geometry of a convolution as the library wants it, from the arguments of aten::convolution and its integer twin.
 ///
-/// For: convolution.cpp and quantized_convolution.cpp. One-dimensional convolutions are two-dimensional ones with one row.
+/// For: convolution.cpp and quantized_convolution.cpp. One-dimensional convolutions are two-dimensional ones with one row,
+/// three-dimensional ones have images whose channels are those of all planes under the kernel (volume.h).
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"
@@ -8,11 +9,19 @@
 
 namespace et::backends::xnnpack {
 
+/// Of the first of three dimensions.
+struct Depth {
+  uint32_t kernel = 1, stride = 1, padding = 0, dilation = 1;
+
+  bool is_trivial() const { return kernel == 1 && stride == 1 && padding == 0; }
+};
+
 struct Geometry {
   Pair kernel, stride, padding, dilation, output_padding;
+  Depth depth;
   bool transposed;
   uint32_t groups;
-  size_t in_channels, out_channels;
+  size_t in_channels, out_channels;  ///< of an image: in_channels are depth.kernel times those of the tensor
 
   /// Inputs of all channels under the kernel.
   size_t window_size() const { return size_t{kernel.h} * kernel.w * in_channels; }
@@ -32,8 +41,11 @@ struct Extent {
 /// Errors: InvalidArgument when the input is smaller than the kernel.
 Result<Extent> output_extent(const Geometry& g, int64_t batch, int64_t in_h, int64_t in_w);
 
-/// The weight as the library wants it, [groups][out / groups][height][width][in / groups]: the constant itself or a copy.
-/// Elements of 1 or 4 bytes.
+/// Planes of the output of `in_d` planes; 0 when there are too few.
+int64_t output_planes(const Depth& depth, int64_t in_d);
+
+/// The weight as the library wants it, [groups][out / groups][height][width][planes][in / groups]: the constant itself or a
+/// copy. Elements of 1 or 4 bytes.
 class LibraryWeight {
  public:
   LibraryWeight() = default;

@@ -2,6 +2,7 @@
 
 #include "backends/xnnpack/kernels/gather.h"
 #include "backends/xnnpack/kernels/layout.h"
+#include "backends/xnnpack/kernels/volume.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -20,6 +21,9 @@ Error run_convolution(KernelContext& context, Span<EValue* const> args, void* op
   const Geometry& g = state->geometry;
   const Tensor input = args[0]->to_tensor();
   const Tensor out = args[args.size() - 1]->to_tensor();
+  if (input.dim() == 5) {
+    return run_volume(context, *state, input, out);
+  }
   const bool rows = input.dim() == 4;
   const int64_t in_h = rows ? input.size(2) : 1;
   const int64_t in_w = input.size(-1);

@@ -34,6 +34,25 @@ TEST(QuantizedLibrary, GathersWindowsOfSound) {
   expect_equal({{2, 2, 333}, {7, 2, 5}, {1}, {4}, {2}, {2, 7, 333}}, kRowMajor, kRowMajor);
 }
 
+TEST(QuantizedLibrary, PlanesSideBySide) {
+  // clang-format off
+  const IntegerConvolution volumes[] = {
+      {{2, 3, 6, 9, 11}, {8, 3, 3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {2, 8, 6, 9, 11}},
+      {{1, 1, 5, 9, 11}, {4, 1, 3, 3, 3}, {1, 1, 1}, {2, 1, 1}, {1, 1, 1}, {1, 4, 7, 9, 11}},     // windows of few channels
+      {{1, 5, 9, 8, 10}, {7, 5, 3, 2, 3}, {2, 1, 2}, {3, 0, 1}, {2, 1, 1}, {1, 7, 6, 7, 5}},
+      {{2, 5, 4, 6, 7}, {7, 5, 1, 3, 3}, {1, 2, 2}, {0, 1, 1}, {1, 1, 1}, {2, 7, 4, 3, 4}},       // planes as they are
+      {{1, 128, 11, 30, 31}, {8, 128, 3, 1, 1}, {1, 1, 1}, {1, 0, 0}, {1, 1, 1}, {1, 8, 11, 30, 31}},  // several blocks
+  };
+  // clang-format on
+  for (const IntegerConvolution& c : volumes) {
+    for (const Order order : {kRowMajor, kChannelsLast}) {
+      expect_equal(c, order, order);
+    }
+  }
+  expect_equal({{1, 12, 7, 8, 10}, {18, 4, 3, 2, 3}, {2, 1, 2}, {3, 0, 1}, {2, 1, 1}, {1, 18, 5, 7, 5}}, kRowMajor,
+               kChannelsLast, 3);
+}
+
 // The library's tiles have 16 pixels of 64 channels where the processor multiplies tiles.
 TEST(QuantizedLibrary, ChannelsAndPixelsAroundTiles) {
   for (const int64_t in : {3, 5, 63, 64, 65, 130}) {
