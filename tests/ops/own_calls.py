@@ -80,6 +80,10 @@ def _images() -> Iterator[tuple]:
         pooled = F.max_pool2d(x, 3, 2, 1)
         yield "et::max_pool2d.out", x, [3, 3], [2, 2], [1, 1], [1, 1], False, torch.empty_like(pooled)
         yield "aten::avg_pool2d.out", x, [3, 3], [2, 2], [1, 1], False, True, None, torch.empty_like(pooled)
+        volume, lists = torch.randn(2, 3, 5, 6, 7), [[3, 2, 3], [2, 1, 1], [1, 0, 1]]
+        pooled = F.max_pool3d(volume, *lists)
+        yield "et::max_pool3d.out", volume, *lists, [1, 1, 1], False, torch.empty_like(pooled)
+        yield "aten::avg_pool3d.out", volume, *lists, False, True, None, torch.empty_like(pooled)
         large = torch.empty(2, 8, 18, 20).to(memory_format=order)
         yield "aten::upsample_bilinear2d.out", x, [18, 20], False, None, None, large
         yield "aten::upsample_bilinear2d.vec_out", x, None, False, [2.0, 2.0], large

@@ -127,6 +127,9 @@ def test_windows_of_pools_and_convolutions_that_wrap(number: int) -> None:
         lists = [[kernel] * 2, [stride] * 2, [padding] * 2, [dilation] * 2]
         with pytest.raises(KernelError):
             run_kernel("et::max_pool2d.out", [x, *lists, False, out], "TllllbT")
+        for lists in ([[kernel] * 3, [stride] * 3, [padding] * 3, [dilation] * 3], [[2, 2], [2, 2], [0, 0], [1, 1]]):
+            with pytest.raises(KernelError):
+                run_kernel("et::max_pool3d.out", [x[None], *lists, False, out[None]], "TllllbT")
     for stride, padding, dilation in ((1, number, 1), (1, 1, number)):
         for transposed in (False, True):
             arguments = [x, weight, None, [stride] * 2, [padding] * 2, [dilation] * 2, transposed, [0, 0], 1, out]

@@ -197,6 +197,9 @@ def test_fused_clamps(dtype: torch.dtype) -> None:
     out = torch.empty(1, 4, 4, 4, dtype=dtype)
     run_kernel("et::max_pool2d.out", [x, [2, 2], [], [0, 0], [1, 1], False, out], "TllllbT")
     close(out, F.max_pool2d(x, 2))
+    out = torch.empty(4, 4, 4, dtype=dtype)
+    run_kernel("et::max_pool3d.out", [x[0][None], [1, 2, 2], [], [0, 0, 0], [1, 1, 1], False, out[None]], "TllllbT")
+    close(out, F.max_pool2d(x[0], 2))
 
 
 def _layers() -> list:

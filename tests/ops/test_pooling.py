@@ -41,6 +41,16 @@ def test_images_with_what_is_no_number(window, layout):
     check(lambda x: F.lp_pool2d(x, 2.0, window["kernel_size"]), x, tolerance=1e-5)
 
 
+@pytest.mark.parametrize("window", [{"kernel_size": 2}, {"kernel_size": (3, 2, 3), "stride": (1, 2, 3), "padding": 1}])
+def test_volumes_with_what_is_no_number(window):
+    x = _images(torch.contiguous_format)[:, None].expand(2, 3, 5, 13, 17).contiguous()
+    check(lambda x: F.max_pool3d(x, **window), x)
+    check(lambda x: F.max_pool3d(x, ceil_mode=True, **window), x[0])
+    check(lambda x: F.max_pool3d(x, return_indices=True, **window)[1], x)
+    check(lambda x: F.avg_pool3d(x, ceil_mode=True, **window), x, tolerance=1e-5)
+    check(lambda x: F.avg_pool3d(x, count_include_pad=False, **window), x, tolerance=1e-5)
+
+
 def test_one_number_is_missing():
     """At every place of an image in turn."""
     for place in range(25):

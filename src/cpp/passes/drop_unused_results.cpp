@@ -16,6 +16,7 @@ struct Lesser {
 constexpr Lesser kLesser[] = {
     {"aten::linalg_eig", "aten::_linalg_eigvals"},
     {"aten::max_pool2d_with_indices", "aten::max_pool2d"},
+    {"aten::max_pool3d_with_indices", "aten::max_pool3d"},
 };
 
 bool uses_only_first(const ir::Node& node) {

@@ -47,6 +47,7 @@ constexpr Mover kMovers[] = {
     {"aten::pixel_shuffle"},
     {"aten::pixel_unshuffle"},
     {"aten::max_pool2d"},
+    {"aten::max_pool3d"},
     {"aten::amax"},
     {"aten::expand", true},
     {"aten::expand_copy", true},

@@ -47,6 +47,7 @@ _MONOTONE = frozenset(
         "clamp",
         "max_pool1d",
         "max_pool2d",
+        "max_pool3d",
         "clone",
         "contiguous",
     )

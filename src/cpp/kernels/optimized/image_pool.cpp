@@ -270,12 +270,15 @@ int64_t PoolWindows::count() const {
 }
 
 PoolWindows windows_along(const Tensor& self, size_t i, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-                          IntArrayRef dilation, bool ceil_mode, bool counts_padding) {
-  const auto item = [i](IntArrayRef list, int64_t otherwise) {
-    return list.empty() ? otherwise : list[list.size() == 1 ? 0 : i];
+                          IntArrayRef dilation, bool ceil_mode, bool counts_padding, size_t spatial) {
+  const auto item = [i, spatial](IntArrayRef list, int64_t otherwise) {
+    if (list.empty()) {
+      return otherwise;
+    }
+    return list.size() == 1 ? list[0] : list.size() == spatial ? list[i] : int64_t{-1};  // which no count is made of
   };
   const int64_t size = item(kernel, 1);
-  return {self.size(self.dim() - 2 + static_cast<int64_t>(i)),
+  return {self.size(self.dim() - static_cast<int64_t>(spatial - i)),
           size,
           item(stride, size),
           item(padding, 0),

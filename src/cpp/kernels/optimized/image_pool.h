@@ -40,10 +40,10 @@ struct PoolWindows {
   Taps operator[](int64_t i) const;
 };
 
-/// Those along the `i`-th of an image's last two dimensions, by the lists of an operator: of two items, or one for both; without stride it
-/// is the kernel's size.
+/// Those along the `i`-th of an image's last `spatial` dimensions, by the lists of an operator: of as many items, or one for all;
+/// without stride it is the kernel's size.
 PoolWindows windows_along(const Tensor& self, size_t i, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-                          IntArrayRef dilation, bool ceil_mode, bool counts_padding);
+                          IntArrayRef dilation, bool ceil_mode, bool counts_padding, size_t spatial = 2);
 
 /// Windows of adaptive pooling along one dimension: window i of `out` is [floor(i * in / out), ceil((i + 1) * in / out)).
 struct AdaptiveWindows {

@@ -208,64 +208,107 @@ void pool_row(const PoolLoops<T>& loops, const PoolRow& row, const T* x, const D
   }
 }
 
+/// The dimensions of a pooling; `planes` is a single one of images.
+struct Directions {
+  Direction planes, rows, columns;
+
+  bool has_results() const { return planes.out > 0 && rows.out > 0 && columns.out > 0; }
+  int64_t elements() const { return planes.in * rows.in * columns.in; }
+};
+
+Directions directions_of(const Tensor& self, size_t spatial, IntArrayRef kernel_size, IntArrayRef stride,
+                         IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, bool counts_padding) {
+  const auto along = [&](size_t i) {
+    return Direction(
+        windows_along(self, i, kernel_size, stride, padding, dilation, ceil_mode, counts_padding, spatial));
+  };
+  const Direction single(PoolWindows{1, 1, 1, 0, 1, false, false});
+  return {spatial == 3 ? along(0) : single, along(spatial - 2), along(spatial - 1)};
+}
+
+/// What a task needs to make the rows of results of some images.
+template <typename T>
+struct Scratch {
+  T* combined;  // what the rows of windows became, with their padding
+  T* read;      // a row, converted
+  T* made;      // results before they are converted
+};
+
+/// A row of results: of the planes under window `d` and the rows of these under window `h`.
+template <typename T, typename Combine>
+void pool_rows(const Tensor& self, const char* image, const Directions& all, int64_t d, int64_t h,
+               const PoolLoops<T>& loops, const PoolRow& row, T neutral, const Combine& combine,
+               const Scratch<T>& scratch, T* y) {
+  const auto width = static_cast<size_t>(all.columns.in);
+  const bool converts = std::is_same_v<T, float> && self.scalar_type() != ScalarType::Float;
+  const auto line_at = [&](int64_t plane, int64_t at) {
+    return image + static_cast<size_t>(plane * all.rows.in + at) * width * self.element_size();
+  };
+  const int64_t plane = d * all.planes.stride - all.planes.padding, only = h * all.rows.stride - all.rows.padding;
+  const bool is_inside = plane >= 0 && plane < all.planes.in && only >= 0 && only < all.rows.in;
+  if (all.planes.kernel == 1 && all.rows.kernel == 1 && !converts && is_inside) {
+    return pool_row(loops, row, reinterpret_cast<const T*>(line_at(plane, only)), all.columns, neutral, combine, y);
+  }
+  std::fill(scratch.combined, scratch.read, neutral);
+  for (int64_t p = 0; p < all.planes.kernel; ++p) {
+    const int64_t from = plane + p * all.planes.dilation;
+    for (int64_t k = 0; from >= 0 && from < all.planes.in && k < all.rows.kernel; ++k) {
+      const int64_t at = only + k * all.rows.dilation;
+      if (at < 0 || at >= all.rows.in) {
+        continue;
+      }
+      const char* const line = line_at(from, at);
+      const T* x = reinterpret_cast<const T*>(line);
+      if constexpr (std::is_same_v<T, float>) {
+        if (converts) {
+          floats_from(self.scalar_type(), line, 1, width, scratch.read);
+          x = scratch.read;
+        }
+      }
+      loops.rows(x, scratch.combined + all.columns.padding, width);
+    }
+  }
+  loops.windows(scratch.combined, y, row);
+}
+
 /// A pooling of all images. `neutral` changes nothing in `combine`, which is what the loops do.
 template <typename T, typename Combine>
-Error pool(KernelContext& context, const Tensor& self, const Direction& rows, const Direction& columns,
-           const PoolLoops<T>& loops, T neutral, const Combine& combine, const Divisors& divisors, const Tensor& out) {
+Error pool(KernelContext& context, const Tensor& self, const Directions& all, const PoolLoops<T>& loops, T neutral,
+           const Combine& combine, const Divisors& divisors, const Tensor& out) {
+  const Direction& columns = all.columns;
   const auto width = static_cast<size_t>(columns.in);
   const auto results = static_cast<size_t>(columns.out);
   const auto padded = static_cast<size_t>(std::max(columns.extent(), columns.padding + columns.in));
   const bool converts = std::is_same_v<T, float> && self.scalar_type() != ScalarType::Float;
-  // A row that the windows' rows became, one as it was read, and one of results; for each task.
   const size_t per_task = (padded + width + results + 15) / 16 * 16;
-  const auto planes = static_cast<size_t>(self.numel() / (rows.in * columns.in));
+  const int64_t lines = all.planes.out * all.rows.out;  // of an image's results
+  const auto images = static_cast<size_t>(self.numel() / all.elements());
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
-  const size_t tasks = threads == 1 ? 1 : std::min(planes, 4 * threads);
+  const size_t tasks = threads == 1 ? 1 : std::min(images, 4 * threads);
   ET_TRY(void* const memory, context.allocate_temp(tasks * per_task * sizeof(T)));
   const PoolRow row{results, static_cast<size_t>(columns.kernel), static_cast<size_t>(columns.stride),
                     static_cast<size_t>(columns.dilation)};
   threads::parallel_tasks(context.pool(), tasks, [&](size_t task) {
     T* const combined = static_cast<T*>(memory) + task * per_task;
-    T* const read = combined + padded;
-    T* const made = read + width;
-    for (size_t plane = task * planes / tasks; plane < (task + 1) * planes / tasks; ++plane) {
+    const Scratch<T> scratch{combined, combined + padded, combined + padded + width};
+    for (size_t image = task * images / tasks; image < (task + 1) * images / tasks; ++image) {
       const auto* const from = static_cast<const char*>(self.const_data_ptr()) +
-                               plane * static_cast<size_t>(rows.in) * width * self.element_size();
-      auto* const to = static_cast<char*>(out.mutable_data_ptr()) +
-                       plane * static_cast<size_t>(rows.out) * results * out.element_size();
-      for (int64_t h = 0; h < rows.out; ++h) {
-        char* const target = to + static_cast<size_t>(h) * results * out.element_size();
-        T* const y = converts ? made : reinterpret_cast<T*>(target);
-        const int64_t only = h * rows.stride - rows.padding;
-        if (rows.kernel == 1 && !converts && only >= 0 && only < rows.in) {
-          pool_row(loops, row, reinterpret_cast<const T*>(from) + static_cast<size_t>(only) * width, columns, neutral,
-                   combine, y);
-        } else {
-          std::fill_n(combined, padded, neutral);
-          for (int64_t k = 0; k < rows.kernel; ++k) {
-            const int64_t at = h * rows.stride - rows.padding + k * rows.dilation;
-            if (at < 0 || at >= rows.in) {
-              continue;
-            }
-            const char* const line = from + static_cast<size_t>(at) * width * self.element_size();
-            const T* x = reinterpret_cast<const T*>(line);
-            if constexpr (std::is_same_v<T, float>) {
-              if (converts) {
-                floats_from(self.scalar_type(), line, 1, width, read);
-                x = read;
-              }
-            }
-            loops.rows(x, combined + columns.padding, width);
-          }
-          loops.windows(combined, y, row);
-        }
+                               image * static_cast<size_t>(all.elements()) * self.element_size();
+      auto* target = static_cast<char*>(out.mutable_data_ptr()) +
+                     image * static_cast<size_t>(lines) * results * out.element_size();
+      for (int64_t line = 0; line < lines; ++line, target += results * out.element_size()) {
+        const int64_t d = line / all.rows.out, h = line % all.rows.out;
+        T* const y = converts ? scratch.made : reinterpret_cast<T*>(target);
+        pool_rows(self, from, all, d, h, loops, row, neutral, combine, scratch, y);
         if constexpr (std::is_same_v<T, float>) {
           if (divisors.columns != nullptr) {
-            const int64_t counted = divisors.fixed != 0 ? divisors.fixed : std::max<int64_t>(rows[h].counted, 1);
+            const int64_t counted = divisors.fixed != 0
+                                        ? divisors.fixed
+                                        : std::max<int64_t>(all.planes[d].counted * all.rows[h].counted, 1);
             HWY_DYNAMIC_DISPATCH(DivideByCounts)(y, divisors.columns, static_cast<float>(counted), results);
           }
           if (converts) {
-            floats_to(out.scalar_type(), made, results, target);
+            floats_to(out.scalar_type(), scratch.made, results, target);
           }
         }
       }
@@ -275,27 +318,28 @@ Error pool(KernelContext& context, const Tensor& self, const Direction& rows, co
 }
 
 /// Gives the output the sizes of what the windows make.
-Error resize(KernelContext& context, const Tensor& self, const Direction& rows, const Direction& columns,
-             const Tensor& out) {
+Error resize(KernelContext& context, const Tensor& self, size_t spatial, const Directions& all, const Tensor& out) {
   portable::Sizes sizes(self.sizes());
-  sizes[self.dim() - 2] = rows.out;
-  sizes[self.dim() - 1] = columns.out;
+  if (spatial == 3) {
+    sizes[self.dim() - 3] = all.planes.out;
+  }
+  sizes[self.dim() - 2] = all.rows.out;
+  sizes[self.dim() - 1] = all.columns.out;
   return resize_tensor(context, out, sizes);
 }
 
-Error max_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
-                     IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out) {
-  const auto along = [&](size_t i) {
-    return Direction(windows_along(self, i, kernel_size, stride, padding, dilation, ceil_mode, false));
-  };
-  const Direction rows = along(0), columns = along(1);
-  if (self.numel() == 0 || rows.out == 0 || columns.out == 0) {
-    return portable::max_pool2d_out(context, self, kernel_size, stride, padding, dilation, ceil_mode, out);
+/// The largest elements of windows; `otherwise` takes what has none.
+template <size_t kSpatial, auto kOtherwise>
+Error max_pool_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                   IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out) {
+  const Directions all = directions_of(self, kSpatial, kernel_size, stride, padding, dilation, ceil_mode, false);
+  if (self.numel() == 0 || !all.has_results()) {
+    return kOtherwise(context, self, kernel_size, stride, padding, dilation, ceil_mode, out);
   }
-  ET_RETURN_IF_ERROR(resize(context, self, rows, columns, out));
+  ET_RETURN_IF_ERROR(resize(context, self, kSpatial, all, out));
   const auto largest = [&](const auto& loops, auto least) {
     const auto larger = [](auto m, auto v) { return v > m || v != v ? v : m; };
-    return pool(context, self, rows, columns, loops, least, larger, {}, out);
+    return pool(context, self, all, loops, least, larger, {}, out);
   };
   constexpr float kLeast = -std::numeric_limits<float>::infinity();
   switch (self.scalar_type()) {
@@ -307,48 +351,56 @@ Error max_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef ker
   }
 }
 
-Error avg_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
-                     IntArrayRef padding, bool ceil_mode, bool count_include_pad,
-                     std::optional<int64_t> divisor_override, Tensor& out) {
-  const auto along = [&](size_t i) {
-    return Direction(windows_along(self, i, kernel_size, stride, padding, {}, ceil_mode, count_include_pad));
-  };
-  const Direction rows = along(0), columns = along(1);
-  if (self.numel() == 0 || rows.out == 0 || columns.out == 0 || divisor_override == 0) {
-    return portable::avg_pool2d_out(context, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
-                                    divisor_override, out);
+/// Means of windows; `otherwise` as above.
+template <size_t kSpatial, auto kOtherwise>
+Error avg_pool_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                   IntArrayRef padding, bool ceil_mode, bool count_include_pad,
+                   std::optional<int64_t> divisor_override, Tensor& out) {
+  const Directions all = directions_of(self, kSpatial, kernel_size, stride, padding, {}, ceil_mode, count_include_pad);
+  const Direction& columns = all.columns;
+  if (self.numel() == 0 || !all.has_results() || divisor_override == 0) {
+    return kOtherwise(context, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
+                      out);
   }
-  ET_RETURN_IF_ERROR(resize(context, self, rows, columns, out));
+  ET_RETURN_IF_ERROR(resize(context, self, kSpatial, all, out));
   ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns.out) * sizeof(float)));
   auto* const counts = static_cast<float*>(memory);
   for (int64_t i = 0; i < columns.out; ++i) {
     counts[i] = divisor_override ? 1.0f : static_cast<float>(std::max<int64_t>(columns[i].counted, 1));
   }
   const Divisors divisors{counts, divisor_override.value_or(0)};
-  return pool(context, self, rows, columns, PoolLoops<float> ET_LOOPS(SumFloats), 0.0f,
+  return pool(context, self, all, PoolLoops<float> ET_LOOPS(SumFloats), 0.0f,
               [](float m, float v) { return m + v; }, divisors, out);
 }
 
-/// fn(self, …, out): row-major images of one element type.
+/// fn(self, …, out): row-major images of one element type, or volumes.
+template <int64_t kSpatial>
 bool fits_images(Arguments args) {
   const EValue& out = *args[args.size() - 1];
   const Tensor self = args[0]->to_tensor();
-  return out.to_tensor().scalar_type() == self.scalar_type() && (self.dim() == 3 || self.dim() == 4) &&
-         out.to_tensor().dim() == self.dim() && is_row_major(*args[0]) && is_row_major(out);
+  return out.to_tensor().scalar_type() == self.scalar_type() &&
+         (self.dim() == kSpatial + 1 || self.dim() == kSpatial + 2) && out.to_tensor().dim() == self.dim() &&
+         is_row_major(*args[0]) && is_row_major(out);
 }
 
+template <int64_t kSpatial>
 bool fits_max_pool(Arguments args) {
   const ScalarType dtype = args[0]->to_tensor().scalar_type();
   const bool is_taken = is_up_to_float(dtype) || dtype == ScalarType::Double || dtype == ScalarType::Long ||
                         dtype == ScalarType::Char || dtype == ScalarType::Byte;
-  return is_taken && fits_images(args);
+  return is_taken && fits_images<kSpatial>(args);
 }
 
-bool fits_avg_pool(Arguments args) { return is_up_to_float(*args[0]) && fits_images(args); }
+template <int64_t kSpatial>
+bool fits_avg_pool(Arguments args) {
+  return is_up_to_float(*args[0]) && fits_images<kSpatial>(args);
+}
 
 constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&max_pool2d_out, &fits_max_pool>("et::max_pool2d.out"),
-    make_fitting_kernel<&avg_pool2d_out, &fits_avg_pool>("aten::avg_pool2d.out"),
+    make_fitting_kernel<&max_pool_out<2, &portable::max_pool2d_out>, &fits_max_pool<2>>("et::max_pool2d.out"),
+    make_fitting_kernel<&max_pool_out<3, &portable::max_pool3d_out>, &fits_max_pool<3>>("et::max_pool3d.out"),
+    make_fitting_kernel<&avg_pool_out<2, &portable::avg_pool2d_out>, &fits_avg_pool<2>>("aten::avg_pool2d.out"),
+    make_fitting_kernel<&avg_pool_out<3, &portable::avg_pool3d_out>, &fits_avg_pool<3>>("aten::avg_pool3d.out"),
 };
 
 }  // namespace

@@ -460,6 +460,12 @@ Error max_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef ker
                   nullptr);
 }
 
+Error max_pool3d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                     IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out) {
+  return max_pool(context, "aten::max_pool3d", self, 3, kernel_size, stride, padding, dilation, ceil_mode, out,
+                  nullptr);
+}
+
 Error max_pool3d_with_indices_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size,
                                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
                                   Tensor& out, Tensor& indices) {

@@ -103,6 +103,40 @@ TEST(Pooling, WindowsOfAllKinds) {
   }
 }
 
+TEST(Pooling, Volumes) {
+  const std::vector<int64_t> volume = {2, 3, 7, 10, 37};
+  for (const Pool& p : kPools) {
+    for (const int64_t depth : {1, 2, 3}) {  // of a window
+      const int64_t pad = depth / 2;
+      std::vector<int64_t> sizes = volume;
+      const auto describe = [&](Call& call, int64_t dilation) -> Call& {
+        call.list({depth, p.kernel_h, p.kernel_w}).list({2, p.stride_h, p.stride_w}).list({pad, p.pad_h, p.pad_w});
+        sizes[2] = extent(volume[2], depth, 2, pad, dilation, p.ceil_mode);
+        sizes[3] = extent(volume[3], p.kernel_h, p.stride_h, p.pad_h, dilation, p.ceil_mode);
+        sizes[4] = extent(volume[4], p.kernel_w, p.stride_w, p.pad_w, dilation, p.ceil_mode);
+        return call;
+      };
+      if (10 + 2 * p.pad_h < p.dilation * (p.kernel_h - 1) + 1) {
+        continue;  // no window
+      }
+      for (const ScalarType dtype : {ScalarType::Float, ScalarType::Char}) {
+        Call call("et::max_pool3d.out");
+        image(call, dtype, volume, kRowMajor);
+        describe(call, p.dilation).list({p.dilation}).flag(p.ceil_mode).out(sizes, kRowMajor, dtype);
+        call.expect_same(kPriorityOptimized);
+      }
+      for (const bool counts_padding : {false, true}) {
+        if (p.dilation == 1) {
+          Call call("aten::avg_pool3d.out");
+          call.tensor(volume);
+          describe(call, 1).flag(p.ceil_mode).flag(counts_padding).none();
+          call.out(sizes).expect_same(kPriorityOptimized, 1e-6);
+        }
+      }
+    }
+  }
+}
+
 TEST(Pooling, ChannelsAroundTheVectors) {
   for_each_instruction_set([&] {
     for (const int64_t channels : {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 130, 200, 300}) {
