@@ -53,6 +53,12 @@ bool is_within_library(const Geometry& g, Extent image) {
   return has_each_place(g.kernel, g.stride, g.dilation, h, w);
 }
 
+/// False where the library would compute columns in vain that another kernel of floats does not: integers have no other one.
+bool is_worth_groups(const Tensor& filter, const Geometry& g) {
+  constexpr size_t kColumns = 32;  // of its tiles
+  return filter.size(1) > 1 && (filter.scalar_type() != ScalarType::Float || g.out_channels / g.groups >= kColumns);
+}
+
 }  // namespace
 
 Result<Geometry> read_geometry(const ConvolutionValues& values) {
@@ -88,8 +94,8 @@ Result<Geometry> read_geometry(const ConvolutionValues& values) {
   }
   if (spatial_dims == 3) {
     depth.kernel = static_cast<uint32_t>(weight.size(2));
-    const bool is_depthwise = groups > 1 && weight.size(1) == 1;  // no kernel of the library takes several planes of one
-    if (g.transposed || is_depthwise || mul_overflow(g.in_channels, size_t{depth.kernel}, &g.in_channels)) {
+    if (g.transposed || (groups > 1 && !is_worth_groups(weight, g)) ||
+        mul_overflow(g.in_channels, size_t{depth.kernel}, &g.in_channels)) {
       return Error::NotSupported;
     }
   }
