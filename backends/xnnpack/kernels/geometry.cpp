@@ -56,7 +56,7 @@ bool is_within_library(const Geometry& g, Extent image) {
 /// False where the library would compute columns in vain that another kernel of floats does not: integers have no other one.
 bool is_worth_groups(const Tensor& filter, const Geometry& g) {
   constexpr size_t kColumns = 32;  // of its tiles
-  return filter.size(1) > 1 && (filter.scalar_type() != ScalarType::Float || g.out_channels / g.groups >= kColumns);
+  return filter.scalar_type() != ScalarType::Float || (filter.size(1) > 1 && g.out_channels / g.groups >= kColumns);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 /// one image for each plane of the output.
 ///
 /// For: packed_convolution.cpp. Images are made for some planes at a time, so that they stay in a cache.
-/// Not for: kernels of one channel a group, which would be products of as many numbers as there are planes.
+/// Not for: floats of few channels a group, which direct kernels take (is_worth_groups in geometry.cpp).
 #pragma once
 
 #include "backends/xnnpack/kernels/packed_convolution.h"

@@ -51,6 +51,8 @@ TEST(QuantizedLibrary, PlanesSideBySide) {
   }
   expect_equal({{1, 12, 7, 8, 10}, {18, 4, 3, 2, 3}, {2, 1, 2}, {3, 0, 1}, {2, 1, 1}, {1, 18, 5, 7, 5}}, kRowMajor,
                kChannelsLast, 3);
+  expect_equal({{1, 9, 7, 8, 10}, {9, 1, 3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 9, 7, 8, 10}}, kRowMajor,
+               kRowMajor, 9);
 }
 
 // The library's tiles have 16 pixels of 64 channels where the processor multiplies tiles.
