@@ -36,6 +36,25 @@ HWY_NOINLINE V repair(D d, V x, V y, hn::Mask<D> valid, Scalar scalar) {
   return hn::Load(d, to);
 }
 
+/// The same of two operands: scalar(a, b).
+template <class D, class T = hn::TFromD<D>, class V = hn::Vec<D>, class Scalar>
+HWY_NOINLINE V repair_pair(D d, V a, V b, V y, hn::Mask<D> valid, Scalar scalar) {
+  HWY_ALIGN T left[hn::MaxLanes(d)];
+  HWY_ALIGN T right[hn::MaxLanes(d)];
+  HWY_ALIGN T to[hn::MaxLanes(d)];
+  HWY_ALIGN T is_valid[hn::MaxLanes(d)];
+  hn::Store(a, d, left);
+  hn::Store(b, d, right);
+  hn::Store(y, d, to);
+  hn::Store(hn::IfThenElseZero(valid, hn::Set(d, T{1})), d, is_valid);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) {
+    if (is_valid[i] == T{0}) {
+      to[i] = scalar(left[i], right[i]);
+    }
+  }
+  return hn::Load(d, to);
+}
+
 /// vector(x) for x in [low, high], scalar(x) elsewhere.
 template <class D, class T = hn::TFromD<D>, class V = hn::Vec<D>, class Vector, class Scalar>
 HWY_INLINE V checked(D d, V x, T low, T high, Vector vector, Scalar scalar) {

@@ -115,6 +115,47 @@ HWY_INLINE void pair_floats(const Fn& fn, const PointwiseBlock& block) {
   pair_numbers<float>(fn, block);
 }
 
+/// fn(dd, v…) in doubles, for vectors of floats: where a product or a difference must be exact.
+template <class D, class Fn, class... V>
+HWY_INLINE hn::Vec<D> in_doubles(D d, const Fn& fn, V... v) {
+  if constexpr (hn::MaxLanes(d) == 1) {
+    const hn::Rebind<double, D> dd;
+    return hn::DemoteTo(d, fn(dd, hn::PromoteTo(dd, v)...));
+  } else {
+    const hn::Repartition<double, D> dd;
+    const hn::Half<D> half;
+    const auto low = hn::DemoteTo(half, fn(dd, hn::PromoteLowerTo(dd, v)...));
+    const auto high = hn::DemoteTo(half, fn(dd, hn::PromoteUpperTo(dd, v)...));
+    return hn::Combine(d, high, low);
+  }
+}
+
+/// Floats as the elements of 16 bits nearest to them, where ATen rounds between two steps of an operator.
+struct RoundNothing {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V x) const {
+    return x;
+  }
+};
+struct RoundHalf {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x) const {
+    const hn::Rebind<hwy::float16_t, D> half;
+    return hn::PromoteTo(d, hn::DemoteTo(half, x));
+  }
+};
+struct RoundBFloat16 {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x) const {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, x);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFFu)));
+    const auto kept = hn::And(rounded, hn::Set(du, 0xFFFF0000u));
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::BitCast(d, kept));
+  }
+};
+
 /// out = fn(d, a, b, c) for three operands of floats.
 template <class Fn>
 HWY_INLINE void triple_floats(const Fn& fn, const PointwiseBlock& block) {

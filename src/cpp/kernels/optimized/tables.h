@@ -17,6 +17,7 @@
   TABLE(copy)                    \
   TABLE(depthwise)               \
   TABLE(distance)                \
+  TABLE(division)                \
   TABLE(dot)                     \
   TABLE(doubles)                 \
   TABLE(dynamic_linear)          \
@@ -30,6 +31,7 @@
   TABLE(nonzero)                 \
   TABLE(norm)                    \
   TABLE(norm_doubles)            \
+  TABLE(pairs)                   \
   TABLE(pixel_convolution)       \
   TABLE(pixel_linear)            \
   TABLE(plane_pool)              \

@@ -166,6 +166,22 @@ class Call {
     }
     return *this;
   }
+  /// The same without a zero byte: integers to divide by.
+  Call& divisors(ScalarType dtype, std::vector<int64_t> sizes) {
+    bytes_of(dtype, std::move(sizes));
+    OwnedTensor& t = tensors_.back();
+    for (size_t i = 0; i < t.impl.nbytes(); ++i) {
+      t.bytes[i] = t.bytes[i] != 0 ? t.bytes[i] : 1;
+    }
+    return *this;
+  }
+  /// The last element of the last tensor becomes zero.
+  Call& zero_last() {
+    OwnedTensor& t = tensors_.back();
+    const size_t element = t.impl.nbytes() / static_cast<size_t>(t.impl.numel());
+    std::memset(t.bytes.data() + t.impl.nbytes() - element, 0, element);
+    return *this;
+  }
   /// The last tensor is a constant of the program.
   Call& as_constant() {
     tensors_.back().constant = true;

@@ -1,0 +1,218 @@
+"""Rounded divisions, remainders and functions of two floats, the whole way, against eager: all pairs of bytes, every float of
+16 bits beside special values, random bits.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from .kernel_runner import prepare_and_run
+from .test_vector_kernels import _check, _run
+
+INF, NAN = float("inf"), float("nan")
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 0.1, -0.1, 7.3, 1e-3, 6e-8, 65504.0, -2.5, INF, -INF, NAN]
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+NARROW = [torch.float16, torch.bfloat16]
+DIVISIONS = {
+    "floor": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    "trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    "floor_divide": torch.floor_divide,
+    "remainder": torch.remainder,
+    "fmod": torch.fmod,
+}
+
+
+def _check_bits(call, *inputs, exact=None):
+    """Equal, also in the signs of zeros; any NaN for a NaN."""
+    expected = call(*inputs) if exact is None else exact
+    (actual,) = _run(call, *inputs)
+    same = (actual == expected) & (actual.signbit() == expected.signbit()) | (actual.isnan() & expected.isnan())
+    wrong = (~same).nonzero()[:5].flatten().tolist() if actual.dim() == 1 else []
+    assert actual.dtype == expected.dtype
+    assert same.all(), [(*(x.flatten()[i].item() for x in inputs), actual[i].item()) for i in wrong]
+
+
+def _pairs(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return values.repeat_interleave(len(values)), values.repeat(len(values))
+
+
+def _every(dtype: torch.dtype) -> torch.Tensor:
+    return torch.arange(-32768, 32768).to(torch.int16).view(dtype)
+
+
+def _random_bits(dtype: torch.dtype, n: int) -> torch.Tensor:
+    integers = {4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    ends = torch.iinfo(integers)
+    return torch.randint(ends.min, ends.max, (n,), dtype=integers).view(dtype)
+
+
+def _one_by_one(call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Eager's vectors are not exact for quotients that floats do not count to, its single elements are."""
+    return torch.stack([call(x, y) for x, y in zip(a, b)])
+
+
+@pytest.mark.parametrize("name", list(DIVISIONS))
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_divisions_of_integers(name: str, dtype: torch.dtype) -> None:
+    call, ends = DIVISIONS[name], torch.iinfo(dtype)
+    torch.manual_seed(0)
+    if dtype.itemsize == 1:
+        a, b = _pairs(torch.arange(ends.min, ends.max + 1).to(dtype))
+    else:
+        edges = torch.tensor([ends.min, ends.min + 1, ends.max, ends.max - 1, -1, 0, 1, 2, -2, 3, 7, 181, -46341])
+        shifts = torch.randint(0, 8 * dtype.itemsize, (300,))
+        some = torch.randint(ends.min, ends.max, (300,), dtype=torch.int64) >> shifts
+        a, b = _pairs(torch.cat([edges.clamp(ends.min, ends.max), some]).to(dtype))
+    kept = b != 0
+    a, b = a[kept], b[kept]
+    # The smallest number by -1 overflows, which eager does not define: it wraps here, the remainder is 0.
+    least = (a == ends.min) & (b == -1) if ends.min < 0 else torch.zeros_like(kept[kept])
+    exact = call(a.where(~least, 0), b)
+    exact = exact.where(~least, 0 if name in ("remainder", "fmod") else ends.min)
+    _check(call, a, b, exact=exact)
+    a, b = a[a != ends.min], b[a != ends.min]
+    for number in (1, 2, 3, 7, 100, -1, -3):
+        if ends.min < 0 or number > 0:
+            _check(lambda x, n=number: call(x, n), a)
+    _check(call, a[-12:, None].contiguous(), b[:7])
+    _check(call, a[-1:], b[:333])
+
+
+@pytest.mark.parametrize("name", list(DIVISIONS))
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_an_integer_division_by_zero_is_refused(name: str, dtype: torch.dtype) -> None:
+    call = DIVISIONS[name]
+    for n in (1, 5, 100, 5000):
+        for place in (0, n // 2, n - 1):
+            b = torch.ones(n, dtype=dtype)
+            b[place] = 0
+            with pytest.raises(RuntimeError, match="division by zero"):
+                _run(call, torch.ones(n, dtype=dtype), b)
+    with pytest.raises(RuntimeError, match="division by zero"):
+        _run(lambda x: call(x, 0), torch.ones(9, dtype=dtype))
+
+
+@pytest.mark.parametrize("name", list(DIVISIONS))
+@pytest.mark.parametrize("dtype", NARROW)
+def test_divisions_of_every_16_bit_float(name: str, dtype: torch.dtype) -> None:
+    call, every = DIVISIONS[name], _every(dtype)
+    n = len(SPECIAL)
+    special = torch.tensor(SPECIAL).to(dtype).repeat_interleave(len(every))
+    for a, b in ((every.repeat(n), special), (special, every.repeat(n))):
+        kept = ~((a.float() / b.float()).abs() > 2.0**20)  # what eager's vectors compute exactly
+        _check_bits(call, a[kept], b[kept])
+    for number in (3, 7.3, -0.1, 0.0, INF):
+        kept = every[~((every.float() / number).abs() > 2.0**20)] if number != 0 else every
+        _check_bits(lambda x, b=number: call(x, b), kept)
+        _check_bits(call, kept, torch.tensor([number], dtype=dtype))
+
+
+@pytest.mark.parametrize("name", list(DIVISIONS))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_divisions_of_floats(name: str, dtype: torch.dtype) -> None:
+    call = DIVISIONS[name]
+    torch.manual_seed(0)
+    a, b = _pairs(torch.tensor([*SPECIAL, 1e-40, 3e38, 2.0**24, 2.0**53, 1e-45], dtype=dtype))
+    _check_bits(call, a, b, exact=_one_by_one(call, a, b))
+    a, b = torch.randn(2, 50001, dtype=dtype)
+    _check_bits(call, a, b)
+    _check_bits(call, a * 1000, b)
+    _check_bits(call, (a * 1000).round(), (b * 10).round())
+    _check_bits(call, (b * 30).round() * a, a)  # quotients that are whole, or nearly
+    for number in (3, 0.1, -7.3, 1e-3):
+        _check_bits(lambda x, n=number: call(x, n), a * 100)
+    _check_bits(call, a[:900].view(30, 30), b[:30])
+    _check_bits(call, a[:900].view(30, 30).T, b[:30, None])
+    a, b = _random_bits(dtype, 3001), _random_bits(dtype, 3001)
+    _check_bits(call, a, b, exact=_one_by_one(call, a, b))
+
+
+FUNCTIONS = {
+    name: getattr(torch, name) for name in ("atan2", "copysign", "hypot", "logaddexp", "xlogy", "pow")
+}
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_special_values(name: str, dtype: torch.dtype) -> None:
+    a, b = _pairs(torch.tensor([*SPECIAL, 2.0, -2.0, 0.5, 1e-30, -1e30, 3e38, -1e-40], dtype=dtype))
+    exact = FUNCTIONS[name](a.double(), b.double()).to(dtype)
+    actual = _run_kernel(name, a, b)
+    step = torch.finfo(dtype).eps
+    cancels = name == "logaddexp"  # where the larger number and the logarithm do
+    torch.testing.assert_close(actual, exact, rtol=2.5 * step, atol=step if cancels else 1e-45, equal_nan=True)
+    signs = (actual.signbit() == exact.signbit()) | actual.isnan()
+    assert signs.all(), [(x.item(), y.item()) for x, y in zip(a[~signs], b[~signs])]
+
+
+def _run_kernel(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The kernel by itself: what is exported of xlogy and logaddexp are chains of others."""
+    suffix = {"pow": ".Tensor_Tensor_out", "xlogy": ".OutTensor"}.get(name, ".out")
+    out = torch.empty_like(a)
+    place = 1 if name == "pow" and a.dtype == torch.float64 else 0  # there are vectors of floats only
+    prepare_and_run(f"aten::{name}{suffix}", place, [a, b, out], "eeo", set())
+    return out
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+@pytest.mark.parametrize("dtype", NARROW)
+def test_functions_of_every_16_bit_float(name: str, dtype: torch.dtype) -> None:
+    call, every = FUNCTIONS[name], _every(dtype)
+    special = torch.tensor(SPECIAL).to(dtype).repeat_interleave(len(every))
+    for a, b in ((every.repeat(len(SPECIAL)), special), (special, every.repeat(len(SPECIAL)))):
+        expected, actual = call(a, b), _run_kernel(name, a, b)
+        # Both round a float, which may be an ulp of a float apart: a few fall on another side.
+        close = actual == expected
+        close |= actual.isnan() & expected.isnan()
+        assert (~close).sum() < 2e-3 * close.numel()
+        assert torch.equal(actual.isnan(), expected.isnan())
+        steps = (actual[~close].view(torch.int16).int() - expected[~close].view(torch.int16).int()).abs()
+        assert steps.numel() == 0 or steps.max() <= 1
+
+
+def _ulps(actual: torch.Tensor, exact: torch.Tensor) -> float:
+    """The largest distance in steps of the result's type, from the exact value in doubles."""
+    size = torch.nextafter(exact.to(actual.dtype).abs(), torch.tensor(INF)) - exact.to(actual.dtype).abs()
+    return float(((actual.double() - exact).abs() / size.double()).max())
+
+
+@pytest.mark.parametrize(("name", "bound"), [("atan2", 2.0), ("hypot", 0.51), ("pow", 0.51), ("logaddexp", 3.0), ("xlogy", 4.0)])
+def test_errors_of_floats(name: str, bound: float) -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 1_000_001)
+    a, b = (a.abs(), b.abs() + 1e-3) if name in ("pow", "xlogy") else (a, b)
+    for scale in (1.0, 1e-3, 30.0):
+        inputs = (a * scale + 5, b + 5) if name == "logaddexp" else (a * scale, b)  # its zeros cancel
+        exact = FUNCTIONS[name](*(x.double() for x in inputs))
+        actual = _run_kernel(name, *inputs)
+        assert _ulps(actual, exact) <= bound
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *DIVISIONS])
+def test_shapes_and_types_that_meet(name: str) -> None:
+    call = (FUNCTIONS | DIVISIONS)[name]
+    torch.manual_seed(0)
+    x = torch.rand(3, 4, 5, 7) + 0.5
+    tolerance = 1e-6
+    _check(call, x, torch.rand(4, 1, 7) + 0.5, tolerance=tolerance)
+    _check(call, x.to(memory_format=torch.channels_last), x + 1, tolerance=tolerance)
+    _check(call, x[0, 0, 0, :1], x, tolerance=tolerance)
+    _check(call, x[:0], x[:0], tolerance=tolerance)
+    whole = torch.randint(1, 9, (3, 4, 5, 7))
+    _check(call, x, whole, tolerance=tolerance)
+    if name not in ("hypot", "logaddexp"):  # eager has none of integers
+        _check(call, whole.int(), whole.int() + 1, tolerance=tolerance)
+    _check(call, x.half(), whole, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *NARROW])
+def test_prelu(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    for shape in ((2, 5, 7, 9), (3, 40), (1, 32, 56, 56), (0, 3, 4)):
+        x = torch.randn(shape).to(dtype)
+        x.view(-1)[: x.numel() and 6] = torch.tensor([INF, -INF, NAN, 0.0, -0.0, -1e-30][: x.numel()], dtype=dtype)
+        for weight in (torch.randn(shape[1]), torch.tensor([0.25])):
+            _check_bits(torch.nn.functional.prelu, x, weight.to(dtype))
+    x = torch.randn(2, 5, 7, 9).to(dtype, memory_format=torch.channels_last)
+    _check_bits(torch.nn.functional.prelu, x, torch.randn(5).to(dtype))
