@@ -58,3 +58,14 @@ def test_one_number_is_missing():
         x.view(-1)[place] = NAN
         check(lambda x: F.max_pool2d(x, 3, 1, 1), x)
         check(lambda x: F.avg_pool2d(x, 2), x, tolerance=1e-6)
+
+
+def test_local_response_norm():
+    torch.manual_seed(0)
+    for shape in ((2, 5, 13, 17), (1, 32, 7, 9), (3, 4, 8), (2, 3, 4, 5, 6)):
+        for size in (1, 2, 5):
+            check(lambda x, n=size: F.local_response_norm(x, n), torch.randn(shape), tolerance=1e-6)
+    x = torch.randn(2, 3, 11, 6, 7)
+    for window in ((3, 1, 1), (2, 2, 1), (1, 3, 3)):
+        check(lambda x, w=window: F.avg_pool3d(x, w, stride=1), x, tolerance=1e-6)
+        check(lambda x, w=window: F.avg_pool3d(x, w, ceil_mode=True), x, tolerance=1e-6)

@@ -166,6 +166,7 @@ struct PoolLoops {
 struct Direction : PoolWindows {
   int64_t out;
 
+  bool takes_one() const { return kernel == 1 && stride == 1 && padding == 0; }
   explicit Direction(const PoolWindows& windows) : PoolWindows(windows), out(windows.count()) {}
   /// Elements from the first that the first window has to the last that the last one has, padding included.
   int64_t extent() const { return (out - 1) * stride + (kernel - 1) * dilation + 1; }
@@ -214,6 +215,14 @@ struct Directions {
 
   bool has_results() const { return planes.out > 0 && rows.out > 0 && columns.out > 0; }
   int64_t elements() const { return planes.in * rows.in * columns.in; }
+  /// The same windows; a plane of which each takes one element is a row, as local_response_norm has them across channels.
+  Directions simplified() const {
+    if (!rows.takes_one() || !columns.takes_one()) {
+      return *this;
+    }
+    const auto of_one = [](int64_t in) { return Direction(PoolWindows{in, 1, 1, 0, 1, false, false}); };
+    return {of_one(1), planes, of_one(rows.in * columns.in)};
+  }
 };
 
 Directions directions_of(const Tensor& self, size_t spatial, IntArrayRef kernel_size, IntArrayRef stride,
@@ -339,7 +348,7 @@ Error max_pool_out(KernelContext& context, const Tensor& self, IntArrayRef kerne
   ET_RETURN_IF_ERROR(resize(context, self, kSpatial, all, out));
   const auto largest = [&](const auto& loops, auto least) {
     const auto larger = [](auto m, auto v) { return v > m || v != v ? v : m; };
-    return pool(context, self, all, loops, least, larger, {}, out);
+    return pool(context, self, kSpatial == 3 ? all.simplified() : all, loops, least, larger, {}, out);
   };
   constexpr float kLeast = -std::numeric_limits<float>::infinity();
   switch (self.scalar_type()) {
@@ -357,19 +366,20 @@ Error avg_pool_out(KernelContext& context, const Tensor& self, IntArrayRef kerne
                    IntArrayRef padding, bool ceil_mode, bool count_include_pad,
                    std::optional<int64_t> divisor_override, Tensor& out) {
   const Directions all = directions_of(self, kSpatial, kernel_size, stride, padding, {}, ceil_mode, count_include_pad);
-  const Direction& columns = all.columns;
   if (self.numel() == 0 || !all.has_results() || divisor_override == 0) {
     return kOtherwise(context, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
                       out);
   }
   ET_RETURN_IF_ERROR(resize(context, self, kSpatial, all, out));
+  const Directions simple = kSpatial == 3 ? all.simplified() : all;
+  const Direction& columns = simple.columns;
   ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(columns.out) * sizeof(float)));
   auto* const counts = static_cast<float*>(memory);
   for (int64_t i = 0; i < columns.out; ++i) {
     counts[i] = divisor_override ? 1.0f : static_cast<float>(std::max<int64_t>(columns[i].counted, 1));
   }
   const Divisors divisors{counts, divisor_override.value_or(0)};
-  return pool(context, self, all, PoolLoops<float> ET_LOOPS(SumFloats), 0.0f,
+  return pool(context, self, simple, PoolLoops<float> ET_LOOPS(SumFloats), 0.0f,
               [](float m, float v) { return m + v; }, divisors, out);
 }
 

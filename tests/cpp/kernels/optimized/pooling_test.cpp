@@ -2,6 +2,7 @@
 // every instruction set, NaN; and of row-major images whose last windows reach over the edge.
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "instruction_sets.h"
@@ -203,6 +204,22 @@ TEST(Pooling, NotANumberWins) {
       call.expect_same(kPriorityOptimized);
     }
   }
+}
+
+TEST(Pooling, MeansAcrossFrames) {
+  for_each_instruction_set([&] {
+    for (const auto& [kernel, stride, padding] : {std::array<int64_t, 3>{5, 1, 0}, {2, 2, 1}, {3, 2, 1}, {1, 1, 0}}) {
+      for (const bool counts_padding : {true, false}) {
+        const int64_t out = extent(11, kernel, stride, padding, 1, false);
+        Call call("aten::avg_pool3d.out");
+        call.tensor({2, 3, 11, 7, 9}).list({kernel, 1, 1}).list({stride, 1, 1}).list({padding, 0, 0});
+        call.flag(false).flag(counts_padding).none().out({2, 3, out, 7, 9}).expect_same(kPriorityOptimized, 1e-6);
+      }
+    }
+    Call call("aten::avg_pool3d.out");  // any other window
+    call.tensor({2, 6, 7, 9}).list({2}).list({}).list({1, 0, 1}).flag(true).flag(false).none();
+    call.out({2, 4, 4, 5}).expect_same(kPriorityOptimized, 1e-6);
+  });
 }
 
 TEST(Pooling, WhatIsNoWindowIsRefused) {
