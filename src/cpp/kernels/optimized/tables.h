@@ -31,6 +31,7 @@
   TABLE(nonzero)                 \
   TABLE(norm)                    \
   TABLE(norm_doubles)            \
+  TABLE(pad)                     \
   TABLE(pairs)                   \
   TABLE(pixel_convolution)       \
   TABLE(pixel_linear)            \

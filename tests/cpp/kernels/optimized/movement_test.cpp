@@ -40,6 +40,42 @@ TEST(Permute, MatchesPortable) {
   Call("aten::t_copy.out").bytes_of(ScalarType::Float, {513, 300}).out({300, 513}).expect_same(kPriorityOptimized);
 }
 
+TEST(Pad, ReflectsAndReplicates) {
+  const auto expect_padded = [](const char* name, ScalarType dtype, std::vector<int64_t> sizes,
+                                const std::vector<int64_t>& padding, Order order = kRowMajor) {
+    SCOPED_TRACE(name);
+    Call call(name);
+    call.bytes_of(dtype, sizes, order).list(padding);
+    for (size_t k = 0; k < padding.size() / 2; ++k) {
+      sizes[sizes.size() - 1 - k] += padding[2 * k] + padding[2 * k + 1];
+    }
+    call.out(sizes, order, dtype);
+    if (order != kRowMajor) {
+      EXPECT_FALSE(call.fits(kPriorityOptimized));
+      return;
+    }
+    call.expect_same(kPriorityOptimized);
+  };
+  for (const ScalarType dtype : {ScalarType::Byte, ScalarType::Short, ScalarType::Long, ScalarType::ComplexDouble}) {
+    for (const std::vector<int64_t>& padding : {std::vector<int64_t>{2, 3, 1, 4, 3, 0}, {0, 0, 0, 0, 0, 0}}) {
+      const auto of = [&](size_t spatial) {
+        return std::vector<int64_t>(padding.data(), padding.data() + 2 * spatial);
+      };
+      expect_padded("aten::reflection_pad1d.out", dtype, {3, 70}, of(1));
+      expect_padded("aten::reflection_pad2d.out", dtype, {2, 3, 50, 90}, of(2));
+      expect_padded("aten::reflection_pad2d.out", dtype, {3, 5, 4}, of(2));
+      expect_padded("aten::reflection_pad3d.out", dtype, {2, 3, 4, 5, 6}, of(3));
+      expect_padded("aten::replication_pad1d.out", dtype, {2, 3, 1}, of(1));
+      expect_padded("aten::replication_pad2d.out", dtype, {2, 3, 50, 90}, of(2));
+      expect_padded("aten::replication_pad3d.out", dtype, {3, 1, 1, 7}, of(3));
+    }
+    expect_padded("aten::replication_pad2d.out", dtype, {2, 3, 5, 9}, {-1, 2, 0, -2});
+    expect_padded("aten::replication_pad2d.out", dtype, {2, 3, 5, 9}, {1, 2, 0, 2}, kChannelsLast);
+  }
+  Call call("aten::reflection_pad1d.out");
+  EXPECT_EQ(call.tensor({3, 4}).list({4, 0}).out({3, 8}).error(kPriorityOptimized), Error::InvalidArgument);
+}
+
 TEST(DimOrder, ConvertsBothWays) {
   for (const ScalarType dtype : kTypes) {
     for (const std::vector<int64_t>& s :
