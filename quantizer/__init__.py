@@ -14,6 +14,8 @@ group_rounding.py    integers of weights in groups, by the weights alone or by t
 input_moments.py     what a calibration sees of the inputs of such layers
 matching.py     finds chains of operators and says what a node belongs to
 annotation.py   how the tensors of a matched operator get their specs
+chains.py       where integers go on, and which sums and products are part of a function
+linear_forms.py products with a constant, written as linear layers before they are annotated
 expansion.py    operators that are taken apart before they are annotated (LSTM, GRU, attention)
 gates.py        what stays in float in the steps of a GRU
 flow.py         quantize, prepare, calibrate, convert

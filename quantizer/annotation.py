@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import fx
 
+from .chains import is_in_function, is_wanted
 from .config import WEIGHTS, kind_of, quantization_config, weight_of
 from .matching import (
     CONV_TRANSPOSE,
@@ -93,15 +94,15 @@ def table_of_bytes(match: Match, config: QuantizationConfig) -> None:
 
 
 def binary(match: Match, config: QuantizationConfig) -> None:
-    """A sum or product of two activations, one of which at least is quantized already."""
+    """A sum or product of two activations, one of which at least is quantized already, and not all of it made of one."""
     node = match.first
     a, b = node.args[:2]
     if not is_float32(node) or not all(is_float32(x) and not is_constant(x) and not is_mask(x) for x in (a, b)):
         return
     if node.kwargs.get("alpha", 1) != 1 or any(_is_scalar(x) for x in (a, b)):
         return
-    if kind_of(config) == "static" and not (_is_quantized(a) or _is_quantized(b)):
-        return  # neither side is there as integers: rounding both would only lose
+    if kind_of(config) == "static" and (not (_is_quantized(a) or _is_quantized(b)) or is_in_function(node)):
+        return  # neither side is there as integers, or a function's steps would be rounded: that would only lose
     annotate(match, {a: config.input_activation, b: config.input_activation}, config.output_activation)
 
 
@@ -136,6 +137,14 @@ def shared(match: Match, config: QuantizationConfig) -> None:
     annotate(match, {x: SharedQuantizationSpec(x)}, SharedQuantizationSpec((x, node)))
 
 
+def activation(match: Match, config: QuantizationConfig) -> None:
+    """A function of a quantized tensor, a table of its integers, where integers go on behind it."""
+    node = match.first
+    x = node.args[0]
+    if is_float32(x) and _is_quantized(x) and is_wanted(node):
+        annotate(match, {}, config.output_activation)
+
+
 def padded(match: Match, config: QuantizationConfig) -> None:
     """Zeros around a tensor: a zero is one of the integers of every scale. Other paddings stay in float."""
     names = [argument.name for argument in match.first.target._schema.arguments]  # type: ignore[union-attr]
@@ -163,15 +172,21 @@ def parted(match: Match, config: QuantizationConfig) -> None:
 
 
 def joined(match: Match, config: QuantizationConfig) -> None:
-    """A concatenation: all its parts and its result have one scale, when a part is quantized at all."""
+    """A concatenation: all its parts and its result have one scale, when a part is quantized at all.
+
+    Where the result is read as floats, it is joined of integers only when all parts are.
+    """
     node = match.first
     parts: Sequence[Any] = node.args[0] if isinstance(node.args[0], (list, tuple)) else ()
     if len(parts) < 2 or not all(is_float32(part) and not is_constant(part) and not is_mask(part) for part in parts):
         return
-    if not any(_is_quantized(part) for part in parts):
+    quantized = [_is_quantized(part) for part in parts]
+    if not any(quantized):
         return
     if kind_of(config) == "half":
         annotate(match, dict.fromkeys(parts, config.input_activation), config.output_activation)
+        return
+    if not (all(quantized) or is_wanted(node)):
         return
     first = parts[0]
     same = SharedQuantizationSpec((first, node))

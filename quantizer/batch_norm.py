@@ -24,6 +24,9 @@ from .pt2e import ANNOTATION, DerivedQuantizationSpec, SharedQuantizationSpec
 aten = torch.ops.aten
 
 _DROPOUT = ops("dropout.default", "dropout_.default", "feature_dropout.default", "alpha_dropout.default")
+_ATTENTION = ops("scaled_dot_product_attention.default")
+#: In ``Node.meta``: the dropout of an attention, which has no argument that says whether it trains.
+_SHARE = "executorch_py.dropout_share"
 
 
 class _BatchNorm(NamedTuple):
@@ -124,11 +127,14 @@ def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
 
 
 def set_training(model: fx.GraphModule, mode: bool) -> None:
-    """Says to batch norms and dropouts of a graph whether it trains."""
+    """Says to batch norms, dropouts and attentions of a graph whether it trains."""
     for node in model.graph.nodes:
         position = 5 if node.target in BATCH_NORM else 2 if node.target in _DROPOUT else None
         if position is not None and len(node.args) > position:
             node.args = (*node.args[:position], mode, *node.args[position + 1 :])
+        elif node.target in _ATTENTION and len(node.args) > 4:
+            share = node.meta.setdefault(_SHARE, node.args[4])
+            node.args = (*node.args[:4], share if mode else 0.0, *node.args[5:])
     model.recompile()
 
 

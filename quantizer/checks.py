@@ -13,9 +13,13 @@ from torch.export import ExportedProgram
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 
+from . import smallest_scales
+from .linear_forms import WRITTEN_AS
 from .matching import is_annotated, is_constant, modules_of, place_of
 from .pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase, PlaceholderObserver
 
+#: Steps that the values of a tensor take at least, of some 255, before it is mentioned.
+_FEW_STEPS = 32
 #: Values beyond this have no use for 255 steps: masks with the smallest float, overflows.
 _LARGEST_RANGE = 1e30
 
@@ -89,7 +93,8 @@ def require_float_program(program: ExportedProgram) -> None:
 
 def require_known_operators(model: fx.GraphModule, operators: Iterable[Any]) -> None:
     """Warns of operators that a quantizer was told to quantize and that are not in the model: another overload, say."""
-    known = {key for node in model.graph.nodes for key in (node.target, getattr(node.target, "overloadpacket", None))}
+    targets = {target for node in model.graph.nodes for target in (node.target, node.meta.get(WRITTEN_AS))}
+    known = {key for target in targets for key in (target, getattr(target, "overloadpacket", None))}
     unknown = [str(operator) for operator in operators if operator not in known]
     if unknown:
         warnings.warn(
@@ -201,13 +206,16 @@ def check_weight(node: fx.Node, observer: Any, value: Any) -> None:
 
 
 def check_observers(prepared: fx.GraphModule) -> None:
-    """What the observers have seen must make sense as scales.
+    """What the observers have seen must make sense as scales. What is always zero gets a scale
+    that others have, too.
+
+    Warns of activations that were constant, and of tensors that are smaller than the steps that their configuration permits.
 
     Raises:
         InvalidStateError: An observer has seen nothing: the module was never calibrated.
         InvalidArgumentError: One has seen NaN, infinity, or a range that no scale fits.
     """
-    constant = []
+    constant, coarse = [], []
     for node, module in observers_of(prepared):
         if not _measures(module):
             continue
@@ -227,14 +235,23 @@ def check_observers(prepared: fx.GraphModule) -> None:
                     f"{place} reaches {float(values.abs().max()):.3g} on the calibration data, and everything else would be "
                     "rounded to zero beside it; leave it as it is with set_module_name(…, None) or set_operator_type(…, None)"
                 )
-        if not is_weight(node) and low.numel() == 1 and float(low) == float(high):
+        is_activation = not is_weight(node) and low.numel() == 1
+        if is_activation and float(low) == float(high):
             constant.append(f"{place} is always {float(low):.6g}")
-    if constant:
-        warnings.warn(
-            "constant on all of the calibration data, so that its scale fits nothing else:\n  " + "\n  ".join(constant),
-            QuantizationWarning,
-            stacklevel=3,
-        )
+        smallest = getattr(inner, "eps", None)
+        reach = high.clamp(min=0) - low.clamp(max=0)
+        if not isinstance(smallest, torch.Tensor):
+            continue
+        if bool((reach == 0).any()):
+            smallest.clamp_(min=smallest_scales.ACTIVATION if is_activation else smallest_scales.WEIGHT)
+        if 0 < float(reach.max()) < _FEW_STEPS * float(smallest):
+            coarse.append(f"{place} reaches {float(reach.max()):.3g}, a step is {float(smallest):.3g}")
+    for what, places in (
+        ("constant on all of the calibration data, so that its scale fits nothing else", constant),
+        ("smaller than the steps that its configuration permits (eps of its observer)", coarse),
+    ):
+        if places:
+            warnings.warn(f"{what}:\n  " + "\n  ".join(places), QuantizationWarning, stacklevel=3)
 
 
 def _observed(node: fx.Node) -> str:

@@ -122,7 +122,7 @@ def prepare(
         require_eval_mode(model)
     program = functionalize(_exported(model, example_inputs, example_kwargs, dynamic_shapes))
     module = _module_of(program)
-    freeze_computed_weights(module, set(program.graph_signature.buffers_to_mutate.values()))
+    freeze_computed_weights(module)
     batch_norm.fold(module)
     return _kept(prepare_pt2e(module, quantizer), program)
 
@@ -247,6 +247,7 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
     with _nested_bodies_kept(prepared):
         converted = convert_pt2e(prepared, fold_quantize=False)
     fold_quantized_constants(converted)
+    freeze_computed_weights(converted)  # biases
     return lift(converted, program)
 
 

@@ -6,7 +6,6 @@ types that their operators say.
 """
 
 import copy
-from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -80,23 +79,26 @@ def fold_quantized_constants(module: fx.GraphModule) -> None:
     module.recompile()
 
 
-def freeze_computed_weights(module: fx.GraphModule, written: Collection[str] = ()) -> None:
+def freeze_computed_weights(module: fx.GraphModule) -> None:
     """Weights and biases that a model computes from constants (masks, weight norm) become constants, in place.
 
-    Args:
-        module: What ``ExportedProgram.module()`` gives.
-        written: Names of buffers that the model writes: what depends on them is no constant.
+    What is dequantized stays: its constant are the integers.
     """
     made: dict[fx.Node, fx.Node] = {}
+    values: dict[fx.Node, Any] = {}
     for node in list(module.graph.nodes):
         if node.op != "call_function" or node.target not in CONV | CONV_TRANSPOSE | LINEAR:
             continue
         for source in node.args[1:3]:
-            if not isinstance(source, fx.Node) or source.op != "call_function" or not _is_frozen(source, written):
+            if not isinstance(source, fx.Node) or source.op != "call_function" or not is_constant(source):
+                continue
+            if getattr(source.target, "namespace", "") == _decomposed.name:
                 continue
             if source not in made:
-                name = f"_computed_weight{len(made)}"
-                module.register_buffer(name, constant_value(module, source).detach().contiguous())
+                name = f"_computed_for_{node.name}_{len(made)}"
+                while hasattr(module, name):
+                    name += "_"
+                module.register_buffer(name, constant_value(module, source, values).detach().contiguous())
                 with module.graph.inserting_before(source):
                     made[source] = module.graph.get_attr(name)
                 made[source].meta = dict(source.meta)
@@ -104,18 +106,6 @@ def freeze_computed_weights(module: fx.GraphModule, written: Collection[str] = (
     if made:
         module.graph.eliminate_dead_code()
         module.recompile()
-
-
-def _is_frozen(node: fx.Node, written: Collection[str]) -> bool:
-    waiting, seen = [node], set()
-    while waiting:
-        one = waiting.pop()
-        if one.op == "get_attr" and str(one.target) in written:
-            return False
-        if one not in seen:
-            seen.add(one)
-            waiting.extend(one.all_input_nodes)
-    return is_constant(node)
 
 
 def constant_value(module: fx.GraphModule, node: fx.Node, known: dict[fx.Node, Any] | None = None) -> Any:
@@ -173,6 +163,8 @@ class _Lifting:
             name = str(node.target)
             value = _held(self._module, name)
             if not isinstance(value, torch.Tensor):
+                if isinstance(value, fx.GraphModule):
+                    self._type_body(value)
                 self._root.add_module(name, value) if isinstance(value, torch.nn.Module) else setattr(
                     self._root, name, value
                 )
@@ -188,6 +180,7 @@ class _Lifting:
         for kind, entries in found.items():
             for name, value in entries.items():
                 node = self._graph.placeholder(_PREFIX[kind] + name.replace(".", "_"))
+                node.target = node.name  # a module's name may have letters that no name in Python has ("block1-0")
                 plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.is_contiguous()
                 node.meta["val"] = (
                     self._fake(value.shape, value.dtype) if plain else self._mode.from_tensor(value, static_shapes=True)
@@ -239,6 +232,15 @@ class _Lifting:
         if "val" not in new.meta:
             new.meta["val"] = self._value_of(new)
         self._new[node] = new
+
+    def _type_body(self, body: fx.GraphModule) -> None:
+        """Types of the nodes that quantization put into a body of control flow, and into those inside of it."""
+        for node in body.graph.nodes:
+            if node.op == "call_function" and "val" not in node.meta:
+                node.meta["val"] = self._value_of(node)
+        for inner in body.children():
+            if isinstance(inner, fx.GraphModule):
+                self._type_body(inner)
 
     def _value_of(self, node: fx.Node) -> Any:
         """The type of a node that quantization put in."""

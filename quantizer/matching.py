@@ -72,7 +72,15 @@ def ops(*names: str) -> Operators:
     return frozenset(found)
 
 
-CONV = ops("conv1d.default", "conv2d.default", "conv1d.padding", "conv2d.padding", "convolution.default")
+CONV = ops(
+    "conv1d.default",
+    "conv2d.default",
+    "conv3d.default",
+    "conv1d.padding",
+    "conv2d.padding",
+    "conv3d.padding",
+    "convolution.default",
+)
 CONV_TRANSPOSE = ops("conv_transpose1d.default", "conv_transpose2d.input")
 LINEAR = ops("linear.default")
 BATCH_NORM = ops("batch_norm.default")
@@ -82,9 +90,14 @@ MUL = ops("mul.Tensor", "mul_.Tensor")
 CAT = ops("cat.default")
 EMBEDDING = ops("embedding.default")
 MATMUL = ops("matmul.default", "bmm.default")
-MAX_POOL = ops("max_pool1d.default", "max_pool2d.default", "adaptive_max_pool2d.default")
+MAX_POOL = ops("max_pool1d.default", "max_pool2d.default", "max_pool3d.default", "adaptive_max_pool2d.default")
 AVERAGE = ops(
-    "adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "avg_pool1d.default", "avg_pool2d.default", "mean.dim"
+    "adaptive_avg_pool1d.default",
+    "adaptive_avg_pool2d.default",
+    "adaptive_avg_pool3d.default",
+    "avg_pool1d.default",
+    "avg_pool2d.default",
+    "mean.dim",
 )
 #: Operators that move elements or leave them as they are.
 MOVEMENT = ops(
@@ -150,8 +163,12 @@ def is_float32(node: Any) -> bool:
 
 
 def is_constant(node: Any) -> bool:
-    """Whether a node depends on parameters and buffers only."""
-    seen, waiting = set(), [node]
+    """Whether a node depends on parameters and buffers only, none of which the model writes.
+
+    What is made of no tensor (a mask, a range) may take part, but is none by itself; as the input of a layer (the first state of
+    an LSTM) it is an activation, as it is in the steps behind.
+    """
+    seen, waiting, holds_tensor = set(), [node], False
     while waiting:
         one = waiting.pop()
         if not isinstance(one, fx.Node) or one.op not in ("get_attr", "call_function"):
@@ -159,9 +176,41 @@ def is_constant(node: Any) -> bool:
         if one not in seen:
             seen.add(one)
             waiting.extend(one.all_input_nodes)
-            if one.op == "call_function" and not one.all_input_nodes:
-                return False  # made of nothing: a mask, a range
+            if one.op == "get_attr":
+                holds_tensor = True
+                if any(_writes(user, one) for user in one.users):
+                    return False
+            elif torch.Tag.nondeterministic_seeded in getattr(one.target, "tags", ()) or _is_layer_of_made(one):
+                return False
+    return holds_tensor
+
+
+def _is_layer_of_made(node: fx.Node) -> bool:
+    """Whether a node is a layer whose input is made of no tensor at all: zeros, a range."""
+    if node.target not in LINEAR | CONV | CONV_TRANSPOSE:
+        return False
+    seen: set[fx.Node] = set()
+    waiting: list[Any] = [node.args[0]]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, fx.Node) and one.op != "call_function":
+            return False
+        if isinstance(one, fx.Node) and one not in seen:
+            seen.add(one)
+            waiting.extend(one.all_input_nodes)
     return True
+
+
+def _writes(node: fx.Node, held: fx.Node) -> bool:
+    """Whether a node changes one of its arguments."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return False
+    values = {**dict(zip((one.name for one in schema.arguments), node.args, strict=False)), **node.kwargs}
+    return any(
+        one.alias_info is not None and one.alias_info.is_write and values.get(one.name) is held
+        for one in schema.arguments
+    )
 
 
 def depends_on_inputs(node: fx.Node) -> bool:

@@ -8,14 +8,17 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import fx
 
 from executorch_py.errors import InvalidTypeError
 
-from .annotation import binary, joined, matmul, padded, parted, product, rescaled, shared, table_of_bytes
+from .annotation import activation, binary, joined, matmul, padded, parted, product, rescaled, shared, table_of_bytes
+from .chains import ACTIVATIONS, mark_wanted
 from .config import as_config, kind_of
 from .expansion import EXPANDED, expand
 from .gates import gates_of_grus
+from .linear_forms import WRITTEN_AS, as_linear
 from .matching import (
     ADD,
     AVERAGE,
@@ -65,6 +68,7 @@ FOLLOWERS: tuple[Pattern, ...] = (
     Pattern("add", (ADD,), binary, _CHAINED),
     Pattern("mul_relu", (MUL, RELU), binary, _CHAINED),
     Pattern("mul", (MUL,), binary, _CHAINED),
+    Pattern("activation", (ACTIVATIONS,), activation, frozenset({"static"})),
     Pattern("cat", (CAT,), joined, _CHAINED),
     Pattern("average", (AVERAGE,), rescaled, _CHAINED),
     Pattern("max_pool", (MAX_POOL,), shared, _CHAINED),
@@ -120,7 +124,10 @@ class XNNPACKQuantizer(Quantizer):
         return self
 
     def set_filter_function(self, keep: Callable[[fx.Node], bool]) -> "XNNPACKQuantizer":
-        """Nodes for which ``keep`` gives False are left as they are."""
+        """Nodes for which ``keep`` gives False are left as they are.
+
+        A product with a constant is shown twice: as it is written, then as linear.
+        """
         self._filter = keep
         return self
 
@@ -130,29 +137,32 @@ class XNNPACKQuantizer(Quantizer):
         With ``inner``, of such an operator inside of the node, which stands for several.
         """
         places = modules_of(node)
-        target = node.target if inner is None else inner
+        written_as = node.meta.get(WRITTEN_AS)
+        targets = [node.target if inner is None else inner] if written_as is None else [written_as, node.target]
         for path, _ in reversed(places):
             if path in self._by_name:
                 return self._by_name[path], True
         for _, kind in reversed(places):
             if kind in self._by_type:
                 return self._by_type[kind], True
-        for key in (target, getattr(target, "overloadpacket", None)):
-            if key in self._by_operator:
-                return self._by_operator[key], True
+        for target in targets:
+            for key in (target, getattr(target, "overloadpacket", None)):
+                if key in self._by_operator:
+                    return self._by_operator[key], True
         return self._global, False
 
     # ------------------------------------------------------------------------------------------------- torchao calls these
 
     def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-        """Takes LSTM, GRU and attention apart where what is in them is to be quantized."""
-        return expand(model, self._is_expanded)
+        """Products with a constant become linear, and LSTM, GRU and attention are taken apart, where that is to be quantized."""
+        return expand(as_linear(model, self._is_linear), self._is_expanded)
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
         """Writes annotations; nodes that another quantizer has annotated are left."""
         for pattern in PATTERNS:
             for match in find(model.graph, pattern):
                 self._take(pattern, match)
+        mark_wanted(model.graph)
         matches: dict[fx.Node, tuple[Pattern, Match]] = {}
         for pattern in FOLLOWERS:
             for match in find(model.graph, pattern):
@@ -193,6 +203,13 @@ class XNNPACKQuantizer(Quantizer):
         config, _ = self.config_of(node)
         named = any(key in self._by_operator for key in (node.target, getattr(node.target, "overloadpacket", None)))
         return config is not None and kind_of(config) == "static" and not named
+
+    def _is_linear(self, node: fx.Node) -> bool:
+        """Whether a product with a constant is quantized: as the operator that it is, or as a linear layer."""
+        config, named = self.config_of(node)
+        if not named:
+            config, _ = self.config_of(node, torch.ops.aten.linear.default)
+        return config is not None and (self._filter is None or self._filter(node))
 
     def _is_expanded(self, node: fx.Node, inner: frozenset[Any]) -> bool:
         """Whether an operator made of others is taken apart: when one of these would be quantized."""

@@ -171,6 +171,54 @@ CASES = {
             "linear_2(x: i8, fc_weight: w8 by 0) -> i8",
         ],
     ),
+    "activation_between_layers": (
+        Call(lambda m, x: m.conv(F.silu(m.conv(x)).flip(-1)), **CONV),
+        (IMAGE,),
+        [
+            "conv2d(x: i8, conv_weight: w8 by 0) -> i8",
+            "silu() -> i8",
+            "flip(silu: as silu) -> as silu",
+            "conv2d_1(flip: i8, conv_weight: w8 by 0) -> i8",
+        ],
+    ),
+    "activation_in_front_of_floats": (
+        Call(lambda m, x: (F.gelu(m.fc(x)).softmax(-1), F.silu(x)), **LINEAR),
+        (ROWS,),
+        ["linear(x: i8, fc_weight: w8 by 0) -> i8"],
+    ),
+    "functions_of_one_tensor": (
+        Call(
+            lambda m, x: (
+                m.fc(0.5 * (y := m.fc(x)) * (1 + torch.tanh(0.8 * (y + 0.04 * y**3)))),
+                m.fc(x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)) * torch.sigmoid(x - x.abs()),
+            ),
+            **LINEAR,
+        ),
+        (ROWS,),
+        [
+            "linear(x: i8, fc_weight: w8 by 0) -> i8",
+            "linear_1(mul_3: i8, fc_weight: w8 by 0) -> i8",
+            "linear_2(mul_4: i8, fc_weight: w8 by 0) -> i8",
+            "mul_5(linear_2: i8, sigmoid: i8) -> i8",  # two tensors meet: a gate
+        ],
+    ),
+    "parts_in_floats_joined_for_floats_and_for_integers": (
+        Call(
+            lambda m, x: (
+                torch.cat([m.fc(x), x.softmax(-1)], -1),
+                m.wide(torch.cat([y := m.fc(x), y.softmax(-1)], -1)),
+            ),
+            wide=nn.Linear(16, 4),
+            **LINEAR,
+        ),
+        (ROWS,),
+        [
+            "linear(x: i8, fc_weight: w8 by 0) -> i8",
+            "linear_1(x: i8, fc_weight: w8 by 0) -> i8",
+            "cat_1(linear_1: i8, softmax_1: as linear_1) -> as linear_1",
+            "linear_2(cat_1: i8, wide_weight: w8 by 0) -> i8",
+        ],
+    ),
     "embedding": (
         Call(lambda m, i: m.fc(m.table(i)), table=nn.Embedding(10, 8), **LINEAR),
         (torch.tensor([1, 2]),),
@@ -183,6 +231,13 @@ CASES = {
 def test_static(name):
     module, inputs, expected = CASES[name]
     assert annotated(module, inputs, preset("static_int8")) == expected
+
+
+@pytest.mark.parametrize("behind", ["dynamic_int8", "fp16", "int8_weight_only"])
+def test_activation_in_front_of_a_layer_that_takes_floats(behind):
+    choice = preset("static_int8").set_module_name("last", behind)
+    lines = annotated(Call(lambda m, x: m.last(F.silu(m.fc(x))), last=nn.Linear(8, 8), **LINEAR), (ROWS,), choice)
+    assert [line.split("(")[0] for line in lines] == ["linear", "linear_1"]
 
 
 def test_dynamic_and_weight_only():

@@ -7,6 +7,7 @@ import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.quantizer.checks import QuantizationWarning
 from torch import nn
+from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
 import executorch_py as et
@@ -279,3 +280,30 @@ def test_weights_that_the_model_computes(kind, preset):
     with torch.no_grad():
         exact, ours = model(data[0]), et.load(edge.to_executorch().buffer)(data[0])
     assert (ours - exact).abs().max() < (0.3 if "int4" in preset else 0.05) * exact.abs().max()
+
+
+class Body(nn.Module):
+    """A product in the body of a loop, with its weight from outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state, self.weight, self.out = nn.Parameter(rand(2, 8)), nn.Parameter(rand(8, 8) / 3), nn.Linear(8, 4)
+
+    def forward(self, x):
+        def step(state, row):
+            state = torch.tanh(row + state @ self.weight)
+            return state, state.clone()
+
+        return self.out(scan(step, self.state, x)[1])
+
+
+def test_products_in_bodies_are_quantized_where_they_are_named():
+    model, x = Body().eval(), rand(5, 2, 8)
+    choice = quantizer.XNNPACKQuantizer().set_global("static_int8")
+    choice.set_operator_type(torch.ops.aten.matmul.default, "static_int8")
+    program = quantizer.quantize(model, (x,), choice, [(x,)])
+    body = program.graph_module.scan_combine_graph_0.graph
+    assert sum("dequantize" in str(node.target) for node in body.nodes) == 5  # two for the product, three for the sum
+    buffer = et.to_edge_transform_and_lower(program).to_executorch().buffer
+    (got,) = et.Runtime.get().load_program(buffer).load_method("forward").execute((x,))
+    torch.testing.assert_close(got, program.module()(x), atol=0.02, rtol=0)

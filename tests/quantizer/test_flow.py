@@ -225,6 +225,20 @@ def test_training_folds_batch_norm():
     assert sqnr(program.module()(batch), expected) > 35
 
 
+def test_attention_drops_only_in_training():
+    torch.manual_seed(0)
+    x = torch.randn(4, 2, 8)
+    prepared = quantizer.prepare_qat(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5), (x,))
+    shares = []
+    for mode in (False, True):
+        prepared.train(mode)
+        shares.append({node.args[4] for node in prepared.graph.nodes if "scaled_dot" in str(node.target)})
+    assert shares == [{0.0}, {0.5}]
+    prepared(x)
+    module = quantizer.convert(prepared).module()
+    torch.testing.assert_close(module(x), module(x), rtol=0, atol=0)
+
+
 def test_training_keeps_eps_and_momentum_and_folds_behind_annotated_results():
     class AnnotatesEveryConvolution(quantizer.ExampleQuantizer):
         def annotate(self, model):

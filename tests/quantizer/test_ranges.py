@@ -98,7 +98,9 @@ def test_tiny_numbers_that_a_configuration_rounds_away_are_named():
         model[0].weight *= 1e-4
     data = [rand(3, 8) for _ in range(4)]
     observer = quantizer.pt2e.MinMaxObserver.with_args(eps=2**-12)
-    with pytest.warns(quantizer.checks.QuantizationWarning, match=r"linear.default \(0, .* reaches .*, a step is 0.000244"):
+    with pytest.warns(
+        quantizer.checks.QuantizationWarning, match=r"linear.default \(0, .* reaches .*, a step is 0.000244"
+    ):
         quantizer.quantize(model, (data[0],), quantizer.quantization_config(observer=observer), data)
 
 
