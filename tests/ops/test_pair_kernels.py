@@ -128,9 +128,7 @@ def test_divisions_of_floats(name: str, dtype: torch.dtype) -> None:
     _check_bits(call, a, b, exact=_one_by_one(call, a, b))
 
 
-FUNCTIONS = {
-    name: getattr(torch, name) for name in ("atan2", "copysign", "hypot", "logaddexp", "xlogy", "pow")
-}
+FUNCTIONS = {name: getattr(torch, name) for name in ("atan2", "copysign", "hypot", "logaddexp", "xlogy", "pow")}
 
 
 @pytest.mark.parametrize("name", list(FUNCTIONS))
@@ -177,7 +175,9 @@ def _ulps(actual: torch.Tensor, exact: torch.Tensor) -> float:
     return float(((actual.double() - exact).abs() / size.double()).max())
 
 
-@pytest.mark.parametrize(("name", "bound"), [("atan2", 2.0), ("hypot", 0.51), ("pow", 0.51), ("logaddexp", 3.0), ("xlogy", 4.0)])
+@pytest.mark.parametrize(
+    ("name", "bound"), [("atan2", 2.0), ("hypot", 0.51), ("pow", 0.51), ("logaddexp", 3.0), ("xlogy", 4.0)]
+)
 def test_errors_of_floats(name: str, bound: float) -> None:
     torch.manual_seed(0)
     a, b = torch.randn(2, 1_000_001)

@@ -30,7 +30,8 @@ Error emit_pooling(Lowering& lowering, const ir::Node& node, NodeUnion type, Pai
   const Pair counted = pair_of(node.args()[3], {0, 0});
   uint32_t bottom = padding.height, right = padding.width;
   if (ceil_mode) {
-    bottom += static_cast<uint32_t>(overhang(in[2], out[2], counted.height, window.height, dilation.height, stride.height));
+    bottom +=
+        static_cast<uint32_t>(overhang(in[2], out[2], counted.height, window.height, dilation.height, stride.height));
     right += static_cast<uint32_t>(overhang(in[3], out[3], counted.width, window.width, dilation.width, stride.width));
   }
   const uint32_t output = lowering.define(movement.to, Form::kImage);

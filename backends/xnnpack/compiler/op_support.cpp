@@ -255,10 +255,12 @@ std::string pooling(const Question& q, bool is_max) {
       return "ceil_mode of images of any size";
     }
     // Padding is smaller than a window is wide without its dilation.
-    if (padding->first + overhang(in.dims[2], out.dims[2], padding->first, window->first, dilation->first,
-                                  stride->first) >= window->first ||
-        padding->second + overhang(in.dims[3], out.dims[3], padding->second, window->second, dilation->second,
-                                   stride->second) >= window->second) {
+    if (padding->first +
+                overhang(in.dims[2], out.dims[2], padding->first, window->first, dilation->first, stride->first) >=
+            window->first ||
+        padding->second +
+                overhang(in.dims[3], out.dims[3], padding->second, window->second, dilation->second, stride->second) >=
+            window->second) {
       return "ceil_mode with windows that reach further over the edge than they are wide";
     }
   }

@@ -91,8 +91,8 @@ Error run_volume(KernelContext& context, PackedConvolution& state, const Tensor&
   const Extent image{input.size(3), input.size(4)};
   ET_TRY(const Extent extent, output_extent(g, batch, image.h, image.w));
   const int64_t out_d = output_planes(g.depth, in_d);
-  ET_CHECK_OR_RETURN(out_d > 0, InvalidArgument, "convolution: an input of %" PRId64 " planes is smaller than the kernel",
-                     in_d);
+  ET_CHECK_OR_RETURN(out_d > 0, InvalidArgument,
+                     "convolution: an input of %" PRId64 " planes is smaller than the kernel", in_d);
   const int64_t sizes[5] = {batch, static_cast<int64_t>(g.out_channels), out_d, extent.h, extent.w};
   ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, {sizes, 5}));
   if (out.numel() == 0) {
@@ -129,14 +129,21 @@ Error run_volume(KernelContext& context, PackedConvolution& state, const Tensor&
       for (int64_t first = 0; first < out_d; first += step) {
         ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "convolution: cancelled");
         const int64_t count = std::min(step, out_d - first);
-        Planes planes{g.depth,  volume,   in_d,  image.h, image.w, g.groups, channels / g.groups * element, state.padding,
-                      first,    static_cast<char*>(block)};
+        Planes planes{g.depth,
+                      volume,
+                      in_d,
+                      image.h,
+                      image.w,
+                      g.groups,
+                      channels / g.groups * element,
+                      state.padding,
+                      first,
+                      static_cast<char*>(block)};
         {
           const threads::NativePool pool(context.pool());
           pthreadpool_parallelize_1d(pool.get(), &gather_row, &planes, static_cast<size_t>(count * image.h), 0);
         }
-        ET_RETURN_IF_ERROR(
-            convolve(count, block, y.data<char>() + static_cast<size_t>(n * out_d + first) * out_plane));
+        ET_RETURN_IF_ERROR(convolve(count, block, y.data<char>() + static_cast<size_t>(n * out_d + first) * out_plane));
       }
     }
   }

@@ -229,15 +229,14 @@ class Regions {
   bool is_exit_from(const ir::Node* user) const { return user->graph() == &graph_ && is_exit(*user); }
 
   bool is_made_inside(const ir::Value* value) const {
-    return value->producer() != nullptr &&
-           (members_.count(value->producer()) != 0 ||
-            (value->producer()->graph() == &graph_ && is_entrance(*value->producer())));
+    return value->producer() != nullptr && (members_.count(value->producer()) != 0 ||
+                                            (value->producer()->graph() == &graph_ && is_entrance(*value->producer())));
   }
 
   bool leaves(const ir::Value* value) const {
-    return graph_.is_output(value) || std::any_of(value->users().begin(), value->users().end(), [&](const ir::Node* user) {
-             return !is_member_use(user, value) && !is_exit_from(user);
-           });
+    return graph_.is_output(value) ||
+           std::any_of(value->users().begin(), value->users().end(),
+                       [&](const ir::Node* user) { return !is_member_use(user, value) && !is_exit_from(user); });
   }
 
   void count(const ir::Node& node) {
@@ -251,10 +250,10 @@ class Regions {
     const bool is_volume = node.result()->type.tensor.rank() == 5;
     const bool is_integer_pool =
         is_one_of(node.op, {"aten::max_pool2d", "et::quantized_avg_pool2d", "et::quantized_adaptive_avg_pool2d"});
-    const bool is_fast = !is_volume && (dtype == ScalarType::Float ||
-                                        (dtype == ScalarType::Char &&
-                                         (is_integer_pool || node.op == "et::quantized_convolution")) ||
-                                        (dtype == ScalarType::Byte && is_integer_pool));
+    const bool is_fast =
+        !is_volume && (dtype == ScalarType::Float ||
+                       (dtype == ScalarType::Char && (is_integer_pool || node.op == "et::quantized_convolution")) ||
+                       (dtype == ScalarType::Byte && is_integer_pool));
     if (wants_channels_last(node.op) && is_fast) {
       cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());
     }

@@ -23,7 +23,8 @@ struct Depthwise {
   const float* in;  // [batch, in_h, in_w, channels]
   float* out;       // [batch, out_h, out_w, channels]
   int64_t in_h, in_w, out_h, out_w;
-  int64_t ring_rows;  // 0, or, for square ones: `in` is [ring_rows, in_w, channels], where row y of an image stands at y % ring_rows
+  int64_t
+      ring_rows;  // 0, or, for square ones: `in` is [ring_rows, in_w, channels], where row y of an image stands at y % ring_rows
 
   /// Those that have code of their own: filters of 3x3, 5x5 and 7x7, strides of 1 and 2, no dilation, no more padding than the filter has.
   bool is_square() const {

@@ -29,8 +29,7 @@ HWY_INLINE V rest_of(D d, V a, V b, V q) {
 #if HWY_NATIVE_FMA
   return static_cast<void>(d), hn::NegMulAdd(q, b, a);
 #else
-  return in_doubles(
-      d, [](auto, auto x, auto y, auto n) HWY_ATTR { return hn::Sub(x, hn::Mul(n, y)); }, a, b, q);
+  return in_doubles(d, [](auto, auto x, auto y, auto n) HWY_ATTR { return hn::Sub(x, hn::Mul(n, y)); }, a, b, q);
 #endif
 }
 
@@ -270,8 +269,7 @@ Error choose_division_by_number(Arguments args, PointwiseOperation* operation) {
   PairLoops loops = Operator::loops();
   loops.halves = loops.bfloats = nullptr;
   operation->cost = kDivides;
-  ET_RETURN_IF_ERROR(
-      choose_number_loop(args, Operator::kName, loops, nullptr, !Operator::kIsQuotient, operation));
+  ET_RETURN_IF_ERROR(choose_number_loop(args, Operator::kName, loops, nullptr, !Operator::kIsQuotient, operation));
   const ScalarType dtype = args[0]->to_tensor().scalar_type();
   const bool divides_by_zero =
       is_integral(dtype, true) && HWY_DYNAMIC_DISPATCH(AnyZero)(operation->operands[1].number, 1, element_size(dtype));
@@ -312,9 +310,9 @@ constexpr Kernel kKernels[] = {
     make_division_kernel<FloorOperator,
                          &choose_by_mode<&choose_division<FloorOperator>, &choose_division<TruncOperator>>>(
         "aten::div.out_mode", "eeSo"),
-    make_pointwise_kernel<&choose_by_mode<&choose_division_by_number<FloorOperator>,
-                                          &choose_division_by_number<TruncOperator>>>("aten::div.Scalar_mode_out",
-                                                                                      "enSo"),
+    make_pointwise_kernel<
+        &choose_by_mode<&choose_division_by_number<FloorOperator>, &choose_division_by_number<TruncOperator>>>(
+        "aten::div.Scalar_mode_out", "enSo"),
     make_division_kernel<FloorOperator, &choose_division<FloorOperator>>("aten::floor_divide.out", "eeo"),
     make_pointwise_kernel<&choose_division_by_number<FloorOperator>>("aten::floor_divide.Scalar_out", "eno"),
     make_division_kernel<FmodOperator, &choose_division<FmodOperator>>("aten::fmod.Tensor_out", "eeo"),

@@ -35,7 +35,7 @@ HWY_INLINE V arc_tangent(D d, V q) {
   if constexpr (kIsDouble<D>) {
     return hn::Atan(d, q);
   } else {
-    constexpr float kCoefficients[] = {-0.333331527f, 0.199937728f,  -0.142110552f,  0.106660042f,
+    constexpr float kCoefficients[] = {-0.333331527f,  0.199937728f,  -0.142110552f,  0.106660042f,
                                        -0.0755221344f, 0.0432118519f, -0.0163679231f, 0.00292069109f};
     const V square = hn::Mul(q, q);
     return hn::MulAdd(hn::Mul(q, square), polynomial(d, square, kCoefficients), q);
@@ -91,8 +91,8 @@ struct Hypot {
     if constexpr (kIsDouble<D>) {
       length = hn::Hypot(d, a, b);
     } else {
-      length = in_doubles(
-          d, [](auto, auto x, auto y) HWY_ATTR { return hn::Sqrt(hn::MulAdd(x, x, hn::Mul(y, y))); }, a, b);
+      length =
+          in_doubles(d, [](auto, auto x, auto y) HWY_ATTR { return hn::Sqrt(hn::MulAdd(x, x, hn::Mul(y, y))); }, a, b);
     }
     return hn::IfThenElse(hn::Or(hn::IsInf(a), hn::IsInf(b)), hn::Inf(d), length);
   }
@@ -195,14 +195,14 @@ HWY_AFTER_NAMESPACE();
 namespace et::kernels::optimized {
 
 // One operator: its name in messages, its loops, the cost of an element.
-#define ET_PAIR(NAME, OPERATOR, COST)                                                \
-  HWY_EXPORT(NAME##Loops);                                                           \
-  namespace {                                                                        \
-  struct NAME##Operator {                                                            \
-    static constexpr const char* kName = OPERATOR;                                   \
-    static constexpr size_t kCost = COST;                                            \
-    static PairLoops loops() { return HWY_DYNAMIC_DISPATCH(NAME##Loops)(); }         \
-  };                                                                                 \
+#define ET_PAIR(NAME, OPERATOR, COST)                                        \
+  HWY_EXPORT(NAME##Loops);                                                   \
+  namespace {                                                                \
+  struct NAME##Operator {                                                    \
+    static constexpr const char* kName = OPERATOR;                           \
+    static constexpr size_t kCost = COST;                                    \
+    static PairLoops loops() { return HWY_DYNAMIC_DISPATCH(NAME##Loops)(); } \
+  };                                                                         \
   }
 ET_PAIR(Atan2, "aten::atan2", kTranscendental)
 ET_PAIR(CopySign, "aten::copysign", kCheap)

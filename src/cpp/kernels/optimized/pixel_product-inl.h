@@ -25,7 +25,7 @@ inline constexpr size_t kWideTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? kTile
 
 /// What neighbouring pixels meet.
 struct PixelTile {
-  const float* in;      // the first number of the first pixel
+  const float* in;  // the first number of the first pixel
   PixelWindows windows;
   const float* taps;
   size_t tap_step;  // floats from the columns of a channel to those of the next

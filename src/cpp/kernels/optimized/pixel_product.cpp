@@ -111,7 +111,9 @@ void MultiplyPixels(const PixelProduct& p, const PixelWindows& windows, const fl
       tile.tap_step = halves * hn::Lanes(half);
       tile.bias = p.bias + first;
       switch (halves) {
-        case 1: multiply_columns<kTilePixels, false>(half, half, tile, from, to + first, windows.out_step, count); break;
+        case 1:
+          multiply_columns<kTilePixels, false>(half, half, tile, from, to + first, windows.out_step, count);
+          break;
         case 2: multiply_columns<kTilePixels, false>(d, d, tile, from, to + first, windows.out_step, count); break;
         case 3:
           p.has_high_tiles
@@ -119,8 +121,9 @@ void MultiplyPixels(const PixelProduct& p, const PixelWindows& windows, const fl
               : multiply_evenly(d, half, tile, from, to + first, windows.out_step, count);
           break;
         default:
-          p.has_high_tiles ? multiply_columns<kWideTilePixels, true>(d, d, tile, from, to + first, windows.out_step, count)
-                           : multiply_evenly(d, d, tile, from, to + first, windows.out_step, count);
+          p.has_high_tiles
+              ? multiply_columns<kWideTilePixels, true>(d, d, tile, from, to + first, windows.out_step, count)
+              : multiply_evenly(d, d, tile, from, to + first, windows.out_step, count);
           break;
       }
       tile.taps += tile.tap_step * p.depth();
@@ -166,7 +169,7 @@ size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 size_t computed_columns(size_t out_channels) { return round_up(out_channels, HWY_DYNAMIC_DISPATCH(HalfPixelLanes)()); }
 
 struct PackRequest {
-  const float* weight;     // [out, taps, in], or [out, in, taps]
+  const float* weight;  // [out, taps, in], or [out, in, taps]
   bool taps_innermost;
   const PixelProduct* to;  // sizes
   size_t groups;
@@ -303,10 +306,9 @@ void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, 
   }
   const size_t wide = columns_of_a_tile();
   const auto multiply = HWY_DYNAMIC_POINTER(MultiplyPixels);
-  threads::parallel_for(pool, (columns + wide - 1) / wide, kChunk / (pixels * depth * wide) + 1,
-                        [&](size_t begin, size_t end) {
-                          multiply(product, windows_of_pixels(product), in, out, pixels, begin, end);
-                        });
+  threads::parallel_for(
+      pool, (columns + wide - 1) / wide, kChunk / (pixels * depth * wide) + 1,
+      [&](size_t begin, size_t end) { multiply(product, windows_of_pixels(product), in, out, pixels, begin, end); });
 }
 
 }  // namespace et::kernels::optimized

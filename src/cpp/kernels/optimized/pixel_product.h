@@ -23,9 +23,9 @@ inline constexpr size_t kTilePixels = 12;
 /// Where neighbouring output pixels find what they look at, and leave what they make. For a filter of 1x1: the channels of a pixel, one
 /// run, one row.
 struct PixelWindows {
-  size_t step;      // floats from a pixel's window to the next pixel's
-  size_t depth;     // floats of a run, which lie side by side
-  size_t runs;      // of a row of a window: one, or one for each tap where channels are shared by groups or taps are apart
+  size_t step;   // floats from a pixel's window to the next pixel's
+  size_t depth;  // floats of a run, which lie side by side
+  size_t runs;   // of a row of a window: one, or one for each tap where channels are shared by groups or taps are apart
   size_t run_step;  // floats from a run to the next
   size_t rows;      // of a window
   size_t row_step;  // floats from a row of a window to the next
@@ -34,9 +34,10 @@ struct PixelWindows {
 
 struct PixelProduct {
   size_t in_channels, out_channels;  // of a group
-  size_t kernel_h, kernel_w;  // of the filter, 1 of a matrix
-  const float* filter;  // [tiles of columns][kernel_h][kernel_w][in_channels][columns of the tile]; columns beyond the last are 0
-  const float* bias;    // [out_channels, up to whole tiles]
+  size_t kernel_h, kernel_w;         // of the filter, 1 of a matrix
+  const float*
+      filter;  // [tiles of columns][kernel_h][kernel_w][in_channels][columns of the tile]; columns beyond the last are 0
+  const float* bias;  // [out_channels, up to whole tiles]
   float min, max;
   /// Tiles of two vectors have twelve pixels, as processors that wait for columns want them (those with tiles of integers), not eight.
   bool has_high_tiles;

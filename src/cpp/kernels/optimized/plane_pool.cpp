@@ -114,7 +114,7 @@ void pool_windows(const T* HWY_RESTRICT x, T* HWY_RESTRICT y, const PoolRow& row
   }
 }
 
-#define ET_POOL(NAME, COMBINE, T)                                                   \
+#define ET_POOL(NAME, COMBINE, T)                                                    \
   void Combine##NAME(const T* x, T* m, size_t n) { combine_rows<COMBINE>(x, m, n); } \
   void Windows##NAME(const T* x, T* y, const PoolRow& row) { pool_windows<COMBINE>(x, y, row); }
 ET_POOL(LargestFloats, Largest, float)
@@ -363,12 +363,11 @@ Error max_pool_out(KernelContext& context, const Tensor& self, IntArrayRef kerne
 /// Means of windows; `otherwise` as above.
 template <size_t kSpatial, auto kOtherwise>
 Error avg_pool_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
-                   IntArrayRef padding, bool ceil_mode, bool count_include_pad,
-                   std::optional<int64_t> divisor_override, Tensor& out) {
+                   IntArrayRef padding, bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override,
+                   Tensor& out) {
   const Directions all = directions_of(self, kSpatial, kernel_size, stride, padding, {}, ceil_mode, count_include_pad);
   if (self.numel() == 0 || !all.has_results() || divisor_override == 0) {
-    return kOtherwise(context, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
-                      out);
+    return kOtherwise(context, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out);
   }
   ET_RETURN_IF_ERROR(resize(context, self, kSpatial, all, out));
   const Directions simple = kSpatial == 3 ? all.simplified() : all;
@@ -379,8 +378,9 @@ Error avg_pool_out(KernelContext& context, const Tensor& self, IntArrayRef kerne
     counts[i] = divisor_override ? 1.0f : static_cast<float>(std::max<int64_t>(columns[i].counted, 1));
   }
   const Divisors divisors{counts, divisor_override.value_or(0)};
-  return pool(context, self, simple, PoolLoops<float> ET_LOOPS(SumFloats), 0.0f,
-              [](float m, float v) { return m + v; }, divisors, out);
+  return pool(
+      context, self, simple, PoolLoops<float> ET_LOOPS(SumFloats), 0.0f, [](float m, float v) { return m + v; },
+      divisors, out);
 }
 
 /// fn(self, …, out): row-major images of one element type, or volumes.

@@ -386,7 +386,8 @@ Error pack(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
 /// Columns of 3, 5 or 7 bytes, in fours, where a vector of 16 channels is whole.
 bool takes_quads(const QuantizedDepthwise& w) {
   return HWY_DYNAMIC_DISPATCH(QuantizedDepthwiseHasQuads)() != 0 && w.channels >= 16 && w.kernel_h == w.kernel_w &&
-         (w.kernel_w == 3 || w.kernel_w == 5 || w.kernel_w == 7) && w.stride_w <= 2 && w.dilation_h == 1 && w.dilation_w == 1;
+         (w.kernel_w == 3 || w.kernel_w == 5 || w.kernel_w == 7) && w.stride_w <= 2 && w.dilation_h == 1 &&
+         w.dilation_w == 1;
 }
 
 /// What columns of bytes want beside the rest, in the Method's memory.

@@ -22,14 +22,13 @@ bool is_taken(const Tensor& self, double scale, int64_t zero_point, double outpu
   const IntegerRange integers(self.scalar_type());
   return self.numel() > 0 && self.size(2) <= INT32_MAX && self.size(3) <= INT32_MAX &&
          self.size(2) * self.size(3) <= kMostPixels && scale > 0 && std::isnormal(static_cast<float>(scale)) &&
-         std::isfinite(static_cast<float>(scale) / static_cast<float>(output_scale)) &&
-         zero_point >= integers.low && zero_point <= integers.high;
+         std::isfinite(static_cast<float>(scale) / static_cast<float>(output_scale)) && zero_point >= integers.low &&
+         zero_point <= integers.high;
 }
 
 template <typename Windows>
-Error pool(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
-           const Windows& rows, const Windows& columns, int64_t divisor, const Requantizer& requantize,
-           const Tensor& out) {
+Error pool(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point, const Windows& rows,
+           const Windows& columns, int64_t divisor, const Requantizer& requantize, const Tensor& out) {
   ImagePool p{};
   p.kind = self.scalar_type() == ScalarType::Char ? Pooling::kMeanChar : Pooling::kMeanByte;
   p.divisor = divisor;
@@ -61,8 +60,8 @@ Error quantized_avg_pool2d_out(KernelContext& context, const Tensor& self, doubl
                                                ceil_mode, count_include_pad, divisor_override, output_scale,
                                                output_zero_point, output_min, output_max, out);
   }
-  ET_TRY(const Requantizer requantize, Requantizer::make("et::quantized_avg_pool2d", out,
-                                                         {output_scale, output_zero_point, output_min, output_max}));
+  ET_TRY(const Requantizer requantize,
+         Requantizer::make("et::quantized_avg_pool2d", out, {output_scale, output_zero_point, output_min, output_max}));
   const int64_t sizes[] = {self.size(0), self.size(1), rows.count(), columns.count()};
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, 4}));
   return pool(context, self, self_scale, self_zero_point, rows, columns, divisor_override.value_or(0), requantize, out);

@@ -43,8 +43,8 @@ struct WindowConvolution {
 /// pixel_convolution.cpp is for these: all pixels of all rows are one run.
 bool is_of_pixels(Arguments args) {
   const Tensor weight = args[kWeight]->to_tensor();
-  return weight.size(2) == 1 && weight.size(3) == 1 && args[kGroups]->number_as_int() == 1 && is_pair(*args[kStride], 1, 1) &&
-         is_pair(*args[kPadding], 0, 0);
+  return weight.size(2) == 1 && weight.size(3) == 1 && args[kGroups]->number_as_int() == 1 &&
+         is_pair(*args[kStride], 1, 1) && is_pair(*args[kPadding], 0, 0);
 }
 
 bool fits(const PrepareContext& context, Arguments args) {
@@ -97,8 +97,8 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
     return Error::NotSupported;
   }
   ET_TRY(const Range range, read_range(context, min, max));
-  ET_TRY(w.product, pack_pixel_product(context, args[kWeight]->to_tensor(), *args[kBias], range,
-                                       static_cast<size_t>(w.groups)));
+  ET_TRY(w.product,
+         pack_pixel_product(context, args[kWeight]->to_tensor(), *args[kBias], range, static_cast<size_t>(w.groups)));
   ET_TRY(void* const memory, context.allocate(sizeof(WindowConvolution), alignof(WindowConvolution)));
   *state = new (memory) WindowConvolution(w);
   return Error::Ok;
@@ -133,17 +133,18 @@ Error plan_call(const WindowConvolution& w, threads::ThreadPool* pool, int64_t b
   const int64_t fitting = kStripBytes / static_cast<int64_t>(sizeof(float)) / call->row_floats - w.window_rows();
   call->strip_rows = std::clamp<int64_t>(fitting / w.stride_h + 1, 1, call->out_h);
   size_t floats, nbytes;
-  ET_CHECK_OR_RETURN(
-      !mul_overflow(static_cast<size_t>((call->strip_rows - 1) * w.stride_h + w.window_rows()),
-                    static_cast<size_t>(call->row_floats), &floats) &&
-          !mul_overflow(floats, call->slots * sizeof(float), &nbytes),
-      InvalidArgument, "convolution: %" PRId64 " rows of %" PRId64 " numbers are too many", w.window_rows(), call->row_floats);
+  ET_CHECK_OR_RETURN(!mul_overflow(static_cast<size_t>((call->strip_rows - 1) * w.stride_h + w.window_rows()),
+                                   static_cast<size_t>(call->row_floats), &floats) &&
+                         !mul_overflow(floats, call->slots * sizeof(float), &nbytes),
+                     InvalidArgument, "convolution: %" PRId64 " rows of %" PRId64 " numbers are too many",
+                     w.window_rows(), call->row_floats);
   call->strip_floats = floats;
   return Error::Ok;
 }
 
 /// Rows [first, first + rows) of an image with its border, of which some lie beside it.
-void copy_rows(const WindowConvolution& w, const Call& call, const float* image, int64_t first, int64_t rows, float* to) {
+void copy_rows(const WindowConvolution& w, const Call& call, const float* image, int64_t first, int64_t rows,
+               float* to) {
   const int64_t border = w.pad_w * w.in_channels(), width = call.in_w * w.in_channels();
   for (int64_t row = first; row < first + rows; ++row, to += call.row_floats) {
     if (row < 0 || row >= call.in_h) {
@@ -204,8 +205,8 @@ Error run(KernelContext& context, Arguments args, void* state) {
   call.in_w = input.size(3);
   call.out_h = output_extent(call.in_h, w.pad_h, w.kernel_h(), w.stride_h, w.dilation_h);
   call.out_w = output_extent(call.in_w, w.pad_w, w.kernel_w(), w.stride_w, w.dilation_w);
-  ET_RETURN_IF_ERROR(resize_output(context, "convolution", input, static_cast<size_t>(w.out_channels()), call.out_h,
-                                   call.out_w, out));
+  ET_RETURN_IF_ERROR(
+      resize_output(context, "convolution", input, static_cast<size_t>(w.out_channels()), call.out_h, call.out_w, out));
   if (out.numel() == 0) {
     return Error::Ok;
   }

@@ -371,11 +371,11 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out0", out0, input));
   const bool channels_last = !is_contiguous(input) && is_channels_last(input);
   int64_t elements = 0;
-  ET_CHECK_OR_RETURN(
-      group > 0 && C_ % group == 0 && whole_product({N, C_, HxW}, &elements) && input.numel() == elements &&
-          (!channels_last || (N == input.size(0) && C_ == input.size(1))),
-      InvalidArgument, "%s: input %s is not %" PRId64 " x %" PRId64 " x %" PRId64 " in %" PRId64 " groups", kOp,
-      ShapeText(input.sizes()).text, N, C_, HxW, group);
+  ET_CHECK_OR_RETURN(group > 0 && C_ % group == 0 && whole_product({N, C_, HxW}, &elements) &&
+                         input.numel() == elements && (!channels_last || (N == input.size(0) && C_ == input.size(1))),
+                     InvalidArgument,
+                     "%s: input %s is not %" PRId64 " x %" PRId64 " x %" PRId64 " in %" PRId64 " groups", kOp,
+                     ShapeText(input.sizes()).text, N, C_, HxW, group);
   ET_RETURN_IF_ERROR(check_parameter(kOp, "weight", weight, C_));
   ET_RETURN_IF_ERROR(check_parameter(kOp, "bias", bias, C_));
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));

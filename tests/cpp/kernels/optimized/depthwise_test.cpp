@@ -78,7 +78,8 @@ TEST(Depthwise, ChannelsAroundTheVectors) {
 }
 
 TEST(Depthwise, FiltersOfAnySizeStrideAndDilation) {
-  for (const auto& [kernel_h, kernel_w] : {std::pair<int64_t, int64_t>{1, 5}, {5, 1}, {2, 3}, {9, 9}, {1, 1}, {31, 4}}) {
+  for (const auto& [kernel_h, kernel_w] :
+       {std::pair<int64_t, int64_t>{1, 5}, {5, 1}, {2, 3}, {9, 9}, {1, 1}, {31, 4}}) {
     for (const auto& [stride_h, stride_w] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {3, 4}}) {
       for (const auto& [dilation_h, dilation_w] : {std::pair<int64_t, int64_t>{1, 1}, {2, 3}}) {
         for (const auto& [pad_h, pad_w] : {std::pair<int64_t, int64_t>{0, 0}, {1, 2}, {40, 33}}) {

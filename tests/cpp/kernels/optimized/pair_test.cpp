@@ -18,11 +18,11 @@ struct Division {
   bool by_number;
 };
 constexpr Division kDivisions[] = {
-    {"aten::remainder.Tensor_out", nullptr, false},   {"aten::fmod.Tensor_out", nullptr, false},
-    {"aten::floor_divide.out", nullptr, false},       {"aten::div.out_mode", "floor", false},
-    {"aten::div.out_mode", "trunc", false},           {"aten::remainder.Scalar_out", nullptr, true},
-    {"aten::fmod.Scalar_out", nullptr, true},         {"aten::floor_divide.Scalar_out", nullptr, true},
-    {"aten::div.Scalar_mode_out", "floor", true},     {"aten::div.Scalar_mode_out", "trunc", true},
+    {"aten::remainder.Tensor_out", nullptr, false}, {"aten::fmod.Tensor_out", nullptr, false},
+    {"aten::floor_divide.out", nullptr, false},     {"aten::div.out_mode", "floor", false},
+    {"aten::div.out_mode", "trunc", false},         {"aten::remainder.Scalar_out", nullptr, true},
+    {"aten::fmod.Scalar_out", nullptr, true},       {"aten::floor_divide.Scalar_out", nullptr, true},
+    {"aten::div.Scalar_mode_out", "floor", true},   {"aten::div.Scalar_mode_out", "trunc", true},
 };
 
 Call& with_mode(Call& call, const Division& division) {

@@ -20,10 +20,9 @@ struct Pool {
 };
 
 constexpr Pool kPools[] = {
-    {3, 3, 2, 2, 0, 0, 1, true}, {3, 3, 2, 2, 1, 1},       {2, 2, 2, 2, 0, 0},
-    {5, 5, 1, 1, 2, 2},          {3, 2, 1, 3, 1, 0, 2},    {3, 3, 3, 4, 1, 1, 1, true},
-    {1, 4, 1, 2, 0, 2},          {7, 3, 2, 1, 3, 1, 1},    {2, 2, 5, 5, 1, 1, 1, true},
-    {9, 9, 1, 1, 4, 4},          {3, 3, 1, 1, 1, 1, 3},    {13, 12, 13, 12, 0, 0},
+    {3, 3, 2, 2, 0, 0, 1, true}, {3, 3, 2, 2, 1, 1},          {2, 2, 2, 2, 0, 0},    {5, 5, 1, 1, 2, 2},
+    {3, 2, 1, 3, 1, 0, 2},       {3, 3, 3, 4, 1, 1, 1, true}, {1, 4, 1, 2, 0, 2},    {7, 3, 2, 1, 3, 1, 1},
+    {2, 2, 5, 5, 1, 1, 1, true}, {9, 9, 1, 1, 4, 4},          {3, 3, 1, 1, 1, 1, 3}, {13, 12, 13, 12, 0, 0},
 };
 
 /// Of `size` elements, as ATen counts.
@@ -50,8 +49,7 @@ void expect_largest(const Pool& p, ScalarType dtype, const std::vector<int64_t>&
   SCOPED_TRACE(::testing::Message() << "kernel " << p.kernel_h << " x " << p.kernel_w << ", " << sizes[1]
                                     << " channels, " << sizes[2] << " x " << sizes[3]);
   Call call("et::max_pool2d.out");
-  describe_largest(call, p, dtype, sizes, order)
-      .expect_same(kPriorityOptimized);
+  describe_largest(call, p, dtype, sizes, order).expect_same(kPriorityOptimized);
 }
 
 void expect_means(const Pool& p, std::vector<int64_t> sizes, bool counts_padding, int64_t divisor = 0,
@@ -70,7 +68,8 @@ void expect_means(const Pool& p, std::vector<int64_t> sizes, bool counts_padding
 
 void expect_integer_means(const Pool& p, ScalarType dtype, std::vector<int64_t> sizes, bool counts_padding,
                           int64_t divisor = 0) {
-  SCOPED_TRACE(::testing::Message() << "kernel " << p.kernel_h << " x " << p.kernel_w << ", " << sizes[1] << " channels");
+  SCOPED_TRACE(::testing::Message() << "kernel " << p.kernel_h << " x " << p.kernel_w << ", " << sizes[1]
+                                    << " channels");
   const int64_t zero_point = dtype == ScalarType::Char ? -3 : 120, lowest = dtype == ScalarType::Char ? -128 : 0;
   Call call("et::quantized_avg_pool2d.out");
   image(call, dtype, sizes).number(0.05).integer(zero_point);
@@ -223,8 +222,8 @@ TEST(Pooling, MeansAcrossFrames) {
 }
 
 TEST(Pooling, WhatIsNoWindowIsRefused) {
-  for (const Pool& p : {Pool{3, 3, 0, 1, 0, 0}, Pool{3, 3, 1, 1, 2, 0}, Pool{0, 1, 1, 1, 0, 0},
-                        Pool{9, 1, 1, 1, 0, 0}, Pool{1, 1, 1, 1, 0, 0, 0}, Pool{3, 1, 1, 1, -1, 0}}) {
+  for (const Pool& p : {Pool{3, 3, 0, 1, 0, 0}, Pool{3, 3, 1, 1, 2, 0}, Pool{0, 1, 1, 1, 0, 0}, Pool{9, 1, 1, 1, 0, 0},
+                        Pool{1, 1, 1, 1, 0, 0, 0}, Pool{3, 1, 1, 1, -1, 0}}) {
     Call call("et::max_pool2d.out");
     call.tensor({1, 4, 5, 5}, kChannelsLast).list({p.kernel_h, p.kernel_w}).list({p.stride_h, p.stride_w});
     call.list({p.pad_h, p.pad_w}).list({p.dilation, p.dilation}).flag(false).out({1, 4, 5, 5}, kChannelsLast);

@@ -132,9 +132,9 @@ TEST(WindowConvolution, Dilations) {
 
 TEST(WindowConvolution, StripsOfRows) {
   expect_same({1, 3, 8, 200, 60, 7, 7, 2, 2, 3, 3}, {});
-  expect_same({3, 6, 16, 90, 70, 3, 5, 1, 2, 1, 2}, {});    // images that threads share
-  expect_same({1, 3, 4, 9, 6000, 3, 3, 1, 2, 1, 1}, {});    // a row that is larger than a strip may be
-  expect_same({2, 16, 16, 33, 40, 1, 1, 2, 2, 0, 0}, {});   // no border: read in place
+  expect_same({3, 6, 16, 90, 70, 3, 5, 1, 2, 1, 2}, {});      // images that threads share
+  expect_same({1, 3, 4, 9, 6000, 3, 3, 1, 2, 1, 1}, {});      // a row that is larger than a strip may be
+  expect_same({2, 16, 16, 33, 40, 1, 1, 2, 2, 0, 0}, {});     // no border: read in place
   expect_same({1, 3, 64, 120, 120, 11, 11, 1, 1, 5, 5}, {});  // whole tiles, for which a library keeps many pointers
 }
 
@@ -176,7 +176,8 @@ TEST(WindowConvolution, EveryInstructionSet) {
 TEST(WindowConvolution, TakesOnlyWhatItIsMadeFor) {
   const Convolution plain{1, 32, 18, 25, 25, 3, 3, 2, 2, 1, 1};
   EXPECT_TRUE(fits(plain, {}));
-  EXPECT_EQ(fits({1, 32, 64, 13, 9, 3, 3, 2, 2, 1, 1}, {}), optimized::has_integer_tiles());  // whole tiles of a library
+  EXPECT_EQ(fits({1, 32, 64, 13, 9, 3, 3, 2, 2, 1, 1}, {}),
+            optimized::has_integer_tiles());                      // whole tiles of a library
   EXPECT_FALSE(fits({1, 32, 18, 25, 25, 3, 3, 2, 2, 3, 1}, {}));  // windows that see nothing of the image
   Options options;
   options.order = kRowMajor;
