@@ -51,6 +51,21 @@ def test_volumes_with_what_is_no_number(window):
     check(lambda x: F.avg_pool3d(x, count_include_pad=False, **window), x, tolerance=1e-5)
 
 
+def test_images_smaller_than_a_window():
+    """With ceil_mode there is one window."""
+    x = torch.randn(2, 3, 1, 1)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        image = x.to(memory_format=layout)
+        check(lambda x: F.avg_pool2d(x, 2, 2, ceil_mode=True), image, tolerance=1e-6)
+        check(lambda x: F.max_pool2d(x, 2, 2, ceil_mode=True), image)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_windows_without_elements(dtype):
+    x = (torch.rand(1, 2, 2, 1) * 50).to(dtype)
+    check(lambda x: F.max_pool2d(x, (1, 2), 1, (0, 1), (1, 2)), x)
+
+
 def test_one_number_is_missing():
     """At every place of an image in turn."""
     for place in range(25):

@@ -86,6 +86,11 @@ void gather_pixels(void* context, size_t begin, size_t count) {
                         block.to + begin * block.windows->g.window_size());
 }
 
+/// Pixels of a block.
+int64_t pixels_at_once(const Geometry& g) {
+  return std::max<int64_t>(kRegisterRows, static_cast<int64_t>(kBlockBytes / g.window_size()));
+}
+
 }  // namespace
 
 bool is_worth_gathering(const Geometry& g) {
@@ -102,7 +107,12 @@ Geometry gathered(const Geometry& g) {
   return product;
 }
 
-Error run_gathered(KernelContext& context, PackedConvolution& state, const Tensor& input, const Tensor& out) {
+size_t gathered_nbytes(const Geometry& g) {
+  return static_cast<size_t>(pixels_at_once(g)) * g.window_size() + XNN_EXTRA_BYTES;
+}
+
+Error run_gathered(KernelContext& context, PackedConvolution& state, const Tensor& input, const Tensor& out,
+                   void* scratch) {
   const Geometry& g = state.geometry;
   const size_t depth = g.window_size();
   const ConvolutionLibrary& library = *state.library;
@@ -120,12 +130,14 @@ Error run_gathered(KernelContext& context, PackedConvolution& state, const Tenso
                         out.size(-1),
                         input.nbytes(),
                         state.padding};
-  const int64_t most = std::max<int64_t>(kRegisterRows, static_cast<int64_t>(kBlockBytes / depth));
+  const int64_t most = pixels_at_once(g);
   const int64_t blocks = (pixels + most - 1) / most;
   const int64_t size = (pixels + blocks - 1) / blocks;
   const size_t tile = std::max<size_t>(1, kTileBytes / depth);
-  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(size) * depth + XNN_EXTRA_BYTES, 64));
-  auto* const gathered = static_cast<uint8_t*>(memory);
+  if (scratch == nullptr) {
+    ET_TRY(scratch, context.allocate_temp(static_cast<size_t>(size) * depth + XNN_EXTRA_BYTES, 64));
+  }
+  auto* const gathered = static_cast<uint8_t*>(scratch);
   for (int64_t first = 0; first < pixels; first += size) {
     const auto count = static_cast<size_t>(std::min(size, pixels - first));
     Block block{&windows, first, gathered};

@@ -16,7 +16,11 @@ bool is_worth_gathering(const Geometry& g);
 /// The convolution as a product: a 1x1 kernel over as many channels as inputs lie under it. The weight's bytes stay.
 Geometry gathered(const Geometry& g);
 
-/// Runs a convolution whose operator was made for gathered(state.geometry). `out` is resized already and not empty.
-Error run_gathered(KernelContext& context, PackedConvolution& state, const Tensor& input, const Tensor& out);
+/// Runs a convolution whose operator was made for gathered(state.geometry). `out` is resized already and not empty. `scratch`:
+/// gathered_nbytes() for several runs of one instruction; nullptr: temporary memory of the run's own.
+Error run_gathered(KernelContext& context, PackedConvolution& state, const Tensor& input, const Tensor& out,
+                   void* scratch = nullptr);
+/// Bytes of the largest block.
+size_t gathered_nbytes(const Geometry& g);
 
 }  // namespace et::backends::xnnpack

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/xnnpack/kernels/gather.h"
 #include "backends/xnnpack/kernels/layout.h"
 #include "base/checked_math.h"
 
@@ -108,9 +109,16 @@ Error run_volume(KernelContext& context, PackedConvolution& state, const Tensor&
   const size_t element = input.element_size();
   const auto in_plane = static_cast<size_t>(image.h * image.w) * channels * element;
   const auto out_plane = static_cast<size_t>(extent.h * extent.w) * g.out_channels * element;
+  void* scratch = nullptr;
+  if (state.gathers) {
+    ET_TRY(scratch, context.allocate_temp(gathered_nbytes(g), 64));
+  }
   const auto convolve = [&](int64_t count, const void* from, void* to) {
     Images images(input.scalar_type(), count, g.in_channels, image, const_cast<void*>(from));
     Images results(input.scalar_type(), count, g.out_channels, extent, to);
+    if (state.gathers) {
+      return run_gathered(context, state, images.value()->to_tensor(), results.value()->to_tensor(), scratch);
+    }
     EValue* const args[] = {images.value(), results.value()};
     return run_convolution(context, {args, 2}, &state);
   };

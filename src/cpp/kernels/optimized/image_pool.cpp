@@ -261,11 +261,11 @@ int64_t PoolWindows::count() const {
       !is_small(dilation, 1) || 2 * padding > dilation * (kernel - 1) + 1) {
     return 0;
   }
-  const int64_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
+  const int64_t room = in + 2 * padding - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0);
   if (room < 0) {
     return 0;
   }
-  const int64_t out = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  const int64_t out = room / stride + 1;
   return ceil_mode && (out - 1) * stride >= in + padding ? out - 1 : out;  // none begins in the padding at the end
 }
 

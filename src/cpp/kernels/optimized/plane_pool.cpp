@@ -217,7 +217,7 @@ struct Directions {
   int64_t elements() const { return planes.in * rows.in * columns.in; }
   /// The same windows; a plane of which each takes one element is a row, as local_response_norm has them across channels.
   Directions simplified() const {
-    if (!rows.takes_one() || !columns.takes_one()) {
+    if (!rows.takes_one() || !columns.takes_one() || rows.in * columns.in > INT32_MAX) {
       return *this;
     }
     const auto of_one = [](int64_t in) { return Direction(PoolWindows{in, 1, 1, 0, 1, false, false}); };

@@ -279,6 +279,17 @@ C sum_of_window(const PlaneValues<C>& in, const Window& window) {
   return sum;
 }
 
+/// What a window without elements gives.
+int64_t least_integer(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Byte: return 0;
+    case ScalarType::Char: return INT8_MIN;
+    case ScalarType::Short: return INT16_MIN;
+    case ScalarType::Int: return INT32_MIN;
+    default: return INT64_MIN;
+  }
+}
+
 Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64_t spatial, IntArrayRef kernel_size,
                IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out,
                Tensor* indices) {  // nullptr: nobody asks where the largest elements were
@@ -299,7 +310,7 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
   return dispatch_compute(dtype, [&](auto zero) {
     using C = decltype(zero);
     using Limits = std::numeric_limits<C>;
-    constexpr C kLeast = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    const C least = Limits::has_infinity ? -Limits::infinity() : static_cast<C>(least_integer(dtype));
     PlaneValues<C> in(elements, dtype, p.in);
     ET_RETURN_IF_ERROR(in.init(context));
     for_each_window(
@@ -311,7 +322,7 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
           low += low < 0 ? (p.dilation[d] - 1 - low) / p.dilation[d] * p.dilation[d] : 0;
           window->low[d] = low;
         },
-        [&](const Window& window, int64_t* place) { return largest<C>(in, window, p.dilation, kLeast, place); });
+        [&](const Window& window, int64_t* place) { return largest<C>(in, window, p.dilation, least, place); });
     return Error::Ok;
   });
 }

@@ -135,10 +135,10 @@ Error quantized_avg_pool2d_out(KernelContext& context, const Tensor& self, doubl
                            pad[d] <= kernel[d] / 2,
                        InvalidArgument, "%s: kernel and stride must be positive, padding at most half of the kernel",
                        kOp);
-    const int64_t room = self.size(axis) + 2 * pad[d] - kernel[d];
+    const int64_t room = self.size(axis) + 2 * pad[d] - kernel[d] + (ceil_mode ? step[d] - 1 : 0);
     ET_CHECK_OR_RETURN(room >= 0, InvalidArgument, "%s: self %s is smaller than the kernel", kOp,
                        ShapeText(self.sizes()).text);
-    int64_t extent = (room + (ceil_mode ? step[d] - 1 : 0)) / step[d] + 1;
+    int64_t extent = room / step[d] + 1;
     if (ceil_mode && (extent - 1) * step[d] >= self.size(axis) + pad[d]) {
       --extent;  // the last window would begin in the padding
     }
