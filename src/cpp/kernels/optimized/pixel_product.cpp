@@ -290,6 +290,9 @@ void multiply_pixels(const PixelProduct& product, const float* in, float* out, s
 
 void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
                         size_t pixels) {
+  if (pixels == 0) {
+    return;
+  }
   // Multiplications of a chunk worth handing over to another thread: some 3 us.
   constexpr size_t kChunk = 150'000;
   const size_t depth = product.in_channels, columns = product.out_channels;

@@ -5,6 +5,7 @@
 #include "kernel_harness.h"
 #include "kernels/optimized/pixel_product.h"
 #include "kernels/optimized/tiles.h"
+#include "threads/thread_pool.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -65,6 +66,20 @@ TEST(PixelLinear, RowsOfEveryNumber) {
     }
   }
   EXPECT_GT(taken, 30);
+}
+
+// A method that has some rows at most may get none.
+TEST(PixelLinear, NoRows) {
+  threads::ThreadPool* const pool = threads::make_pool(2);
+  const float filter[64] = {}, bias[64] = {};
+  optimized::PixelProduct product{};
+  product.in_channels = 1;
+  product.out_channels = 32;
+  product.kernel_h = product.kernel_w = 1;
+  product.filter = filter;
+  product.bias = bias;
+  optimized::multiply_pixels_on(pool, product, nullptr, nullptr, 0);
+  threads::destroy_pool(pool);
 }
 
 TEST(PixelLinear, EveryInstructionSet) {
