@@ -56,7 +56,8 @@ bool fits(const PrepareContext& context, Arguments args) {
   return weight.numel() > 0 && has_steps(*args[kStride]) && has_steps(*args[kDilation]) &&
          has_padding_up_to(*args[kPadding], INT32_MAX) && groups > 0 && weight.size(0) % groups == 0 &&
          args[kInput]->to_tensor().size(1) / groups == weight.size(1) &&
-         args[kInput]->to_tensor().size(1) % groups == 0 && !is_of_pixels(args);
+         args[kInput]->to_tensor().size(1) % groups == 0 && !is_of_pixels(args) &&
+         (groups == 1 || weight.size(1) > 1);  // one channel a group is for depthwise.cpp
 }
 
 /// At the bounds of the sizes.

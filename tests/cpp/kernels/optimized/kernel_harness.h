@@ -253,6 +253,17 @@ class Call {
 
   /// True when a kernel of this priority takes the arguments.
   bool fits(uint8_t priority) { return run(priority, 1, nullptr) != Error::NotSupported; }
+  /// Kernels of this priority that take the arguments: where there are two, the order of registration decides.
+  int how_many_fit(uint8_t priority) {
+    add_returned();
+    const Kernel* found[8];
+    const size_t count = test_registry().find(name_, found);
+    int fitting = 0;
+    for (size_t i = 0; i < count && i < 8; ++i) {
+      fitting += found[i]->priority == priority && run_kernel(*found[i], nullptr, nullptr) != Error::NotSupported;
+    }
+    return fitting;
+  }
 
   /// What a load and a call come to with the kernel of this priority; NotSupported when there is none.
   Error error(uint8_t priority) {

@@ -53,6 +53,11 @@ bool fits(const Convolution& c, const Options& o) {
   return describe(call, c, o).fits(kPriority);
 }
 
+int kernels_that_fit(const Convolution& c, const Options& o) {
+  Call call("aten::convolution.out");
+  return describe(call, c, o).how_many_fit(kPriority);
+}
+
 /// Compares where the kernel is taken; returns how often it was.
 int expect_same_where_taken(const Convolution& c, const Options& o) {
   if (!fits(c, o)) {
@@ -100,7 +105,7 @@ TEST(WindowConvolution, FiltersStridesAndBorders) {
 TEST(WindowConvolution, Groups) {
   int taken = 0;
   for (const int64_t groups : {2, 3, 8}) {
-    for (const int64_t in_channels : {1, 4, 5}) {
+    for (const int64_t in_channels : {2, 4, 5}) {
       for (const int64_t out_channels : {1, 2, 8, 11, 33}) {
         for (const int64_t kernel : {1, 2, 3}) {
           Options options;
@@ -164,7 +169,7 @@ TEST(WindowConvolution, EveryInstructionSet) {
     }
     EXPECT_GT(taken, 0);
     taken = 0;
-    for (const int64_t channels : {1, 4, 8, 16, 24}) {
+    for (const int64_t channels : {2, 4, 8, 16, 24}) {
       Options options;
       options.groups = 2;
       taken += expect_same_where_taken({1, 2 * channels, 2 * channels, 13, 41, 3, 3, 1, 1, 1, 1}, options);
@@ -180,6 +185,9 @@ TEST(WindowConvolution, TakesOnlyWhatItIsMadeFor) {
             optimized::has_integer_tiles());                      // whole tiles of a library
   EXPECT_FALSE(fits({1, 32, 18, 25, 25, 3, 3, 2, 2, 3, 1}, {}));  // windows that see nothing of the image
   Options options;
+  options.groups = 32;  // depthwise.cpp alone
+  EXPECT_EQ(kernels_that_fit({1, 32, 32, 25, 25, 3, 3, 1, 1, 1, 1}, options), 1);
+  options.groups = 1;
   options.order = kRowMajor;
   EXPECT_FALSE(fits(plain, options));
 }
