@@ -16,6 +16,7 @@ from near_eager import FLOATS, close  # noqa: E402
 from sweep import check, record  # noqa: E402
 
 torch.set_num_threads(1)
+torch.manual_seed(0)  # of the parameters below: sums of gradients may nearly cancel
 
 
 def test_alpha_of_bool_tensors_is_a_bool() -> None:
