@@ -22,7 +22,7 @@ flow.py         quantize, prepare, calibrate, convert
 batch_norm.py   folds batch norms, after training and while it lasts
 checks.py       what must hold before and after calibration
 smallest_scales.py  below which no scale goes
-bias_range.py   scales under which biases fit 32 bits
+biases.py       biases as integer kernels add them: in 32 bits, in whole steps
 lifting.py      the converted module as an ExportedProgram, with its source lines
 candidates.py    variants of one quantized model with other layers in float
 layer_sweep.py   which layers lose most: each quantized alone

@@ -25,7 +25,7 @@ from executorch_py.errors import InvalidArgumentError, InvalidStateError, Invali
 from executorch_py.export.functionalize import functionalize
 
 from . import batch_norm
-from .bias_range import fit_biases
+from .biases import fit_biases, round_biases
 from .checks import (
     check_observers,
     check_weight,
@@ -248,6 +248,7 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
         converted = convert_pt2e(prepared, fold_quantize=False)
     fold_quantized_constants(converted)
     freeze_computed_weights(converted)  # biases
+    round_biases(converted)
     return lift(converted, program)
 
 

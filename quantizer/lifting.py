@@ -113,7 +113,7 @@ def constant_value(module: fx.GraphModule, node: fx.Node, known: dict[fx.Node, A
     known = {} if known is None else known
     if node not in known:
         if node.op == "get_attr":
-            known[node] = _held(module, str(node.target))
+            known[node] = held(module, str(node.target))
         else:
             args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: constant_value(module, source, known))
             with torch.no_grad():
@@ -161,7 +161,7 @@ class _Lifting:
             if node.op != "get_attr" or str(node.target) in self._lifted or not node.users:
                 continue
             name = str(node.target)
-            value = _held(self._module, name)
+            value = held(self._module, name)
             if not isinstance(value, torch.Tensor):
                 if isinstance(value, fx.GraphModule):
                     self._type_body(value)
@@ -299,7 +299,8 @@ class _Lifting:
         return with_guards_of(lifted, program)
 
 
-def _held(module: torch.nn.Module, path: str) -> Any:
+def held(module: torch.nn.Module, path: str) -> Any:
+    """The attribute at a path: ``held(model, "encoder.fc1.bias")``."""
     value: Any = module
     for part in path.split("."):
         value = getattr(value, part)

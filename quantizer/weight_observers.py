@@ -77,7 +77,7 @@ class PerChannelMSEObserver(_WholeWeight):
     """For each channel of a weight the scale with the least squared error of its integers.
 
     Attributes:
-        least_scales: Scales must not be smaller (bias_range.py sets them); [channels] or None.
+        least_scales: Scales must not be smaller (biases.py sets them); [channels] or None.
     """
 
     least_scales: torch.Tensor | None = None
