@@ -40,6 +40,7 @@ from executorch_py.errors import InternalError, InvalidArgumentError
 from executorch_py.export.sources import source_of
 
 from . import flow
+from .biases import round_biases
 from .fallbacks import Fallback, can_be_dynamic, in_half, quantized_at_run_time
 from .lifting import constant_value, lift
 from .matching import is_constant
@@ -156,7 +157,7 @@ class Candidates:
                 raise InvalidArgumentError("static quantization measures activations: give calibration_data")
             flow.calibrate(prepared, calibration_data, transform=transform, progress=progress)
         annotated = _annotations(prepared)
-        base = flow.convert(prepared).module(check_guards=False)
+        base = lift(*flow.converted_graph(prepared)).module(check_guards=False)
         assert isinstance(base, fx.GraphModule)
         nodes = {node.name: node for node in base.graph.nodes}
         for name, says in annotated.items():
@@ -215,7 +216,7 @@ class Candidates:
             )
         module = fx.GraphModule(self._base, copy.deepcopy(self._base.graph))
         _Rewiring(self, module, frozenset(float_layers), instead).run()
-        module.recompile()
+        round_biases(module)
         return module
 
     def runnable(self, float_layers: Collection[str] = (), instead: Fallback = "float32") -> fx.GraphModule:

@@ -228,10 +228,19 @@ def calibrate(
 def convert(prepared: fx.GraphModule) -> ExportedProgram:
     """Replaces observers by quantize and dequantize nodes; ``prepared`` is used up.
 
+    Biases that integer kernels add become whole steps of their sums (biases.py): the program computes what the kernels do.
+
     Raises:
         InvalidStateError: It was not made by :func:`prepare` or :func:`prepare_qat`, or was never calibrated or trained.
         InvalidArgumentError: Observers have seen NaN, infinity, or ranges that no scale fits; names the layer.
     """
+    converted, program = converted_graph(prepared)
+    round_biases(converted)
+    return lift(converted, program)
+
+
+def converted_graph(prepared: fx.GraphModule) -> tuple[fx.GraphModule, ExportedProgram]:
+    """What :func:`convert` makes, with the model's own biases, and the float program; errors as there."""
     program = prepared.meta.get(PROGRAM) if isinstance(prepared, fx.GraphModule) else None
     if program is None:
         raise InvalidStateError(
@@ -248,8 +257,7 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
         converted = convert_pt2e(prepared, fold_quantize=False)
     fold_quantized_constants(converted)
     freeze_computed_weights(converted)  # biases
-    round_biases(converted)
-    return lift(converted, program)
+    return converted, program
 
 
 @contextlib.contextmanager

@@ -55,8 +55,8 @@ def test_no_quantized_operator_runs_in_float(name):
         assert sqnr(ours, exact) >= sqnr(quantized, exact) - 4
         assert sqnr(ours, exact) >= 20
         if MODELS[name].startswith("static"):
-            # ResNet-18 amplifies steps that round the other way (docs/numerics.md).
-            assert sqnr(ours, quantized) >= (36 if name == "resnet18" else 40)
+            # ResNet-18 amplifies steps that round the other way: eager has 38.9 dB against itself (docs/numerics.md).
+            assert sqnr(ours, quantized) >= (37 if name == "resnet18" else 42)
             same = float((ours.argmax(1) == quantized.argmax(1)).double().mean())
             assert same >= 0.99 if ours.dim() == 4 else same == 1.0  # one class a pixel, or one
 
@@ -109,7 +109,7 @@ def test_quantizing_mobilenet_takes_little_time():
     method = ZOO["mobilenet_v2"]()["forward"]
     quantizer.quantize(torch.nn.Linear(3, 3).eval(), (torch.rand(1, 3),), "static_int8", [torch.rand(1, 3)])  # imports
     exported = method.export()
-    started = time.perf_counter()
+    started = time.thread_time()  # of the processor: other programs do not count
     program = quantizer.quantize(exported, config_or_quantizer="static_int8", calibration_data=[method.inputs] * 4)
     et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
-    assert time.perf_counter() - started < 6
+    assert time.thread_time() - started < 6
