@@ -27,7 +27,7 @@ SANITIZE  ?= address,undefined
 # What reads bytes that it must not trust: `make test` runs these sanitized; `make sanitize` runs all.
 HOSTILE   := base schema runtime robustness
 # Python tests that run every kernel.
-SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py hostile_calls.py changed_sizes.py)
+SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py hostile_calls.py changed_sizes.py odd_sizes.py)
 # About half of the time of all Python tests.
 OF_OPERATORS := tests/ops tests/conformance tests/bench
 FUZZED    := data_file ir_parser program_loader

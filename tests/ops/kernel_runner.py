@@ -1,6 +1,7 @@
 """Runs one kernel on torch tensors, through the test library that tests/cpp/kernels/portable builds (et_kernel_test).
 
 `run_kernel` runs the portable or quantized kernel; `prepare_and_run` any kernel that an operator has, as a load and two calls do.
+ET_BUILD_DIR names another build folder, ET_INSTRUCTION_SET the one that vector kernels are held to (AVX2, SSE4).
 
 Example:
     >>> out = torch.empty(3)
@@ -86,6 +87,10 @@ def _library() -> ctypes.CDLL:
     library.et_kernel_test_prepare_and_run.argtypes = [
         ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(_Value), ctypes.POINTER(_Value), ctypes.c_int64,
     ]  # fmt: skip
+    if name := os.environ.get("ET_INSTRUCTION_SET"):
+        library.et_kernel_test_hold_to.restype = ctypes.c_bool
+        if not library.et_kernel_test_hold_to(name.encode()):
+            raise ValueError(f"ET_INSTRUCTION_SET={name}: this build or processor has no such instructions")
     return library
 
 

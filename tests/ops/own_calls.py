@@ -22,7 +22,7 @@ CLAMP = (-128, 127)
 def own_calls() -> Iterator[tuple[str, list[Any], str]]:
     """Name of the kernel, arguments with outputs, letters of its signature."""
     torch.manual_seed(0)
-    for calls in (_products, _images, _sparse, _integers, _recurrent, _numbers, unreached_calls):
+    for calls in (_products, _images, _windows, _sparse, _integers, _recurrent, _numbers, unreached_calls):
         for name, *arguments in calls():
             yield name, arguments, LETTERS[name]
 
@@ -101,6 +101,39 @@ def _images() -> Iterator[tuple]:
     yield (
         "aten::convolution.out", image, torch.randn(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, image * 0
     )  # fmt: skip
+
+
+def _windows() -> Iterator[tuple]:
+    """What kernels of volumes and of images with channels innermost take: groups, taps that are apart, long strides, bytes."""
+    last = {2: torch.channels_last, 3: torch.channels_last_3d}
+    for image, filters, stride, padding, dilation, groups in (
+        ((2, 9, 11, 13), (15, 3, 3, 3), [1, 2], [1, 1], [1, 1], 3),
+        ((1, 10, 8, 9), (4, 5, 3, 2), [2, 1], [4, 2], [2, 2], 2),
+        ((2, 3, 17, 15), (8, 3, 5, 7), [2, 2], [2, 3], [1, 1], 1),
+        ((2, 17, 9, 14), (17, 1, 4, 2), [3, 1], [5, 0], [1, 3], 17),
+        ((2, 20, 9, 14), (20, 1, 5, 5), [2, 2], [2, 2], [1, 1], 20),
+        ((1, 70, 6, 7), (70, 1, 3, 3), [1, 1], [1, 1], [1, 1], 70),
+        ((1, 3, 4, 6, 7), (8, 3, 3, 2, 3), [1, 1, 2], [1, 0, 1], [1, 1, 1], 1),
+        ((2, 4, 4, 5, 6), (66, 2, 2, 3, 3), [2, 1, 1], [1, 1, 1], [1, 1, 2], 2),
+    ):
+        x, w = torch.randn(image).to(memory_format=last[len(image) - 2]), torch.randn(filters)
+        conv = F.conv2d if len(image) == 4 else F.conv3d
+        y = conv(x, w, None, stride, padding, dilation, groups)
+        lists = [stride, padding, dilation, False, [0] * len(stride), groups]
+        yield "aten::convolution.out", x, w, torch.randn(len(w)), *lists, torch.empty_like(y)
+        yield "et::convolution_clamp.out", x, w, None, *lists, -1, 1, torch.empty_like(y)
+        integers, out = x.mul(50).to(torch.int8), y.to(torch.int8)
+        bias = torch.randint(-3000, 3000, (len(w),), dtype=torch.int32)
+        rest = [w.mul(50).to(torch.int8), torch.rand(len(w)) * 0.01, bias, *lists, 0.3, -3, *CLAMP, out]
+        yield "et::quantized_convolution.out", integers, 0.02, 5, *rest
+    for dtype in (torch.int8, torch.uint8):
+        x = torch.randint(0, 128, (2, 19, 9, 7)).to(dtype).to(memory_format=torch.channels_last)
+        for kernel, stride, padding in ((3, 2, 1), (5, 1, 2)):
+            y = torch.empty_like(F.max_pool2d(x.float(), kernel, stride, padding)).to(dtype)
+            lists = [[kernel] * 2, [stride] * 2, [padding] * 2]
+            yield "et::max_pool2d.out", x, *lists, [1, 1], False, y
+            numbers = [0.03, 5, 0, 127, torch.empty_like(y)]
+            yield "et::quantized_avg_pool2d.out", x, 0.05, 3, *lists, False, False, None, *numbers
 
 
 def _sparse_parts(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -150,9 +150,10 @@ HWY_INLINE TapRange taps_inside(int64_t begin, int64_t dilation, int64_t kernel,
   return {first, std::min(end, kernel)};
 }
 
-/// kPixels neighbouring output pixels, all channels. `line`: where the window of the first one begins in the image, which may be outside.
+/// kPixels neighbouring output pixels, all channels. `at`: the number of w.in that the window of the first one begins with, which may lie
+/// beside the image: no pointer is made of it.
 template <int kPixels>
-HWY_INLINE void any_block(const Depthwise& w, const float* line, TapRange rows, TapRange columns, float* out) {
+HWY_INLINE void any_block(const Depthwise& w, int64_t at, TapRange rows, TapRange columns, float* out) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto channels = static_cast<int64_t>(w.channels);
@@ -172,7 +173,7 @@ HWY_INLINE void any_block(const Depthwise& w, const float* line, TapRange rows, 
     for (int64_t i = rows.first; i < rows.end; ++i) {
       for (int64_t j = columns.first; j < columns.end; ++j) {
         const V tap = hn::LoadU(d, filter + static_cast<size_t>(i * w.kernel_w + j) * lanes);
-        const float* const x = line + (i * row_step + j * tap_step + static_cast<int64_t>(c));
+        const float* const x = w.in + (at + i * row_step + j * tap_step + static_cast<int64_t>(c));
 #pragma GCC unroll 8
         for (int p = 0; p < kPixels; ++p) {
           sums[p] = hn::MulAdd(load(d, whole, x + p * pixel_step, left), tap, sums[p]);
@@ -192,19 +193,19 @@ void any_row(const Depthwise& w, size_t row) {
   const auto channels = static_cast<int64_t>(w.channels);
   const int64_t y = static_cast<int64_t>(row) % w.out_h * w.stride_h - w.pad_h;
   const TapRange rows = taps_inside(y, w.dilation_h, w.kernel_h, w.in_h);
-  const float* const image = w.in + (static_cast<int64_t>(row) / w.out_h * w.in_h + y) * w.in_w * channels;
+  const int64_t line = (static_cast<int64_t>(row) / w.out_h * w.in_h + y) * w.in_w * channels;
   float* const out = w.out + static_cast<int64_t>(row) * w.out_w * channels;
   const int64_t reach = (w.kernel_w - 1) * w.dilation_w;
   for (int64_t pixel = 0; pixel < w.out_w;) {
     const int64_t x = pixel * w.stride_w - w.pad_w;
-    const float* const line = image + x * channels;
+    const int64_t at = line + x * channels;
     float* const to = out + pixel * channels;
     const bool is_inside = x >= 0 && x + (kPixels - 1) * w.stride_w + reach < w.in_w && pixel + kPixels <= w.out_w;
     if (is_inside) {
-      any_block<kPixels>(w, line, rows, {0, w.kernel_w}, to);
+      any_block<kPixels>(w, at, rows, {0, w.kernel_w}, to);
       pixel += kPixels;
     } else {
-      any_block<1>(w, line, rows, taps_inside(x, w.dilation_w, w.kernel_w, w.in_w), to);
+      any_block<1>(w, at, rows, taps_inside(x, w.dilation_w, w.kernel_w, w.in_w), to);
       ++pixel;
     }
   }

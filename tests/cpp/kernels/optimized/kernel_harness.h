@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -20,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/host/heap_allocator.h"
+#include "exact_memory.h"
 #include "runtime/host/heap_shared_cache.h"
 #include "runtime/kernel.h"
 #include "threads/thread_pool.h"
@@ -45,7 +46,7 @@ inline std::vector<uint8_t> dim_order(size_t rank, Order order) {
   return result;
 }
 
-/// A tensor that owns its memory, with guard bytes behind it.
+/// A tensor that owns its memory, with guard bytes behind it, which no kernel may write and only a library may read.
 struct OwnedTensor {
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
@@ -66,14 +67,14 @@ struct OwnedTensor {
     const size_t nbytes = count * element_size(dtype);
     bytes.assign(nbytes + kGuard, kGuardByte);
     impl = TensorImpl(dtype, sizes.size(), sizes.data(), strides.data(), order.data(), bytes.data(), nbytes);
+    ASAN_POISON_MEMORY_REGION(bytes.data() + nbytes, kGuard);
   }
   bool guard_is_whole() const {
-    for (size_t i = bytes.size() - kGuard; i < bytes.size(); ++i) {
-      if (bytes[i] != kGuardByte) {
-        return false;
-      }
-    }
-    return true;
+    const char* const guard = bytes.data() + bytes.size() - kGuard;
+    ASAN_UNPOISON_MEMORY_REGION(guard, kGuard);
+    const bool is_whole = std::all_of(guard, guard + kGuard, [](char byte) { return byte == kGuardByte; });
+    ASAN_POISON_MEMORY_REGION(guard, kGuard);
+    return is_whole;
   }
 };
 
@@ -355,7 +356,7 @@ class Call {
   }
 
   Error run_kernel(const Kernel& kernel, threads::ThreadPool* pool, std::vector<std::vector<char>>* outputs) {
-    runtime::HeapAllocator method_allocator, temp_allocator, data_allocator;
+    ExactAllocator method_allocator, temp_allocator, data_allocator;
     runtime::HeapSharedCache cache;
     runtime::PrepareContext prepare(&method_allocator, &cache, pool);
     prepare.set_constant_query(&is_constant, this);

@@ -173,7 +173,7 @@ void multiply_ones(runtime::PrepareContext& prepare, const Kernel& kernel, float
   const Span<EValue* const> args(boxed);
   void* state = nullptr;
   ASSERT_EQ(kernel.prepare(prepare, args, &state), Error::Ok);
-  runtime::HeapAllocator temp;
+  ExactAllocator temp;
   runtime::KernelContext context(&temp, nullptr, nullptr, nullptr, nullptr);
   EXPECT_EQ(kernel.run(context, args, state), Error::Ok);
   kernel.destroy(state);
@@ -190,7 +190,7 @@ TEST_F(Library, OneConstantInTwoShapesIsPackedTwice) {
       *std::find_if(found, found + count, [](const Kernel* k) { return k->priority == kPriorityLibrary; });
   std::vector<float> weight(64 * 96);
   std::iota(weight.begin(), weight.end(), 0.0f);
-  runtime::HeapAllocator memory;
+  ExactAllocator memory;
   runtime::HeapSharedCache cache;
   runtime::PrepareContext prepare(&memory, &cache, nullptr);
   prepare.set_constant_query([](const void*, const EValue&) { return true; }, nullptr);

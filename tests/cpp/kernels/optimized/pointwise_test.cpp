@@ -339,7 +339,7 @@ TEST(Plan, FollowsSizesAndAddressesThatChange) {
   EValue values[] = {EValue(Tensor(&a.impl)), EValue(Tensor(&b.impl)), EValue(int64_t{1}), EValue(Tensor(&out.impl))};
   EValue* const pointers[] = {&values[0], &values[1], &values[2], &values[3]};
   const Span<EValue* const> args(pointers, 4);
-  runtime::HeapAllocator memory;
+  ExactAllocator memory;
   runtime::PrepareContext prepare(&memory, nullptr, nullptr);
   prepare.set_constant_query([](const void*, const EValue& value) { return !value.is_tensor(); }, nullptr);
   const Kernel& kernel = kernel_of("aten::add.out", kPriorityOptimized);
@@ -397,7 +397,7 @@ TEST(Plan, WritesInPlace) {
   EValue values[] = {EValue(Tensor(&a.impl)), EValue(Tensor(&b.impl))};
   EValue* const pointers[] = {&values[0], &values[1], &values[0]};
   const Span<EValue* const> args(pointers, 3);
-  runtime::HeapAllocator memory;
+  ExactAllocator memory;
   runtime::PrepareContext prepare(&memory, nullptr, nullptr);
   const Kernel* kernels[8];
   const size_t count = test_registry().find("aten::mul.out", kernels);
