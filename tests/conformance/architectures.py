@@ -118,6 +118,17 @@ def _transformers(name: str) -> tuple[nn.Module, tuple, dict[str, Any]]:
     raise failed
 
 
+def small_language_model(name: str) -> nn.Module:
+    """A decoder of transformers that predicts the next token and keeps keys and values."""
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    config = _changed(CONFIG_MAPPING[name](), _SMALL)
+    apply_rules(name, config)
+    config.use_cache = True
+    return _stirred(AutoModelForCausalLM.from_config(config).eval())
+
+
 def export_as_transformers_does(
     model: nn.Module, kwargs: dict[str, Any]
 ) -> tuple[torch.export.ExportedProgram, dict[str, Any]]:
