@@ -114,10 +114,13 @@ def _export(sample: Sample) -> ExportedProgram:
             dynamic_shapes=sample.dynamic_shapes,
             strict=sample.strict,
         )
-    except Exception:
+    except Exception as refusal:
         if sample.other_export is None:
             raise
-        program, sample.kwargs = sample.other_export(sample.model, _copied(sample.kwargs))
+        try:
+            program, sample.kwargs = sample.other_export(sample.model, _copied(sample.kwargs))
+        except Exception:
+            raise refusal from None  # the first reason says more of the model
         sample.note = "not torch.export but another exporter"
         return program
 
