@@ -81,7 +81,7 @@ RULES: dict[str, dict[str, Any]] = {
     "axk1": {"n_group": 1, "topk_group": 1},
     "bamba": {"mamba_n_heads": 8, "mamba_d_head": 16},
     "blip-2": {"image_token_index": 150, "num_query_tokens": 4, "> input_ids": [[*[150] * 4, *range(5, 13)]]},
-    "blip_2_qformer": {"> query_embeds": (1, 4, 64), "> encoder_hidden_states": (1, 6, 64)},
+    "blip_2_qformer": {"> query_embeds": (1, 4, 64), "> encoder_hidden_states": (1, 6, 64), "> attention_mask": (1, 4)},
     "blt": {
         "encoder_hash_byte_group_vocab": 1000, "global_config.encoder_cross_output_size": 128,
         "decoder_config.hidden_size_global": 64,
