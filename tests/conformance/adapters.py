@@ -20,7 +20,7 @@ from torch import nn
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from .architectures import architecture_entries
+from .architectures import architecture_entries, export_as_transformers_does
 from .samples import Item, example_entries, module_entries, operator_entries
 
 
@@ -35,7 +35,10 @@ class Sample:
         dynamic_shapes: As torch.export takes them.
         strict: Whether the example is written for the tracer of bytecode.
         is_delegated: Whether the XNNPACK delegate takes what it can.
+        other_export: Another way to an exported program, for what torch.export refuses: from the model and its inputs by
+            name, the program and the inputs that it takes.
         exported: The exported program, once there is one.
+        note: What was special about the way there.
     """
 
     model: nn.Module
@@ -44,7 +47,9 @@ class Sample:
     dynamic_shapes: Any = None
     strict: bool = False
     is_delegated: bool = False
+    other_export: Callable[[nn.Module, dict[str, Any]], tuple[ExportedProgram, dict[str, Any]]] | None = None
     exported: ExportedProgram | None = None
+    note: str = ""
 
 
 def samples_of(item: Item, seed: int) -> Iterator[Sample]:
@@ -115,6 +120,7 @@ def _example(item: Item) -> Iterator[Sample]:
 
 def _architecture(item: Item) -> Iterator[Sample]:
     model, args, kwargs = architecture_entries()[item.name]()
-    plain = Sample(model, args, kwargs)
+    other_export = export_as_transformers_does if item.name.startswith("transformers.") else None
+    plain = Sample(model, args, kwargs, other_export=other_export)
     yield plain
     yield replace(plain, is_delegated=True)  # with the exported program: to export takes longer than all else

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .architecture_rules import apply_rules, ruled_inputs
+from .architecture_rules import apply_rules, model_of, ruled_inputs
 
 #: Parameters beyond which a model is left out: its case would take minutes.
 MOST_PARAMETERS = 100_000_000
@@ -97,7 +97,6 @@ def _torchvision(name: str) -> tuple[nn.Module, tuple, dict[str, Any]]:
 
 def _transformers(name: str) -> tuple[nn.Module, tuple, dict[str, Any]]:
     import transformers
-    from transformers import AutoModel
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     transformers.logging.set_verbosity_error()
@@ -108,15 +107,38 @@ def _transformers(name: str) -> tuple[nn.Module, tuple, dict[str, Any]]:
             config = _changed(CONFIG_MAPPING[name](), sizes)
             apply_rules(name, config)
             with torch.device("meta"):
-                parameters = sum(p.numel() for p in AutoModel.from_config(config).parameters())
+                parameters = sum(p.numel() for p in model_of(name, config).parameters())
             if parameters > MOST_PARAMETERS:
                 raise ValueError(f"{parameters / 1e6:.0f} million parameters after shrinking")
-            model = _stirred(AutoModel.from_config(config).eval())
+            model = _stirred(model_of(name, config).eval())
             return model, (), _working_inputs(model, config, ruled_inputs(name))
         except Exception as error:
             failed = failed or error
     assert failed is not None
     raise failed
+
+
+def small_language_model(name: str) -> nn.Module:
+    """A decoder of transformers that predicts the next token and keeps keys and values."""
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    config = _changed(CONFIG_MAPPING[name](), _SMALL)
+    apply_rules(name, config)
+    config.use_cache = True
+    return _stirred(AutoModelForCausalLM.from_config(config).eval())
+
+
+def export_as_transformers_does(
+    model: nn.Module, kwargs: dict[str, Any]
+) -> tuple[torch.export.ExportedProgram, dict[str, Any]]:
+    """What transformers' own exporter makes, and the inputs of that: it computes beforehand what hangs on numbers in the data
+    (positions of an image's pieces, lengths of sequences), and puts other functions where torch.export cannot follow."""
+    from transformers.exporters.exporter_dynamo import DynamoConfig, DynamoExporter
+
+    inputs = dict(kwargs)  # what is computed beforehand is put there
+    program, _ = DynamoExporter().export_program(model, inputs, DynamoConfig())
+    return program, inputs
 
 
 def _stirred(model: nn.Module) -> nn.Module:
@@ -149,7 +171,7 @@ def _changed(config: Any, sizes: _Sizes) -> Any:
             setattr(config, key, type(value)(min(depth, 1) for depth in value))
     config.use_cache = False
     types = vars(config).get("layer_types")
-    if isinstance(types, list) and types:
+    if isinstance(types, list) and types and hasattr(config, "num_hidden_layers"):
         kinds = sorted(set(types), key=types.index)
         config.layer_types = [kinds[i % len(kinds)] for i in range(config.num_hidden_layers)]
     return config
@@ -175,7 +197,8 @@ def _working_inputs(model: nn.Module, config: Any, ruled: dict[str, torch.Tensor
 
 def _needed(model: nn.Module, config: Any, parameters: Any) -> list[str]:
     """Inputs of the forward method: its main one, and those that it has no default for."""
-    names = [model.main_input_name]
+    main = model.main_input_name
+    names = [main] if isinstance(main, str) else list(main)
     names += [n for n, p in parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     if getattr(config, "is_encoder_decoder", False):
         names.append("decoder_input_ids")

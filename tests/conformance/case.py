@@ -51,7 +51,7 @@ class Outcome:
     Attributes:
         key: "op/add/float32/0".
         status: How it ended.
-        detail: Why, in a line or two; empty when it passed.
+        detail: Why, in a line or two; when it passed, what was special or nothing.
         seconds: It took.
     """
 
@@ -91,10 +91,7 @@ def run_sample(item: Item, sample: Sample) -> tuple[Status, str]:
         except Exception as error:
             return Status.EAGER_REFUSES, _line(error)
         try:
-            exported = sample.exported = sample.exported or torch.export.export(
-                sample.model, *_copied((sample.args, sample.kwargs)), dynamic_shapes=sample.dynamic_shapes,
-                strict=sample.strict,
-            )  # fmt: skip
+            exported = sample.exported = sample.exported or _export(sample)
         except Exception as error:
             return Status.NOT_EXPORTABLE, _line(error)
         try:
@@ -104,7 +101,28 @@ def run_sample(item: Item, sample: Sample) -> tuple[Status, str]:
             return Status.REFUSED, _line(error)
         except Exception as error:
             return Status.BROKEN, _line(error)
-        return _run(item, sample, exported, manager.buffer, expected)
+        status, detail = _run(item, sample, exported, manager.buffer, expected)
+        return status, detail or sample.note
+
+
+def _export(sample: Sample) -> ExportedProgram:
+    """The sample's exported program. Another way than torch.export's may give the sample other inputs."""
+    try:
+        return torch.export.export(
+            sample.model,
+            *_copied((sample.args, sample.kwargs)),
+            dynamic_shapes=sample.dynamic_shapes,
+            strict=sample.strict,
+        )
+    except Exception as refusal:
+        if sample.other_export is None:
+            raise
+        try:
+            program, sample.kwargs = sample.other_export(sample.model, _copied(sample.kwargs))
+        except Exception:
+            raise refusal from None  # the first reason says more of the model
+        sample.note = "not torch.export but another exporter"
+        return program
 
 
 def _eager(model: torch.nn.Module, sample: Sample) -> list[Any]:

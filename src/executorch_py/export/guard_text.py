@@ -42,19 +42,22 @@ def written_guards(program: ExportedProgram, values: list[Any]) -> tuple[list[sy
     texts = list(getattr(program, "_guards_code", ()))
     if not texts:
         return [], []
-    names = _named_inputs(program, values)
+    inputs = _inputs_by_path(program, values)
     conditions: list[sympy.Basic] = []
     unread: list[str] = []
     for text in texts:
         try:
-            conditions.append(_condition(ast.parse(text, mode="eval").body, names))
+            conditions.append(_condition(ast.parse(text, mode="eval").body, inputs))
         except (KeyError, IndexError, TypeError, ValueError, SyntaxError, AttributeError):
             unread.append(text)
     return conditions, unread
 
 
-def _named_inputs(program: ExportedProgram, values: list[Any]) -> dict[str, Any]:
-    """The arguments of forward by name, as the texts call them."""
+def _inputs_by_path(program: ExportedProgram, values: list[Any]) -> dict[tuple[Any, ...], Any]:
+    """The inputs by what the texts call them: ``L['x'][1].keys`` is ("x", 1, "keys").
+
+    Steps are those that pytree tells of a container, since a user's own one may have others than its attributes.
+    """
     spec = program.call_spec.in_spec
     if spec is None or spec.num_leaves != len(values):
         return {}
@@ -64,38 +67,53 @@ def _named_inputs(program: ExportedProgram, values: list[Any]) -> dict[str, Any]
     named: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
     named.setdefault("args", args)  # forward(*args)
     named.setdefault("flat_args", values)
-    return named
+    return {tuple(map(_step, path)): value for path, value in pytree.tree_flatten_with_path(named)[0]}
 
 
-def _condition(node: ast.expr, names: dict[str, Any]) -> Any:
+def _step(key: Any) -> Any:
+    """One key of a path: an index, a key of a dict or the name of an attribute."""
+    if isinstance(key, pytree.SequenceKey):
+        return key.idx
+    return key.key if isinstance(key, pytree.MappingKey) else getattr(key, "name", key)
+
+
+def _condition(node: ast.expr, inputs: dict[tuple[Any, ...], Any]) -> Any:
     """One node of the text as sympy. KeyError and its kin: not of this small language."""
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, bool)):
         return sympy.sympify(node.value)
     if isinstance(node, ast.BinOp):
-        return _BINARY[type(node.op)](_condition(node.left, names), _condition(node.right, names))
+        return _BINARY[type(node.op)](_condition(node.left, inputs), _condition(node.right, inputs))
     if isinstance(node, ast.BoolOp):
         join = sympy.And if isinstance(node.op, ast.And) else sympy.Or
-        return join(*(_condition(value, names) for value in node.values))
+        return join(*(_condition(value, inputs) for value in node.values))
     if isinstance(node, ast.UnaryOp):
-        inner = _condition(node.operand, names)
+        inner = _condition(node.operand, inputs)
         return sympy.Not(inner) if isinstance(node.op, ast.Not) else -inner
     if isinstance(node, ast.Compare):
-        operands = [_condition(item, names) for item in (node.left, *node.comparators)]
+        operands = [_condition(item, inputs) for item in (node.left, *node.comparators)]
         parts = [_COMPARISONS[type(op)](a, b) for op, a, b in zip(node.ops, operands, operands[1:], strict=False)]
         return sympy.And(*parts) if len(parts) > 1 else parts[0]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return _CALLS[node.func.id](*(_condition(item, names) for item in node.args))
-    found = _input(node, names)
+        return _CALLS[node.func.id](*(_condition(item, inputs) for item in node.args))
+    found = _input(node, inputs)
     return found.node.expr if isinstance(found, torch.SymInt) else sympy.sympify(int(found))
 
 
-def _input(node: ast.expr, names: dict[str, Any]) -> Any:
-    """``L['x'].size()[0]``, ``L['x'][1]['key'].stride()[0]``: what such a path leads to."""
+def _input(node: ast.expr, inputs: dict[tuple[Any, ...], Any]) -> Any:
+    """``L['x'].size()[0]``, ``L['x'][1]['key'].stride()[0]``, ``L['n']``: what such a text leads to."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and isinstance(node.slice, ast.Constant):
+        call = node.value
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("size", "stride"):
+            tensor = inputs[_path(call.func.value)]
+            return (tensor.size() if call.func.attr == "size" else tensor.stride())[node.slice.value]
+    return inputs[_path(node)]
+
+
+def _path(node: ast.expr) -> tuple[Any, ...]:
     if isinstance(node, ast.Name) and node.id == "L":
-        return names
+        return ()
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return _input(node.value, names)[node.slice.value]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("size", "stride"):
-        tensor = _input(node.func.value, names)
-        return tensor.size() if node.func.attr == "size" else tensor.stride()
+        return (*_path(node.value), node.slice.value)
+    if isinstance(node, ast.Attribute):
+        return (*_path(node.value), node.attr)
     raise ValueError(ast.dump(node))

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from executorch_py.backends.example import ExamplePartitioner
 from torch import nn
 from torch.export import Dim
+from torch.utils import _pytree as pytree
 
 import executorch_py as et
 from executorch_py.errors import InvalidArgumentError
@@ -466,6 +467,48 @@ def test_guards_of_a_program_that_was_saved_and_loaded():
     assert method.execute([torch.randn(8, 3)])[0].shape == (6, 4)
     with pytest.raises(et.ExecutorchError, match="must satisfy"):
         method.execute([torch.randn(5, 3)])
+
+
+class _Cache:
+    """Registered with pytree: its tensors have names of their own, and torch's guards use these."""
+
+    def __init__(self, keys, values):
+        self.layers = [keys, values]
+
+
+pytree.register_pytree_node(
+    _Cache,
+    lambda cache: ([cache.layers], None),
+    lambda children, _: _Cache(*children[0]),
+    serialized_type_name="test_dynamic_shapes.Cache",
+    flatten_with_keys_fn=lambda cache: ([(pytree.GetAttrKey("layers"), cache.layers)], None),
+)
+
+
+class _Attends(nn.Module):
+    def forward(self, x, cache):
+        keys, values = cache.layers
+        return (x + values) * (2 if keys.shape[0] % 2 == 0 else 3)
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_guards_on_tensors_in_a_container_of_the_user(is_loaded, caplog):
+    """Of transformers' caches lowering said that guards were not checked; of a program that was loaded they were not."""
+    inputs = torch.randn(4), _Cache(torch.randn(4), torch.randn(4))
+    sizes = {0: Dim.AUTO}
+    exported = torch.export.export(_Attends(), inputs, dynamic_shapes=(sizes, [[sizes, sizes]]))
+    if is_loaded:
+        exported.example_inputs = None  # of a class that torch.load does not trust
+        file = io.BytesIO()
+        torch.export.save(exported, file)
+        file.seek(0)
+        exported = torch.export.load(file)
+    method = method_of(et.to_edge(exported).to_executorch())
+    assert "not checked" not in caplog.text
+    x = torch.randn(6)
+    assert torch.equal(method.execute([x, x, x])[0], 4 * x)
+    with pytest.raises(et.ExecutorchError, match="must satisfy"):
+        method.execute([torch.randn(5)] * 3)
 
 
 def test_guard_of_a_derived_size_is_in_the_words_of_the_input():
