@@ -361,7 +361,7 @@ void depthwise_rows(const Depthwise& w, size_t begin, size_t end) {
   HWY_DYNAMIC_DISPATCH(DepthwiseRows)(w, begin, end);
 }
 
-ET_KERNEL_TABLE(depthwise, ConvolutionKernels<&run, &prepare>::kTable)
+ET_KERNEL_TABLE(depthwise, ConvolutionKernels<&run, &prepare, kPriorityDepthwise>::kTable)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -21,6 +21,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/quantized_convolution.h"
 #include "kernels/optimized/table.h"
 #include "runtime/shared_cache.h"
@@ -472,7 +473,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run, &prepare, nullptr, runtime::kPriorityLibrary + 1},
+    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run, &prepare, nullptr, kPriorityDepthwise},
 };
 
 }  // namespace

@@ -328,12 +328,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return run_plan(context, w, plan_call(w, static_cast<size_t>(input.size(0)), context.pool()));
 }
 
-// Before window_convolution.cpp, which multiplies as often as a library does.
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 2;
-
 }  // namespace
 
-ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare, kPriority>::kTable)
+ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare, kPriorityWinograd>::kTable)
 
 TileRule set_tile_rule(TileRule rule) { return std::exchange(choose_tile, rule); }
 
