@@ -43,6 +43,7 @@ inline constexpr uint8_t kPriorityPixels = kPriorityBeforeLibrary + 1;
 inline constexpr uint8_t kPriorityTransposed = kPriorityBeforeLibrary + 2;
 inline constexpr uint8_t kPriorityDepthwise = kPriorityBeforeLibrary + 3;
 inline constexpr uint8_t kPriorityWinograd = kPriorityBeforeLibrary + 4;
+inline constexpr uint8_t kPriorityGroups = kPriorityBeforeLibrary + 6;
 inline constexpr uint8_t kPriorityTiles = kPriorityBeforeLibrary + 5;
 /// A product of one row, which reads its weight in place; other linear layers are products of pixels.
 inline constexpr uint8_t kPriorityOneRow = kPriorityBeforeLibrary + 2;
