@@ -1,6 +1,9 @@
-"""Batch norms are folded into the convolution or linear layer before them.
+"""Batch norms are folded into the convolution or linear layer before them; others become convolutions.
 
-After training: ``fold`` puts them into the weights, before anything is observed.
+After training: ``fold`` puts them into the weights, before anything is observed. What stands behind no layer (joined tensors, as
+in DenseNet, or a sum) is a number to multiply by and one to add for each channel: ``as_convolutions`` writes it as a convolution
+of 1x1 with a filter a channel, which integers, quantizers and backends know. Its weight has no error: each channel's is the largest
+integer times that channel's scale.
 
 While training: ``open_for_training`` writes a convolution and its batch norm so that what is quantized is the folded weight,
 
@@ -13,18 +16,23 @@ and momentum 0.1 written into it, and leaves out, without a word, convolutions w
 """
 
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import fx, nn
 
-from .matching import BATCH_NORM, CONV, CONV_TRANSPOSE, LINEAR, ops
+from .matching import BATCH_NORM, CONV, CONV_TRANSPOSE, LINEAR, is_float32, ops
 from .pt2e import ANNOTATION, DerivedQuantizationSpec, SharedQuantizationSpec
 
 aten = torch.ops.aten
 
 _DROPOUT = ops("dropout.default", "dropout_.default", "feature_dropout.default", "alpha_dropout.default")
 _ATTENTION = ops("scaled_dot_product_attention.default")
+#: Layers that a batch norm behind them is folded into.
+_FOLDING = CONV | CONV_TRANSPOSE | LINEAR
+#: What a batch norm over lines and over images is written as.
+_CONV_OF_RANK = {3: aten.conv1d.default, 4: aten.conv2d.default}
 #: In ``Node.meta``: the dropout of an attention, which has no argument that says whether it trains.
 _SHARE = "executorch_py.dropout_share"
 
@@ -54,7 +62,7 @@ def fold(model: fx.GraphModule) -> None:
     """Folds batch norms in evaluation mode, in place. What it leaves (shared weights) torchao folds, one by one and slowly."""
     changed = False
     for node in list(model.graph.nodes):
-        if node.target not in BATCH_NORM or not _fits(node, CONV | CONV_TRANSPOSE | LINEAR):
+        if node.target not in BATCH_NORM or not _fits(node, _FOLDING):
             continue
         norm = _BatchNorm(*node.args)
         layer = norm.x
@@ -68,6 +76,40 @@ def fold(model: fx.GraphModule) -> None:
     if changed:
         model.graph.eliminate_dead_code()
         model.recompile()
+
+
+def as_convolutions(model: fx.GraphModule, wanted: Callable[[fx.Node], bool]) -> fx.GraphModule:
+    """Writes batch norms in evaluation mode over lines and images as convolutions, in place, where ``wanted(node)``.
+
+    The node stays, with its name, module and source line. Not for the first operator of a model: its input would be rounded once
+    more, and no integers come before it.
+    """
+    changed = False
+    for node in model.graph.nodes:
+        target = _CONV_OF_RANK.get(node.meta["val"].dim()) if node.target in BATCH_NORM else None
+        if target is None or not _stands_alone(node) or _fits(node, _FOLDING) or not wanted(node):
+            continue
+        norm = _BatchNorm(*node.args)
+        gamma, beta, mean, variance = norm.values(model)
+        with torch.no_grad():
+            scale = gamma / torch.sqrt(variance + norm.eps)
+            tensors = {"weight": scale.reshape(-1, *[1] * (node.meta["val"].dim() - 1)), "bias": beta - mean * scale}
+        new = []
+        with model.graph.inserting_before(node):
+            for part, tensor in tensors.items():
+                name = f"_folded_{node.name}_{part}"
+                model.register_parameter(name, nn.Parameter(tensor, requires_grad=False))
+                new.append(model.graph.get_attr(name))
+                with norm.mean.meta["val"].fake_mode:
+                    new[-1].meta["val"] = torch.empty_like(tensor)
+        spatial = node.meta["val"].dim() - 2
+        node.target = target
+        node.args = (norm.x, *new, [1] * spatial, [0] * spatial, [1] * spatial, gamma.numel())
+        changed = True
+    if changed:
+        model.graph.eliminate_dead_code()
+        model.recompile()
+    return model
 
 
 def open_for_training(model: fx.GraphModule) -> None:
@@ -150,6 +192,15 @@ def _fits(node: fx.Node, layers: frozenset[Any]) -> bool:
     if layer.target in CONV_TRANSPOSE and len(layer.args) > 6 and layer.args[6] != 1:
         return False  # in groups, output channels do not lie along one dimension of the filter
     return all(one is None or one.op == "get_attr" for one in (bias, *node.args[1:3]))
+
+
+def _stands_alone(node: fx.Node) -> bool:
+    """Whether a batch norm in evaluation mode with numbers of the module takes what an operator of the graph has computed."""
+    norm = _BatchNorm(*node.args) if len(node.args) == len(_BatchNorm._fields) and not node.kwargs else None
+    if norm is None or norm.training or norm.x.op != "call_function" or not is_float32(norm.x):
+        return False
+    state = [one for one in node.args[1:5] if one is not None]
+    return isinstance(norm.mean, fx.Node) and all(isinstance(one, fx.Node) and one.op == "get_attr" for one in state)
 
 
 def _fold_into(

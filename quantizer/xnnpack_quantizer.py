@@ -14,8 +14,9 @@ from torch import fx
 from executorch_py.errors import InvalidTypeError
 
 from .annotation import activation, binary, joined, matmul, padded, parted, product, rescaled, shared, table_of_bytes
+from .batch_norm import as_convolutions
 from .chains import ACTIVATIONS, mark_wanted
-from .config import as_config, kind_of
+from .config import as_config, kind_of, weight_of
 from .expansion import EXPANDED, expand
 from .gates import gates_of_grus
 from .linear_forms import WRITTEN_AS, as_linear
@@ -154,8 +155,11 @@ class XNNPACKQuantizer(Quantizer):
     # ------------------------------------------------------------------------------------------------- torchao calls these
 
     def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-        """Products with a constant become linear, and LSTM, GRU and attention are taken apart, where that is to be quantized."""
-        return expand(as_linear(model, self._is_linear), self._is_expanded)
+        """Products with a constant become linear, batch norms behind no layer convolutions, and LSTM, GRU and attention are taken
+        apart, where that is to be quantized.
+        """
+        model = as_convolutions(as_linear(model, self._is_linear), self._is_convolution)
+        return expand(model, self._is_expanded)
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
         """Writes annotations; nodes that another quantizer has annotated are left."""
@@ -210,6 +214,19 @@ class XNNPACKQuantizer(Quantizer):
         if not named:
             config, _ = self.config_of(node, torch.ops.aten.linear.default)
         return config is not None and (self._filter is None or self._filter(node))
+
+    def _is_convolution(self, node: fx.Node) -> bool:
+        """Whether a batch norm that stands behind no layer is quantized: by channels, since their factors differ much."""
+        config, named = self.config_of(node)
+        if not named:
+            config, _ = self.config_of(node, torch.ops.aten.conv2d.default)
+        return (
+            config is not None
+            and kind_of(config) == "static"
+            and not config.is_qat
+            and weight_of(config, 0).ch_axis == 0
+            and (self._filter is None or self._filter(node))
+        )
 
     def _is_expanded(self, node: fx.Node, inner: frozenset[Any]) -> bool:
         """Whether an operator made of others is taken apart: when one of these would be quantized."""

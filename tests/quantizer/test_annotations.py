@@ -99,6 +99,18 @@ CASES = {
         (IMAGE,),
         ["conv2d(x: i8, conv_weight: w8 by 0) -> -", "batch_norm() -> -", "relu6() -> i8"],
     ),
+    "batch_norm_behind_joined_tensors": (
+        Call(lambda m, x: F.relu(m.bn(torch.cat([m.conv(x), m.conv(x)], 1))), bn=nn.BatchNorm2d(8), **CONV),
+        (IMAGE,),
+        [
+            "conv2d(x: i8, conv_weight: w8 by 0) -> i8",
+            "conv2d_1(x: i8, conv_weight: w8 by 0) -> i8",
+            "cat(conv2d: i8, conv2d_1: as conv2d) -> as conv2d",
+            "batch_norm(cat: i8, _folded_batch_norm_weight: w8 by 0) -> -",
+            "relu() -> i8",
+        ],
+    ),
+    "batch_norm_of_an_input": (Call(lambda m, x: m.bn(x), bn=nn.BatchNorm2d(4)), (IMAGE,), []),
     "conv_transposed": (
         Call(lambda m, x: m.up(x), up=nn.ConvTranspose2d(4, 6, 2)),
         (IMAGE,),

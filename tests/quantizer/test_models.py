@@ -5,6 +5,7 @@ import time
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
+from torch import nn
 from torch.utils import _pytree as pytree
 
 import executorch_py as et
@@ -71,6 +72,54 @@ def test_delegate_and_kernels_give_the_same_bits(name):
         results.append(et.Runtime.get().load_program(buffer).load_method("forward").execute(method.inputs))
     for own, delegated in zip(*results, strict=True):
         assert torch.equal(own, delegated)
+
+
+class Dense(nn.Module):
+    """Layers as in DenseNet (Huang et al. 2017): each takes all that the ones before gave, joined, by way of a batch norm."""
+
+    def __init__(self, kind: type[nn.Module] = nn.Conv2d, norm: type[nn.Module] = nn.BatchNorm2d) -> None:
+        super().__init__()
+        self.first = kind(3, 24, 3, padding=1)
+        widths = (24, 32, 40)
+        self.norms = nn.ModuleList(norm(width) for width in widths)
+        self.layers = nn.ModuleList(kind(width, 8, 3, padding=1) for width in widths)
+        self.last = norm(48)
+        self.head = nn.Linear(48, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        features = [self.first(x)]
+        for norm, layer in zip(self.norms, self.layers, strict=True):
+            features.append(layer(torch.relu(norm(torch.cat(features, 1)))))
+        return self.head(torch.relu(self.last(torch.cat(features, 1))).flatten(2).mean(2))
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [(Dense(), (4, 3, 16, 16)), (Dense(nn.Conv1d, nn.BatchNorm1d), (4, 3, 40))],
+    ids=["images", "lines"],
+)
+def test_batch_norms_behind_joined_tensors_are_integers(model, shape):
+    torch.manual_seed(0)
+    for norm in (*model.norms, model.last):
+        norm.weight.data.uniform_(-1, 2)
+        norm.bias.data.normal_()
+        norm.weight.data[3] = 0.0  # a dead channel, which gives its bias
+    data = [(torch.randn(shape),) for _ in range(8)]
+    model.train()
+    for (x,) in data:
+        model(x)
+    program = quantizer.quantize(model.eval(), data[0], "static_int8", data)
+    assert not any(node.target is torch.ops.aten.batch_norm.default for node in program.graph.nodes)
+    results = []
+    for partitioners in ([], [XnnpackPartitioner()]):
+        manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch()
+        assert manager.dump().count("quantized_decomposed::") <= 2, manager.dump()  # of the input and the output
+        results.append(et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(data[0])[0])
+    with torch.no_grad():
+        reference, exact = program.module()(*data[0]), model(*data[0])
+    assert torch.equal(*results)
+    assert sqnr(results[0], reference) >= 40
+    assert sqnr(results[0], exact) >= 28
 
 
 def ideal_bytes(program: torch.export.ExportedProgram) -> int:

@@ -146,7 +146,8 @@ const runtime::Kernel kLinearKernels[6] = {
      runtime::kPriorityLibrary},
     {"et::sparse_linear.out", "TTTtlNNo", &run_first, &prepare_sparse_linear, &destroy_state<PackedLinear>,
      runtime::kPriorityLibrary},
-    {"aten::mm.out", "TTo", &run_first, &prepare_mm, &destroy_state<PackedLinear>, runtime::kPriorityLibrary},
+    // Before matmul.cpp's, which packs in each call.
+    {"aten::mm.out", "TTo", &run_first, &prepare_mm, &destroy_state<PackedLinear>, runtime::kPriorityLibrary + 1},
 };
 
 }  // namespace et::backends::xnnpack

@@ -98,6 +98,46 @@ TEST(HeapAllocatorTest, GrowsAndReusesItsBlocks) {
   EXPECT_EQ(allocator.allocate(100), first);
 }
 
+TEST(HeapAllocatorTest, KeepsNoBlockThatIsTooSmall) {
+  HeapAllocator allocator(1024);
+  const auto round = [&](std::initializer_list<size_t> requests) {
+    const void* last = nullptr;
+    for (const size_t nbytes : requests) {
+      last = allocator.allocate(nbytes, 64);
+      EXPECT_NE(last, nullptr);
+    }
+    allocator.reset();
+    return last;
+  };
+  // Ever larger requests, one a round, as of a network's operators at its first call: the largest block serves all of them later.
+  for (const size_t nbytes : {1000, 20000, 100000, 1000000}) {
+    round({nbytes});
+  }
+  const void* const block = round({1000});
+  for (const size_t nbytes : {20000, 1000000, 50000}) {
+    EXPECT_EQ(round({nbytes}), block);
+  }
+  // Two at a time that do not fit it: from the second such round on there is a block that stays, whatever comes between.
+  round({700000, 700000});
+  round({1000000});
+  round({700000, 700000});
+  const void* const second = round({700000, 700000});
+  for (int i = 0; i < 3; ++i) {
+    const void* const whole = round({1000000});
+    EXPECT_EQ(round({700000, 700000}), second);
+    EXPECT_EQ(round({1000}), whole);
+  }
+}
+
+TEST(HeapAllocatorTest, RequestsThatGrowALittleStayInOneBlock) {
+  HeapAllocator allocator;
+  const void* const block = allocator.allocate(202816, 64);
+  for (const size_t nbytes : {225856, 152192, 308992}) {
+    allocator.reset();
+    EXPECT_EQ(allocator.allocate(nbytes, 64), block);
+  }
+}
+
 TEST(HeapAllocatorTest, LargeBlocksComeInPages) {
   HeapAllocator allocator;
   for (const size_t nbytes : {kHugePage / 2, kHugePage, 2 * kHugePage + kHugePage / 4, 3 * kHugePage - 100}) {

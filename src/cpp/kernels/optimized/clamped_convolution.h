@@ -9,6 +9,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/pointwise.h"
+#include "kernels/optimized/priorities.h"
 #include "ops/convolution_arguments.h"
 
 namespace et::kernels::optimized {
@@ -104,8 +105,8 @@ using PrepareConvolution = Error (*)(runtime::PrepareContext& context, Arguments
                                      const EValue* max, void** state);
 
 /// The two operators as kernels of one implementation: a convolution, and one whose results are limited. They come before a
-/// library, which computes or loads more for what they are made for; one that needs fewer multiplications says a higher priority.
-template <runtime::KernelRun kRun, PrepareConvolution kPrepare, uint8_t kPriority = runtime::kPriorityLibrary + 1>
+/// library, which computes or loads more for what they are made for, in the order of priorities.h.
+template <runtime::KernelRun kRun, PrepareConvolution kPrepare, uint8_t kPriority>
 struct ConvolutionKernels {
   static Error plain(runtime::PrepareContext& context, Arguments args, void** state) {
     return kPrepare(context, args, nullptr, nullptr, state);

@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise-inl.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
 
@@ -226,10 +227,11 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_pair<NeOperator>>("aten::ne.Tensor_out", "eeo"),
     make_pointwise_kernel<&choose_with_number<NeOperator>>("aten::ne.Scalar_out", "eno"),
 };
+constexpr auto kTable = at_priority(kPriorityBools, kKernels);
 
 }  // namespace
 
-ET_KERNEL_TABLE(compare, kKernels)
+ET_KERNEL_TABLE(compare, {kTable.data(), kTable.size()})
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

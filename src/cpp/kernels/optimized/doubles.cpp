@@ -17,6 +17,7 @@
 
 #include "kernels/optimized/domains-inl.h"
 #include "kernels/optimized/pointwise-inl.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/table.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_DOUBLES_ONCE
@@ -436,10 +437,11 @@ constexpr Kernel kKernels[] = {
     plain<&loop_Tanh>("aten::tanh.out"),
     plain<&loop_Trunc, kCheap>("aten::trunc.out"),
 };
+constexpr auto kTable = at_priority(kPriorityDoubles, kKernels);
 
 }  // namespace
 
-ET_KERNEL_TABLE(doubles, kKernels)
+ET_KERNEL_TABLE(doubles, {kTable.data(), kTable.size()})
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise-inl.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/table.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_INTEGERS_ONCE
@@ -196,10 +197,11 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose<&WholeLoops::is_negative, true>>("aten::signbit.out", "eo"),
     make_pointwise_kernel<&choose<&WholeLoops::same>>("aten::trunc.out", "eo"),
 };
+constexpr auto kTable = at_priority(kPriorityIntegers, kKernels);
 
 }  // namespace
 
-ET_KERNEL_TABLE(integers, kKernels)
+ET_KERNEL_TABLE(integers, {kTable.data(), kTable.size()})
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/fitting.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/op_norm.h"
@@ -200,10 +201,11 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&native_group_norm_out, &fits_group_norm>("aten::native_group_norm.out"),
     make_fitting_kernel<&native_layer_norm_out, &fits_layer_norm>("aten::native_layer_norm.out"),
 };
+constexpr auto kTable = at_priority(kPriorityDoubles, kKernels);
 
 }  // namespace
 
-ET_KERNEL_TABLE(norm_doubles, kKernels)
+ET_KERNEL_TABLE(norm_doubles, {kTable.data(), kTable.size()})
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

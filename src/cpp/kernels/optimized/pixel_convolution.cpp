@@ -57,6 +57,6 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-ET_KERNEL_TABLE(pixel_convolution, ConvolutionKernels<&run, &prepare>::kTable)
+ET_KERNEL_TABLE(pixel_convolution, ConvolutionKernels<&run, &prepare, kPriorityPixels>::kTable)
 
 }  // namespace et::kernels::optimized

@@ -5,6 +5,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/pixel_product.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/table.h"
 
 namespace et::kernels::optimized {
@@ -70,12 +71,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return Error::Ok;
 }
 
-/// Before a library.
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
-
 constexpr Kernel kKernels[] = {
-    {"aten::linear.out", "TTto", &run, &prepare_linear, nullptr, kPriority},
-    {"et::linear_clamp.out", "TTtNNo", &run, &prepare_linear_clamp, nullptr, kPriority},
+    {"aten::linear.out", "TTto", &run, &prepare_linear, nullptr, kPriorityPixels},
+    {"et::linear_clamp.out", "TTtNNo", &run, &prepare_linear_clamp, nullptr, kPriorityPixels},
 };
 
 }  // namespace

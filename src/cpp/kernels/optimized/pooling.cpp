@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "kernels/optimized/image_pool.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/table.h"
 #include "kernels/portable/op_pool.h"
 #include "kernels/portable/shape.h"
@@ -88,9 +89,10 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&avg_pool2d_out, &fits_means>("aten::avg_pool2d.out"),
     make_fitting_kernel<&adaptive_avg_pool2d_out, &fits_means>("aten::_adaptive_avg_pool2d.out"),
 };
+constexpr auto kTable = at_priority(kPriorityImages, kKernels);
 
 }  // namespace
 
-ET_KERNEL_TABLE(pooling, kKernels)
+ET_KERNEL_TABLE(pooling, {kTable.data(), kTable.size()})
 
 }  // namespace et::kernels::optimized

@@ -1,6 +1,6 @@
 /// What the integer convolutions of this folder share: reading the arguments of et::quantized_convolution at load.
 ///
-/// For: quantized_depthwise.cpp and tile_convolution.cpp, which add the filters that they take.
+/// For: quantized_depthwise.cpp, quantized_grouped.cpp and tile_convolution.cpp, which add the filters that they take.
 /// Not for: integers other than int8; the plain kernel runs then.
 #pragma once
 

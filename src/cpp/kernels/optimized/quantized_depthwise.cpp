@@ -21,7 +21,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/quantized_convolution.h"
+#include "kernels/optimized/quantized_output-inl.h"
 #include "kernels/optimized/table.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
@@ -83,18 +85,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 size_t QuantizedDepthwiseGroup() { return hn::Lanes(hn::ScalableTag<int16_t>()); }
-
-/// Sums in units of the output's scale, as its integers. What is bounded to less than 2^22 becomes an integer, rounded to the
-/// nearest even one, when 1.5 * 2^23 is added: the float's last bits.
-template <class D, class V>
-HWY_INLINE V to_output(D d, const QuantizedDepthwise& w, V sum, const float* scales) {
-  const hn::RebindToFloat<D> df;
-  constexpr float kShift = 12582912.0f;
-  constexpr int32_t kShiftBits = 0x4B400000;
-  const auto units = hn::Mul(hn::ConvertTo(df, sum), hn::LoadU(df, scales));
-  const auto bounded = hn::Min(hn::Max(units, hn::Set(df, w.low)), hn::Set(df, w.high));
-  return hn::Sub(hn::BitCast(d, hn::Add(bounded, hn::Set(df, kShift))), hn::Set(d, kShiftBits - w.zero_point));
-}
 
 /// One group of channels of one pixel. kTaps: 0 for any number. kWhole: the image has at least a group of channels.
 template <size_t kTaps, bool kWhole>
@@ -303,6 +293,8 @@ void QuantizedDepthwiseRows(const QuantizedDepthwise& w, size_t begin, size_t en
     depthwise_rows<0, false>(w, begin, end);
   } else if (w.taps == 9) {
     depthwise_rows<9, true>(w, begin, end);
+  } else if (w.taps == 1) {
+    depthwise_rows<1, true>(w, begin, end);  // a batch norm between joined tensors
   } else if (w.taps == 25) {
     depthwise_rows<25, true>(w, begin, end);
   } else {
@@ -472,7 +464,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run, &prepare, nullptr, runtime::kPriorityLibrary + 1},
+    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run, &prepare, nullptr, kPriorityDepthwise},
 };
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/reduction_shape.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
@@ -356,7 +357,8 @@ bool fits_global_pool(Arguments args) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&adaptive_avg_pool2d_out, &fits_global_pool>("aten::_adaptive_avg_pool2d.out"),
+    at_priority(kPriorityWholeImages,
+                make_fitting_kernel<&adaptive_avg_pool2d_out, &fits_global_pool>("aten::_adaptive_avg_pool2d.out")),
     make_fitting_kernel<&amax_out, &fits_dims<fits_reduction>>("aten::amax.out"),
     make_fitting_kernel<&amin_out, &fits_dims<fits_reduction>>("aten::amin.out"),
     make_fitting_kernel<&max_unary_out, &fits_all<fits_reduction>>("aten::max.unary_out"),

@@ -12,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/reduction_shape.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
@@ -222,10 +223,11 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&sum_intlist_out, &fits_dims<fits>>("aten::sum.IntList_out"),
     make_fitting_kernel<&sum_out, &fits_all<fits>>("aten::sum.out"),
 };
+constexpr auto kTable = at_priority(kPriorityDoubles, kKernels);
 
 }  // namespace
 
-ET_KERNEL_TABLE(reduce_doubles, kKernels)
+ET_KERNEL_TABLE(reduce_doubles, {kTable.data(), kTable.size()})
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -14,6 +14,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/reduction_shape.h"
 #include "kernels/optimized/table.h"
 #include "threads/parallel.h"
@@ -229,10 +230,11 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&sum_intlist_out, &fits_dims<fits<true>>>("aten::sum.IntList_out"),
     make_fitting_kernel<&sum_out, &fits_all<fits<true>>>("aten::sum.out"),
 };
+constexpr auto kTable = at_priority(kPriorityIntegers, kKernels);
 
 }  // namespace
 
-ET_KERNEL_TABLE(reduce_integers, kKernels)
+ET_KERNEL_TABLE(reduce_integers, {kTable.data(), kTable.size()})
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

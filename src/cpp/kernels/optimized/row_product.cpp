@@ -17,6 +17,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/pointwise.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/row_product.h"
 #include "kernels/optimized/table.h"
 #include "threads/parallel.h"
@@ -191,12 +192,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return Error::Ok;
 }
 
-/// Before a library, which would pack the weight.
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
-
 constexpr Kernel kKernels[] = {
-    {"aten::linear.out", "TTto", &run, &prepare_linear, nullptr, kPriority},
-    {"et::linear_clamp.out", "TTtNNo", &run, &prepare_linear_clamp, nullptr, kPriority},
+    {"aten::linear.out", "TTto", &run, &prepare_linear, nullptr, kPriorityOneRow},
+    {"et::linear_clamp.out", "TTtNNo", &run, &prepare_linear_clamp, nullptr, kPriorityOneRow},
 };
 
 }  // namespace

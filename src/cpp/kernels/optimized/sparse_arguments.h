@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/optimized/fitting.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/sparse_product.h"
 
 namespace et::kernels::optimized {
@@ -34,6 +35,6 @@ struct SparseFunctions {
 extern const SparseFunctions kSparseConvolution;
 
 /// Before a library, which would unpack the weight and run dense.
-inline constexpr uint8_t kPriorityFastSparse = runtime::kPriorityLibrary + 1;
+inline constexpr uint8_t kPriorityFastSparse = kPriorityBeforeLibrary;
 
 }  // namespace et::kernels::optimized

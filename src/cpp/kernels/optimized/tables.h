@@ -38,6 +38,7 @@
   TABLE(plane_pool)              \
   TABLE(pooling)                 \
   TABLE(quantized_depthwise)     \
+  TABLE(quantized_grouped)       \
   TABLE(quantized_pointwise)     \
   TABLE(quantized_pooling)       \
   TABLE(quantized_recurrent)     \

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/quantized_convolution.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/tile_product.h"
@@ -305,7 +306,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run, &prepare, nullptr, runtime::kPriorityLibrary + 2},
+    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run, &prepare, nullptr, kPriorityTiles},
 };
 
 }  // namespace

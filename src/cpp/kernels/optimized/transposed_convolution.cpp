@@ -231,7 +231,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-ET_KERNEL_TABLE(transposed_convolution, ConvolutionKernels<&run, &prepare>::kTable)
+ET_KERNEL_TABLE(transposed_convolution, ConvolutionKernels<&run, &prepare, kPriorityTransposed>::kTable)
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/element_bits.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/reduction_shape.h"
 #include "kernels/optimized/table.h"
 #include "threads/parallel.h"
@@ -191,10 +192,11 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&max_unary_out, &fits_all<fits<true>>>("aten::max.unary_out"),
     make_fitting_kernel<&min_unary_out, &fits_all<fits<true>>>("aten::min.unary_out"),
 };
+constexpr auto kTable = at_priority(kPriorityBools, kKernels);
 
 }  // namespace
 
-ET_KERNEL_TABLE(truth, kKernels)
+ET_KERNEL_TABLE(truth, {kTable.data(), kTable.size()})
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

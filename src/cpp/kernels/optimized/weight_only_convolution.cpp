@@ -13,6 +13,7 @@
 #include <new>
 
 #include "kernels/optimized/fitting.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/fused_clamp.h"
@@ -241,7 +242,7 @@ Error run_product(KernelContext& context, Arguments args, void* state) {
 constexpr const char* kName = "et::weight_only_convolution.out";
 constexpr const char* kSignature = "TTTttlllbliNNo";
 constexpr Kernel kKernels[] = {
-    {kName, kSignature, &run_packed, &prepare_packed, nullptr, runtime::kPriorityLibrary + 1},
+    {kName, kSignature, &run_packed, &prepare_packed, nullptr, kPriorityBeforeLibrary},
     {kName, kSignature, &run_product, &prepare_product, nullptr, runtime::kPriorityOptimized},
 };
 

@@ -234,6 +234,6 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-ET_KERNEL_TABLE(window_convolution, ConvolutionKernels<&run, &prepare>::kTable)
+ET_KERNEL_TABLE(window_convolution, ConvolutionKernels<&run, &prepare, kPriorityWindows>::kTable)
 
 }  // namespace et::kernels::optimized

@@ -76,19 +76,19 @@ size_t cheapest_tile(size_t in_channels, size_t out_channels, size_t batch, size
   const size_t strip = HWY_DYNAMIC_DISPATCH(WinogradStrip)();
   const ConvolutionCost cost{static_cast<double>(in_channels), static_cast<double>(round_up(out_channels, strip / 2)),
                              static_cast<double>(round_up(out_channels, strip))};
-  // The margin is for a packed filter that is larger, and for images that come out smaller than their bounds.
-  double least = 0.9 * cost.direct(static_cast<double>(batch * out_h * out_w));
-  size_t chosen = 0;
-  for (const size_t tile : {2, 4}) {
+  const auto with_tile = [&](size_t tile) {
     const size_t tiles = batch * divide_up(out_h, tile) * divide_up(out_w, tile);
-    const double with_tile = cost.winograd(static_cast<double>(tile), static_cast<double>(tiles),
-                                           static_cast<double>(round_up(in_channels, strip / 2)));
-    if (with_tile < least) {
-      least = with_tile;
-      chosen = tile;
-    }
-  }
-  return chosen;
+    return cost.winograd(static_cast<double>(tile), static_cast<double>(tiles),
+                         static_cast<double>(round_up(in_channels, strip / 2)));
+  };
+  // A filter for large tiles takes 2.25 times the memory of one for small tiles, and saves more the larger the image is. A large
+  // filter is worth it where it saves as many multiplications as this for each number more: a microsecond for 16 KiB.
+  constexpr double kWorthOfANumber = 32, kSmall = 32 << 10;
+  const double more = (36 - 16) * cost.in * cost.out;
+  const double price = more > kSmall ? kWorthOfANumber * more : 0;
+  const size_t chosen = with_tile(4) + price < with_tile(2) ? 4 : 2;
+  // The margin is for a packed filter that is larger, and for images that come out smaller than their bounds.
+  return with_tile(chosen) < 0.9 * cost.direct(static_cast<double>(batch * out_h * out_w)) ? chosen : 0;
 }
 
 TileRule choose_tile = cheapest_tile;
@@ -214,6 +214,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
 /// How the tiles of a call are shared.
 struct Plan {
   size_t tiles, strip, strips;
+  size_t width;         // of a strip in memory, at most
   size_t block_tiles;   // at most, of a block
   size_t slots;         // threads with scratch of their own
   bool shares_strips;   // threads share each block's strips, rather than the blocks
@@ -222,8 +223,9 @@ struct Plan {
 };
 
 Plan plan_call(const Winograd& w, size_t batch, threads::ThreadPool* pool) {
-  // What a block may take of the second cache; strips of the filter pass through it as well.
-  constexpr size_t kBlockBytes = 640 << 10;
+  // What a block may take of the second cache; strips of the filter pass through it as well. One as large as the filter, which is
+  // read once a block, is large enough: more would be memory alone.
+  constexpr size_t kLeastBlock = 192 << 10, kLargestBlock = 640 << 10;
   // Multiplications below which a hand-over to another thread costs more than it saves: some 5 us.
   constexpr size_t kWorthWaking = 250'000;
   Plan plan{};
@@ -231,8 +233,11 @@ Plan plan_call(const Winograd& w, size_t batch, threads::ThreadPool* pool) {
   plan.strip = HWY_DYNAMIC_DISPATCH(WinogradStrip)();
   plan.strips = divide_up(w.out_channels, plan.strip);
   const size_t stride = round_up(w.in_channels, plan.strip / 2);
-  const size_t tile_bytes = w.points() * (stride + HWY_MIN(plan.strip, round_up(w.out_channels, plan.strip / 2))) * 4;
-  size_t blocks = HWY_MAX((plan.tiles * tile_bytes + kBlockBytes / 2) / kBlockBytes, size_t{1});
+  plan.width = HWY_MIN(plan.strip, round_up(w.out_channels, plan.strip / 2));
+  const size_t tile_bytes = w.points() * (stride + plan.width) * sizeof(float);
+  const size_t filter_bytes = w.points() * w.in_channels * round_up(w.out_channels, plan.strip / 2) * sizeof(float);
+  const size_t block_bytes = HWY_MIN(HWY_MAX(filter_bytes, kLeastBlock), kLargestBlock);
+  size_t blocks = HWY_MAX((plan.tiles * tile_bytes + block_bytes / 2) / block_bytes, size_t{1});
   const size_t work = w.points() * plan.tiles * w.in_channels * w.out_channels;
   const size_t threads = pool == nullptr || work < kWorthWaking ? 1 : pool->num_threads();
   plan.slots = 1;
@@ -245,7 +250,7 @@ Plan plan_call(const Winograd& w, size_t batch, threads::ThreadPool* pool) {
   }
   plan.block_tiles = divide_up(plan.tiles, HWY_MIN(blocks, plan.tiles));
   plan.patch_floats = w.points() * (plan.block_tiles * stride + kPointSlack);
-  plan.product_floats = w.points() * (plan.block_tiles * plan.strip + kPointSlack);
+  plan.product_floats = w.points() * (plan.block_tiles * plan.width + kPointSlack);
   return plan;
 }
 
@@ -268,7 +273,7 @@ Error run_plan(KernelContext& context, const Winograd& w, const Plan& plan) {
                          stride,
                          plan.block_tiles * stride + kPointSlack,
                          products + slot * plan.product_floats,
-                         plan.block_tiles * plan.strip + kPointSlack,
+                         plan.block_tiles * plan.width + kPointSlack,
                          zeros};
   };
   const auto transform = HWY_DYNAMIC_POINTER(TransformPatches);
@@ -328,12 +333,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return run_plan(context, w, plan_call(w, static_cast<size_t>(input.size(0)), context.pool()));
 }
 
-// Before window_convolution.cpp, which multiplies as often as a library does.
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 2;
-
 }  // namespace
 
-ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare, kPriority>::kTable)
+ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare, kPriorityWinograd>::kTable)
 
 TileRule set_tile_rule(TileRule rule) { return std::exchange(choose_tile, rule); }
 

@@ -7,8 +7,15 @@
 namespace et::runtime {
 
 namespace {
-/// Blocks from this size on are worth pages of their own.
-constexpr size_t kLarge = kHugePage / 2;
+/// Blocks from this size on are worth pages of their own, which go back to the system as they are freed.
+constexpr size_t kLarge = size_t{64} << 10;
+/// Between this and kHugePage / 2 a block has room for somewhat larger requests of later rounds, which costs address space only.
+constexpr size_t kLeastRoom = size_t{512} << 10;
+
+/// Bytes of a block, all in all, for a request that takes `total`.
+size_t with_room(size_t total) {
+  return total < kLarge || total > kHugePage / 2 ? total : total <= kLeastRoom ? kLeastRoom : kHugePage / 2;
+}
 }  // namespace
 
 HeapAllocator::Block* HeapAllocator::make_block(size_t total) {
@@ -64,11 +71,12 @@ void* HeapAllocator::allocate(size_t nbytes, size_t alignment) {
   if (add_overflow(size, kAround, &total)) {
     return nullptr;
   }
+  total = with_room(total);
   Block* const block = make_block(total);
   if (block == nullptr) {
     return nullptr;
   }
-  block->size = size;
+  block->size = total - kAround;
   if (current_ == nullptr) {
     first_ = block;
   } else {
@@ -79,8 +87,24 @@ void* HeapAllocator::allocate(size_t nbytes, size_t alignment) {
 }
 
 void HeapAllocator::reset() {
+  // A round that took several blocks gets one for all of it, the next time that it needs a new one.
+  if (first_ != nullptr && used_ > first_->size && used_ > block_size_) {
+    block_size_ = used_ + used_ / 16 + 256;
+  }
+  // Blocks that this round passed over are too small for what is asked for, where there is a larger one. The others stay.
+  size_t largest = 0;
   for (Block* block = first_; block != nullptr; block = block->next) {
-    block->used = 0;
+    largest = block->size > largest ? block->size : largest;
+  }
+  for (Block** link = &first_; *link != nullptr;) {
+    Block* const block = *link;
+    if (block->used == 0 && block->size < largest) {
+      *link = block->next;
+      free_block(block);
+    } else {
+      block->used = 0;
+      link = &block->next;
+    }
   }
   current_ = first_;
   used_ = 0;

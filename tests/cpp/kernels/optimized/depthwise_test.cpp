@@ -5,11 +5,12 @@
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
+#include "kernels/optimized/priorities.h"
 
 namespace et::kernels::testing {
 namespace {
 
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+constexpr uint8_t kPriority = optimized::kPriorityDepthwise;
 
 struct Convolution {
   int64_t batch, channels, height, width, kernel, stride, pad_h, pad_w;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "exact_memory.h"
+#include "kernels/optimized/priorities.h"
 #include "runtime/host/heap_shared_cache.h"
 #include "runtime/kernel.h"
 #include "threads/thread_pool.h"
@@ -252,18 +253,21 @@ class Call {
     return *this;
   }
 
+  // A priority names one kernel; kPriorityOptimized and kPriorityLibrary stand for all of their rows (docs/kernels.md).
+
   /// True when a kernel of this priority takes the arguments.
   bool fits(uint8_t priority) { return run(priority, 1, nullptr) != Error::NotSupported; }
-  /// Kernels of this priority that take the arguments: where there are two, the order of registration decides.
-  int how_many_fit(uint8_t priority) {
+  /// Priority of the kernel that a load chooses.
+  int chosen() {
     add_returned();
-    const Kernel* found[8];
-    const size_t count = test_registry().find(name_, found);
-    int fitting = 0;
-    for (size_t i = 0; i < count && i < 8; ++i) {
-      fitting += found[i]->priority == priority && run_kernel(*found[i], nullptr, nullptr) != Error::NotSupported;
+    const Kernel* found[kMaxKernels];
+    const size_t count = std::min(test_registry().find(name_, found), kMaxKernels);
+    for (size_t i = 0; i < count; ++i) {
+      if (run_kernel(*found[i], nullptr, nullptr) != Error::NotSupported) {
+        return found[i]->priority;
+      }
     }
-    return fitting;
+    return -1;
   }
 
   /// What a load and a call come to with the kernel of this priority; NotSupported when there is none.
@@ -337,15 +341,24 @@ class Call {
     }
   }
 
+  static constexpr size_t kMaxKernels = 32;
+
+  /// Where the kernels end that a test means by `priority`.
+  static int end_of_row(uint8_t priority) {
+    return priority == runtime::kPriorityOptimized ? runtime::kPriorityLibrary
+           : priority == runtime::kPriorityLibrary ? optimized::kPriorityBeforeLibrary
+                                                   : priority + 1;
+  }
+
   /// threads 0: no pool at all.
   Error run(uint8_t priority, size_t threads, std::vector<std::vector<char>>* outputs) {
     add_returned();
-    const Kernel* found[8];
-    const size_t count = test_registry().find(name_, found);
+    const Kernel* found[kMaxKernels];
+    const size_t count = std::min(test_registry().find(name_, found), kMaxKernels);
     threads::ThreadPool* const pool = threads == 0 ? nullptr : threads::make_pool(threads);
     Error result = Error::NotSupported;
-    for (size_t i = 0; i < count && i < 8 && result == Error::NotSupported; ++i) {
-      if (found[i]->priority == priority) {
+    for (size_t i = 0; i < count && result == Error::NotSupported; ++i) {
+      if (found[i]->priority >= priority && found[i]->priority < end_of_row(priority)) {
         result = run_kernel(*found[i], pool, outputs);
       }
     }

@@ -2,6 +2,7 @@
 // backend has none, and the tests say so.
 
 #include "kernel_harness.h"
+#include "kernels/optimized/priorities.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -207,7 +208,7 @@ TEST(Linear, BiasesOfAnotherSizeAreRefused) {
 }
 
 TEST(RowProduct, ReadsLargeWeightsAsTheyLie) {
-  constexpr uint8_t kBeforeLibrary = kPriorityLibrary + 1;
+  constexpr uint8_t kBeforeLibrary = optimized::kPriorityOneRow;
   for (const int64_t k : {128, 300, 1283}) {
     for (const int64_t n : {129, 1000}) {
       Call("aten::linear.out")

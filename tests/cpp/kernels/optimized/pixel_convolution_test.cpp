@@ -6,12 +6,13 @@
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/tiles.h"
 
 namespace et::kernels::testing {
 namespace {
 
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+constexpr uint8_t kPriority = optimized::kPriorityPixels;
 
 struct Convolution {
   int64_t batch, in_channels, out_channels, height, width;

@@ -4,13 +4,14 @@
 #include "instruction_sets.h"
 #include "kernel_harness.h"
 #include "kernels/optimized/pixel_product.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/tiles.h"
 #include "threads/thread_pool.h"
 
 namespace et::kernels::testing {
 namespace {
 
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+constexpr uint8_t kPriority = optimized::kPriorityPixels;
 
 struct Linear {
   std::vector<int64_t> lead;  // sizes before the last

@@ -2,6 +2,7 @@
 // few.
 
 #include "instruction_sets.h"
+#include "kernels/optimized/priorities.h"
 #include "quantized_convolution_call.h"
 
 namespace et::kernels::testing {
@@ -71,7 +72,7 @@ TEST(QuantizedLibrary, ChannelsAndPixelsAroundTiles) {
 }
 
 TEST(QuantizedDepthwise, IsThePlainKernel) {
-  constexpr uint8_t kFirst = kPriorityLibrary + 1;
+  constexpr uint8_t kFirst = optimized::kPriorityDepthwise;
   for (const int64_t c : {2, 3, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 72, 96, 100, 144}) {
     const IntegerConvolution images[] = {
         {{1, c, 9, 11}, {c, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, c, 9, 11}},
@@ -96,7 +97,7 @@ TEST(QuantizedDepthwise, EveryInstructionSet) {
   for_each_instruction_set([&] {
     for (const int64_t c : {3, 8, 21, 45, 90}) {
       expect_equal({{1, c, 12, 7}, {c, 1, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, c, 6, 7}}, kChannelsLast, kChannelsLast, c,
-                   kPriorityLibrary + 1);
+                   optimized::kPriorityDepthwise);
     }
   });
 }

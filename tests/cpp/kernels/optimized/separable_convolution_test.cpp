@@ -4,6 +4,7 @@
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
+#include "kernels/optimized/priorities.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -99,7 +100,6 @@ TEST(SeparableConvolution, EveryInstructionSet) {
 
 TEST(SeparableConvolution, BitsOfTheConvolutionsAlone) {
   // Channels that pixel_convolution.cpp takes, so that all three run on the kernels that are joined here.
-  constexpr uint8_t kAlone = runtime::kPriorityLibrary + 1;
   Call whole("et::separable_convolution.out");
   whole.tensor({1, 8, 40, 50}, kChannelsLast);
   whole.constant({18, 8, 1, 1}).constant({18}).number(0.0).number(6.0);
@@ -119,7 +119,8 @@ TEST(SeparableConvolution, BitsOfTheConvolutionsAlone) {
     call.constant_values(taps, std::move(sizes)).constant_values(bias, {18});
     call.list({1, 1}).list({pad, pad}).list({1, 1}).flag(false).list({0, 0}).integer(groups);
     clamps ? call.number(0.0).number(6.0) : call.none().none();
-    image = call.out({1, 18, 40, 50}, kChannelsLast).output(kAlone);
+    const uint8_t alone = groups == 1 ? optimized::kPriorityPixels : optimized::kPriorityDepthwise;
+    image = call.out({1, 18, 40, 50}, kChannelsLast).output(alone);
   };
   image = whole.floats(0);
   convolve(1, {18, 8, 1, 1}, 8, 0, 1, true);

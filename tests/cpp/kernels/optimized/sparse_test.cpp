@@ -7,7 +7,7 @@ namespace {
 using runtime::kPriorityLibrary;
 using runtime::kPriorityOptimized;
 
-constexpr uint8_t kFastest = kPriorityLibrary + 1;
+constexpr uint8_t kFastest = optimized::kPriorityBeforeLibrary;
 const uint8_t kAll[] = {kPriorityOptimized, kPriorityLibrary, kFastest};
 
 /// Bits and values of a random weight of which `density` is kept.

@@ -1,13 +1,14 @@
 // Integer convolutions by tiles, equal to the plain kernel bit for bit: pixels, channels and runs around the tiles, borders, strides,
 // dilation, several images, and what is not taken.
 
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/tiles.h"
 #include "quantized_convolution_call.h"
 
 namespace et::kernels::testing {
 namespace {
 
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 2;
+constexpr uint8_t kPriority = optimized::kPriorityTiles;
 
 class TileConvolution : public ::testing::Test {
  protected:

@@ -6,11 +6,12 @@
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
+#include "kernels/optimized/priorities.h"
 
 namespace et::kernels::testing {
 namespace {
 
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+constexpr uint8_t kPriority = optimized::kPriorityTransposed;
 
 struct Convolution {
   int64_t batch, in, out, height, width, kernel_h, kernel_w;

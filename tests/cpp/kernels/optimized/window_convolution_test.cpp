@@ -6,12 +6,13 @@
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
+#include "kernels/optimized/priorities.h"
 #include "kernels/optimized/tiles.h"
 
 namespace et::kernels::testing {
 namespace {
 
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 1;
+constexpr uint8_t kPriority = optimized::kPriorityWindows;
 
 struct Convolution {
   int64_t batch, in_channels, out_channels, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
@@ -53,9 +54,9 @@ bool fits(const Convolution& c, const Options& o) {
   return describe(call, c, o).fits(kPriority);
 }
 
-int kernels_that_fit(const Convolution& c, const Options& o) {
+int chosen(const Convolution& c, const Options& o) {
   Call call("aten::convolution.out");
-  return describe(call, c, o).how_many_fit(kPriority);
+  return describe(call, c, o).chosen();
 }
 
 /// Compares where the kernel is taken; returns how often it was.
@@ -185,8 +186,9 @@ TEST(WindowConvolution, TakesOnlyWhatItIsMadeFor) {
             optimized::has_integer_tiles());                      // whole tiles of a library
   EXPECT_FALSE(fits({1, 32, 18, 25, 25, 3, 3, 2, 2, 3, 1}, {}));  // windows that see nothing of the image
   Options options;
-  options.groups = 32;  // depthwise.cpp alone
-  EXPECT_EQ(kernels_that_fit({1, 32, 32, 25, 25, 3, 3, 1, 1, 1, 1}, options), 1);
+  options.groups = 32;
+  EXPECT_FALSE(fits({1, 32, 32, 25, 25, 3, 3, 1, 1, 1, 1}, options));
+  EXPECT_EQ(chosen({1, 32, 32, 25, 25, 3, 3, 1, 1, 1, 1}, options), optimized::kPriorityDepthwise);
   options.groups = 1;
   options.order = kRowMajor;
   EXPECT_FALSE(fits(plain, options));

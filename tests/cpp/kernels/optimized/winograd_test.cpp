@@ -1,14 +1,15 @@
 // Convolution by Winograd's filtering: which arguments it takes, and that what it gives agrees with direct convolution.
 
-#include "kernels/optimized/winograd.h"
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
+#include "kernels/optimized/priorities.h"
+#include "kernels/optimized/winograd.h"
 
 namespace et::kernels::testing {
 namespace {
 
-constexpr uint8_t kPriority = runtime::kPriorityLibrary + 2;
+constexpr uint8_t kPriority = optimized::kPriorityWinograd;
 
 struct Convolution {
   int64_t batch, in, out, height, width, pad_h, pad_w;
