@@ -116,6 +116,20 @@ class Counter(nn.Module):
         return self.mean * self.calls
 
 
+class Neck(nn.Module):
+    """Features of two resolutions, joined at the higher one, with scores over the channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fine, self.coarse = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 8, 3, 2, 1)
+        self.last = nn.Conv2d(14, 5, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        fine = F.relu(self.fine(x))
+        coarse = F.interpolate(F.relu6(self.coarse(fine)).clamp(0.1, 1), scale_factor=2.0)
+        return torch.softmax(self.last(torch.cat([fine, coarse], 1)), 1)
+
+
 def cases() -> dict[str, Case]:
     """Name -> (module in eval mode, inputs)."""
     torch.manual_seed(3)
@@ -137,6 +151,12 @@ def cases() -> dict[str, Case]:
             nn.Sequential(nn.ConvTranspose2d(4, 8, 2, 2), nn.LeakyReLU(0.1), nn.Upsample(scale_factor=2, mode="bilinear"),
                           nn.Conv2d(8, 1, 1), nn.Sigmoid()),
             (torch.randn(1, 4, 6, 6),),
+        ),
+        "neck": (Neck(), (torch.randn(2, 3, 8, 12),)),
+        "pooled_lines": (
+            nn.Sequential(nn.Conv1d(3, 8, 5), nn.ReLU(), nn.MaxPool1d(2), nn.Conv1d(8, 8, 3), nn.AdaptiveAvgPool1d(1),
+                          nn.Flatten(), nn.Linear(8, 4)),
+            (torch.randn(2, 3, 24),),
         ),
     }  # fmt: skip
     return {name: (module.eval(), inputs) for name, (module, inputs) in made.items()}

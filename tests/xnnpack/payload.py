@@ -123,6 +123,15 @@ def _value(table: Table) -> Value:
     )
 
 
+def node_types_at(file: bytes) -> list[int]:
+    """Where in a file the types of its first payload's nodes stand, a byte each, for tests that write others there."""
+    header = file.index(_MAGIC) - 4
+    start = header + int.from_bytes(file[header + 10 : header + 14], "little")
+    data = file[start:]
+    root = Table(data, int.from_bytes(data[:4], "little"))
+    return [start + node.Pos + _offset(node, 0) for node in _tables(root, 1)]
+
+
 def read_payloads(file: bytes) -> list[Graph]:
     """The payloads of a `.pte` file, in the order in which they lie there."""
     graphs = []

@@ -13,7 +13,7 @@ from torch.export import Dim
 import executorch_py as et
 from executorch_py import quantizer
 from tests.models.zoo import ZOO, UNet
-from tests.xnnpack.payload import NODES, Graph, read_payloads
+from tests.xnnpack.payload import NODES, Graph, node_types_at, read_payloads
 
 
 def _lower(program: torch.export.ExportedProgram) -> bytes:
@@ -241,3 +241,43 @@ def _replace(data: bytearray, ids: tuple[int, ...], by: tuple[int, ...]) -> None
     place = data.index(before, data.index(b"XH00"))
     assert before not in data[place + 1 :]
     data[place : place + len(before)] = after
+
+
+class Clamped(nn.Module):
+    """A layer and a clamp, with a node between that keeps our writer from making them one."""
+
+    def __init__(self, layer: nn.Module, bounds: tuple[float, float], between: bool) -> None:
+        super().__init__()
+        self.layer, self.bounds, self.between = layer, bounds, between
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layer(x)
+        return (x.abs() if self.between else x).clamp(*self.bounds)
+
+
+LAYERS = {
+    "conv": lambda: nn.Conv2d(3, 4, 3, padding=2),
+    "depthwise": lambda: nn.Conv2d(3, 6, 3, padding=1, groups=3),
+    "transposed": lambda: nn.ConvTranspose2d(3, 4, 3, 2, padding=1),
+    "max_pool": lambda: nn.MaxPool2d(3, padding=1),
+    "avg_pool": lambda: nn.AvgPool2d(3, count_include_pad=False, padding=1),
+    "linear": lambda: nn.Linear(9, 4),
+}
+
+
+@pytest.mark.parametrize("bounds", [(0.1, 1.0), (-0.5, -0.1), (7e-45, 1.0)], ids=["positive", "negative", "denormal"])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_clamps_of_other_writers(layer: str, bounds: tuple[float, float]) -> None:
+    """A Clamp of its own behind a node: the library makes them one and writes the bounds over the node's paddings, so that a
+    padding was 0.1, read as an integer, or 5 (7e-45) instead of 2, and the result larger than its memory."""
+    torch.manual_seed(0)
+    made, x = LAYERS[layer]().eval(), torch.randn(2, 3, 8, 9)
+    data = bytearray(_lower(torch.export.export(Clamped(made, bounds, True), (x,))))
+    (payload,) = read_payloads(bytes(data))
+    place = node_types_at(bytes(data))[payload.nodes.index("Abs")]
+    assert data[place] == NODES.index("Abs")
+    data[place] = NODES.index("Clamp")  # without bounds: it changes nothing
+    (actual,) = _run(bytes(data), (x,))
+    with torch.no_grad():
+        expected = Clamped(made, bounds, False)(x)
+    assert actual.shape == expected.shape and (actual - expected).abs().max() <= 1e-5

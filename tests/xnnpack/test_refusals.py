@@ -18,7 +18,7 @@ from torch.nn import functional as F
 import executorch_py as et
 
 q = torch.ops.quantized_decomposed
-SOURCES = ("op_support.cpp", "quantization.cpp", "quantized_products.cpp")
+SOURCES = ("op_support.cpp", "image_support.cpp", "bounds.cpp", "quantization.cpp", "quantized_products.cpp")
 
 
 class Case(NamedTuple):
@@ -46,6 +46,17 @@ class Call(nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         return self.function(self, *inputs)
+
+
+class Narrow(nn.Module):
+    """Lines that a layer asks to be of one length: torch.export leaves their number of elements dynamic."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = nn.Conv1d(4, 8, 3, 2), nn.Linear(1, 9)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(self.conv(x))
 
 
 def t(*sizes: int) -> torch.Tensor:
@@ -126,7 +137,7 @@ OPERATORS = (
     Case("leaky_relu", lambda m, x: F.leaky_relu(x, 0.0), (X,), "a slope that is zero or no number"),
     Case("prelu_input", lambda m, x, y: F.prelu(x, y), (X, t(4)), "slopes that are not constant"),
     Case("prelu_rank", lambda m, x: F.prelu(x, m.scales), (t(1, 4, 2, 2, 2),), "only ranks 2 to 4"),
-    Case("softmax", lambda m, x: x.softmax(1), (X,), "only along the last dimension"),
+    Case("softmax", lambda m, x: x.softmax(1), (X,), "only along the last dimension, or the channels of an image"),
     Case("linear_weight", lambda m, x, w: F.linear(x, w), (ROWS, t(2, 4)), "its weight is not constant"),
     Case("linear_bias", lambda m, x, b: F.linear(x, m.matrix, b), (ROWS, t(4)), "its bias is not constant"),
     Case("addmm", lambda m, x: torch.addmm(m.scales, x, m.matrix, alpha=2), (ROWS,), "a factor alpha or beta"),
@@ -195,7 +206,25 @@ OPERATORS = (
     ),
     Case("pool_indices", nn.MaxPool2d(2, return_indices=True), (X,), "its indices are used"),
     Case("pool_divisor", nn.AvgPool2d(2, divisor_override=3), (X,), "a divisor of its own"),
-    Case("mean", lambda m, x: x.mean(1), (X,), "only the mean over height and width of an image"),
+    Case(
+        "mean",
+        lambda m, x: x.mean(1),
+        (X,),
+        "only the mean over height and width of an image, or the length of a line",
+    ),
+    Case(
+        "nearest",
+        lambda m, x: F.interpolate(x, size=(6, 8)),
+        (X,),
+        "pixels that are not repeated one to five times",
+    ),
+    Case(
+        "below_bounds",
+        Narrow(),
+        (t(2, 4, 3),),
+        "sizes that fit together below their upper bounds only",
+        ({0: Dim.AUTO(min=2, max=4), 2: Dim.AUTO(min=3, max=6)},),
+    ),
     Case("cat_types", lambda m, x, y: torch.cat([x, y]), (ROWS.half(), ROWS), "tensors of different types or ranks"),
     Case("linear_vector", lambda m, x: F.linear(x, m.scales), (ROWS,), "its weight is no matrix"),
     Case(

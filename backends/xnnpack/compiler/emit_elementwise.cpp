@@ -79,6 +79,10 @@ uint32_t operand(Lowering& lowering, const ir::Node& node, size_t i, Form form) 
 
 /// A unary node whose table has only ids.
 Error emit_simple(Lowering& lowering, const ir::Node& node, NodeUnion type) {
+  if (const auto between = integers_around(lowering, node)) {
+    lowering.writer.add_unary(type, between->input, between->output, node.debug_handle);
+    return Error::Ok;
+  }
   const Form form = common_form(lowering, node);
   const uint32_t input = lowering.id_of(node.args()[0].value(), form);
   lowering.writer.add_unary(type, input, lowering.define(node.result(), form), node.debug_handle);
@@ -114,6 +118,23 @@ uint32_t channel_constant(Lowering& lowering, const ir::TensorType& type, Form f
     }
   }
   return lowering.writer.add_constant(spec, std::move(bytes));
+}
+
+/// Lets `write` make a result whose channels stand innermost from such a source, both of the row-major form: [N, C, L], which
+/// needs no reshape on the way (its sizes may all be dynamic), or [N, C, H, W].
+template <typename Write>
+Error with_channels_innermost(Lowering& lowering, const ir::Node& node, const Write& write) {
+  const ir::Value* source = node.args()[0].value();
+  ValueSpec turned = lowering.spec_of(source, Form::kRowMajor);
+  std::rotate(turned.dims.begin() + 1, turned.dims.begin() + 2, turned.dims.end());
+  const uint32_t from = lowering.define_hidden(turned), to = lowering.define_hidden(turned);
+  const bool is_line = turned.dims.size() == 3;
+  lowering.transpose(lowering.id_of(source, Form::kRowMajor), from,
+                     is_line ? std::vector<uint32_t>{0, 2, 1} : std::vector<uint32_t>{0, 2, 3, 1}, node.debug_handle);
+  write(from, to);
+  lowering.transpose(to, lowering.define(node.result(), Form::kRowMajor),
+                     is_line ? std::vector<uint32_t>{0, 2, 1} : std::vector<uint32_t>{0, 3, 1, 2}, node.debug_handle);
+  return Error::Ok;
 }
 
 }  // namespace
@@ -165,11 +186,18 @@ Error emit_batch_norm(Lowering& lowering, const ir::Node& node) {
 
 Error emit_prelu(Lowering& lowering, const ir::Node& node) {
   const ir::TensorType& type = node.result()->type.tensor;
-  const Form form = type.rank() == 2 ? Form::kRowMajor : Form::kImage;  // the channel stands innermost
-  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  const ir::Value* source = node.args()[0].value();
   const ir::Constant& slopes = *constant_of(lowering.program(), node.args()[1]);
   const auto count = static_cast<size_t>(slopes.type.numel());
   const uint32_t slope = channel_constant(lowering, type, Form::kImage, numbers_of(lowering, node.args()[1], count, 0));
+  if (type.rank() == 3 && lowering.form_of(source) == Form::kRowMajor) {
+    const auto write = [&](uint32_t from, uint32_t to) {
+      lowering.writer.add_binary(NodeUnion::NodeUnion_PReLU, from, slope, to, node.debug_handle);
+    };
+    return with_channels_innermost(lowering, node, write);
+  }
+  const Form form = type.rank() == 2 ? Form::kRowMajor : Form::kImage;  // the channel stands innermost
+  const uint32_t input = lowering.id_of(source, form);
   lowering.writer.add_binary(NodeUnion::NodeUnion_PReLU, input, slope, lowering.define(node.result(), form),
                              node.debug_handle);
   return Error::Ok;
@@ -231,15 +259,17 @@ Error emit_silu(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_elu(Lowering& lowering, const ir::Node& node) {
-  const Form form = common_form(lowering, node);
-  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
-  const uint32_t output = lowering.define(node.result(), form);
   const auto alpha = static_cast<float>(*number_of(node.args()[1]));
+  const auto between = integers_around(lowering, node);
+  const Form form = common_form(lowering, node);
+  const uint32_t input = between ? between->input : lowering.id_of(node.args()[0].value(), form);
+  const uint32_t output = between ? between->output : lowering.define(node.result(), form);
   lowering.writer.add_node(NodeUnion::NodeUnion_ELU, payload::CreateElu(lowering.writer.builder, alpha, input, output),
                            node.debug_handle);
   return Error::Ok;
 }
 
+// In floats, also between integers: the library's own node for integers has a slope of 8 bits.
 Error emit_leaky_relu(Lowering& lowering, const ir::Node& node) {
   const Form form = common_form(lowering, node);
   const uint32_t input = lowering.id_of(node.args()[0].value(), form);
@@ -251,9 +281,30 @@ Error emit_leaky_relu(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_softmax(Lowering& lowering, const ir::Node& node) {
-  const uint32_t input = lowering.id_of(node.args()[0].value(), Form::kRowMajor);
-  const uint32_t output = lowering.define(node.result(), Form::kRowMajor);
-  lowering.writer.add_unary(NodeUnion::NodeUnion_Softmax, input, output, node.debug_handle);
+  const ir::Value* source = node.args()[0].value();
+  const auto rank = static_cast<int64_t>(source->type.tensor.rank());
+  const int64_t dim = passes::int_of(node.args()[1]).value_or(-1);
+  const bool over_channels = dim != -1 && dim != rank - 1;
+  const auto write = [&](uint32_t from, uint32_t to) {
+    lowering.writer.add_unary(NodeUnion::NodeUnion_Softmax, from, to, node.debug_handle);
+  };
+  if (over_channels && lowering.form_of(source) == Form::kRowMajor) {
+    return with_channels_innermost(lowering, node, write);
+  }
+  const Form form = over_channels ? Form::kImage : Form::kRowMajor;
+  const uint32_t input = lowering.id_of(source, form);
+  write(input, lowering.define(node.result(), form));
+  return Error::Ok;
+}
+
+// 1 / x
+Error emit_reciprocal(Lowering& lowering, const ir::Node& node) {
+  const Form form = common_form(lowering, node);
+  const uint32_t one = lowering.scalar(node.result()->type.tensor, 1);
+  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  const Lowering::Tail tail = lowering.take_clamps(node);
+  lowering.writer.add_binary(NodeUnion::NodeUnion_Div, one, input, lowering.define(tail.result, form),
+                             node.debug_handle, tail.range());
   return Error::Ok;
 }
 

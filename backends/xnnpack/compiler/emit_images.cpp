@@ -84,7 +84,7 @@ Error emit_mean(Lowering& lowering, const ir::Node& node) {
   const Movement movement = movement_of(lowering, node, true);
   const uint32_t input = lowering.id_of(movement.from, Form::kImage);
   const bool keeps_dims = int_of(node.args()[2]).value_or(0) != 0;
-  // The image form of [N, C, 1, 1] is [N, 1, 1, C]; without the dims of size 1 both are [N, C].
+  // The image form of [N, C, 1, 1] and of [N, C, 1] is [N, 1, 1, C]; without the dims of size 1 both are [N, C].
   const uint32_t output = lowering.define(movement.to, keeps_dims ? Form::kImage : Form::kRowMajor);
   constexpr uint32_t kKeepDims = 0x40;
   lowering.writer.add_unary(NodeUnion::NodeUnion_GlobalAvgPooling2d, input, output, node.debug_handle, nullptr,
@@ -102,6 +102,39 @@ Error emit_resize(Lowering& lowering, const ir::Node& node) {
                            payload::CreateResize(lowering.writer.builder, dims[1], dims[2], input, output,
                                                  int_of(node.args()[2]).value_or(0) != 0 ? kAlignCorners : 0),
                            node.debug_handle);
+  return Error::Ok;
+}
+
+// Channels are innermost: each pixel is written several times next to itself, then each line of pixels.
+Error emit_nearest(Lowering& lowering, const ir::Node& node) {
+  const Movement movement = movement_of(lowering, node);
+  const auto& in = movement.from->type.tensor.dims;
+  const auto& out = movement.to->type.tensor.dims;
+  const auto height = static_cast<uint32_t>(in[2].max), width = static_cast<uint32_t>(in[3].max);
+  const auto channels = static_cast<uint32_t>(in[1].max), batch = static_cast<uint32_t>(in[0].max);
+  const uint32_t times_high = static_cast<uint32_t>(out[2].max) / height;
+  const uint32_t times_wide = static_cast<uint32_t>(out[3].max) / width;
+  const auto hidden = [&](std::vector<uint32_t> dims) {
+    ValueSpec spec = lowering.spec_of(movement.from, Form::kImage);
+    spec.dims = std::move(dims);
+    return lowering.writer.add_value(spec);
+  };
+  // [rows, 1, size] -> [rows, times, size]; the number of rows is left open, the batch may be dynamic.
+  const auto repeat = [&](uint32_t from, uint32_t rows, uint32_t times, uint32_t size) {
+    if (times == 1) {
+      return from;
+    }
+    const uint32_t apart = hidden({rows, 1, size});
+    lowering.reshape(from, apart, {0, 1, size}, node.debug_handle);
+    const uint32_t together = hidden({rows, times, size});
+    join(lowering, node, 1, std::vector<uint32_t>(times, apart), together);
+    return together;
+  };
+  uint32_t pixels = lowering.id_of(movement.from, Form::kImage);
+  pixels = repeat(pixels, batch * height * width, times_wide, channels);
+  pixels = repeat(pixels, batch * height, times_high, times_wide * width * channels);
+  lowering.reshape(pixels, lowering.define(movement.to, Form::kImage),
+                   {0, times_high * height, times_wide * width, channels}, node.debug_handle);
   return Error::Ok;
 }
 

@@ -89,9 +89,9 @@ void slice_into(Lowering& lowering, const ir::Node& node, const ir::Value* from,
       node.debug_handle);
 }
 
-/// Concatenates up to five values.
-void concatenate_into(Lowering& lowering, const ir::Node& node, uint32_t axis, const std::vector<uint32_t>& ids,
-                      uint32_t output) {
+}  // namespace
+
+void join(Lowering& lowering, const ir::Node& node, uint32_t axis, const std::vector<uint32_t>& ids, uint32_t output) {
   constexpr NodeUnion kNodes[] = {NodeUnion::NodeUnion_Concatenate2, NodeUnion::NodeUnion_Concatenate3,
                                   NodeUnion::NodeUnion_Concatenate4, NodeUnion::NodeUnion_Concatenate5};
   std::vector<uint32_t> all = ids;
@@ -101,8 +101,6 @@ void concatenate_into(Lowering& lowering, const ir::Node& node, uint32_t axis, c
       payload::CreateConcatenate(lowering.writer.builder, axis, all[0], all[1], all[2], all[3], output, 0, all[4]),
       node.debug_handle);
 }
-
-}  // namespace
 
 Error emit_concatenate(Lowering& lowering, const ir::Node& node) {
   std::vector<const ir::Value*> parts;
@@ -129,11 +127,11 @@ Error concatenate_values(Lowering& lowering, const ir::Node& node, const std::ve
       ValueSpec spec = lowering.spec_of(result, form);
       spec.dims[axis] = size;
       const uint32_t joined = lowering.define_hidden(spec);
-      concatenate_into(lowering, node, axis, ids, joined);
+      join(lowering, node, axis, ids, joined);
       ids = {joined};
     }
   }
-  concatenate_into(lowering, node, axis, ids, lowering.define(result, form));
+  join(lowering, node, axis, ids, lowering.define(result, form));
   return Error::Ok;
 }
 
@@ -176,8 +174,10 @@ Error emit_view(Lowering& lowering, const ir::Node& node) {
   const auto [from, to] = movement_of(lowering, node);
   const ir::TensorType& in = from->type.tensor;
   const ir::TensorType& out = to->type.tensor;
-  const bool joins = same_pixels(in, out) && becomes_rows(to);
-  const bool splits = same_pixels(out, in) && becomes_image(to);
+  // Without rows of its own the source is turned in any case: here, or behind, where somebody asks for rows.
+  const bool only_image = lowering.form_of(from) == Form::kImage && !lowering.has(from, Form::kRowMajor);
+  const bool joins = same_pixels(in, out) && (only_image || becomes_rows(to));
+  const bool splits = same_pixels(out, in) && (only_image || becomes_image(to));
   if (lowering.form_of(from) == Form::kImage && (joins || splits)) {
     lowering.reshape(lowering.id_of(from, Form::kImage), lowering.define(to, Form::kImage),
                      Lowering::shape_of(out, Form::kImage), node.debug_handle);

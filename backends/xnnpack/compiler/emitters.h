@@ -24,6 +24,7 @@ Error emit_silu(Lowering& lowering, const ir::Node& node);
 Error emit_elu(Lowering& lowering, const ir::Node& node);
 Error emit_leaky_relu(Lowering& lowering, const ir::Node& node);
 Error emit_softmax(Lowering& lowering, const ir::Node& node);
+Error emit_reciprocal(Lowering& lowering, const ir::Node& node);
 
 // emit_images.cpp
 /// How far the last window of a pooling with ceil_mode reaches beyond the padding. Sizes are static.
@@ -33,6 +34,7 @@ Error emit_max_pool(Lowering& lowering, const ir::Node& node);
 Error emit_avg_pool(Lowering& lowering, const ir::Node& node);
 Error emit_mean(Lowering& lowering, const ir::Node& node);
 Error emit_resize(Lowering& lowering, const ir::Node& node);
+Error emit_nearest(Lowering& lowering, const ir::Node& node);
 
 // emit_movement.cpp
 Error emit_concatenate(Lowering& lowering, const ir::Node& node);
@@ -42,6 +44,8 @@ Error emit_slice(Lowering& lowering, const ir::Node& node);
 Error emit_select(Lowering& lowering, const ir::Node& node);
 Error emit_split(Lowering& lowering, const ir::Node& node);
 Error emit_pad(Lowering& lowering, const ir::Node& node);
+/// Joins two to five values along an axis of the format.
+void join(Lowering& lowering, const ir::Node& node, uint32_t axis, const std::vector<uint32_t>& ids, uint32_t output);
 /// Joins `parts` along dimension `dim` of the IR into `result`, five at a time.
 Error concatenate_values(Lowering& lowering, const ir::Node& node, const std::vector<const ir::Value*>& parts,
                          const ir::Value* result, size_t dim, Form form);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/xnnpack/compiler/bounds.h"
 #include "backends/xnnpack/compiler/emitters.h"
+#include "backends/xnnpack/compiler/image_support.h"
 #include "backends/xnnpack/compiler/quantization.h"
 #include "passes/rewrite.h"
 
@@ -18,13 +20,6 @@ constexpr size_t kMaxRank = 6;  // the library's
 constexpr const char* kTaken = "";
 
 bool is_float(const ir::TensorType& type) { return type.dtype == ScalarType::Float || type.dtype == ScalarType::Half; }
-
-bool is_image(const ir::TensorType* type) { return type != nullptr && type->rank() == 4; }
-
-size_t num_dynamic(const ir::TensorType& type) {
-  return static_cast<size_t>(
-      std::count_if(type.dims.begin(), type.dims.end(), [](const ir::Dim& d) { return !d.is_static(); }));
-}
 
 /// A dimension argument as a position; nothing when it is no literal.
 std::optional<size_t> dim_of(const ir::Argument& argument, size_t rank) {
@@ -115,7 +110,9 @@ std::string prelu(const Question& q) {
 std::string softmax(const Question& q) {
   const size_t rank = q.type(0)->rank();
   const auto dim = rank == 0 ? std::nullopt : dim_of(q.arg(1), rank);
-  return dim && *dim == rank - 1 ? kTaken : "only along the last dimension";
+  const bool over_channels = dim && *dim == 1 && (rank == 3 || rank == 4) && is_made_as_image(q.arg(0).value());
+  return dim && (*dim == rank - 1 || over_channels) ? kTaken
+                                                    : "only along the last dimension, or the channels of an image";
 }
 
 std::string constant_matrix(const Question& q, size_t i, const char* what) {
@@ -153,54 +150,6 @@ std::string addmm(const Question& q) {
 
 std::string matmul(const Question& q) { return q.is_constant(0) ? "its first factor is constant" : kTaken; }
 
-std::string convolution(const Question& q) {
-  const ir::TensorType& x = *q.type(0);
-  if (x.rank() != 4 && x.rank() != 3) {
-    return "only 1-D and 2-D convolution";
-  }
-  const bool quantized = is_quantized_weight(q.arg(1).value());
-  if (quantized) {
-    if (const std::string why = quantized_product_refusal(q, 0, 1, 2); !why.empty()) {
-      return why;
-    }
-  } else if (!q.is_constant(1)) {
-    return "its filter is not constant";
-  }
-  if (!quantized && !q.arg(2).is_none() && !q.is_constant(2)) {
-    return "its bias is not constant";
-  }
-  const auto stride = ints_of(q.arg(3)), padding = ints_of(q.arg(4)), dilation = ints_of(q.arg(5)),
-             extra = ints_of(q.arg(7));
-  const auto groups = int_of(q.arg(8));
-  if (!stride || !padding || !dilation || !extra || !groups) {
-    return "strides, paddings or groups that are computed at run time";
-  }
-  if (std::any_of(padding->begin(), padding->end(), [](int64_t p) { return p < 0 || p > 1 << 15; })) {
-    return "a negative padding";
-  }
-  if (x.rank() == 3 && num_dynamic(x) > 1) {
-    return "a 1-D convolution with more than one dynamic dimension";
-  }
-  if (!x.dims[1].is_static()) {
-    return "a dynamic number of channels";
-  }
-  const bool transposed = int_of(q.arg(6)).value_or(0) != 0;
-  if (transposed) {
-    for (size_t i = 0; i < extra->size(); ++i) {
-      if ((*extra)[i] >= (*stride)[i] && (*extra)[i] != 0) {
-        return "an output padding that is no smaller than the stride";
-      }
-    }
-    const ir::TensorType& out = q.node.result()->type.tensor;
-    for (size_t i = 0; i < stride->size() && i + 2 < out.rank(); ++i) {
-      if (out.dims[i + 2].min < (*stride)[i]) {
-        return "a transposed convolution whose output may be smaller than its stride";
-      }
-    }
-  }
-  return kTaken;
-}
-
 std::string batch_norm(const Question& q) {
   for (size_t i = 1; i < 5; ++i) {
     if (!q.arg(i).is_none() && !q.is_constant(i)) {
@@ -214,87 +163,6 @@ std::string batch_norm(const Question& q) {
   }
   const size_t rank = q.type(0)->rank();
   return rank >= 2 && rank <= 4 ? kTaken : "only ranks 2 to 4";
-}
-
-/// Windows of a pooling: a list of one or two numbers, empty = `otherwise`.
-std::optional<std::pair<int64_t, int64_t>> pair_of(const ir::Argument& argument,
-                                                   const ir::Argument* otherwise = nullptr) {
-  const auto list = ints_of(argument);
-  if (!list || list->size() > 2) {
-    return std::nullopt;
-  }
-  if (list->empty()) {
-    return otherwise == nullptr ? std::nullopt : pair_of(*otherwise);
-  }
-  return std::pair(list->front(), list->back());
-}
-
-std::string pooling(const Question& q, bool is_max) {
-  if (!is_image(q.type(0))) {
-    return "only 2-D pooling of a batch";
-  }
-  const auto window = pair_of(q.arg(1)), stride = pair_of(q.arg(2), &q.arg(1)), padding = pair_of(q.arg(3));
-  const auto dilation = is_max ? pair_of(q.arg(4)) : std::optional(std::pair<int64_t, int64_t>(1, 1));
-  if (!window || !stride || !padding || !dilation) {
-    return "windows that are computed at run time";
-  }
-  if (window->first * window->second == 1) {
-    return "a window of one element";
-  }
-  if (is_max && (stride->first > window->first || stride->second > window->second)) {
-    return "strides larger than the window";
-  }
-  const ir::TensorType& in = *q.type(0);
-  const ir::TensorType& out = q.result_type();
-  if (!in.dims[1].is_static()) {
-    return "a dynamic number of channels";
-  }
-  const bool ceil_mode = int_of(q.arg(is_max ? 5 : 4)).value_or(0) != 0;
-  if (ceil_mode) {
-    if (!in.dims[2].is_static() || !in.dims[3].is_static()) {
-      return "ceil_mode of images of any size";
-    }
-    // Padding is smaller than a window is wide without its dilation.
-    if (padding->first +
-                overhang(in.dims[2], out.dims[2], padding->first, window->first, dilation->first, stride->first) >=
-            window->first ||
-        padding->second +
-                overhang(in.dims[3], out.dims[3], padding->second, window->second, dilation->second, stride->second) >=
-            window->second) {
-      return "ceil_mode with windows that reach further over the edge than they are wide";
-    }
-  }
-  return kTaken;
-}
-
-std::string max_pool(const Question& q) {
-  for (size_t i = 1; i < q.node.results().size(); ++i) {
-    if (q.node.graph()->is_output(q.node.result(i)) || !q.node.result(i)->users().empty()) {
-      return "its indices are used";
-    }
-  }
-  return pooling(q, true);
-}
-
-std::string avg_pool(const Question& q) {
-  if (!q.arg(6).is_none()) {
-    return "a divisor of its own";
-  }
-  return pooling(q, false);
-}
-
-std::string mean(const Question& q) {
-  const size_t rank = q.type(0)->rank();
-  const auto dims = ints_of(q.arg(1));
-  if (rank != 4 || !dims || !q.arg(3).is_none()) {
-    return "only the mean over height and width of an image";
-  }
-  std::vector<int64_t> axes;
-  for (const int64_t dim : *dims) {
-    axes.push_back(dim < 0 ? dim + 4 : dim);
-  }
-  std::sort(axes.begin(), axes.end());
-  return axes == std::vector<int64_t>{2, 3} ? kTaken : "only the mean over height and width of an image";
 }
 
 std::string concatenate(const Question& q) {
@@ -378,25 +246,6 @@ std::string pad(const Question& q) {
              : "a negative padding";
 }
 
-std::string resize(const Question& q) {
-  const ir::TensorType& in = *q.type(0);
-  const ir::TensorType& out = q.result_type();
-  if (in.rank() != 4 || !in.dims[1].is_static() || !in.dims[2].is_static() || !in.dims[3].is_static() ||
-      !out.dims[2].is_static() || !out.dims[3].is_static()) {
-    return "dynamic sizes";
-  }
-  // A scale that is not the ratio of sizes moves the pixels a little; the library only knows the ratio.
-  if (const auto* scales = q.arg(3).as<ir::Argument::Doubles>();
-      scales != nullptr && int_of(q.arg(2)).value_or(0) == 0) {
-    for (size_t i = 0; i < 2 && i < scales->size(); ++i) {
-      if ((*scales)[i] * static_cast<double>(in.dims[2 + i].max) != static_cast<double>(out.dims[2 + i].max)) {
-        return "a scale that is not the ratio of sizes";
-      }
-    }
-  }
-  return kTaken;
-}
-
 constexpr OperatorRow kOperators[] = {
     {"aten::convolution", "Conv2d, DepthwiseConv2d, ConvTranspose2d", true, &convolution, &emit_convolution},
     {"aten::linear", "FullyConnected", true, &linear, &emit_linear},
@@ -414,6 +263,7 @@ constexpr OperatorRow kOperators[] = {
     {"aten::mul.Scalar", "Multiply", false, &binary, &emit_binary},
     {"aten::div.Tensor", "Div", false, &binary, &emit_binary},
     {"aten::div.Scalar", "Div", false, &binary, &emit_binary},
+    {"aten::reciprocal", "Div", false, &elementwise, &emit_reciprocal},
     {"aten::maximum", "Maximum", false, &binary, &emit_binary},
     {"aten::minimum", "Minimum", false, &binary, &emit_binary},
     {"aten::_prelu_kernel", "PReLU", false, &prelu, &emit_prelu},
@@ -446,6 +296,7 @@ constexpr OperatorRow kOperators[] = {
     {"aten::avg_pool2d", "AvgPooling2d", true, &avg_pool, &emit_avg_pool},
     {"aten::mean.dim", "GlobalAvgPooling2d", true, &mean, &emit_mean},
     {"aten::upsample_bilinear2d.vec", "StaticResizeBilinear2D", true, &resize, &emit_resize},
+    {"aten::upsample_nearest2d.vec", "Concatenate2 … 5", false, &nearest, &emit_nearest},
     {"aten::cat", "Concatenate2 … 5", false, &concatenate, &emit_concatenate},
     {"aten::permute_copy", "StaticTranspose, or another name", false, &permute, &emit_permute},
     {"aten::view_copy", "StaticReshape", false, &view, &emit_view},
@@ -492,6 +343,28 @@ const ir::TensorType* Question::type(size_t i) const {
 }
 
 bool Question::is_constant(size_t i) const { return i < node.args().size() && is_foldable(arg(i).value()); }
+
+bool is_made_as_image(const ir::Value* value) {
+  constexpr size_t kMaxSteps = 32;
+  for (size_t step = 0; step < kMaxSteps && value != nullptr && value->producer() != nullptr; ++step) {
+    const ir::Node& node = *value->producer();
+    const size_t rank = value->type.is_tensor() ? value->type.tensor.rank() : 0;
+    const OperatorRow* row = find_operator(node.op);
+    if (row == nullptr || (rank != 3 && rank != 4)) {
+      return false;
+    }
+    if (row->emit == &emit_convolution || row->emit == &emit_max_pool || row->emit == &emit_avg_pool ||
+        row->emit == &emit_resize || row->emit == &emit_nearest) {
+      return true;
+    }
+    if (row->emit == &emit_permute || node.args().empty()) {
+      return false;
+    }
+    const auto* list = node.args()[0].as<ir::Argument::List>();
+    value = list == nullptr ? node.args()[0].value() : list->empty() ? nullptr : list->front().value();
+  }
+  return false;
+}
 
 bool is_foldable(const ir::Value* value) {
   if (value == nullptr || value->producer() == nullptr || !value->type.is_tensor() || !value->type.tensor.is_static()) {
@@ -543,7 +416,8 @@ std::string refusal_of(const ir::Node& node, const ir::Program& program, const O
   if (why.empty() && is_foldable(node.result())) {
     return "compile time: it depends on constants only";
   }
-  return why.empty() ? row->refusal(question) : why;
+  why = why.empty() ? row->refusal(question) : why;
+  return why.empty() ? bounds_refusal(question) : why;
 }
 
 Options read_options(const std::vector<ir::Delegate::CompileSpec>& specs) {

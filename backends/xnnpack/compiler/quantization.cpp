@@ -458,6 +458,17 @@ bool emit_quantized_binary(Lowering& lowering, const ir::Node& node, NodeUnion t
   return true;
 }
 
+std::optional<Between> integers_around(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* from = node.args()[0].value();
+  const ir::Node* quantize = lowering.quantize_behind(node.result());
+  if (lowering.dequantized(from) == nullptr || quantize == nullptr) {
+    return std::nullopt;
+  }
+  const Form form = lowering.form_of(from);
+  const uint32_t input = lowering.id_of(lowering.integers(from), form);
+  return Between{input, lowering.define(take_quantize(lowering, *quantize), form)};
+}
+
 bool emit_quantized_clamp(Lowering& lowering, const ir::Node& node) {
   const ir::Value* from = node.args()[0].value();
   const AffineParameters* parameters = lowering.dequantized(from);

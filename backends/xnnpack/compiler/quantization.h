@@ -65,6 +65,12 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
 
 /// Writes a binary operator on integers when operands and result are quantized; false when they are not.
 bool emit_quantized_binary(Lowering& lowering, const ir::Node& node, payload::NodeUnion type);
+/// Ids of the integers before and behind a function of one tensor, which the library looks up in a table of 256 bytes; nothing
+/// when one side is not quantized. Skips the quantize behind.
+struct Between {
+  uint32_t input = kInvalidId, output = kInvalidId;
+};
+std::optional<Between> integers_around(Lowering& lowering, const ir::Node& node);
 bool emit_quantized_clamp(Lowering& lowering, const ir::Node& node);
 bool emit_quantized_concatenate(Lowering& lowering, const ir::Node& node, const std::vector<const ir::Value*>& parts);
 /// Operators with one input that work on integers as they do on numbers (pooling, views, slices): source and result, as

@@ -1,0 +1,87 @@
+#include "backends/xnnpack/compiler/bounds.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+using passes::is_one_of;
+
+using Dims = std::vector<ir::Dim>;
+
+/// Whether sizes from the end on, but for the last `skipped` ones, are equal or 1.
+bool broadcast(const Dims& a, const Dims& b, size_t skipped) {
+  for (size_t i = skipped; i < std::min(a.size(), b.size()); ++i) {
+    const int64_t one = a[a.size() - 1 - i].max, other = b[b.size() - 1 - i].max;
+    if (one != other && one != 1 && other != 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Whether the elements of `from` can be seen as `to`, whose dynamic size follows from them.
+bool same_count(const Dims& from, const Dims& to) {
+  int64_t count = 1, known = 1;
+  bool open = false;
+  for (const ir::Dim& dim : from) {
+    count *= dim.max;
+  }
+  for (const ir::Dim& dim : to) {
+    open = open || !dim.is_static();
+    known *= dim.is_static() ? dim.max : 1;
+  }
+  return open ? count % known == 0 : count == known;
+}
+
+bool joins(const ir::Node& node) {
+  const Dims& out = node.result()->type.tensor.dims;
+  const auto dim = passes::int_of(node.args()[1]).value_or(0);
+  const auto along = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(out.size()) : dim);
+  bool fits = true;
+  const Dims* first = nullptr;
+  node.for_each_input([&](const ir::Value* input) {
+    const Dims& dims = input->type.tensor.dims;
+    first = first == nullptr ? &dims : first;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      fits = fits && (d == along || dims[d].max == (*first)[d].max);
+    }
+  });
+  return fits;
+}
+
+bool fits(const Question& q) {
+  const std::string_view op = q.node.op;
+  if (op == "aten::cat") {
+    return joins(q.node);
+  }
+  if (is_one_of(op, {"aten::view_copy", "aten::unsqueeze_copy", "aten::squeeze_copy.dim", "aten::squeeze_copy.dims"})) {
+    return same_count(q.type(0)->dims, q.result_type().dims);
+  }
+  if (op == "aten::linear") {
+    return q.type(0)->dims.back().max == q.type(1)->dims.back().max;
+  }
+  if (is_one_of(op, {"aten::addmm", "aten::mm", "aten::bmm"})) {
+    const size_t first = op == "aten::addmm" ? 1 : 0;
+    const Dims &a = q.type(first)->dims, &b = q.type(first + 1)->dims;
+    return a.back().max == b[b.size() - 2].max && broadcast(a, b, 2);
+  }
+  if (is_one_of(op, {"aten::_native_batch_norm_legit_no_training", "aten::_prelu_kernel"})) {
+    return q.type(0)->dims[1].is_static();
+  }
+  if (is_one_of(op, {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::div.Tensor", "aten::maximum",
+                     "aten::minimum"})) {
+    return q.type(1) == nullptr || broadcast(q.type(0)->dims, q.type(1)->dims, 0);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string bounds_refusal(const Question& q) {
+  return fits(q) ? "" : "sizes that fit together below their upper bounds only";
+}
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,205 @@
+#include "backends/xnnpack/compiler/image_support.h"
+
+#include <algorithm>
+
+#include "backends/xnnpack/compiler/emitters.h"
+#include "backends/xnnpack/compiler/quantization.h"
+#include "passes/rewrite.h"
+
+namespace et::backends::xnnpack {
+namespace {
+
+using passes::int_of;
+using passes::ints_of;
+
+constexpr const char* kTaken = "";
+
+bool is_image(const ir::TensorType* type) { return type != nullptr && type->rank() == 4; }
+
+/// Windows of a pooling: a list of one or two numbers, empty = `otherwise`.
+std::optional<std::pair<int64_t, int64_t>> pair_of(const ir::Argument& argument,
+                                                   const ir::Argument* otherwise = nullptr) {
+  const auto list = ints_of(argument);
+  if (!list || list->size() > 2) {
+    return std::nullopt;
+  }
+  if (list->empty()) {
+    return otherwise == nullptr ? std::nullopt : pair_of(*otherwise);
+  }
+  return std::pair(list->front(), list->back());
+}
+
+std::string pooling(const Question& q, bool is_max) {
+  if (!is_image(q.type(0))) {
+    return "only 2-D pooling of a batch";
+  }
+  const auto window = pair_of(q.arg(1)), stride = pair_of(q.arg(2), &q.arg(1)), padding = pair_of(q.arg(3));
+  const auto dilation = is_max ? pair_of(q.arg(4)) : std::optional(std::pair<int64_t, int64_t>(1, 1));
+  if (!window || !stride || !padding || !dilation) {
+    return "windows that are computed at run time";
+  }
+  if (window->first * window->second == 1) {
+    return "a window of one element";
+  }
+  if (is_max && (stride->first > window->first || stride->second > window->second)) {
+    return "strides larger than the window";
+  }
+  const ir::TensorType& in = *q.type(0);
+  const ir::TensorType& out = q.result_type();
+  if (!in.dims[1].is_static()) {
+    return "a dynamic number of channels";
+  }
+  const bool ceil_mode = int_of(q.arg(is_max ? 5 : 4)).value_or(0) != 0;
+  if (ceil_mode) {
+    if (!in.dims[2].is_static() || !in.dims[3].is_static()) {
+      return "ceil_mode of images of any size";
+    }
+    // Padding is smaller than a window is wide without its dilation.
+    if (padding->first +
+                overhang(in.dims[2], out.dims[2], padding->first, window->first, dilation->first, stride->first) >=
+            window->first ||
+        padding->second +
+                overhang(in.dims[3], out.dims[3], padding->second, window->second, dilation->second, stride->second) >=
+            window->second) {
+      return "ceil_mode with windows that reach further over the edge than they are wide";
+    }
+  }
+  return kTaken;
+}
+
+}  // namespace
+
+size_t num_dynamic(const ir::TensorType& type) {
+  return static_cast<size_t>(
+      std::count_if(type.dims.begin(), type.dims.end(), [](const ir::Dim& d) { return !d.is_static(); }));
+}
+
+std::string convolution(const Question& q) {
+  const ir::TensorType& x = *q.type(0);
+  if (x.rank() != 4 && x.rank() != 3) {
+    return "only 1-D and 2-D convolution";
+  }
+  const bool quantized = is_quantized_weight(q.arg(1).value());
+  if (quantized) {
+    if (const std::string why = quantized_product_refusal(q, 0, 1, 2); !why.empty()) {
+      return why;
+    }
+  } else if (!q.is_constant(1)) {
+    return "its filter is not constant";
+  }
+  if (!quantized && !q.arg(2).is_none() && !q.is_constant(2)) {
+    return "its bias is not constant";
+  }
+  const auto stride = ints_of(q.arg(3)), padding = ints_of(q.arg(4)), dilation = ints_of(q.arg(5)),
+             extra = ints_of(q.arg(7));
+  const auto groups = int_of(q.arg(8));
+  if (!stride || !padding || !dilation || !extra || !groups) {
+    return "strides, paddings or groups that are computed at run time";
+  }
+  if (std::any_of(padding->begin(), padding->end(), [](int64_t p) { return p < 0 || p > 1 << 15; })) {
+    return "a negative padding";
+  }
+  if (x.rank() == 3 && num_dynamic(x) > 1) {
+    return "a 1-D convolution with more than one dynamic dimension";
+  }
+  if (!x.dims[1].is_static()) {
+    return "a dynamic number of channels";
+  }
+  const bool transposed = int_of(q.arg(6)).value_or(0) != 0;
+  if (transposed) {
+    for (size_t i = 0; i < extra->size(); ++i) {
+      if ((*extra)[i] >= (*stride)[i] && (*extra)[i] != 0) {
+        return "an output padding that is no smaller than the stride";
+      }
+    }
+    const ir::TensorType& out = q.node.result()->type.tensor;
+    for (size_t i = 0; i < stride->size() && i + 2 < out.rank(); ++i) {
+      if (out.dims[i + 2].min < (*stride)[i]) {
+        return "a transposed convolution whose output may be smaller than its stride";
+      }
+    }
+  }
+  return kTaken;
+}
+
+std::string max_pool(const Question& q) {
+  for (size_t i = 1; i < q.node.results().size(); ++i) {
+    if (q.node.graph()->is_output(q.node.result(i)) || !q.node.result(i)->users().empty()) {
+      return "its indices are used";
+    }
+  }
+  return pooling(q, true);
+}
+
+std::string avg_pool(const Question& q) {
+  if (!q.arg(6).is_none()) {
+    return "a divisor of its own";
+  }
+  return pooling(q, false);
+}
+
+std::string mean(const Question& q) {
+  const size_t rank = q.type(0)->rank();
+  const auto dims = ints_of(q.arg(1));
+  constexpr const char* kOnly = "only the mean over height and width of an image, or the length of a line";
+  if ((rank != 4 && rank != 3) || !dims || !q.arg(3).is_none()) {
+    return kOnly;
+  }
+  std::vector<int64_t> axes;
+  for (const int64_t dim : *dims) {
+    axes.push_back(dim < 0 ? dim + static_cast<int64_t>(rank) : dim);
+  }
+  std::sort(axes.begin(), axes.end());
+  if (rank == 3) {
+    return axes == std::vector<int64_t>{2} && num_dynamic(*q.type(0)) <= 1 && is_made_as_image(q.arg(0).value())
+               ? kTaken
+               : kOnly;
+  }
+  return axes == std::vector<int64_t>{2, 3} ? kTaken : kOnly;
+}
+
+std::string resize(const Question& q) {
+  const ir::TensorType& in = *q.type(0);
+  const ir::TensorType& out = q.result_type();
+  if (in.rank() != 4 || !in.dims[1].is_static() || !in.dims[2].is_static() || !in.dims[3].is_static() ||
+      !out.dims[2].is_static() || !out.dims[3].is_static()) {
+    return "dynamic sizes";
+  }
+  // A scale that is not the ratio of sizes moves the pixels a little; the library only knows the ratio.
+  if (const auto* scales = q.arg(3).as<ir::Argument::Doubles>();
+      scales != nullptr && int_of(q.arg(2)).value_or(0) == 0) {
+    for (size_t i = 0; i < 2 && i < scales->size(); ++i) {
+      if ((*scales)[i] * static_cast<double>(in.dims[2 + i].max) != static_cast<double>(out.dims[2 + i].max)) {
+        return "a scale that is not the ratio of sizes";
+      }
+    }
+  }
+  return kTaken;
+}
+
+std::string nearest(const Question& q) {
+  const ir::TensorType& in = *q.type(0);
+  const ir::TensorType& out = q.result_type();
+  if (in.rank() != 4 || !in.dims[1].is_static()) {
+    return "dynamic sizes";
+  }
+  constexpr int64_t kMaxTimes =
+      5;  // inputs of a Concatenate; up to there a source pixel is a whole quotient in floats, too
+  for (size_t d = 2; d < 4; ++d) {
+    if (!in.dims[d].is_static() || !out.dims[d].is_static()) {
+      return "dynamic sizes";
+    }
+    if (out.dims[d].max % in.dims[d].max != 0 || out.dims[d].max > kMaxTimes * in.dims[d].max) {
+      return "pixels that are not repeated one to five times";
+    }
+  }
+  const auto* scales = q.arg(2).as<ir::Argument::Doubles>();
+  for (size_t i = 0; scales != nullptr && i < 2 && i < scales->size(); ++i) {
+    if ((*scales)[i] * static_cast<double>(in.dims[2 + i].max) != static_cast<double>(out.dims[2 + i].max)) {
+      return "a scale that is not the ratio of sizes";
+    }
+  }
+  return kTaken;
+}
+
+}  // namespace et::backends::xnnpack
