@@ -269,7 +269,8 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
   ET_RETURN_IF_ERROR(filters.prepare(scope.cache() != nullptr));
   ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}, filters));
   filters_ = &filters;
-  const xnn_status status = xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool, 0, &instance.runtime);
+  const xnn_status status =
+      xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool, runtime_flags(model_), &instance.runtime);
   filters_ = nullptr;
   if (status == xnn_status_success && filters.was_missed()) {
     instance.reset();

@@ -76,7 +76,7 @@ xnn_status define_product(xnn_subgraph_t subgraph, const Node& node) {
 xnn_status define_unary(xnn_subgraph_t subgraph, const Node& node) {
   xnn_unary_params params{};
   switch (node.type->library) {
-    case xnn_unary_clamp: params.clamp = {node.output_min, node.output_max}; break;
+    case xnn_unary_clamp: params.clamp = {node.output_min + 0.0F, node.output_max}; break;  // no zero with a sign
     case xnn_unary_elu: params.elu = {node.as<payload::Elu>().alpha()}; break;
     case xnn_unary_leaky_relu: params.leaky_relu = {node.as<payload::LeakyRelu>().negative_slope()}; break;
     default: break;
@@ -199,6 +199,17 @@ Error Subgraph::build(const Model& model, Span<const Shape> shapes, const Unpack
     }
   }
   return Error::Ok;
+}
+
+uint32_t runtime_flags(const Model& model) {
+  constexpr uint32_t kNoOperatorFusion = 0x80000000;  // XNN_FLAG_NO_OPERATOR_FUSION, which no public header has
+  for (const Node& node : model.nodes) {
+    const bool is_clamp = node.type->form == NodeForm::kUnary && node.type->library == xnn_unary_clamp;
+    if (is_clamp && (node.output_min > 0 || !(node.output_max > 0))) {
+      return kNoOperatorFusion;
+    }
+  }
+  return 0;
 }
 
 }  // namespace et::backends::xnnpack

@@ -29,4 +29,12 @@ class Subgraph {
   xnn_subgraph_t handle_ = nullptr;
 };
 
+/// Flags for xnn_create_runtime: none, or that nothing is fused.
+///
+/// Where the library fuses a clamp into the node before it, it also takes the larger of the clamp's lower bound and the first
+/// field of that node's parameters, and the smaller of the upper bound and the second, whatever they are: of convolutions and
+/// pooling they are padding. Small integers read as floats are a little more than zero, so they come to harm where the lower
+/// bound is above zero or the upper one is not.
+uint32_t runtime_flags(const Model& model);
+
 }  // namespace et::backends::xnnpack
