@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 
 from . import smallest_scales
+from .batch_norm import is_in_training
 from .linear_forms import WRITTEN_AS
 from .matching import is_annotated, is_constant, modules_of, place_of
 from .pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase, PlaceholderObserver
@@ -39,7 +40,10 @@ def require_float_model(model: nn.Module) -> None:
     Raises:
         NotSupportedError: Eager-mode quantization has been applied, which torch.export cannot take; or torchao's ``quantize_``.
         InvalidTypeError: Parameters that are not float32 (float16 and bfloat16 models are not quantized, nor are doubles).
+        InvalidStateError: The model is the module of a program that is quantized already.
     """
+    if isinstance(model, fx.GraphModule):
+        _require_float_graph(model.graph)
     for path, module in model.named_modules():
         home = type(module).__module__
         if home.startswith(_EAGER) or type(module).__name__ in ("QuantStub", "DeQuantStub", "QuantWrapper"):
@@ -63,13 +67,34 @@ def require_float_model(model: nn.Module) -> None:
             raise InvalidArgumentError(f"parameter '{name}' holds NaN or infinity")
 
 
+def is_exported_module(model: Any) -> bool:
+    """Whether a module is what ``ExportedProgram.module()`` gave: its mode is part of its graph, and its flag says nothing."""
+    return isinstance(model, fx.GraphModule) and "train" in vars(model)
+
+
+def require_eval_program(program: ExportedProgram) -> None:
+    """Raises where a program was exported as its model trains.
+
+    Raises:
+        InvalidStateError: A batch norm or dropout in it is in training mode.
+    """
+    for node in program.graph.nodes:
+        if node.op == "call_function" and is_in_training(node):
+            raise InvalidStateError(
+                f"{place_of(node)} is in training mode: call model.eval() before torch.export.export, or prepare_qat to train "
+                "the program quantized"
+            )
+
+
 def require_eval_mode(model: nn.Module) -> None:
-    """Raises where a model would be exported as it trains.
+    """Raises where a model would be exported as it trains. Of an exported module ``require_eval_program`` knows.
 
     Raises:
         InvalidStateError: It is in training mode, or a batch norm or dropout in it is.
     """
     advice = "call model.eval() first, or prepare_qat to train it quantized"
+    if is_exported_module(model):
+        return
     if model.training:
         raise InvalidStateError(f"the model is in training mode: {advice}")
     for path, module in model.named_modules():
@@ -83,7 +108,11 @@ def require_float_program(program: ExportedProgram) -> None:
     Raises:
         InvalidStateError: It has operators of a quantization already.
     """
-    for node in program.graph.nodes:
+    _require_float_graph(program.graph)
+
+
+def _require_float_graph(graph: fx.Graph) -> None:
+    for node in graph.nodes:
         if node.op == "call_function" and str(node.target).startswith(("quantized_decomposed.", "torchao.")):
             raise InvalidStateError(
                 f"the program is quantized already, it holds {place_of(node)}: give the float model, and a "

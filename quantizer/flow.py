@@ -30,11 +30,13 @@ from .checks import (
     check_observers,
     check_weight,
     describe,
+    is_exported_module,
     is_weight,
     needs_data,
     observers_of,
     require_annotations,
     require_eval_mode,
+    require_eval_program,
     require_float_model,
     require_float_program,
 )
@@ -120,7 +122,10 @@ def prepare(
         raise InvalidArgumentError("the configuration is for training (is_qat): give it to prepare_qat, or one without")
     if isinstance(model, nn.Module):
         require_eval_mode(model)
-    program = functionalize(_exported(model, example_inputs, example_kwargs, dynamic_shapes))
+    exported = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
+    if isinstance(model, ExportedProgram) or is_exported_module(model):
+        require_eval_program(exported)
+    program = functionalize(exported)
     module = _module_of(program)
     freeze_computed_weights(module)
     batch_norm.fold(module)
@@ -158,7 +163,7 @@ def prepare_qat(
             "get_symmetric_quantization_config(is_qat=True)"
         )
     quantizer = _quantizer(config)
-    if isinstance(model, nn.Module):
+    if isinstance(model, nn.Module) and not is_exported_module(model):  # which has no train() of its own
         model.train()
     program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
     module = _module_of(program)
@@ -244,8 +249,9 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
     fit_biases(prepared)
     batch_norm.set_training(prepared, False)
     del prepared.meta[PROGRAM]
-    with _nested_bodies_kept(prepared):
+    with _nested_bodies_kept(prepared), batch_norm.hidden_from_torchao(prepared):
         converted = convert_pt2e(prepared, fold_quantize=False)
+    batch_norm.shown(converted)
     fold_quantized_constants(converted)
     freeze_computed_weights(converted)  # biases
     return lift(converted, program)
