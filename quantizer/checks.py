@@ -21,6 +21,8 @@ from .pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase, Placehol
 
 #: Steps that the values of a tensor take at least, of some 255, before it is mentioned.
 _FEW_STEPS = 32
+#: Share of a tensor's values that may become zero before it is mentioned.
+_MOST_LOST = 0.98
 #: Values beyond this have no use for 255 steps: masks with the smallest float, overflows.
 _LARGEST_RANGE = 1e30
 
@@ -238,13 +240,14 @@ def check_observers(prepared: fx.GraphModule) -> None:
     """What the observers have seen must make sense as scales. What is always zero gets a scale
     that others have, too.
 
-    Warns of activations that were constant, and of tensors that are smaller than the steps that their configuration permits.
+    Warns of activations that were constant, of those that become zero beside a few outliers, and of tensors that are smaller than
+    the steps that their configuration permits.
 
     Raises:
         InvalidStateError: An observer has seen nothing: the module was never calibrated.
         InvalidArgumentError: One has seen NaN, infinity, or a range that no scale fits.
     """
-    constant, coarse = [], []
+    constant, coarse, lost = [], [], []
     for node, module in observers_of(prepared):
         if not _measures(module):
             continue
@@ -267,6 +270,8 @@ def check_observers(prepared: fx.GraphModule) -> None:
         is_activation = not is_weight(node) and low.numel() == 1
         if is_activation and float(low) == float(high):
             constant.append(f"{place} is always {float(low):.6g}")
+        elif is_activation and hasattr(inner, "share_lost") and (share := inner.share_lost()) > _MOST_LOST:
+            lost.append(f"{place} reaches {float(torch.maximum(high, -low)):.3g}, {100 * share:.1f} % become zero")
         smallest = getattr(inner, "eps", None)
         reach = high.clamp(min=0) - low.clamp(max=0)
         if not isinstance(smallest, torch.Tensor):
@@ -277,6 +282,7 @@ def check_observers(prepared: fx.GraphModule) -> None:
             coarse.append(f"{place} reaches {float(reach.max()):.3g}, a step is {float(smallest):.3g}")
     for what, places in (
         ("constant on all of the calibration data, so that its scale fits nothing else", constant),
+        ("nearly all zero beside a few outliers, which PercentileObserver.with_args(percentile=…) would cut off", lost),
         ("smaller than the steps that its configuration permits (eps of its observer)", coarse),
     ):
         if places:
@@ -295,6 +301,20 @@ def _observed(node: fx.Node) -> str:
 
 def _word(values: torch.Tensor) -> str:
     return "NaN" if bool(torch.isnan(values).any()) else "infinity"
+
+
+def require_samples(data: Any) -> None:
+    """Calibration data is an iterable of samples.
+
+    Raises:
+        InvalidTypeError: It is not, or one sample itself.
+    """
+    if isinstance(data, Mapping):
+        raise InvalidTypeError(f"the calibration data is {describe(data)}: one sample; give a list of such")
+    if isinstance(data, (str, bytes)) or (not hasattr(data, "__iter__") and not hasattr(data, "__getitem__")):
+        raise InvalidTypeError(
+            f"the calibration data is {describe(data)}, must be an iterable of samples or a DataLoader"
+        )
 
 
 def describe(sample: Any) -> str:

@@ -39,6 +39,7 @@ from .checks import (
     require_eval_program,
     require_float_model,
     require_float_program,
+    require_samples,
 )
 from .config import as_config
 from .input_moments import recorded_moments, wants_moments
@@ -190,7 +191,14 @@ def calibrate(
 
     Raises:
         InvalidArgumentError: There is none, or the module cannot take one.
+        InvalidStateError: The module was not made by :func:`prepare`, or was converted.
+        InvalidTypeError: The data is no iterable of samples.
     """
+    if not isinstance(prepared, fx.GraphModule) or not any(True for _ in observers_of(prepared)):
+        raise InvalidStateError(
+            "calibrate takes what prepare made, before it is converted: there is no observer in this module"
+        )
+    require_samples(data)
     total = len(data) if isinstance(data, Sized) else None
     weights = [module for node, module in observers_of(prepared) if is_weight(node)]
     count, started = 0, time.monotonic()
