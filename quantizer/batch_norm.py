@@ -158,13 +158,15 @@ def _mode_position(node: fx.Node) -> int | None:
 
 
 def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
-    """Gives an exported module ``train`` and ``eval``: batch norms and dropouts in its graph are told which it is.
+    """Gives an exported module ``train`` and ``eval``: its batch norms, dropouts and fake quantizers are told which it is.
 
     torchao's own way puts other batch norms in their place, with its eps and momentum.
     """
+    from .fake_quantization import follow
 
     def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
         set_training(self, mode)
+        follow(self, mode)
         return self
 
     prepared.train = types.MethodType(train, prepared)  # type: ignore[method-assign]
@@ -207,7 +209,9 @@ def _fold_into(
     before = 0 if bias is None else _attribute(model, bias)
     axis = 1 if layer.target in CONV_TRANSPOSE else 0
     with torch.no_grad():
-        scale = gamma / torch.sqrt(variance + norm.eps)
+        scale = (
+            torch.sqrt(variance + norm.eps).reciprocal() * gamma
+        )  # to the bit as in training: the largest int4 is a tie
         shape = [-1 if dim == axis else 1 for dim in range(weight.dim())]
         folded = {"weight": weight * scale.reshape(shape), "bias": beta + (before - mean) * scale}
     new = {}

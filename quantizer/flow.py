@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 from executorch_py.export.functionalize import functionalize
 
-from . import batch_norm
+from . import batch_norm, fake_quantization
 from .bias_range import fit_biases
 from .checks import (
     check_observers,
@@ -176,6 +176,7 @@ def prepare_qat(
     prepared = insert_observers(module, scopes, is_qat=True, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
     prepared.meta.update(meta)
     _kept(prepared, program)
+    fake_quantization.as_converted(prepared)
     batch_norm.let_train_and_eval_work(prepared)
     return prepared
 
