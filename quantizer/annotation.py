@@ -146,10 +146,10 @@ def activation(match: Match, config: QuantizationConfig) -> None:
 
 
 def padded(match: Match, config: QuantizationConfig) -> None:
-    """Zeros around a tensor: a zero is one of the integers of every scale. Other paddings stay in float."""
+    """Zeros around a tensor, or its own elements: a zero is one of the integers of every scale. Other numbers stay in float."""
     names = [argument.name for argument in match.first.target._schema.arguments]  # type: ignore[union-attr]
     given = {**dict(zip(names, match.first.args, strict=False)), **match.first.kwargs}
-    if given.get("mode", "constant") == "constant" and not given.get("value"):
+    if given.get("mode", "constant") != "constant" or not given.get("value"):
         shared(match, config)
 
 

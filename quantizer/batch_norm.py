@@ -15,8 +15,9 @@ does not matter whether a quantizer has annotated the convolution's result or th
 and momentum 0.1 written into it, and leaves out, without a word, convolutions whose result is annotated.
 """
 
+import contextlib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -154,14 +155,59 @@ def close_after_training(prepared: fx.GraphModule) -> None:
     prepared.recompile()
 
 
+@contextlib.contextmanager
+def hidden_from_torchao(module: fx.GraphModule) -> Iterator[None]:
+    """While active, batch norms that are left are calls of a function that torchao does not know; ``shown`` brings them back.
+
+    Where torchao's conversion sees one (in front of its convolution, say), it exports 96 patterns of its own training to look for
+    them, which takes half a minute. What is folded is folded before.
+    """
+    _exchange(module, aten.batch_norm.default, _batch_norm)
+    try:
+        yield
+    except BaseException:
+        shown(module)
+        raise
+
+
+def shown(module: fx.GraphModule) -> None:
+    """Brings back what ``hidden_from_torchao`` has hidden, in place."""
+    _exchange(module, _batch_norm, aten.batch_norm.default)
+
+
+def _batch_norm(*args: Any) -> Any:
+    return aten.batch_norm.default(*args)
+
+
+def _exchange(module: fx.GraphModule, old: Any, new: Any) -> None:
+    for part in module.modules():
+        if isinstance(part, fx.GraphModule):
+            for node in part.graph.nodes:
+                if node.op == "call_function" and node.target is old:
+                    node.target = new
+            part.recompile()
+
+
+def is_in_training(node: fx.Node) -> bool:
+    """Whether a batch norm or dropout computes as it does while a model trains."""
+    position = _mode_position(node)
+    return position is not None and len(node.args) > position and node.args[position] is True
+
+
+def _mode_position(node: fx.Node) -> int | None:
+    return 5 if node.target in BATCH_NORM else 2 if node.target in _DROPOUT else None
+
+
 def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
-    """Gives an exported module ``train`` and ``eval``: batch norms and dropouts in its graph are told which it is.
+    """Gives an exported module ``train`` and ``eval``: its batch norms, dropouts and fake quantizers are told which it is.
 
     torchao's own way puts other batch norms in their place, with its eps and momentum.
     """
+    from .fake_quantization import follow
 
     def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
         set_training(self, mode)
+        follow(self, mode)
         return self
 
     prepared.train = types.MethodType(train, prepared)  # type: ignore[method-assign]
@@ -171,7 +217,7 @@ def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
 def set_training(model: fx.GraphModule, mode: bool) -> None:
     """Says to batch norms, dropouts and attentions of a graph whether it trains."""
     for node in model.graph.nodes:
-        position = 5 if node.target in BATCH_NORM else 2 if node.target in _DROPOUT else None
+        position = _mode_position(node)
         if position is not None and len(node.args) > position:
             node.args = (*node.args[:position], mode, *node.args[position + 1 :])
         elif node.target in _ATTENTION and len(node.args) > 4:
@@ -213,7 +259,9 @@ def _fold_into(
     before = 0 if bias is None else _attribute(model, bias)
     axis = 1 if layer.target in CONV_TRANSPOSE else 0
     with torch.no_grad():
-        scale = gamma / torch.sqrt(variance + norm.eps)
+        scale = (
+            torch.sqrt(variance + norm.eps).reciprocal() * gamma
+        )  # to the bit as in training: the largest int4 is a tie
         shape = [-1 if dim == axis else 1 for dim in range(weight.dim())]
         folded = {"weight": weight * scale.reshape(shape), "bias": beta + (before - mean) * scale}
     new = {}

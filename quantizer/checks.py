@@ -14,12 +14,15 @@ from torch.export import ExportedProgram
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 
 from . import smallest_scales
+from .batch_norm import is_in_training
 from .linear_forms import WRITTEN_AS
 from .matching import is_annotated, is_constant, modules_of, place_of
 from .pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase, PlaceholderObserver
 
 #: Steps that the values of a tensor take at least, of some 255, before it is mentioned.
 _FEW_STEPS = 32
+#: Share of a tensor's values that may become zero before it is mentioned.
+_MOST_LOST = 0.98
 #: Values beyond this have no use for 255 steps: masks with the smallest float, overflows.
 _LARGEST_RANGE = 1e30
 
@@ -39,7 +42,10 @@ def require_float_model(model: nn.Module) -> None:
     Raises:
         NotSupportedError: Eager-mode quantization has been applied, which torch.export cannot take; or torchao's ``quantize_``.
         InvalidTypeError: Parameters that are not float32 (float16 and bfloat16 models are not quantized, nor are doubles).
+        InvalidStateError: The model is the module of a program that is quantized already.
     """
+    if isinstance(model, fx.GraphModule):
+        _require_float_graph(model.graph)
     for path, module in model.named_modules():
         home = type(module).__module__
         if home.startswith(_EAGER) or type(module).__name__ in ("QuantStub", "DeQuantStub", "QuantWrapper"):
@@ -63,13 +69,34 @@ def require_float_model(model: nn.Module) -> None:
             raise InvalidArgumentError(f"parameter '{name}' holds NaN or infinity")
 
 
+def is_exported_module(model: Any) -> bool:
+    """Whether a module is what ``ExportedProgram.module()`` gave: its mode is part of its graph, and its flag says nothing."""
+    return isinstance(model, fx.GraphModule) and "train" in vars(model)
+
+
+def require_eval_program(program: ExportedProgram) -> None:
+    """Raises where a program was exported as its model trains.
+
+    Raises:
+        InvalidStateError: A batch norm or dropout in it is in training mode.
+    """
+    for node in program.graph.nodes:
+        if node.op == "call_function" and is_in_training(node):
+            raise InvalidStateError(
+                f"{place_of(node)} is in training mode: call model.eval() before torch.export.export, or prepare_qat to train "
+                "the program quantized"
+            )
+
+
 def require_eval_mode(model: nn.Module) -> None:
-    """Raises where a model would be exported as it trains.
+    """Raises where a model would be exported as it trains. Of an exported module ``require_eval_program`` knows.
 
     Raises:
         InvalidStateError: It is in training mode, or a batch norm or dropout in it is.
     """
     advice = "call model.eval() first, or prepare_qat to train it quantized"
+    if is_exported_module(model):
+        return
     if model.training:
         raise InvalidStateError(f"the model is in training mode: {advice}")
     for path, module in model.named_modules():
@@ -83,7 +110,11 @@ def require_float_program(program: ExportedProgram) -> None:
     Raises:
         InvalidStateError: It has operators of a quantization already.
     """
-    for node in program.graph.nodes:
+    _require_float_graph(program.graph)
+
+
+def _require_float_graph(graph: fx.Graph) -> None:
+    for node in graph.nodes:
         if node.op == "call_function" and str(node.target).startswith(("quantized_decomposed.", "torchao.")):
             raise InvalidStateError(
                 f"the program is quantized already, it holds {place_of(node)}: give the float model, and a "
@@ -209,13 +240,14 @@ def check_observers(prepared: fx.GraphModule) -> None:
     """What the observers have seen must make sense as scales. What is always zero gets a scale
     that others have, too.
 
-    Warns of activations that were constant, and of tensors that are smaller than the steps that their configuration permits.
+    Warns of activations that were constant, of those that become zero beside a few outliers, and of tensors that are smaller than
+    the steps that their configuration permits.
 
     Raises:
         InvalidStateError: An observer has seen nothing: the module was never calibrated.
         InvalidArgumentError: One has seen NaN, infinity, or a range that no scale fits.
     """
-    constant, coarse = [], []
+    constant, coarse, lost = [], [], []
     for node, module in observers_of(prepared):
         if not _measures(module):
             continue
@@ -238,6 +270,8 @@ def check_observers(prepared: fx.GraphModule) -> None:
         is_activation = not is_weight(node) and low.numel() == 1
         if is_activation and float(low) == float(high):
             constant.append(f"{place} is always {float(low):.6g}")
+        elif is_activation and hasattr(inner, "share_lost") and (share := inner.share_lost()) > _MOST_LOST:
+            lost.append(f"{place} reaches {float(torch.maximum(high, -low)):.3g}, {100 * share:.1f} % become zero")
         smallest = getattr(inner, "eps", None)
         reach = high.clamp(min=0) - low.clamp(max=0)
         if not isinstance(smallest, torch.Tensor):
@@ -248,6 +282,7 @@ def check_observers(prepared: fx.GraphModule) -> None:
             coarse.append(f"{place} reaches {float(reach.max()):.3g}, a step is {float(smallest):.3g}")
     for what, places in (
         ("constant on all of the calibration data, so that its scale fits nothing else", constant),
+        ("nearly all zero beside a few outliers, which PercentileObserver.with_args(percentile=…) would cut off", lost),
         ("smaller than the steps that its configuration permits (eps of its observer)", coarse),
     ):
         if places:
@@ -266,6 +301,20 @@ def _observed(node: fx.Node) -> str:
 
 def _word(values: torch.Tensor) -> str:
     return "NaN" if bool(torch.isnan(values).any()) else "infinity"
+
+
+def require_samples(data: Any) -> None:
+    """Calibration data is an iterable of samples.
+
+    Raises:
+        InvalidTypeError: It is not, or one sample itself.
+    """
+    if isinstance(data, Mapping):
+        raise InvalidTypeError(f"the calibration data is {describe(data)}: one sample; give a list of such")
+    if isinstance(data, (str, bytes)) or (not hasattr(data, "__iter__") and not hasattr(data, "__getitem__")):
+        raise InvalidTypeError(
+            f"the calibration data is {describe(data)}, must be an iterable of samples or a DataLoader"
+        )
 
 
 def describe(sample: Any) -> str:

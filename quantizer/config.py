@@ -127,7 +127,8 @@ def quantization_config(
         symmetric_weights: False gives each group a zero point, which loses less; weight-only, with ``group_size``.
 
     Raises:
-        InvalidArgumentError: A name that is not known.
+        InvalidArgumentError: A name that is not known; a size of groups that is none.
+        InvalidTypeError: ``observer`` is neither a name nor a class.
         NotSupportedError: A combination that nothing computes with.
     """
     if weights == "fp16" or activations == "fp16":
@@ -252,6 +253,8 @@ def _assemble(
         raise NotSupportedError(
             "weights with a scale a group go with dynamic or weight-only quantization, without training"
         )
+    if group_size is not None and (not isinstance(group_size, int) or group_size < 2):
+        raise InvalidArgumentError(f"group_size is {group_size!r}, must be a whole number of at least 2")
     if group_size is not None and weights != WEIGHTS["int4"]:
         raise NotSupportedError("weights with a scale a group are int4")
     if not symmetric_weights and (group_size is None or activations is not None):
@@ -286,6 +289,10 @@ def _activation_spec(integers: Integers, symmetric: bool, dynamic: bool, qat: bo
         made_by = FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, eps=eps)
     else:
         kind = _known("observer", observer, OBSERVERS) if isinstance(observer, str) else observer
+        if not hasattr(_class_of(kind), "with_args"):
+            raise InvalidTypeError(
+                f"observer is {observer!r:.60}, must be one of {', '.join(map(repr, OBSERVERS))}, or an observer's class"
+            )
         made_by = _with_args(kind, eps=smallest_scales.MEASURED)
     return QuantizationSpec(
         integers.dtype, made_by, integers.low, integers.high, scheme, ch_axis=None, is_dynamic=dynamic

@@ -24,19 +24,22 @@ from torch.utils import _pytree as pytree
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 from executorch_py.export.functionalize import functionalize
 
-from . import batch_norm
+from . import batch_norm, fake_quantization
 from .biases import fit_biases, round_biases
 from .checks import (
     check_observers,
     check_weight,
     describe,
+    is_exported_module,
     is_weight,
     needs_data,
     observers_of,
     require_annotations,
     require_eval_mode,
+    require_eval_program,
     require_float_model,
     require_float_program,
+    require_samples,
 )
 from .config import as_config
 from .input_moments import recorded_moments, wants_moments
@@ -120,7 +123,10 @@ def prepare(
         raise InvalidArgumentError("the configuration is for training (is_qat): give it to prepare_qat, or one without")
     if isinstance(model, nn.Module):
         require_eval_mode(model)
-    program = functionalize(_exported(model, example_inputs, example_kwargs, dynamic_shapes))
+    exported = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
+    if isinstance(model, ExportedProgram) or is_exported_module(model):
+        require_eval_program(exported)
+    program = functionalize(exported)
     module = _module_of(program)
     freeze_computed_weights(module)
     batch_norm.fold(module)
@@ -158,7 +164,7 @@ def prepare_qat(
             "get_symmetric_quantization_config(is_qat=True)"
         )
     quantizer = _quantizer(config)
-    if isinstance(model, nn.Module):
+    if isinstance(model, nn.Module) and not is_exported_module(model):  # which has no train() of its own
         model.train()
     program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
     module = _module_of(program)
@@ -170,6 +176,7 @@ def prepare_qat(
     prepared = insert_observers(module, scopes, is_qat=True, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
     prepared.meta.update(meta)
     _kept(prepared, program)
+    fake_quantization.as_converted(prepared)
     batch_norm.let_train_and_eval_work(prepared)
     return prepared
 
@@ -185,7 +192,14 @@ def calibrate(
 
     Raises:
         InvalidArgumentError: There is none, or the module cannot take one.
+        InvalidStateError: The module was not made by :func:`prepare`, or was converted.
+        InvalidTypeError: The data is no iterable of samples.
     """
+    if not isinstance(prepared, fx.GraphModule) or not any(True for _ in observers_of(prepared)):
+        raise InvalidStateError(
+            "calibrate takes what prepare made, before it is converted: there is no observer in this module"
+        )
+    require_samples(data)
     total = len(data) if isinstance(data, Sized) else None
     weights = [module for node, module in observers_of(prepared) if is_weight(node)]
     count, started = 0, time.monotonic()
@@ -253,8 +267,9 @@ def converted_graph(prepared: fx.GraphModule) -> tuple[fx.GraphModule, ExportedP
     fit_biases(prepared)
     batch_norm.set_training(prepared, False)
     del prepared.meta[PROGRAM]
-    with _nested_bodies_kept(prepared):
+    with _nested_bodies_kept(prepared), batch_norm.hidden_from_torchao(prepared):
         converted = convert_pt2e(prepared, fold_quantize=False)
+    batch_norm.shown(converted)
     fold_quantized_constants(converted)
     freeze_computed_weights(converted)  # biases
     return converted, program

@@ -87,7 +87,7 @@ BATCH_NORM = ops("batch_norm.default")
 RELU = ops("relu.default", "relu_.default", "relu6.default", "relu6_.default", "hardtanh.default", "hardtanh_.default")
 ADD = ops("add.Tensor", "add_.Tensor")
 MUL = ops("mul.Tensor", "mul_.Tensor")
-CAT = ops("cat.default")
+CAT = ops("cat.default", "stack.default")
 EMBEDDING = ops("embedding.default")
 MATMUL = ops("matmul.default", "bmm.default")
 MAX_POOL = ops("max_pool1d.default", "max_pool2d.default", "max_pool3d.default", "adaptive_max_pool2d.default")
@@ -123,9 +123,29 @@ MOVEMENT = ops(
     "dropout.default",
     "pixel_shuffle.default",
     "pixel_unshuffle.default",
+    "upsample_nearest1d.vec",
     "upsample_nearest2d.vec",
+    "upsample_nearest3d.vec",
     "channel_shuffle.default",
     "flip.default",
+    "roll.default",
+    "rot90.default",
+    "repeat.default",
+    "tile.default",
+    "repeat_interleave.self_int",
+    "narrow.default",
+    "movedim.int",
+    "movedim.intlist",
+    "swapaxes.default",
+    "swapdims.default",
+    "mT.default",
+    "diagonal.default",
+    "unfold.default",
+    "index_select.default",
+    "index.Tensor",
+    "gather.default",
+    "amax.default",
+    "amin.default",
     "relu.default",
     "relu_.default",
     "hardtanh.default",

@@ -93,6 +93,18 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
     def _range(self) -> tuple[float, float]:
         """Lowest and highest number that the integers shall stand for."""
 
+    def share_lost(self) -> float:
+        """Share of the values other than zero that become zero; 0 where it is small by the whole range already."""
+        low, high = self._ends()
+        if not 0 < high - low < float("inf"):
+            return 0.0
+        centers, counts = self._content()
+
+        def share(scale: float) -> float:
+            return float(counts[centers.abs() < scale / 2].sum() / counts.sum().clamp(min=1))
+
+        return share(float(self.calculate_qparams()[0])) if share((high - low) / self._steps) > 0.5 else 0.0
+
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
         """Scale and zero point, each of shape [1]."""
         if not torch.isfinite(self.min_val) or not torch.isfinite(self.max_val) or float(self.limit) == 0:

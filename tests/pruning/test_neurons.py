@@ -208,3 +208,22 @@ def test_encoder_layers_of_torch_lose_heads():
     manager = et.to_edge(torch.export.export(result.model, (x,))).to_executorch()
     with torch.no_grad():
         torch.testing.assert_close(et.load(manager.buffer)(x), result.model(x), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("amount", "options"), [(0.9, {}), (0.5, {"round_to": 64})])
+def test_layers_that_keep_all_their_channels_are_named(amount, options):
+    """Of 32 channels a tenth is no multiple of four groups, and none is one of 64: nothing went, and nothing was said."""
+
+    class Grouped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.grouped = nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(32, 32, 3, padding=1, groups=4)
+            self.last = nn.Linear(32, 10)
+
+        def forward(self, x):
+            return self.last(torch.relu(self.grouped(torch.relu(self.first(x)))).mean((2, 3)))
+
+    result = pruning.prune_neurons(Grouped().eval(), (torch.randn(2, 3, 8, 8),), amount, **options)
+    assert result.channels == {}
+    assert sorted(result.skipped) == ["first", "grouped"]
+    assert all("round_to" in reason for reason in result.skipped.values())

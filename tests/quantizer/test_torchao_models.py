@@ -28,6 +28,7 @@ def configurations():
         IntxWeightOnlyConfig,
         PerAxis,
         PerGroup,
+        PerTensor,
     )
 
     return {
@@ -37,10 +38,13 @@ def configurations():
         "w8_channels": IntxWeightOnlyConfig(weight_dtype=torch.int8, granularity=PerAxis(0)),
         "int8_weight_only": Int8WeightOnlyConfig(),
         "int8_dynamic": Int8DynamicActivationInt8WeightConfig(),
+        "int8_weight_only_tensor": Int8WeightOnlyConfig(version=2, granularity=PerTensor()),
+        "int8_dynamic_tensor": Int8DynamicActivationInt8WeightConfig(version=2, granularity=PerTensor()),
     }
 
 
-NAMES = ("a8w4_groups", "a8w8_channels", "w4_groups", "w8_channels", "int8_weight_only", "int8_dynamic")
+NAMES = ("a8w4_groups", "a8w8_channels", "w4_groups", "w8_channels", "int8_weight_only", "int8_dynamic",
+         "int8_weight_only_tensor", "int8_dynamic_tensor")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

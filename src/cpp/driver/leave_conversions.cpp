@@ -36,6 +36,9 @@ Constness constness_of(const ir::Value* value) {
   return is_dequantized ? Constness::kDequantized : Constness::kNone;
 }
 
+/// Places of elements, shapes, conditions: nothing that is quantized.
+bool is_no_float(const ir::Value* value) { return !value->type.is_tensor() || !is_floating(value->type.tensor.dtype); }
+
 /// What becomes part of the operator before it.
 bool is_clamp(const ir::Node& node) {
   return passes::is_one_of(node.op, {"aten::relu", "aten::hardtanh", "aten::clamp"});
@@ -108,6 +111,9 @@ class LeaveConversions {
     }
     bool has_activation = false, has_weight = false, has_plain = false, has_float = false;
     node.for_each_input([&](const ir::Value* input) {
+      if (is_no_float(input)) {
+        return;
+      }
       const Constness constness = constness_of(input);
       has_activation = has_activation || is_dequantize(input);
       has_weight = has_weight || constness == Constness::kDequantized;
@@ -116,8 +122,9 @@ class LeaveConversions {
     });
     // A constant of floats is the bias of a product with integer weights, or an operand that stays float.
     return has_activation && !has_float && (has_weight || !has_plain) &&
-           std::all_of(node.results().begin(), node.results().end(),
-                       [&](const auto& result) { return becomes_integers(result.get()); });
+           std::all_of(node.results().begin(), node.results().end(), [&](const auto& result) {
+             return (is_no_float(result.get()) && result->users().empty()) || becomes_integers(result.get());
+           });
   }
 
   /// True when every use of a result is a quantize, straight or behind clamps.
@@ -132,6 +139,9 @@ class LeaveConversions {
   void keep_conversions_of(ir::Node& node) {
     const std::string why = "it belongs to " + std::string(node.op) + ", which is not taken";
     node.for_each_input([&](const ir::Value* input) {
+      if (is_no_float(input)) {
+        return;
+      }
       const auto& users = input->users();
       const bool only_here =
           std::all_of(users.begin(), users.end(), [&](const ir::Node* user) { return alone_.count(user) != 0; });

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "passes/rewrite.h"
+#include "passes/propagate_dequantize.h"
+#include "passes/quantized_values.h"
 
 namespace et::passes {
 namespace {
@@ -70,6 +71,48 @@ bool both_returned(const ir::Graph& graph, const ir::Node& a, const ir::Node& b)
   return false;
 }
 
+/// The one node that reads the result of a node, in its first argument; nullptr when there are others, or none.
+const ir::Node* only_reader(const ir::Node& node) {
+  const ir::Node* reader = node.result()->users().empty() ? nullptr : node.result()->users().front();
+  const bool is_only =
+      reader != nullptr && is_only_use(node.result(), reader) && reader->args()[0].value() == node.result();
+  return is_only ? reader : nullptr;
+}
+
+/// Whether a node computes with dequantized values and a quantize reads its result, behind clamps at most: an operator on
+/// integers with one scale for its result, which it is only as long as nothing else reads its floats. What moves elements keeps
+/// its integers whoever reads it.
+bool is_rounded(const ir::Node& node) {
+  const auto is_dequantized = [](const ir::Argument& argument) {
+    return producer_if(argument, {kDequantizePerTensor}) != nullptr;
+  };
+  const bool moves = only_moves_elements(node) && !is_one_of(node.op, {"aten::cat", "aten::stack"});
+  if (moves || node.results().size() != 1 || std::none_of(node.args().begin(), node.args().end(), is_dequantized)) {
+    return false;
+  }
+  const ir::Node* reader = only_reader(node);
+  while (reader != nullptr && is_one_of(reader->op, {"aten::relu", "aten::relu6", "aten::hardtanh", "aten::clamp"})) {
+    reader = only_reader(*reader);
+  }
+  return reader != nullptr && reader->op == kQuantizePerTensor;
+}
+
+/// Whether the one reader of each result computes the same of it, and so on to a quantize: all of that merges, too.
+bool same_readers(const ir::Node& a, const ir::Node& b) {
+  const ir::Node* first = only_reader(a);
+  const ir::Node* second = only_reader(b);
+  if (first == nullptr || second == nullptr || first->op != second->op || first->tag != second->tag ||
+      !std::equal(first->args().begin() + 1, first->args().end(), second->args().begin() + 1, second->args().end())) {
+    return false;
+  }
+  return first->op == kQuantizePerTensor || same_readers(*first, *second);
+}
+
+/// Merged, two operators on integers that are rounded in different ways would be one on floats.
+bool stay_integers(const ir::Node& a, const ir::Node& b) {
+  return (!is_rounded(a) && !is_rounded(b)) || same_readers(a, b);
+}
+
 }  // namespace
 
 PassInfo EliminateCommonSubexpressions::info() const {
@@ -84,7 +127,7 @@ Result<Changed> EliminateCommonSubexpressions::run(ir::Graph& graph, PassContext
     }
     std::vector<ir::Node*>& equals = seen[Hasher()(node)];
     const auto first = std::find_if(equals.begin(), equals.end(), [&](ir::Node* other) {
-      return same_computation(*other, *node) && !both_returned(graph, *other, *node);
+      return same_computation(*other, *node) && !both_returned(graph, *other, *node) && stay_integers(*other, *node);
     });
     if (first == equals.end()) {
       equals.push_back(node);

@@ -7,7 +7,8 @@
 namespace et::passes {
 namespace {
 
-/// Operators whose results are elements of their first argument, or the largest of some of them.
+/// Operators whose results are elements of their first argument, or the largest of some of them; places of these may be a
+/// second result.
 struct Mover {
   std::string_view op;
   bool grows = false;  ///< gives more elements than it takes
@@ -49,14 +50,40 @@ constexpr Mover kMovers[] = {
     {"aten::max_pool2d"},
     {"aten::max_pool3d"},
     {"aten::amax"},
+    {"aten::amin"},
+    {"aten::max.dim"},
+    {"aten::min.dim"},
+    {"aten::topk"},
+    {"aten::sort"},
+    {"aten::channel_shuffle"},
+    {"aten::roll"},
+    {"aten::rot90"},
+    {"aten::diagonal_copy"},
     {"aten::expand", true},
     {"aten::expand_copy", true},
     {"aten::repeat", true},
+    {"aten::upsample_nearest1d.vec", true},
     {"aten::upsample_nearest2d.vec", true},
+    {"aten::upsample_nearest3d.vec", true},
+    {"aten::_upsample_nearest_exact1d.vec", true},
+    {"aten::_upsample_nearest_exact2d.vec", true},
+    {"aten::_upsample_nearest_exact3d.vec", true},
+    {"aten::reflection_pad1d", true},
+    {"aten::reflection_pad2d", true},
+    {"aten::reflection_pad3d", true},
+    {"aten::replication_pad1d", true},
+    {"aten::replication_pad2d", true},
+    {"aten::replication_pad3d", true},
+    {"aten::unfold_copy", true},
+    {"aten::index_select", true},
+    {"aten::index.Tensor", true},
+    {"aten::gather", true},
 };
 
 constexpr std::string_view kPad = "aten::constant_pad_nd";
+/// Of a list of tensors.
 constexpr std::string_view kCat = "aten::cat";
+constexpr std::string_view kStack = "aten::stack";
 
 const Mover* find_mover(std::string_view op) {
   const auto* found = std::find_if(std::begin(kMovers), std::end(kMovers), [&](const Mover& m) { return m.op == op; });
@@ -68,11 +95,22 @@ bool takes(const ir::Node& node, ScalarType dtype) {
   return op != nullptr && (op->dtypes == 0 || op->supports(dtype));
 }
 
+bool is_floats(const ir::Value& value) {
+  return value.type.is_tensor() && value.type.tensor.dtype == ScalarType::Float;
+}
+
+/// Whether all that reads the floats of a node quantizes them, behind what hands their elements on at most.
 bool is_quantized_only(const ir::Node& node) {
   for (const auto& result : node.results()) {
+    if (!is_floats(*result)) {
+      continue;
+    }
     const auto& users = result->users();
-    if (node.graph()->is_output(result.get()) || users.empty() ||
-        !std::all_of(users.begin(), users.end(), [](const ir::Node* user) { return user->op == kQuantizePerTensor; })) {
+    const auto quantizes = [&](const ir::Node* user) {
+      const bool hands_on = find_mover(user->op) != nullptr && user->args()[0].value() == result.get();
+      return user->op == kQuantizePerTensor || (hands_on && is_quantized_only(*user));
+    };
+    if (node.graph()->is_output(result.get()) || users.empty() || !std::all_of(users.begin(), users.end(), quantizes)) {
       return false;
     }
   }
@@ -98,15 +136,19 @@ ir::Value* dequantized(const Activation& parameters, ir::Value* integers, const 
   return node->add_result(like.name, like.type);
 }
 
-/// Makes `node` again with other arguments, on integers, and dequantizes each result.
+/// Makes `node` again with other arguments, on integers, and dequantizes each result that has elements of its argument.
 void move_integers(ir::Node* node, std::vector<ir::Argument> args, const Activation& parameters) {
   ir::Graph& graph = *node->graph();
   ir::Node* moved = create_like(*node, node->op, std::move(args));
   for (const auto& result : node->results()) {
-    moved->add_result(result->name + "_integers", as_integers(*result, parameters.dtype));
+    moved->add_result(result->name + "_integers",
+                      is_floats(*result) ? as_integers(*result, parameters.dtype) : result->type);
   }
   for (size_t i = 0; i < node->results().size(); ++i) {
-    if (!graph.is_unused(node->result(i))) {
+    if (!is_floats(*node->result(i))) {
+      graph.replace_all_uses(node->result(i), moved->result(i));
+      std::swap(moved->result(i)->name, node->result(i)->name);
+    } else if (!graph.is_unused(node->result(i))) {
       ir::Value* floats = dequantized(parameters, moved->result(i), *node->result(i), *node);
       graph.replace_all_uses(node->result(i), floats);
       std::swap(floats->name, node->result(i)->name);
@@ -139,7 +181,8 @@ bool move_single(ir::Node* node) {
 }
 
 bool move_cat(ir::Node* node) {
-  const auto* list = node->op == kCat ? node->args()[0].as<ir::Argument::List>() : nullptr;
+  const bool joins = node->op == kCat || node->op == kStack;
+  const auto* list = joins ? node->args()[0].as<ir::Argument::List>() : nullptr;
   if (list == nullptr || list->empty()) {
     return false;
   }
@@ -223,7 +266,7 @@ bool move_weight(ir::Node* node) {
 }  // namespace
 
 bool only_moves_elements(const ir::Node& node) {
-  return node.op == kPad || node.op == kCat || find_mover(node.op) != nullptr;
+  return node.op == kPad || node.op == kCat || node.op == kStack || find_mover(node.op) != nullptr;
 }
 
 PassInfo PropagateDequantize::info() const {

@@ -3,7 +3,7 @@
 what stands in the program                                     becomes
 torchao's affine operators on a constant weight                dequantize_per_channel, …_channel_group or …_tensor
 torchao's affine operators on an activation                    choose_qparams…, quantize… and dequantize_per_token or …_tensor
-torchao's products of integers, their scales and bias          linear of a dequantized weight and activation
+torchao's products of integers, their scales and bias          linear of a dequantized weight and activation (a scale a token)
 tensor subclasses                                              the tensors in them
 pairs of conversions to float16 and back around operators      the operators in float16
 
@@ -210,7 +210,7 @@ class _Affine(_Rewriter):
                 node, q.dequantize_per_token.default, integers, scale, point, -128, 127, torch.int8, torch.float32
             )
         weight = self.read(product.weight)
-        scales = self.constants[product.scales].float().reshape(-1)
+        scales = self.constants[product.scales].float().reshape(-1).expand(self.constants[product.weight].shape[0])
         points = torch.zeros(scales.shape, dtype=torch.int64)
         weight = self.emit(
             node,
@@ -344,7 +344,7 @@ def _product_of(node: fx.Node, constants: dict[fx.Node, torch.Tensor]) -> _Produ
         if user.target in _VIEWS:
             break
     channels = constants[weight].shape[0]
-    if scales is None or last.target not in _VIEWS or constants[scales].numel() != channels:
+    if scales is None or last.target not in _VIEWS or constants[scales].numel() not in (1, channels):
         return None
     bias, user = None, _only_user(last)
     if user is not None and user.target is aten.add.Tensor and user.args[1] in constants:

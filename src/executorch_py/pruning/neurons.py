@@ -140,8 +140,14 @@ def prune_neurons(
     for name, module in smaller.named_modules():
         part = ratios.get(module, amount)
         is_whole = scope == "layer" and name in after and name not in channels and module not in ignored
-        if is_whole and part > 0 and int(widths[name] * (1 - _rounded(part))) == 0:
-            skipped.setdefault(name, f"none of its {widths[name]} channels would stay with an amount of {part:g}")
+        if is_whole and part > 0:
+            is_all = int(widths[name] * (1 - _rounded(part))) == 0
+            skipped.setdefault(
+                name,
+                f"none of its {widths[name]} channels would stay with an amount of {part:g}"
+                if is_all
+                else "no smaller number of channels fits round_to, groups, or layers that keep theirs",
+            )
     return NeuronPruning(smaller, channels, gone, skipped)
 
 

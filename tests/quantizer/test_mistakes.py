@@ -1,0 +1,56 @@
+"""Arguments that are none, data that makes no sense: errors and warnings that say what to do."""
+
+import pytest
+import torch
+from executorch_py.quantizer.checks import QuantizationWarning
+from torch import nn
+
+from executorch_py import quantizer
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
+
+X = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
+SAMPLES = [torch.randn(32, 8, generator=torch.Generator().manual_seed(i)) for i in range(20)]
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(3, "a int, must be an iterable"), ("abc", "a str, must"), ({"input": X}, "one sample; give a list")],
+)
+def test_data_that_are_no_samples(data: object, words: str):
+    with pytest.raises(InvalidTypeError, match=words):
+        quantizer.quantize(model(), (X,), "static_int8", data)
+
+
+def test_calibrating_what_has_no_observers():
+    with pytest.raises(InvalidStateError, match="what prepare made"):
+        quantizer.calibrate(model(), SAMPLES)  # type: ignore[arg-type]
+    prepared = quantizer.prepare(model(), (X,))
+    quantizer.calibrate(prepared, SAMPLES)
+    quantizer.convert(prepared)
+    with pytest.raises(InvalidStateError, match="what prepare made"):
+        quantizer.calibrate(prepared, SAMPLES)
+
+
+@pytest.mark.parametrize("size", [0, -4, "32", 2.5])
+def test_sizes_of_groups(size: object):
+    with pytest.raises(InvalidArgumentError, match="group_size is"):
+        quantizer.quantization_config(None, "int4", group_size=size)  # type: ignore[arg-type]
+
+
+def test_observers_that_are_none():
+    with pytest.raises(InvalidTypeError, match="observer is 3, must be one of 'min_max'"):
+        quantizer.quantization_config(observer=3)
+
+
+def test_outliers_beside_which_everything_is_zero():
+    """The range that loses least holds them, and the model computes with zeros for everything else."""
+    outlier = torch.where(torch.arange(16).reshape(2, 8) == 3, torch.tensor(1e12), X)
+    with pytest.warns(
+        QuantizationWarning, match=r"nearly all zero beside a few outliers[\s\S]*'input'.*1e\+12, 100.0 % become"
+    ):
+        quantizer.quantize(model(), (X,), "static_int8", [*SAMPLES, outlier])

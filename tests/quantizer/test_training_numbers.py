@@ -1,0 +1,98 @@
+"""What is trained is what is converted, and looking at a model while it trains changes nothing."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from executorch_py import quantizer
+
+IMAGES = [torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(i)) for i in range(6)]
+
+
+class Net(nn.Module):
+    """Batch norms behind convolutions, depthwise and transposed ones; a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU6(),
+            nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+            nn.ConvTranspose2d(16, 8, 2, stride=2), nn.BatchNorm2d(8), nn.ReLU(),
+        )  # fmt: skip
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(x).mean((2, 3)))
+
+
+def trained(config: Any) -> torch.fx.GraphModule:
+    torch.manual_seed(0)
+    prepared = quantizer.prepare_qat(Net(), (IMAGES[0],), config)
+    optimizer = torch.optim.SGD(prepared.parameters(), lr=0.05)
+    prepared.train()
+    for image in IMAGES:
+        optimizer.zero_grad()
+        prepared(image).square().mean().backward()
+        optimizer.step()
+    return prepared.eval()
+
+
+CONFIGS: dict[str, Any] = {
+    "int8": lambda: quantizer.quantization_config(qat=True),
+    "int4": lambda: quantizer.quantization_config(weights="int4", qat=True),
+    "int16": lambda: quantizer.quantization_config("int16", qat=True),
+    "symmetric": lambda: quantizer.quantization_config(symmetric_activations=True, qat=True),
+    "published": lambda: quantizer.get_symmetric_quantization_config(is_qat=True),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_converted_model_is_the_trained_one(name: str) -> None:
+    """Weights were trained with a seventh of the largest as their step and converted with 2/15 (int4): 10 dB apart."""
+    prepared = trained(CONFIGS[name]())
+    with torch.no_grad():
+        expected = prepared(IMAGES[1])
+        actual = quantizer.convert(prepared).module()(IMAGES[1])
+    step = 2e-6 * float(expected.abs().max())
+    torch.testing.assert_close(actual, expected, atol=step, rtol=0)
+
+
+def test_evaluation_changes_nothing() -> None:
+    """Data that are evaluated between epochs moved the scales of activations."""
+    prepared = trained(quantizer.quantization_config(qat=True))
+    with torch.no_grad():
+        expected = prepared(IMAGES[0])
+        for image in IMAGES:
+            prepared(10 * image)
+        assert torch.equal(prepared(IMAGES[0]), expected)
+        prepared.train()
+        prepared(10 * IMAGES[0])
+        assert not torch.equal(prepared.eval()(IMAGES[0]), expected)
+
+
+def test_observers_that_a_user_stopped_stay_stopped() -> None:
+    from torchao.quantization.pt2e import disable_observer
+
+    prepared = trained(quantizer.quantization_config(qat=True))
+    prepared.train()
+    prepared.apply(disable_observer)
+    with torch.no_grad():
+        expected = copy.deepcopy(prepared.eval())(IMAGES[0])
+        prepared.train()
+        prepared(10 * IMAGES[0])
+    scales = [float(m.scale[0]) for m in prepared.modules() if hasattr(m, "observer_enabled")]
+    prepared.train()
+    prepared(10 * IMAGES[0])
+    assert scales == [float(m.scale[0]) for m in prepared.modules() if hasattr(m, "observer_enabled")]
+    assert expected.isfinite().all()
+
+
+def test_a_model_that_is_not_trained_may_be_observed_in_eval_mode() -> None:
+    torch.manual_seed(0)
+    prepared = quantizer.prepare_qat(Net(), (IMAGES[0],)).eval()
+    prepared(IMAGES[0])
+    with torch.no_grad():
+        assert quantizer.convert(prepared).module()(IMAGES[0]).isfinite().all()
