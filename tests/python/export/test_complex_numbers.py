@@ -82,3 +82,17 @@ def test_complex_values_in_control_flow():
     module = et.load(et.to_edge(torch.export.export(Steps(), (x,))).to_executorch().buffer)
     for given in (x, -x):
         torch.testing.assert_close(module(given), Steps()(given))
+
+
+class Phases(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x).angle()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [2, 6, 8, 96])
+def test_the_ends_of_a_real_transform_are_positive_zeros_beside_a_real_number(n, dtype):
+    """With -0 as imaginary part the angle of a negative number is -pi."""
+    x = torch.randn(20, n, dtype=dtype)
+    phases = et.load(et.to_edge(torch.export.export(Phases(), (x,))).to_executorch().buffer)(x)
+    torch.testing.assert_close(phases[:, [0, -1]], Phases()(x)[:, [0, -1]])
