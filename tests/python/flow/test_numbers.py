@@ -145,3 +145,31 @@ def test_sizes_that_would_take_the_other_branch_are_refused(name, saved):
         else:
             assert torch.equal(module(x), model(x)), n
     assert 0 < refused < 10
+
+
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        (torch.int64, torch.int64),
+        (torch.float32, torch.float32),
+        (torch.uint8, torch.int16),
+        (torch.int32, torch.float32),
+    ],
+)
+def test_a_choice_between_two_ways_binds_no_size(dtypes, invert):
+    """torch's isin asks whether to sort."""
+
+    class Contains(nn.Module):
+        def forward(self, x, y):
+            return torch.isin(x, y, invert=invert)
+
+    def inputs(n, m):
+        return torch.randint(0, 5, (n, 3)).to(dtypes[0]), torch.randint(0, 2, (m,)).to(dtypes[1])
+
+    shapes = ({0: Dim("n", min=0, max=50)}, {0: Dim("m", min=0, max=50)})
+    exported = torch.export.export(Contains(), inputs(9, 20), dynamic_shapes=shapes)
+    module = et.load(et.to_edge(exported).to_executorch().buffer)
+    for n, m in ((9, 20), (50, 2), (2, 50), (1, 1), (3, 0), (0, 3)):
+        x, y = inputs(n, m)
+        assert torch.equal(module(x, y), Contains()(x, y)), (n, m)
