@@ -54,8 +54,8 @@ Error make_convolution(PrepareContext& context, const Geometry& geometry, const 
 Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange range, void** state) {
   using namespace ops::convolution_arguments;
   const EValue& bias = *args[kBias];
-  if (!is_constant_float(context, *args[kWeight]) || !are_float_images(*args[kInput], *args[args.size() - 1]) ||
-      !has_image_layout(args[kWeight]->to_tensor())) {
+  if (!has_constant_numbers(context, args) || !is_constant_float(context, *args[kWeight]) ||
+      !are_float_images(*args[kInput], *args[args.size() - 1]) || !has_image_layout(args[kWeight]->to_tensor())) {
     return Error::NotSupported;
   }
   ET_TRY(const Geometry geometry,
@@ -79,7 +79,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange rang
 Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> args, void** state) {
   ET_TRY(const ClampRange range, clamp_range(*args[9], *args[10]));
   const EValue& bias = *args[3];
-  if (!are_float_images(*args[0], *args[args.size() - 1])) {
+  if (!has_constant_numbers(context, args) || !are_float_images(*args[0], *args[args.size() - 1])) {
     return Error::NotSupported;
   }
   DenseWeight dense;
@@ -101,7 +101,7 @@ Error prepare_weight_only_convolution(PrepareContext& context, Span<EValue* cons
   using namespace ops::weight_only_convolution_arguments;
   ET_TRY(const ClampRange range, clamp_range(*args[kMin], *args[kMax]));
   const EValue& bias = *args[kBias];
-  if (!are_float_images(*args[kInput], *args[args.size() - 1])) {
+  if (!has_constant_numbers(context, args) || !are_float_images(*args[kInput], *args[args.size() - 1])) {
     return Error::NotSupported;
   }
   DequantizedFilter dense;

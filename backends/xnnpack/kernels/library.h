@@ -152,6 +152,17 @@ struct ClampRange {
 /// The range of a Scalar? min, Scalar? max pair. Errors: NotSupported when empty or not a number.
 Result<ClampRange> clamp_range(const EValue& min, const EValue& max);
 
+/// True when all that is no tensor among the arguments is a literal of the program, numbers and lists of them above all. Others are computed when the method
+/// runs (sizes, numbers of the data), so that an operator object cannot be made from what they are at load.
+inline bool has_constant_numbers(const PrepareContext& context, Span<EValue* const> args) {
+  for (const EValue* value : args) {
+    if (!value->is_tensor() && !context.is_constant(*value)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /// True when the value is a float tensor.
 inline bool is_float_tensor(const EValue& value) {
   return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Float;

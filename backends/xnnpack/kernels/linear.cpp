@@ -49,8 +49,8 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, const Operands&
   const EValue& input = *args[operands.input];
   const EValue& weight_value = *args[operands.weight];
   const EValue& out = *args[args.size() - 1];
-  if (!is_float_tensor(input) || !is_float_tensor(out) || !is_constant_float(context, weight_value) ||
-      !is_row_major(input.to_tensor()) || !is_row_major(out.to_tensor())) {
+  if (!has_constant_numbers(context, args) || !is_float_tensor(input) || !is_float_tensor(out) ||
+      !is_constant_float(context, weight_value) || !is_row_major(input.to_tensor()) || !is_row_major(out.to_tensor())) {
     return Error::NotSupported;
   }
   const Tensor weight = weight_value.to_tensor();
@@ -84,6 +84,9 @@ Error prepare_linear_clamp(PrepareContext& context, Span<EValue* const> args, vo
 }
 // sparse_linear(input, values, mask, bias, weight_size, min, max, out): unpacked once, here.
 Error prepare_sparse_linear(PrepareContext& context, Span<EValue* const> args, void** state) {
+  if (!has_constant_numbers(context, args)) {
+    return Error::NotSupported;
+  }
   ET_TRY(const ClampRange range, clamp_range(*args[5], *args[6]));
   const EValue& out = *args[args.size() - 1];
   if (!is_float_tensor(*args[0]) || !is_float_tensor(out) || !is_row_major(args[0]->to_tensor()) ||

@@ -39,8 +39,9 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   const Tensor input = args[kInput]->to_tensor();
   const Tensor stored = args[kWeight]->to_tensor();
   const Tensor out = args[args.size() - 1]->to_tensor();
-  if (!is_int8_tensor(*args[kInput]) || !is_integer_weight(*args[kWeight]) || !context.is_constant(*args[kWeight]) ||
-      !has_image_layout(input) || !has_image_layout(stored) || !has_image_layout(out)) {
+  if (!has_constant_numbers(context, args) || !is_int8_tensor(*args[kInput]) || !is_integer_weight(*args[kWeight]) ||
+      !context.is_constant(*args[kWeight]) || !has_image_layout(input) || !has_image_layout(stored) ||
+      !has_image_layout(out)) {
     return Error::NotSupported;
   }
   IntegerCopy bytes;

@@ -24,7 +24,9 @@ Error keep(PrepareContext& context, const Tensor& self, const Tensor& out, bool 
                     self.dim() == 4 && out.dim() == 4 && has_image_layout(self) && has_image_layout(out) &&
                     out.numel() > 0 &&
                     // Where sizes change, PyTorch's and the library's rules for one row or column must not meet.
-                    self.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic && self.size(2) > 1 &&
+                    self.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic &&
+                    // The size may be a number that an input or the data decides.
+                    out.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic && self.size(2) > 1 &&
                     self.size(3) > 1 && out.size(2) > 1 && out.size(3) > 1;
   if (!fits) {
     return Error::NotSupported;

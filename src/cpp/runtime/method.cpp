@@ -52,6 +52,17 @@ void Method::cancel() { state_->is_cancelled.store(true, std::memory_order_relax
 
 namespace {
 
+/// The upper bound of a size, as a message says it.
+struct UpperBound {
+  char text[24] = "infinity";
+
+  explicit UpperBound(int64_t bound) {
+    if (bound != INT64_MAX) {
+      snprintf(text, sizeof(text), "%" PRId64, bound);
+    }
+  }
+};
+
 #ifdef ET_STRIP_MESSAGES
 #define ET_CHECK_INPUT(condition, meta, i, code, ...) \
   do {                                                \
@@ -133,8 +144,8 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
     if (!fits) {
       const SizeBounds bounds = meta.input_bounds(i, d);
       ET_CHECK_INPUT(!is_dynamic, meta, i, InvalidArgument,
-                     "size %" PRId64 " of dimension %zu was given, the method was exported for %" PRId64 " to %" PRId64,
-                     size, d, bounds.lower, bounds.upper);
+                     "size %" PRId64 " of dimension %zu was given, the method was exported for %" PRId64 " to %s", size,
+                     d, bounds.lower, UpperBound(bounds.upper).text);
       ET_CHECK_INPUT(false, meta, i, InvalidArgument,
                      "size %" PRId64 " of dimension %zu was given, the method takes %d", size, d, info.sizes[d]);
     }
@@ -288,16 +299,15 @@ Error Method::State::check_shapes() {
     const bool overflows = __builtin_sub_overflow(size, relation.offset(), &rest);
     const int64_t value = overflows ? -1 : rest / relation.scale();
     ET_CHECK_INPUT(input.is_tensor() || (value >= symbol->lower() && value <= symbol->upper()), meta, relation.value(),
-                   InvalidArgument,
-                   "the value %" PRId64 " was given, the method was exported for %" PRId64 " to %" PRId64, size,
-                   symbol->lower(), symbol->upper());
+                   InvalidArgument, "the value %" PRId64 " was given, the method was exported for %" PRId64 " to %s",
+                   size, symbol->lower(), UpperBound(symbol->upper()).text);
     ET_CHECK_INPUT(!overflows && rest % relation.scale() == 0, meta, relation.value(), InvalidArgument,
                    "size %" PRId64 " of dimension %d was given, must be %" PRId64 " * %s + %" PRId64, size,
                    relation.dim(), relation.scale(), name, relation.offset());
     ET_CHECK_INPUT(value >= symbol->lower() && value <= symbol->upper(), meta, relation.value(), InvalidArgument,
                    "size %" PRId64 " of dimension %d was given, which makes %s %" PRId64
-                   "; the method was exported for %" PRId64 " to %" PRId64,
-                   size, relation.dim(), name, value, symbol->lower(), symbol->upper());
+                   "; the method was exported for %" PRId64 " to %s",
+                   size, relation.dim(), name, value, symbol->lower(), UpperBound(symbol->upper()).text);
     int64_t& known = symbol_values[relation.symbol()];
     ET_CHECK_INPUT(known == -1 || known == value, meta, relation.value(), InvalidArgument,
                    "size %" PRId64 " of dimension %d makes %s %" PRId64 ", another input makes it %" PRId64

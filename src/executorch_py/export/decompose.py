@@ -31,6 +31,7 @@ from torch.utils import _pytree as pytree
 from executorch_py.operators import known_operators
 
 from .arguments import dtype_code
+from .complex_numbers import write_complex_numbers
 from .custom_operators import operator_name
 from .decompositions import training_decompositions
 from .dialect import EdgeVerifier
@@ -143,6 +144,7 @@ class Decomposer:
                 self._call(node)
             elif node.op == "output":
                 outputs = [self._mapped(a) if isinstance(a, fx.Node) else a for a in node.args[0]]
+        write_complex_numbers(self.writer.graph, self._fake_mode)
         self._number_nodes()
         return self.writer.finish(outputs, self.program.graph_signature.output_specs, self._root, EdgeVerifier)
 
@@ -374,6 +376,7 @@ def _decompose_region(module: fx.GraphModule, outer: Decomposer) -> fx.GraphModu
             inner._call(node)
         elif node.op == "output":
             outputs = fx.map_arg(node.args[0], inner._mapped)
+    write_complex_numbers(writer.graph, inner._fake_mode)
     return writer.finish_region(outputs)
 
 

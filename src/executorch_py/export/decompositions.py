@@ -55,6 +55,19 @@ def _trilinear(
     return product.sum(list(sumdim), dtype=product.dtype) if sumdim else product
 
 
+@_decomposes(aten.isin.Tensor_Tensor)
+def _isin(elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """By search where sizes are dynamic: torch's form asks which way is faster, and its answer would bind the sizes."""
+    if all(isinstance(size, int) for size in (*elements.shape, *test_elements.shape)):
+        return torch._decomp.decompositions.isin(elements, test_elements, assume_unique=assume_unique, invert=invert)
+    dtype = torch.result_type(elements, test_elements)
+    searched, wanted = test_elements.to(dtype).flatten().sort().values, elements.to(dtype)
+    place = torch.searchsorted(searched, wanted)
+    # One element more, so that there is one to look at behind the last, and among none.
+    found = (torch.cat([searched, searched.new_zeros(1)])[place] == wanted) & (place < searched.shape[0])
+    return ~found if invert else found
+
+
 @_decomposes(aten.addbmm.default)
 def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """A sum of products is one product, of the matrices side by side and on top of each other."""

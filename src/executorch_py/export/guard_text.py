@@ -5,21 +5,41 @@ torch writes ``(3*L['x'].size()[0]) % 4 == 0``: Python over the sizes of the inp
 
 import ast
 import operator
+import re
 from typing import Any
 
 import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
-from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod
+from torch.utils._sympy import functions
+
+from .numbers import FLOAT_FUNCTIONS
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return functions.IntTrueDiv(a, b) if a.is_integer and b.is_integer else functions.FloatTrueDiv(a, b)
+
+
+def _power(a: Any, b: Any) -> Any:
+    return functions.PowByNatural(a, b) if a.is_integer and b.is_integer else functions.FloatPow(a, b)
+
+
+def _rounded(a: Any, decimals: Any = None) -> Any:
+    return functions.RoundToInt(a) if decimals is None else functions.RoundDecimal(a, decimals)
+
 
 _BINARY = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.FloorDiv: FloorDiv,
-    ast.Mod: Mod,
-    ast.Pow: sympy.Pow,
+    ast.Div: _quotient,
+    ast.FloorDiv: functions.FloorDiv,
+    ast.Mod: functions.Mod,
+    ast.Pow: _power,
+    ast.BitAnd: functions.BitwiseFn_bitwise_and,
+    ast.BitOr: functions.BitwiseFn_bitwise_or,
+    ast.BitXor: functions.BitwiseFn_bitwise_xor,
 }
 _COMPARISONS = {
     ast.Eq: sympy.Eq,
@@ -29,7 +49,17 @@ _COMPARISONS = {
     ast.Gt: sympy.Gt,
     ast.GtE: sympy.Ge,
 }
-_CALLS = {"max": Max, "min": Min}
+_CALLS = {
+    "abs": sympy.Abs,
+    "max": functions.Max,
+    "min": functions.Min,
+    "round": _rounded,
+    "math.ceil": functions.CeilToInt,
+    "math.floor": functions.FloorToInt,
+    "math.trunc": functions.TruncToInt,
+    "torch.sym_float": functions.ToFloat,
+    **{f"torch._sym_{name}": getattr(functions, f"OpaqueUnaryFn_{name}") for name in FLOAT_FUNCTIONS},
+}
 
 
 def written_guards(program: ExportedProgram, values: list[Any]) -> tuple[list[sympy.Basic], list[str]]:
@@ -65,6 +95,10 @@ def _inputs_by_path(program: ExportedProgram, values: list[Any]) -> dict[tuple[A
     signature = program.module_call_graph[0].signature if program.module_call_graph else None
     names = list(getattr(signature, "forward_arg_names", None) or ())
     named: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+    for name in names:  # forward(*rest), whose arguments are rest_0, rest_1, …
+        if (numbered := re.fullmatch(r"(.+)_0", name)) is not None:
+            rest = [n for n in names if re.fullmatch(re.escape(numbered[1]) + r"_\d+", n)]
+            named.setdefault(numbered[1], [named.get(n) for n in rest])
     named.setdefault("args", args)  # forward(*args)
     named.setdefault("flat_args", values)
     return {tuple(map(_step, path)): value for path, value in pytree.tree_flatten_with_path(named)[0]}
@@ -79,7 +113,7 @@ def _step(key: Any) -> Any:
 
 def _condition(node: ast.expr, inputs: dict[tuple[Any, ...], Any]) -> Any:
     """One node of the text as sympy. KeyError and its kin: not of this small language."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, bool)):
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, bool)):
         return sympy.sympify(node.value)
     if isinstance(node, ast.BinOp):
         return _BINARY[type(node.op)](_condition(node.left, inputs), _condition(node.right, inputs))
@@ -93,8 +127,8 @@ def _condition(node: ast.expr, inputs: dict[tuple[Any, ...], Any]) -> Any:
         operands = [_condition(item, inputs) for item in (node.left, *node.comparators)]
         parts = [_COMPARISONS[type(op)](a, b) for op, a, b in zip(node.ops, operands, operands[1:], strict=False)]
         return sympy.And(*parts) if len(parts) > 1 else parts[0]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return _CALLS[node.func.id](*(_condition(item, inputs) for item in node.args))
+    if isinstance(node, ast.Call) and (called := ast.unparse(node.func)) in _CALLS:
+        return _CALLS[called](*(_condition(item, inputs) for item in node.args))
     found = _input(node, inputs)
     return found.node.expr if isinstance(found, torch.SymInt) else sympy.sympify(int(found))
 

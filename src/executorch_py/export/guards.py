@@ -6,7 +6,6 @@ the file's table of shapes has them. A guard that follows from the bounds costs 
 """
 
 import functools
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,13 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.printers import PythonPrinter
 
 from .guard_text import written_guards
+from .numbers import BIT_FUNCTIONS, FLOAT_FUNCTIONS, NumberWriter
 
 if TYPE_CHECKING:
     from .importer import MethodImporter
-
-_log = logging.getLogger(__name__)
 
 
 def import_guards(importer: "MethodImporter", placeholders: list[fx.Node]) -> None:
@@ -44,9 +43,8 @@ def import_guards(importer: "MethodImporter", placeholders: list[fx.Node]) -> No
         text = sizes.text(condition)
         try:
             value = sympy_interp(writer, sizes, condition)
-        except (AttributeError, KeyError, NotImplementedError):  # an operator that has no primitive one
-            _log.warning("method '%s': torch.export assumes %s, which is not checked at run time", importer.name, text)
-            continue
+        except (AttributeError, KeyError, NotImplementedError):
+            _refuse(importer, placeholders[0], text)
         message = f"the sizes of the inputs must satisfy {text}, which torch.export found in the model"
         importer.emit(placeholders[0], "executorch_prim::assert.Scalar", [value, message], [])
 
@@ -54,13 +52,21 @@ def import_guards(importer: "MethodImporter", placeholders: list[fx.Node]) -> No
 def _guards(importer: "MethodImporter", placeholders: list[fx.Node]) -> list[sympy.Basic]:
     values = [node.meta.get("val") for node in placeholders]
     conditions, unread = written_guards(importer.program, values)
-    for text in unread:
-        _log.warning("method '%s': torch.export assumes %s, which is not checked at run time", importer.name, text)
     environment = _shape_environment(placeholders)
+    guards = [guard.expr for guard in environment.guards] if environment is not None else []
+    if unread and not guards:  # else the guards say what the texts say
+        _refuse(importer, placeholders[0], unread[0])
     if environment is not None:
-        replaced = environment.replacements
-        conditions = [guard.xreplace(replaced) for guard in [*(g.expr for g in environment.guards), *conditions]]
+        conditions = [guard.xreplace(environment.replacements) for guard in [*guards, *conditions]]
     return conditions
+
+
+def _refuse(importer: "MethodImporter", node: fx.Node, text: str) -> None:
+    importer.refuse(
+        node,
+        f"torch.export assumes {text} of the inputs, which cannot be checked at run time; without the check other inputs "
+        "would get wrong results. Give these dims a fixed size, or compute what depends on them from tensors",
+    )
 
 
 def _shape_environment(placeholders: list[fx.Node]) -> Any:
@@ -72,6 +78,13 @@ def _shape_environment(placeholders: list[fx.Node]) -> Any:
             if environment is not None:
                 return environment
     return None
+
+
+class _Printer(PythonPrinter):
+    """A condition as Python writes it, floats with no more digits than they need."""
+
+    def _print_Float(self, expr: sympy.Float) -> str:
+        return repr(float(expr))
 
 
 class _InputSizes(dict[sympy.Symbol, Any]):
@@ -102,9 +115,7 @@ class _InputSizes(dict[sympy.Symbol, Any]):
 
     def text(self, condition: sympy.Basic) -> str:
         """The condition in the words of the inputs: ``x.shape[0] % 2 == 0``."""
-        named = condition.xreplace(self._names)
-        sign = {sympy.Eq: "==", sympy.Ne: "!="}.get(type(named))
-        return str(named) if sign is None else f"{named.args[0]} {sign} {named.args[1]}"
+        return _Printer().doprint(condition.xreplace(self._names))
 
     def get(self, symbol: Any, default: Any = None) -> Any:
         if symbol not in self._makers:
@@ -128,7 +139,7 @@ class _InputSizes(dict[sympy.Symbol, Any]):
             if scale.is_Integer and scale > 0 and sympy.expand(expression - scale * symbol - offset) == 0:
                 name = f"{node.name}.shape[{dim}]" if dim is not None else node.name
                 less = f"({name} - {offset})" if offset > 0 else f"({name} + {-offset})" if offset < 0 else name
-                self._names[symbol] = sympy.Symbol(less if scale == 1 else f"{less} // {scale}", integer=True)
+                self._names[symbol] = sympy.Symbol(less if scale == 1 else f"({less} // {scale})", integer=True)
                 self._makers[symbol] = functools.partial(self._solved, node, size, dim, int(scale), int(offset))
 
     def _solved(self, node: fx.Node, size: torch.SymInt, dim: int | None, scale: int, offset: int) -> Any:
@@ -143,14 +154,17 @@ class _InputSizes(dict[sympy.Symbol, Any]):
 
 
 class _ConditionWriter:
-    """The operators of a condition as primitive operators; torch's ``sympy_interp`` calls these methods by name."""
+    """The operators of a condition as operators of the IR; torch's ``sympy_interp`` calls these methods by name."""
 
     def __init__(self, importer: "MethodImporter", origin: fx.Node) -> None:
-        self._importer = importer
-        self._origin = origin
+        self._numbers = NumberWriter(importer, origin)
+        for name in FLOAT_FUNCTIONS:
+            setattr(self, name, functools.partial(self._numbers.float_function, name))
+        for name in BIT_FUNCTIONS:
+            setattr(self, name, functools.partial(self._numbers.bit_function, name, _NUMBER))
 
     def _call(self, op: str, kind: Any, *arguments: Any) -> Any:
-        return self._importer.emit(self._origin, f"executorch_prim::{op}.Scalar", list(arguments), [kind])[0]
+        return self._numbers.primitive(op, kind, *arguments)
 
     def constant(self, value: Any, dtype: torch.dtype) -> Any:
         return bool(value) if dtype == torch.bool else int(value) if dtype == torch.int64 else float(value)
@@ -176,12 +190,33 @@ class _ConditionWriter:
         return self.mod(self.floordiv(base, divisor), modulus)
 
     def pow_by_natural(self, base: Any, exponent: Any) -> Any:
-        if not isinstance(exponent, int) or not 1 <= exponent <= 16:
+        return self._numbers.int_power(_NUMBER, base, exponent)
+
+    def pow(self, base: Any, exponent: Any) -> Any:
+        return self._numbers.float_power(base, exponent)
+
+    def abs(self, a: Any) -> Any:
+        return self._numbers.absolute(_NUMBER, a)
+
+    def trunc_to_int(self, a: Any, dtype: torch.dtype) -> Any:
+        return self._call("trunc", _NUMBER, a)
+
+    def floor_to_int(self, a: Any, dtype: torch.dtype) -> Any:
+        return self._numbers.floor(_NUMBER, a)
+
+    def ceil_to_int(self, a: Any, dtype: torch.dtype) -> Any:
+        return self._call("ceil", _NUMBER, a)
+
+    def round_to_int(self, a: Any, dtype: torch.dtype) -> Any:
+        return self._call("round", _NUMBER, a)
+
+    def round_decimal(self, a: Any, decimals: Any) -> Any:
+        if not self._numbers.can_round_to(decimals):
             raise NotImplementedError
-        product = base
-        for _ in range(exponent - 1):
-            product = self.mul(product, base)
-        return product
+        return self._numbers.round_decimals(a, decimals)
+
+    def trunc(self, a: Any) -> Any:
+        return self._call("sym_float", "double", self._call("trunc", _NUMBER, a))
 
     def minimum(self, a: Any, b: Any) -> Any:
         return self._call("sym_min", _NUMBER, a, b)

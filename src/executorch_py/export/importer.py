@@ -410,9 +410,10 @@ class MethodImporter:
             return "none"
         return self.refuse(node, f"a value of type {type(value).__name__} has no form in a program")
 
-    @staticmethod
-    def _is_border(node: fx.Node) -> bool:
-        return node.op == "placeholder" or any(user.op == "output" for user in node.users)
+    def _is_border(self, node: fx.Node) -> bool:
+        """Whether the caller sees the value; what goes into a branch or body and comes out of it stays inside."""
+        at_end = node.op == "placeholder" or any(user.op == "output" for user in node.users)
+        return at_end and node.graph is self.program.graph
 
     def refuse(self, node: fx.Node, reason: str) -> Any:
         """Raises NotSupportedError with the node's operator, source line and module path."""

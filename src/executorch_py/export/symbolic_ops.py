@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from .numbers import FLOAT_FUNCTIONS, NumberWriter
+
 if TYPE_CHECKING:
     from .importer import MethodImporter
 
@@ -36,7 +38,6 @@ _DIRECT: dict[Any, str] = {
     operator.not_: "sym_not.Scalar",
     math.ceil: "ceil.Scalar",
     math.trunc: "trunc.Scalar",
-    round: "round.Scalar",
 }
 
 
@@ -113,34 +114,64 @@ def _sum(importer: "MethodImporter", node: fx.Node, arguments: list[Any]) -> Any
 
 
 def _power(importer: "MethodImporter", node: fx.Node, arguments: list[Any]) -> Any:
-    base, exponent = arguments
-    if not isinstance(exponent, int) or not 1 <= exponent <= 16:
-        return importer.refuse(node, "a power of a symbolic size with an exponent that is no constant from 1 to 16")
-    product = base
-    for _ in range(exponent - 1):
-        product = _emit(importer, node, "mul.Scalar", [product, base])
-    return product
+    kind = importer.type_of(node, node.meta["val"])
+    writer = NumberWriter(importer, node)
+    return writer.float_power(*arguments) if kind == "double" else writer.int_power(kind, *arguments)
+
+
+def _round(importer: "MethodImporter", node: fx.Node, arguments: list[Any]) -> Any:
+    value, decimals = (*arguments, None)[:2]
+    kind = importer.type_of(node, node.meta["val"])
+    writer = NumberWriter(importer, node)
+    if decimals is None:
+        return writer.primitive("round", kind, value)
+    if kind != "double" or not writer.can_round_to(decimals):
+        return importer.refuse(
+            node, "a number that only the run knows is rounded to none or 0 to 15 decimals, as a float"
+        )
+    return writer.round_decimals(value, decimals)
 
 
 def _floor(importer: "MethodImporter", node: fx.Node, arguments: list[Any]) -> Any:
-    """-ceil(-x): floordiv(x, 1) of a float would be a float."""
-    negated = _emit(importer, node, "neg.Scalar", arguments, "double")
-    kind = importer.type_of(node, node.meta["val"])
-    return _emit(importer, node, "neg.Scalar", [_emit(importer, node, "ceil.Scalar", [negated], kind)], kind)
+    return NumberWriter(importer, node).floor(importer.type_of(node, node.meta["val"]), *arguments)
 
 
 def _absolute(importer: "MethodImporter", node: fx.Node, arguments: list[Any]) -> Any:
-    kind = importer.type_of(node, node.meta["val"])
-    negated = _emit(importer, node, "neg.Scalar", arguments, kind)
-    return _emit(importer, node, "sym_max.Scalar", [arguments[0], negated], kind)
+    return NumberWriter(importer, node).absolute(importer.type_of(node, node.meta["val"]), *arguments)
+
+
+def _float_function(name: str) -> Callable[["MethodImporter", fx.Node, list[Any]], Any]:
+    return lambda importer, node, arguments: NumberWriter(importer, node).float_function(name, *arguments)
+
+
+def _bit_function(name: str) -> Callable[["MethodImporter", fx.Node, list[Any]], Any]:
+    """Of ints; of bools where these have another form."""
+    of_bools = {"bitwise_and": _and, "bitwise_or": _or, "bitwise_xor": _not_equal}.get(name)
+
+    def write(importer: "MethodImporter", node: fx.Node, arguments: list[Any]) -> Any:
+        kind = importer.type_of(node, node.meta["val"])
+        if kind == "bool" and of_bools is not None:
+            return of_bools(importer, node, arguments)
+        return NumberWriter(importer, node).bit_function(name, kind, *arguments)
+
+    return write
 
 
 _COMPOSED: dict[Any, Callable[["MethodImporter", fx.Node, list[Any]], Any]] = {
     operator.ne: _not_equal,
-    operator.and_: _and,
-    operator.or_: _or,
+    operator.and_: _bit_function("bitwise_and"),
+    operator.or_: _bit_function("bitwise_or"),
+    operator.xor: _bit_function("bitwise_xor"),
+    operator.lshift: _bit_function("bitwise_left_shift"),
+    operator.rshift: _bit_function("bitwise_right_shift"),
     torch.sym_sum: _sum,
     operator.pow: _power,
     math.floor: _floor,
     operator.abs: _absolute,
+    round: _round,
+    **{
+        getattr(torch, f"_sym_{name}"): _float_function(name)
+        for name in FLOAT_FUNCTIONS
+        if hasattr(torch, f"_sym_{name}")  # not each, in each version of torch
+    },
 }

@@ -341,6 +341,9 @@ void untangle(T* z, size_t n, const T* roots) {
     (even + odd).store(at(z, k));
     (even - odd).conjugate().store(at(z, half - k));
   }
+  for (const size_t k : {size_t{0}, half}) {  // these are real; a zero with a sign would turn the angle of negative ones
+    hn::Store(hn::Zero(d), d, at(z, k) + kLanes<T>);
+  }
 }
 
 /// The way back, for a transform backwards: real and imaginary parts change places.

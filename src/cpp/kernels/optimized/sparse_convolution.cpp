@@ -42,7 +42,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   }
   for (const size_t i : {5, 6, 7}) {
     const size_t count = args[i]->to_int_list().size();
-    if (count > 1 && static_cast<int64_t>(count) != spatial) {
+    if (!context.is_constant(*args[i]) || (count > 1 && static_cast<int64_t>(count) != spatial)) {
       return Error::NotSupported;
     }
   }
