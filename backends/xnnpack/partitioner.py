@@ -53,7 +53,7 @@ class XnnpackPartitioner(Partitioner):
         self.refusals: dict[str, str] = {}
 
     def for_compatible(self) -> "XnnpackPartitioner":
-        """Takes what is left to kernels that the official runtime has not: written-out functions, recurrent steps, weight-only."""
+        """Takes what is left to kernels that the official runtime has not: written-out functions, recurrent steps and others."""
         other = copy.copy(self)
         other._leaves_functions = False
         other._delegation_spec = delegation_spec(self._precisions, weight_only=True)
