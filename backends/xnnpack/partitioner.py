@@ -31,7 +31,7 @@ class XnnpackPartitioner(Partitioner):
         always: Take parts that hold elementwise operators and views only, too, functions that are written out (GELU,
             norms) and the steps of quantized recurrent layers; by default they stay with the kernels, which do them at least
             as fast as a call of the delegate. Files for the official runtime (``compatible=True``), which has no such
-            kernels, have functions and steps in the delegate in any case.
+            kernels, have functions and steps in the delegate in any case, and products of floats with integer weights.
 
     Attributes:
         refusals: Name of each node of the last program that was not taken -> the reason.
@@ -45,18 +45,18 @@ class XnnpackPartitioner(Partitioner):
     ) -> None:
         super().__init__()
         chosen = [config_precisions] if isinstance(config_precisions, Precision) else config_precisions
-        self._delegation_spec = delegation_spec(Precision if chosen is None else chosen)
+        self._precisions = frozenset(Precision if chosen is None else chosen)
+        self._delegation_spec = delegation_spec(self._precisions)
         self._per_op_mode = per_op_mode
         self._leaves_parts = not (always or per_op_mode)
         self._leaves_functions = self._leaves_parts
         self.refusals: dict[str, str] = {}
 
-    def for_compatible(self) -> "XnnpackPartitioner | None":
-        """Without what is left to kernels that the official runtime has not: written-out functions, recurrent steps."""
-        if not self._leaves_functions:
-            return None
+    def for_compatible(self) -> "XnnpackPartitioner":
+        """Takes what is left to kernels that the official runtime has not: written-out functions, recurrent steps and others."""
         other = copy.copy(self)
         other._leaves_functions = False
+        other._delegation_spec = delegation_spec(self._precisions, weight_only=True)
         return other
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:

@@ -18,7 +18,7 @@ class Precision(enum.Enum):
     DYNAMIC_QUANT = "dynamic_quant"
 
 
-def delegation_spec(precisions: Iterable[Precision]) -> DelegationSpec:
-    """What the compiler half gets to know: the precisions it may use."""
-    words = " ".join(sorted({precision.value for precision in precisions}))
-    return DelegationSpec(BACKEND_ID, [CompileSpec("precisions", words.encode())])
+def delegation_spec(precisions: Iterable[Precision], weight_only: bool = False) -> DelegationSpec:
+    """What the compiler half gets to know: the precisions it may use, and whether floats are multiplied by integer weights."""
+    words = sorted({precision.value for precision in precisions}) + ["weight_only"] * weight_only
+    return DelegationSpec(BACKEND_ID, [CompileSpec("precisions", " ".join(words).encode())])

@@ -31,6 +31,7 @@ class Case(NamedTuple):
     dynamic_shapes: Any = None
     precisions: tuple[Precision, ...] = tuple(Precision)
     step: float = 0  # of a quantized result, which may be rounded to the other side
+    compatible: bool = False  # asked for the official runtime
 
 
 class Call(nn.Module):
@@ -43,6 +44,7 @@ class Call(nn.Module):
         self.register_buffer("filter", torch.arange(-8, 8, dtype=torch.int8).reshape(4, 4, 1, 1))
         self.register_buffer("scales", torch.tensor([0.1, 0.2, 0.05, 0.3]))
         self.register_buffer("zeros", torch.zeros(4, dtype=torch.int64))
+        self.register_buffer("largest", torch.full((4,), 3e38))
 
     def forward(self, *inputs: Any) -> Any:
         return self.function(self, *inputs)
@@ -141,7 +143,18 @@ OPERATORS = (
     Case("linear_weight", lambda m, x, w: F.linear(x, w), (ROWS, t(2, 4)), "its weight is not constant"),
     Case("linear_bias", lambda m, x, b: F.linear(x, m.matrix, b), (ROWS, t(4)), "its bias is not constant"),
     Case("addmm", lambda m, x: torch.addmm(m.scales, x, m.matrix, alpha=2), (ROWS,), "a factor alpha or beta"),
-    Case("addmm_bias", lambda m, x, b: torch.addmm(b, x, m.matrix), (ROWS, t(4)), "its bias is no constant vector"),
+    Case(
+        "addmm_bias",
+        lambda m, x, b: torch.addmm(b, x, m.matrix),
+        (ROWS, t(4)),
+        "its bias is no constant vector with a number for each column",
+    ),
+    Case(
+        "linear_broadcast_bias",
+        lambda m, x: F.linear(x, m.matrix, m.scales[:1]),
+        (ROWS,),
+        "its bias is no constant vector with a number for each column",
+    ),
     Case(
         "addmm_factor",
         lambda m, x, y: torch.addmm(m.scales, x, y),
@@ -423,6 +436,36 @@ QUANTIZED = (
         "integer weights with an input that is not quantized",
     ),
     Case(
+        "weight_only_conv",
+        lambda m, x: conv(x, channels(m, integers=m.filter)),
+        (X,),
+        "a convolution of floats with integer weights",
+        compatible=True,
+    ),
+    Case(
+        "weight_only_one_scale",
+        lambda m, x: F.linear(x, one(m)),
+        (ROWS,),
+        "a product of floats with integer weights whose scales are not those of output channels",
+        compatible=True,
+    ),
+    Case(
+        "weight_only_half",
+        lambda m, x: F.linear(
+            x, q.dequantize_per_channel(m.integers, m.scales, m.zeros, 0, -128, 127, torch.int8, out_dtype=torch.half)
+        ),
+        (ROWS.half(),),
+        "a product of other floats than float32 with integer weights",
+        compatible=True,
+    ),
+    Case(
+        "weight_only_large_bias",
+        lambda m, x: F.linear(x, channels(m), m.largest),
+        (ROWS,),
+        "a bias that is too large beside such small weights",
+        compatible=True,
+    ),
+    Case(
         "float_result",
         lambda m, x: F.linear(static(x), channels(m)),
         (ROWS,),
@@ -458,6 +501,7 @@ def lowered(case: Case) -> tuple[nn.Module, et.EdgeProgramManager, dict[str, str
         shapes = (shapes,)  # the arguments of a Call are one
     exported = torch.export.export(module, case.inputs, dynamic_shapes=shapes)
     partitioner = XnnpackPartitioner(case.precisions, always=True)
+    partitioner = partitioner.for_compatible() if case.compatible else partitioner
     return module, et.to_edge_transform_and_lower(exported, partitioner=[partitioner]), partitioner.refusals
 
 

@@ -73,6 +73,39 @@ bool becomes_image(const ir::Value* value) {
   });
 }
 
+/// A permutation of the last two dimensions.
+bool swaps_matrix(const std::vector<uint32_t>& perm) {
+  const size_t rank = perm.size();
+  bool swaps = rank >= 2 && perm[rank - 2] == rank - 1 && perm[rank - 1] == rank - 2;
+  for (size_t d = 0; d + 2 < rank; ++d) {
+    swaps = swaps && perm[d] == d;
+  }
+  return swaps;
+}
+
+/// Views that leave the matrices of a batch alone.
+bool keeps_matrices(const ir::TensorType& in, const ir::TensorType& out) {
+  const auto same = [&](size_t from_end) {
+    const ir::Dim &a = in.dims[in.rank() - from_end], &b = out.dims[out.rank() - from_end];
+    return a.is_static() && a == b;
+  };
+  return in.rank() >= 2 && out.rank() >= 2 && same(1) && same(2);
+}
+
+/// True when all that reads a value multiplies by its matrices, from the right, where a node can say that they stand transposed.
+bool becomes_factor(const Lowering& lowering, const ir::Value* value) {
+  const auto& users = value->users();
+  return !users.empty() && !lowering.is_output(value) &&
+         std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
+           if (user->op == "aten::view_copy") {
+             return keeps_matrices(value->type.tensor, user->result()->type.tensor) &&
+                    becomes_factor(lowering, user->result());
+           }
+           return passes::is_one_of(user->op, {"aten::mm", "aten::bmm"}) && user->args()[1].value() == value &&
+                  user->args()[0].value() != value;
+         });
+}
+
 /// Writes the part [start, start + size) of one dimension.
 void slice_into(Lowering& lowering, const ir::Node& node, const ir::Value* from, size_t dim, uint32_t start,
                 uint32_t size, Form form, uint32_t output) {
@@ -166,6 +199,10 @@ Error emit_permute(Lowering& lowering, const ir::Node& node) {
     return Error::Ok;
   }
   const uint32_t input = lowering.id_of(from, Form::kRowMajor);
+  if (swaps_matrix(perm) && becomes_factor(lowering, to)) {
+    lowering.set_swapped(to, input);
+    return Error::Ok;
+  }
   lowering.transpose(input, lowering.define(to, Form::kRowMajor), perm, node.debug_handle);
   return Error::Ok;
 }
@@ -174,6 +211,16 @@ Error emit_view(Lowering& lowering, const ir::Node& node) {
   const auto [from, to] = movement_of(lowering, node);
   const ir::TensorType& in = from->type.tensor;
   const ir::TensorType& out = to->type.tensor;
+  if (const uint32_t factor = lowering.swapped(from); factor != kInvalidId) {
+    ir::TensorType stored = out;
+    std::swap(stored.dims[out.rank() - 1], stored.dims[out.rank() - 2]);
+    ValueSpec spec = lowering.spec_of(to, Form::kRowMajor);
+    spec.dims = Lowering::dims_of(stored, Form::kRowMajor);
+    const uint32_t id = lowering.define_hidden(spec);
+    lowering.reshape(factor, id, Lowering::shape_of(stored, Form::kRowMajor), node.debug_handle);
+    lowering.set_swapped(to, id);
+    return Error::Ok;
+  }
   // Without rows of its own the source is turned in any case: here, or behind, where somebody asks for rows.
   const bool only_image = lowering.form_of(from) == Form::kImage && !lowering.has(from, Form::kRowMajor);
   const bool joins = same_pixels(in, out) && (only_image || becomes_rows(to));

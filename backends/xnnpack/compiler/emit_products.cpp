@@ -44,9 +44,12 @@ Error emit_matmul(Lowering& lowering, const ir::Node& node) {
     return write_fully_connected(lowering, node, node.args()[0], node.args()[1], kNone, true);
   }
   const uint32_t a = lowering.id_of(node.args()[0].value(), Form::kRowMajor);
-  const uint32_t b = lowering.id_of(second, Form::kRowMajor);
+  const uint32_t swapped = lowering.swapped(second);
+  const bool is_swapped = swapped != kInvalidId;
+  const uint32_t b = is_swapped ? swapped : lowering.id_of(second, Form::kRowMajor);
   lowering.writer.add_binary(NodeUnion::NodeUnion_BatchMatrixMultiply, a, b,
-                             lowering.define(node.result(), Form::kRowMajor), node.debug_handle);
+                             lowering.define(node.result(), Form::kRowMajor), node.debug_handle, nullptr,
+                             is_swapped ? kTransposedFactor : 0);
   return Error::Ok;
 }
 

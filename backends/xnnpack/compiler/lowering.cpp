@@ -344,6 +344,11 @@ Lowering::Tail Lowering::take_clamps(const ir::Node& node) {
   return tail;
 }
 
+uint32_t Lowering::swapped(const ir::Value* value) const {
+  const auto found = swapped_.find(value);
+  return found == swapped_.end() ? kInvalidId : found->second;
+}
+
 const AffineParameters* Lowering::parameters(const ir::Value* integers) const {
   const auto found = parameters_.find(integers);
   return found == parameters_.end() ? nullptr : &found->second;

@@ -89,6 +89,13 @@ class Lowering {
   const AffineParameters* parameters(const ir::Value* integers) const;
   void skip(const ir::Node* node) { done_.insert(node); }
 
+  /// True for what the delegate hands out.
+  bool is_output(const ir::Value* value) const { return external_.count(value) != 0; }
+  /// Says that `value`, which products alone read, exists with its last two dims swapped only, as `id`.
+  void set_swapped(const ir::Value* value, uint32_t id) { swapped_[value] = id; }
+  /// The id of such a value; kInvalidId for others.
+  uint32_t swapped(const ir::Value* value) const;
+
  private:
   struct Forms {
     uint32_t ids[2] = {kInvalidId, kInvalidId};  // by Form
@@ -104,6 +111,7 @@ class Lowering {
   // Looked up only, never walked through: bytes do not depend on pointers.
   std::map<const ir::Value*, Forms> forms_;
   std::map<const ir::Value*, AffineParameters> parameters_;
+  std::map<const ir::Value*, uint32_t> swapped_;
   std::map<const ir::Value*, uint32_t> external_;  // outputs -> external id
   std::set<const ir::Value*> is_written_;          // outputs whose external value is defined
   std::set<const ir::Node*> done_;

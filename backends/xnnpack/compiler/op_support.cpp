@@ -122,9 +122,19 @@ std::string constant_matrix(const Question& q, size_t i, const char* what) {
   return q.type(i)->rank() == 2 ? kTaken : std::string(what) + " is no matrix";
 }
 
+constexpr const char* kNoPlainBias = "its bias is no constant vector with a number for each column";
+
+/// A vector as long as the result's rows; eager broadcasts others.
+bool is_plain_bias(const Question& q, size_t i) {
+  return q.type(i) != nullptr && q.type(i)->rank() == 1 && q.type(i)->dims[0].max == q.result_type().dims.back().max;
+}
+
 std::string linear(const Question& q) {
   if (q.type(0)->rank() == 0) {
     return "a scalar";
+  }
+  if (!q.arg(2).is_none() && !is_plain_bias(q, 2)) {
+    return kNoPlainBias;
   }
   if (is_quantized_weight(q.arg(1).value())) {
     return quantized_product_refusal(q, 0, 1, 2);
@@ -142,8 +152,8 @@ std::string addmm(const Question& q) {
       return "a factor alpha or beta";
     }
   }
-  if (!q.is_constant(0) || q.type(0)->rank() != 1) {
-    return "its bias is no constant vector";
+  if (!q.is_constant(0) || !is_plain_bias(q, 0)) {
+    return kNoPlainBias;
   }
   return constant_matrix(q, 2, "its second factor");
 }
@@ -427,7 +437,7 @@ Options read_options(const std::vector<ir::Delegate::CompileSpec>& specs) {
       const auto has = [&](const char* word) {
         return (" " + spec.value + " ").find(" " + std::string(word) + " ") != std::string::npos;
       };
-      options = {has("fp32"), has("fp16"), has("static_quant"), has("dynamic_quant")};
+      options = {has("fp32"), has("fp16"), has("static_quant"), has("dynamic_quant"), has("weight_only")};
     }
   }
   return options;

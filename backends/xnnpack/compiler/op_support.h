@@ -20,6 +20,7 @@ struct Options {
   bool fp16 = true;
   bool static_quant = true;
   bool dynamic_quant = true;
+  bool weight_only = false;  ///< products of floats with integer weights, which our own kernels do as fast
 };
 Options read_options(const std::vector<ir::Delegate::CompileSpec>& specs);
 

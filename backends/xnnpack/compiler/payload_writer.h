@@ -23,6 +23,8 @@ namespace et::backends::xnnpack {
 inline constexpr uint32_t kInvalidId = UINT32_MAX;
 inline constexpr uint32_t kExternalInput = 1;
 inline constexpr uint32_t kExternalOutput = 2;
+/// Flag of a BatchMatrixMultiply: the second factor is stored as [..., columns, rows].
+inline constexpr uint32_t kTransposedFactor = 1;
 
 /// How the integers of a value stand for numbers. What is set depends on the datatype.
 struct QuantSpec {

@@ -278,6 +278,30 @@ const ir::Value* dynamic_source(const ir::Value* value) {
   return chosen ? quantize->args()[0].value() : nullptr;
 }
 
+bool fits_scaled(double bias, double scale) {
+  return !std::isfinite(bias) || std::isfinite(static_cast<float>(bias / scale));
+}
+
+std::optional<std::vector<double>> bias_of_product(const ir::Program& program, const ir::Argument& bias) {
+  if (!is_quantized_weight(bias.value())) {
+    const ir::Constant* constant = constant_of(program, bias);
+    return constant == nullptr ? std::vector<double>() : doubles_of(*constant);
+  }
+  const ir::Node& dequantize = *bias.value()->producer();
+  const ir::Constant* raw = constant_of(program, dequantize.args()[0]);
+  const ir::Constant* scales = constant_of(program, dequantize.args()[1]);
+  if (raw == nullptr) {
+    return std::nullopt;
+  }
+  std::vector<double> values = doubles_of(*raw);
+  const std::vector<double> by_channel =
+      scales != nullptr ? doubles_of(*scales) : std::vector<double>(1, number_of(dequantize.args()[1]).value_or(0));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] *= by_channel[by_channel.size() == 1 ? 0 : i];
+  }
+  return values;
+}
+
 Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argument& input, const ir::Argument& weight,
                      const ir::Argument& bias, const std::vector<uint32_t>& weight_dims,
                      const std::vector<size_t>& filter_perm, size_t channel_dim, Form form, ProductValues& out) {
@@ -348,23 +372,11 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
   }
 
   // The bias: float beside float results, int32 with the scale of the products beside integer ones.
-  std::vector<double> bias_values;
-  if (is_quantized_weight(bias.value())) {
-    const ir::Node& dequantize = *bias.value()->producer();
-    const ir::Constant* raw = constant_of(program, dequantize.args()[0]);
-    const ir::Constant* scales = constant_of(program, dequantize.args()[1]);
-    if (raw == nullptr) {
-      return lowering.refuse(node, "cannot read its integer bias");
-    }
-    bias_values = doubles_of(*raw);
-    const std::vector<double> by_channel =
-        scales != nullptr ? doubles_of(*scales) : std::vector<double>(1, number_of(dequantize.args()[1]).value_or(0));
-    for (size_t i = 0; i < bias_values.size(); ++i) {
-      bias_values[i] *= by_channel[by_channel.size() == 1 ? 0 : i];
-    }
-  } else if (const ir::Constant* constant = constant_of(program, bias)) {
-    bias_values = doubles_of(*constant);
+  const std::optional<std::vector<double>> read_bias = bias_of_product(program, bias);
+  if (!read_bias) {
+    return lowering.refuse(node, "cannot read its integer bias");
   }
+  std::vector<double> bias_values = *read_bias;
   if (!bias_values.empty()) {
     ValueSpec spec;
     spec.dims = {static_cast<uint32_t>(bias_values.size())};
@@ -391,6 +403,14 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
       }
       out.bias = lowering.writer.add_constant(spec, bytes_of(halves));
     } else {
+      if (integer && kind == InputKind::kFloat) {  // the library scales the bias along with the sums of integers
+        for (size_t i = 0; i < bias_values.size(); ++i) {
+          if (!fits_scaled(bias_values[i], channel_scales[i])) {
+            return lowering.refuse(node, "has a bias that is too large beside such small weights");
+          }
+          bias_values[i] /= channel_scales[i];
+        }
+      }
       const std::vector<float> floats(bias_values.begin(), bias_values.end());
       out.bias = lowering.writer.add_constant(spec, bytes_of(floats));
     }

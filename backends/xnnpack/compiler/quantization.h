@@ -40,6 +40,14 @@ struct IntegerWeight {
 /// Reads a weight that is_quantized_weight accepts. Errors: nothing when its scales are unusual.
 std::optional<IntegerWeight> read_weight(const ir::Program& program, const ir::Value* value);
 
+/// The bias of a product as numbers: a constant, or integers that are dequantized; empty when there is none, or none is known yet.
+/// Errors: nothing when integers are not constant.
+std::optional<std::vector<double>> bias_of_product(const ir::Program& program, const ir::Argument& bias);
+
+/// Whether a bias can be written divided by the scale of its channel, which is how products of floats with integer weights want it:
+/// the library adds it to the sums of integers and scales both.
+bool fits_scaled(double bias, double scale);
+
 /// The elements of a constant.
 std::vector<double> doubles_of(const ir::Constant& constant);
 

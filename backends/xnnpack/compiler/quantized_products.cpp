@@ -37,6 +37,31 @@ std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t
   return "";
 }
 
+/// The library adds the bias to the sums of integers and scales both, so that it is written divided by the scales. Why it does not
+/// take a product of floats with an integer weight.
+std::string weight_only_refusal(const Question& q, const IntegerWeight& weight, size_t input, size_t bias) {
+  const auto type = weight.spec.datatype;
+  if (!q.options.weight_only) {
+    return "integer weights with an input that is not quantized";
+  }
+  if (q.node.op != "aten::linear") {
+    return "a convolution of floats with integer weights";
+  }
+  if (type != payload::Datatype_qcint8 && type != payload::Datatype_qcint4) {
+    return "a product of floats with integer weights whose scales are not those of output channels";
+  }
+  if (q.type(input)->dtype != ScalarType::Float) {
+    return "a product of other floats than float32 with integer weights";
+  }
+  const std::vector<double> values = bias_of_product(q.program, q.arg(bias)).value_or(std::vector<double>());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!fits_scaled(values[i], weight.scales[i])) {
+      return "a bias that is too large beside such small weights";
+    }
+  }
+  return "";
+}
+
 /// What speaks against a product by itself.
 std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t bias) {
   const std::optional<IntegerWeight> read = read_weight(q.program, q.arg(weight).value());
@@ -64,9 +89,7 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
     return "its bias is not constant";
   }
   switch (input_kind(q.arg(input).value())) {
-    case InputKind::kFloat:
-      // The library has such products, but scales the bias along with the integers.
-      return "integer weights with an input that is not quantized";
+    case InputKind::kFloat: return weight_only_refusal(q, *read, input, bias);
     case InputKind::kStatic: {
       const ir::Node* last = &last_clamp(q.node);
       if (last->result()->users().size() != 1 || last->result()->users().front()->op != kQuantize || is_4_bit) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "backends/xnnpack/runtime/fusion.h"
 #include "backends/xnnpack/runtime/node_types.h"
 #include "base/checked_math.h"
 #include "runtime/host/sparse_data.h"
@@ -70,7 +71,7 @@ class ModelReader {
     for (uint32_t i = 0; i < length(graph_.nodes()); ++i) {
       ET_RETURN_IF_ERROR(read_node(*graph_.nodes()->Get(i), i));
     }
-    ET_RETURN_IF_ERROR(fuse_clamps());
+    ET_RETURN_IF_ERROR(fuse_nodes(model_));
     // The library ends the process when it finds a result that is of no use.
     for (const Node& node : model_.nodes) {
       for (uint32_t i = 0; i < node.num_outputs; ++i) {
@@ -390,59 +391,6 @@ class ModelReader {
     ET_RETURN_IF_ERROR(check_node(model_, node));
     model_.nodes.push_back(node);
     return Error::Ok;
-  }
-
-  /// Makes a Clamp part of the node before it, where that has a clamp and nothing else reads its result. The library would do
-  /// that by itself, and write the bounds over the node's paddings on the way, after which its results are of other sizes than
-  /// this runtime has checked.
-  Error fuse_clamps() {
-    std::vector<uint32_t> readers(model_.values.size(), 0), maker(model_.values.size(), kNoId);
-    for (const Node& node : model_.nodes) {
-      for (uint32_t i = 0; i < node.num_inputs; ++i) {
-        ++readers[node.inputs[i]];
-      }
-    }
-    std::vector<Node> kept;
-    for (const Node& node : model_.nodes) {
-      const uint32_t input = node.inputs[0], output = node.outputs[0];
-      const uint32_t before = maker[input];
-      if (node.type->type == payload::NodeUnion_Clamp && before != kNoId && readers[input] == 1 &&
-          !model_.values[input].is_output && has_clamp(kept[before])) {
-        Node& made = kept[before];
-        const Quantization &from = model_.values[input].quantization, &to = model_.values[output].quantization;
-        ET_CHECK_OR_RETURN(
-            made.type->form != NodeForm::kMaxPool || (from.scale == to.scale && from.zero_point == to.zero_point),
-            InvalidProgram, "xnnpack payload: a Clamp behind a %s node converts between scales", made.type->name);
-        made.output_min = std::min(std::max(made.output_min, node.output_min), node.output_max);
-        made.output_max = std::min(std::max(made.output_max, node.output_min), node.output_max);
-        made.outputs[0] = output;
-        model_.values[input].declared = model_.values[output].declared;  // nothing makes or reads it any more
-        maker[output] = before;
-        continue;
-      }
-      for (uint32_t i = 0; i < node.num_outputs; ++i) {
-        maker[node.outputs[i]] = static_cast<uint32_t>(kept.size());
-      }
-      kept.push_back(node);
-    }
-    model_.nodes = std::move(kept);
-    return Error::Ok;
-  }
-
-  static bool has_clamp(const Node& node) {
-    switch (node.type->form) {
-      case NodeForm::kFullyConnected:
-      case NodeForm::kConvolution:
-      case NodeForm::kDepthwise:
-      case NodeForm::kDeconvolution:
-      case NodeForm::kMaxPool:
-      case NodeForm::kAvgPool: return true;
-      case NodeForm::kUnary: return node.type->type == payload::NodeUnion_Clamp;
-      case NodeForm::kBinary:
-        return node.type->type == payload::NodeUnion_Add || node.type->type == payload::NodeUnion_Subtract ||
-               node.type->type == payload::NodeUnion_Multiply || node.type->type == payload::NodeUnion_Div;
-      default: return false;
-    }
   }
 
   static bool packs_constants(const Node& node) {

@@ -135,8 +135,10 @@ def is_whole(node: fx.Node) -> bool:
 
     That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast;
     recurrent layers that drop states at random or mix dtypes; norms of other orders, other dtypes or dims that are apart;
-    block diagonals of several dtypes; standard deviations of complex numbers.
+    block diagonals of several dtypes; standard deviations of complex numbers; linear layers whose bias broadcasts.
     """
+    if node.target is aten.linear.default:
+        return _has_plain_bias(node)
     if node.target in RECURRENT:
         return _is_plain_recurrent(node)
     if node.target is aten.linalg_vector_norm.default:
@@ -158,6 +160,14 @@ def _is_plain_recurrent(node: fx.Node) -> bool:
     arguments = dict(zip((a.name for a in node.target._schema.arguments), node.args, strict=False)) | node.kwargs
     tensors = [value.meta["val"] for name, value in _flat(arguments) if name != "batch_sizes"]
     return not (arguments["train"] and arguments["dropout"]) and len({tensor.dtype for tensor in tensors}) == 1
+
+
+def _has_plain_bias(node: fx.Node) -> bool:
+    bias = node.args[2] if len(node.args) > 2 else node.kwargs.get("bias")
+    if bias is None:
+        return True
+    weight = node.args[1].meta["val"]
+    return bool(weight.dim() != 2 or tuple(bias.meta["val"].shape) == (weight.shape[0],))
 
 
 def _is_plain_norm(node: fx.Node) -> bool:

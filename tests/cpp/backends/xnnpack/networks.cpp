@@ -213,6 +213,38 @@ method @forward(%x: i8[1, 3, 8, 8]) {
   %yq = quantized_decomposed::quantize_per_tensor(%y, 0.04, -5, -128, 127, 1) : i8[1, 5]
   return %yq
 })"},
+      // Each layer, a node of one input and a clamp: with a Clamp or a Copy in its place it is what other writers' files have.
+      {"clamps", constant("w1", "f32", {6, 3, 3, 3}) + constant("w2", "f32", {6, 1, 3, 3}) +
+                     constant("w3", "f32", {6, 2, 2, 2}) + constant("w4", "f32", {4, 10}) + R"(
+method @forward(%x: f32[1, 3, 9, 10]) {
+  %w1 = constant @w1 : f32[6, 3, 3, 3]
+  %w2 = constant @w2 : f32[6, 1, 3, 3]
+  %w3 = constant @w3 : f32[6, 2, 2, 2]
+  %w4 = constant @w4 : f32[4, 10]
+  %p = aten::constant_pad_nd(%x, [1, 1, 1, 1], 0.0) : f32[1, 3, 11, 12]
+  %c0 = aten::convolution(%p, %w1, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : f32[1, 6, 9, 10]
+  %c1 = aten::abs(%c0) : f32[1, 6, 9, 10]
+  %c = aten::clamp(%c1, 0.001, 1.0) : f32[1, 6, 9, 10]
+  %d0 = aten::convolution(%c, %w2, none, [2, 2], [1, 1], [1, 1], false, [0, 0], 6) : f32[1, 6, 5, 5]
+  %d1 = aten::abs(%d0) : f32[1, 6, 5, 5]
+  %d = aten::clamp(%d1, 0.001, 0.5) : f32[1, 6, 5, 5]
+  %t0 = aten::convolution(%d, %w3, none, [2, 2], [0, 0], [1, 1], true, [0, 0], 1) : f32[1, 2, 10, 10]
+  %t1 = aten::abs(%t0) : f32[1, 2, 10, 10]
+  %t = aten::hardtanh(%t1, 0.0, 0.5) : f32[1, 2, 10, 10]
+  %m0 = aten::max_pool2d(%d, [3, 3], [2, 2], [1, 1], [1, 1], false) : f32[1, 6, 3, 3]
+  %m1 = aten::abs(%m0) : f32[1, 6, 3, 3]
+  %m = aten::clamp(%m1, 0.002, 0.4) : f32[1, 6, 3, 3]
+  %a0 = aten::avg_pool2d(%c, [3, 3], [3, 3], [0, 0], false, false, none) : f32[1, 6, 3, 3]
+  %a1 = aten::abs(%a0) : f32[1, 6, 3, 3]
+  %a = aten::clamp(%a1, 0.002, none) : f32[1, 6, 3, 3]
+  %l0 = aten::linear(%t, %w4, none) : f32[1, 2, 10, 4]
+  %l1 = aten::abs(%l0) : f32[1, 2, 10, 4]
+  %l = aten::clamp(%l1, 0.01, 0.3) : f32[1, 2, 10, 4]
+  %s0 = aten::add.Tensor(%m, %a, 1) : f32[1, 6, 3, 3]
+  %s1 = aten::abs(%s0) : f32[1, 6, 3, 3]
+  %s = aten::clamp(%s1, 0.01, 0.6) : f32[1, 6, 3, 3]
+  return %l, %s
+})"},
   };
   return *made;
 }

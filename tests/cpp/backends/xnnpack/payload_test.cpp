@@ -6,6 +6,7 @@
 
 #include "../../robustness/hostile_program.h"
 #include "../../robustness/mutations.h"
+#include "backends/xnnpack/schema/payload_generated.h"
 #include "networks.h"
 #include "schema/pte_header.h"
 
@@ -31,6 +32,27 @@ Span<const uint8_t> payload_of(const Bytes& file) {
   return {file.data() + layout->segment_base_offset + segment->offset(), segment->size()};
 }
 
+/// Where the types of a payload's nodes stand, a byte each.
+std::vector<size_t> node_types_at(const Bytes& payload) {
+  namespace pl = backends::xnnpack::payload;
+  uint32_t offset;  // of the tables, in the header
+  std::memcpy(&offset, payload.data() + 10, sizeof(offset));
+  std::vector<size_t> places;
+  for (const pl::Node* const node : *pl::GetGraph(payload.data() + offset)->nodes()) {
+    const auto* const table = reinterpret_cast<const flatbuffers::Table*>(node);
+    places.push_back(static_cast<size_t>(table->GetAddressOf(pl::Node::VT_NODE_TYPE) - payload.data()));
+  }
+  return places;
+}
+
+/// The payload with nodes of type `to`, of as many inputs, in place of `from`; other writers' files have such nodes.
+Bytes with_nodes(Bytes payload, uint8_t from, uint8_t to) {
+  for (const size_t place : node_types_at(payload)) {
+    payload[place] = payload[place] == from ? to : payload[place];
+  }
+  return payload;
+}
+
 /// The file with another payload, of any length: as inline data, so that nothing else moves.
 Bytes with_payload(const Bytes& file, const Bytes& payload) {
   fb::ProgramT program;
@@ -52,6 +74,12 @@ const std::vector<Seed>& seeds() {
       Bytes file = lowered(network.text);
       const Span<const uint8_t> payload = payload_of(file);
       all->push_back({network.name, std::move(file), Bytes(payload.begin(), payload.end())});
+      if (network.name == std::string_view("clamps")) {
+        using namespace backends::xnnpack::payload;
+        const Seed own = all->back();
+        all->push_back({"clamps behind clamps", own.file, with_nodes(own.payload, NodeUnion_Abs, NodeUnion_Clamp)});
+        all->push_back({"clamps behind copies", own.file, with_nodes(own.payload, NodeUnion_Abs, NodeUnion_Copy)});
+      }
     }
     return all;
   }();
@@ -98,6 +126,26 @@ TEST(Payload, DamagedFields) {
       uint32_t word;
       std::memcpy(&word, payload.data() + place, sizeof(word));
       word = static_cast<uint32_t>(random.awkward(word));
+      std::memcpy(payload.data() + place, &word, sizeof(word));
+    }
+    return run(with_payload(seed.file, payload));
+  });
+}
+
+/// Types of nodes exchanged: neighbours that the library would make one node of, and tables read as others.
+TEST(Payload, DamagedTypes) {
+  run_mutations(number_from("ET_MUTATIONS", 8000), [](Random& random) {
+    const Seed& seed = seeds()[random.below(seeds().size())];
+    Bytes payload = seed.payload;
+    const std::vector<size_t> places = node_types_at(payload);
+    for (size_t n = 1 + random.below(3); n > 0; --n) {
+      payload[places[random.below(places.size())]] =
+          random.below(2) == 0 ? payload[places[random.below(places.size())]]
+                               : static_cast<uint8_t>(1 + random.below(backends::xnnpack::payload::NodeUnion_MAX));
+    }
+    for (size_t n = random.below(3); n > 0; --n) {
+      const size_t place = random.below(payload.size() / 4) * 4;
+      const auto word = static_cast<uint32_t>(random.below(12));  // an id, a flag, a padding
       std::memcpy(payload.data() + place, &word, sizeof(word));
     }
     return run(with_payload(seed.file, payload));
