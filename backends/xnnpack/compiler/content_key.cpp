@@ -1,8 +1,6 @@
 #include "backends/xnnpack/compiler/content_key.h"
 
-#include <cinttypes>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 
 namespace et::backends::xnnpack {
@@ -39,8 +37,16 @@ std::string content_key(std::string_view bytes) {
   b = finalised(b);
   a += b;
   b += a;
-  char text[64];
-  std::snprintf(text, sizeof(text), "%016" PRIx64 "%016" PRIx64 "%zx", a, b, bytes.size());
+  // 15 digits of 6 bits: with its length and the zero behind it a string of 20 bytes, in the tables and in each payload.
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  constexpr int kDigitsOfHalf[] = {10, 5};
+  std::string text;
+  for (int half = 0; half < 2; ++half) {
+    uint64_t& left = half == 0 ? a : b;
+    for (int i = 0; i < kDigitsOfHalf[half]; ++i, left >>= 6) {
+      text += kDigits[left & 63];
+    }
+  }
   return text;
 }
 

@@ -393,8 +393,12 @@ bool is_foldable(const ir::Value* value) {
     return false;
   }
   bool all = true;
-  node.for_each_input([&](const ir::Value* input) { all = all && is_foldable(input); });
-  return all && !node.args().empty();
+  int64_t input_nbytes = 0;
+  node.for_each_input([&](const ir::Value* input) {
+    all = all && is_foldable(input);
+    input_nbytes += input->type.is_tensor() ? input->type.tensor.max_nbytes() : 0;
+  });
+  return all && !node.args().empty() && value->type.tensor.max_nbytes() <= input_nbytes;
 }
 
 const OperatorRow* find_operator(std::string_view op) {

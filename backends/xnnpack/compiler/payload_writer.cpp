@@ -18,6 +18,15 @@ ScalarType sparse_dtype_of(payload::Datatype datatype) {
                                               : ScalarType::Char;
 }
 
+/// What a shared part of the flatbuffer is; first in its description.
+enum SharedPart : uint32_t { kDims, kPerTensor, kPerChannel, kPerGroup, kDynamic, kClamp };
+
+uint32_t bits_of(float number) {
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof(bits));
+  return bits;
+}
+
 template <typename T>
 void put(std::string& bytes, size_t offset, T value) {
   std::memcpy(&bytes[offset], &value, sizeof(T));  // little-endian, as the machines that compile
@@ -40,8 +49,12 @@ uint32_t PayloadWriter::add_filter(const ValueSpec& spec, std::string bytes) {
 
 uint32_t PayloadWriter::add_typed(const ValueSpec& spec, uint32_t constant, uint32_t external_id, uint32_t flags) {
   const uint32_t id = next_id_++;
-  const auto tensor = payload::CreateTensorValueDirect(builder, spec.datatype, static_cast<uint32_t>(spec.dims.size()),
-                                                       &spec.dims, constant, external_id, flags, id);
+  std::vector<uint32_t> description{kDims};
+  description.insert(description.end(), spec.dims.begin(), spec.dims.end());
+  const flatbuffers::Offset<flatbuffers::Vector<uint32_t>> dims =
+      shared(std::move(description), [&] { return builder.CreateVector(spec.dims); });
+  const auto tensor = payload::CreateTensorValue(builder, spec.datatype, static_cast<uint32_t>(spec.dims.size()), dims,
+                                                 constant, external_id, flags, id);
   const QuantSpec& quant = spec.quant;
   auto type = payload::QuantParams_NONE;
   flatbuffers::Offset<void> params;
@@ -50,29 +63,35 @@ uint32_t PayloadWriter::add_typed(const ValueSpec& spec, uint32_t constant, uint
     case payload::Datatype_quint8:
     case payload::Datatype_qint32:
       type = payload::QuantParams_PerTensorQuant;
-      params = payload::CreatePerTensorQuant(builder, quant.scale, quant.zero_point).Union();
+      params = shared({kPerTensor, bits_of(quant.scale), static_cast<uint32_t>(quant.zero_point)},
+                      [&] { return payload::CreatePerTensorQuant(builder, quant.scale, quant.zero_point); });
       break;
     case payload::Datatype_qcint8:
     case payload::Datatype_qcint4:
     case payload::Datatype_qcint32: {
       type = payload::QuantParams_PerChannelQuant;
       const uint32_t scales = add_numbers(quant.channel_scales);
-      params = payload::CreatePerChannelQuantDirect(builder, nullptr, quant.channel_dim, scales,
-                                                    static_cast<uint32_t>(quant.channel_scales.size()))
-                   .Union();
+      const auto num_scales = static_cast<uint32_t>(quant.channel_scales.size());
+      params = shared({kPerChannel, static_cast<uint32_t>(quant.channel_dim), scales, num_scales}, [&] {
+        return payload::CreatePerChannelQuantDirect(builder, nullptr, quant.channel_dim, scales, num_scales);
+      });
       break;
     }
     case payload::Datatype_qbint4: {
       type = payload::QuantParams_PerChannelGroupQuant;
       const uint32_t scales = add_numbers(quant.group_scales);
-      params = payload::CreatePerChannelGroupQuantDirect(builder, nullptr, quant.channel_dim, quant.group_size, nullptr,
-                                                         scales, static_cast<uint32_t>(quant.group_scales.size()))
-                   .Union();
+      const auto num_scales = static_cast<uint32_t>(quant.group_scales.size());
+      const auto group_size = static_cast<uint32_t>(quant.group_size);
+      params = shared({kPerGroup, static_cast<uint32_t>(quant.channel_dim), group_size, scales, num_scales}, [&] {
+        return payload::CreatePerChannelGroupQuantDirect(builder, nullptr, quant.channel_dim, quant.group_size, nullptr,
+                                                         scales, num_scales);
+      });
       break;
     }
     case payload::Datatype_qdint8:
       type = payload::QuantParams_PerTokenDynamicQuant;
-      params = payload::CreatePerTokenDynamicQuant(builder, quant.num_nonbatch_dims).Union();
+      params = shared({kDynamic, static_cast<uint32_t>(quant.num_nonbatch_dims)},
+                      [&] { return payload::CreatePerTokenDynamicQuant(builder, quant.num_nonbatch_dims); });
       break;
     default: break;
   }
@@ -100,7 +119,8 @@ void PayloadWriter::add_union(payload::NodeUnion type, flatbuffers::Offset<void>
                               const Clamp* clamp) {
   flatbuffers::Offset<payload::OutputMinMax> range;
   if (clamp != nullptr) {
-    range = payload::CreateOutputMinMax(builder, clamp->min, clamp->max);
+    range = shared({kClamp, bits_of(clamp->min), bits_of(clamp->max)},
+                   [&] { return payload::CreateOutputMinMax(builder, clamp->min, clamp->max); });
   }
   nodes_.push_back(payload::CreateNode(builder, type, table, debug_handle, range));
 }

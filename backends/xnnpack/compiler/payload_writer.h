@@ -87,11 +87,22 @@ class PayloadWriter {
     return add_bytes(std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)));
   }
   uint32_t add_typed(const ValueSpec& spec, uint32_t constant, uint32_t external_id, uint32_t flags);
+  /// Offset of the part with this description, made by `make` where it is new: values have few different sizes and scales, and
+  /// tables may point at one vector or table as often as they like.
+  template <typename Make>
+  flatbuffers::uoffset_t shared(std::vector<uint32_t> description, const Make& make) {
+    const auto [entry, is_new] = shared_.emplace(std::move(description), 0);
+    if (is_new) {
+      entry->second = make().o;
+    }
+    return entry->second;
+  }
 
   std::vector<flatbuffers::Offset<payload::Value>> values_;
   std::vector<flatbuffers::Offset<payload::Node>> nodes_;
   std::vector<ir::NamedData> constants_;  // constant_data[1 …]
   std::map<std::string, uint32_t, std::less<>> index_of_key_;
+  std::map<std::vector<uint32_t>, flatbuffers::uoffset_t> shared_;
   uint32_t num_external_ = 0;
   uint32_t next_id_ = 0;
 };

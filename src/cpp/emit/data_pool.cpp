@@ -79,7 +79,8 @@ uint32_t DataPool::add(const void* data, uint64_t nbytes) {
 }
 
 uint32_t SegmentPool::add(const std::vector<Piece>& pieces, uint64_t nbytes) {
-  const uint64_t offset = nbytes == 0 ? nbytes_ : align_up(nbytes_, alignment_);
+  const uint64_t alignment = nbytes < kLeastAlignedNbytes ? std::min(alignment_, kSmallAlignment) : alignment_;
+  const uint64_t offset = nbytes == 0 ? nbytes_ : align_up(nbytes_, alignment);
   segments_.push_back({offset, nbytes});
   for (Piece piece : pieces) {
     piece.offset += offset;

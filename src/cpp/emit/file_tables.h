@@ -11,6 +11,7 @@
 #include "emit/emit.h"
 #include "emit/flat_tensor.h"
 #include "emit/sparse_constants.h"
+#include "emit/vector_pool.h"
 #include "flatbuffers/flatbuffers.h"
 #include "schema/program_generated.h"
 
@@ -27,6 +28,7 @@ struct FileTables {
   const ir::Program& program;
   const EmitOptions& options;
   flatbuffers::FlatBufferBuilder builder;
+  VectorPool vectors{builder};
   DataPool constants;    ///< becomes the constant segment
   DataPool mutables;     ///< initial states of mutable buffers; copied at load, so not padded
   SegmentPool payloads;  ///< of delegates

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "ops/op_table.h"
 #include "schema/debug_info_generated.h"
@@ -35,21 +36,70 @@ std::string user_name(const ir::Program& program, const ir::Node& node) {
   return name.replace(colons, 2, ".");
 }
 
-/// Strings stored once, named by index; 0 is the empty one.
-class StringTable {
+/// Strings stored once, each with a zero behind it, named by the place where they begin; 0 is the empty one.
+class TextTable {
  public:
-  uint32_t add(const std::string& text) {
-    const auto [entry, is_new] = indices_.emplace(text, static_cast<uint32_t>(strings_.size()));
+  uint32_t add(std::string_view text) {
+    text = text.substr(0, text.find('\0'));
+    const auto [entry, is_new] = places_.emplace(text, static_cast<uint32_t>(text_.size()));
     if (is_new) {
-      strings_.push_back(text);
+      text_.append(text).push_back('\0');
     }
     return entry->second;
   }
-  const std::vector<std::string>& strings() const { return strings_; }
+  std::vector<uint8_t> bytes() const { return {text_.begin(), text_.end()}; }
 
  private:
-  std::map<std::string, uint32_t> indices_{{"", 0}};
-  std::vector<std::string> strings_{""};
+  std::map<std::string, uint32_t, std::less<>> places_{{"", 0}};
+  std::string text_ = std::string(1, '\0');
+};
+
+/// The form of MethodInfo.origins.
+class OriginWriter {
+ public:
+  explicit OriginWriter(TextTable& text) : text_(text) {}
+
+  void add(const ir::Program& program, const ir::Node& node) {
+    add_number(text_.add(user_name(program, node)));
+    const std::string_view name = node.source.fx_name;
+    const std::optional<uint32_t> number = number_behind(name);
+    add_number(text_.add(number ? name.substr(0, name.rfind('_')) : name));
+    add_number(number ? *number + 1 : 0);
+    add_number(text_.add(node.source.module_path));
+    add_number(text_.add(node.source.file));
+    add_number(static_cast<uint32_t>(std::max(node.source.line, 0)));
+    const std::vector<uint32_t> handles = node.all_handles();
+    add_number(static_cast<uint32_t>(handles.size()));
+    for (const uint32_t handle : handles) {
+      const auto step = static_cast<int32_t>(handle - last_handle_);  // modulo 2^32
+      add_number(static_cast<uint32_t>(step) << 1 ^ (step < 0 ? UINT32_MAX : 0));
+      last_handle_ = handle;
+    }
+  }
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  /// 3 of "embedding_3"; nothing for names that another one with that number would not give back.
+  static std::optional<uint32_t> number_behind(std::string_view name) {
+    const size_t begin = name.rfind('_') + 1;
+    const std::string_view digits = name.substr(begin);
+    if (begin == 0 || digits.empty() || digits.size() > 9 || (digits[0] == '0' && digits.size() > 1) ||
+        digits.find_first_not_of("0123456789") != std::string_view::npos) {
+      return std::nullopt;
+    }
+    return static_cast<uint32_t>(std::stoul(std::string(digits)));
+  }
+
+  void add_number(uint32_t number) {
+    for (; number >= 0x80; number >>= 7) {
+      bytes_.push_back(static_cast<uint8_t>(number | 0x80));
+    }
+    bytes_.push_back(static_cast<uint8_t>(number));
+  }
+
+  TextTable& text_;
+  std::vector<uint8_t> bytes_;
+  uint32_t last_handle_ = 0;
 };
 
 /// The symbols of a method with the bounds that all its dimensions together give.
@@ -117,25 +167,18 @@ void relate_value(SymbolTable& symbols, uint32_t number, const ir::Value& value,
 
 std::string debug_table(const ir::Program& program, const std::vector<MethodOrigins>& methods) {
   FlatBufferBuilder builder;
-  StringTable strings;
+  TextTable text;
   std::vector<Offset<schema::debug::MethodInfo>> infos;
   for (const MethodOrigins& method : methods) {
-    std::vector<schema::debug::InstructionInfo> instructions;
-    std::vector<uint32_t> handles;
+    OriginWriter origins(text);
     for (const ir::Node* node : method.nodes) {
-      const uint32_t begin = static_cast<uint32_t>(handles.size());
-      const std::vector<uint32_t> own = node->all_handles();
-      handles.insert(handles.end(), own.begin(), own.end());
-      instructions.emplace_back(strings.add(user_name(program, *node)), strings.add(node->source.fx_name),
-                                strings.add(node->source.module_path), strings.add(node->source.file),
-                                static_cast<uint32_t>(std::max(node->source.line, 0)), begin,
-                                static_cast<uint32_t>(own.size()));
+      origins.add(program, *node);
     }
     infos.push_back(
-        schema::debug::CreateMethodInfoDirect(builder, method.graph->name.c_str(), &instructions, &handles));
+        schema::debug::CreateMethodInfoDirect(builder, method.graph->name.c_str(), nullptr, nullptr, &origins.bytes()));
   }
-  const auto table = schema::debug::CreateDebugInfo(builder, 0, builder.CreateVectorOfStrings(strings.strings()),
-                                                    builder.CreateVector(infos));
+  const std::vector<uint8_t> bytes = text.bytes();
+  const auto table = schema::debug::CreateDebugInfoDirect(builder, 1, nullptr, &infos, &bytes);
   schema::debug::FinishDebugInfoBuffer(builder, table);
   return bytes_of(builder);
 }

@@ -219,10 +219,12 @@ Error PlanEmitter::add_delegate_call(const ir::Node& node) {
     std::vector<Offset<schema::CompileSpec>> specs;
     for (const ir::Delegate::CompileSpec& spec : delegate.compile_specs) {
       const std::vector<uint8_t> value(spec.value.begin(), spec.value.end());
-      specs.push_back(schema::CreateCompileSpecDirect(builder_, spec.key.c_str(), &value));
+      specs.push_back(
+          schema::CreateCompileSpec(builder_, builder_.CreateSharedString(spec.key), tables_.vectors.add(value)));
     }
     const auto processed = add_payload(delegate.payload);
-    delegates_.push_back(schema::CreateBackendDelegateDirect(builder_, delegate.backend_id.c_str(), processed, &specs));
+    delegates_.push_back(schema::CreateBackendDelegate(builder_, builder_.CreateSharedString(delegate.backend_id),
+                                                       processed, builder_.CreateVector(specs)));
   }
   Args args;
   for (const ir::Argument& argument : node.args()) {
@@ -274,7 +276,8 @@ int32_t PlanEmitter::operator_index(std::string_view name) {
   const auto [entry, is_new] = operator_indices_.emplace(name, static_cast<int32_t>(operators_.size()));
   if (is_new) {
     const OperatorName parts(name);
-    operators_.push_back(schema::CreateOperatorDirect(builder_, parts.name.c_str(), parts.overload.c_str()));
+    operators_.push_back(schema::CreateOperator(builder_, builder_.CreateSharedString(parts.name),
+                                                builder_.CreateSharedString(parts.overload)));
   }
   return entry->second;
 }

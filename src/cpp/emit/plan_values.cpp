@@ -181,9 +181,10 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
                                                  static_cast<uint32_t>(value->allocation.offset),
                                                  static_cast<uint32_t>(value->allocation.offset >> 32));
   }
-  const auto tensor = schema::CreateTensorDirect(builder_, static_cast<schema::ScalarType>(type.dtype), 0, &sizes,
-                                                 &type.dim_order, false, data_index, allocation, 0,
-                                                 dynamism_of(type, growing_.count(value) != 0), extra);
+  const auto tensor =
+      schema::CreateTensor(builder_, static_cast<schema::ScalarType>(type.dtype), 0, tables_.vectors.add(sizes),
+                           tables_.vectors.add(type.dim_order), false, data_index, allocation, 0,
+                           dynamism_of(type, growing_.count(value) != 0), extra);
   return values_.add(schema::KernelTypes_Tensor, tensor.Union());
 }
 

@@ -139,8 +139,17 @@ bool join_permutes(ir::Node& node) {
   return true;
 }
 
+/// Attention whose mask is `value`, which it repeats by itself.
+bool is_mask_of(const ir::Node& user, const ir::Value* value) {
+  constexpr size_t kMask = 3;
+  return user.op == "aten::scaled_dot_product_attention" && user.args()[kMask].value() == value &&
+         std::count_if(user.args().begin(), user.args().end(),
+                       [&](const ir::Argument& argument) { return argument.value() == value; }) == 1;
+}
+
 /// add(x, expand(y)) => add(x, y), when all users repeat elements by themselves and have the sizes from another argument of the same
-/// element type (y may have no dims, and then its type would count for less). True when the expand is gone.
+/// element type (y may have no dims, and then its type would count for less), or are attention with y as the mask. True when the
+/// expand is gone.
 bool skip_expand(ir::Node& node) {
   if (!is_one_of(node.op, {"aten::expand", "aten::expand_copy"}) || !node.tag.empty()) {
     return false;
@@ -154,16 +163,21 @@ bool skip_expand(ir::Node& node) {
   const std::vector<ir::Node*> users = node.result()->users();
   const bool all = !users.empty() && !node.graph()->is_output(node.result()) &&
                    std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
+                     if (!user->tag.empty() || user->graph() != node.graph()) {
+                       return false;
+                     }
+                     if (is_mask_of(*user, node.result())) {
+                       return source != nullptr && source->type.tensor.rank() >= 2;
+                     }
                      return is_one_of(user->op, {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor",
                                                  "aten::div.Tensor", "aten::maximum", "aten::minimum"}) &&
-                            user->tag.empty() && user->graph() == node.graph() &&
                             (fits(user->args()[0]) || fits(user->args()[1]));
                    });
   if (!all) {
     return false;
   }
   for (ir::Node* user : users) {
-    user->set_arg(fits(user->args()[0]) ? 1 : 0, {source});
+    user->set_arg(is_mask_of(*user, node.result()) ? 3 : fits(user->args()[0]) ? 1 : 0, {source});
   }
   users.front()->absorb(node);
   node.graph()->erase(&node);

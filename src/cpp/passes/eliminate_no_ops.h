@@ -9,7 +9,7 @@ namespace et::passes {
 /// Requires: Stage::kEdge, verified.
 /// Ensures:  no view, copy, expand, slice or conversion whose result has its argument's type (values and order equal),
 ///           no dropout outside training, no padding by nothing, no cat of one tensor, no expand for
-///           arithmetic that repeats elements by itself; view of view and permute of
+///           arithmetic that repeats elements by itself or for attention's mask; view of view and permute of
 ///           permute are one. What a method returns stays a tensor of its own when it would become an input, constant
 ///           or buffer.
 /// Cost:     O(nodes).

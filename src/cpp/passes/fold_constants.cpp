@@ -1,6 +1,11 @@
 #include "passes/fold_constants.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "passes/rewrite.h"
 
@@ -9,6 +14,66 @@ namespace {
 
 /// A result may be this much larger than twice its inputs: folding must not blow the file up.
 constexpr int64_t kGrowthNbytes = 256 * 1024;
+
+/// Elements that are only repeated are stored up to this many bytes beyond what they are repeated from: an instruction and its
+/// values take some 300 bytes of the file and a microsecond.
+constexpr int64_t kRepeatedNbytes = 4096;
+
+/// Longer chains of repetitions are stored: each is a pass over all elements at every call.
+constexpr int kMostSteps = 4;
+
+/// Operators that make what they return in the time it takes to write it: they repeat elements, or read each once, which
+/// takes no longer than to read the result from a file.
+constexpr std::string_view kRepeating[] = {
+    "aten::expand",
+    "aten::expand_copy",
+    "aten::repeat",
+    "aten::select_copy.int",
+    "aten::slice_copy.Tensor",
+    "aten::full",
+    "aten::full_like",
+    "aten::new_full",
+    "aten::zeros",
+    "aten::zeros_like",
+    "aten::new_zeros",
+    "aten::ones",
+    "aten::ones_like",
+    "aten::new_ones",
+    "aten::_to_copy",
+    "dim_order_ops::_to_dim_order_copy",
+    "aten::add.Tensor",
+    "aten::sub.Tensor",
+    "aten::mul.Tensor",
+    "aten::maximum",
+    "aten::minimum",
+    "aten::where.self",
+    "aten::masked_fill.Scalar",
+    "aten::masked_fill.Tensor",
+    "aten::eq.Tensor",
+    "aten::eq.Scalar",
+    "aten::ne.Tensor",
+    "aten::ne.Scalar",
+    "aten::lt.Tensor",
+    "aten::lt.Scalar",
+    "aten::le.Tensor",
+    "aten::le.Scalar",
+    "aten::gt.Tensor",
+    "aten::gt.Scalar",
+    "aten::ge.Tensor",
+    "aten::ge.Scalar",
+    "aten::logical_and",
+    "aten::logical_or",
+    "aten::logical_xor",
+    "aten::logical_not",
+    "aten::bitwise_and.Tensor",
+    "aten::bitwise_or.Tensor",
+    "aten::bitwise_xor.Tensor",
+    "aten::bitwise_not",
+};
+
+bool is_repeating(std::string_view op) {
+  return std::find(std::begin(kRepeating), std::end(kRepeating), op) != std::end(kRepeating);
+}
 
 /// Operators whose result has the bytes of the first argument, when both are row-major.
 bool keeps_bytes(std::string_view op) {
@@ -73,6 +138,42 @@ bool worth_folding(const ir::Node& node, int64_t input_nbytes) {
   return result_nbytes <= 2 * input_nbytes + kGrowthNbytes;
 }
 
+/// What a result is made of when its node, and those before it, only repeat elements.
+struct Repetition {
+  int64_t source_nbytes = 0;  ///< of the constants at the beginning
+  int steps = 0;              ///< nodes from there on, without views
+};
+
+/// Results that were folded for what is computed from them, but may stay nodes.
+using Repetitions = std::map<const ir::Value*, Repetition>;
+
+/// Nothing when the node does more than to repeat elements, or the result is hardly larger than what it is made of.
+std::optional<Repetition> repetition_of(const ir::Node& node, const Repetitions& known) {
+  const bool is_free = keeps_bytes(node.op);
+  if (!is_free && !is_repeating(node.op)) {
+    return std::nullopt;
+  }
+  std::set<const ir::Value*> inputs;
+  node.for_each_input([&](const ir::Value* value) { inputs.insert(value); });
+  Repetition repetition{0, is_free ? 0 : 1};
+  for (const ir::Value* value : inputs) {
+    const auto found = known.find(value);
+    repetition.steps += found != known.end() ? found->second.steps : 0;
+    repetition.source_nbytes += found != known.end() ? found->second.source_nbytes : value->type.tensor.max_nbytes();
+  }
+  const bool is_large = node.result()->type.tensor.max_nbytes() > repetition.source_nbytes + kRepeatedNbytes;
+  return is_large && repetition.steps <= kMostSteps ? std::optional(repetition) : std::nullopt;
+}
+
+/// Nobody prepares the value at load, as products do with their weights: it is read element by element.
+bool is_only_read(const ir::Value* value) {
+  const auto& users = value->users();
+  return std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
+    return is_repeating(user->op) || keeps_bytes(user->op) || user->op == "aten::div.Tensor" ||
+           (user->op == "aten::scaled_dot_product_attention" && user->args()[3].value() == value);
+  });
+}
+
 bool is_viewed(const ir::Node& node, const ir::Constant& source) {
   const ir::TensorType& type = node.result()->type.tensor;
   return node.results().size() == 1 && keeps_bytes(node.op) && source.type.is_row_major() && type.is_row_major() &&
@@ -86,7 +187,11 @@ PassInfo FoldConstants::info() const {
 }
 
 Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
-  return rewrite_each(graph, [&](ir::Node* node) {
+  // Repetitions are folded like all else, for what is computed from them, and stay in the graph until it
+  // is known who is left.
+  Repetitions known;
+  std::vector<std::pair<ir::Node*, ir::Value*>> repetitions;
+  Changed changed = rewrite_each(graph, [&](ir::Node* node) {
     int64_t input_nbytes = 0;
     const bool returned = std::any_of(node->results().begin(), node->results().end(),
                                       [&](const auto& result) { return graph.is_output(result.get()); });
@@ -108,6 +213,13 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
                results.size() != node->results().size()) {
       return false;
     }
+    if (const auto repetition = repetition_of(*node, known)) {
+      ir::Value* folded = add_constant(context.program, graph, node->result()->name, std::move(results.front()), node);
+      graph.replace_all_uses(node->result(), folded);
+      repetitions.emplace_back(node, folded);
+      known.emplace(folded, *repetition);
+      return false;
+    }
     for (size_t i = 0; i < results.size(); ++i) {
       ir::Value* old = node->result(i);
       if (!graph.is_unused(old)) {
@@ -119,6 +231,20 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
     graph.erase(node);
     return true;
   });
+  // Backwards, so that a repetition of a repetition that stays is a user of it.
+  for (auto entry = repetitions.rbegin(); entry != repetitions.rend(); ++entry) {
+    const auto [node, folded] = *entry;
+    if (!graph.is_unused(folded) && is_only_read(folded)) {
+      graph.replace_all_uses(folded, node->result());
+      context.program.constants.erase(folded->producer()->symbol);
+      graph.erase(folded->producer());
+    } else {
+      std::swap(node->result()->name, folded->name);
+      graph.erase(node);
+      changed = Changed::kYes;
+    }
+  }
+  return changed;
 }
 
 }  // namespace et::passes

@@ -340,17 +340,48 @@ bool share_heads(ir::Node& attention) {
   return true;
 }
 
+/// True when attention with this mask is attention without one: a constant that is true everywhere, or adds zeros.
+bool hides_nothing(const ir::Program& program, const ir::Value* mask) {
+  if (mask == nullptr || !mask->type.is_tensor()) {
+    return false;
+  }
+  const ScalarType dtype = mask->type.tensor.dtype;
+  if (const ir::Constant* constant = constant_of(program, mask)) {
+    const auto* bytes = static_cast<const uint8_t*>(constant->data);
+    return (dtype == ScalarType::Bool || dtype == ScalarType::Float) &&
+           std::all_of(bytes, bytes + constant->type.max_nbytes(),
+                       [&](uint8_t byte) { return (byte != 0) == (dtype == ScalarType::Bool); });
+  }
+  if (const ir::Node* full = producer_if({const_cast<ir::Value*>(mask)}, {"aten::full"})) {
+    const auto number = number_of(full->args()[1]);
+    return number && (dtype == ScalarType::Bool ? *number != 0 : *number == 0);
+  }
+  const ir::Node* expand = producer_if({const_cast<ir::Value*>(mask)}, {"aten::expand", "aten::expand_copy"});
+  return expand != nullptr && hides_nothing(program, expand->args()[0].value());
+}
+
+/// Leaves out a mask that hides nothing, as models make it for inputs without padding. True when it did.
+bool drop_open_mask(const ir::Program& program, ir::Node& attention) {
+  if (!attention.tag.empty() || !hides_nothing(program, attention.args()[kMask].value())) {
+    return false;
+  }
+  attention.set_arg(kMask, {});
+  return true;
+}
+
 }  // namespace
 
 PassInfo FuseAttention::info() const {
-  return PassInfo::extension("fuse-attention",
-                             "Finds attention that is written out; keys and values of head groups are shared");
+  return PassInfo::extension(
+      "fuse-attention",
+      "Finds attention that is written out; shares keys of head groups, drops masks that hide nothing");
 }
 
-Result<Changed> FuseAttention::run(ir::Graph& graph, PassContext&) {
-  return rewrite_each(graph, [](ir::Node* node) {
+Result<Changed> FuseAttention::run(ir::Graph& graph, PassContext& context) {
+  return rewrite_each(graph, [&context](ir::Node* node) {
     if (node->op == kAttention) {
-      return share_heads(*node);
+      const bool dropped = drop_open_mask(context.program, *node);
+      return share_heads(*node) || dropped;
     }
     const std::optional<Match> m = match(node);
     if (m) {

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "runtime/debug_info.h"
 #include "runtime/method_state.h"
 #include "runtime/platform.h"
 #include "runtime/program_verifier.h"
@@ -415,11 +416,14 @@ Error Method::State::fail(Error error, size_t index) {
   failure.instruction = static_cast<uint32_t>(index);
   failure.operator_name = instruction_name(instructions[index]);
   if (debug != nullptr) {
-    const auto& info = span(debug->instructions())[index];
-    const auto text = [this](uint32_t i) { return view(program->debug_->strings()->Get(i)); };
-    failure.module_path = text(info.module_path());
-    failure.source_file = text(info.file());
-    failure.source_line = info.line();
+    OriginReader origins(*program->debug_, *debug);
+    InstructionOrigin origin;
+    for (size_t i = 0; i <= index; ++i) {
+      origin = origins.next();
+    }
+    failure.module_path = origin.module_path;
+    failure.source_file = origin.file;
+    failure.source_line = origin.line;
   }
   const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };
   if (failure.source_file.empty()) {

@@ -1,8 +1,10 @@
 // pte_dump: a .pte as text, for people and for diffs. It is verified first; a damaged file is refused as at load.
 #include <cinttypes>
 #include <cstdio>
+#include <optional>
 #include <string>
 
+#include "runtime/debug_info.h"
 #include "runtime/host/mmap_loader.h"
 #include "runtime/platform.h"
 #include "runtime/program.h"
@@ -87,15 +89,10 @@ std::string describe(const fb::Instruction& instruction, const fb::ExecutionPlan
 }
 
 /// "  // linear (encoder.layer.0), model.py:12", from the debug entry.
-std::string where(const fb::debug::DebugInfo* debug, const fb::debug::MethodInfo* method, uint32_t index) {
-  if (method == nullptr) {
-    return "";
-  }
-  const fb::debug::InstructionInfo& info = span(method->instructions())[index];
-  const auto string = [debug](uint32_t i) { return text(debug->strings()->Get(i)); };
-  std::string out = "  // " + string(info.op());
-  out += info.module_path() == 0 ? "" : " (" + string(info.module_path()) + ")";
-  return out + (info.file() == 0 ? "" : ", " + string(info.file()) + ":" + std::to_string(info.line()));
+std::string where(const runtime::InstructionOrigin& origin) {
+  std::string out = "  // " + std::string(origin.op);
+  out += origin.module_path.empty() ? "" : " (" + std::string(origin.module_path) + ")";
+  return out + (origin.file.empty() ? "" : ", " + std::string(origin.file) + ":" + std::to_string(origin.line));
 }
 
 void print_plan(const fb::ExecutionPlan& plan, const fb::debug::DebugInfo* debug) {
@@ -120,10 +117,14 @@ void print_plan(const fb::ExecutionPlan& plan, const fb::debug::DebugInfo* debug
   for (uint32_t i = 0; debug != nullptr && i < count(debug->methods()); ++i) {
     info = view(debug->methods()->Get(i)->name()) == view(plan.name()) ? debug->methods()->Get(i) : info;
   }
+  std::optional<runtime::OriginReader> origins;
+  if (info != nullptr) {
+    origins.emplace(*debug, *info);
+  }
   const fb::Chain* chain = count(plan.chains()) == 0 ? nullptr : plan.chains()->Get(0);
   for (uint32_t i = 0; chain != nullptr && i < count(chain->instructions()); ++i) {
     std::printf("  %4u: %s%s\n", i, describe(*chain->instructions()->Get(i), plan).c_str(),
-                where(debug, info, i).c_str());
+                origins ? where(origins->next()).c_str() : "");
   }
 }
 

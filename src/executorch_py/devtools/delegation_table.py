@@ -15,10 +15,12 @@ method forward
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from executorch_py.devtools.text_table import aligned
 from executorch_py.errors import InvalidProgramError
@@ -101,13 +103,13 @@ class DelegationReport:
         return f"{self.summary()}\n\n{self.table()}"
 
     def to_bytes(self) -> bytes:
-        """The report as it stands in a program (named data ``KEY``): compressed JSON, a list a row."""
-        rows = {method: [list(asdict(row).values()) for row in found] for method, found in self.methods.items()}
-        return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 9)
+        """The report as it stands in a program (named data ``KEY``): compressed JSON, by column; see ``_packed``."""
+        packed = {method: _packed(rows) for method, rows in self.methods.items()}
+        return zlib.compress(json.dumps(packed, separators=(",", ":")).encode(), 9)
 
     @staticmethod
     def from_bytes(data: bytes) -> DelegationReport:
-        """The report that ``to_bytes`` wrote.
+        """The report that ``to_bytes`` wrote, of this version or one before it (a list a row).
 
         Raises:
             InvalidProgramError: The bytes are something else.
@@ -115,9 +117,14 @@ class DelegationReport:
         try:
             # A file may come from anybody: a few bytes must not become gigabytes.
             text = zlib.decompressobj().decompress(data, _LARGEST)
-            rows = json.loads(text)
-            return DelegationReport({name: [DelegatedOperator(*row) for row in found] for name, found in rows.items()})
-        except (zlib.error, ValueError, TypeError, AttributeError) as error:
+            methods = json.loads(text).items()
+            return DelegationReport(
+                {
+                    name: _unpacked(found) if isinstance(found, dict) else [DelegatedOperator(*row) for row in found]
+                    for name, found in methods
+                }
+            )
+        except (zlib.error, ValueError, TypeError, LookupError, AttributeError) as error:
             raise InvalidProgramError(f"the program's delegation report is damaged: {error}") from None
 
     def _summary(self, method: str) -> Iterator[str]:
@@ -130,6 +137,47 @@ class DelegationReport:
             yield f"  {backend}: {_counted(count, 'operator')} in {_counted(own, 'part')}"
         for reason, count in Counter(row.reason for row in self.refused(method)).most_common():
             yield f"  not delegated: {_counted(count, 'operator')}: {reason}"
+
+
+#: "linear_12" is "linear" and 12; other names have the number -1.
+_NUMBERED = re.compile(r"(.+)_(0|[1-9]\d{0,8})", re.DOTALL)
+
+
+def _packed(rows: list[DelegatedOperator]) -> dict[str, list]:
+    """Columns instead of rows, each as its different values and their positions.
+
+    Names are different in all rows; without their numbers they are not, and the numbers count up: what is kept of each is how far
+    it is from the one after the last of its kind. A recurrent layer's steps have thousands of rows.
+    """
+    columns: list[list[Any]] = [list(column) for column in zip(*(asdict(row).values() for row in rows))]
+    steps: list[int] = []
+    if columns:
+        last: dict[str, int] = {}
+        for at, name in enumerate(columns[0]):
+            match = _NUMBERED.fullmatch(name)
+            kind, number = (match[1], int(match[2])) if match else (name, -1)
+            steps.append(number - last.get(kind, -2) - 1)
+            last[kind] = number
+            columns[0][at] = kind
+    values, positions = [], []
+    for column in columns:
+        known: dict[str, int] = {}
+        positions.append([known.setdefault(json.dumps(value), len(known)) for value in column])
+        values.append([json.loads(value) for value in known])
+    return {"steps": steps, "values": values, "positions": positions}
+
+
+def _unpacked(packed: dict[str, list]) -> list[DelegatedOperator]:
+    columns = [
+        [values[at] for at in positions]
+        for values, positions in zip(packed["values"], packed["positions"], strict=True)
+    ]
+    last: dict[str, int] = {}
+    rows = []
+    for step, kind, *rest in zip(packed["steps"], *columns, strict=True):
+        last[kind] = last.get(kind, -2) + 1 + step
+        rows.append(DelegatedOperator(kind if last[kind] < 0 else f"{kind}_{last[kind]}", *rest))
+    return rows
 
 
 def _destination(row: DelegatedOperator) -> str:

@@ -3,6 +3,7 @@
 
 #include "emit/named_tables.h"
 #include "emitted_file.h"
+#include "runtime/debug_info.h"
 #include "schema/debug_info_generated.h"
 #include "schema/flat_tensor_generated.h"
 #include "schema/pte_header.h"
@@ -223,18 +224,24 @@ const uint8_t* named_data(const EmittedFile& file, const char* key) {
 TEST(Emit, NamedDataSayWhereInstructionsComeFromAndHowSizesRelate) {
   const EmittedFile file = emit_text(R"(
 method @forward(%x: f32[2*s0:{4..32}], %k: int(s0:{2..16})) stage(lowered) {
-  %y = aten::relu.out(%x) : f32[2*s0:{4..32}]  // fx: relu, in layers.0, model.py:12 forward
+  %y = aten::relu.out(%x) : f32[2*s0:{4..32}] handle(7, 3)  // fx: relu_3, in layers.0, model.py:12 forward
   return %y
 })");
   ASSERT_EQ(file.error, Error::Ok);
   const uint8_t* debug_bytes = named_data(file, kDebugKey);
   ASSERT_NE(debug_bytes, nullptr);
   const schema::debug::DebugInfo* debug = schema::debug::GetDebugInfo(debug_bytes);
-  const schema::debug::InstructionInfo* info = debug->methods()->Get(0)->instructions()->Get(0);
-  EXPECT_EQ(debug->strings()->Get(info->op())->str(), "aten.relu.default");
-  EXPECT_EQ(debug->strings()->Get(info->file())->str(), "model.py");
-  EXPECT_EQ(debug->strings()->Get(info->module_path())->str(), "layers.0");
-  EXPECT_EQ(info->line(), 12u);
+  ASSERT_EQ(debug->version(), 1u);
+  const runtime::InstructionOrigin origin = runtime::OriginReader(*debug, *debug->methods()->Get(0)).next();
+  EXPECT_EQ(origin.op, "aten.relu.default");
+  EXPECT_EQ(origin.node, "relu");
+  EXPECT_EQ(origin.node_number, 4u);
+  EXPECT_EQ(origin.file, "model.py");
+  EXPECT_EQ(origin.module_path, "layers.0");
+  EXPECT_EQ(origin.line, 12u);
+  const auto* origins = debug->methods()->Get(0)->origins();
+  const std::vector<uint8_t> handles(origins->end() - 3, origins->end());
+  EXPECT_EQ(handles, (std::vector<uint8_t>{2, 6, 8}));  // two: 3, and 4 more
 
   const uint8_t* shape_bytes = named_data(file, kShapesKey);
   ASSERT_NE(shape_bytes, nullptr);

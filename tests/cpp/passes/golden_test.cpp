@@ -47,9 +47,16 @@ Error TestEvaluator::evaluate(const ir::Node& node, const ir::ConstantTable& con
     for (size_t i = 0; i < numel; ++i) {
       out[i] = in[(i % columns) * rows + i / columns];
     }
-  } else if (node.op == "aten::mul.Tensor" && input(0).type == type && input(1).type == type) {
+  } else if (node.op == "aten::mul.Tensor") {
+    const auto columns = type.rank() == 2 ? static_cast<size_t>(type.dims[1].max) : numel;
+    const auto at = [&](size_t which, size_t i) {  // equal shapes, or a row or column of a matrix
+      const ir::Constant& in = input(which);
+      const bool is_whole = in.type == type;
+      const bool is_row = !is_whole && in.type.dims[0].max == 1;
+      return static_cast<const float*>(in.data)[is_whole ? i : is_row ? i % columns : i / columns];
+    };
     for (size_t i = 0; i < numel; ++i) {
-      out[i] = static_cast<const float*>(input(0).data)[i] * static_cast<const float*>(input(1).data)[i];
+      out[i] = at(0, i) * at(1, i);
     }
   } else if (node.op == "aten::full") {
     std::fill_n(out, numel, static_cast<float>(*number_of(node.args()[1])));

@@ -61,6 +61,16 @@ std::vector<Bytes> own_seeds() {
   }
   {
     ProgramBuilder b;
+    const int x = b.input(b.tensor({2}));
+    const int y = b.output(b.tensor({2}));
+    b.kernel("aten::relu", "out", {x, y, y});
+    b.kernel("aten::relu", "out", {y, y, y});
+    b.packed_debug({1, 4, 3, 8, 12, 9, 2, 14, 7, /**/ 1, 4, 0, 0, 0, 0xac, 0x02, 0},
+                   std::string("\0op\0fxn\0mod\0a.py\0", 17));
+    seeds.push_back(b.build());
+  }
+  {
+    ProgramBuilder b;
     b.program().execution_plan.clear();
     b.add_method("bump");
     const int x = b.input(b.tensor({2}));

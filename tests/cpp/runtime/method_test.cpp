@@ -250,6 +250,21 @@ TEST_F(MethodTest, AnErrorNamesOperatorModuleAndLine) {
   EXPECT_EQ(m->method().failure().module_path, "encoder.embeddings");
 }
 
+TEST_F(MethodTest, AnErrorNamesItsPackedOrigin) {
+  ProgramBuilder b;
+  const int x = b.input(b.tensor({1}));
+  const int y = b.tensor({1});
+  b.kernel("test::add", "out", {x, x, y, y});
+  b.kernel("test::fail", "out", {x, x, x});
+  b.packed_debug({1, 6, 0, 0, 0, 0, 0, /**/ 1, 6, 4, 8, 12, 0xac, 0x02, 2, 14, 7},
+                 std::string("\0aten\0f\0enc\0a.py\0", 17));
+  auto m = method(b);
+  TestTensor input({1});
+  ASSERT_EQ(m->method().set_input(input.value(), 0), Error::Ok);
+  EXPECT_EQ(m->method().execute(), Error::InvalidArgument);
+  said("instruction 1, test::fail.out: InvalidArgument; module 'enc', a.py:300");
+}
+
 TEST_F(MethodTest, NumbersFixedAtExportMustBeTheSameAgain) {
   ProgramBuilder b;
   b.input(b.integer(3));
