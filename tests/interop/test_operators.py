@@ -31,10 +31,7 @@ PEER_CANNOT_LOWER = {
     "unfold_copy": "SpecViolationError: not an Edge operator",
 }
 # Cases that its runtime computes differently from eager PyTorch.
-PEER_IS_WRONG = {
-    "remainder": "integer remainder has the sign of the dividend",
-    "remainder.Scalar": "integer remainder has the sign of the dividend",
-}
+PEER_IS_WRONG: dict[str, str] = {}
 
 
 @pytest.fixture(scope="module")

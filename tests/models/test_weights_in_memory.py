@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,42 @@ def test_a_weight_that_is_packed_and_read_in_place(tmp_path: Path) -> None:
         method = et.Runtime.get().load_program(path, mmap=mmap).load_method("forward")
         (y,) = method.execute((tokens,))
         torch.testing.assert_close(y, model(tokens), rtol=1e-4, atol=1e-4)
+
+
+def private_bytes() -> int:
+    """Bytes of this process that no file stands behind (Linux), without what the C library keeps for later."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    rollup = Path("/proc/self/smaps_rollup").read_text()
+    return next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Anonymous:"))
+
+
+@pytest.mark.parametrize("delegated", [False, True], ids=["kernels", "delegate"])
+def test_methods_share_what_is_packed_and_programs_do_not(delegated: bool, tmp_path: Path) -> None:
+    """Two methods of one program hold their weights once; another load of the file packs its own, which outlive the first's."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(8))).eval()
+    x = torch.randn(3, 1024)
+    exported = {name: torch.export.export(model, (x,)) for name in ("forward", "again")}
+    path = tmp_path / "model.pte"
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge.to_executorch().save(path)
+    weights = sum(p.numel() for p in model.parameters()) * 4
+    expected = model(x)
+    start = private_bytes()
+    program = et.Runtime.get().load_program(path)
+    first = program.load_method("forward")
+    torch.testing.assert_close(first.execute((x,))[0], expected, rtol=1e-4, atol=1e-5)
+    with_one = private_bytes()
+    second = program.load_method("again")
+    torch.testing.assert_close(second.execute((x,))[0], expected, rtol=1e-4, atol=1e-5)
+    with_two = private_bytes()
+    assert with_one - start < 1.25 * weights
+    assert with_two - with_one < weights / 8
+    assert mapped_bytes(path) < weights / 4
+    other = et.Runtime.get().load_program(path).load_method("forward")
+    with_other = private_bytes()
+    assert 0.75 * weights < with_other - with_two < 1.25 * weights
+    del program, first, second
+    assert with_other - private_bytes() > 0.75 * weights  # the first program's went with it
+    torch.testing.assert_close(other.execute((x,))[0], expected, rtol=1e-4, atol=1e-5)

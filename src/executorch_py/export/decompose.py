@@ -45,6 +45,7 @@ from .operators import (
     is_composite,
     is_whole,
 )
+from .published_forms import rewrite as rewrite_published
 from .recurrent import require_fixed_steps
 from .rewrites import RULES
 from .rewriting import GraphWriter, RegionWriter, inherited_meta, is_needed
@@ -60,6 +61,7 @@ def decompose(
     kept: frozenset[OpOverload] = frozenset(KEPT_WHOLE),
     keep_filter: KeepFilter | None = None,
     keep_checks: bool = True,
+    published: bool = False,
 ) -> ExportedProgram:
     """The program in the Edge dialect.
 
@@ -68,8 +70,9 @@ def decompose(
         kept: operators that are not decomposed.
         keep_filter: asked for each node whose operator is in ``kept`` and not in KEPT_WHOLE; False decomposes it.
         keep_checks: leave in what ``torch._check`` and its kin check at run time.
+        published: write calls as the official runtime's kernels take them (published_forms.py).
     """
-    return Decomposer(program, kept, keep_filter, DROPPED if keep_checks else DROPPED | CHECKS).run()
+    return Decomposer(program, kept, keep_filter, DROPPED if keep_checks else DROPPED | CHECKS, published).run()
 
 
 def _lacks_complex_kernel(node: fx.Node) -> bool:
@@ -90,8 +93,10 @@ class Decomposer:
         kept: frozenset[OpOverload],
         keep_filter: KeepFilter | None,
         dropped: frozenset[OpOverload],
+        published: bool = False,
     ) -> None:
         self.program = program
+        self._published = published
         self._dropped = dropped
         self.writer = GraphWriter(program)
         self.kept = kept
@@ -168,6 +173,11 @@ class Decomposer:
             return
         if target in self._dropped:
             return
+        if self._published:
+            args, kwargs = fx.map_arg(node.args, self._mapped), fx.map_arg(node.kwargs, self._mapped)
+            if (new := rewrite_published(self, node, args, kwargs)) is not None:
+                self._value[node] = new
+                return
         if target in self.kept and self._is_kept(node):
             copy_form = VIEW_TO_COPY.get(target)
             self._value[node] = self._copied(node, copy_form)

@@ -170,7 +170,9 @@ def compile_methods(
     if config.compatible:
         # The official runtime has no operator for checks (torch._check), and its exporter leaves them out.
         programs = {
-            name: decompose(program, frozenset(PUBLISHED_WHOLE) | _only_delegated(program), keep_checks=False)
+            name: decompose(
+                program, frozenset(PUBLISHED_WHOLE) | _only_delegated(program), keep_checks=False, published=True
+            )
             for name, program in programs.items()
         }
     custom = find_custom_operators(programs, config.target_kernels)
