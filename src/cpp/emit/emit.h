@@ -24,7 +24,7 @@
 namespace et::emit {
 
 struct EmitOptions {
-  uint64_t segment_alignment = 128;  ///< bytes from the file's beginning; a power of two. 4096 suits mapped files
+  uint64_t segment_alignment = 128;  ///< bytes, of segments of 4 KB and more; a power of two. 4096 suits mapped files
   uint64_t constant_alignment = 16;  ///< bytes inside the constant segment; a power of two, at least 16
   /// Only what the published runtime knows: an operator that it has no kernel for is an error.
   bool compatible = false;

@@ -36,38 +36,37 @@ std::string user_name(const ir::Program& program, const ir::Node& node) {
   return name.replace(colons, 2, ".");
 }
 
-/// Strings stored once, each with a zero behind it, named by the place where they begin; 0 is the empty one.
-class TextTable {
+/// Strings stored once, named by index; 0 is the empty one.
+class StringTable {
  public:
   uint32_t add(std::string_view text) {
-    text = text.substr(0, text.find('\0'));
-    const auto [entry, is_new] = places_.emplace(text, static_cast<uint32_t>(text_.size()));
+    const auto [entry, is_new] = indices_.emplace(text, static_cast<uint32_t>(strings_.size()));
     if (is_new) {
-      text_.append(text).push_back('\0');
+      strings_.emplace_back(text);
     }
     return entry->second;
   }
-  std::vector<uint8_t> bytes() const { return {text_.begin(), text_.end()}; }
+  const std::vector<std::string>& strings() const { return strings_; }
 
  private:
-  std::map<std::string, uint32_t, std::less<>> places_{{"", 0}};
-  std::string text_ = std::string(1, '\0');
+  std::map<std::string, uint32_t, std::less<>> indices_{{"", 0}};
+  std::vector<std::string> strings_{""};
 };
 
 /// The form of MethodInfo.origins.
 class OriginWriter {
  public:
-  explicit OriginWriter(TextTable& text) : text_(text) {}
+  explicit OriginWriter(StringTable& strings) : strings_(strings) {}
 
   void add(const ir::Program& program, const ir::Node& node) {
-    add_number(text_.add(user_name(program, node)));
+    add_number(strings_.add(user_name(program, node)));
     const std::string_view name = node.source.fx_name;
     const std::optional<uint32_t> number = number_behind(name);
-    add_number(text_.add(number ? name.substr(0, name.rfind('_')) : name));
-    add_number(number ? *number + 1 : 0);
-    add_number(text_.add(node.source.module_path));
-    add_number(text_.add(node.source.file));
+    add_number(strings_.add(number ? name.substr(0, name.rfind('_')) : name));
+    add_number(strings_.add(node.source.module_path));
+    add_number(strings_.add(node.source.file));
     add_number(static_cast<uint32_t>(std::max(node.source.line, 0)));
+    add_number(number ? *number + 1 : 0);
     const std::vector<uint32_t> handles = node.all_handles();
     add_number(static_cast<uint32_t>(handles.size()));
     for (const uint32_t handle : handles) {
@@ -97,7 +96,7 @@ class OriginWriter {
     bytes_.push_back(static_cast<uint8_t>(number));
   }
 
-  TextTable& text_;
+  StringTable& strings_;
   std::vector<uint8_t> bytes_;
   uint32_t last_handle_ = 0;
 };
@@ -167,18 +166,18 @@ void relate_value(SymbolTable& symbols, uint32_t number, const ir::Value& value,
 
 std::string debug_table(const ir::Program& program, const std::vector<MethodOrigins>& methods) {
   FlatBufferBuilder builder;
-  TextTable text;
+  StringTable strings;
   std::vector<Offset<schema::debug::MethodInfo>> infos;
   for (const MethodOrigins& method : methods) {
-    OriginWriter origins(text);
+    OriginWriter origins(strings);
     for (const ir::Node* node : method.nodes) {
       origins.add(program, *node);
     }
     infos.push_back(
         schema::debug::CreateMethodInfoDirect(builder, method.graph->name.c_str(), nullptr, nullptr, &origins.bytes()));
   }
-  const std::vector<uint8_t> bytes = text.bytes();
-  const auto table = schema::debug::CreateDebugInfoDirect(builder, 1, nullptr, &infos, &bytes);
+  const auto table = schema::debug::CreateDebugInfo(builder, 1, builder.CreateVectorOfStrings(strings.strings()),
+                                                    builder.CreateVector(infos));
   schema::debug::FinishDebugInfoBuffer(builder, table);
   return bytes_of(builder);
 }

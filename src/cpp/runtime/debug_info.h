@@ -25,38 +25,27 @@ struct InstructionOrigin {
   uint32_t line = 0;
 };
 
-/// Reads a method's instructions in order. The tables have been verified.
+/// Numbers of an instruction, in their order in MethodInfo.origins; that many handles follow them. InstructionInfo of version 0 has
+/// them in the same order, with the first handle's index in the place of the node's number.
+enum OriginField : uint8_t { kOp, kNode, kModulePath, kFile, kLine, kNodeNumber, kNumHandles, kNumOriginFields };
+
+/// Reads a method's instructions in order. The tables are well-formed; what they say is verified with `read`.
 class OriginReader {
  public:
   OriginReader(const schema::debug::DebugInfo& debug, const schema::debug::MethodInfo& method)
       : debug_(debug), method_(method) {}
 
-  /// The next instruction. To be called at most as often as the method has instructions.
+  /// The fields of the next instruction. False when there is none, or it names a string or handles that are not there.
+  bool read(uint32_t (&fields)[kNumOriginFields]);
+  /// True when all instructions have been read.
+  bool is_at_end() const;
+  /// The next instruction of verified debug information. To be called at most as often as the method has instructions.
   InstructionOrigin next();
 
  private:
   const schema::debug::DebugInfo& debug_;
   const schema::debug::MethodInfo& method_;
-  uint32_t instruction_ = 0;  // version 0
-  size_t at_ = 0;             // version 1: in MethodInfo.origins
+  size_t at_ = 0;  // in MethodInfo.instructions (version 0) or origins
 };
-
-/// Reads a number of 7-bit groups, the lowest first, all but the last with the highest bit set, from `bytes` at `*at` on, which
-/// moves behind it. False when the bytes end before, or the number has more than 32 bits.
-bool read_packed_number(Span<const uint8_t> bytes, size_t* at, uint32_t* number);
-
-/// Numbers of an instruction in MethodInfo.origins, in their order; then that many handles.
-struct PackedOrigin {
-  uint32_t op = 0;
-  uint32_t node = 0;
-  uint32_t node_number = 0;
-  uint32_t module_path = 0;
-  uint32_t file = 0;
-  uint32_t line = 0;
-  uint32_t num_handles = 0;
-};
-
-/// Reads an instruction and skips its handles. False when the bytes end before.
-bool read_packed_origin(Span<const uint8_t> bytes, size_t* at, PackedOrigin* origin);
 
 }  // namespace et::runtime

@@ -417,13 +417,14 @@ Error Method::State::fail(Error error, size_t index) {
   failure.operator_name = instruction_name(instructions[index]);
   if (debug != nullptr) {
     OriginReader origins(*program->debug_, *debug);
-    InstructionOrigin origin;
+    uint32_t fields[kNumOriginFields];
     for (size_t i = 0; i <= index; ++i) {
-      origin = origins.next();
+      static_cast<void>(origins.read(fields));  // verified
     }
-    failure.module_path = origin.module_path;
-    failure.source_file = origin.file;
-    failure.source_line = origin.line;
+    const auto text = [this](uint32_t i) { return view(program->debug_->strings()->Get(i)); };
+    failure.module_path = text(fields[kModulePath]);
+    failure.source_file = text(fields[kFile]);
+    failure.source_line = fields[kLine];
   }
   const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };
   if (failure.source_file.empty()) {

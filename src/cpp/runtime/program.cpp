@@ -26,19 +26,16 @@ bool verify_tables(const FreeableBuffer& bytes, const char* identifier) {
   return verifier.VerifyBuffer<T>(identifier);
 }
 
-/// Loads and verifies one of our named data entries. `*tables` stays nullptr when the file has none.
-template <typename T>
-Error load_annotation(const NamedDataMap& map, const char* key, const char* identifier, FreeableBuffer* bytes,
-                      const T** tables) {
+/// Loads one of our named data entries and verifies that it is a table of its kind. `*bytes` stays empty when there is none.
+Error load_annotation(const NamedDataMap& map, const char* key, const char* identifier,
+                      bool (*verify)(const FreeableBuffer&, const char*), FreeableBuffer* bytes) {
   if (!map.find(key, nullptr)) {
     return Error::Ok;
   }
-  ET_TRY(FreeableBuffer loaded, map.get(key));
+  ET_TRY(*bytes, map.get(key));
   ET_CHECK_OR_RETURN(
-      is_file_aligned(loaded) && loaded.size() < schema::kMaxFlatbufferSize && verify_tables<T>(loaded, identifier),
+      is_file_aligned(*bytes) && bytes->size() < schema::kMaxFlatbufferSize && verify(*bytes, identifier),
       InvalidProgram, "named data '%s' is not a well-formed table of its kind", key);
-  *bytes = std::move(loaded);
-  *tables = flatbuffers::GetRoot<T>(bytes->data());
   return Error::Ok;
 }
 
@@ -71,13 +68,15 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
     ET_TRY(program.constants_, program.load_segment(constants->segment_index()));
   }
   ET_RETURN_IF_ERROR(load_annotation(program.named_data_, "executorch_py.debug", fb::debug::DebugInfoIdentifier(),
-                                     &program.debug_bytes_, &program.debug_));
+                                     &verify_tables<fb::debug::DebugInfo>, &program.debug_bytes_));
   ET_RETURN_IF_ERROR(load_annotation(program.named_data_, "executorch_py.shapes", fb::shapes::ShapesIdentifier(),
-                                     &program.shapes_bytes_, &program.shapes_));
-  if (program.debug_ != nullptr) {
+                                     &verify_tables<fb::shapes::Shapes>, &program.shapes_bytes_));
+  if (program.debug_bytes_.size() != 0) {  // verified tables have bytes
+    program.debug_ = fb::debug::GetDebugInfo(program.debug_bytes_.data());
     ET_RETURN_IF_ERROR(verify_debug_info(*program.debug_, program.debug_bytes_.size(), *program.tables_));
   }
-  if (program.shapes_ != nullptr) {
+  if (program.shapes_bytes_.size() != 0) {
+    program.shapes_ = fb::shapes::GetShapes(program.shapes_bytes_.data());
     ET_RETURN_IF_ERROR(verify_shapes(*program.shapes_, program.shapes_bytes_.size(), *program.tables_));
   }
   program.state_memory_ = find_state_memory(*program.tables_);
@@ -91,13 +90,12 @@ std::string_view Program::method_name(size_t i) const {
 }
 
 const fb::ExecutionPlan* Program::find_plan(std::string_view name, size_t* index) const {
-  for (size_t i = 0; i < num_methods(); ++i) {
-    if (method_name(i) == name) {
-      if (index != nullptr) {
-        *index = i;
-      }
-      return tables_->execution_plan()->Get(static_cast<uint32_t>(i));
+  size_t found = 0;
+  if (const fb::ExecutionPlan* plan = runtime::find_plan(*tables_, name, &found)) {
+    if (index != nullptr) {
+      *index = found;
     }
+    return plan;
   }
   char names[200];
   size_t length = 0;

@@ -7,58 +7,8 @@ namespace {
 
 namespace fb = schema;
 
-const fb::ExecutionPlan* find_plan(const fb::Program& program, std::string_view name) {
-  for (uint32_t i = 0; i < count(program.execution_plan()); ++i) {
-    if (view(program.execution_plan()->Get(i)->name()) == name) {
-      return program.execution_plan()->Get(i);
-    }
-  }
-  return nullptr;
-}
-
 uint32_t num_instructions(const fb::ExecutionPlan& plan) {
   return count(plan.chains()) == 0 ? 0 : count(plan.chains()->Get(0)->instructions());
-}
-
-/// Version 0 of the debug information of method number `m`.
-Error verify_instructions(const fb::debug::DebugInfo& debug, const fb::debug::MethodInfo& method,
-                          const fb::ExecutionPlan* plan, uint32_t m, WorkBudget* budget) {
-  const Span<const fb::debug::InstructionInfo> infos = span(method.instructions());
-  ET_RETURN_IF_ERROR(budget->spend(infos.size()));
-  ET_CHECK_OR_RETURN(plan != nullptr && infos.size() == num_instructions(*plan) && is_aligned(infos), InvalidProgram,
-                     "executorch_py.debug: method %u does not exist or has another number of instructions", m);
-  const uint32_t num_strings = count(debug.strings());
-  const uint32_t num_handles = count(method.debug_handles());
-  for (size_t i = 0; i < infos.size(); ++i) {
-    const fb::debug::InstructionInfo& info = infos[i];
-    ET_CHECK_OR_RETURN(info.op() < num_strings && info.node() < num_strings && info.module_path() < num_strings &&
-                           info.file() < num_strings && info.handle_begin() <= num_handles &&
-                           info.handle_count() <= num_handles - info.handle_begin(),
-                       InvalidProgram, "executorch_py.debug: entry %zu of method %u names no string or handle", i, m);
-  }
-  return Error::Ok;
-}
-
-/// Version 1. `text`: strings between zeros.
-Error verify_origins(Span<const uint8_t> text, const fb::debug::MethodInfo& method, const fb::ExecutionPlan* plan,
-                     uint32_t m, WorkBudget* budget) {
-  const Span<const uint8_t> bytes = span(method.origins());
-  ET_RETURN_IF_ERROR(budget->spend(bytes.size()));
-  ET_CHECK_OR_RETURN(plan != nullptr, InvalidProgram, "executorch_py.debug: method %u does not exist", m);
-  const auto is_string = [text](uint32_t at) { return at < text.size() && (at == 0 || text[at - 1] == 0); };
-  const uint32_t expected = num_instructions(*plan);
-  size_t at = 0;
-  for (uint32_t i = 0; i < expected; ++i) {
-    PackedOrigin origin;
-    ET_CHECK_OR_RETURN(read_packed_origin(bytes, &at, &origin), InvalidProgram,
-                       "executorch_py.debug: method %u ends in entry %u, it has another number of instructions", m, i);
-    ET_CHECK_OR_RETURN(
-        is_string(origin.op) && is_string(origin.node) && is_string(origin.module_path) && is_string(origin.file),
-        InvalidProgram, "executorch_py.debug: entry %u of method %u names no string", i, m);
-  }
-  ET_CHECK_OR_RETURN(at == bytes.size(), InvalidProgram,
-                     "executorch_py.debug: method %u has another number of instructions", m);
-  return Error::Ok;
 }
 
 Error verify_relations(const char* method, const fb::ExecutionPlan& plan,
@@ -150,6 +100,17 @@ Use use_of_memory(const fb::ExecutionPlan& plan, uint32_t id, uint64_t* budget) 
 
 }  // namespace
 
+const fb::ExecutionPlan* find_plan(const fb::Program& program, std::string_view name, size_t* index) {
+  for (uint32_t i = 0; i < count(program.execution_plan()); ++i) {
+    const fb::ExecutionPlan* plan = program.execution_plan()->Get(i);
+    if (view(plan->name()) == name) {
+      *index = i;
+      return plan;
+    }
+  }
+  return nullptr;
+}
+
 Error verify_debug_info(const fb::debug::DebugInfo& debug, size_t nbytes, const fb::Program& program) {
   WorkBudget budget(nbytes);
   ET_CHECK_OR_RETURN(debug.version() <= 1, InvalidProgram,
@@ -158,23 +119,26 @@ Error verify_debug_info(const fb::debug::DebugInfo& debug, size_t nbytes, const 
     ET_CHECK_OR_RETURN(budget.is_text(debug.strings()->Get(i)), InvalidProgram,
                        "executorch_py.debug: string %u is not UTF-8", i);
   }
-  const Span<const uint8_t> text = span(debug.text());
-  if (debug.version() == 1) {
-    const std::string_view all(reinterpret_cast<const char*>(text.data()), text.size());
-    ET_CHECK_OR_RETURN(!all.empty() && all.front() == '\0' && all.back() == '\0' && is_utf8(all), InvalidProgram,
-                       "executorch_py.debug: the text is not UTF-8 between zeros");
-  }
   ET_CHECK_OR_RETURN(count(debug.methods()) <= count(program.execution_plan()), InvalidProgram,
                      "executorch_py.debug describes %u methods, the program has %u", count(debug.methods()),
                      count(program.execution_plan()));
   for (uint32_t m = 0; m < count(debug.methods()); ++m) {
     const fb::debug::MethodInfo* method = debug.methods()->Get(m);
-    const fb::ExecutionPlan* plan = find_plan(program, view(method->name()));
-    if (debug.version() == 0) {
-      ET_RETURN_IF_ERROR(verify_instructions(debug, *method, plan, m, &budget));
-    } else {
-      ET_RETURN_IF_ERROR(verify_origins(text, *method, plan, m, &budget));
+    size_t index = 0;
+    const fb::ExecutionPlan* plan = find_plan(program, view(method->name()), &index);
+    ET_RETURN_IF_ERROR(budget.spend(uint64_t{count(method->instructions())} + count(method->origins())));
+    ET_CHECK_OR_RETURN(plan != nullptr, InvalidProgram, "executorch_py.debug: method %u does not exist", m);
+    OriginReader origins(debug, *method);
+    uint32_t fields[kNumOriginFields];
+    for (uint32_t i = num_instructions(*plan); i > 0; --i) {
+      ET_CHECK_OR_RETURN(
+          origins.read(fields), InvalidProgram,
+          "executorch_py.debug: method %u has another number of instructions, or an entry names no string "
+          "or handle",
+          m);
     }
+    ET_CHECK_OR_RETURN(origins.is_at_end(), InvalidProgram,
+                       "executorch_py.debug: method %u has another number of instructions", m);
   }
   return Error::Ok;
 }
@@ -188,7 +152,8 @@ Error verify_shapes(const fb::shapes::Shapes& shapes, size_t nbytes, const fb::P
                      count(program.execution_plan()));
   for (uint32_t m = 0; m < count(shapes.methods()); ++m) {
     const fb::shapes::MethodShapes* method = shapes.methods()->Get(m);
-    const fb::ExecutionPlan* plan = find_plan(program, view(method->name()));
+    size_t index = 0;
+    const fb::ExecutionPlan* plan = find_plan(program, view(method->name()), &index);
     ET_CHECK_OR_RETURN(plan != nullptr, InvalidProgram, "executorch_py.shapes: method %u does not exist", m);
     const char* name = method->name()->c_str();
     const uint32_t num_symbols = count(method->symbols());

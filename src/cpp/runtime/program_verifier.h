@@ -50,6 +50,9 @@ Error verify_program(const schema::Program& program, const schema::FileLayout& l
 Error verify_debug_info(const schema::debug::DebugInfo& debug, size_t nbytes, const schema::Program& program);
 Error verify_shapes(const schema::shapes::Shapes& shapes, size_t nbytes, const schema::Program& program);
 
+/// The plan of that name and its number; nullptr when the program has none.
+const schema::ExecutionPlan* find_plan(const schema::Program& program, std::string_view name, size_t* index);
+
 /// Which memory ids hold nothing but mutable buffers (bit i: memory id i). The program has been verified.
 /// Rule: docs/format.md, "Mutable state".
 uint64_t find_state_memory(const schema::Program& program);

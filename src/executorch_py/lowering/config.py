@@ -154,7 +154,7 @@ class ExecutorchBackendConfig:
         target_kernels: Names of kernels that the target has and this process has not ("my::op.out"), or True for all; their
             operators are lowered without a check.
         memory_planning_pass: A MemoryPlanningPass, or one for each method by name.
-        segment_alignment: Bytes; a power of two of at least 16.
+        segment_alignment: Bytes, of segments of 4 KB and more; a power of two of at least 16.
         extract_delegate_segments: Payloads are segments of the file; False: they stand inline.
         external_constants: True moves all constants to a ``.ptd``; a function decides for each.
         sparse_weights: Store weights of linear layers and convolutions without their zeros, when at least 40 % of their

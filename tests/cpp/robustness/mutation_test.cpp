@@ -65,8 +65,7 @@ std::vector<Bytes> own_seeds() {
     const int y = b.output(b.tensor({2}));
     b.kernel("aten::relu", "out", {x, y, y});
     b.kernel("aten::relu", "out", {y, y, y});
-    b.packed_debug({1, 4, 3, 8, 12, 9, 2, 14, 7, /**/ 1, 4, 0, 0, 0, 0xac, 0x02, 0},
-                   std::string("\0op\0fxn\0mod\0a.py\0", 17));
+    b.packed_debug({1, 2, 3, 4, 9, 3, 2, 14, 7, /**/ 1, 2, 0, 0, 0xac, 0x02, 0, 0}, {"", "op", "fxn", "mod", "a.py"});
     seeds.push_back(b.build());
   }
   {

@@ -256,8 +256,7 @@ TEST_F(MethodTest, AnErrorNamesItsPackedOrigin) {
   const int y = b.tensor({1});
   b.kernel("test::add", "out", {x, x, y, y});
   b.kernel("test::fail", "out", {x, x, x});
-  b.packed_debug({1, 6, 0, 0, 0, 0, 0, /**/ 1, 6, 4, 8, 12, 0xac, 0x02, 2, 14, 7},
-                 std::string("\0aten\0f\0enc\0a.py\0", 17));
+  b.packed_debug({1, 2, 0, 0, 0, 0, 0, /**/ 1, 2, 3, 4, 0xac, 0x02, 4, 2, 14, 7}, {"", "aten", "f", "enc", "a.py"});
   auto m = method(b);
   TestTensor input({1});
   ASSERT_EQ(m->method().set_input(input.value(), 0), Error::Ok);

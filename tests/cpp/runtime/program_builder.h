@@ -204,11 +204,11 @@ class ProgramBuilder {
     extra_segments_.push_back(bytes);
     program_.named_data.push_back(std::move(entry));
   }
-  /// Version 1 of the debug information of the method "forward": MethodInfo.origins and DebugInfo.text.
-  void packed_debug(std::vector<uint8_t> origins, const std::string& text, uint32_t version = 1) {
+  /// Version 1 of the debug information of the method "forward": MethodInfo.origins and DebugInfo.strings.
+  void packed_debug(std::vector<uint8_t> origins, std::vector<std::string> strings, uint32_t version = 1) {
     fb::debug::DebugInfoT debug;
     debug.version = version;
-    debug.text.assign(text.begin(), text.end());
+    debug.strings = std::move(strings);
     debug.methods.push_back(std::make_unique<fb::debug::MethodInfoT>());
     debug.methods[0]->name = "forward";
     debug.methods[0]->origins = std::move(origins);

@@ -128,24 +128,26 @@ TEST_F(ProgramTest, DebugOfAnotherLengthIsRefused) {
   expect_refused("another number of instructions");
 }
 
-const std::string kDebugText("\0op\0", 4);
+const std::vector<std::string> kStrings{"", "op"};
 
-ET_TRAP(DebugOfAnUnknownVersion, b_.packed_debug({}, kDebugText, 2), "has version 2, this runtime reads 0 and 1")
-ET_TRAP(PackedDebugWithoutText, b_.packed_debug({}, ""), "between zeros")
-ET_TRAP(PackedDebugTextWithoutEnd, b_.packed_debug({}, std::string("\0op", 3)), "between zeros")
-ET_TRAP(PackedDebugTextWithoutBeginning, b_.packed_debug({}, std::string("op\0", 3)), "between zeros")
-ET_TRAP(PackedDebugTextNoUtf8, b_.packed_debug({}, std::string("\0\xff\0", 3)), "not UTF-8")
-ET_TRAP(PackedDebugTooShort, b_.packed_debug({}, kDebugText), "ends in entry 0")
-ET_TRAP(PackedDebugTooLong, b_.packed_debug({1, 1, 0, 0, 0, 0, 0, 0}, kDebugText), "another number of instructions")
-ET_TRAP(PackedDebugInsideAString, b_.packed_debug({2, 1, 0, 0, 0, 0, 0}, kDebugText),
-        "entry 0 of method 0 names no string")
-ET_TRAP(PackedDebugBehindTheText, b_.packed_debug({4, 1, 0, 0, 0, 0, 0}, kDebugText), "names no string")
-ET_TRAP(PackedDebugMoreHandlesThanBytes, b_.packed_debug({1, 1, 0, 0, 0, 0, 3, 0, 0}, kDebugText), "ends in entry 0")
-ET_TRAP(PackedDebugNumberWithoutEnd, b_.packed_debug({1, 1, 0, 0, 0, 0x80}, kDebugText), "ends in entry 0")
-ET_TRAP(PackedDebugNumberTooLarge, b_.packed_debug({1, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0}, kDebugText),
-        "ends in entry 0")
-ET_TRAP(PackedDebugNumberTooLong, b_.packed_debug({1, 1, 0, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 0}, kDebugText),
-        "ends in entry 0")
+ET_TRAP(DebugOfAnUnknownVersion, b_.packed_debug({}, kStrings, 2), "has version 2, this runtime reads 0 and 1")
+ET_TRAP(PackedDebugNoUtf8, b_.packed_debug({}, {"", "\xff"}), "string 1 is not UTF-8")
+ET_TRAP(PackedDebugTooShort, b_.packed_debug({}, kStrings), "another number of instructions")
+ET_TRAP(PackedDebugTooLong, b_.packed_debug({1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0}, kStrings),
+        "another number of instructions")
+ET_TRAP(PackedDebugCutOff, b_.packed_debug({1, 1, 0, 0, 0, 0}, kStrings), "another number of instructions")
+ET_TRAP(PackedDebugBytesBehind, b_.packed_debug({1, 1, 0, 0, 0, 0, 0, 0}, kStrings), "another number of instructions")
+ET_TRAP(PackedDebugOp, b_.packed_debug({2, 1, 0, 0, 0, 0, 0}, kStrings), "names no string")
+ET_TRAP(PackedDebugNode, b_.packed_debug({1, 2, 0, 0, 0, 0, 0}, kStrings), "names no string")
+ET_TRAP(PackedDebugModule, b_.packed_debug({1, 1, 2, 0, 0, 0, 0}, kStrings), "names no string")
+ET_TRAP(PackedDebugFile, b_.packed_debug({1, 1, 0, 2, 0, 0, 0}, kStrings), "names no string")
+ET_TRAP(PackedDebugMoreHandlesThanBytes, b_.packed_debug({1, 1, 0, 0, 0, 0, 3, 0, 0}, kStrings),
+        "another number of instructions")
+ET_TRAP(PackedDebugNumberWithoutEnd, b_.packed_debug({1, 1, 0, 0, 0, 0x80}, kStrings), "another number of instructions")
+ET_TRAP(PackedDebugNumberTooLarge, b_.packed_debug({1, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0}, kStrings),
+        "another number of instructions")
+ET_TRAP(PackedDebugNumberTooLong, b_.packed_debug({1, 1, 0, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 0}, kStrings),
+        "another number of instructions")
 
 TEST_F(ProgramTest, ShapesOfUnknownDimensionsAreRefused) {
   fb::shapes::ShapesT shapes;

@@ -82,7 +82,22 @@ def rows_of(names: list[str]) -> list[DelegatedOperator]:
     return [DelegatedOperator(name, "aten.add.Tensor", "m.py:1", "a", "", -1, {"B": "no"}) for name in names]
 
 
-ODD = ["add", "add_1", "add_2", "add_007", "add_0", "add_5", "add", "_3", "3", "mul_", "", "x_9999999999", "ä\n_1", "add_1_2"]
+ODD = [
+    "add",
+    "add_1",
+    "add_2",
+    "add_007",
+    "add_0",
+    "add_5",
+    "add",
+    "_3",
+    "3",
+    "mul_",
+    "",
+    "x_9999999999",
+    "ä\n_1",
+    "add_1_2",
+]
 
 
 @pytest.mark.parametrize("names", [[], ODD, ODD[::-1], [f"mul_{i}" for i in range(5000)]])
@@ -97,7 +112,10 @@ def test_rows_that_count_up_take_few_bytes():
 
 
 def test_reads_reports_of_earlier_versions():
-    rows = [["add", "aten.add.Tensor", "m.py:1", "a", "B", 0, {}], ["mul", "aten.mul.Tensor", "", "", "", -1, {"B": "no"}]]
+    rows = [
+        ["add", "aten.add.Tensor", "m.py:1", "a", "B", 0, {}],
+        ["mul", "aten.mul.Tensor", "", "", "", -1, {"B": "no"}],
+    ]
     data = zlib.compress(json.dumps({"forward": rows}).encode())
     assert DelegationReport.from_bytes(data).methods == {"forward": [DelegatedOperator(*row) for row in rows]}
 
