@@ -111,11 +111,13 @@ void watch() {
   }
 }
 
-/// Starts the watcher with all signals blocked, so that the process's signals keep going to its own threads.
+/// Starts the watcher with signals blocked, so that the process's signals keep going to its own threads. Not that of breakpoints,
+/// which a thread causes itself: blocked, it ends the process.
 void start_watcher() {
   g_watcher_started = true;
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGTRAP);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     std::thread(&watch).detach();

@@ -16,8 +16,8 @@ namespace et::kernels::optimized {
 
 /// True for a convolution of float images with channels innermost and a constant filter [out, in / groups, h, w] in either
 /// order ([in, out, h, w] when transposed; callers see to the groups), a constant bias of one number a channel or none, and a
-/// geometry that never changes.
-inline bool has_constant_filter(const runtime::PrepareContext& context, Arguments args) {
+/// geometry that never changes. `rank` 5: of volumes, in either order.
+inline bool has_constant_filter(const runtime::PrepareContext& context, Arguments args, int rank = 4) {
   using namespace ops::convolution_arguments;
   const EValue& bias = *args[kBias];
   const EValue& out = *args[args.size() - 1];
@@ -32,8 +32,11 @@ inline bool has_constant_filter(const runtime::PrepareContext& context, Argument
   }
   const Tensor weight = args[kWeight]->to_tensor();
   const int out_channels_dim = args[kTransposed]->number_as_bool() ? 1 : 0;
-  return args[kInput]->to_tensor().dim() == 4 && weight.dim() == 4 && out.to_tensor().dim() == 4 &&
-         is_channels_last(*args[kInput]) && is_channels_last(out) &&
+  const auto has_order = [rank](const EValue& value) {
+    return is_channels_last(value) || (rank == 5 && is_row_major(value));
+  };
+  return args[kInput]->to_tensor().dim() == rank && weight.dim() == rank && out.to_tensor().dim() == rank &&
+         has_order(*args[kInput]) && has_order(out) &&
          (is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight])) &&
          (bias.is_none() || bias.to_tensor().numel() == weight.size(out_channels_dim));
 }

@@ -113,7 +113,7 @@ struct TileOf4 {
 
 // ----------------------------------------------------------------------------------------------------------------- filters
 
-/// Writes one strip of a transformed filter, [points][in_channels][width] with slack between points; channels beyond
+/// Writes one strip of a transformed filter, [points][planes][in_channels][width] with slack between points; channels beyond
 /// `columns` are 0.
 template <class Tile>
 void pack_strip(const WinogradFilter& filter, size_t in_channels, size_t first, size_t columns, float* packed) {
@@ -121,11 +121,13 @@ void pack_strip(const WinogradFilter& filter, size_t in_channels, size_t first, 
   const Tag d;
   const size_t lanes = hn::Lanes(d);
   const size_t width = strip_width(columns);
-  const size_t point = in_channels * width + kPointSlack;
+  const size_t rows = filter.planes * in_channels;
+  const size_t point = rows * width + kPointSlack;
   HWY_ALIGN float taps[9][2 * hn::MaxLanes(Tag())] = {};
-  for (size_t k = 0; k < in_channels; ++k) {
+  for (size_t k = 0; k < rows; ++k) {
+    const float* const row = filter.data + k / in_channels * filter.plane_stride + k % in_channels * filter.in_stride;
     for (size_t c = 0; c < columns; ++c) {
-      const float* const from = filter.data + (first + c) * filter.out_stride + k * filter.in_stride;
+      const float* const from = row + (first + c) * filter.out_stride;
       for (size_t t = 0; t < 9; ++t) {
         taps[t][c] = from[t * filter.tap_stride];
       }
@@ -214,10 +216,15 @@ void transform_patches(const Winograd& w, const WinogradBlock& block, size_t beg
   const size_t channels = w.in_channels;
   const size_t row_step = static_cast<size_t>(w.in_w) * channels;
   for (size_t t = begin; t < end; ++t) {
-    const TilePlace place = place_of(w, block.first + t);
+    const int64_t plane = block.in_plane + static_cast<int64_t>(t / block.count);
+    if (plane < 0 || plane >= w.in_d) {
+      continue;  // nothing is multiplied by it
+    }
+    const TilePlace place = place_of(w, block.first + t % block.count);
     const int64_t y0 = place.y - w.pad_h;
     const int64_t x0 = place.x - w.pad_w;
-    const float* const image = w.in + place.image * static_cast<size_t>(w.in_h) * row_step;
+    const float* const image =
+        w.in + (block.volume + static_cast<size_t>(plane) + place.image) * static_cast<size_t>(w.in_h) * row_step;
     float* const to = block.patches + t * block.patch_stride;
     const auto side = static_cast<int64_t>(kSide);
     if (y0 >= 0 && x0 >= 0 && y0 + side <= w.in_h && x0 + side <= w.in_w) {
@@ -247,7 +254,7 @@ void transform_patches(const Winograd& w, const WinogradBlock& block, size_t beg
   }
 }
 
-/// Patches of tiles [begin, end) of the block.
+/// Patches [begin, end) of the block.
 void TransformPatches(const Winograd& w, const WinogradBlock& block, size_t begin, size_t end) {
   if (w.tile == 4) {
     transform_patches<TileOf4>(w, block, begin, end);
@@ -258,13 +265,22 @@ void TransformPatches(const Winograd& w, const WinogradBlock& block, size_t begi
 
 // ---------------------------------------------------------------------------------------------------------------- products
 
-/// out[kCount, kVectors vectors] = left[kCount, depth] · right[depth, kVectors vectors]. What stands at `ahead`, as large as
-/// `right`, is brought into the second cache meanwhile (nullptr: nothing is).
+/// Factors of a product, a sum of `planes` products: left[rows, depth] at each `plane_step` · right[planes · depth, columns].
+struct Factors {
+  const float* left;
+  size_t left_stride, plane_step;  // floats
+  size_t planes, depth;
+  const float* right;
+};
+
+/// out[kCount, kVectors vectors] is the product. What stands at `ahead`, as large as `right`, is brought into the second cache
+/// meanwhile (nullptr: nothing is).
 template <size_t kCount, size_t kVectors>
-HWY_INLINE void multiply_rows(const float* left, size_t left_stride, const float* right, size_t depth, float* out,
-                              const float* ahead) {
+HWY_INLINE void multiply_rows(const Factors& factors, float* out, const float* ahead) {
   const Tag d;
   const size_t lanes = hn::Lanes(d);
+  const size_t left_stride = factors.left_stride, depth = factors.depth;
+  const float* right = factors.right;
   V sums[kCount][kVectors];
 #pragma GCC unroll 12
   for (size_t r = 0; r < kCount; ++r) {
@@ -273,34 +289,36 @@ HWY_INLINE void multiply_rows(const float* left, size_t left_stride, const float
       sums[r][v] = hn::Zero(d);
     }
   }
-  // Four rows share an address register, so that all of them fit.
-  const float* rows[(kCount + 3) / 4];
+  for (size_t plane = 0; plane < factors.planes; ++plane) {
+    // Four rows share an address register, so that all of them fit.
+    const float* rows[(kCount + 3) / 4];
 #pragma GCC unroll 3
-  for (size_t r = 0; r < kCount; r += 4) {
-    rows[r / 4] = left + r * left_stride;
-  }
-  for (size_t k = 0; k < depth; ++k) {
-    V b[kVectors];
-#pragma GCC unroll 2
-    for (size_t v = 0; v < kVectors; ++v) {
-      b[v] = hn::LoadU(d, right + v * lanes);
+    for (size_t r = 0; r < kCount; r += 4) {
+      rows[r / 4] = factors.left + plane * factors.plane_step + r * left_stride;
     }
+    for (size_t k = 0; k < depth; ++k) {
+      V b[kVectors];
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kVectors; ++v) {
+        b[v] = hn::LoadU(d, right + v * lanes);
+      }
 #pragma GCC unroll 12
-    for (size_t r = 0; r < kCount; ++r) {
-      const V a = hn::Set(d, rows[r / 4][r % 4 * left_stride + k]);
+      for (size_t r = 0; r < kCount; ++r) {
+        const V a = hn::Set(d, rows[r / 4][r % 4 * left_stride + k]);
 #pragma GCC unroll 2
-      for (size_t v = 0; v < kVectors; ++v) {
-        sums[r][v] = hn::MulAdd(a, b[v], sums[r][v]);
+        for (size_t v = 0; v < kVectors; ++v) {
+          sums[r][v] = hn::MulAdd(a, b[v], sums[r][v]);
+        }
       }
-    }
-    if (ahead != nullptr) {
+      if (ahead != nullptr) {
 #pragma GCC unroll 2
-      for (size_t v = 0; v < kVectors; ++v) {
-        __builtin_prefetch(ahead + v * lanes, 0, 2);
+        for (size_t v = 0; v < kVectors; ++v) {
+          __builtin_prefetch(ahead + v * lanes, 0, 2);
+        }
+        ahead += kVectors * lanes;
       }
-      ahead += kVectors * lanes;
+      right += kVectors * lanes;
     }
-    right += kVectors * lanes;
   }
 #pragma GCC unroll 12
   for (size_t r = 0; r < kCount; ++r) {
@@ -312,31 +330,63 @@ HWY_INLINE void multiply_rows(const float* left, size_t left_stride, const float
 }
 
 template <size_t kCount, size_t kVectors>
-void multiply_some(size_t count, const float* left, size_t left_stride, const float* right, size_t depth, float* out,
-                   const float* ahead) {
+void multiply_some(size_t count, const Factors& factors, float* out, const float* ahead) {
   if constexpr (kCount > 1) {
     if (count < kCount) {
-      multiply_some<kCount - 1, kVectors>(count, left, left_stride, right, depth, out, ahead);
+      multiply_some<kCount - 1, kVectors>(count, factors, out, ahead);
       return;
     }
   }
-  multiply_rows<kCount, kVectors>(left, left_stride, right, depth, out, ahead);
+  multiply_rows<kCount, kVectors>(factors, out, ahead);
+}
+
+/// Planes [first, end) of a filter: those that lie in the volume when the filter begins at `plane` of it.
+struct PlanesInside {
+  size_t first, end;
+  bool operator==(const PlanesInside& other) const { return first == other.first && end == other.end; }
+};
+
+HWY_INLINE PlanesInside planes_inside(const Winograd& w, int64_t plane) {
+  const auto step = static_cast<int64_t>(w.plane_step), planes = static_cast<int64_t>(w.planes);
+  const int64_t first = plane < 0 ? HWY_MIN((-plane + step - 1) / step, planes) : 0;
+  const int64_t end = plane < w.in_d ? HWY_MIN((w.in_d - plane + step - 1) / step, planes) : 0;
+  return {static_cast<size_t>(first), static_cast<size_t>(HWY_MAX(first, end))};
+}
+
+/// Tiles [begin, end) over the planes of the block, which have the same planes of the filter `inside` their volume. `ahead`:
+/// the filter's next point, or nullptr.
+template <size_t kVectors>
+void multiply_tiles(const Winograd& w, const WinogradBlock& block, size_t point, const float* packed,
+                    const PlanesInside& inside, size_t begin, size_t end, const float* ahead) {
+  const size_t width = kVectors * hn::Lanes(Tag());
+  const size_t passes = (end - begin + kRows - 1) / kRows;
+  const size_t rows = (end - begin + passes - 1) / passes;  // passes of the same height, rather than a small last one
+  const size_t plane_step = w.plane_step * block.count * block.patch_stride;
+  const float* const left = block.patches + point * block.patch_point + inside.first * plane_step;
+  float* const out = block.products + point * block.product_point;
+  for (size_t r = begin; r < end; r += rows) {
+    const Factors factors{
+        left + r * block.patch_stride, block.patch_stride, plane_step,
+        inside.end - inside.first,     w.in_channels,      packed + inside.first * w.in_channels * width};
+    multiply_some<kRows, kVectors>(HWY_MIN(rows, end - r), factors, out + r * width, r + rows >= end ? ahead : nullptr);
+  }
 }
 
 template <size_t kVectors>
 void multiply_points(const Winograd& w, const WinogradBlock& block, const float* packed, size_t packed_point) {
-  const size_t width = kVectors * hn::Lanes(Tag());
-  const size_t passes = (block.count + kRows - 1) / kRows;
-  const size_t rows = (block.count + passes - 1) / passes;  // passes of the same height, rather than a small last one
   // Beyond the second cache, the loads of a few rows are too close together for the processor's own prefetching.
   const bool is_far = w.points() * packed_point * sizeof(float) > kNearBytes;
   for (size_t p = 0; p < w.points(); ++p) {
-    const float* const left = block.patches + p * block.patch_point;
-    float* const out = block.products + p * block.product_point;
-    for (size_t r = 0; r < block.count; r += rows) {
-      multiply_some<kRows, kVectors>(HWY_MIN(rows, block.count - r), left + r * block.patch_stride, block.patch_stride,
-                                     packed + p * packed_point, w.in_channels, out + r * width,
-                                     is_far && r + rows >= block.count ? packed + (p + 1) * packed_point : nullptr);
+    const float* const right = packed + p * packed_point;
+    for (size_t begin = 0, end; begin < block.planes; begin = end) {
+      const PlanesInside inside = planes_inside(w, block.in_plane + static_cast<int64_t>(begin));
+      for (end = begin + 1; end < block.planes; ++end) {
+        if (!(planes_inside(w, block.in_plane + static_cast<int64_t>(end)) == inside)) {
+          break;
+        }
+      }
+      const float* const ahead = is_far && end == block.planes ? right + packed_point : nullptr;
+      multiply_tiles<kVectors>(w, block, p, right, inside, begin * block.count, end * block.count, ahead);
     }
   }
 }
@@ -352,11 +402,12 @@ void transform_products(const Winograd& w, const WinogradBlock& block, size_t fi
   const V high = hn::Set(d, w.max);
   const size_t row_step = static_cast<size_t>(w.out_w) * w.out_channels;
   const auto tile = static_cast<int64_t>(Tile::kTile);
-  for (size_t t = 0; t < block.count; ++t) {
-    const TilePlace place = place_of(w, block.first + t);
+  for (size_t t = 0; t < block.planes * block.count; ++t) {
+    const TilePlace place = place_of(w, block.first + t % block.count);
+    const size_t image = block.out_plane + t / block.count + place.image;
     const auto rows = static_cast<size_t>(HWY_MIN(tile, w.out_h - place.y));
     const auto pixels = static_cast<size_t>(HWY_MIN(tile, w.out_w - place.x));
-    float* const to = w.out + (place.image * static_cast<size_t>(w.out_h) + static_cast<size_t>(place.y)) * row_step +
+    float* const to = w.out + (image * static_cast<size_t>(w.out_h) + static_cast<size_t>(place.y)) * row_step +
                       static_cast<size_t>(place.x) * w.out_channels + first;
     over_vectors(columns, [&](auto whole, size_t c, size_t left) HWY_ATTR {
       const float* const from = block.products + t * width + c;

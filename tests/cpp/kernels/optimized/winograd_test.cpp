@@ -1,10 +1,10 @@
 // Convolution by Winograd's filtering: which arguments it takes, and that what it gives agrees with direct convolution.
 
+#include "kernels/optimized/winograd.h"
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
 #include "kernels/optimized/priorities.h"
-#include "kernels/optimized/winograd.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -21,6 +21,11 @@ struct Options : FilterForm {
   bool constant = true;
 };
 
+/// Of a filter with planes.
+struct Depth {
+  int64_t size, kernel, pad, stride = 1, dilation = 1;
+};
+
 Call& describe(Call& call, const Convolution& c, const Options& o) {
   call.tensor({c.batch, c.in, c.height, c.width}, o.order);
   o.constant ? call.constant({c.out, c.in, 3, 3}, o.weight) : call.tensor({c.out, c.in, 3, 3}, o.weight);
@@ -33,8 +38,22 @@ Call& describe(Call& call, const Convolution& c, const Options& o) {
   return call.out({c.batch, c.out, extent(c.height, c.pad_h), extent(c.width, c.pad_w)}, o.order);
 }
 
+Call& describe(Call& call, const Convolution& c, const Depth& d, const Options& o) {
+  call.tensor({c.batch, c.in, d.size, c.height, c.width}, o.order).constant({c.out, c.in, d.kernel, 3, 3}, o.weight);
+  o.bias ? call.constant({c.out}) : call.none();
+  call.list({d.stride, o.stride, o.stride}).list({d.pad, c.pad_h, c.pad_w}).list({d.dilation, 1, 1}).flag(false);
+  call.list({0, 0, 0}).integer(1);
+  if (o.clamp) {
+    call.number(-15.0).number(40.0);
+  }
+  const int64_t planes = (d.size + 2 * d.pad - d.dilation * (d.kernel - 1) - 1) / d.stride + 1;
+  return call.out(
+      {c.batch, c.out, planes, (c.height + 2 * c.pad_h - 3) / o.stride + 1, (c.width + 2 * c.pad_w - 3) / o.stride + 1},
+      o.order);
+}
+
 template <size_t tile>
-size_t always(size_t, size_t, size_t, size_t, size_t) {
+size_t always(const optimized::ConvolutionSizes&) {
   return tile;
 }
 
@@ -59,6 +78,22 @@ void expect_same(const Convolution& c, const Options& o) {
     Call call(convolution_of(o));
     describe(call, c, o).expect_same(kPriority, 5e-6);
   }
+}
+
+void expect_same_volume(const Convolution& c, const Depth& d, const Options& o = {}) {
+  SCOPED_TRACE(::testing::Message() << d.size << " planes, " << d.kernel << " of the filter, padding " << d.pad
+                                    << ", dilation " << d.dilation << "; " << c.batch << " x " << c.in << " -> "
+                                    << c.out << ", " << c.height << " x " << c.width);
+  for (const optimized::TileRule rule : {always<2>, always<4>}) {
+    const Tiles tiles(rule);
+    Call call(convolution_of(o));
+    describe(call, c, d, o).expect_same(kPriority, 5e-6);
+  }
+}
+
+bool fits_volume(const Convolution& c, const Depth& d, const Options& o = {}) {
+  Call call(convolution_of(o));
+  return describe(call, c, d, o).fits(kPriority);
 }
 
 bool fits(const Convolution& c, const Options& o) {
@@ -102,6 +137,49 @@ TEST(Winograd, FilterOrdersBiasAndLimits) {
 
 TEST(Winograd, LargePadding) { expect_same({1, 16, 16, 9, 9, 7, 5}, {}); }
 
+TEST(Winograd, PlanesOfVolumes) {
+  for (const int64_t size : {3, 4, 8, 9, 17}) {
+    for (const int64_t pad : {0, 1, 2, 3}) {
+      expect_same_volume({1, 16, 20, 9, 10, 1, 1}, {size, 3, pad});
+    }
+  }
+  expect_same_volume({2, 33, 16, 13, 14, 0, 1}, {5, 3, 1});
+  expect_same_volume({3, 16, 48, 8, 8, 1, 1}, {1, 1, 0});
+  expect_same_volume({2, 16, 16, 8, 9, 1, 1}, {4, 1, 1});
+  expect_same_volume({1, 16, 16, 8, 9, 1, 1}, {7, 2, 1});
+  expect_same_volume({1, 16, 16, 8, 9, 1, 1}, {12, 5, 2});
+  expect_same_volume({2, 16, 16, 8, 9, 1, 1}, {9, 3, 2, 1, 2});
+  expect_same_volume({1, 16, 16, 8, 9, 1, 1}, {5, 3, 4, 1, 2});
+}
+
+TEST(Winograd, VolumesInBlocksAndOnThreads) {
+  expect_same_volume({1, 24, 20, 31, 37, 1, 1}, {20, 3, 1});
+  expect_same_volume({1, 64, 160, 6, 7, 1, 1}, {4, 3, 1});
+  expect_same_volume({3, 48, 32, 9, 9, 1, 1}, {11, 3, 1});
+}
+
+TEST(Winograd, FilterOrdersBiasAndLimitsOfVolumes) {
+  for_each_filter_form<Options>(
+      [](const Options& options) { expect_same_volume({1, 24, 40, 9, 10, 1, 1}, {5, 3, 1}, options); });
+}
+
+TEST(Winograd, VolumesWithChannelsOutermost) {
+  Options options;
+  options.order = kRowMajor;
+  expect_same_volume({2, 33, 20, 9, 10, 1, 1}, {5, 3, 1}, options);
+}
+
+TEST(Winograd, VolumesThatItIsNotMadeFor) {
+  const Convolution c{1, 32, 32, 16, 16, 1, 1};
+  EXPECT_TRUE(fits_volume(c, {16, 3, 1}));
+  EXPECT_FALSE(fits_volume(c, {16, 3, 1, 2}));
+  EXPECT_FALSE(fits_volume(c, {5, 3, 1000, 1, 1000}));  // patches between the planes would be kept
+  EXPECT_FALSE(fits_volume({1, 1, 8, 32, 32, 1, 1}, {16, 3, 1}));
+  Options options;
+  options.stride = 2;
+  EXPECT_FALSE(fits_volume(c, {16, 3, 1}, options));
+}
+
 TEST(Winograd, TakesOnlyWhatItIsMadeFor) {
   const Convolution c{1, 32, 32, 28, 28, 1, 1};
   EXPECT_TRUE(fits(c, {}));
@@ -132,6 +210,7 @@ TEST(Winograd, EveryInstructionSet) {
       }
     }
     expect_same({1, 256, 256, 14, 14, 1, 1}, {});
+    expect_same_volume({1, 45, 33, 10, 11, 1, 1}, {6, 3, 1});
   });
 }
 
