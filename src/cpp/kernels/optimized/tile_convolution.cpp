@@ -219,7 +219,9 @@ Error run_direct(KernelContext& context, const TileConvolution& w, const Tensor&
     p.tail_row = p.rows > kTail ? p.rows - kTail : 0;
     const size_t nbytes = (p.rows - p.tail_row) * w.channels;
     ET_TRY(void* const tail, context.allocate_temp(nbytes + reach));
-    std::memcpy(tail, p.in + p.tail_row * w.channels, nbytes);
+    if (nbytes > 0) {
+      std::memcpy(tail, p.in + p.tail_row * w.channels, nbytes);
+    }
     std::memset(static_cast<int8_t*>(tail) + nbytes, 0, reach);
     p.tail = static_cast<const int8_t*>(tail);
   }
@@ -239,8 +241,10 @@ void copy_row(const TileConvolution& w, const Planes& planes, const int8_t* imag
   const auto columns = static_cast<int64_t>(planes.row_bytes / w.channels);
   const int64_t begin = std::min(w.call.pad_w, columns), end = std::min(begin + in_w, columns);
   std::memset(to, beside, static_cast<size_t>(begin) * w.channels);
-  std::memcpy(to + static_cast<size_t>(begin) * w.channels, image + static_cast<size_t>(y * in_w) * w.channels,
-              static_cast<size_t>(end - begin) * w.channels);
+  if (begin < end) {  // an image without columns has no memory
+    std::memcpy(to + static_cast<size_t>(begin) * w.channels, image + static_cast<size_t>(y * in_w) * w.channels,
+                static_cast<size_t>(end - begin) * w.channels);
+  }
   std::memset(to + static_cast<size_t>(end) * w.channels, beside, static_cast<size_t>(columns - end) * w.channels);
 }
 
