@@ -72,7 +72,8 @@ def test_batch_norms_that_stay_take_no_time(flow: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(qat_utils, "_get_aten_graph_module_for_pattern", refuse)
     program = _training(in_front()) if flow == "training" else quantizer.quantize(in_front(), EXAMPLE, flow, IMAGES)
     norms = [node for node in program.graph.nodes if node.target is torch.ops.aten.batch_norm.default]
-    assert len(norms) == (2 if flow == "static_int8" else 3)  # the one of images between integers is a convolution there
+    # The one of images between integers is a convolution there.
+    assert len(norms) == (2 if flow == "static_int8" else 3)
     assert not any(node.args[5] for node in norms)
     expected = program.module()(*EXAMPLE)
     ours = et.load(et.to_edge_transform_and_lower(program).to_executorch().buffer)(*EXAMPLE)
