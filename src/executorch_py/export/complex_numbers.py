@@ -14,7 +14,7 @@ from .rewriting import inherited_meta
 aten = torch.ops.aten
 
 #: Overload with a number -> the one with a tensor at the same place.
-_WITH_TENSOR = {
+_WITH_TENSOR: dict[Any, Any] = {
     aten.eq.Scalar: aten.eq.Tensor,
     aten.ne.Scalar: aten.ne.Tensor,
     aten.add.Scalar: aten.add.Tensor,

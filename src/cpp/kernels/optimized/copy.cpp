@@ -281,8 +281,8 @@ constexpr Kernel kKernels[] = {
     make_fitting_kernel<&split_with_sizes_copy_out, &fits_split>("aten::split_with_sizes_copy.out"),
     make_fitting_kernel<&t_copy_out, &fits_copy>("aten::t_copy.out"),
     // Before cast.cpp's, which converts.
-    at_priority(runtime::kPriorityOptimized + 1, make_fitting_kernel<&to_dim_order_copy_out, &fits_copy>(
-                                                     "dim_order_ops::_to_dim_order_copy.out")),
+    at_priority(runtime::kPriorityOptimized + 1,
+                make_fitting_kernel<&to_dim_order_copy_out, &fits_copy>("dim_order_ops::_to_dim_order_copy.out")),
     make_fitting_kernel<&transpose_copy_int_out, &fits_copy>("aten::transpose_copy.int_out"),
     make_fitting_kernel<&unbind_copy_int_out, &fits_split>("aten::unbind_copy.int_out"),
 };

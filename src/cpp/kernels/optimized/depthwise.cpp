@@ -417,7 +417,7 @@ Result<Depthwise> pack_depthwise(PrepareContext& context, const Tensor& weight, 
   w.pad_w = padding[padding.size() - 1];
   const auto taps = static_cast<size_t>(w.kernel_h * w.kernel_w);
   const bool taps_inside = runtime::is_contiguous_dim_order(runtime::dim_order(weight));
-  PackRequest request{weight.const_data_ptr<float>(),    w.channels, taps, w.group, taps_inside ? size_t{1} : w.group,
+  PackRequest request{weight.const_data_ptr<float>(), w.channels, taps, w.group, taps_inside ? size_t{1} : w.group,
                       taps_inside ? taps : size_t{1}};
   const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, (uint64_t{taps} << 1) | taps_inside,
                              uint64_t{w.channels} << 8 | w.group};

@@ -29,8 +29,9 @@ struct Depthwise {
 
   /// Those that have code of their own: filters of 3x3, 5x5 and 7x7, strides of 1 and 2, no dilation, no more padding than the filter has.
   bool is_square() const {
-    return group == 1 && kernel_h == kernel_w && (kernel_h == 3 || kernel_h == 5 || kernel_h == 7) && stride_h == stride_w &&
-           stride_h <= 2 && dilation_h == 1 && dilation_w == 1 && pad_h < kernel_h && pad_w < kernel_w;
+    return group == 1 && kernel_h == kernel_w && (kernel_h == 3 || kernel_h == 5 || kernel_h == 7) &&
+           stride_h == stride_w && stride_h <= 2 && dilation_h == 1 && dilation_w == 1 && pad_h < kernel_h &&
+           pad_w < kernel_w;
   }
 };
 

@@ -36,9 +36,10 @@ constexpr size_t kMaxGroupedTaps = 121;
 struct QuantizedGrouped : QuantizedConvolution {
   size_t channels, group, pieces, taps;
   const int8_t* weights;  // [pieces][taps][group / 4][16][4]
-  const int32_t* biases;  // [pieces][16]: less what the input's zero point contributes, and 128, which makes inputs unsigned
-  const float* scales;    // [pieces][16]: of the products, in units of the output's
-  const int8_t* beside;   // [channels]: a pixel of zero points
+  const int32_t*
+      biases;  // [pieces][16]: less what the input's zero point contributes, and 128, which makes inputs unsigned
+  const float* scales;   // [pieces][16]: of the products, in units of the output's
+  const int8_t* beside;  // [channels]: a pixel of zero points
 
   // Of a call.
   const int8_t* in;  // [batch, in_h, in_w, channels]
@@ -195,9 +196,8 @@ bool fits(const PrepareContext& context, Arguments args, QuantizedGrouped* w) {
   w->group = static_cast<size_t>(group);
   w->taps = static_cast<size_t>(w->kernel_h * w->kernel_w);
   w->pieces = (w->channels + kGroupedLanes - 1) / kGroupedLanes;
-  return (group == 4 || group == 8) && channels % group == 0 && channels > group &&
-         w->channels >= kGroupedLanes && args[kGroups]->number_as_int() == channels / group &&
-         weight.size(0) == channels && w->taps <= kMaxGroupedTaps;
+  return (group == 4 || group == 8) && channels % group == 0 && channels > group && w->channels >= kGroupedLanes &&
+         args[kGroups]->number_as_int() == channels / group && weight.size(0) == channels && w->taps <= kMaxGroupedTaps;
 }
 
 /// Weights, biases and scales as the loops want them, in the Method's memory. Errors: NotSupported for a scale that is no
