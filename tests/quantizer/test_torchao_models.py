@@ -133,3 +133,70 @@ def test_operators_around_linear_layers_stay(name, delegated):
     edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else None)
     actual = et.load(edge.to_executorch().buffer)(x, y)
     assert float((actual - expected).abs().max() / expected.abs().max()) <= (0.02 if "dynamic" in name else 1e-5)
+
+
+class Turned(nn.Module):
+    """Linear layers over another dimension than the last, and one that is never called."""
+
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 32, bias=bias), nn.Linear(32, 8, bias=bias)
+        self.unused = nn.Linear(8, 8, bias=False)
+
+    def forward(self, x):
+        return self.second(self.first(x.transpose(1, 2)).transpose(0, 1).relu()).flatten(1)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", ["int8_weight_only", "int8_dynamic", "w8_channels"])
+def test_inputs_that_are_turned(name, bias):
+    """A reshape of them copies: the dynamic layer was not known, and the file was refused at load."""
+    from torchao.quantization import quantize_
+
+    torch.manual_seed(8)
+    quantized, x = Turned(bias).eval(), torch.randn(2, 16, 5)
+    quantize_(quantized, configurations()[name])
+    with torch.no_grad():
+        expected = quantized(x)
+    manager = et.to_edge(torch.export.export(quantized, (x,))).to_executorch()
+    assert ("et::dynamic_linear" if "dynamic" in name else "et::weight_only_linear") in manager.dump()
+    actual = et.load(manager.buffer)(x)
+    assert float((actual - expected).abs().max() / expected.abs().max()) <= (0.03 if "dynamic" in name else 1e-5)
+
+
+@pytest.mark.parametrize("config", ["int8_weight_only", "int8_dynamic"])
+def test_quantized_layers_that_are_never_called_leave_no_trace(config):
+    from torchao.quantization import quantize_
+
+    class First(nn.Sequential):
+        def forward(self, x):
+            return self[0](x)
+
+    quantized = First(nn.Linear(64, 8, bias=False), nn.Linear(8, 8, bias=False)).eval()
+    quantize_(quantized, configurations()[config])
+    with torch.no_grad():
+        expected = quantized(X)
+    actual = et.load(et.to_edge(torch.export.export(quantized, (X,))).to_executorch().buffer)(X)
+    assert float((actual - expected).abs().max() / expected.abs().max()) <= 0.03
+
+
+def test_products_with_scales_of_tokens_that_are_not_known_are_refused():
+    """Symmetric scales became asymmetric ones, whose zero points such a product does not take off: garbage in silence."""
+
+    class OwnProduct(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.randint(-127, 128, (8, 64), dtype=torch.int8))
+
+        def forward(self, x):
+            limits, block = (torch.int8, -128, 127), [1, 64]
+            scale, point = torch.ops.torchao.choose_qparams_affine(
+                x, "SYMMETRIC", block, *limits, 1e-7, torch.float32, torch.int8, True
+            )
+            integers = torch.ops.torchao.quantize_affine(x, block, scale, point, *limits)
+            return (integers.float() @ self.weight.float().t()) * scale.reshape(-1, 1)
+
+    import torchao.quantization  # noqa: F401  the operators
+
+    with pytest.raises(NotSupportedError, match=r"computes with the scales of its tokens"):
+        et.to_edge(torch.export.export(OwnProduct().eval(), (X,)))

@@ -19,6 +19,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from executorch_py.errors import Diagnostic, ErrorCode, NotSupportedError
 from executorch_py.operators import known_operators
@@ -129,6 +130,9 @@ class _Rewriter:
                         {user: getattr(tensor, user.args[1]) for user in node.users if _name(user) == _INNER}
                     )
                     continue
+                if not node.users and is_traceable_wrapper_subclass(tensor):
+                    self._subclasses.add(node)  # of a layer that the method does not call
+                    continue
                 self.constants[node] = tensor
             specs.append(spec)
         self.writer.input_specs[:] = specs
@@ -183,6 +187,7 @@ class _Affine(_Rewriter):
         super().__init__(program)
         products = [product for node in program.graph.nodes if (product := _product_of(node, self.constants))]
         self._products = {product.last: product for product in products}
+        self._needed = _needed(program.graph, self._products)
 
     def rewrite(self, node: fx.Node) -> bool:
         name = _name(node)
@@ -257,7 +262,14 @@ class _Affine(_Rewriter):
         low, high = _limits(given, "target_dtype")
         q, x = torch.ops.quantized_decomposed, self.read(given["input"])
         if _is_per_token(given):
-            # Symmetric ones, too: an asymmetric scale is never coarser.
+            # Symmetric ones, too: an asymmetric scale is never coarser. It is no scale for a product of the integers, though.
+            for user in (user for part in node.users for user in part.users if user in self._needed):
+                if _name(user) not in (_QUANTIZE, _DEQUANTIZE):
+                    raise _refusal(
+                        node,
+                        f"{user.target} computes with the scales of its tokens, around a product of integers that is not written "
+                        "as torchao's Int8Tensor writes a linear layer",
+                    )
             return self.emit(node, q.choose_qparams_per_token_asymmetric.default, x, torch.int8)
         _require_whole(node, given)
         target = q.choose_qparams_symmetric.tensor if given["mapping_type"] != "ASYMMETRIC" else q.choose_qparams.tensor
@@ -318,6 +330,8 @@ class _Product(NamedTuple):
 
 
 _VIEWS = frozenset({aten.reshape.default, aten.view.default, aten.flatten.using_ints})
+#: What a reshape becomes where the elements do not stand in a row, behind a transposition for instance.
+_COPIES = frozenset({aten.clone.default, aten._unsafe_view.default})
 _TRANSPOSES = frozenset({aten.t.default, aten.permute.default, aten.transpose.int})
 _CASTS = frozenset({aten.to.dtype, aten._to_copy.default})
 
@@ -330,7 +344,7 @@ def _product_of(node: fx.Node, constants: dict[fx.Node, torch.Tensor]) -> _Produ
     if weight not in constants or constants[weight].dtype != torch.int8 or constants[weight].dim() != 2:
         return None
     is_dynamic = node.target is aten._int_mm.default
-    x = _behind(node.args[0], _VIEWS | _CASTS | {aten.add.Tensor}) if is_dynamic else _rows_of(node.args[0])
+    x = _behind(node.args[0], _VIEWS | _COPIES | _CASTS | {aten.add.Tensor}) if is_dynamic else _rows_of(node.args[0])
     if is_dynamic and _name(x) != _QUANTIZE:
         return None
     scales, last = None, node
@@ -353,6 +367,18 @@ def _product_of(node: fx.Node, constants: dict[fx.Node, torch.Tensor]) -> _Produ
         ]  # else a sum of the model's own: a table of positions
         bias, last = (user.args[1], user) if is_bias else (bias, last)
     return _Product(x.args[0] if is_dynamic else x, weight, scales, bias, last, is_dynamic)
+
+
+def _needed(graph: fx.Graph, products: dict[fx.Node, _Product]) -> set[fx.Node]:
+    """Nodes that the outputs are made of when each product is one operator."""
+    found: set[fx.Node] = set()
+    waiting = list(graph.output_node().all_input_nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting.extend([products[node].x] if node in products else node.all_input_nodes)
+    return found
 
 
 def _rows_of(matrix: fx.Node) -> fx.Node:
