@@ -227,3 +227,53 @@ def test_layers_that_keep_all_their_channels_are_named(amount, options):
     assert result.channels == {}
     assert sorted(result.skipped) == ["first", "grouped"]
     assert all("round_to" in reason for reason in result.skipped.values())
+
+
+class Shuffled(nn.Module):
+    """Two units of ShuffleNet: half of the channels pass, all are mixed, and the next unit takes half of them again."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.unit, self.last = nn.Conv2d(3, 24, 3, padding=1), nn.Conv2d(12, 12, 1), nn.Linear(24, 5)
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        for _ in range(2):
+            left, right = x.chunk(2, 1)
+            x = torch.cat([left, torch.relu(self.unit(right))], 1)
+            x = x.unflatten(1, (2, 12)).transpose(1, 2).flatten(1, 2)
+        return self.last(x.mean((2, 3)))
+
+
+class Mixer(nn.Module):
+    """MLP-Mixer: linear layers over the tokens, then over the channels, which must not be taken for each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.tokens_up, self.tokens_down = nn.Conv2d(3, 32, 4, 4), nn.Linear(16, 24), nn.Linear(24, 16)
+        self.up, self.down, self.last = nn.Linear(32, 64), nn.Linear(64, 32), nn.Linear(32, 10)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = x + self.tokens_down(torch.relu(self.tokens_up(x.transpose(1, 2)))).transpose(1, 2)
+        return self.last((x + self.down(torch.relu(self.up(x)))).mean(1))
+
+
+@pytest.mark.parametrize(("model", "size"), [(Shuffled, 8), (Mixer, 16)])
+def test_channels_that_cannot_be_followed_are_an_error_with_a_remedy(model, size):
+    """The library's indices left the range of the layers: it never came back, or stopped with an IndexError."""
+    torch.manual_seed(0)
+    network, image, keep = model().eval(), torch.randn(2, 3, size, size), []
+    for _ in range(6):  # as a user who does what the message says
+        try:
+            result = pruning.prune_neurons(network, (image,), 0.5, keep=keep)
+            break
+        except NotSupportedError as error:
+            message = str(error)
+            assert "cannot be followed" in message, message
+            keep.append(message.split("keep=['")[1].split("']")[0])
+    else:
+        pytest.fail(f"{keep} are kept, and still: {message}")
+    assert keep
+    with torch.no_grad():
+        assert result.model(image).shape == network(image).shape

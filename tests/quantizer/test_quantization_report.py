@@ -387,6 +387,26 @@ def test_what_has_no_counterpart_is_listed(quantized):
     assert "without counterpart" in report.summary()
 
 
+def test_of_many_without_counterpart_the_summary_names_a_few(quantized):
+    """A line had 6,500 characters where an LSTM was taken apart."""
+
+    class Other(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = net()
+
+        def forward(self, x):
+            x = self.net(x)
+            for _ in range(30):
+                x = torch.sin(x)
+            return x
+
+    report = et.quantization_report(Other().eval(), quantized, images())
+    assert len(report.unmatched) == 30
+    (line,) = (line for line in report.summary().splitlines() if "without counterpart" in line)
+    assert line.endswith("sin_11 and 18 more")
+
+
 def test_nested_outputs_keyword_arguments_and_state():
     class Stateful(nn.Module):
         def __init__(self):

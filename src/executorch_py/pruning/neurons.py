@@ -8,10 +8,11 @@ Torch-Pruning on a trace of the model; ``pip install --no-deps torch-pruning`` b
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import fnmatch
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +85,8 @@ def prune_neurons(
         InvalidArgumentError: A wrong argument, a name that fits nothing, a loss that is no finite scalar, a weight that is
             NaN (the message names its layer).
         InvalidStateError: A mask of weight pruning is still on; torch-pruning is not installed.
-        NotSupportedError: The smaller model does not run: its code has sizes of its own.
+        NotSupportedError: The smaller model does not run: its code has sizes of its own. Channels that cannot be followed, as
+            where they are shuffled and taken apart again.
     """
     tp = _library()
     _check(amount, scope, importance, loss, data, round_to, heads)
@@ -111,7 +113,8 @@ def prune_neurons(
     skipped: dict[str, str] = {}
     ignored = [*kept, *_outputs(smaller, example_inputs)]
     if amount or ratios:
-        with warnings.catch_warnings():
+        names = {module: name for name, module in smaller.named_modules()}
+        with warnings.catch_warnings(), _indices_checked(tp, names):
             warnings.simplefilter("ignore")
             pruner = tp.pruner.BasePruner(
                 smaller,
@@ -123,7 +126,6 @@ def prune_neurons(
                 round_to=round_to if round_to > 1 else None,
                 global_pruning=scope == "global",
             )
-            names = {module: name for name, module in smaller.named_modules()}
             for group in pruner.step(interactive=True):
                 reason = _fixed_width(group)
                 if reason:
@@ -296,6 +298,36 @@ def _deep(node: Any) -> list[tuple[Any, int]]:
         if pair[0] is not None and hasattr(pair[0], "variable")
     ]
     return [*direct, *behind]
+
+
+@contextlib.contextmanager
+def _indices_checked(tp: Any, names: dict[nn.Module, str]) -> Iterator[None]:
+    """While active, a channel that a layer has not is an error.
+
+    The library follows channels by their indices. Where it loses them (channel shuffles behind parts of a tensor, transposed
+    tokens) they leave the layers' range, multiply at each reshape, and it never comes back.
+    """
+    group_type = tp.dependency.Group
+    add = group_type.add_dep
+
+    def checked(group: Any, dep: Any, idxs: Any) -> None:
+        module = dep.target.module
+        side = "in" if "_in_" in getattr(dep.handler, "__name__", "") else "out"
+        width = getattr(module, f"{side}_{'features' if isinstance(module, nn.Linear) else 'channels'}", None)
+        if width is not None and any(int(getattr(i, "idx", i)) >= width for i in idxs):
+            root = module if not len(group) else group[0].dep.target.module
+            name, other = (names.get(one, type(one).__name__) for one in (root, module))
+            raise NotSupportedError(
+                f"the channels of '{name}' cannot be followed through the model: by way of a reshape or transposition they "
+                f"become channels that '{other}' has not; keep the layer with keep=['{name}']"
+            )
+        add(group, dep, idxs)
+
+    group_type.add_dep = checked
+    try:
+        yield
+    finally:
+        group_type.add_dep = add
 
 
 def _fixed_width(group: Any) -> str:

@@ -34,6 +34,9 @@ __all__ = [
     "metric_figures",
 ]
 
+#: Operators without counterpart that the summary names, of each graph; ``unmatched`` has all.
+_NAMED = 12
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -239,7 +242,8 @@ class QuantizationReport:
         for graph in ("float", "quantized"):
             names = [row.name for row in self.unmatched if row.graph == graph]
             if names:
-                lines.append(f"without counterpart in the other graph, {graph}: {', '.join(names)}")
+                more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+                lines.append(f"without counterpart in the other graph, {graph}: {', '.join(names[:_NAMED])}{more}")
         return "\n".join(lines)
 
     def table(self, limit: int | None = None) -> str:
