@@ -1,6 +1,6 @@
 """Kernels that take whole rows at a time, through the whole runtime against eager: fills, reversals, running products, dot
-products, reductions of integers, casts of 16-bit floats, sums with products and quotients. Sizes around a vector's and a
-piece's, strides, channels-last images, empty tensors, NaN, infinities, sums and products that wrap."""
+products, reductions of integers, casts of 16-bit floats and to complex numbers, sums with products and quotients. Sizes
+around a vector's and a piece's, strides, channels-last images, empty tensors, NaN, infinities, sums and products that wrap."""
 
 import sys
 from pathlib import Path
@@ -174,6 +174,17 @@ def test_casts_of_small_floats(dtype):
     check(lambda x: x.float(), image)
     check(lambda x: x.float().contiguous(), image)
     assert torch.equal(run(lambda x: x.to(dtype), values).isnan(), values.isnan())
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, torch.bool])
+@pytest.mark.parametrize("complex_dtype", [torch.complex64, torch.complex128])
+def test_casts_to_complex_numbers(dtype, complex_dtype):
+    for shape in ((0,), (), (1,), (2049,), (3, 5, 7)):
+        check(lambda x: torch.view_as_real(x.to(complex_dtype)), _numbers(shape, dtype))
+    if dtype.is_floating_point:
+        check(lambda x: torch.view_as_real(x.to(complex_dtype)).nan_to_num(), torch.tensor(SPECIAL).to(dtype))
+    check(lambda x: torch.view_as_real(x.transpose(0, 1).to(complex_dtype)), _numbers((5, 7), dtype))
+    check(lambda x: torch.view_as_real(x[:, 1::2].to(complex_dtype)), _numbers((4, 9), dtype))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

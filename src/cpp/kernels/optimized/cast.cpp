@@ -1,5 +1,5 @@
-// Casts between float, int64, int32 and bool, and between these floats, those of 16 bits and bool, with a change of dim order
-// where one is asked for. Copies that keep the element type are copy.cpp's.
+// Casts between float, int64, int32 and bool, between these floats, those of 16 bits and bool, and of real numbers to complex
+// ones, with a change of dim order where one is asked for. Copies that keep the element type are copy.cpp's.
 
 #include "kernels/optimized/targets.h"
 
@@ -104,11 +104,50 @@ void narrow(const PointwiseBlock& block) {
   }
 }
 
+/// A bool is the byte it is.
+struct Truth {
+  uint8_t byte;
+  operator float() const { return byte != 0 ? 1.0f : 0.0f; }  // NOLINT(google-explicit-constructor)
+};
+
+/// Real numbers of the type From as complex ones whose parts are of the type Part.
+template <typename From, typename Part>
+void pair(const PointwiseBlock& block) {
+  const int64_t step = block.column_stride[0];
+  for (size_t r = 0; r < block.rows; ++r) {
+    const From* const from = static_cast<const From*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
+    Part* const to = static_cast<Part*>(block.out) + 2 * r * block.columns;
+    for (size_t c = 0; c < block.columns; ++c) {
+      to[2 * c] = static_cast<Part>(from[static_cast<int64_t>(c) * step]);
+      to[2 * c + 1] = 0;
+    }
+  }
+}
+
+template <typename Part>
+BlockFunction pair_loop(ScalarType from) {
+  switch (from) {
+    case ScalarType::Bool: return &pair<Truth, Part>;
+    case ScalarType::Byte: return &pair<uint8_t, Part>;
+    case ScalarType::Char: return &pair<int8_t, Part>;
+    case ScalarType::Short: return &pair<int16_t, Part>;
+    case ScalarType::Int: return &pair<int32_t, Part>;
+    case ScalarType::Long: return &pair<int64_t, Part>;
+    case ScalarType::Half: return &pair<Half, Part>;
+    case ScalarType::BFloat16: return &pair<BFloat16, Part>;
+    case ScalarType::Float: return &pair<float, Part>;
+    case ScalarType::Double: return &pair<double, Part>;
+    default: return nullptr;
+  }
+}
+
 // fn(self, …, out): sizes are self's; element type and dim order are those of out.
 Error choose_cast(Arguments args, PointwiseOperation* operation) {
   const ScalarType from = args[0]->to_tensor().scalar_type();
   const ScalarType to = args[args.size() - 1]->to_tensor().scalar_type();
-  if (is_small_float(from) && to == ScalarType::Float) {
+  if (is_complex(to)) {
+    operation->function = to == ScalarType::ComplexFloat ? pair_loop<float>(from) : pair_loop<double>(from);
+  } else if (is_small_float(from) && to == ScalarType::Float) {
     operation->function = from == ScalarType::Half ? &widen<ScalarType::Half> : &widen<ScalarType::BFloat16>;
   } else if (from == ScalarType::Float && is_small_float(to)) {
     operation->function = to == ScalarType::Half ? &narrow<ScalarType::Half> : &narrow<ScalarType::BFloat16>;
