@@ -72,6 +72,14 @@ ET_UNARY(InverseSquare, hn::Div(hn::Set(d, 1.0f), hn::Mul(x, x)))
 ET_UNARY(LeakyRelu, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, hn::Set(d, a)), x))
 #undef ET_UNARY
 
+// Of floats with 16 bits: the sign is the first bit of all of them.
+void AbsOfSmall(const PointwiseBlock& block) {
+  map_elements<uint16_t, uint16_t>([](uint16_t x) HWY_ATTR { return static_cast<uint16_t>(x & 0x7FFFU); }, block);
+}
+void NegOfSmall(const PointwiseBlock& block) {
+  map_elements<uint16_t, uint16_t>([](uint16_t x) HWY_ATTR { return static_cast<uint16_t>(x ^ 0x8000U); }, block);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace et::kernels::optimized
 HWY_AFTER_NAMESPACE();
@@ -83,7 +91,7 @@ namespace et::kernels::optimized {
 #define ET_LOOPS(X) \
   X(Relu) X(Clamp) X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Swish) X(Tanh) X(Exp) X(Erf) X(GeluErf) \
   X(GeluTanh) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Neg) X(Abs) X(Square) X(Cube) X(Fourth) X(InverseSquare) \
-  X(LeakyRelu) X(Same) X(Mish) X(HardShrink) X(SoftShrink)
+  X(LeakyRelu) X(Same) X(Mish) X(HardShrink) X(SoftShrink) X(AbsOfSmall) X(NegOfSmall)
 // clang-format on
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
@@ -110,6 +118,17 @@ Error choose(Arguments args, BlockFunction function, size_t cost, PointwiseOpera
 template <BlockFunction (*Loop)(), size_t kCost>
 Error choose_plain(Arguments args, PointwiseOperation* operation) {
   return choose(args, Loop(), kCost, operation);
+}
+
+/// As choose_plain, for functions of the sign, which floats of 16 bits need not be converted for.
+template <BlockFunction (*Loop)(), BlockFunction (*OfSmall)()>
+Error choose_sign(Arguments args, PointwiseOperation* operation) {
+  ET_RETURN_IF_ERROR(choose(args, Loop(), kCheap, operation));
+  if (is_small_float(args[0]->to_tensor().scalar_type())) {
+    operation->function = OfSmall();
+    operation->converts = false;
+  }
+  return Error::Ok;
 }
 
 /// As choose_plain, for functions that give floats for integers.
@@ -182,7 +201,7 @@ constexpr Kernel promoting(const char* name) {
 }
 
 constexpr Kernel kKernels[] = {
-    plain<&loop_Abs, kCheap>("aten::abs.out"),
+    make_pointwise_kernel<&choose_sign<&loop_Abs, &loop_AbsOfSmall>>("aten::abs.out", "eo"),
     make_pointwise_kernel<&choose_clamp>("aten::clamp.out", "eNNo"),
     promoting<&loop_Erf, kTranscendental>("aten::erf.out"),
     promoting<&loop_Exp, kTranscendental>("aten::exp.out"),
@@ -193,7 +212,7 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_clamp>("aten::hardtanh.out", "enno"),
     make_pointwise_kernel<&choose_with_number<&loop_LeakyRelu>>("aten::leaky_relu.out", "eno"),
     plain<&loop_Mish, kTranscendental>("aten::mish.out"),
-    plain<&loop_Neg, kCheap>("aten::neg.out"),
+    make_pointwise_kernel<&choose_sign<&loop_Neg, &loop_NegOfSmall>>("aten::neg.out", "eo"),
     make_pointwise_kernel<&choose_pow>("aten::pow.Tensor_Scalar_out", "eno"),
     promoting<&loop_Reciprocal, kDivides>("aten::reciprocal.out"),
     plain<&loop_Relu, kCheap>("aten::relu.out"),
