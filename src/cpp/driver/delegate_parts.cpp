@@ -3,11 +3,28 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
+#include "driver/leave_conversions.h"
 #include "driver/outline_delegates.h"
+#include "passes/quantized_values.h"
 
 namespace et::driver {
 namespace {
+
+/// A dequantize whose numbers one operator of the same backend reads, one that gives integers again. It is part of that operator:
+/// apart from it, in another part or outside of all, it would be computed, and its reader would be one of floats.
+bool goes_with_its_reader(const ir::Node& node) {
+  if (node.op != passes::kDequantizePerTensor || node.tag.empty() || node.graph()->is_output(node.result())) {
+    return false;
+  }
+  const std::vector<ir::Node*>& readers = node.result()->users();
+  return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](const ir::Node* reader) {
+    return reader == readers.front() && reader->tag == node.tag && reader->graph() == node.graph() &&
+           reader->results().size() == 1 && becomes_integers(reader->result());
+  });
+}
 
 /// A set of parts, by number.
 class PartSet {
@@ -42,7 +59,11 @@ class Contraction {
 
   std::vector<std::vector<ir::Node*>> run() {
     for (const auto& node : graph_.nodes()) {
-      place(node.get());
+      if (goes_with_its_reader(*node)) {
+        waiting_.insert(node.get());
+      } else {
+        place(node.get());
+      }
     }
     return std::move(parts_);
   }
@@ -80,7 +101,12 @@ class Contraction {
   }
 
   void add(const ir::Value* value, std::vector<size_t>& out) const {
-    if (value->producer() != nullptr && value->graph() == &graph_) {
+    if (value->producer() == nullptr || value->graph() != &graph_) {
+      return;
+    }
+    if (waiting_.count(value->producer()) != 0) {
+      collect_inputs(*value->producer(), out);
+    } else {
       out.push_back(vertex_of_.at(value->producer()));
     }
   }
@@ -92,7 +118,17 @@ class Contraction {
       waits_for.insert_all(vertices_[predecessor].waits_for);
     }
     // A path leads from these parts to the node through something outside of them: joining would close a cycle.
-    const size_t own = node->tag.empty() ? new_vertex() : part_for(node, waits_for);
+    const size_t own = node->tag.empty() ? new_vertex() : part_for(node->tag, waits_for);
+    if (vertices_[own].part != kNoPart) {
+      std::vector<ir::Node*>& part = parts_[vertices_[own].part];
+      node->for_each_input([&](ir::Value* value) {
+        if (value->producer() != nullptr && waiting_.erase(value->producer()) != 0) {
+          vertex_of_[value->producer()] = own;
+          part.push_back(value->producer());
+        }
+      });
+      part.push_back(node);
+    }
     for (const size_t predecessor : predecessors) {
       if (predecessor != own) {
         vertices_[predecessor].successors.push_back(own);
@@ -107,18 +143,17 @@ class Contraction {
     }
   }
 
-  /// The vertex of the part that a node joins, the latest one that may take it, or of a new part.
-  size_t part_for(ir::Node* node, const PartSet& forbidden) {
-    std::vector<size_t>& candidates = vertices_by_tag_[node->tag];
+  /// The vertex of the part that a node with such a tag joins, the latest one that may take it, or of a new part.
+  size_t part_for(const std::string& tag, const PartSet& forbidden) {
+    std::vector<size_t>& candidates = vertices_by_tag_[tag];
     const auto found = std::find_if(candidates.rbegin(), candidates.rend(),
                                     [&](size_t candidate) { return !forbidden.contains(vertices_[candidate].part); });
     if (found != candidates.rend()) {
-      parts_[vertices_[*found].part].push_back(node);
       return *found;
     }
     candidates.push_back(new_vertex());
     vertices_.back().part = parts_.size();
-    parts_.push_back({node});
+    parts_.emplace_back();
     return candidates.back();
   }
 
@@ -146,6 +181,7 @@ class Contraction {
   std::unordered_map<const ir::Node*, size_t> vertex_of_;
   std::unordered_map<std::string, std::vector<size_t>> vertices_by_tag_;
   std::vector<std::vector<ir::Node*>> parts_;
+  std::unordered_set<const ir::Node*> waiting_;  ///< for the operator that reads them, which comes later
 };
 
 }  // namespace

@@ -127,15 +127,6 @@ class LeaveConversions {
            });
   }
 
-  /// True when every use of a result is a quantize, straight or behind clamps.
-  bool becomes_integers(const ir::Value* result) const {
-    const auto& users = result->users();
-    return !graph_.is_output(result) && !users.empty() &&
-           std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
-             return is_quantize(*user) || (is_clamp(*user) && becomes_integers(user->result()));
-           });
-  }
-
   void keep_conversions_of(ir::Node& node) {
     const std::string why = "it belongs to " + std::string(node.op) + ", which is not taken";
     node.for_each_input([&](const ir::Value* input) {
@@ -173,6 +164,14 @@ class LeaveConversions {
 };
 
 }  // namespace
+
+bool becomes_integers(const ir::Value* result) {
+  const auto& users = result->users();
+  return !result->graph()->is_output(result) && !users.empty() &&
+         std::all_of(users.begin(), users.end(), [](const ir::Node* user) {
+           return is_quantize(*user) || (is_clamp(*user) && becomes_integers(user->result()));
+         });
+}
 
 void leave_conversions(ir::Graph& graph, const std::function<void(ir::Node&, std::string)>& refuse) {
   LeaveConversions(graph, refuse).run();

@@ -22,4 +22,7 @@ namespace et::driver {
 /// `refuse(node, why)` is called for nodes of `graph` that are to be left; taken nodes carry a tag, and `refuse` removes it.
 void leave_conversions(ir::Graph& graph, const std::function<void(ir::Node&, std::string)>& refuse);
 
+/// True when every use of a result is a quantize, straight or behind clamps.
+bool becomes_integers(const ir::Value* result);
+
 }  // namespace et::driver
