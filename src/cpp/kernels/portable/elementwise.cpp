@@ -8,10 +8,11 @@ namespace {
 constexpr int64_t kChunk = 128;  // elements; the buffers of a call take 5 KiB of stack
 constexpr size_t kMaxInputs = 4;
 
+// Numbers as the common type holds them: before the operation they are wrapped, or rounded, as in ATen.
 template <typename C>
-void wrap_to(ScalarType common, C* values, int64_t n) {
-  if constexpr (std::is_same_v<C, int64_t>) {
-    for (int64_t i = 0; i < n; ++i) {
+void fit_to(ScalarType common, C* values, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_same_v<C, int64_t>) {
       switch (common) {
         case ScalarType::Byte: values[i] = static_cast<uint8_t>(values[i]); break;
         case ScalarType::Char: values[i] = static_cast<int8_t>(values[i]); break;
@@ -19,16 +20,20 @@ void wrap_to(ScalarType common, C* values, int64_t n) {
         case ScalarType::Int: values[i] = static_cast<int32_t>(values[i]); break;
         default: break;
       }
+    } else if constexpr (std::is_same_v<C, float>) {
+      switch (common) {
+        case ScalarType::Half: values[i] = Half(values[i]); break;
+        case ScalarType::BFloat16: values[i] = BFloat16(values[i]); break;
+        default: break;
+      }
     }
   }
 }
 
-template <typename C>
-void load_input(ScalarType common, ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out) {
-  load(dtype, data, stride, n, out);
-  if (dtype != common && element_size(dtype) > element_size(common)) {
-    wrap_to(common, out, n);  // a number that does not fit the common type is wrapped before the operation, as in ATen
-  }
+// Whether the common type cannot hold every element. Bytes have a place in all floats.
+bool needs_fitting(ScalarType common, ScalarType dtype) {
+  const bool is_small_float = common == ScalarType::Half || common == ScalarType::BFloat16;
+  return dtype != common && (is_small_float ? element_size(dtype) > 1 : element_size(dtype) > element_size(common));
 }
 
 template <typename C>
@@ -41,12 +46,17 @@ void run_typed(const ElementwiseLoop& loop, const LoopNest& nest, Span<const Ten
   const bool out_direct = out_dtype == loop.output_compute && (out_stride == out_size || nest.run_length() == 1);
   bool all_direct = out_direct;
   bool direct[kMaxInputs];
+  bool fits[kMaxInputs];
   int64_t sizes[kMaxInputs];
   for (size_t k = 0; k < inputs.size(); ++k) {
     const ScalarType dtype = inputs[k]->scalar_type();
     sizes[k] = static_cast<int64_t>(element_size(dtype));
-    direct[k] = dtype == dtype_of<C> && (nest.run_stride(k + 1) == sizes[k] || nest.run_length() == 1);
+    direct[k] = dtype == dtype_of<C> && !needs_fitting(loop.common, dtype) &&
+                (nest.run_stride(k + 1) == sizes[k] || nest.run_length() == 1);
     all_direct = all_direct && direct[k];
+    const bool is_exact = std::is_same_v<C, float> && loop.last_number == LastNumber::kExact &&
+                          k + 1 == inputs.size() && inputs[k]->numel() == 1;
+    fits[k] = is_exact || !needs_fitting(loop.common, dtype);
   }
   nest.for_each_run([&](char* const* pointers, int64_t n) {
     const int64_t step = all_direct ? n : kChunk;
@@ -62,7 +72,10 @@ void run_typed(const ElementwiseLoop& loop, const LoopNest& nest, Span<const Ten
         }
         in[k] = buffers[k];
         if (stride != 0 || start == 0) {  // a broadcast value fills the buffer once a run
-          load_input(loop.common, inputs[k]->scalar_type(), data, stride / sizes[k], count, buffers[k]);
+          load(inputs[k]->scalar_type(), data, stride / sizes[k], count, buffers[k]);
+          if (!fits[k]) {
+            fit_to(loop.common, buffers[k], count);
+          }
         }
       }
       char* target = pointers[0] + start * out_stride;

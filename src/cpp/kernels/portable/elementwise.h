@@ -19,6 +19,10 @@
 
 namespace et::kernels::portable {
 
+/// What a last operand of one element is to an operator that computes in floats of 16 bits: rounded to them, as all other
+/// operands are, or the number it was (products and quotients in ATen).
+enum class LastNumber { kRounded, kExact };
+
 /// The compiled inner loop of an operation and the types it works on.
 struct ElementwiseLoop {
   /// Computes `n` contiguous outputs from contiguous inputs.
@@ -26,6 +30,7 @@ struct ElementwiseLoop {
   const void* state;
   ScalarType common;          ///< type that operands are converted to, in ATen's sense
   ScalarType output_compute;  ///< C++ type that `run` writes: Float, Double, Long or Bool
+  LastNumber last_number = LastNumber::kRounded;
 };
 
 /// Broadcasts, resizes `out` and runs the loop. Inputs are converted to compute_dtype(loop.common).
@@ -57,12 +62,12 @@ constexpr auto elementwise_loop_of(std::index_sequence<I...>) {
 
 /// out = fn(inputs…). C: the type `fn` takes; R: the type it returns (C, or bool for comparisons). The caller has checked
 /// that the result's type can be cast to out's.
-template <typename C, typename R = C, typename Fn, typename... Inputs>
+template <typename C, typename R = C, LastNumber last_number = LastNumber::kRounded, typename Fn, typename... Inputs>
 Error elementwise(KernelContext& context, const char* op, ScalarType common, const Tensor& out, const Fn& fn,
                   const Inputs&... inputs) {
   const Tensor* const list[] = {&inputs...};
   const ElementwiseLoop loop{detail::elementwise_loop_of<C, R, Fn>(std::make_index_sequence<sizeof...(Inputs)>{}), &fn,
-                             common, dtype_of<R>};
+                             common, dtype_of<R>, last_number};
   return run_elementwise(context, op, loop, list, out);
 }
 

@@ -45,7 +45,7 @@ Error check_divisor(const char* op, ScalarType common, const Divisor& divisor) {
   return Error::Ok;
 }
 
-template <typename Fn>
+template <LastNumber last_number, typename Fn>
 Error apply(KernelContext& context, const char* op, ScalarType common, const Tensor& self, const Divisor& divisor,
             Tensor& out, const Fn& fn) {
   ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
@@ -53,7 +53,7 @@ Error apply(KernelContext& context, const char* op, ScalarType common, const Ten
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
     if (divisor.tensor != nullptr) {
-      return elementwise<C>(context, op, common, out, fn, self, *divisor.tensor);
+      return elementwise<C, C, last_number>(context, op, common, out, fn, self, *divisor.tensor);
     }
     const C number = scalar_operand<C>(common, *divisor.number);
     return elementwise<C>(context, op, common, out, [fn, number](C a) { return fn(a, number); }, self);
@@ -76,7 +76,7 @@ Error divide(KernelContext& context, const Tensor& self, const Divisor& divisor,
     return dispatch_float(floating, [&](auto zero) {
       using C = decltype(zero);
       if (divisor.tensor != nullptr) {
-        return elementwise<C>(
+        return elementwise<C, C, LastNumber::kExact>(
             context, "aten::div", floating, out, [](C a, C b) { return a / b; }, self, *divisor.tensor);
       }
       const C number = scalar_to<C>(*divisor.number);
@@ -84,21 +84,23 @@ Error divide(KernelContext& context, const Tensor& self, const Divisor& divisor,
     });
   }
   if (*mode == "trunc") {
-    return apply(context, "aten::div", common, self, divisor, out, [](auto a, auto b) { return div_trunc(a, b); });
+    return apply<LastNumber::kExact>(context, "aten::div", common, self, divisor, out,
+                                     [](auto a, auto b) { return div_trunc(a, b); });
   }
   ET_CHECK_OR_RETURN(*mode == "floor", InvalidArgument, "aten::div: rounding_mode is '%.*s', not 'trunc' or 'floor'",
                      static_cast<int>(mode->size()), mode->data());
-  return apply(context, "aten::div", common, self, divisor, out, [](auto a, auto b) { return div_floor(a, b); });
+  return apply<LastNumber::kExact>(context, "aten::div", common, self, divisor, out,
+                                   [](auto a, auto b) { return div_floor(a, b); });
 }
 
 Error remainder(KernelContext& context, const Tensor& self, const Divisor& divisor, Tensor& out) {
-  return apply(context, "aten::remainder", divisor.common_with(self), self, divisor, out,
-               [](auto a, auto b) { return remainder_of(a, b); });
+  return apply<LastNumber::kRounded>(context, "aten::remainder", divisor.common_with(self), self, divisor, out,
+                                     [](auto a, auto b) { return remainder_of(a, b); });
 }
 
 Error fmod(KernelContext& context, const Tensor& self, const Divisor& divisor, Tensor& out) {
-  return apply(context, "aten::fmod", divisor.common_with(self), self, divisor, out,
-               [](auto a, auto b) { return fmod_of(a, b); });
+  return apply<LastNumber::kRounded>(context, "aten::fmod", divisor.common_with(self), self, divisor, out,
+                                     [](auto a, auto b) { return fmod_of(a, b); });
 }
 
 }  // namespace

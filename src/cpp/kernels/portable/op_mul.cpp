@@ -14,7 +14,8 @@ Error mul_out(KernelContext& context, const Tensor& self, const Tensor& other, T
   }
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
-    return elementwise<C>(context, "aten::mul", common, out, [](C a, C b) { return wrapping_mul(a, b); }, self, other);
+    return elementwise<C, C, LastNumber::kExact>(
+        context, "aten::mul", common, out, [](C a, C b) { return wrapping_mul(a, b); }, self, other);
   });
 }
 

@@ -1,0 +1,70 @@
+"""Numbers that meet floats of 16 bits in one operator are rounded to them first, as eager's are: a count of 2,049 beside float16
+is 2,048. Products and quotients take a second operand of one element as it is. Through the whole runtime against eager."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from whole_runtime import check
+
+OPERATORS = {
+    "add": torch.add,
+    "add with alpha": lambda a, b: torch.add(a, b, alpha=2),
+    "sub": torch.sub,
+    "rsub": torch.rsub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "div trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    "div floor": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    "floor_divide": torch.floor_divide,
+    "remainder": torch.remainder,
+    "fmod": torch.fmod,
+    "eq": torch.eq,
+    "ne": torch.ne,
+    "lt": torch.lt,
+    "ge": torch.ge,
+    "maximum": torch.maximum,
+    "fmin": torch.fmin,
+    "where": lambda a, b: torch.where(a > 0, a, b),
+}
+_REFUSED = "no kernel takes bools beside floats of 16 bits, and lowering says so"
+NOT_OF_BOOLS = {
+    "sub": "eager refuses bools",
+    "rsub": "eager refuses bools",
+    "floor_divide": _REFUSED,
+    "remainder": _REFUSED,
+    "fmod": _REFUSED,
+}
+#: The first whole number that a float of 16 bits does not have, and one beyond its range or far up in it.
+ODD = {torch.float16: (2049, 70001), torch.bfloat16: (257, 66001)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "other", [torch.int16, torch.int32, torch.int64, torch.float32, torch.float64, torch.uint8, torch.bool]
+)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operands_are_rounded_first(name, dtype, other):
+    if other == torch.bool and name in NOT_OF_BOOLS:
+        pytest.skip(NOT_OF_BOOLS[name])
+    function = OPERATORS[name]
+    odd, large = ODD[dtype]
+    numbers = torch.tensor(
+        [odd, -odd, odd + 2, 3, 1, 200] + ([large] if other not in (torch.int16, torch.uint8) else [])
+    )
+    numbers = (numbers > 0 if other == torch.bool else numbers.clamp(0, 255) if other == torch.uint8 else numbers).to(
+        other
+    )
+    smalls = torch.tensor([1 - odd, odd - 1, 3 - odd, 0.25, -7, 100, 0.5])[: len(numbers)].to(dtype)
+    if not other.is_floating_point:  # floats of more bits make the whole result wider
+        check(function, numbers, smalls)
+        check(function, smalls, numbers)
+        check(function, numbers[:, None], smalls)
+        check(function, numbers[:1], smalls)
+        check(function, smalls, numbers[:1])
+    check(function, numbers[0], smalls)
+    check(function, smalls, numbers[0])
+    check(function, smalls[:1], numbers[0])
