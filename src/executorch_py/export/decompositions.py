@@ -172,6 +172,22 @@ def _logaddexp2(self: Tensor, other: Tensor) -> Tensor:
     return torch.where(high.isinf(), high, high + added).to(dtype)
 
 
+@_decomposes(aten.ldexp.Tensor)
+def _ldexp(self: Tensor, other: Tensor) -> Tensor:
+    """``self * 2**other``. Whole exponents by three factors, since 2**other alone may leave the range that the result is in."""
+    if other.is_floating_point() or self.is_complex() or other.is_complex():
+        return self * torch.pow(2.0, other)
+    dtype = self.dtype if self.is_floating_point() else torch.get_default_dtype()
+    wide = torch.promote_types(dtype, torch.float32)
+    farthest = 300 if wide == torch.float32 else 2200  # from the smallest number to the largest, and beyond
+    left = other.to(torch.int64).clamp(-farthest, farthest)
+    result = self.to(wide)
+    for parts in (3, 2, 1):
+        part = torch.div(left, parts, rounding_mode="floor")
+        result, left = result * torch.exp2(part.to(wide)), left - part
+    return result.to(dtype)
+
+
 @_decomposes(aten._is_all_true.default)
 def _is_all_true(self: Tensor) -> Tensor:
     """What the arguments of a distribution are checked with."""

@@ -1,5 +1,8 @@
 #include "kernels/portable/op_div.h"
 
+#include <cmath>
+#include <type_traits>
+
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/complex_elementwise.h"
 #include "kernels/portable/elementwise.h"
@@ -84,6 +87,17 @@ Error divide(KernelContext& context, const Tensor& self, const Divisor& divisor,
     });
   }
   if (*mode == "trunc") {
+    const bool is_small = common == ScalarType::Half || common == ScalarType::BFloat16;
+    if (is_small && divisor.tensor != nullptr && divisor.tensor->numel() != 1) {  // the quotient is rounded as well
+      const bool is_half = common == ScalarType::Half;
+      return apply<LastNumber::kRounded>(context, "aten::div", common, self, divisor, out, [is_half](auto a, auto b) {
+        if constexpr (std::is_same_v<decltype(a), float>) {
+          return std::trunc(is_half ? float{Half(a / b)} : float{BFloat16(a / b)});
+        } else {
+          return div_trunc(a, b);
+        }
+      });
+    }
     return apply<LastNumber::kExact>(context, "aten::div", common, self, divisor, out,
                                      [](auto a, auto b) { return div_trunc(a, b); });
   }
