@@ -22,6 +22,9 @@ OPERATORS = {
     "floor_divide": torch.floor_divide,
     "remainder": torch.remainder,
     "fmod": torch.fmod,
+    "hypot": torch.hypot,
+    "nextafter": torch.nextafter,
+    "addcdiv": lambda a, b: torch.addcdiv(a, b, a),
     "eq": torch.eq,
     "ne": torch.ne,
     "lt": torch.lt,
@@ -29,14 +32,6 @@ OPERATORS = {
     "maximum": torch.maximum,
     "fmin": torch.fmin,
     "where": lambda a, b: torch.where(a > 0, a, b),
-}
-_REFUSED = "no kernel takes bools beside floats of 16 bits, and lowering says so"
-NOT_OF_BOOLS = {
-    "sub": "eager refuses bools",
-    "rsub": "eager refuses bools",
-    "floor_divide": _REFUSED,
-    "remainder": _REFUSED,
-    "fmod": _REFUSED,
 }
 #: The first whole number that a float of 16 bits does not have, and one beyond its range or far up in it.
 ODD = {torch.float16: (2049, 70001), torch.bfloat16: (257, 66001)}
@@ -48,8 +43,8 @@ ODD = {torch.float16: (2049, 70001), torch.bfloat16: (257, 66001)}
 )
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operands_are_rounded_first(name, dtype, other):
-    if other == torch.bool and name in NOT_OF_BOOLS:
-        pytest.skip(NOT_OF_BOOLS[name])
+    if other == torch.bool and name in ("sub", "rsub"):
+        pytest.skip("eager refuses bools")
     function = OPERATORS[name]
     odd, large = ODD[dtype]
     numbers = torch.tensor(
@@ -68,3 +63,12 @@ def test_operands_are_rounded_first(name, dtype, other):
     check(function, numbers[0], smalls)
     check(function, smalls, numbers[0])
     check(function, smalls[:1], numbers[0])
+
+
+def test_bools_and_numbers():
+    """Operators that compute with bools as with 0 and 1."""
+    b = torch.tensor([True, False, True])
+    for function in (lambda x: 2**x, lambda x: x // 3, lambda x: x % -3, lambda x: torch.fmod(x, 2.5)):
+        check(function, b)
+    check(torch.pow, torch.tensor([2.5, -3.0, 0.7]), b)
+    check(torch.bucketize, b, torch.tensor([0.0, 0.5, 1.0]))

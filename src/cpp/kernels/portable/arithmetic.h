@@ -57,8 +57,26 @@ inline C div_trunc(C a, C b) {
   }
 }
 
-/// Quotient towards minus infinity, exact for floats also where a / b rounds up. Integers: b must not be 0.
+/// Quotient of floats towards minus infinity, exact also where a / b rounds up; `round` is applied to what each step gives.
 /// Source: Python's float floor division, which ATen follows.
+template <typename C, typename Round>
+inline C div_floor_in_steps(C a, C b, const Round& round) {
+  if (b == C(0)) {
+    return a / b;
+  }
+  const C mod = round(std::fmod(a, b));
+  C quotient = round(round(a - mod) / b);
+  if (mod != C(0) && (b < C(0)) != (mod < C(0))) {
+    quotient = round(quotient - C(1));
+  }
+  if (quotient == C(0)) {
+    return std::copysign(C(0), a / b);
+  }
+  const C floored = std::floor(quotient);
+  return round(quotient - floored) > C(0.5) ? floored + C(1) : floored;
+}
+
+/// Quotient towards minus infinity. Integers: b must not be 0.
 template <typename C>
 inline C div_floor(C a, C b) {
   if constexpr (std::is_integral_v<C>) {
@@ -68,19 +86,7 @@ inline C div_floor(C a, C b) {
     const C quotient = a / b;
     return quotient - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
   } else {
-    if (b == C(0)) {
-      return a / b;
-    }
-    const C mod = std::fmod(a, b);
-    C quotient = (a - mod) / b;
-    if (mod != C(0) && (b < C(0)) != (mod < C(0))) {
-      quotient -= C(1);
-    }
-    if (quotient == C(0)) {
-      return std::copysign(C(0), a / b);
-    }
-    const C floored = std::floor(quotient);
-    return quotient - floored > C(0.5) ? floored + C(1) : floored;
+    return div_floor_in_steps(a, b, [](C x) { return x; });
   }
 }
 

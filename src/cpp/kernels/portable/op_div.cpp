@@ -1,7 +1,6 @@
 #include "kernels/portable/op_div.h"
 
 #include <cmath>
-#include <type_traits>
 
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/complex_elementwise.h"
@@ -86,23 +85,24 @@ Error divide(KernelContext& context, const Tensor& self, const Divisor& divisor,
       return elementwise<C>(context, "aten::div", floating, out, [number](C a) { return a / number; }, self);
     });
   }
-  if (*mode == "trunc") {
-    const bool is_small = common == ScalarType::Half || common == ScalarType::BFloat16;
-    if (is_small && divisor.tensor != nullptr && divisor.tensor->numel() != 1) {  // the quotient is rounded as well
-      const bool is_half = common == ScalarType::Half;
-      return apply<LastNumber::kRounded>(context, "aten::div", common, self, divisor, out, [is_half](auto a, auto b) {
-        if constexpr (std::is_same_v<decltype(a), float>) {
-          return std::trunc(is_half ? float{Half(a / b)} : float{BFloat16(a / b)});
-        } else {
-          return div_trunc(a, b);
-        }
-      });
-    }
+  const bool truncates = *mode == "trunc";
+  ET_CHECK_OR_RETURN(truncates || *mode == "floor", InvalidArgument,
+                     "aten::div: rounding_mode is '%.*s', not 'trunc' or 'floor'", static_cast<int>(mode->size()),
+                     mode->data());
+  const bool is_half = common == ScalarType::Half;
+  if ((is_half || common == ScalarType::BFloat16) && divisor.tensor != nullptr && divisor.tensor->numel() != 1) {
+    // By tensors, ATen divides in the type itself: each step is rounded.
+    ET_RETURN_IF_ERROR(check_can_cast("aten::div", common, out.scalar_type()));
+    const auto round = [is_half](float x) { return is_half ? float{Half(x)} : float{BFloat16(x)}; };
+    const auto quotient = [truncates, &round](float a, float b) {
+      return truncates ? std::trunc(round(a / b)) : div_floor_in_steps(a, b, round);
+    };
+    return elementwise<float>(context, "aten::div", common, out, quotient, self, *divisor.tensor);
+  }
+  if (truncates) {
     return apply<LastNumber::kExact>(context, "aten::div", common, self, divisor, out,
                                      [](auto a, auto b) { return div_trunc(a, b); });
   }
-  ET_CHECK_OR_RETURN(*mode == "floor", InvalidArgument, "aten::div: rounding_mode is '%.*s', not 'trunc' or 'floor'",
-                     static_cast<int>(mode->size()), mode->data());
   return apply<LastNumber::kExact>(context, "aten::div", common, self, divisor, out,
                                    [](auto a, auto b) { return div_floor(a, b); });
 }
