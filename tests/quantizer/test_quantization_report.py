@@ -373,16 +373,19 @@ def test_integers_at_the_border_are_not_taken_for_values(exported, quantized):
     assert math.isnan(report.outputs[0].difference.sqnr_db)
 
 
+class Continued(nn.Module):
+    """The network, and a function behind it."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.net, self.function = net(), function
+
+    def forward(self, x):
+        return self.function(self.net(x))
+
+
 def test_what_has_no_counterpart_is_listed(quantized):
-    class Other(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = net()
-
-        def forward(self, x):
-            return torch.sigmoid(self.net(x)) * 2
-
-    report = et.quantization_report(Other().eval(), quantized, images())
+    report = et.quantization_report(Continued(lambda x: torch.sigmoid(x) * 2).eval(), quantized, images())
     assert {item.op for item in report.unmatched} == {"sigmoid", "mul"}
     assert "without counterpart" in report.summary()
 
@@ -390,18 +393,12 @@ def test_what_has_no_counterpart_is_listed(quantized):
 def test_of_many_without_counterpart_the_summary_names_a_few(quantized):
     """A line had 6,500 characters where an LSTM was taken apart."""
 
-    class Other(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = net()
+    def sines(x):
+        for _ in range(30):
+            x = torch.sin(x)
+        return x
 
-        def forward(self, x):
-            x = self.net(x)
-            for _ in range(30):
-                x = torch.sin(x)
-            return x
-
-    report = et.quantization_report(Other().eval(), quantized, images())
+    report = et.quantization_report(Continued(sines).eval(), quantized, images())
     assert len(report.unmatched) == 30
     (line,) = (line for line in report.summary().splitlines() if "without counterpart" in line)
     assert line.endswith("sin_11 and 18 more")

@@ -75,9 +75,10 @@ inline constexpr ScalarType dtype_of = DTypeOf<T>::value_of;
 constexpr bool is_complex(ScalarType dtype) {
   return dtype == ScalarType::ComplexFloat || dtype == ScalarType::ComplexDouble;
 }
+/// The floats of 16 bits, which are computed in float and rounded once, as in ATen.
+constexpr bool is_small_float(ScalarType dtype) { return dtype == ScalarType::Half || dtype == ScalarType::BFloat16; }
 constexpr bool is_floating(ScalarType dtype) {
-  return dtype == ScalarType::Half || dtype == ScalarType::BFloat16 || dtype == ScalarType::Float ||
-         dtype == ScalarType::Double;
+  return is_small_float(dtype) || dtype == ScalarType::Float || dtype == ScalarType::Double;
 }
 /// Integer types, with or without bool.
 constexpr bool is_integral(ScalarType dtype, bool include_bool) {

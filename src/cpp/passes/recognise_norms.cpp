@@ -13,8 +13,6 @@ bool is_cast(const ir::Node& node) {
 
 bool is_add(const ir::Node& node) { return is_one_of(node.op, {"aten::add.Tensor", "aten::add.Scalar"}); }
 
-bool is_small(ScalarType dtype) { return dtype == ScalarType::Half || dtype == ScalarType::BFloat16; }
-
 /// The argument as a value with a tensor's type; nullptr otherwise.
 ir::Value* tensor(const ir::Argument& argument) {
   ir::Value* value = argument.value();
@@ -128,8 +126,8 @@ ir::Value* root_of(ir::Node& variance, const ir::Program& program, Norm& norm, b
 ir::Value* before_cast(ir::Value* value) {
   const ir::Node* cast = value->producer();
   ir::Value* source = cast != nullptr && is_cast(*cast) ? tensor(cast->args()[0]) : nullptr;
-  return source != nullptr && is_small(source->type.tensor.dtype) && value->type.tensor.dtype == ScalarType::Float &&
-                 source->type.tensor.dims == value->type.tensor.dims
+  return source != nullptr && is_small_float(source->type.tensor.dtype) &&
+                 value->type.tensor.dtype == ScalarType::Float && source->type.tensor.dims == value->type.tensor.dims
              ? source
              : value;
 }

@@ -341,8 +341,8 @@ void untangle(T* z, size_t n, const T* roots) {
     (even + odd).store(at(z, k));
     (even - odd).conjugate().store(at(z, half - k));
   }
-  for (const size_t k :
-       {size_t{0}, half}) {  // these are real; a zero with a sign would turn the angle of negative ones
+  // These are real; a zero with a sign would turn the angle of negative ones.
+  for (const size_t k : {size_t{0}, half}) {
     hn::Store(hn::Zero(d), d, at(z, k) + kLanes<T>);
   }
 }

@@ -48,8 +48,6 @@ inline bool is_number(ScalarType dtype) {
     default: return false;
   }
 }
-/// True for the floats of 16 bits, which are computed in float and rounded once, as in ATen.
-inline bool is_small_float(ScalarType dtype) { return dtype == ScalarType::Half || dtype == ScalarType::BFloat16; }
 /// True for floats of 16 or 32 bits.
 inline bool is_up_to_float(ScalarType dtype) { return dtype == ScalarType::Float || is_small_float(dtype); }
 /// True for a tensor of them.

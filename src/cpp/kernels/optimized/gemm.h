@@ -78,8 +78,6 @@ Error dispatch_sums(ScalarType dtype, F&& f) {
 }
 
 /// True for the dtypes that are summed in float.
-inline bool is_gemm_dtype(ScalarType dtype) {
-  return dtype == ScalarType::Float || dtype == ScalarType::BFloat16 || dtype == ScalarType::Half;
-}
+inline bool is_gemm_dtype(ScalarType dtype) { return dtype == ScalarType::Float || is_small_float(dtype); }
 
 }  // namespace et::kernels::optimized

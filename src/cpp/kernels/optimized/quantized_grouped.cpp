@@ -36,8 +36,8 @@ constexpr size_t kMaxGroupedTaps = 121;
 struct QuantizedGrouped : QuantizedConvolution {
   size_t channels, group, pieces, taps;
   const int8_t* weights;  // [pieces][taps][group / 4][16][4]
-  const int32_t*
-      biases;  // [pieces][16]: less what the input's zero point contributes, and 128, which makes inputs unsigned
+  // [pieces][16]: less what the input's zero point contributes, and 128, which makes inputs unsigned
+  const int32_t* biases;
   const float* scales;   // [pieces][16]: of the products, in units of the output's
   const int8_t* beside;  // [channels]: a pixel of zero points
 

@@ -36,6 +36,13 @@ inline To convert(From value) {
   }
 }
 
+/// `value` as a float of 16 bits holds it; other dtypes leave it alone.
+inline float rounded_to(ScalarType dtype, float value) {
+  return dtype == ScalarType::Half       ? float{Half(value)}
+         : dtype == ScalarType::BFloat16 ? float{BFloat16(value)}
+                                         : value;
+}
+
 /// A Scalar argument as T.
 template <typename T>
 inline T scalar_to(const Scalar& scalar) {

@@ -21,19 +21,14 @@ void fit_to(ScalarType common, C* values, int64_t n) {
         default: break;
       }
     } else if constexpr (std::is_same_v<C, float>) {
-      switch (common) {
-        case ScalarType::Half: values[i] = Half(values[i]); break;
-        case ScalarType::BFloat16: values[i] = BFloat16(values[i]); break;
-        default: break;
-      }
+      values[i] = rounded_to(common, values[i]);
     }
   }
 }
 
 // Whether the common type cannot hold every element. Bytes have a place in all floats.
 bool needs_fitting(ScalarType common, ScalarType dtype) {
-  const bool is_small_float = common == ScalarType::Half || common == ScalarType::BFloat16;
-  return dtype != common && (is_small_float ? element_size(dtype) > 1 : element_size(dtype) > element_size(common));
+  return dtype != common && element_size(dtype) > (is_small_float(common) ? 1 : element_size(common));
 }
 
 template <typename C>
@@ -51,12 +46,11 @@ void run_typed(const ElementwiseLoop& loop, const LoopNest& nest, Span<const Ten
   for (size_t k = 0; k < inputs.size(); ++k) {
     const ScalarType dtype = inputs[k]->scalar_type();
     sizes[k] = static_cast<int64_t>(element_size(dtype));
-    direct[k] = dtype == dtype_of<C> && !needs_fitting(loop.common, dtype) &&
-                (nest.run_stride(k + 1) == sizes[k] || nest.run_length() == 1);
-    all_direct = all_direct && direct[k];
     const bool is_exact = std::is_same_v<C, float> && loop.last_number == LastNumber::kExact &&
                           k + 1 == inputs.size() && inputs[k]->numel() == 1;
     fits[k] = is_exact || !needs_fitting(loop.common, dtype);
+    direct[k] = fits[k] && dtype == dtype_of<C> && (nest.run_stride(k + 1) == sizes[k] || nest.run_length() == 1);
+    all_direct = all_direct && direct[k];
   }
   nest.for_each_run([&](char* const* pointers, int64_t n) {
     const int64_t step = all_direct ? n : kChunk;

@@ -89,11 +89,10 @@ Error divide(KernelContext& context, const Tensor& self, const Divisor& divisor,
   ET_CHECK_OR_RETURN(truncates || *mode == "floor", InvalidArgument,
                      "aten::div: rounding_mode is '%.*s', not 'trunc' or 'floor'", static_cast<int>(mode->size()),
                      mode->data());
-  const bool is_half = common == ScalarType::Half;
-  if ((is_half || common == ScalarType::BFloat16) && divisor.tensor != nullptr && divisor.tensor->numel() != 1) {
+  if (is_small_float(common) && divisor.tensor != nullptr && divisor.tensor->numel() != 1) {
     // By tensors, ATen divides in the type itself: each step is rounded.
     ET_RETURN_IF_ERROR(check_can_cast("aten::div", common, out.scalar_type()));
-    const auto round = [is_half](float x) { return is_half ? float{Half(x)} : float{BFloat16(x)}; };
+    const auto round = [common](float x) { return rounded_to(common, x); };
     const auto quotient = [truncates, &round](float a, float b) {
       return truncates ? std::trunc(round(a / b)) : div_floor_in_steps(a, b, round);
     };

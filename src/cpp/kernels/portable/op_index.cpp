@@ -316,7 +316,7 @@ void add_small(const IndexedWalk& walk, float factor) {
 Error add(const Plan& plan, const Tensor& indexed, const Tensor& straight, const Scalar& factor) {
   const IndexedWalk walk(plan, indexed, &straight);
   const ScalarType dtype = indexed.scalar_type();
-  if (dtype == ScalarType::Half || dtype == ScalarType::BFloat16) {
+  if (is_small_float(dtype)) {
     const auto multiple = scalar_to<float>(factor);
     dtype == ScalarType::Half ? add_small<Half>(walk, multiple) : add_small<BFloat16>(walk, multiple);
     return Error::Ok;
