@@ -48,6 +48,7 @@ using c10::ScalarType;
 constexpr size_t element_size(ScalarType dtype) { return et::element_size(static_cast<et::ScalarType>(dtype)); }
 constexpr const char* to_string(ScalarType dtype) { return et::to_string(static_cast<et::ScalarType>(dtype)); }
 constexpr bool is_complex(ScalarType dtype) { return et::is_complex(static_cast<et::ScalarType>(dtype)); }
+constexpr bool is_small_float(ScalarType dtype) { return et::is_small_float(static_cast<et::ScalarType>(dtype)); }
 constexpr bool is_floating(ScalarType dtype) { return et::is_floating(static_cast<et::ScalarType>(dtype)); }
 constexpr bool is_integral(ScalarType dtype, bool include_bool) {
   return et::is_integral(static_cast<et::ScalarType>(dtype), include_bool);
