@@ -32,6 +32,16 @@ def _check_wrapped(call, *inputs: torch.Tensor) -> None:
     _check(call, *inputs, exact=call(*(x.long() for x in inputs)).to(inputs[0].dtype))
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_common_divisors_and_multiples(name: str, dtype: torch.dtype) -> None:
+    """Multiples that do not fit their type overflow as eager's do; the least integers are among the operands."""
+    torch.manual_seed(0)
+    x, y, low = _some(dtype, 1003), _some(dtype, 1003), torch.iinfo(dtype).min
+    x[:3], y[:3] = torch.tensor([low, low, 0]), torch.tensor([1, low, low])
+    _check(getattr(torch, name), x, y)
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool])
 @pytest.mark.parametrize(
     "name",

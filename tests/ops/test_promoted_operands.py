@@ -70,5 +70,8 @@ def test_bools_and_numbers():
     b = torch.tensor([True, False, True])
     for function in (lambda x: 2**x, lambda x: x // 3, lambda x: x % -3, lambda x: torch.fmod(x, 2.5)):
         check(function, b)
+    for shift in (torch.bitwise_left_shift, torch.bitwise_right_shift):
+        check(lambda x, shift=shift: shift(x, 3), b)
+        check(lambda x, shift=shift: shift(5, x), b)
     check(torch.pow, torch.tensor([2.5, -3.0, 0.7]), b)
     check(torch.bucketize, b, torch.tensor([0.0, 0.5, 1.0]))

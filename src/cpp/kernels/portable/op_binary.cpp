@@ -68,9 +68,12 @@ Error lcm_out(KernelContext& context, const Tensor& self, const Tensor& other, T
   ET_RETURN_IF_ERROR(check_can_cast("aten::lcm", common, out.scalar_type()));
   return elementwise<int64_t>(
       context, "aten::lcm", common, out,
-      [](int64_t a, int64_t b) {
+      [is_int = common == ScalarType::Int](int64_t a, int64_t b) {
         const int64_t divisor = greatest_common_divisor(a, b);
-        const int64_t multiple = divisor == 0 ? 0 : wrapping_mul(div_trunc(a, divisor), b);
+        int64_t multiple = divisor == 0 ? 0 : wrapping_mul(div_trunc(a, divisor), b);
+        if (is_int) {  // overflows before its sign is taken, as ATen's does
+          multiple = static_cast<int32_t>(multiple);
+        }
         return multiple < 0 ? negate(multiple) : multiple;
       },
       self, other);
