@@ -77,6 +77,8 @@ FOLLOWERS: tuple[Pattern, ...] = (
     Pattern("pad", (PAD,), padded, _CHAINED),
     Pattern("split", (SPLIT,), parted, _CHAINED),
 )
+#: Of these, what may take the model's own inputs: asked again when sums are annotated, whose inputs are wanted as integers.
+CARRIERS = tuple(pattern for pattern in FOLLOWERS if pattern.rule in (rescaled, shared, padded))
 
 
 class XNNPACKQuantizer(Quantizer):
@@ -166,15 +168,9 @@ class XNNPACKQuantizer(Quantizer):
         for pattern in PATTERNS:
             for match in find(model.graph, pattern):
                 self._take(pattern, match)
-        mark_wanted(model.graph)
-        matches: dict[fx.Node, tuple[Pattern, Match]] = {}
-        for pattern in FOLLOWERS:
-            for match in find(model.graph, pattern):
-                matches.setdefault(match.first, (pattern, match))
-        gates = gates_of_grus(model.graph)
-        for node in model.graph.nodes:  # in this order each node sees what its inputs have become
-            if node in matches and not (node in gates and self._stays_float(node)):
-                self._take(*matches[node])
+        for patterns in (FOLLOWERS, CARRIERS):
+            mark_wanted(model.graph)
+            self._follow(model.graph, patterns)
         share_steps(model.graph)
         return model
 
@@ -192,6 +188,17 @@ class XNNPACKQuantizer(Quantizer):
         require_known_operators(
             model, [key for key, config in self._by_operator.items() if config and key not in taken_apart]
         )
+
+    def _follow(self, graph: fx.Graph, patterns: tuple[Pattern, ...]) -> None:
+        """Takes what these patterns find, in the graph's order, in which each node sees what its inputs have become."""
+        matches: dict[fx.Node, tuple[Pattern, Match]] = {}
+        for pattern in patterns:
+            for match in find(graph, pattern):
+                matches.setdefault(match.first, (pattern, match))
+        gates = gates_of_grus(graph)
+        for node in graph.nodes:
+            if node in matches and not (node in gates and self._stays_float(node)):
+                self._take(*matches[node])
 
     def _take(self, pattern: Pattern, match: Match) -> None:
         if any(is_annotated(node) for node in match.nodes):

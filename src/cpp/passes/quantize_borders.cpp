@@ -1,6 +1,8 @@
 #include "passes/quantize_borders.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "passes/quantized_values.h"
 
@@ -72,6 +74,21 @@ bool give_integers(ir::Graph& graph, ir::Program& program, size_t index) {
   return true;
 }
 
+/// The first node that reads an input as floats, and which input; what keeps the inputs from being integers.
+std::pair<const ir::Node*, size_t> reader_of_floats(const ir::Graph& graph) {
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ir::Value& input = *graph.inputs()[i];
+    if (input.type.is_tensor() && input.type.tensor.dtype == ScalarType::Float) {
+      for (const ir::Node* user : input.users()) {
+        if (user->op != kQuantizePerTensor) {
+          return {user, i};
+        }
+      }
+    }
+  }
+  return {nullptr, 0};
+}
+
 }  // namespace
 
 PassInfo QuantizeBorders::info() const {
@@ -92,9 +109,12 @@ Result<Changed> QuantizeBorders::run(ir::Graph& graph, PassContext& context) {
     changed = give_integers(graph, context.program, i) || changed;
   }
   if (!changed) {
-    return diagnose(context.diagnostics, Error::InvalidArgument, graph, nullptr,
-                    "quantized_io is asked for, but no input or output is quantized with one scale; quantize the model "
-                    "statically, or leave it out");
+    const auto [reader, index] = reader_of_floats(graph);
+    const std::string why =
+        reader == nullptr ? "" : " (" + reader->op + " reads input " + std::to_string(index) + " as floats)";
+    return diagnose(context.diagnostics, Error::InvalidArgument, graph, reader,
+                    "quantized_io is asked for, but no input or output is quantized with one scale" + why +
+                        "; quantize the model statically, or leave it out");
   }
   return Changed::kYes;
 }

@@ -215,7 +215,7 @@ def _library() -> Any:
 def _require_module(model: Any) -> None:
     if not isinstance(model, nn.Module):
         raise InvalidTypeError(
-            f"model is {type(model).__name__}; it must be a torch.nn.Module, which is pruned before it is exported"
+            f"model is {type(model).__name__}; it must be a module (torch.nn.Module), which is pruned before it is exported"
         )
 
 
