@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OperatorBase, OpOverloadPacket
 
 from executorch_py.errors import InvalidTypeError
 
@@ -104,6 +105,11 @@ class XNNPACKQuantizer(Quantizer):
 
     def set_operator_type(self, operator: Any, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
         """Sets what holds for an operator: ``torch.ops.aten.linear.default``, or all overloads, ``torch.ops.aten.linear``."""
+        if not isinstance(operator, (OperatorBase, OpOverloadPacket)):
+            raise InvalidTypeError(
+                f"the operator is {operator!r:.60}, must be one as torch.export writes it, such as "
+                "torch.ops.aten.linear.default; modules are set with set_module_type"
+            )
         self._by_operator[operator] = _checked(config)
         return self
 
