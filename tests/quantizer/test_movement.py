@@ -169,3 +169,32 @@ def test_what_nobody_takes_as_integers_stays_float() -> None:
     model, data = Returned().eval(), [torch.randn(2, 8, 6, 6) for _ in range(4)]
     program = quantizer.quantize(model, (data[0],), "static_int8", data)
     assert torch.equal(program.module()(data[0])[1], model(data[0])[1])
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+def test_inputs_whose_sizes_are_read_become_integers(delegated: bool) -> None:
+    """A view of one input whose batch is that of another, of which a number is read that is no element."""
+
+    class TwoInputs(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.image, self.rows = nn.Conv2d(3, 8, 1), nn.Linear(6, 8)
+
+        def forward(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return self.image(x).mean((2, 3)) + self.rows(v.flatten(1))
+
+    model, data = TwoInputs().eval(), [(torch.randn(2, 3, 4, 4), torch.randn(2, 2, 3)) for _ in range(4)]
+    batch = torch.export.Dim("batch", min=1, max=8)
+    program = quantizer.quantize(model, data[0], "static_int8", data, dynamic_shapes=({0: batch}, {0: batch}))
+    partitioners = [XnnpackPartitioner()] if delegated else []
+    config = ExecutorchBackendConfig(quantized_io=True)
+    manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch(config)
+    loaded = et.Runtime.get().load_program(manager.buffer)
+    integers = []
+    inputs = (torch.randn(5, 3, 4, 4), torch.randn(5, 2, 3))
+    for index, x in enumerate(inputs):
+        scale, zero, low, high = loaded.load_method(f"forward.input.{index}").execute([])
+        integers.append((x / scale).round().add(zero).clamp(low, high).to(torch.int8))
+    (ours,) = loaded.load_method("forward").execute(integers)
+    scale, zero, *_ = loaded.load_method("forward.output.0").execute([])
+    torch.testing.assert_close((ours.float() - zero) * scale, program.module()(*inputs), atol=1.01 * scale, rtol=0)
