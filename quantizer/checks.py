@@ -181,8 +181,8 @@ def require_annotations(prepared: fx.GraphModule) -> None:
     """
     if not any(True for _ in observers_of(prepared)):
         raise InvalidStateError(
-            "the quantizer found nothing to quantize: its patterns match no operator of the model (see "
-            "quantizer/xnnpack_quantizer.py, PATTERNS), or its configuration leaves all of them out"
+            "the quantizer found nothing to quantize: its patterns match no operator of the model (those of "
+            "XNNPACKQuantizer: quantizer/xnnpack_quantizer.py, PATTERNS), or its configuration leaves all of them out"
         )
 
 
