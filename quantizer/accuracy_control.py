@@ -208,13 +208,16 @@ def quantize_to_accuracy(
         The fastest configuration that holds the metric, on the runtime as well.
 
     Raises:
-        InvalidArgumentError: The float model's metric is NaN; ``max_drop`` is negative or NaN; an unknown fallback.
+        InvalidArgumentError: The float model's metric is NaN or infinite; ``max_drop`` is negative or NaN;
+            ``min_integer_share`` is no share; an unknown fallback.
         InvalidTypeError: The metric gives no number.
         InvalidStateError: The drop cannot be held: not with every layer in float (the metric changes from call to call, or the
             exported model differs from the eager one), or not with ``min_integer_share``.
     """
     if not isinstance(max_drop, (int, float)) or not max_drop >= 0:
         raise InvalidArgumentError(f"max_drop is {max_drop!r}, must be a number of at least 0")
+    if not isinstance(min_integer_share, (int, float)) or not 0 <= min_integer_share <= 1:
+        raise InvalidArgumentError(f"min_integer_share is {min_integer_share!r}, must be a share from 0 to 1")
     if not callable(metric):
         raise InvalidTypeError(f"metric is {type(metric).__name__}, must be a function of a callable model")
     if not fallbacks or any(one not in FALLBACKS for one in fallbacks):
@@ -227,8 +230,9 @@ def quantize_to_accuracy(
             raise InvalidArgumentError("calibration_data can be read once only: give data as well, or a list")
     eager = model.module() if isinstance(model, ExportedProgram) else model
     exact = measured(metric, eager, "the float model")
-    if math.isnan(exact):
-        raise InvalidArgumentError("the float model's metric is NaN: there is no drop that could be held")
+    if not math.isfinite(exact):  # an infinite loss would permit everything
+        what = "NaN" if math.isnan(exact) else "infinite"
+        raise InvalidArgumentError(f"the float model's metric is {what}: there is no drop that could be held")
     drop = max_drop * abs(exact) if relative else max_drop
     limit = exact - drop if higher_is_better else exact + drop
     candidates = Candidates.of(

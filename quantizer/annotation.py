@@ -10,11 +10,13 @@ from typing import Any
 
 from torch import fx
 
-from .chains import is_in_function, is_wanted
+from .chains import WANTED, input_specs, is_in_function, is_static, is_wanted
 from .config import WEIGHTS, kind_of, quantization_config, weight_of
 from .matching import (
+    AVERAGE,
     CONV_TRANSPOSE,
     EMBEDDING,
+    TAKES_PART,
     Match,
     depends_on_inputs,
     is_annotated,
@@ -121,20 +123,27 @@ def matmul(match: Match, config: QuantizationConfig) -> None:
 def rescaled(match: Match, config: QuantizationConfig) -> None:
     """An operator with one quantized input whose result has another range: means and average pooling."""
     x = match.first.args[0]
-    if is_float32(x) and (_is_quantized(x) or kind_of(config) == "half"):
+    if not is_float32(x):
+        return
+    if _is_quantized(x) or kind_of(config) == "half":
         annotate(match, {x: config.input_activation}, config.output_activation)
+    elif (same := _of_input(match.first, config)) is not None:
+        annotate(match, {x: same}, config.output_activation)
 
 
 def shared(match: Match, config: QuantizationConfig) -> None:
     """An operator whose result is made of elements of its quantized input: both have one scale."""
     node = match.first
     x = node.args[0]
-    if not is_float32(node) or not isinstance(x, fx.Node) or not _is_quantized(x):
+    if not is_float32(node) or not isinstance(x, fx.Node):
+        return
+    same = SharedQuantizationSpec(x) if _is_quantized(x) else _of_input(node, config)
+    if same is None:
         return
     if kind_of(config) == "half":
         annotate(match, {x: config.input_activation}, config.output_activation)
         return
-    annotate(match, {x: SharedQuantizationSpec(x)}, SharedQuantizationSpec((x, node)))
+    annotate(match, {x: same}, SharedQuantizationSpec((x, node)))
 
 
 def activation(match: Match, config: QuantizationConfig) -> None:
@@ -198,3 +207,21 @@ def joined(match: Match, config: QuantizationConfig) -> None:
 def _is_quantized(node: Any) -> bool:
     """Whether a node's result is annotated."""
     return isinstance(node, fx.Node) and is_annotated(node) and node.meta[ANNOTATION].output_qspec is not None
+
+
+def _of_input(node: fx.Node, config: QuantizationConfig) -> QuantizationSpecBase | None:
+    """How ``node`` takes its first argument where that is the model's own input, whose result nobody annotates.
+
+    As a layer does that reads it beside ``node``: edges from one node with equal specs share a scale, so that the input may be
+    integers itself. Where no layer reads it, as the configuration says. Only when integers are taken behind ``node``, and not
+    when it takes a part, which would have a finer scale of its own.
+    """
+    x: Any = node.args[0]
+    if not isinstance(x, fx.Node) or x.op != "placeholder" or node.target in TAKES_PART or not node.meta.get(WANTED):
+        return None
+    for reader in x.users:
+        spec = input_specs(reader).get(x)
+        if reader is not node and is_static(spec):
+            return spec
+    is_own = kind_of(config) == "static" and node.target not in AVERAGE
+    return config.input_activation if is_own else None

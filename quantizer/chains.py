@@ -94,12 +94,17 @@ def mark_wanted(graph: fx.Graph) -> None:
 
 def _taken(node: fx.Node) -> list[Any]:
     """The activations that an annotated node takes as integers with a scale that is known before."""
+    return [source for source, spec in input_specs(node).items() if is_static(spec) and not is_constant(source)]
+
+
+def input_specs(node: fx.Node) -> dict[fx.Node, Any]:
+    """What a node's annotation says of its inputs; nothing where it has none."""
     says = node.meta.get(ANNOTATION)
-    specs = {} if says is None else says.input_qspec_map
-    return [source for source, spec in specs.items() if _is_static(spec) and not is_constant(source)]
+    return {} if says is None else says.input_qspec_map
 
 
-def _is_static(spec: Any) -> bool:
+def is_static(spec: Any) -> bool:
+    """Whether a spec is of integers with a scale that is known before."""
     return isinstance(spec, QuantizationSpec) and not spec.is_dynamic and not spec.dtype.is_floating_point
 
 

@@ -181,8 +181,8 @@ def require_annotations(prepared: fx.GraphModule) -> None:
     """
     if not any(True for _ in observers_of(prepared)):
         raise InvalidStateError(
-            "the quantizer found nothing to quantize: its patterns match no operator of the model (see "
-            "quantizer/xnnpack_quantizer.py, PATTERNS), or its configuration leaves all of them out"
+            "the quantizer found nothing to quantize: its patterns match no operator of the model (those of "
+            "XNNPACKQuantizer: quantizer/xnnpack_quantizer.py, PATTERNS), or its configuration leaves all of them out"
         )
 
 
@@ -228,12 +228,12 @@ def check_weight(node: fx.Node, observer: Any, value: Any) -> None:
         if bool((finite & ~torch.isfinite(value.half())).any()):
             largest = float(value[finite].abs().max())
             raise InvalidArgumentError(
-                f"{_observed(node)} reaches {largest:.6g}, float16 ends at 65504; leave it as it is with "
+                f"{observed(node)} reaches {largest:.6g}, float16 ends at 65504; leave it as it is with "
                 "set_module_name(…, None) or set_operator_type(…, None)"
             )
         finite = ~torch.isnan(value)  # it has infinities
     if not bool(finite.all()):
-        raise InvalidArgumentError(f"{_observed(node)} holds {_word(value)}; no scale fits that")
+        raise InvalidArgumentError(f"{observed(node)} holds {_word(value)}; no scale fits that")
 
 
 def check_observers(prepared: fx.GraphModule) -> None:
@@ -253,7 +253,7 @@ def check_observers(prepared: fx.GraphModule) -> None:
             continue
         inner = getattr(module, "activation_post_process", module)
         low, high = inner.min_val.detach().reshape(-1), inner.max_val.detach().reshape(-1)
-        place = _observed(node)
+        place = observed(node)
         if low.numel() == 0 or bool(((low == float("inf")) & (high == float("-inf"))).any()):
             raise InvalidStateError(
                 f"{place} was never observed: run the prepared module on samples of your data (calibrate, or "
@@ -289,7 +289,7 @@ def check_observers(prepared: fx.GraphModule) -> None:
             warnings.warn(f"{what}:\n  " + "\n  ".join(places), QuantizationWarning, stacklevel=3)
 
 
-def _observed(node: fx.Node) -> str:
+def observed(node: fx.Node) -> str:
     """What an observer looks at, for messages."""
     source: Any = node.args[0]
     modules = [user for user in node.users if user.op == "call_function"]

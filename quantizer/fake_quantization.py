@@ -4,9 +4,14 @@
 >>> follow(prepared, mode=False)  # activations keep their parameters until it trains again  # doctest: +SKIP
 """
 
+from typing import Any
+
+import torch
 from torch import fx
 
-from .checks import is_weight, observers_of
+from executorch_py.errors import InvalidArgumentError
+
+from .checks import is_weight, observed, observers_of
 from .pt2e import FakeQuantize, FakeQuantizeBase, FusedMovingAvgObsFakeQuantize
 
 #: Attribute of a fake quantizer that was told to stand still while the model is evaluated.
@@ -18,23 +23,62 @@ class _AsConverted(FusedMovingAvgObsFakeQuantize):
     its observer has, whose scales a conversion writes. This one rounds with the observer's.
     """
 
-    forward = FakeQuantize.forward
+    #: What it looks at, for messages.
+    place = "a tensor"
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rounds ``x``; follows its range while observers are on."""
+        try:
+            return FakeQuantize.forward(self, x)
+        except AssertionError:
+            if not bool(x.isnan().any()):
+                raise
+        raise InvalidArgumentError(
+            f"{self.place} is NaN; no scale fits that. Does a batch hold NaN, or has the training diverged? Go back to a "
+            "checkpoint from before"
+        )
 
 
 def as_converted(prepared: fx.GraphModule) -> None:
     """Makes fused fake quantizers round as the converted model will, in place, whoever's quantizer put them there."""
-    for module in prepared.modules():
+    for node, module in observers_of(prepared):
         if type(module) is FusedMovingAvgObsFakeQuantize:
             module.__class__ = _AsConverted
+            module.place = observed(node)
+
+
+def keep_in_checkpoints(prepared: fx.GraphModule) -> None:
+    """State dicts say of fake quantizers what the user has set, in place, whichever mode they are taken or loaded in.
+
+    One that stands still during an evaluation is stopped in the buffer that a state dict holds: a module that resumes from it
+    would never follow its data again.
+    """
+    for _, module in observers_of(prepared):
+        if isinstance(module, FakeQuantizeBase):
+            module.register_state_dict_post_hook(_say_what_is_set)
+            module.register_load_state_dict_post_hook(_stand_still_again)
+
+
+def _say_what_is_set(module: Any, state: dict[str, Any], prefix: str, _: Any) -> None:
+    name = f"{prefix}observer_enabled"
+    if getattr(module, _PAUSED, False) and name in state:
+        state[name] = torch.ones_like(state[name])
+
+
+def _stand_still_again(module: Any, _: Any) -> None:
+    if getattr(module, _PAUSED, False):
+        setattr(module, _PAUSED, bool(module.observer_enabled[0]))
+        module.disable_observer()
 
 
 def follow(prepared: fx.GraphModule, mode: bool) -> None:
     """Activations' parameters follow the data in training mode only, in place.
 
-    Those that have seen nothing yet follow in any mode, those that a user has stopped stay stopped. Weights are what they are.
+    Those that a converted model makes at run time always follow, so that an evaluation computes what it will. Those that have
+    seen nothing yet follow in any mode, those that a user has stopped stay stopped. Weights are what they are.
     """
     for node, module in observers_of(prepared):
-        if not isinstance(module, FakeQuantizeBase) or is_weight(node):
+        if not isinstance(module, FakeQuantizeBase) or is_weight(node) or getattr(module, "is_dynamic", False):
             continue
         if mode and getattr(module, _PAUSED, False):
             module.enable_observer()

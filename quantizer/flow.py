@@ -122,6 +122,7 @@ def prepare(
     if isinstance(config_or_quantizer, QuantizationConfig) and config_or_quantizer.is_qat:
         raise InvalidArgumentError("the configuration is for training (is_qat): give it to prepare_qat, or one without")
     if isinstance(model, nn.Module):
+        require_float_model(model)
         require_eval_mode(model)
     exported = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
     if isinstance(model, ExportedProgram) or is_exported_module(model):
@@ -177,6 +178,7 @@ def prepare_qat(
     prepared.meta.update(meta)
     _kept(prepared, program)
     fake_quantization.as_converted(prepared)
+    fake_quantization.keep_in_checkpoints(prepared)
     batch_norm.let_train_and_eval_work(prepared)
     return prepared
 

@@ -155,6 +155,23 @@ MOVEMENT = ops(
 #: Operators that hand out a tensor in parts, each a ``getitem`` of their result.
 SPLIT = ops("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", "unbind.int")
 PAD = ops("pad.default", "constant_pad_nd.default")
+#: Of what moves elements, that whose result may have a much smaller range than what it takes.
+TAKES_PART = ops(
+    "slice.Tensor",
+    "select.int",
+    "narrow.default",
+    "diagonal.default",
+    "index_select.default",
+    "index.Tensor",
+    "gather.default",
+    "amax.default",
+    "amin.default",
+    "relu.default",
+    "relu_.default",
+    "hardtanh.default",
+    "hardtanh_.default",
+    "relu6.default",
+)
 
 
 def find(graph: fx.Graph, pattern: Pattern) -> Iterator[Match]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OperatorBase, OpOverloadPacket
 
 from executorch_py.errors import InvalidTypeError
 
@@ -77,6 +78,8 @@ FOLLOWERS: tuple[Pattern, ...] = (
     Pattern("pad", (PAD,), padded, _CHAINED),
     Pattern("split", (SPLIT,), parted, _CHAINED),
 )
+#: Of these, what may take the model's own inputs: asked again when sums are annotated, whose inputs are wanted as integers.
+CARRIERS = tuple(pattern for pattern in FOLLOWERS if pattern.rule in (rescaled, shared, padded))
 
 
 class XNNPACKQuantizer(Quantizer):
@@ -102,6 +105,11 @@ class XNNPACKQuantizer(Quantizer):
 
     def set_operator_type(self, operator: Any, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
         """Sets what holds for an operator: ``torch.ops.aten.linear.default``, or all overloads, ``torch.ops.aten.linear``."""
+        if not isinstance(operator, (OperatorBase, OpOverloadPacket)):
+            raise InvalidTypeError(
+                f"the operator is {operator!r:.60}, must be one as torch.export writes it, such as "
+                "torch.ops.aten.linear.default; modules are set with set_module_type"
+            )
         self._by_operator[operator] = _checked(config)
         return self
 
@@ -166,15 +174,9 @@ class XNNPACKQuantizer(Quantizer):
         for pattern in PATTERNS:
             for match in find(model.graph, pattern):
                 self._take(pattern, match)
-        mark_wanted(model.graph)
-        matches: dict[fx.Node, tuple[Pattern, Match]] = {}
-        for pattern in FOLLOWERS:
-            for match in find(model.graph, pattern):
-                matches.setdefault(match.first, (pattern, match))
-        gates = gates_of_grus(model.graph)
-        for node in model.graph.nodes:  # in this order each node sees what its inputs have become
-            if node in matches and not (node in gates and self._stays_float(node)):
-                self._take(*matches[node])
+        for patterns in (FOLLOWERS, CARRIERS):
+            mark_wanted(model.graph)
+            self._follow(model.graph, patterns)
         share_steps(model.graph)
         return model
 
@@ -192,6 +194,17 @@ class XNNPACKQuantizer(Quantizer):
         require_known_operators(
             model, [key for key, config in self._by_operator.items() if config and key not in taken_apart]
         )
+
+    def _follow(self, graph: fx.Graph, patterns: tuple[Pattern, ...]) -> None:
+        """Takes what these patterns find, in the graph's order, in which each node sees what its inputs have become."""
+        matches: dict[fx.Node, tuple[Pattern, Match]] = {}
+        for pattern in patterns:
+            for match in find(graph, pattern):
+                matches.setdefault(match.first, (pattern, match))
+        gates = gates_of_grus(graph)
+        for node in graph.nodes:
+            if node in matches and not (node in gates and self._stays_float(node)):
+                self._take(*matches[node])
 
     def _take(self, pattern: Pattern, match: Match) -> None:
         if any(is_annotated(node) for node in match.nodes):

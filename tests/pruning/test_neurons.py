@@ -1,6 +1,8 @@
 """Neuron pruning on whole models: what is left is smaller, exports, runs, and equals eager PyTorch."""
 
 import copy
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -8,11 +10,11 @@ from torch import nn
 
 import executorch_py as et
 from executorch_py import pruning
-from executorch_py.errors import InvalidArgumentError, InvalidStateError, NotSupportedError
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 from executorch_py.testing import assert_matches_eager
 from tests.models import zoo
 
-pytest.importorskip("torch_pruning")
+torch_pruning = pytest.importorskip("torch_pruning")
 
 
 def smaller_of(name: str, **options):
@@ -277,3 +279,63 @@ def test_channels_that_cannot_be_followed_are_an_error_with_a_remedy(model, size
     assert keep
     with torch.no_grad():
         assert result.model(image).shape == network(image).shape
+
+
+class Slow(nn.Sequential):
+    """Takes its time in each call."""
+
+    def __init__(self, seconds):
+        super().__init__(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+        self.seconds = seconds
+
+    def forward(self, x):
+        time.sleep(self.seconds)
+        return super().forward(x)
+
+
+def test_threads_take_turns_in_the_library():
+    """The second began in the middle of the first and ended behind it: the library's method stayed replaced."""
+    add_dep = torch_pruning.dependency.Group.add_dep
+    with ThreadPoolExecutor(2) as pool:
+        for result in pool.map(lambda one: pruning.prune_neurons(one, (torch.randn(2, 8),)), [Slow(0.1), Slow(0.15)]):
+            assert result.channels == {"0": (16, 8)}
+    assert torch_pruning.dependency.Group.add_dep is add_dep
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("importance", ["l2", "taylor"])
+def test_channels_go_without_gradients_around(mode, importance):
+    """The library follows gradients: under no_grad it stopped with an AssertionError."""
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), torch.randn(2, 8)
+    with mode():
+        result = pruning.prune_neurons(
+            model, (x,), importance=importance, loss=lambda m, batch: m(batch).square().mean(), data=[x]
+        )
+        assert result.model(x).shape == (2, 4)
+    assert result.channels == {"0": (16, 8)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": {"0": 1.5}}, r"layers\['0'\] is 1.5; it must be the part that goes"),
+        ({"layers": {"0": None}}, r"layers\['0'\] is None.*keep="),
+        ({"layers": ["0"]}, "layers is list; it must be a dict"),
+        ({"keep": None}, "keep is None; it must be a list of names"),
+        ({"round_to": True}, "round_to is True"),
+        ({"importance": "taylor", "loss": lambda m, b: m(b).sum(), "data": 5}, "data is int; it must be"),
+    ],
+    ids=["too much", "none", "list", "keep", "round", "data"],
+)  # fmt: skip
+def test_wrong_arguments_are_named(options, message):
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    with pytest.raises(InvalidArgumentError, match=message):
+        pruning.prune_neurons(model, (torch.randn(2, 8),), **options)
+
+
+def test_exported_programs_are_refused():
+    program = torch.export.export(nn.Linear(8, 16).eval(), (torch.randn(2, 8),))
+    with pytest.raises(InvalidTypeError, match="model is ExportedProgram; it must be a module"):
+        pruning.prune_neurons(program, (torch.randn(2, 8),))
+    with pytest.raises(InvalidTypeError, match="model is ExportedProgram"):
+        pruning.prune_heads(program)

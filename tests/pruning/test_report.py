@@ -1,9 +1,12 @@
 """The report's figures against ones counted by hand, and its errors."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
+import executorch_py as et
 from executorch_py import pruning
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.pruning.comparison import count_macs
@@ -54,6 +57,21 @@ def test_shared_layers_and_functions_are_counted():
 
     net = pruning.prune_weights(Net(), 0.5)
     assert count_macs(net, (torch.ones(4, 8),)) == (4 * 64 * 2 + 4 * 16, 4 * 64 + 4 * 16)
+
+
+def test_attention_is_counted_as_in_the_graph():
+    """torch runs an encoder in one operator, which has no count: a model without half of its heads had as many as before."""
+    torch.manual_seed(0)
+    x, layer = torch.randn(2, 6, 32), nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    net = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    smaller = pruning.prune_heads(net, 0.5).model
+    for model in (net, smaller):
+        expected = et.count_macs(torch.export.export(model, (x,)), (x,)).total
+        assert count_macs(model, (x,)) == (expected, expected)
+    rows, products = 2 * 6, 2 * 2 * 6 * 6 * 32
+    sparse = pruning.prune_weights(copy.deepcopy(net), 0.5)
+    assert count_macs(sparse, (x,)) == (2 * (rows * 8 * 32 * 32 + products), 2 * (rows * 4 * 32 * 32 + products))
+    assert torch.backends.mha.get_fastpath_enabled()
 
 
 def test_errors():

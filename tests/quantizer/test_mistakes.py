@@ -6,7 +6,7 @@ from executorch_py.quantizer.checks import QuantizationWarning
 from torch import nn
 
 from executorch_py import quantizer
-from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 
 X = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
 SAMPLES = [torch.randn(32, 8, generator=torch.Generator().manual_seed(i)) for i in range(20)]
@@ -54,3 +54,16 @@ def test_outliers_beside_which_everything_is_zero():
         QuantizationWarning, match=r"nearly all zero beside a few outliers[\s\S]*'input'.*1e\+12, 100.0 % become"
     ):
         quantizer.quantize(model(), (X,), "static_int8", [*SAMPLES, outlier])
+
+
+@pytest.mark.parametrize("operator", ["aten.add", nn.Linear, torch.relu])
+def test_operators_that_are_none(operator: object):
+    """With None as the configuration they were without effect, in silence."""
+    with pytest.raises(InvalidTypeError, match=r"must be one as torch.export writes it.*set_module_type"):
+        quantizer.XNNPACKQuantizer().set_global("static_int8").set_operator_type(operator, None)
+
+
+def test_eager_mode_is_named_before_training_mode():
+    stub = torch.ao.quantization.QuantStub()
+    with pytest.raises(NotSupportedError, match=r"eager-mode[\s\S]*give the float model"):
+        quantizer.quantize(nn.Sequential(stub, nn.Linear(8, 4)).train(), (X,), "static_int8", SAMPLES)

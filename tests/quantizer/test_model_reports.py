@@ -1,7 +1,10 @@
 """Per-layer reports of whole models: every layer has its counterpart, and 8 bits cost what 8 bits cost."""
 
+import math
+
 import pytest
 import torch
+from torch import nn
 
 import executorch_py as et
 from executorch_py import quantizer
@@ -72,3 +75,16 @@ def test_dynamic_and_weights_in_groups():
             assert row.weight.dtype == dtype
             assert (row.activation is not None) == preset.startswith("dynamic")
             assert row.alone is not None and row.alone.sqnr_db > 12
+
+
+def test_where_nothing_was_compared_no_figure_looks_like_one():
+    """Data of NaN gave layers an SQNR of inf and a cosine of 1."""
+    model, data = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2)).eval(), [torch.randn(2, 4)] * 4
+    exported = torch.export.export(model, (data[0],))
+    program = quantizer.quantize(exported, (data[0],), "static_int8", data)
+    report = et.quantization_report(exported, program, [torch.full((2, 4), math.nan)])
+    for row in [*report.layers, *report.outputs]:
+        assert all(math.isnan(value) for value in (row.difference.sqnr_db, row.difference.cosine)), row
+    assert "inf" not in str(report).split("output")[1].replace("infinite", "")
+    mixed = et.quantization_report(exported, program, [torch.full((2, 4), math.nan), data[0]])
+    assert all(20 < row.difference.sqnr_db < 70 for row in mixed.outputs)

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 import executorch_py as et
 from executorch_py import quantizer
+from executorch_py.exir import ExecutorchBackendConfig
 
 PLACES = torch.tensor([0, 3, 5, 7])
 MOVEMENTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -60,3 +61,140 @@ def test_integers_move(name: str) -> None:
         results.append(et.load(manager.buffer)(data[0]))
     assert torch.equal(*results)
     torch.testing.assert_close(results[0], program.module()(data[0]), atol=1e-2, rtol=0)
+
+
+class Beside(nn.Module):
+    """A convolution of the model's input, and one of what moves its elements."""
+
+    def __init__(self, move: Callable[[torch.Tensor], torch.Tensor], moved_first: bool) -> None:
+        super().__init__()
+        self.move, self.moved_first = move, moved_first
+        self.whole, self.moved = nn.Conv2d(8, 4, 1), nn.Conv2d(move(torch.zeros(2, 8, 6, 6)).shape[1], 4, 1)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        if self.moved_first:
+            return [self.moved(self.move(x)), self.whole(x)]
+        return [self.whole(x), self.moved(self.move(x))]
+
+
+class Alone(nn.Module):
+    """Nothing but what moves its elements reads the model's input."""
+
+    def __init__(self, move: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.move, self.layer = move, nn.Conv2d(move(torch.zeros(2, 8, 6, 6)).shape[1], 4, 1)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [self.layer(self.move(x))]
+
+
+class Sum(nn.Module):
+    """A pooled input that only a sum takes, which is known to be quantized when its other side is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(8, 8, 2, stride=2)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [self.layer(x) + F.max_pool2d(x, 2)]
+
+
+OF_INPUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "max_pool": lambda x: F.max_pool2d(x, 2),
+    "pools": lambda x: F.max_pool2d(F.max_pool2d(x, 2).flip(2), 3),
+    "permute": lambda x: x.permute(0, 1, 3, 2),
+    "pad": lambda x: F.pad(x, (1, 2, 1, 1)),
+    "upsample": lambda x: F.interpolate(x, scale_factor=2),
+}
+INPUTS = {
+    **{f"beside {name}": Beside(move, False) for name, move in OF_INPUTS.items()},
+    **{f"behind {name}": Beside(move, True) for name, move in OF_INPUTS.items()},
+    **{f"alone {name}": Alone(move) for name, move in OF_INPUTS.items()},
+    "beside average": Beside(lambda x: F.avg_pool2d(x, 2), False),
+    "behind average": Beside(lambda x: F.avg_pool2d(x, 2), True),
+    "sum": Sum(),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("delegated", [False, True])
+def test_the_models_input_moves_as_integers(name: str, delegated: bool) -> None:
+    """It was moved as floats beside its integers, so that ``quantized_io`` could not make integers of it."""
+    model, data = INPUTS[name].eval(), [torch.randn(2, 8, 6, 6) for _ in range(4)]
+    program = quantizer.quantize(model, (data[0],), "static_int8", data)
+    partitioners = [XnnpackPartitioner()] if delegated else []
+    config = ExecutorchBackendConfig(quantized_io=True)
+    manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch(config)
+    assert "quantized_decomposed::" not in manager.dump()
+    loaded = et.Runtime.get().load_program(manager.buffer)
+    scale, zero, low, high = loaded.load_method("forward.input.0").execute([])
+    integers = (data[0] / scale).round().add(zero).clamp(low, high).to(torch.int8)
+    results = loaded.load_method("forward").execute([integers])
+    for index, (ours, expected) in enumerate(zip(results, program.module()(data[0]), strict=True)):
+        scale, zero, *_ = loaded.load_method(f"forward.output.{index}").execute([])
+        assert ours.dtype == torch.int8
+        steps = ((ours.float() - zero) * scale - expected).abs() / scale
+        assert steps.max() < 1.01 and (steps > 0.5).float().mean() < 0.001
+
+
+@pytest.mark.parametrize("take", [lambda x: x[:, :4], lambda x: x.narrow(1, 0, 4)], ids=["slice", "narrow"])
+def test_parts_of_the_models_input_keep_their_own_scale(take: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Channels of another size: with the scale of the whole nothing would be left of them."""
+
+    class Parts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.whole, self.part = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 4, 1)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.whole(x), self.part(take(x))
+
+    sizes = torch.tensor([0.001] * 4 + [10.0] * 4).reshape(8, 1, 1)
+    model, data = Parts().eval(), [torch.randn(2, 8, 6, 6) * sizes for _ in range(4)]
+    nn.init.zeros_(model.part.bias)
+    program = quantizer.quantize(model, (data[0],), "static_int8", data)
+    ours, exact = program.module()(data[0])[1], model(data[0])[1]
+    assert (ours - exact).square().sum() < 1e-3 * exact.square().sum()
+
+
+def test_what_nobody_takes_as_integers_stays_float() -> None:
+    class Returned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Conv2d(8, 4, 1)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.layer(x), F.max_pool2d(x, 2)
+
+    model, data = Returned().eval(), [torch.randn(2, 8, 6, 6) for _ in range(4)]
+    program = quantizer.quantize(model, (data[0],), "static_int8", data)
+    assert torch.equal(program.module()(data[0])[1], model(data[0])[1])
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+def test_inputs_whose_sizes_are_read_become_integers(delegated: bool) -> None:
+    """A view of one input whose batch is that of another, of which a number is read that is no element."""
+
+    class TwoInputs(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.image, self.rows = nn.Conv2d(3, 8, 1), nn.Linear(6, 8)
+
+        def forward(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return self.image(x).mean((2, 3)) + self.rows(v.flatten(1))
+
+    model, data = TwoInputs().eval(), [(torch.randn(2, 3, 4, 4), torch.randn(2, 2, 3)) for _ in range(4)]
+    batch = torch.export.Dim("batch", min=1, max=8)
+    program = quantizer.quantize(model, data[0], "static_int8", data, dynamic_shapes=({0: batch}, {0: batch}))
+    partitioners = [XnnpackPartitioner()] if delegated else []
+    config = ExecutorchBackendConfig(quantized_io=True)
+    manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch(config)
+    loaded = et.Runtime.get().load_program(manager.buffer)
+    integers = []
+    inputs = (torch.randn(5, 3, 4, 4), torch.randn(5, 2, 3))
+    for index, x in enumerate(inputs):
+        scale, zero, low, high = loaded.load_method(f"forward.input.{index}").execute([])
+        integers.append((x / scale).round().add(zero).clamp(low, high).to(torch.int8))
+    (ours,) = loaded.load_method("forward").execute(integers)
+    scale, zero, *_ = loaded.load_method("forward.output.0").execute([])
+    torch.testing.assert_close((ours.float() - zero) * scale, program.module()(*inputs), atol=1.01 * scale, rtol=0)

@@ -313,6 +313,10 @@ def test_what_cannot_be_held_is_an_error():
     metric = cosine_with(model, data)
     with pytest.raises(InvalidArgumentError, match="float model's metric is NaN"):
         _controlled(model, data, lambda run: float("nan"))
+    with pytest.raises(InvalidArgumentError, match="float model's metric is infinite"):  # all would hold
+        _controlled(model, data, lambda run: float("inf"), higher_is_better=False)
+    with pytest.raises(InvalidArgumentError, match="min_integer_share is 80, must be a share"):
+        _controlled(model, data, metric, min_integer_share=80)
     with pytest.raises(InvalidTypeError, match="must give a number, for the float model it gave str"):
         _controlled(model, data, lambda run: "good")
     with pytest.raises(InvalidTypeError, match="NoneType"):

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from executorch_py.quantizer.pt2e import FakeQuantizeBase
 from torch import nn
 
 from executorch_py import quantizer
+from executorch_py.errors import InvalidArgumentError
 
 IMAGES = [torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(i)) for i in range(6)]
 
@@ -96,3 +98,69 @@ def test_a_model_that_is_not_trained_may_be_observed_in_eval_mode() -> None:
     prepared(IMAGES[0])
     with torch.no_grad():
         assert quantizer.convert(prepared).module()(IMAGES[0]).isfinite().all()
+
+
+def _trained(prepared: Any, steps: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.SGD(prepared.parameters(), lr=1e-2)
+    prepared.train()
+    for _ in range(steps):
+        loss = prepared(torch.randn(8, 6, generator=generator) * 3).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("taken_in_training_mode", [True, False])
+@pytest.mark.parametrize("loaded_in_training_mode", [True, False])
+@pytest.mark.parametrize("qat", [{}, {"dynamic": True}], ids=["static", "dynamic"])
+def test_training_goes_on_from_a_checkpoint(
+    taken_in_training_mode: bool, loaded_in_training_mode: bool, qat: dict[str, Any]
+) -> None:
+    """What was saved after an evaluation held activations that stand still, and they never followed the data again."""
+
+    def prepare() -> Any:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+        return quantizer.prepare_qat(model, (torch.randn(8, 6),), quantizer.quantization_config(qat=True, **qat))
+
+    first, second = prepare(), prepare()
+    _trained(first, 4, seed=1)
+    first.train(taken_in_training_mode)
+    _trained(second, 1, seed=2)  # so that it has seen something, too
+    second.train(loaded_in_training_mode)
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    x = torch.randn(8, 6) * 5
+    second.eval()
+    before = second(x)
+    assert torch.equal(before, second(x))
+    for prepared in (first, second):
+        _trained(prepared, 3, seed=3)
+        prepared.eval()
+    assert torch.equal(first(x), second(x))
+    assert not torch.equal(before, second(x))
+    expected = second(x)
+    assert torch.equal(quantizer.convert(second).module()(x), expected)
+
+
+def test_a_checkpoint_keeps_what_a_user_stopped() -> None:
+    first, second = (quantizer.prepare_qat(nn.Linear(6, 3), (torch.randn(8, 6),)) for _ in range(2))
+    _trained(first, 2, seed=1)
+    for module in first.modules():
+        if isinstance(module, FakeQuantizeBase):
+            module.disable_observer()
+    first.eval()
+    second.load_state_dict(first.state_dict())
+    second.train()
+    stopped = [m for m in second.modules() if isinstance(m, FakeQuantizeBase)]
+    assert stopped and not any(int(m.observer_enabled[0]) for m in stopped)
+
+
+def test_nan_while_training_is_named() -> None:
+    """It was an AssertionError of the library, without the layer."""
+    prepared = quantizer.prepare_qat(nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 3)), (torch.randn(8, 6),))
+    prepared.train()
+    with torch.no_grad():
+        prepared(torch.randn(8, 6))
+        with pytest.raises(InvalidArgumentError, match=r"'input', which aten.linear.default .* reads, is NaN"):
+            prepared(torch.full((8, 6), float("nan")))

@@ -1,6 +1,8 @@
 #include "passes/quantize_borders.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "passes/quantized_values.h"
 
@@ -20,10 +22,16 @@ bool is_written(const ir::Graph& graph, size_t input) {
   });
 }
 
-/// How all users quantize the value; nothing when one does something else.
+/// Whether a node asks for a size of its argument only, which is the same for integers.
+bool reads_size(const ir::Node& node) { return node.op == "aten::sym_size.int"; }
+
+/// How all users that read elements quantize the value; nothing when one does something else.
 std::optional<Activation> common_quantization(const ir::Value& value) {
   std::optional<Activation> found;
   for (const ir::Node* user : value.users()) {
+    if (reads_size(*user)) {
+      continue;
+    }
     const std::optional<Activation> own = user->op == kQuantizePerTensor ? affine_of(*user) : std::nullopt;
     if (!own || (found && !found->same_parameters(*own))) {
       return std::nullopt;
@@ -42,13 +50,16 @@ bool take_integers(ir::Graph& graph, ir::Program& program, size_t index) {
   const std::optional<Activation> activation = common_quantization(input);
   const std::vector<ir::Node*> users = input.users();
   const bool returned = std::any_of(users.begin(), users.end(), [&](const ir::Node* user) {
-    return user->graph() != &graph || graph.is_output(user->result());
+    return !reads_size(*user) && (user->graph() != &graph || graph.is_output(user->result()));
   });
   if (!activation || returned) {
     return false;
   }
   input.type.tensor.dtype = activation->dtype;
   for (ir::Node* user : users) {
+    if (reads_size(*user)) {
+      continue;
+    }
     graph.replace_all_uses(user->result(), &input);
     graph.erase(user);
   }
@@ -72,6 +83,21 @@ bool give_integers(ir::Graph& graph, ir::Program& program, size_t index) {
   return true;
 }
 
+/// The first node that reads an input as floats, and which input; what keeps the inputs from being integers.
+std::pair<const ir::Node*, size_t> reader_of_floats(const ir::Graph& graph) {
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const ir::Value& input = *graph.inputs()[i];
+    if (input.type.is_tensor() && input.type.tensor.dtype == ScalarType::Float) {
+      for (const ir::Node* user : input.users()) {
+        if (user->op != kQuantizePerTensor && !reads_size(*user)) {
+          return {user, i};
+        }
+      }
+    }
+  }
+  return {nullptr, 0};
+}
+
 }  // namespace
 
 PassInfo QuantizeBorders::info() const {
@@ -92,9 +118,12 @@ Result<Changed> QuantizeBorders::run(ir::Graph& graph, PassContext& context) {
     changed = give_integers(graph, context.program, i) || changed;
   }
   if (!changed) {
-    return diagnose(context.diagnostics, Error::InvalidArgument, graph, nullptr,
-                    "quantized_io is asked for, but no input or output is quantized with one scale; quantize the model "
-                    "statically, or leave it out");
+    const auto [reader, index] = reader_of_floats(graph);
+    const std::string why =
+        reader == nullptr ? "" : " (" + reader->op + " reads input " + std::to_string(index) + " as floats)";
+    return diagnose(context.diagnostics, Error::InvalidArgument, graph, reader,
+                    "quantized_io is asked for, but no input or output is quantized with one scale" + why +
+                        "; quantize the model statically, or leave it out");
   }
   return Changed::kYes;
 }

@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from executorch_py.errors import InvalidArgumentError
@@ -180,13 +181,13 @@ def count_macs(model: nn.Module, inputs: tuple[Any, ...]) -> tuple[int, int]:
         (64, 64)
     """
     counter = FlopCounterMode(display=False)
-    with torch.no_grad(), _evaluating(model), counter:
+    with torch.no_grad(), _evaluating(model), _products_only(), counter:
         model(*copy.deepcopy(inputs))
     total = counter.get_total_flops() // 2
-    density = {row.name.rpartition(".")[0]: 1 - row.fraction for row in sparsity(model) if row.name.endswith("weight")}
+    density = _densities(model)
     root = type(model).__name__
     counts = {
-        name.removeprefix(f"{root}.") if name != root else "": sum(ops.values()) // 2
+        name.removeprefix(f"{root}.") if name != root else "": {op: flops // 2 for op, flops in ops.items()}
         for name, ops in counter.get_flop_counts().items()
         if name != "Global"
     }
@@ -196,8 +197,40 @@ def count_macs(model: nn.Module, inputs: tuple[Any, ...]) -> tuple[int, int]:
             other != name and other.startswith(f"{name}." if name else "") for other in counts if other != name
         )
         if own and name in density:
-            saved += macs * (1 - density[name])
+            weighted = sum(count for op, count in macs.items() if op not in _OF_ACTIVATIONS)
+            saved += weighted * (1 - density[name])
     return total, round(total - saved)
+
+
+#: Products of attention's queries, keys and values, which no weight takes part in.
+_OF_ACTIVATIONS = (torch.ops.aten.bmm, torch.ops.aten.baddbmm)
+
+
+@contextlib.contextmanager
+def _products_only() -> Iterator[None]:
+    """While active, attention is computed of products: what torch computes it with in one operator has no count."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _densities(model: nn.Module) -> dict[str, float]:
+    """Module -> share of the weights it multiplies with that are not zero. Attention multiplies with its last layer's itself."""
+    elements: dict[str, int] = {}
+    zeros: dict[str, int] = {}
+    for row in sparsity(model):
+        path, _, parameter = row.name.rpartition(".")
+        if parameter.endswith("weight"):
+            above, _, last = path.rpartition(".")
+            if last and isinstance(model.get_submodule(above), nn.MultiheadAttention):
+                path = above
+            elements[path] = elements.get(path, 0) + row.elements
+            zeros[path] = zeros.get(path, 0) + row.zeros
+    return {path: 1 - zeros[path] / count for path, count in elements.items() if count}
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import fnmatch
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,13 +20,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from executorch_py.errors import InvalidArgumentError, InvalidStateError, NotSupportedError
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 
 from .heads import remove_heads
 from .masks import masked_parameters
 
 #: loss(model, batch) -> a scalar that can be differentiated.
 Loss = Callable[[nn.Module, Any], torch.Tensor]
+
+#: Held while the library works: it keeps the dimension that it prunes in objects that all of its pruners share, and
+#: _indices_checked replaces a method of it.
+_LIBRARY_LOCK = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -85,11 +90,33 @@ def prune_neurons(
         InvalidArgumentError: A wrong argument, a name that fits nothing, a loss that is no finite scalar, a weight that is
             NaN (the message names its layer).
         InvalidStateError: A mask of weight pruning is still on; torch-pruning is not installed.
+        InvalidTypeError: The model is no module.
         NotSupportedError: The smaller model does not run: its code has sizes of its own. Channels that cannot be followed, as
             where they are shuffled and taken apart again.
     """
     tp = _library()
-    _check(amount, scope, importance, loss, data, round_to, heads)
+    _require_module(model)
+    _check(amount, scope, importance, loss, data, round_to, heads, layers)
+    with torch.inference_mode(False), torch.enable_grad():  # the library follows gradients, whatever stands around
+        return _pruned(
+            tp, model, example_inputs, amount, keep, layers or {}, scope, importance, loss, data, round_to, heads
+        )
+
+
+def _pruned(
+    tp: Any,
+    model: nn.Module,
+    example_inputs: tuple[Any, ...],
+    amount: float,
+    keep: Iterable[str],
+    layers: Mapping[str, float],
+    scope: str,
+    importance: str,
+    loss: Loss | None,
+    data: Iterable[Any] | None,
+    round_to: int,
+    heads: float,
+) -> NeuronPruning:
     masked = masked_parameters(model)
     if masked:
         raise InvalidStateError(f"'{next(iter(masked))}' has a mask; call pruning.make_permanent(model) first")
@@ -107,14 +134,14 @@ def prune_neurons(
     for parameter in frozen:
         parameter.requires_grad_(True)  # the library follows gradients
     kept = _modules(smaller, keep, "keep")
-    ratios = {module: value for name, value in (layers or {}).items() for module in _modules(smaller, [name], "layers")}
+    ratios = {module: value for name, value in layers.items() for module in _modules(smaller, [name], "layers")}
     score = _score(tp, smaller, importance, loss, data)
     widths = _widths(smaller)
     skipped: dict[str, str] = {}
     ignored = [*kept, *_outputs(smaller, example_inputs)]
     if amount or ratios:
         names = {module: name for name, module in smaller.named_modules()}
-        with warnings.catch_warnings(), _indices_checked(tp, names):
+        with _LIBRARY_LOCK, warnings.catch_warnings(), _indices_checked(tp, names):
             warnings.simplefilter("ignore")
             pruner = tp.pruner.BasePruner(
                 smaller,
@@ -168,7 +195,8 @@ def prune_heads(
         InvalidArgumentError: A wrong argument, or a name that fits nothing.
         NotSupportedError: The model has no such layer, or one with settings that have no smaller form.
     """
-    _check(0.0, "layer", importance, None, (), 1, amount)
+    _require_module(model)
+    _check(0.0, "layer", importance, None, (), 1, amount, None)
     smaller = copy.deepcopy(model)
     kept = _modules(smaller, keep, "keep")
     if not any(isinstance(module, nn.MultiheadAttention) for module in smaller.modules()):
@@ -184,12 +212,30 @@ def _library() -> Any:
     return torch_pruning
 
 
+def _require_module(model: Any) -> None:
+    if not isinstance(model, nn.Module):
+        raise InvalidTypeError(
+            f"model is {type(model).__name__}; it must be a module (torch.nn.Module), which is pruned before it is exported"
+        )
+
+
 def _check(
-    amount: float, scope: str, importance: str, loss: Loss | None, data: Any, round_to: int, heads: float
+    amount: float,
+    scope: str,
+    importance: str,
+    loss: Loss | None,
+    data: Any,
+    round_to: int,
+    heads: float,
+    layers: Any,
 ) -> None:
-    for name, value in (("amount", amount), ("heads", heads)):
+    if layers is not None and not isinstance(layers, Mapping):
+        raise InvalidArgumentError(f"layers is {type(layers).__name__}; it must be a dict of names and amounts")
+    own = {f"layers[{name!r}]": value for name, value in (layers or {}).items()}
+    for name, value in {"amount": amount, "heads": heads, **own}.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-            raise InvalidArgumentError(f"{name} is {value!r}; it must be the part that goes, from 0 to below 1")
+            remedy = "; layers that stay whole go in keep=[…]" if name in own else ""
+            raise InvalidArgumentError(f"{name} is {value!r}; it must be the part that goes, from 0 to below 1{remedy}")
     if scope not in ("layer", "global"):
         raise InvalidArgumentError(f"scope is {scope!r}; it must be 'layer' or 'global'")
     if importance not in ("l1", "l2", "taylor"):
@@ -198,7 +244,9 @@ def _check(
         raise InvalidArgumentError(
             "importance='taylor' needs loss=, a function of model and batch, and data=, the batches"
         )
-    if not isinstance(round_to, int) or round_to < 1:
+    if data is not None and not isinstance(data, Iterable):
+        raise InvalidArgumentError(f"data is {type(data).__name__}; it must be an iterable of batches")
+    if isinstance(round_to, bool) or not isinstance(round_to, int) or round_to < 1:
         raise InvalidArgumentError(f"round_to is {round_to!r}; it must be a whole number from 1 on")
 
 
@@ -208,8 +256,9 @@ def _rounded(amount: float) -> float:
 
 
 def _modules(model: nn.Module, patterns: Iterable[str], argument: str) -> list[nn.Module]:
-    if isinstance(patterns, str):
-        raise InvalidArgumentError(f"{argument} is the text '{patterns}'; it must be a list of names")
+    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
+        what = f"the text '{patterns}'" if isinstance(patterns, str) else repr(patterns)
+        raise InvalidArgumentError(f"{argument} is {what}; it must be a list of names")
     found: list[nn.Module] = []
     for pattern in patterns:
         fits = [
@@ -305,7 +354,8 @@ def _indices_checked(tp: Any, names: dict[nn.Module, str]) -> Iterator[None]:
     """While active, a channel that a layer has not is an error.
 
     The library follows channels by their indices. Where it loses them (channel shuffles behind parts of a tensor, transposed
-    tokens) they leave the layers' range, multiply at each reshape, and it never comes back.
+    tokens) they leave the layers' range, multiply at each reshape, and it never comes back. Groups are made by the library
+    alone, from its constructor on, so their method is replaced, for the layers of ``names``; callers hold _LIBRARY_LOCK.
     """
     group_type = tp.dependency.Group
     add = group_type.add_dep
@@ -314,7 +364,7 @@ def _indices_checked(tp: Any, names: dict[nn.Module, str]) -> Iterator[None]:
         module = dep.target.module
         side = "in" if "_in_" in getattr(dep.handler, "__name__", "") else "out"
         width = getattr(module, f"{side}_{'features' if isinstance(module, nn.Linear) else 'channels'}", None)
-        if width is not None and any(int(getattr(i, "idx", i)) >= width for i in idxs):
+        if module in names and width is not None and any(int(getattr(i, "idx", i)) >= width for i in idxs):
             root = module if not len(group) else group[0].dep.target.module
             name, other = (names.get(one, type(one).__name__) for one in (root, module))
             raise NotSupportedError(

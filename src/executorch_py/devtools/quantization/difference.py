@@ -26,6 +26,7 @@ class RunningDifference:
 
     def __init__(self) -> None:
         self.num_elements = 0
+        self._counted = 0  # of these, where both sides are finite
         self.not_finite = [0, 0]  # in the actual values, in the expected ones
         self.lowest, self.highest = math.inf, -math.inf  # of the expected values
         self._lowest_actual, self._highest_actual = math.inf, -math.inf
@@ -59,6 +60,7 @@ class RunningDifference:
             if theirs.numel() == 0:
                 return
             limits = [float(value) for value in (*theirs.aminmax(), *ours.aminmax())]
+        self._counted += theirs.numel()
         self.lowest, self.highest = min(self.lowest, limits[0]), max(self.highest, limits[1])
         self._lowest_actual, self._highest_actual = (
             min(self._lowest_actual, limits[2]),
@@ -91,9 +93,8 @@ class RunningDifference:
     def result(self) -> Difference:
         """The figures of what has been added so far."""
         largest = max(abs(self.lowest), abs(self.highest)) if math.isfinite(self.lowest) else 0.0
-        if self.num_elements == 0:  # nothing was compared: no figure may look like one
-            return Difference(math.nan, math.nan, math.nan, math.nan, math.nan)
-        counted = self.num_elements - max(self.not_finite)
+        if self._counted == 0:  # nothing was compared: no figure may look like one
+            return Difference(math.nan, math.nan, math.nan, math.nan, math.nan, num_elements=self.num_elements)
         norms = math.sqrt(self._signal) * math.sqrt(self._power)
         if self._noise == 0:
             sqnr = math.inf
@@ -103,7 +104,7 @@ class RunningDifference:
             sqnr_db=sqnr,
             cosine=self._product / norms if norms > 0 else float(self._noise == 0),
             max_error=self._max_error,
-            mean_error=self._error / counted if counted > 0 else 0.0,
+            mean_error=self._error / self._counted,
             relative_error=self._max_error / largest if largest > 0 else (math.inf if self._max_error else 0.0),
             num_elements=self.num_elements,
         )

@@ -173,7 +173,7 @@ def _number(value: float | None, text: str) -> tuple[str, object]:
     """Infinities sort at the ends; what is not known sorts last."""
     if value is None:
         return text, "1e999"
-    return text, value if math.isfinite(value) else ("1e999" if value > 0 else "-1e999")
+    return text, value if math.isfinite(value) else ("-1e999" if value < 0 else "1e999")
 
 
 def _figures(difference: object) -> list[tuple[str, object]]:

@@ -300,9 +300,9 @@ class QuantizationReport:
 def _loss_order(row: LayerRow) -> tuple[int, float, int]:
     if row.broken:
         return (0, -math.inf, row.index)
-    if row.alone is not None:
-        return (1, row.alone.sqnr_db, row.index)
-    return (2 if row.is_quantized else 3, row.difference.sqnr_db, row.index)
+    rank = 1 if row.alone is not None else 2 if row.is_quantized else 3
+    figure = (row.alone or row.difference).sqnr_db
+    return (rank, math.inf if math.isnan(figure) else figure, row.index)  # NaN: nothing was compared
 
 
 _HEAD = (
