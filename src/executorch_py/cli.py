@@ -32,14 +32,18 @@ from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, Scal
 __all__ = ["main"]
 
 
+def _import(module: str) -> Any:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return importlib.import_module(module)
+
+
 def _resolve(name: str) -> Any:
     """The object that ``package.module:attribute`` names; the current folder counts."""
     module, colon, attribute = name.partition(":")
     if not colon:
         raise InvalidArgumentError(f"{name!r} names no object, write package.module:name")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    found: Any = importlib.import_module(module)
+    found = _import(module)
     for part in attribute.split("."):
         found = getattr(found, part)
     return found
@@ -248,6 +252,8 @@ def _ops(arguments: argparse.Namespace) -> int:
 
     for library in arguments.kernels:
         Runtime.get().load_plugin(library)
+    for module in arguments.imports:
+        _import(module)
     if arguments.model is not None:
         return _needs(arguments)
     if arguments.markdown:
@@ -340,10 +346,9 @@ def _exported(name: str) -> Any:
         made = _resolve(name)()
         model = made[0] if isinstance(made, tuple) else made
         return model.eval() if hasattr(model, "eval") else model
-    import torch
-    import torch.ao.quantization.fx._decomposed  # registers the operators that quantized programs hold
+    from executorch_py.devtools.requirements import read_exported
 
-    return torch.export.load(name)
+    return read_exported(Path(name))
 
 
 def _quantization(arguments: argparse.Namespace) -> int:
@@ -441,6 +446,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     ops.add_argument(
         "--kernels", action="append", default=[], help="a library of kernels to load first; may be repeated"
+    )
+    ops.add_argument(
+        "--import",
+        action="append",
+        default=[],
+        dest="imports",
+        metavar="MODULE",
+        help="for a .pt2: a Python module that defines custom operators; may be repeated",
     )
     ops.add_argument("--select", help="check against a build with ET_SELECT_OPS=this file (list, .yaml or .pte)")
     ops.add_argument("--partitioner", action="append", default=[], help="for a .pt2: package.module:Class")

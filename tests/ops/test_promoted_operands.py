@@ -75,3 +75,31 @@ def test_bools_and_numbers():
         check(lambda x, shift=shift: shift(5, x), b)
     check(torch.pow, torch.tensor([2.5, -3.0, 0.7]), b)
     check(torch.bucketize, b, torch.tensor([0.0, 0.5, 1.0]))
+
+
+NUMBERS = {
+    "add": lambda x: x + 1.1,
+    "sub": lambda x: x - 1.1,
+    "rsub": lambda x: 1.1 - x,
+    "add of a large number": lambda x: x + 2049,
+    "mul": lambda x: x * 1.1,
+    "mul by a large number": lambda x: x * 2049,
+    "div": lambda x: x / 1.1,
+    "number / tensor": lambda x: 1.1 / x,
+    "floor_divide": lambda x: x // 1.1,
+    "remainder": lambda x: x % 1.1,
+    "fmod": lambda x: torch.fmod(x, 1.1),
+    "pow": lambda x: x.abs() ** 1.1,
+    "number ** tensor": lambda x: 1.1**x,
+    "eq": lambda x: x.clamp(max=1.1) == 1.1,
+    "in place": lambda x: (x + 0).mul_(1.1).add_(1.1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_beside_floats_of_16_bits(name, dtype):
+    """Products and quotients take a Python number as it is; everything else rounds it to the tensor's type first."""
+    x = (3 * torch.randn(1000, generator=torch.Generator().manual_seed(0))).to(dtype)
+    check(NUMBERS[name], x)
+    check(NUMBERS[name], x[:7])

@@ -51,6 +51,18 @@ def test_lerp(shapes, dtype, tolerance):
         check(lambda start, end, number=number: torch.lerp(start, end, number), start, end, tolerance=tolerance)
 
 
+@pytest.mark.parametrize("weight", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("ends", [torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64])
+def test_lerp_between_integers(ends, weight):
+    """By a float of no dimensions, which makes the result a float; eager takes no other."""
+    start, end = torch.tensor([[0, 1, 100], [7, 3, 0]]).to(ends), torch.tensor([1, 0, 33]).to(ends)
+    for number in (0.3, 0.5, 1.75, -2.0):
+        w = torch.tensor(number, dtype=weight)
+        check(torch.lerp, start, end, w, tolerance=2e-6)
+        check(torch.lerp, start[0, 1], end, w, tolerance=2e-6)
+        check(torch.lerp, start, end[2], w, tolerance=2e-6)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32])
 @pytest.mark.parametrize(
     "numbers", [(), (1.5,), (0.1, 3e4, -7.0), (float("nan"), float("inf"), -float("inf"))], ids=str

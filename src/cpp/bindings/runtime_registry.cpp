@@ -1,10 +1,13 @@
 #include "bindings/runtime_registry.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -68,9 +71,37 @@ Error register_plugin(const Plugin& plugin) {
   });
 }
 
+/// Refuses a library of which a part is missing (a copy that broke off). The loader maps its segments unseen, and the first
+/// touch of a page beyond the end would end the process. What is no ELF file at all is left to the loader's own message.
+void check_is_whole(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff nbytes = file ? static_cast<std::streamoff>(file.tellg()) : 0;
+  ElfW(Ehdr) header{};
+  if (nbytes < static_cast<std::streamoff>(sizeof(header)) || !file.seekg(0) ||
+      !file.read(reinterpret_cast<char*>(&header), sizeof(header)) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr))) {
+    return;
+  }
+  const size_t sections_nbytes = static_cast<size_t>(header.e_shnum) * header.e_shentsize;  // linkers put these last
+  bool whole = header.e_shoff <= static_cast<size_t>(nbytes) &&
+               sections_nbytes <= static_cast<size_t>(nbytes) - header.e_shoff &&
+               file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  for (unsigned i = 0; whole && i < header.e_phnum; ++i) {
+    ElfW(Phdr) segment{};
+    whole = file.read(reinterpret_cast<char*>(&segment), sizeof(segment)) &&
+            segment.p_offset <= static_cast<size_t>(nbytes) &&
+            segment.p_filesz <= static_cast<size_t>(nbytes) - segment.p_offset;
+  }
+  if (!whole) {
+    throw CoreError(Error::AccessFailed, "plug-in " + path + " cannot be opened: it is cut off after " +
+                                             std::to_string(nbytes) + " bytes; copy or build it again");
+  }
+}
+
 /// Opens a plug-in and registers what it brings; gives its name.
 std::string load_plugin(const std::string& path) {
   static std::set<const Plugin*> loaded;  // guarded by the GIL
+  check_is_whole(path);
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const reason = dlerror();

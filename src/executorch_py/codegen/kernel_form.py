@@ -35,12 +35,33 @@ _CPP_TYPES = {
 }  # fmt: skip
 
 
+#: Words of C++ that an argument of an operator may be called by, and that a parameter of a function may not.
+CPP_KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class co_await
+    co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do
+    double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+    """.split()  # noqa: SIM905
+)
+
+
 def declaration(schema: Schema) -> str:
-    """The C++ declaration of the kernel whose parameters are those of ``schema``."""
+    """The C++ declaration of the kernel whose parameters are those of ``schema``.
+
+    A name that C++ or another parameter has already gets a ``_``: ``const Tensor& context_``.
+    """
     parameters = ["KernelContext& context"]
+    taken = {"context", *CPP_KEYWORDS}
     for a in schema.arguments:
         cpp = "Tensor&" if a.mutated and a.letter == "T" else _CPP_TYPES[a.letter]
-        parameters.append(f"{cpp} {a.name}")
+        name = a.name
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        parameters.append(f"{cpp} {name}")
     return f"Error {kernel_function(schema.name)}({', '.join(parameters)});"
 
 

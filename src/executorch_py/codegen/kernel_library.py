@@ -30,7 +30,7 @@ from pathlib import Path
 if not __package__:  # run as a script, by CMake
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from executorch_py.codegen.kernel_form import KernelForm, declaration
+from executorch_py.codegen.kernel_form import CPP_KEYWORDS, KernelForm, declaration
 from executorch_py.codegen.ops_yaml import MEMORY_ORDERS, Op, Schema, Specialisation, TableError, dtype_mask, read_table
 
 _HEAD = "// Generated from {table} by executorch_py/codegen/kernel_library.py. Do not edit.\n"
@@ -68,21 +68,45 @@ def rows_of(ops: list[Op]) -> list[Row]:
     rows: list[Row] = []
     functions: dict[str, str] = {}
     for op in ops:
-        form = KernelForm.of(op.schema, op.out)
+        try:
+            form = KernelForm.of(op.schema, op.out)
+        except TableError as error:
+            raise TableError(f"line {op.line}: {error}") from None
         if form.name in functions.values():
             continue  # several operators may share a kernel
         if form.changed and op.specialised:
-            raise TableError(f"{op.schema.name}: an operator that works in place has no specialised kernels")
+            raise TableError(
+                f"line {op.line}: {op.schema.name}: an operator that works in place has no specialised kernels"
+            )
+        _check_demands(form.schema, op)
         bits = op.in_place_bits
         special = [Row(form, one.function, bits, one) for one in reversed(op.specialised)]
         for row in (Row(form, form.function, bits), *special):
             if row.function in functions:
                 raise TableError(
-                    f"{form.name} and {functions[row.function]} have the same kernel function {row.function}"
+                    f"line {op.line}: {form.name} and {functions[row.function]} have the same kernel function {row.function}"
                 )
             functions[row.function] = form.name
             rows.append(row)
     return rows
+
+
+def _check_demands(schema: Schema, op: Op) -> None:
+    """Every demand is for a tensor of the kernel, and no two kernels have the same ones."""
+    where = f"line {op.line}: {schema.name}"
+    tensors = {a.name for a in schema.arguments if a.letter in "Ttvw"}
+    seen: dict[object, str] = {}
+    for one in op.specialised:
+        for argument, _, _ in one.demands:
+            if argument not in tensors:
+                raise TableError(
+                    f"{where}: {one.function} asks for '{argument}', which is no tensor of the kernel; there are "
+                    f"{', '.join(sorted(tensors))}"
+                )
+        demands = frozenset((name, frozenset(dtypes), order) for name, dtypes, order in one.demands)
+        if demands in seen:
+            raise TableError(f"{where}: {one.function} asks for what {seen[demands]} does, and is never chosen")
+        seen[demands] = one.function
 
 
 def kernels_header(rows: list[Row], namespace: str, head: str) -> str:
@@ -114,8 +138,6 @@ def _demands(name: str, schema: Schema, one: Specialisation) -> str:
     positions = {a.name: i for i, a in enumerate(schema.arguments)}
     rows = []
     for argument, dtypes, order in one.demands:
-        if argument not in positions:
-            raise TableError(f"{schema.name}: {one.function} names no argument of the kernel: {argument}")
         spelling = dict(zip(("", *MEMORY_ORDERS), ("kAny", "kContiguous", "kChannelsLast"), strict=True))[order]
         rows.append(f"{{{positions[argument]}, MemoryOrder::{spelling}, {dtype_mask(dtypes):#x}u}}")
     return f"constexpr TensorDemand {name}[] = {{{', '.join(rows)}}};  // {one.text}\n"
@@ -170,9 +192,15 @@ def main() -> int:
     arguments = parser.parse_args()
     namespace = arguments.namespace or arguments.name
     try:
-        if not re.fullmatch(r"[a-z]\w*", arguments.name):
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", arguments.name):
             raise TableError(f"'{arguments.name}' is no name of a library: small letters, digits and _")
-        rows = rows_of(read_table(arguments.ops))
+        if namespace in {"et", "std", *CPP_KEYWORDS}:
+            raise TableError(f"'{namespace}' is no namespace of a library: C++ or the runtime has the word already")
+        ops = read_table(arguments.ops)
+        try:
+            rows = rows_of(ops)
+        except TableError as error:
+            raise TableError(f"{arguments.ops.name}: {error}") from None
         if not rows:
             raise TableError(f"{arguments.ops.name} has no operator")
         head = _HEAD.format(table=arguments.ops.name)

@@ -163,7 +163,8 @@ def _letter(type_text: str) -> str:
     optional = base.endswith("?")
     letters = _LETTERS.get(base[:-1] if optional else base)
     if letters is None or letters[optional] == "?":
-        raise TableError(f"no signature letter for the type '{type_text}'")
+        known = ", ".join(t for t in _LETTERS if not t.startswith("Sym"))
+        raise TableError(f"unknown type '{type_text}'; there are {known}, and optional ones (Tensor?, int?)")
     return letters[optional]
 
 
@@ -183,14 +184,18 @@ def parse_schema(text: str) -> Schema:
         if part == "*":
             kwarg_only = True
             continue
-        declaration, _, default = part.partition("=")
+        declaration, separator, default = part.partition("=")
         type_text, _, argument_name = declaration.rpartition(" ")
         mutated = "!" in type_text
         type_text = re.sub(r"\([^)]*\)", "", type_text)
+        if not re.fullmatch(r"[A-Za-z_]\w*", argument_name) or (separator and not default):
+            raise TableError(f"{name}: {part!r} is no argument; it is written 'type name' or 'type name=default'")
+        if argument_name in {a.name for a in arguments}:
+            raise TableError(f"{name}: two arguments are named '{argument_name}'")
         try:
             letter = _letter(type_text)
         except TableError as error:
-            raise TableError(f"{name}: {error}") from None
+            raise TableError(f"{name}: argument '{argument_name}': {error}") from None
         arguments.append(
             Argument(argument_name, type_text, letter, default or None, kwarg_only, mutated, mutated and kwarg_only)
         )
@@ -211,11 +216,11 @@ def kernel_function(name: str) -> str:
 def _scalar(text: str, line: int) -> str | list[str]:
     if text.startswith("["):
         if not text.endswith("]"):
-            raise TableError(f"line {line}: a list must end on its line")
+            raise TableError(f"line {line}: a list must end on its line, and a comment has a line of its own")
         return [item.strip() for item in text[1:-1].split(",") if item.strip()]
     if text.startswith('"'):
         if len(text) < 2 or not text.endswith('"'):
-            raise TableError(f"line {line}: a quoted text must end on its line")
+            raise TableError(f"line {line}: a quoted text must end on its line, and a comment has a line of its own")
         return text[1:-1].replace('\\"', '"')
     if any(c in text for c in "\"'{}[]#&*!|>%@`") or ": " in text:
         raise TableError(f"line {line}: put {text!r} in double quotes")
@@ -230,7 +235,9 @@ def read_yaml(text: str) -> list[dict]:
             continue
         match = re.fullmatch(r"(- |  )(\w+): (.+?)\s*", raw)
         if not match:
-            raise TableError(f"line {number}: expected '- key: value' or '  key: value', got {raw!r}")
+            raise TableError(
+                f"line {number}: expected '- key: value' or '  key: value' (lists are written [a, b]), got {raw!r}"
+            )
         lead, key, value = match.groups()
         if lead == "- ":
             entries.append({"line": number})
@@ -255,12 +262,14 @@ def parse_specialisation(text: str) -> Specialisation:
         TableError: The text is not well formed, or names an element type or order that does not exist.
     """
     function, *rest = text.split()
-    demands = []
+    demands: list[tuple[str, tuple[str, ...], str]] = []
     for part in rest:
         match = re.fullmatch(r"(\w+)=([\w|]*)(?:/(\w+))?", part)
-        if not match or not re.fullmatch(r"\w+", function):
+        if not match or not re.fullmatch(r"[A-Za-z_]\w*", function):
             raise TableError(f"{text!r} is not 'function argument=types/order …'")
         name, types, order = match.groups()
+        if name in {demand[0] for demand in demands}:
+            raise TableError(f"{text!r} names {name} twice; several types are written {name}=f32|f64")
         if types in MEMORY_ORDERS and order is None:
             types, order = "", types
         dtypes = [d for item in types.split("|") if item for d in DTYPE_GROUPS.get(item, [item])]
@@ -278,13 +287,25 @@ def _as_list(value: str | list[str]) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
+def _one_text(entry: dict, key: str) -> str:
+    if not isinstance(entry[key], str):
+        raise TableError(f"'{key}' is a list, must be one text")
+    return entry[key]
+
+
 def _make_op(entry: dict) -> Op:
     where = f"line {entry['line']}"
     unknown = set(entry) - _KEYS
     if unknown:
         raise TableError(f"{where}: unknown key {', '.join(sorted(unknown))}")
-    schema = parse_schema(entry["schema"])
-    out = parse_schema(entry["out"]) if "out" in entry else None
+    if "schema" not in entry:
+        raise TableError(f"{where}: the entry has no schema")
+    try:
+        schema = parse_schema(_one_text(entry, "schema"))
+        out = parse_schema(_one_text(entry, "out")) if "out" in entry else None
+        specialised = tuple(parse_specialisation(text) for text in _as_list(entry.get("specialised", [])))
+    except TableError as error:
+        raise TableError(f"{where}: {error}") from None
     dtypes: list[str] = []
     for item in _as_list(entry.get("dtypes", [])):
         dtypes += DTYPE_GROUPS.get(item, [item])
@@ -303,10 +324,9 @@ def _make_op(entry: dict) -> Op:
         in_place = [a.name for a in out.arguments if a.letter in "Tt" and not a.is_out]
     else:
         in_place = []
-    names = {a.name for a in (out or schema).arguments}
+    names = {a.name for a in (out or schema).arguments if a.letter in "Tt" and not a.is_out}
     if set(in_place) - names:
-        raise TableError(f"{where}: in_place names no argument of {schema.name}: {in_place}")
-    specialised = tuple(parse_specialisation(text) for text in _as_list(entry.get("specialised", [])))
+        raise TableError(f"{where}: in_place names no tensor that {schema.name} is given: {in_place}")
     return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place),
               entry.get("notes", ""), specialised, entry["line"])  # fmt: skip
 
@@ -322,4 +342,6 @@ def read_table(path: Path) -> list[Op]:
             seen[op.schema.name] = op.line
     except TableError as error:
         raise TableError(f"{path.name}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path.name}: is no text in UTF-8: {error}") from None
     return ops

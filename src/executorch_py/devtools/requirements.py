@@ -6,16 +6,19 @@
 For: ``etpy ops MODEL``, and tests that a target's kernels are complete. Needs no torch.
 """
 
+import logging
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from executorch_py import _core
 from executorch_py.codegen.ops_yaml import TableError
 from executorch_py.codegen.pte_operators import KernelCall, read_pte_calls
 from executorch_py.codegen.select_ops import Selection
-from executorch_py.errors import ExecutorchError, InvalidProgramError
+from executorch_py.errors import ExecutorchError, InvalidArgumentError, InvalidProgramError
 from executorch_py.operators import registered_kernels
 from executorch_py.runtime import Program, Runtime
 
@@ -131,19 +134,63 @@ def _backends(program: Program, method: str) -> list[Requirement]:
     return needs
 
 
+def read_exported(path: Path) -> Any:
+    """The exported program in a file that ``torch.export.save`` wrote; operators of quantized programs are known.
+
+    Raises:
+        InvalidArgumentError: The file holds no exported program, or one with an operator that nobody has defined yet.
+    """
+    import torch
+    import torch.ao.quantization.fx._decomposed  # registers the operators that quantized programs hold
+
+    told: list[BaseException] = []  # torch logs why it cannot read a file, with a traceback, and raises something else
+
+    def keep(record: logging.LogRecord) -> bool:
+        if record.exc_info and record.exc_info[1]:
+            told.append(record.exc_info[1])
+        return False
+
+    loggers = [logging.getLogger(name) for name in ("torch.export", "torch.export.pt2_archive._package")]
+    for logger in loggers:
+        logger.addFilter(keep)
+    try:
+        with path.open("rb") as file:
+            return torch.export.load(file)
+    except OSError:
+        raise
+    except Exception as error:  # torch raises what its parsers raise
+        reasons = [str(one).strip() for one in _with_causes([*told, error])] or [type(error).__name__]
+    finally:
+        for logger in loggers:
+            logger.removeFilter(keep)
+    for reason in reasons:
+        if unknown := re.search(r"failed to resolve torch\.ops\.(\S+) to an operator", reason):
+            raise InvalidArgumentError(
+                f"{path} calls the operator {unknown[1]}, which torch does not know here; import the module that "
+                "defines it first (etpy: --import my.operators)"
+            )
+    raise InvalidArgumentError(f"{path} holds no exported program (torch.export.save): {reasons[0].splitlines()[0]}")
+
+
+def _with_causes(errors: Iterable[BaseException]) -> Iterator[BaseException]:
+    for error in errors:
+        one: BaseException | None = error
+        while one is not None:
+            if str(one).strip():
+                yield one
+            one = one.__cause__ or one.__context__
+
+
 def lower_for_requirements(path: Path, partitioners: Iterable[object] = ()) -> bytes:
     """A ``.pte`` of an exported program (``torch.export.save``), with kernels of custom operators taken for granted.
 
     Raises:
         ExecutorchError: It cannot be lowered; says why.
     """
-    import torch
-
     from executorch_py.lowering.config import ExecutorchBackendConfig
     from executorch_py.lowering.edge import to_edge_transform_and_lower
 
-    exported = torch.export.load(path)
-    edge = to_edge_transform_and_lower(exported, partitioner=list(partitioners) or None)  # type: ignore[arg-type]
+    edge = to_edge_transform_and_lower(read_exported(path), partitioner=list(partitioners) or None)  # type: ignore[arg-type]
     return edge.to_executorch(ExecutorchBackendConfig(target_kernels=True)).buffer
 
 

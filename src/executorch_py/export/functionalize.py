@@ -33,6 +33,7 @@ from .in_place import auto_functionalized, changed_arguments, named_arguments, s
 from .operators import RECURRENT, is_composite
 from .rewriting import GraphWriter, with_guards_of
 from .sources import source_of
+from .state import same_tensors
 
 aten = torch.ops.aten
 
@@ -298,6 +299,7 @@ class Functionalizer:
         self.written: set[fx.Node] = set()  # roots that a node wrote to
         self._elements: dict[fx.Node, list[Any]] = {}  # results of inlined regions
         self._results: dict[fx.Node, dict[int, fx.Node]] = {}  # of control flow that was rewritten
+        self._same = same_tensors(program)
         self.held: dict[str, Any] = {}  # what get_attr nodes of the new graph name
 
     def run(self) -> ExportedProgram:
@@ -373,6 +375,8 @@ class Functionalizer:
             if node.op == "placeholder":
                 if operands is None:
                     self._value[node] = self.writer.copy_node(node, self.read)
+                    if (first := self._same.get(node)) is not None:
+                        self._view(node, first, _identity, self.read(first))
                 else:
                     operand = operands[index]
                     index += 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
@@ -143,6 +144,23 @@ class ProgramState:
                     f"{names} are different views of one memory, and one of them is written; make the written buffer a "
                     "clone()"
                 )
+
+
+def same_tensors(program: ExportedProgram) -> dict[fx.Node, fx.Node]:
+    """Placeholders of a tensor that an earlier placeholder stands for, too: a buffer that the module holds by a second name,
+    which it did not register.
+    """
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    first: dict[_Key, fx.Node] = {}
+    same: dict[fx.Node, fx.Node] = {}
+    for spec in program.graph_signature.input_specs:
+        tensor = program.constants.get(spec.target, program.state_dict.get(spec.target))
+        if spec.kind in _STATE_KINDS and isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
+            node = placeholders[spec.arg.name]
+            known = first.setdefault(_key(tensor), node)
+            if known is not node:
+                same[node] = known
+    return same
 
 
 def _content(tensor: torch.Tensor) -> tuple[int, int]:

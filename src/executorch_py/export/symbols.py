@@ -4,7 +4,7 @@ Symbols are renamed in the order in which a method meets them (``s0``, ``s1``, a
 decides), so that the same model gives the same file in every process.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import sympy
@@ -199,8 +199,11 @@ def least_sizes(program: ExportedProgram) -> dict[sympy.Symbol, int]:
     """Sizes that symbols have at least, although torch's program takes smaller ones, which it was not traced for.
 
     That is 2 where a squeeze would remove a dim of 1, and what a slice takes whose result has a constant size (``x[:2]``).
+    Of a ``Dim`` that only derived ones are made of it is what the user gave.
     """
     least: dict[sympy.Symbol, int] = {}
+    for symbol, size in _roots_of_derived(program):
+        least[symbol] = max(least.get(symbol, 0), size)
 
     def demand(size: Any, at_least: int) -> None:
         if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
@@ -232,6 +235,25 @@ def _let_in(bounds: Any) -> Any:
     torch.export traces sizes of ``Dim.AUTO`` as if they were neither 0 nor 1, and its programs take both all the same.
     """
     return 0 if bounds.lower == 2 < bounds.upper else bounds.lower
+
+
+def _roots_of_derived(program: ExportedProgram) -> Iterator[tuple[sympy.Symbol, int]]:
+    """Lower bounds of symbols that are the size of no input, from those of dims that are derived from them: 2 for s where
+    2*s is at least 4. torch.export keeps the user's bounds of such a ``Dim`` with the derived dims only.
+    """
+    sizes = set()
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        for size in value.shape if isinstance(value, torch.Tensor) else [value]:
+            if isinstance(size, torch.SymInt):
+                sizes.add(size.node.expr)
+    for expression, bounds in program.range_constraints.items():
+        if isinstance(expression, sympy.Symbol) or len(expression.free_symbols) != 1:
+            continue
+        (symbol,) = expression.free_symbols
+        factor, offset = expression.coeff(symbol), expression.subs(symbol, 0)
+        if symbol not in sizes and factor > 0 and expression == factor * symbol + offset and bounds.lower.is_finite:
+            yield symbol, int(sympy.ceiling((bounds.lower - offset) / factor))
 
 
 def _is_unbacked(expression: Any) -> bool:

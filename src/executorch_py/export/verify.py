@@ -25,6 +25,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from executorch_py._arguments import instance, text
 from executorch_py.errors import Diagnostic, ErrorCode, InvalidArgumentError, VerificationError
 from executorch_py.exir.backend.dialect import BackendDialect, backend_dialect, owner_of
 from executorch_py.operators import known_operators
@@ -59,7 +60,12 @@ def verify_dialect(program: ExportedProgram, dialect: str) -> None:
     Raises:
         VerificationError: Lists each violation: rule, what is wrong, node, source line. ``.diagnostics`` has them one by one.
         InvalidArgumentError: There is no such dialect, or no backend of that id registered one.
+        InvalidTypeError: ``program`` is no exported program, or ``dialect`` no string.
     """
+    instance(
+        "the program", program, ExportedProgram, "an ExportedProgram; exported_program() of an edge program gives it"
+    )
+    text("the dialect", dialect)
     found = list(_violations(program, _dialect(dialect)))
     if found:
         lines = "\n".join(f"  {item}" for item in found)

@@ -267,12 +267,40 @@ def test_operators_that_no_kernel_can_be_written_for(schema, message):
             '- schema: "my::f(Tensor x) -> Tensor"\n  out: "my::f.out(Tensor y, *, Tensor(a!) out) -> Tensor(a!)"',
             "must take",
         ),
+        ("- dtypes: f32", "line 1: the entry has no schema"),
+        ("- schema: [a, b]", "must be one text"),
+        (
+            '- schema: "my::f(Tensr x) -> Tensor"',
+            "line 1: my::f: argument 'x': unknown type 'Tensr'; there are Tensor, int",
+        ),
+        ('- schema: "my::f(Tensor x, int x) -> Tensor"', "two arguments are named 'x'"),
+        ('- schema: "my::f(Tensor x, int n=) -> Tensor"', "'int n=' is no argument"),
+        ('- schema: "my::f(Tensor x) -> Tensor"  # fast', "a comment has a line of its own"),
+        ('- schema: "my::f(Tensor x, int n) -> Tensor"\n  in_place: [n]', "in_place names no tensor"),
+        ('- schema: "my::f(Tensor x, int n) -> Tensor"\n  specialised: [f_fast n=f32]', "no tensor of the kernel"),
+        ('- schema: "my::f(Tensor x) -> Tensor"\n  specialised: [f_fast x=f32 x=f64]', "names x twice"),
+        ('- schema: "my::f(Tensor x) -> Tensor"\n  specialised: [f_a x=f32, f_b x=f32]', "f_b asks for what f_a does"),
+        ('- schema: "my::f(Tensor x) -> Tensor"\n  specialised: [1f x=f32]', "is not 'function"),
+        ('- schema: "my::ok(Tensor x) -> Tensor"\n- schema: "my::f(Tensor x) -> int"', "line 2: my::f returns a int"),
     ],
 )
 def test_a_bad_table_is_refused(table, message, tmp_path):
     (tmp_path / "ops.yaml").write_text(table)
     with pytest.raises(TableError, match=message):
         rows_of(read_table(tmp_path / "ops.yaml"))
+
+
+def test_a_table_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "ops.yaml").write_bytes(b"# \xe9\n")
+    with pytest.raises(TableError, match=r"ops\.yaml: is no text in UTF-8"):
+        read_table(tmp_path / "ops.yaml")
+
+
+def test_names_of_arguments_that_cpp_has_already():
+    form = KernelForm.of(parse_schema("my::attend(Tensor context, int default, Tensor out) -> Tensor"))
+    assert form.declaration == (
+        "Error attend_out(KernelContext& context, const Tensor& context_, int64_t default_, const Tensor& out, Tensor& out_);"
+    )
 
 
 def test_functional_forms_of_pytorchs_own_functionalisation():
@@ -294,3 +322,11 @@ def test_functional_forms_of_pytorchs_own_functionalisation():
     x = torch.randn(3, 4)
     module = et.load(lower(model, (x,)).buffer)
     torch.testing.assert_close(module(x), Both().train()(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
+def test_a_plug_in_that_is_cut_off(part, custom_ops, tmp_path):
+    whole = custom_ops.read_bytes()
+    (tmp_path / "libcut.so").write_bytes(whole[: int(len(whole) * part)])
+    with pytest.raises(et.ExecutorchError, match=r"libcut\.so"):
+        et.load_kernel_library(tmp_path / "libcut.so")

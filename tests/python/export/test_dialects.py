@@ -223,3 +223,11 @@ def test_dialects_that_do_not_exist():
     for name in ("edg", "backend:Nobody"):
         with pytest.raises(et.InvalidArgumentError):
             et.verify_dialect(edge(), name)
+
+
+def test_what_is_no_program_and_no_dialect():
+    exported = torch.export.export(nn.ReLU(), (torch.ones(2),))
+    with pytest.raises(et.InvalidTypeError, match="must be an ExportedProgram"):
+        et.verify_dialect(exported.graph_module, "aten")
+    with pytest.raises(et.InvalidTypeError, match="the dialect is None, must be a string"):
+        et.verify_dialect(exported, None)

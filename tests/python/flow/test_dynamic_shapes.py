@@ -528,6 +528,29 @@ class _Branch(nn.Module):
         return x * (2 if x.shape[0] > 1 else 3)
 
 
+@pytest.mark.parametrize("is_loaded", [False, True])
+@pytest.mark.parametrize(
+    ("derived", "least"), [(lambda dim: 2 * dim, (0, 2, 4, 6)), (lambda dim: dim + 1, (1, 2, 3, 4))], ids=["2d", "d+1"]
+)
+def test_bounds_of_a_dim_that_is_only_derived_from(derived, least, is_loaded, tmp_path):
+    """A ``Dim`` that is the size of no input: torch keeps its bounds with the derived dim."""
+    for low in range(4):
+        dim = Dim("dim", min=low, max=8)
+        exported = torch.export.export(
+            Call(lambda _, x: x * 2), (torch.ones(8),), dynamic_shapes=(({0: derived(dim)},),)
+        )
+        if is_loaded:
+            torch.export.save(exported, tmp_path / "model.pt2")
+            exported = torch.export.load(tmp_path / "model.pt2")
+        method = method_of(et.to_edge(exported).to_executorch())
+        for size in range(8):
+            if size >= least[low] and (size - least[low]) % (least[1] - least[0]) == 0:
+                assert torch.equal(method.execute([torch.ones(size)])[0], torch.full((size,), 2.0))
+            else:
+                with pytest.raises(InvalidArgumentError, match=f"size {size} of dimension 0"):
+                    method.execute([torch.ones(size)])
+
+
 def test_auto_sees_what_a_model_does_for_one_as_torch_does():
     program = torch.export.export(_Branch(), (torch.randn(4, 3),), dynamic_shapes=({0: Dim.AUTO},))
     x = torch.randn(1, 3)

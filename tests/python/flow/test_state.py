@@ -309,3 +309,35 @@ def test_state_survives_a_refused_call():
 
 def test_call_holds_what_it_was_given():
     assert list(Call(_add, **TOTAL).state_dict()) == ["total"]
+
+
+class _TwoNames(nn.Module):
+    """A buffer that the module holds by a second name, which it did not register."""
+
+    def __init__(self, write) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.ones(3))
+        self.other = self.total
+        self.write = write
+
+    def forward(self, x):
+        return self.write(self, x)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda self, x: (self.total.add_(x), self.other * 2)[1],
+        lambda self, x: (self.other.add_(x), self.total * 2)[1],
+        lambda self, x: (self.total[1:].add_(x[1:]), self.other[:2].mul_(3), self.total + self.other)[2],
+        lambda self, x: torch.cond(x.sum() > 0, lambda x: x + self.other, lambda x: x * 2, (self.total.add_(x),)),
+    ],
+    ids=["first", "second", "both", "branch"],
+)
+def test_a_buffer_of_two_names(write):
+    model = _TwoNames(write)
+    with torch.no_grad():
+        exported = torch.export.export(copy.deepcopy(model), (X,))
+    method = method_of(et.to_edge(exported).to_executorch())
+    for x in (X, -3 * X, X * 0.5):
+        torch.testing.assert_close(method.execute([x])[0], model(x.clone()))

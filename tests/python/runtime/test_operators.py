@@ -131,6 +131,38 @@ def test_an_exported_program(tmp_path, capsys):
     assert "missing: ops_test::absent.out" in capsys.readouterr().out
 
 
+def test_an_operator_that_torch_does_not_know(tmp_path, monkeypatch, capsys):
+    torch = pytest.importorskip("torch")
+    definition = (
+        "import torch\nlibrary = torch.library.Library('ops_gone', 'DEF')\nlibrary.define('f(Tensor x) -> Tensor')\n"
+        "library.impl('f', lambda x: x + 1, 'CompositeExplicitAutograd')\n"
+    )
+    (tmp_path / "gone_operators.py").write_text(definition)
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    exec(definition, scope)
+
+    class Custom(torch.nn.Module):
+        def forward(self, x):
+            return torch.ops.ops_gone.f(x)
+
+    torch.export.save(torch.export.export(Custom(), (torch.ones(1, 4),)), "gone.pt2")
+    scope["library"]._destroy()
+    assert main(["ops", "gone.pt2"]) == 2
+    error = capsys.readouterr().err
+    assert "ops_gone.f.default" in error and "--import" in error and "Traceback" not in error
+    assert main(["ops", "gone.pt2", "--import", "gone_operators"]) == 1
+    assert "missing: ops_gone::f.out" in capsys.readouterr().out
+    assert main(["ops", "gone.pt2", "--import", "nowhere_operators"]) == 2
+
+
+def test_archives_that_are_no_exported_program(tmp_path, capsys):
+    torch = pytest.importorskip("torch")
+    torch.save({"weight": torch.ones(2)}, tmp_path / "state.pt")
+    assert main(["ops", str(tmp_path / "state.pt")]) == 2
+    assert "state.pt holds no exported program" in capsys.readouterr().err
+
+
 def test_public_names():
     assert Path(et.cmake_prefix_path).name == "cmake"
     assert callable(et.verify_dialect) and callable(et.load_kernel_library)

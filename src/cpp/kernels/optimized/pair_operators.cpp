@@ -1,7 +1,5 @@
 #include "kernels/optimized/pair_operators.h"
 
-#include "kernels/optimized/float_runs.h"
-
 namespace et::kernels::optimized {
 
 bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool rounds,
@@ -15,18 +13,17 @@ bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool
     operation->operands[operation->num_operands - 1].element_size = static_cast<uint8_t>(element_size(dtype));
     return true;
   }
-  const double number = value.number_as_double() * (times != nullptr ? times->number_as_double() : 1.0);
+  const double factor = times != nullptr ? times->number_as_double() : 1.0;
   if (dtype == ScalarType::Double) {
-    operation->add_number(number);
+    operation->add_number(value.number_as_double() * factor);
     return true;
   }
-  float as_float = times != nullptr ? static_cast<float>(number) : number_as_float(value);
   if (rounds && is_small_float(dtype)) {
-    uint16_t rounded;
-    floats_to(dtype, &as_float, 1, &rounded);
-    floats_from(dtype, &rounded, 1, 1, &as_float);
+    operation->add_number(number_as_element(dtype, value.number_as_double()) * static_cast<float>(factor));
+    return true;
   }
-  operation->add_number(as_float);
+  operation->add_number(times != nullptr ? static_cast<float>(value.number_as_double() * factor)
+                                         : number_as_float(value));
   return true;
 }
 

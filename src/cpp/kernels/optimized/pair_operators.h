@@ -86,10 +86,10 @@ Error choose_float_pair(Arguments args, PointwiseOperation* operation) {
 Error choose_number_loop(Arguments args, const char* name, const PairLoops& loops, const EValue* alpha, bool rounds,
                          PointwiseOperation* operation);
 
-// fn(self, Scalar other, [Scalar alpha,] out)
+// fn(self, Scalar other, [Scalar alpha,] out). Sums take the number as an element, products and quotients as it is, as ATen does.
 template <class Operator, bool kScaled>
 Error choose_with_number(Arguments args, PointwiseOperation* operation) {
-  return choose_number_loop(args, Operator::kName, Operator::loops(), kScaled ? args[2] : nullptr, !kScaled, operation);
+  return choose_number_loop(args, Operator::kName, Operator::loops(), kScaled ? args[2] : nullptr, kScaled, operation);
 }
 
 }  // namespace et::kernels::optimized

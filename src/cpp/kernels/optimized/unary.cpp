@@ -188,7 +188,10 @@ Error choose_pow(Arguments args, PointwiseOperation* operation) {
       return choose(args, entry.function, kDivides, operation);
     }
   }
-  return choose(args, power_loop(), 4 * kTranscendental, operation, 0.0f, number_as_float(*args[1]));
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  const float exponent =
+      is_small_float(dtype) ? number_as_element(dtype, args[1]->number_as_double()) : number_as_float(*args[1]);
+  return choose(args, power_loop(), 4 * kTranscendental, operation, 0.0f, exponent);
 }
 
 template <BlockFunction (*Loop)(), size_t kCost>

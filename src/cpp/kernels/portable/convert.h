@@ -89,15 +89,26 @@ inline int64_t index_at(const Tensor& tensor, int64_t i) {
 /// Writes a Scalar as one element of `dtype`.
 void store_scalar(ScalarType dtype, const Scalar& value, void* data);
 
-/// A Scalar operand as ATen computes with it: what does not fit the integer type `common` wraps first.
+/// A Scalar operand as ATen computes with it: what does not fit the integer type `common` wraps first, and a float of 16 bits
+/// is rounded to it. Products and quotients take a float as it is (exact_operand).
 template <typename C>
 inline C scalar_operand(ScalarType common, const Scalar& scalar) {
   if (!is_integral(common, true)) {
-    return scalar_to<C>(scalar);
+    const C number = scalar_to<C>(scalar);
+    if constexpr (std::is_same_v<C, float>) {
+      return rounded_to(common, number);
+    }
+    return number;
   }
   alignas(8) char element[8];
   store_scalar(common, scalar, element);
   return load_one<C>(common, element);
+}
+
+/// As scalar_operand, for operators that take a float as the number it is.
+template <typename C>
+inline C exact_operand(ScalarType common, const Scalar& scalar) {
+  return is_integral(common, true) ? scalar_operand<C>(common, scalar) : scalar_to<C>(scalar);
 }
 
 /// Calls `f` with a value of the type that a kernel computes in for `dtype`.

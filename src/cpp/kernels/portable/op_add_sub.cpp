@@ -52,8 +52,8 @@ Error add_scaled_number(KernelContext& context, const char* op, const Tensor& se
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
     const C scale = wrapping_mul(static_cast<C>(self_sign), scalar_to<C>(self_alpha));
-    const C shift =
-        wrapping_mul(scalar_to<C>(other), wrapping_mul(static_cast<C>(other_sign), scalar_to<C>(other_alpha)));
+    const C shift = wrapping_mul(scalar_operand<C>(common, other),
+                                 wrapping_mul(static_cast<C>(other_sign), scalar_to<C>(other_alpha)));
     return elementwise<C>(
         context, op, common, out, [=](C a) { return wrapping_add(wrapping_mul(a, scale), shift); }, self);
   });

@@ -149,7 +149,7 @@ Error pow_tensor_scalar_out(KernelContext& context, const Tensor& self, const Sc
                      exponent.to<int64_t>());
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
-    const C b = scalar_to<C>(exponent);
+    const C b = is_floating(common) ? scalar_operand<C>(common, exponent) : scalar_to<C>(exponent);
     if (b == C(2)) {
       return elementwise<C>(context, "aten::pow", common, out, [](C a) { return wrapping_mul(a, a); }, self);
     }
@@ -162,7 +162,7 @@ Error pow_scalar_out(KernelContext& context, const Scalar& self, const Tensor& e
   ET_RETURN_IF_ERROR(check_can_cast("aten::pow", common, out.scalar_type()));
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
-    const C a = scalar_to<C>(self);
+    const C a = is_floating(common) ? scalar_operand<C>(common, self) : scalar_to<C>(self);
     return elementwise<C>(context, "aten::pow", common, out, [a](C b) { return power(a, b); }, exponent);
   });
 }

@@ -57,7 +57,8 @@ Error apply(KernelContext& context, const char* op, ScalarType common, const Ten
     if (divisor.tensor != nullptr) {
       return elementwise<C, C, last_number>(context, op, common, out, fn, self, *divisor.tensor);
     }
-    const C number = scalar_operand<C>(common, *divisor.number);
+    const C number = last_number == LastNumber::kExact ? exact_operand<C>(common, *divisor.number)
+                                                       : scalar_operand<C>(common, *divisor.number);
     return elementwise<C>(context, op, common, out, [fn, number](C a) { return fn(a, number); }, self);
   });
 }

@@ -28,7 +28,7 @@ Error mul_scalar_out(KernelContext& context, const Tensor& self, const Scalar& o
   }
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
-    const C factor = scalar_operand<C>(common, other);
+    const C factor = exact_operand<C>(common, other);
     return elementwise<C>(context, "aten::mul", common, out, [factor](C a) { return wrapping_mul(a, factor); }, self);
   });
 }
