@@ -70,6 +70,8 @@ def test_bools_and_numbers():
     b = torch.tensor([True, False, True])
     for function in (lambda x: 2**x, lambda x: x // 3, lambda x: x % -3, lambda x: torch.fmod(x, 2.5)):
         check(function, b)
+    for low, high in ((-1.5, 0.5), (2, 3), (0.5, None), (None, 0)):
+        check(lambda x, low=low, high=high: x.clamp(low, high), b)
     check(torch.pow, torch.tensor([2.5, -3.0, 0.7]), b)
     check(torch.bucketize, b, torch.tensor([0.0, 0.5, 1.0]))
 
