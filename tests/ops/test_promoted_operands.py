@@ -73,6 +73,8 @@ def test_bools_and_numbers():
     for shift in (torch.bitwise_left_shift, torch.bitwise_right_shift):
         check(lambda x, shift=shift: shift(x, 3), b)
         check(lambda x, shift=shift: shift(5, x), b)
+    for low, high in ((-1.5, 0.5), (2, 3), (0.5, None), (None, 0)):
+        check(lambda x, low=low, high=high: x.clamp(low, high), b)
     check(torch.pow, torch.tensor([2.5, -3.0, 0.7]), b)
     check(torch.bucketize, b, torch.tensor([0.0, 0.5, 1.0]))
 

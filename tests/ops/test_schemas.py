@@ -111,7 +111,7 @@ def test_published_kernels_are_listed() -> None:
         ('- schema: "aten::f(Tensor a) -> Tensor"\n  colour: red', "unknown key colour"),
         ('- schema: "aten::f(Tensor a) -> Tensor"\n  dtypes: [f33]', "unknown dtype f33"),
         ('- schema: "aten::f(Tensor a) -> Tensor"\n  tags: [nice]', "unknown tag nice"),
-        ('- schema: "aten::f(Quaternion a) -> Tensor"', "no signature letter for the type 'Quaternion'"),
+        ('- schema: "aten::f(Quaternion a) -> Tensor"', "line 1: aten::f: argument 'a': unknown type 'Quaternion'"),
         ('- schema: "aten::f(Tensor a)"', "not an operator schema"),
         ('- schema: "aten::f(Tensor a) -> Tensor"\n  schema: again', "'schema' twice"),
         ("  schema: x", "an entry begins with"),
