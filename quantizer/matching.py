@@ -99,8 +99,25 @@ AVERAGE = ops(
     "avg_pool2d.default",
     "mean.dim",
 )
+#: Of what moves elements, that whose result may have a much smaller range than what it takes.
+TAKES_PART = ops(
+    "slice.Tensor",
+    "select.int",
+    "narrow.default",
+    "diagonal.default",
+    "index_select.default",
+    "index.Tensor",
+    "gather.default",
+    "amax.default",
+    "amin.default",
+    "relu.default",
+    "relu_.default",
+    "hardtanh.default",
+    "hardtanh_.default",
+    "relu6.default",
+)
 #: Operators that move elements or leave them as they are.
-MOVEMENT = ops(
+MOVEMENT = TAKES_PART | ops(
     "view.default",
     "reshape.default",
     "_unsafe_view.default",
@@ -113,8 +130,6 @@ MOVEMENT = ops(
     "squeeze.dim",
     "squeeze.dims",
     "unsqueeze.default",
-    "slice.Tensor",
-    "select.int",
     "expand.default",
     "contiguous.default",
     "clone.default",
@@ -133,45 +148,16 @@ MOVEMENT = ops(
     "repeat.default",
     "tile.default",
     "repeat_interleave.self_int",
-    "narrow.default",
     "movedim.int",
     "movedim.intlist",
     "swapaxes.default",
     "swapdims.default",
     "mT.default",
-    "diagonal.default",
     "unfold.default",
-    "index_select.default",
-    "index.Tensor",
-    "gather.default",
-    "amax.default",
-    "amin.default",
-    "relu.default",
-    "relu_.default",
-    "hardtanh.default",
-    "hardtanh_.default",
-    "relu6.default",
 )
 #: Operators that hand out a tensor in parts, each a ``getitem`` of their result.
 SPLIT = ops("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", "unbind.int")
 PAD = ops("pad.default", "constant_pad_nd.default")
-#: Of what moves elements, that whose result may have a much smaller range than what it takes.
-TAKES_PART = ops(
-    "slice.Tensor",
-    "select.int",
-    "narrow.default",
-    "diagonal.default",
-    "index_select.default",
-    "index.Tensor",
-    "gather.default",
-    "amax.default",
-    "amin.default",
-    "relu.default",
-    "relu_.default",
-    "hardtanh.default",
-    "hardtanh_.default",
-    "relu6.default",
-)
 
 
 def find(graph: fx.Graph, pattern: Pattern) -> Iterator[Match]:

@@ -154,7 +154,7 @@ def same_tensors(program: ExportedProgram) -> dict[fx.Node, fx.Node]:
     first: dict[_Key, fx.Node] = {}
     same: dict[fx.Node, fx.Node] = {}
     for spec in program.graph_signature.input_specs:
-        tensor = program.constants.get(spec.target, program.state_dict.get(spec.target))
+        tensor = _held(program, spec)
         if spec.kind in _STATE_KINDS and isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
             node = placeholders[spec.arg.name]
             known = first.setdefault(_key(tensor), node)
@@ -177,11 +177,15 @@ def _key(tensor: torch.Tensor) -> _Key:
     return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
 
 
+def _held(program: ExportedProgram, spec: InputSpec) -> Any:
+    """What a program holds for an input of its signature; None where it holds nothing."""
+    held = program.constants.get(spec.target)
+    return program.state_dict.get(spec.target) if held is None else held
+
+
 def _tensor_of(method: str, program: ExportedProgram, spec: InputSpec) -> torch.Tensor:
     """The tensor itself, checked: dense, with data, of plain type."""
-    tensor = program.constants.get(spec.target)
-    if tensor is None:
-        tensor = program.state_dict.get(spec.target)
+    tensor = _held(program, spec)
     where = f"method '{method}', {spec.kind.name.lower()} '{spec.target}'"
     if tensor is None:
         raise InvalidStateError(f"{where}: the program carries no tensor of that name")

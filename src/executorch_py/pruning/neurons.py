@@ -50,6 +50,8 @@ class NeuronPruning:
     skipped: dict[str, str]
 
 
+@torch.inference_mode(False)  # the library follows gradients, whatever stands around
+@torch.enable_grad()
 def prune_neurons(
     model: nn.Module,
     example_inputs: tuple[Any, ...],
@@ -97,26 +99,6 @@ def prune_neurons(
     tp = _library()
     _require_module(model)
     _check(amount, scope, importance, loss, data, round_to, heads, layers)
-    with torch.inference_mode(False), torch.enable_grad():  # the library follows gradients, whatever stands around
-        return _pruned(
-            tp, model, example_inputs, amount, keep, layers or {}, scope, importance, loss, data, round_to, heads
-        )
-
-
-def _pruned(
-    tp: Any,
-    model: nn.Module,
-    example_inputs: tuple[Any, ...],
-    amount: float,
-    keep: Iterable[str],
-    layers: Mapping[str, float],
-    scope: str,
-    importance: str,
-    loss: Loss | None,
-    data: Iterable[Any] | None,
-    round_to: int,
-    heads: float,
-) -> NeuronPruning:
     masked = masked_parameters(model)
     if masked:
         raise InvalidStateError(f"'{next(iter(masked))}' has a mask; call pruning.make_permanent(model) first")
@@ -134,7 +116,7 @@ def _pruned(
     for parameter in frozen:
         parameter.requires_grad_(True)  # the library follows gradients
     kept = _modules(smaller, keep, "keep")
-    ratios = {module: value for name, value in layers.items() for module in _modules(smaller, [name], "layers")}
+    ratios = {module: value for name, value in (layers or {}).items() for module in _modules(smaller, [name], "layers")}
     score = _score(tp, smaller, importance, loss, data)
     widths = _widths(smaller)
     skipped: dict[str, str] = {}
