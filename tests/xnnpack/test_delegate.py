@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 import executorch_py as et
 from executorch_py.errors import ExecutorchError
+from tests.xnnpack.payload import read_payloads
 
 
 class Network(nn.Module):
@@ -182,3 +183,26 @@ def test_split_with_a_part_that_has_no_elements_is_left():
 
     module, x = Split(), torch.randn(1, 12, 8)
     _check(module, et.Runtime.get().load_program(_lower(module, (x,)).buffer).load_method("forward"), x)
+
+
+class _Positions(nn.Module):
+    """Adds a function of the positions, as relative ones are in T5: nothing that an input changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        positions = torch.log(torch.arange(8).float() / 3 + 1) * 2
+        return torch.relu(self.linear(x)) + positions
+
+
+def test_what_depends_on_constants_only_is_computed_before_a_part_is_cut() -> None:
+    model, x = _Positions().eval(), torch.randn(2, 8)
+    manager = et.to_edge_transform_and_lower(
+        torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner()]
+    ).to_executorch()
+    (graph,) = read_payloads(manager.buffer)
+    assert sorted(graph.nodes) == ["Add", "FullyConnected"]
+    assert "delegate @0(%x) :" in manager.dump()
+    torch.testing.assert_close(et.load(manager.buffer)(x), model(x))

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ops/op_table.h"
+#include "passes/lift_scalars.h"
 #include "passes/rewrite.h"
 #include "passes/to_out_variants.h"
 #include "runtime/host/heap_allocator.h"
@@ -111,6 +112,10 @@ class CallArguments {
       }
       return add_tensor(constant->second.type, const_cast<void*>(constant->second.data), true);
     }
+    if (letter == 'T' || letter == 't') {  // a number in a tensor's place, which lift-scalars takes out later
+      const ir::Constant& number = numbers_.emplace_back(passes::constant_of_number(argument, node_));
+      return add_tensor(number.type, const_cast<void*>(number.data), true);
+    }
     if (const auto* value = argument.as<int64_t>()) {
       const bool wants_double = letter == 'd' || letter == 'D';
       return wants_double ? add(static_cast<double>(*value)) : add(*value);
@@ -181,6 +186,7 @@ class CallArguments {
   std::tuple<std::deque<runtime::BoxedList<int64_t>>, std::deque<runtime::BoxedList<Tensor>>,
              std::deque<runtime::BoxedList<std::optional<Tensor>>>>
       lists_;
+  std::deque<ir::Constant> numbers_;
   std::deque<std::string_view> strings_;
   std::deque<std::vector<double>> doubles_;
   std::deque<Span<const double>> double_lists_;

@@ -45,19 +45,6 @@ ir::Constant constant_of_one(ScalarType dtype, T value) {
   return constant;
 }
 
-/// A constant without dims for a literal.
-ir::Constant constant_for(const ir::Argument& number, const ir::Node& node) {
-  if (const auto* real = number.as<double>()) {
-    const ScalarType dtype = dtype_for(ir::Kind::kDouble, node);
-    return dtype == ScalarType::Double ? constant_of_one(dtype, *real)
-                                       : constant_of_one(dtype, static_cast<float>(*real));
-  }
-  if (const auto* flag = number.as<bool>()) {
-    return constant_of_one(ScalarType::Bool, *flag);
-  }
-  return constant_of_one(ScalarType::Long, *number.as<int64_t>());
-}
-
 /// A tensor without dims for a number that is known at run time only.
 ir::Value* tensor_for(ir::Value* number, ir::Node& node) {
   const ScalarType dtype = dtype_for(number->type.kind, node);
@@ -74,6 +61,18 @@ bool is_number(const ir::Argument& argument) {
 }
 
 }  // namespace
+
+ir::Constant constant_of_number(const ir::Argument& number, const ir::Node& node) {
+  if (const auto* real = number.as<double>()) {
+    const ScalarType dtype = dtype_for(ir::Kind::kDouble, node);
+    return dtype == ScalarType::Double ? constant_of_one(dtype, *real)
+                                       : constant_of_one(dtype, static_cast<float>(*real));
+  }
+  if (const auto* flag = number.as<bool>()) {
+    return constant_of_one(ScalarType::Bool, *flag);
+  }
+  return constant_of_one(ScalarType::Long, *number.as<int64_t>());
+}
 
 PassInfo LiftScalars::info() const {
   return {"lift-scalars",   "Turns numbers that stand for tensors into scalar overloads or tensors",
@@ -97,9 +96,9 @@ Result<Changed> LiftScalars::run(ir::Graph& graph, PassContext& context) {
         op = overload;
         continue;
       }
-      node->set_arg(i, {number.is_value()
-                            ? tensor_for(number.value(), *node)
-                            : add_constant(context.program, graph, "scalar", constant_for(number, *node), node.get())});
+      node->set_arg(i, {number.is_value() ? tensor_for(number.value(), *node)
+                                          : add_constant(context.program, graph, "scalar",
+                                                         constant_of_number(number, *node), node.get())});
     }
   }
   return changed;

@@ -50,6 +50,27 @@ method @m() {
   EXPECT_EQ(elements<int64_t>(joined[0]), (std::vector<int64_t>{1, 2, 1, 2}));
 }
 
+TEST(PortableEvaluator, NumbersInATensorsPlace) {
+  const auto quotients = evaluate(R"(
+constant @a : f32[2] = [1.0, 3.0]
+method @m() {
+  %a = constant @a : f32[2]
+  %q = aten::div.Tensor(%a, 2.0) : f32[2]
+  return %q
+})");
+  ASSERT_EQ(quotients.size(), 1u);
+  EXPECT_EQ(elements<float>(quotients[0]), (std::vector<float>{0.5f, 1.5f}));
+  const auto sums = evaluate(R"(
+constant @a : i8[2] = [1, 127]
+method @m() {
+  %a = constant @a : i8[2]
+  %s = aten::add.Tensor(%a, 1, 1) : i8[2]
+  return %s
+})");
+  ASSERT_EQ(sums.size(), 1u);
+  EXPECT_EQ(elements<int8_t>(sums[0]), (std::vector<int8_t>{2, -128}));
+}
+
 TEST(PortableEvaluator, SeveralResults) {
   const auto split = evaluate(R"(
 constant @a : i64[4] = [1, 2, 3, 4]
