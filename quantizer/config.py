@@ -22,7 +22,7 @@ import torch
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotSupportedError
 
 from . import smallest_scales
-from .observers import HistogramObserver, MSEObserver, PercentileObserver
+from .observers import HistogramObserver, MinMax, MovingAverage, MSEObserver, PercentileObserver
 from .pt2e import (
     FakeQuantize,
     FusedMovingAvgObsFakeQuantize,
@@ -58,8 +58,8 @@ ACTIVATIONS = {
 WEIGHTS = {"int8": Integers(torch.int8, -127, 127), "int4": Integers(torch.int8, -8, 7)}
 #: Observers of activations, by name.
 OBSERVERS: dict[str, Any] = {
-    "min_max": MinMaxObserver,
-    "moving_average": MovingAverageMinMaxObserver,
+    "min_max": MinMax,
+    "moving_average": MovingAverage,
     "histogram": HistogramObserver,
     "percentile": PercentileObserver,
     "mse": MSEObserver,

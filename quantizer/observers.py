@@ -4,6 +4,7 @@ Activations stream through a histogram of fixed size (constant memory, whatever 
 from the range scale and zero point, by torchao's own arithmetic. Observers of weights: weight_observers.py.
 
 class                    chooses the range
+MinMax, MovingAverage    torchao's; they count magnitudes beside it, so that outliers are known
 HistogramObserver        that loses least to clipping and rounding together, each end by itself
 PercentileObserver       that leaves out a fixed share of the values at each end
 MSEObserver              with the least squared error of the rounded values; both ends shrink together
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .pt2e import UniformQuantizationObserverBase
+from .pt2e import MinMaxObserver, MovingAverageMinMaxObserver, UniformQuantizationObserverBase
 
 #: Shares of the full range that are tried as ranges, largest first.
 _SHRINKS = torch.linspace(1.0, 0.3, 71)
@@ -22,6 +23,43 @@ _SHRINKS = torch.linspace(1.0, 0.3, 71)
 
 #: Values of one tensor that are counted at most, about. As many as torch works on in one thread.
 _MOST_COUNTED = 1 << 15
+
+
+def _some_of(x: torch.Tensor) -> torch.Tensor:
+    """An even selection of the elements of [n], where there are many."""
+    return x[:: x.numel() // _MOST_COUNTED | 1] if x.numel() > _MOST_COUNTED else x  # odd: not in step with rows
+
+
+#: Of a float's bits what is left out: below the sign and the exponent, but for two digits behind the point.
+_DIGITS_LEFT_OUT = 21
+
+
+class _CountsMagnitudes(MinMaxObserver):
+    """Counts how large values are, four bins for each power of two, whatever the range: bits of the floats are the bins."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.register_buffer("magnitudes", torch.zeros(1 << (31 - _DIGITS_LEFT_OUT), dtype=torch.int64))
+
+    def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        """Counts ``x_orig`` (any shape, floating point) and returns it."""
+        bits = _some_of(x_orig.detach().reshape(-1).float()).view(torch.int32)
+        places = (bits & 0x7FFFFFFF) >> _DIGITS_LEFT_OUT
+        self.magnitudes += torch.bincount(places, minlength=len(self.magnitudes))
+        return super().forward(x_orig)
+
+    def share_within(self, distance: float) -> float:
+        """Share of the values other than zero that are nearer to zero than ``distance``, rounded down to a bin's edge."""
+        end = int(torch.tensor(distance, dtype=torch.float32).view(torch.int32)) >> _DIGITS_LEFT_OUT
+        return float(self.magnitudes[1:end].sum() / self.magnitudes[1:].sum().clamp(min=1))
+
+
+class MinMax(_CountsMagnitudes):
+    """torchao's MinMaxObserver that counts magnitudes."""
+
+
+class MovingAverage(_CountsMagnitudes, MovingAverageMinMaxObserver):
+    """torchao's MovingAverageMinMaxObserver that counts magnitudes."""
 
 
 class _StreamingHistogram(UniformQuantizationObserverBase):
@@ -58,8 +96,7 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
             return x_orig
         self._grow_to(largest)
         limit = float(self.limit)
-        if x.numel() > _MOST_COUNTED:
-            x = x[:: x.numel() // _MOST_COUNTED | 1]  # odd: not in step with rows
+        x = _some_of(x)
         places = ((x + limit) * (self.bins / (2 * limit))).long().clamp_(0, self.bins - 1)
         self.histogram += torch.bincount(places, minlength=self.bins)
         self.zeros += (x == 0).sum()
@@ -93,17 +130,10 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
     def _range(self) -> tuple[float, float]:
         """Lowest and highest number that the integers shall stand for."""
 
-    def share_lost(self) -> float:
-        """Share of the values other than zero that become zero; 0 where it is small by the whole range already."""
-        low, high = self._ends()
-        if not 0 < high - low < float("inf"):
-            return 0.0
+    def share_within(self, distance: float) -> float:
+        """Share of the values other than zero that are nearer to zero than ``distance``."""
         centers, counts = self._content()
-
-        def share(scale: float) -> float:
-            return float(counts[centers.abs() < scale / 2].sum() / counts.sum().clamp(min=1))
-
-        return share(float(self.calculate_qparams()[0])) if share((high - low) / self._steps) > 0.5 else 0.0
+        return float(counts[centers.abs() < distance].sum() / counts.sum().clamp(min=1))
 
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
         """Scale and zero point, each of shape [1]."""

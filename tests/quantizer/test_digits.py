@@ -4,10 +4,12 @@
 """
 
 import copy
+import warnings
 
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.quantizer.checks import QuantizationWarning
 
 import executorch_py as et
 from executorch_py import quantizer
@@ -111,6 +113,15 @@ def test_whole_network_is_near_the_eager_reference(delegated):
     is_clear = best[:, 0] - best[:, 1] > 1.5 * step
     assert is_clear.double().mean() > 0.99
     assert torch.equal(actual.argmax(1)[is_clear], expected.argmax(1)[is_clear])
+
+
+@pytest.mark.parametrize("observer", ["min_max", "moving_average", "histogram", "percentile", "mse"])
+def test_no_observer_warns_of_a_trained_network(observer):
+    images, _, held_out, _ = data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", QuantizationWarning)
+        config = quantizer.quantization_config(observer=observer)
+        quantizer.quantize(copy.deepcopy(trained(0)), (held_out,), config, images.split(29))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import re
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.quantizer.checks import QuantizationWarning
 from torch.nn import functional as F
 
 import executorch_py as et
@@ -130,3 +131,15 @@ def test_encoder(preset, calibrated, mean, least, tie, swaps, first, size):
                         swapped.append(sentences()[query])
     assert compared >= 1000 and len(swapped) <= compared * swaps, (compared, swapped)
     assert float((nearest(before) == nearest(after)).double().mean()) >= first
+
+
+@pytest.mark.parametrize("observer", ["min_max", "histogram"])
+def test_outliers_between_blocks_are_named(observer):
+    """Plain int8 makes these layers useless (test_encoder_accuracy.py); observers of ends alone said nothing."""
+    with pytest.warns(QuantizationWarning, match="few integers for nearly all values") as caught:
+        config = quantizer.quantization_config(observer=observer)
+        quantizer.quantize(float_program(), (), config, other_sentences(8))
+    (text,) = [str(one.message) for one in caught if "few integers" in str(one.message)]
+    assert "layer.0.output.dense, examples/models.py" in text
+    assert text.count("\n") < 12  # of 74 tensors: all of them sums of blocks and what goes into these
+    assert all(".output" in line for line in text.splitlines()[1:])

@@ -1,5 +1,7 @@
 """Arguments that are none, data that makes no sense: errors and warnings that say what to do."""
 
+import warnings
+
 import pytest
 import torch
 from executorch_py.quantizer.checks import QuantizationWarning
@@ -47,13 +49,31 @@ def test_observers_that_are_none():
         quantizer.quantization_config(observer=3)
 
 
-def test_outliers_beside_which_everything_is_zero():
-    """The range that loses least holds them, and the model computes with zeros for everything else."""
-    outlier = torch.where(torch.arange(16).reshape(2, 8) == 3, torch.tensor(1e12), X)
+def outlier(size: float) -> torch.Tensor:
+    return torch.where(torch.arange(16).reshape(2, 8) == 3, torch.tensor(size), X)
+
+
+@pytest.mark.parametrize("observer", ["min_max", "moving_average", "histogram", "mse"])
+def test_outliers_beside_which_values_share_few_integers(observer: str):
+    """Their ranges hold the outlier, and the model computes with a few integers for everything else."""
+    config = quantizer.quantization_config(observer=observer)
     with pytest.warns(
-        QuantizationWarning, match=r"nearly all zero beside a few outliers[\s\S]*'input'.*1e\+12, 100.0 % become"
+        QuantizationWarning,
+        match=r"few integers for nearly all values beside a few outliers[^\n]*PercentileObserver[^\n]*set_module_name.*\n"
+        r"  'input', which aten.linear.default \(0, .*linear.py:\d+\) reads, reaches .*\d %",
     ):
-        quantizer.quantize(model(), (X,), "static_int8", [*SAMPLES, outlier])
+        quantizer.quantize(model(), (X,), config, [outlier(1e6), *SAMPLES])
+
+
+@pytest.mark.parametrize("observer", ["percentile", "min_max", "moving_average", "histogram", "mse"])
+def test_values_that_share_many_integers_are_no_outliers(observer: str):
+    """Heavy tails, values of which most are zero, and outliers that the observer cuts off."""
+    kind: object = quantizer.PercentileObserver.with_args(percentile=99.0) if observer == "percentile" else observer
+    data = [sample**3 * (sample > -1) for sample in SAMPLES] + ([outlier(400.0)] if observer == "percentile" else [])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", QuantizationWarning)
+        quantizer.quantize(model(), (X,), quantizer.quantization_config(observer=kind), data)
+        quantizer.quantize(model(), (X,), quantizer.quantization_config("int16", observer=observer), [outlier(400.0), X])
 
 
 @pytest.mark.parametrize("operator", ["aten.add", nn.Linear, torch.relu])
