@@ -18,6 +18,7 @@ from .batch_norm import is_in_training
 from .linear_forms import WRITTEN_AS
 from .matching import is_annotated, is_constant, modules_of, place_of
 from .pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase, PlaceholderObserver
+from .weight_observers import GroupwiseObserver
 
 #: Steps that the values of a tensor take at least, of some 255, before it is mentioned.
 _FEW_STEPS = 32
@@ -242,15 +243,17 @@ def check_observers(prepared: fx.GraphModule) -> None:
     """What the observers have seen must make sense as scales. What is always zero gets a scale
     that others have, too.
 
-    Warns of activations that were constant, of those whose values share few integers beside outliers, and of tensors that are
-    smaller than the steps that their configuration permits.
+    Warns of activations that were constant, of those whose values share few integers beside outliers, of tensors that are
+    smaller than the steps that their configuration permits, and of rows that no groups divide.
 
     Raises:
         InvalidStateError: An observer has seen nothing: the module was never calibrated.
         InvalidArgumentError: One has seen NaN, infinity, or a range that no scale fits.
     """
-    constant, coarse, crowded = [], [], []
+    constant, coarse, crowded, undivided = [], [], [], []
     for node, module in observers_of(prepared):
+        if isinstance(module, GroupwiseObserver) and (columns := module.undivided_columns()):
+            undivided.append(f"{observed(node)} has {columns} columns{_group_that_divides(columns, module.group_size)}")
         if not _measures(module):
             continue
         inner = getattr(module, "activation_post_process", module)
@@ -291,9 +294,20 @@ def check_observers(prepared: fx.GraphModule) -> None:
             crowded,
         ),
         ("smaller than the steps that its configuration permits (eps of its observer)", coarse),
+        (
+            "one scale for each whole row, because its columns are no multiple of group_size; set_module_name(…) gives a layer another "
+            "quantization_config(group_size=…), or 8 bits",
+            undivided,
+        ),
     ):
         if places:
             warnings.warn(f"{what}:\n  " + "\n  ".join(places), QuantizationWarning, stacklevel=3)
+
+
+def _group_that_divides(columns: int, group_size: int) -> str:
+    """The largest group up to the size that was asked for."""
+    divisor = next((size for size in range(group_size, 7, -1) if columns % size == 0), None)  # smaller: scales outweigh integers
+    return f", no multiple of {group_size}" + (f": group_size={divisor} divides them" if divisor else "")
 
 
 def _share_beside_outliers(observer: Any) -> float:

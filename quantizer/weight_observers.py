@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from executorch_py.devtools.quantization.nodes import GROUP_SIZE
+
 from . import smallest_scales
 from .group_rounding import Grid, fit, round_by_output
 from .pt2e import ObserverBase
@@ -122,6 +124,11 @@ class GroupwiseObserver(_WholeWeight):
         """Whether the weight can be divided into groups."""
         return self.weight is not None and self.weight.dim() == 2 and self.weight.shape[1] % self.group_size == 0
 
+    def undivided_columns(self) -> int:
+        """Columns of a matrix that share one scale although they are more than a group; 0 where a scale is for a group at most."""
+        is_matrix = self.weight is not None and self.weight.dim() == 2 and not self.is_grouped()
+        return self.weight.shape[1] if is_matrix and self.weight.shape[1] > self.group_size else 0
+
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
         """Scales [channels, groups] or [channels], float32, and zero points of that shape, int64."""
         _, scales, zero_points = self._integers()
@@ -169,6 +176,8 @@ class GroupwiseObserver(_WholeWeight):
         new.meta = {
             key: observer_node.meta[key] for key in ("nn_module_stack", "stack_trace") if key in observer_node.meta
         }
+        if self.undivided_columns():
+            new.meta["custom"] = {GROUP_SIZE: self.group_size}
         observer_node.replace_all_uses_with(new)
         graph.erase_node(observer_node)
 

@@ -1,12 +1,15 @@
 """Arguments that are none, data that makes no sense: errors and warnings that say what to do."""
 
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 from executorch_py.quantizer.checks import QuantizationWarning
 from torch import nn
 
+import executorch_py as et
 from executorch_py import quantizer
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 
@@ -87,3 +90,24 @@ def test_eager_mode_is_named_before_training_mode():
     stub = torch.ao.quantization.QuantStub()
     with pytest.raises(NotSupportedError, match=r"eager-mode[\s\S]*give the float model"):
         quantizer.quantize(nn.Sequential(stub, nn.Linear(8, 4)).train(), (X,), "static_int8", SAMPLES)
+
+
+@pytest.mark.parametrize("preset", ["int4_weight_only", "dynamic_int4"])
+def test_columns_that_groups_do_not_divide_are_told(preset: str, tmp_path: Path):
+    """They got one scale a row, in silence. Rows of less than a group have no more than they asked for."""
+    torch.manual_seed(0)
+    odd = nn.Sequential(nn.Linear(8, 100), nn.Linear(100, 64), nn.Linear(64, 46), nn.Linear(46, 3)).eval()
+    with pytest.warns(QuantizationWarning, match="one scale for each whole row") as caught:
+        program = quantizer.quantize(odd, (X,), preset)
+    (text,) = [str(one.message) for one in caught if "whole row" in str(one.message)]
+    first, *places = text.splitlines()
+    assert "group_size" in first and "set_module_name" in first and len(places) == 2, text
+    assert re.search(
+        r"'1.weight', which aten.linear.default \(1, .*linear.py:\d+\) reads, has 100 columns, no multiple of 32: group_size=25 divides",
+        places[0],
+    ), text
+    assert places[1].endswith("has 46 columns, no multiple of 32: group_size=23 divides them"), text
+    torch.export.save(program, tmp_path / "odd.pt2")
+    for said in (program, torch.export.load(tmp_path / "odd.pt2")):
+        notes = {row.module_path: " ".join(row.notes) for row in et.quantization_report(odd, said, [(X,)]).layers}
+        assert {path for path, note in notes.items() if "whole row" in note and "no multiple of 32" in note} == {"1", "3"}

@@ -21,6 +21,7 @@ from torch._ops import OpOverload
 from .table import Quantization
 
 __all__ = [
+    "GROUP_SIZE",
     "arguments_of",
     "constant_nodes",
     "is_dynamic",
@@ -32,6 +33,9 @@ __all__ = [
     "quantization_of",
     "value_source",
 ]
+
+#: In ``meta["custom"]`` of a weight's dequantize: the size of groups that was asked for and does not divide its columns.
+GROUP_SIZE = "executorch_py.group_size"
 
 _NAMESPACES = ("quantized_decomposed", "torchao")
 _KINDS = {"quantize": "quantize", "dequantize": "dequantize", "choose_qparams": "choose", "_choose_qparams": "choose"}

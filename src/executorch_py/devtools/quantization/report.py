@@ -24,7 +24,7 @@ from executorch_py.export.sources import source_of
 from .batches import calls
 from .difference import RunningDifference
 from .matching import match_graphs
-from .nodes import kind_of, op_name
+from .nodes import GROUP_SIZE, kind_of, op_name
 from .paired_run import Layer, PairedRun
 from .state import State, own_state
 from .table import LayerRow, MetricRow, OutputRow, QuantizationReport, Unmatched, percent
@@ -363,6 +363,9 @@ def _notes(layer: Layer, pair: PairedRun) -> tuple[list[str], bool]:
         )
     if layer.weight_saturated is not None and layer.weight_saturated >= _SATURATED:
         notes.append(f"weight saturated: {percent(layer.weight_saturated)} of it is outside of its integers")
+    asked = layer.weight.meta.get("custom", {}).get(GROUP_SIZE) if layer.weight is not None else None
+    if asked is not None:
+        notes.append(f"one scale for each whole row of the weight: its columns are no multiple of {asked}")
     notes += _unused_range(layer, pair)
     if layer.is_quantized and layer.not_alone:
         notes.append(f"not run alone: {layer.not_alone}")
