@@ -192,3 +192,51 @@ def test_errors_of_schedules(arguments, message):
         pruning.Schedule(*arguments)
     with pytest.raises(InvalidArgumentError, match=r"gave 2\.0 at step 1"):
         pruning.Schedule(lambda progress: 2.0, 5).fraction(1)
+
+
+def test_two_pruners_on_layers_of_their_own():
+    """The first that finished took the masks of both away."""
+    model = network()
+    first = pruning.Pruner(model, layers={"0": 0.5}, schedule=pruning.Schedule("linear", steps=2))
+    second = pruning.Pruner(model[3], 0.75, schedule=pruning.Schedule("linear", steps=4))
+    first.step()
+    assert first.finish() is model
+    assert pruning.masked_parameters(model) == {"3.weight": "parametrization"}
+    assert not parametrize.is_parametrized(model[0])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        model(torch.randn(8, 4, 4, 4)).square().sum().backward()
+        optimizer.step()
+        second.step()
+    second.finish()
+    assert zeros(model)["3.weight"] == 0.75 and not pruning.masked_parameters(model)
+
+
+def test_two_pruners_on_one_layer():
+    model = network()
+    first = pruning.Pruner(model, 0.5)
+    with pytest.raises(InvalidStateError, match=r"'0.weight' is pruned by another Pruner.*finish\(\) first.*layers="):
+        pruning.Pruner(nn.Sequential(model[3]), 0.75)  # whatever its name is there
+    with pytest.raises(InvalidStateError, match=r"'0.weight' is pruned by another"):
+        pruning.prune_weights(model, 0.75)
+    assert set(pruning.masked_parameters(model)) == {"0.weight", "3.weight", "5.weight"}
+    other = copy.deepcopy(model)  # has no pruner
+    assert zeros(pruning.prune_weights(other, 0.75))["3.weight"] == 0.75
+    first.finish()
+    kept = model[3].weight.detach() != 0
+    pruning.prune_weights(model, 0.75)
+    assert zeros(model)["3.weight"] == 0.75 and not (model[3].weight.detach() != 0)[~kept].any()
+
+
+def test_masks_that_somebody_else_removes():
+    model = network()
+    prune.l1_unstructured(model[5], "weight", amount=0.5)
+    pruner = pruning.Pruner(model, layers={"0": 0.5}, schedule=pruning.Schedule("linear", steps=2))
+    pruner.finish()
+    assert pruning.masked_parameters(model) == {"5.weight": "torch.nn.utils.prune"}  # not the pruner's
+    pruner = pruning.Pruner(model, layers={"0": 0.75}, schedule=pruning.Schedule("linear", steps=2))
+    pruning.make_permanent(model)
+    for call in (pruner.step, pruner.finish):
+        with pytest.raises(InvalidStateError, match=r"mask of '0.weight' is gone \(make_permanent"):
+            call()
+    assert zeros(pruning.prune_weights(model, 0.9))["0.weight"] == pytest.approx(0.9, abs=0.01)

@@ -6,7 +6,7 @@ A mask is a parametrization (``torch.nn.utils.parametrize``) that this package a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -97,10 +97,14 @@ def masked_parameters(model: nn.Module) -> dict[str, str]:
     return found
 
 
-def make_permanent(model: nn.Module) -> list[str]:
-    """Multiplies every mask into its weight and removes it; the model computes the same. Works in place.
+def make_permanent(model: nn.Module, parameters: Collection[str] | None = None) -> list[str]:
+    """Multiplies masks into their weights and removes them; the model computes the same. Works in place.
 
     Masks of ``torch.nn.utils.prune`` are taken, too; parametrizations that are no masks stay.
+
+    Args:
+        model: Changed in place.
+        parameters: Names of those whose masks go; by default all.
 
     Returns:
         Names of the parameters that had a mask.
@@ -108,7 +112,8 @@ def make_permanent(model: nn.Module) -> list[str]:
     Raises:
         InvalidArgumentError: A parameter has a mask and another parametrization, and it is not clear what is left.
     """
-    names = list(masked_parameters(model).items())
+    masked = masked_parameters(model)
+    names = [(name, kind) for name, kind in masked.items() if parameters is None or name in parameters]
     for name, kind in names:
         path, _, parameter = name.rpartition(".")
         module = model.get_submodule(path)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 
 import torch
@@ -19,6 +20,10 @@ from executorch_py.errors import InvalidArgumentError, InvalidStateError
 from .layers import Amount, Pattern, Weight, select_weights
 from .masks import Mask, make_permanent, mask_of, smallest_zero, zero_in_groups
 from .schedule import Schedule
+
+
+#: Those whose masks are theirs, for as long as the caller keeps them.
+_AT_WORK: weakref.WeakSet[Pruner] = weakref.WeakSet()
 
 
 class Pruner:
@@ -41,6 +46,7 @@ class Pruner:
     Raises:
         InvalidArgumentError: A wrong amount or scope, a pattern that fits nothing, a weight that is not finite or has no
             multiple of m inputs; the message names the layer.
+        InvalidStateError: Another ``Pruner`` that is not finished prunes one of the weights. Each may have layers of its own.
         NotSupportedError: A named layer has no weights that can be masked, or shares them with another.
 
     Example:
@@ -74,12 +80,19 @@ class Pruner:
                 f"scope='global' ranks all weights together; {amount!r} decides in each group of one"
             )
         self._masks: dict[str, Mask] = {}
-        for weight in self._weights:
-            mask = mask_of(weight.module, weight.parameter)
+        found = [mask_of(weight.module, weight.parameter) for weight in self._weights]
+        for weight, mask in zip(self._weights, found, strict=True):
+            if mask is not None and any(mask in other._masks.values() for other in _AT_WORK):
+                raise InvalidStateError(
+                    f"'{weight.name}' is pruned by another Pruner, which is not finished: call its finish() first (what it has zeroed "
+                    "stays the smallest), or leave the layer to it with layers={…: None}"
+                )
+        for weight, mask in zip(self._weights, found, strict=True):
             if mask is None:
                 mask = Mask(torch.ones_like(getattr(weight.module, weight.parameter).detach()))
                 parametrize.register_parametrization(weight.module, weight.parameter, mask)
             self._masks[weight.name] = mask
+        _AT_WORK.add(self)
         if schedule is None:
             self.step()
 
@@ -98,7 +111,7 @@ class Pruner:
         """One step of the schedule; call it after the optimizer's.
 
         Raises:
-            InvalidStateError: ``finish`` was called before.
+            InvalidStateError: ``finish`` was called before, or something else has removed a mask.
             InvalidArgumentError: Training has made a weight NaN or infinite.
         """
         if not self._masks:
@@ -107,15 +120,23 @@ class Pruner:
         self._update(self._schedule.fraction(self._step))
 
     def finish(self) -> nn.Module:
-        """Brings the masks to the full amount, multiplies them into the weights and removes them; returns the model."""
+        """Brings the masks to the full amount, multiplies them into the weights and removes them; returns the model.
+
+        Masks of other weights stay: those of another ``Pruner``, and of ``torch.nn.utils.prune``.
+        """
         if self._masks:
             self._update(1.0)
-            make_permanent(self._model)
+            make_permanent(self._model, self._masks)
             self._masks = {}
         return self._model
 
     @torch.no_grad()
     def _update(self, fraction: float) -> None:
+        for weight in self._weights:
+            if mask_of(weight.module, weight.parameter) is not self._masks[weight.name]:
+                raise InvalidStateError(
+                    f"the mask of '{weight.name}' is gone (make_permanent removes those of all pruners): make a new Pruner"
+                )
         if fraction <= self._fraction:
             return
         self._fraction = fraction
