@@ -5,20 +5,22 @@ linear layer and its relu) is annotated as a unit: inputs at its first node, the
 """
 
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 from torch import fx
 
 from .chains import WANTED, input_specs, is_in_function, is_static, is_wanted
 from .config import WEIGHTS, kind_of, quantization_config, weight_of
+from .lifting import constant_value
 from .matching import (
     AVERAGE,
     CONV_TRANSPOSE,
     EMBEDDING,
     TAKES_PART,
+    ZEROS,
     Match,
     depends_on_inputs,
+    elements_of,
     is_annotated,
     is_constant,
     is_float32,
@@ -163,7 +165,7 @@ def padded(match: Match, config: QuantizationConfig) -> None:
 
 
 def parted(match: Match, config: QuantizationConfig) -> None:
-    """A tensor handed out in parts: all of them have its scale."""
+    """A tensor handed out in parts: all of them have its scale, but for places of elements."""
     node = match.first
     x = node.args[0]
     parts = list(node.users)
@@ -176,18 +178,21 @@ def parted(match: Match, config: QuantizationConfig) -> None:
     else:
         annotate(match, {x: SharedQuantizationSpec(x)}, None)
     for part in parts:
-        if not is_annotated(part):
+        if is_float32(part) and not is_annotated(part):
             annotate(Match((part,)), {}, same)
 
 
 def joined(match: Match, config: QuantizationConfig) -> None:
-    """A concatenation: all its parts and its result have one scale, when a part is quantized at all.
+    """Elements of several tensors: all these and the result have one scale, when one of them is quantized at all.
 
-    Where the result is read as floats, it is joined of integers only when all parts are.
+    Where the result is read as floats, it is joined of integers only when all parts are. A zero is one of the integers of
+    every scale.
     """
     node = match.first
-    parts: Sequence[Any] = node.args[0] if isinstance(node.args[0], (list, tuple)) else ()
-    if len(parts) < 2 or not all(is_float32(part) and not is_constant(part) and not is_mask(part) for part in parts):
+    parts = [one for one in elements_of(node) if not _is_zero(one)]
+    if not is_float32(node) or not all(
+        is_float32(part) and not is_constant(part) and not is_mask(part) for part in parts
+    ):
         return
     quantized = [_is_quantized(part) for part in parts]
     if not any(quantized):
@@ -202,6 +207,18 @@ def joined(match: Match, config: QuantizationConfig) -> None:
     inputs: dict[fx.Node, Any] = dict.fromkeys(parts, same)
     inputs[first] = config.input_activation
     annotate(match, inputs, same)
+
+
+def _is_zero(element: Any) -> bool:
+    """Whether a number is 0, or a tensor made of nothing else."""
+    if not isinstance(element, fx.Node):
+        return isinstance(element, (int, float)) and element == 0
+    if element.target in ZEROS:
+        return ZEROS[element.target] is None or element.args[ZEROS[element.target]] == 0
+    if not is_float32(element) or not is_constant(element):
+        return False
+    module = element.graph.owning_module
+    return module is not None and not bool(constant_value(module, element).any())
 
 
 def _is_quantized(node: Any) -> bool:

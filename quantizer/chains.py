@@ -11,13 +11,14 @@ from typing import Any
 
 from torch import fx
 
-from .matching import ADD, AVERAGE, CAT, MAX_POOL, MOVEMENT, MUL, PAD, SPLIT, is_constant, is_mask, ops
+from .matching import ADD, AVERAGE, JOIN, MAX_POOL, MOVEMENT, MUL, PAD, SPLIT, is_constant, is_mask, ops
 from .pt2e import ANNOTATION, QuantizationSpec
 
 #: In ``Node.meta``: whether some operator takes the value's integers, at once or behind operators that hand them on.
 WANTED = "executorch_py.wanted_as_integers"
 
-_HANDS_ON = ADD | AVERAGE | CAT | MAX_POOL | MOVEMENT | MUL | PAD | SPLIT
+#: What hands integers on.
+HANDS_ON = ADD | AVERAGE | JOIN | MAX_POOL | MOVEMENT | MUL | PAD | SPLIT
 
 #: Functions of one tensor that stand behind layers. Not those of gates, whose results multiply a state step after step.
 ACTIVATIONS = ops(
@@ -86,7 +87,7 @@ def mark_wanted(graph: fx.Graph) -> None:
             continue
         wanted.add(node)
         target = node.target
-        if target in _HANDS_ON or target in ACTIVATIONS or getattr(target, "__name__", "") == "getitem":
+        if target in HANDS_ON or target in ACTIVATIONS or getattr(target, "__name__", "") == "getitem":
             waiting.extend(node.all_input_nodes)
     for node in graph.nodes:
         node.meta[WANTED] = node in wanted

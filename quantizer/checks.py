@@ -277,7 +277,9 @@ def check_observers(prepared: fx.GraphModule) -> None:
             constant.append(f"{place} is always {float(low):.6g}")
         elif is_activation and (share := _share_beside_outliers(inner)) > _MOST_CROWDED:
             reach = float(torch.maximum(high, -low))
-            crowded.append(f"{place} reaches {reach:.3g}, {100 * share:.1f} % are within {_CROWDED_STEPS} steps of zero")
+            crowded.append(
+                f"{place} reaches {reach:.3g}, {100 * share:.1f} % are within {_CROWDED_STEPS} steps of zero"
+            )
         smallest = getattr(inner, "eps", None)
         reach = high.clamp(min=0) - low.clamp(max=0)
         if not isinstance(smallest, torch.Tensor):
@@ -289,14 +291,14 @@ def check_observers(prepared: fx.GraphModule) -> None:
     for what, places in (
         ("constant on all of the calibration data, so that its scale fits nothing else", constant),
         (
-            "few integers for nearly all values beside a few outliers, which PercentileObserver.with_args(percentile=…) cuts off; "
-            "layers that need them can be 'dynamic_int8' or None (set_module_name)",
+            "few integers for nearly all values beside a few outliers, which PercentileObserver.with_args(percentile=…) cuts "
+            "off; layers that need them can be 'dynamic_int8' or None (set_module_name)",
             crowded,
         ),
         ("smaller than the steps that its configuration permits (eps of its observer)", coarse),
         (
-            "one scale for each whole row, because its columns are no multiple of group_size; set_module_name(…) gives a layer another "
-            "quantization_config(group_size=…), or 8 bits",
+            "one scale for each whole row, because its columns are no multiple of group_size; set_module_name(…) gives a layer "
+            "another quantization_config(group_size=…), or 8 bits",
             undivided,
         ),
     ):
@@ -306,7 +308,8 @@ def check_observers(prepared: fx.GraphModule) -> None:
 
 def _group_that_divides(columns: int, group_size: int) -> str:
     """The largest group up to the size that was asked for."""
-    divisor = next((size for size in range(group_size, 7, -1) if columns % size == 0), None)  # smaller: scales outweigh integers
+    least = 8  # below, scales outweigh the integers
+    divisor = next((size for size in range(group_size, least - 1, -1) if columns % size == 0), None)
     return f", no multiple of {group_size}" + (f": group_size={divisor} divides them" if divisor else "")
 
 

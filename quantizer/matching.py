@@ -87,10 +87,9 @@ BATCH_NORM = ops("batch_norm.default")
 RELU = ops("relu.default", "relu_.default", "relu6.default", "relu6_.default", "hardtanh.default", "hardtanh_.default")
 ADD = ops("add.Tensor", "add_.Tensor")
 MUL = ops("mul.Tensor", "mul_.Tensor")
-CAT = ops("cat.default", "stack.default")
 EMBEDDING = ops("embedding.default")
 MATMUL = ops("matmul.default", "bmm.default")
-MAX_POOL = ops("max_pool1d.default", "max_pool2d.default", "max_pool3d.default", "adaptive_max_pool2d.default")
+MAX_POOL = ops("max_pool1d.default", "max_pool2d.default", "max_pool3d.default")
 AVERAGE = ops(
     "adaptive_avg_pool1d.default",
     "adaptive_avg_pool2d.default",
@@ -141,6 +140,9 @@ MOVEMENT = TAKES_PART | ops(
     "upsample_nearest1d.vec",
     "upsample_nearest2d.vec",
     "upsample_nearest3d.vec",
+    "_upsample_nearest_exact1d.vec",
+    "_upsample_nearest_exact2d.vec",
+    "_upsample_nearest_exact3d.vec",
     "channel_shuffle.default",
     "flip.default",
     "roll.default",
@@ -154,9 +156,33 @@ MOVEMENT = TAKES_PART | ops(
     "swapdims.default",
     "mT.default",
     "unfold.default",
+    "im2col.default",
 )
-#: Operators that hand out a tensor in parts, each a ``getitem`` of their result.
-SPLIT = ops("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", "unbind.int")
+#: Operators that hand out a tensor in parts, each a ``getitem`` of their result, or its largest elements with their places.
+SPLIT = ops(
+    "split.Tensor",
+    "split.sizes",
+    "split_with_sizes.default",
+    "chunk.default",
+    "unbind.int",
+    "adaptive_max_pool2d.default",
+    "adaptive_max_pool3d.default",
+)
+#: Operators whose results are elements of several tensors -> the arguments that hold these: tensors, lists of them, numbers.
+JOINED_ARGUMENTS: dict[Any, tuple[int, ...]] = {
+    **dict.fromkeys(ops("cat.default", "stack.default"), (0,)),
+    **dict.fromkeys(ops("maximum.default", "minimum.default", "max.other", "min.other"), (0, 1)),
+    **dict.fromkeys(ops("where.self", "where.ScalarOther", "where.ScalarSelf"), (1, 2)),
+    **dict.fromkeys(ops("masked_fill.Scalar", "masked_fill.Tensor"), (0, 2)),
+}
+JOIN = frozenset(JOINED_ARGUMENTS)
+#: What makes tensors of one number -> the argument that it is; None: of zeros.
+ZEROS: dict[Any, int | None] = {
+    **dict.fromkeys(ops("zeros.default", "zeros_like.default", "new_zeros.default")),
+    **dict.fromkeys(ops("full.default", "full_like.default"), 1),
+    **dict.fromkeys(ops("new_full.default"), 2),
+    **dict.fromkeys(ops("scalar_tensor.default"), 0),
+}
 PAD = ops("pad.default", "constant_pad_nd.default")
 
 
@@ -172,6 +198,12 @@ def find(graph: fx.Graph, pattern: Pattern) -> Iterator[Match]:
                 nodes.append(user)
             else:
                 yield Match(tuple(nodes))
+
+
+def elements_of(node: fx.Node) -> list[Any]:
+    """Tensors and numbers whose elements the result of an operator is made of that moves or joins them."""
+    given = [node.args[i] for i in JOINED_ARGUMENTS.get(node.target, (0,))]
+    return [one for argument in given for one in (argument if isinstance(argument, (list, tuple)) else (argument,))]
 
 
 def is_annotated(node: fx.Node) -> bool:

@@ -125,7 +125,7 @@ class GroupwiseObserver(_WholeWeight):
         return self.weight is not None and self.weight.dim() == 2 and self.weight.shape[1] % self.group_size == 0
 
     def undivided_columns(self) -> int:
-        """Columns of a matrix that share one scale although they are more than a group; 0 where a scale is for a group at most."""
+        """Columns of a matrix that share one scale although they are more than a group; 0 where they are none or fewer."""
         is_matrix = self.weight is not None and self.weight.dim() == 2 and not self.is_grouped()
         return self.weight.shape[1] if is_matrix and self.weight.shape[1] > self.group_size else 0
 

@@ -16,7 +16,7 @@ from executorch_py.errors import InvalidTypeError
 
 from .annotation import activation, binary, joined, matmul, padded, parted, product, rescaled, shared, table_of_bytes
 from .batch_norm import as_convolutions
-from .chains import ACTIVATIONS, mark_wanted
+from .chains import ACTIVATIONS, HANDS_ON, mark_wanted
 from .config import as_config, kind_of, weight_of
 from .expansion import EXPANDED, expand
 from .gates import gates_of_grus
@@ -25,10 +25,10 @@ from .matching import (
     ADD,
     AVERAGE,
     BATCH_NORM,
-    CAT,
     CONV,
     CONV_TRANSPOSE,
     EMBEDDING,
+    JOIN,
     LINEAR,
     MATMUL,
     MAX_POOL,
@@ -71,7 +71,7 @@ FOLLOWERS: tuple[Pattern, ...] = (
     Pattern("mul_relu", (MUL, RELU), binary, _CHAINED),
     Pattern("mul", (MUL,), binary, _CHAINED),
     Pattern("activation", (ACTIVATIONS,), activation, frozenset({"static"})),
-    Pattern("cat", (CAT,), joined, _CHAINED),
+    Pattern("join", (JOIN,), joined, _CHAINED),
     Pattern("average", (AVERAGE,), rescaled, _CHAINED),
     Pattern("max_pool", (MAX_POOL,), shared, _CHAINED),
     Pattern("movement", (MOVEMENT,), shared, _CHAINED),
@@ -167,7 +167,7 @@ class XNNPACKQuantizer(Quantizer):
         apart, where that is to be quantized.
         """
         model = as_convolutions(as_linear(model, self._is_linear), self._is_convolution)
-        return expand(model, self._is_expanded)
+        return expand(model, self._is_expanded, self._follows_integers)
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
         """Writes annotations; nodes that another quantizer has annotated are left."""
@@ -240,6 +240,25 @@ class XNNPACKQuantizer(Quantizer):
             and weight_of(config, 0).ch_axis == 0
             and (self._filter is None or self._filter(node))
         )
+
+    def _follows_integers(self, node: fx.Node) -> bool:
+        """Whether an operator stands behind a layer that gives integers, at once or behind what hands them on."""
+        if (self._filter is not None and not self._filter(node)) or not self._is_static(node):
+            return False
+        seen: set[fx.Node] = set()
+        waiting = list(node.all_input_nodes)
+        while waiting:
+            one = waiting.pop()
+            if one.target in CONV | CONV_TRANSPOSE | LINEAR and self._is_static(one):
+                return True
+            if one not in seen and one.target in HANDS_ON | RELU | BATCH_NORM | ACTIVATIONS:
+                seen.add(one)
+                waiting.extend(one.all_input_nodes)
+        return False
+
+    def _is_static(self, node: fx.Node) -> bool:
+        config, _ = self.config_of(node)
+        return config is not None and kind_of(config) == "static"
 
     def _is_expanded(self, node: fx.Node, inner: frozenset[Any]) -> bool:
         """Whether an operator made of others is taken apart: when one of these would be quantized."""

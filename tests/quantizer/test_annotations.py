@@ -165,6 +165,67 @@ CASES = {
             "conv2d_1(x: i8, conv_weight: w8 by 0) -> i8",
         ],
     ),
+    "elements_of_several_tensors_and_zeros": (
+        Call(
+            lambda m, x, mask: (
+                (y := torch.maximum(m.conv(x), m.conv(x))),
+                torch.where(mask, y, 0).masked_fill(mask, 0.0),
+                torch.cat([torch.zeros(2, 1, 8, 8), y], 1),
+            ),
+            **CONV,
+        ),
+        (IMAGE, torch.tensor([True] * 8)),
+        [
+            "conv2d(x: i8, conv_weight: w8 by 0) -> i8",
+            "conv2d_1(x: i8, conv_weight: w8 by 0) -> i8",
+            "maximum(conv2d: i8, conv2d_1: as conv2d) -> as conv2d",
+            "where(maximum: i8) -> as maximum",
+            "masked_fill(where: i8) -> as where",
+            "cat(maximum: i8) -> as maximum",
+        ],
+    ),
+    "largest_elements_and_their_places": (
+        Call(lambda m, x: F.adaptive_max_pool2d(m.conv(x), 2, return_indices=True), **CONV),
+        (IMAGE,),
+        [
+            "conv2d(x: i8, conv_weight: w8 by 0) -> i8",
+            "adaptive_max_pool2d(conv2d: as conv2d) -> -",
+            "getitem() -> as conv2d",
+        ],
+    ),
+    "a_gate_behind_a_layer": (
+        Call(lambda m, x: (F.glu(m.conv(x), 1), F.glu(x, 1)), **CONV),
+        (IMAGE,),
+        [
+            "conv2d(x: i8, conv_weight: w8 by 0) -> i8",
+            "slice_1(conv2d: as conv2d) -> as conv2d",
+            "slice_2(conv2d: as conv2d) -> as conv2d",
+            "mul(slice_1: i8, sigmoid: i8) -> i8",
+        ],
+    ),
+    "zeros_beside_a_tensors_elements": (
+        Call(lambda m, x: (m.conv(x).triu(1), F.unfold(m.conv(x), 3, padding=1), x.tril()), **CONV),
+        (IMAGE,),
+        [
+            "conv2d(x: i8, conv_weight: w8 by 0) -> i8",
+            "where(conv2d: i8) -> as conv2d",
+            "conv2d_1(x: i8, conv_weight: w8 by 0) -> i8",
+            "constant_pad_nd(conv2d_1: as conv2d_1) -> as conv2d_1",
+            "im2col_1(constant_pad_nd: as constant_pad_nd) -> as constant_pad_nd",
+        ],
+    ),
+    "numbers_that_hide_elements_are_no_integers": (
+        Call(
+            lambda m, x, mask: m.fc(m.fc(x).masked_fill(mask, -1e9).amax(0, True) + torch.where(mask, m.fc(x), 1.0)),
+            **LINEAR,
+        ),
+        (ROWS, torch.tensor([True] * 8)),
+        [
+            "linear(x: i8, fc_weight: w8 by 0) -> i8",
+            "linear_1(x: i8, fc_weight: w8 by 0) -> i8",
+            "linear_2(add: i8, fc_weight: w8 by 0) -> i8",
+        ],
+    ),
     "left_alone": (
         Call(
             lambda m, x, mask: (

@@ -76,7 +76,9 @@ def test_values_that_share_many_integers_are_no_outliers(observer: str):
     with warnings.catch_warnings():
         warnings.simplefilter("error", QuantizationWarning)
         quantizer.quantize(model(), (X,), quantizer.quantization_config(observer=kind), data)
-        quantizer.quantize(model(), (X,), quantizer.quantization_config("int16", observer=observer), [outlier(400.0), X])
+        quantizer.quantize(
+            model(), (X,), quantizer.quantization_config("int16", observer=observer), [outlier(400.0), X]
+        )
 
 
 @pytest.mark.parametrize("operator", ["aten.add", nn.Linear, torch.relu])
@@ -103,11 +105,15 @@ def test_columns_that_groups_do_not_divide_are_told(preset: str, tmp_path: Path)
     first, *places = text.splitlines()
     assert "group_size" in first and "set_module_name" in first and len(places) == 2, text
     assert re.search(
-        r"'1.weight', which aten.linear.default \(1, .*linear.py:\d+\) reads, has 100 columns, no multiple of 32: group_size=25 divides",
+        r"'1.weight', which aten.linear.default \(1, .*linear.py:\d+\) reads, has 100 columns, no multiple of 32: "
+        r"group_size=25 divides",
         places[0],
     ), text
     assert places[1].endswith("has 46 columns, no multiple of 32: group_size=23 divides them"), text
     torch.export.save(program, tmp_path / "odd.pt2")
     for said in (program, torch.export.load(tmp_path / "odd.pt2")):
         notes = {row.module_path: " ".join(row.notes) for row in et.quantization_report(odd, said, [(X,)]).layers}
-        assert {path for path, note in notes.items() if "whole row" in note and "no multiple of 32" in note} == {"1", "3"}
+        assert {path for path, note in notes.items() if "whole row" in note and "no multiple of 32" in note} == {
+            "1",
+            "3",
+        }

@@ -13,6 +13,7 @@ from executorch_py import quantizer
 from executorch_py.exir import ExecutorchBackendConfig
 
 PLACES = torch.tensor([0, 3, 5, 7])
+MASK = torch.arange(6) % 3 == 0
 MOVEMENTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "channel_shuffle": lambda y: F.channel_shuffle(y, 4),
     "roll": lambda y: torch.roll(y, (1, 2), (2, 3)),
@@ -31,6 +32,24 @@ MOVEMENTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "max": lambda y: y.max(3, keepdim=True).values,
     "topk": lambda y: y.topk(4, 1).values,
     "amax": lambda y: y.amax((2, 3), keepdim=True),
+    "nearest_exact": lambda y: F.interpolate(y, scale_factor=1.5, mode="nearest-exact"),
+    "adaptive_max_pool": lambda y: F.adaptive_max_pool2d(y, 4),
+    "max_pool_places": lambda y: F.max_pool2d(y, 2, return_indices=True)[0],
+    "im2col": lambda y: F.unfold(y, 3, stride=2).unsqueeze(2),
+    "im2col_padded": lambda y: F.unfold(y, 3, padding=1).unsqueeze(2),
+    "triu": lambda y: y.triu(1),
+    "tril": lambda y: y.tril(-1),
+    "maximum": lambda y: torch.maximum(y, y.flip(3)),
+    "minimum": lambda y: torch.min(y, y.roll(1, 2)),
+    "where": lambda y: torch.where(MASK, y, y.flip(3)),
+    "where_number": lambda y: torch.where(MASK, y, 0.0),
+    "where_zeros": lambda y: torch.where(MASK, torch.zeros(2, 8, 6, 6), y),
+    "masked_fill": lambda y: y.masked_fill(MASK, 0),
+    "masked_fill_number": lambda y: y.masked_fill(MASK, 0.25),
+    "masked_fill_tensor": lambda y: y.masked_fill(MASK, torch.zeros(())),
+    "cat_zeros": lambda y: torch.cat([y, torch.zeros(2, 2, 6, 6)], 1),
+    "cat_zeros_like": lambda y: torch.cat([torch.zeros_like(y), y], 1),
+    "glu": lambda y: F.glu(y, 1),
 }
 
 
@@ -56,11 +75,67 @@ def test_integers_move(name: str) -> None:
         manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch()
         body = [line for line in manager.dump().split("method @forward")[1].splitlines() if " constant @" not in line]
         assert sum("quantized_decomposed::" in line for line in body) == conversions, body
-        floats = [line for line in body if "= aten::" in line and ": f32" in line]
+        floats = [line for line in body if " = aten::" in line and ": f32" in line]
         assert not floats, floats
         results.append(et.load(manager.buffer)(data[0]))
     assert torch.equal(*results)
     torch.testing.assert_close(results[0], program.module()(data[0]), atol=1e-2, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["nearest_exact", "adaptive_max_pool", "im2col_padded", "maximum", "where_number", "cat_zeros", "glu"]
+)
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_integers_of_other_types_move(name: str, dtype: str) -> None:
+    torch.manual_seed(0)
+    model, data = Between(MOVEMENTS[name]).eval(), [torch.randn(2, 3, 6, 6) for _ in range(4)]
+    program = quantizer.quantize(model, (data[0],), quantizer.quantization_config(dtype), data)
+    manager = et.to_edge_transform_and_lower(program).to_executorch()
+    body = [line for line in manager.dump().split("method @forward")[1].splitlines() if " constant @" not in line]
+    if not (name == "glu" and dtype == "int16"):  # a sigmoid of 16 bits has no table
+        assert sum("quantized_decomposed::" in line for line in body) == 2, body
+    expected = program.module()(data[0])
+    torch.testing.assert_close(
+        et.load(manager.buffer)(data[0]), expected, atol=2e-4 if dtype == "int16" else 1e-2, rtol=0
+    )
+
+
+def test_places_of_the_largest_come_along() -> None:
+    model, data = nn.Conv2d(3, 8, 3), [torch.randn(2, 3, 9, 9) for _ in range(4)]
+
+    class Places(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = model, nn.Conv2d(8, 4, 1)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            values, places = F.adaptive_max_pool2d(self.first(x), 3, return_indices=True)
+            return self.last(values), places
+
+    program = quantizer.quantize(Places().eval(), (data[0],), "static_int8", data)
+    manager = et.to_edge_transform_and_lower(program).to_executorch()
+    (line,) = [line for line in manager.dump().splitlines() if "= aten::adaptive_max_pool2d" in line]
+    assert ": i8[2, 8, 3, 3]" in line
+    ours = et.load(manager.buffer)(data[0])
+    expected = program.module()(data[0])
+    assert torch.equal(ours[1], expected[1])
+    torch.testing.assert_close(ours[0], expected[0], atol=1e-2, rtol=0)
+
+
+STAYS_FLOAT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "number": lambda y: y.masked_fill(MASK, -1e9).amax(3, keepdim=True),
+    "constant": lambda y: torch.cat([y, PLACES.float().reshape(1, 1, 4, 1).repeat(2, 1, 6, 6)[:, :, :6]], 1),
+}
+
+
+@pytest.mark.parametrize("name", STAYS_FLOAT)
+def test_numbers_do_not_spoil_a_scale(name: str) -> None:
+    """A number that hides elements would be the range of all others; with it nothing would be left of them."""
+    torch.manual_seed(0)
+    model, data = Between(STAYS_FLOAT[name]).eval(), [torch.randn(2, 3, 6, 6) for _ in range(4)]
+    program = quantizer.quantize(model, (data[0],), "static_int8", data)
+    got, exact = et.load(et.to_edge_transform_and_lower(program).to_executorch().buffer)(data[0]), model(data[0])
+    assert (got - exact).square().sum() < 1e-3 * exact.square().sum()
 
 
 class Beside(nn.Module):
@@ -120,7 +195,7 @@ INPUTS = {
 @pytest.mark.parametrize("delegated", [False, True])
 def test_the_models_input_moves_as_integers(name: str, delegated: bool) -> None:
     """It was moved as floats beside its integers, so that ``quantized_io`` could not make integers of it."""
-    model, data = INPUTS[name].eval(), [torch.randn(2, 8, 6, 6) for _ in range(4)]
+    model, data = INPUTS[name].eval(), [torch.rand(2, 8, 6, 6) * 2 - 1 for _ in range(4)]
     program = quantizer.quantize(model, (data[0],), "static_int8", data)
     partitioners = [XnnpackPartitioner()] if delegated else []
     config = ExecutorchBackendConfig(quantized_io=True)
@@ -134,7 +209,7 @@ def test_the_models_input_moves_as_integers(name: str, delegated: bool) -> None:
         scale, zero, *_ = loaded.load_method(f"forward.output.{index}").execute([])
         assert ours.dtype == torch.int8
         steps = ((ours.float() - zero) * scale - expected).abs() / scale
-        assert steps.max() < 1.01 and (steps > 0.5).float().mean() < 0.001
+        assert steps.max() < 1.01 and (steps > 0.5).sum() <= 1
 
 
 @pytest.mark.parametrize("take", [lambda x: x[:, :4], lambda x: x.narrow(1, 0, 4)], ids=["slice", "narrow"])

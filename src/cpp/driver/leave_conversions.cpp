@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "passes/propagate_dequantize.h"
 #include "passes/quantized_values.h"
 
 namespace et::driver {
@@ -20,6 +21,14 @@ bool is_dequantize(const ir::Value* value) {
          passes::producer_if(node->args()[0], {"constant"}) == nullptr;
 }
 
+/// Whether a node makes a tensor of numbers alone, as zeros and full do.
+bool is_made_of_numbers(const ir::Node& node) {
+  bool takes_tensor = false;
+  node.for_each_input([&](const ir::Value* input) { takes_tensor = takes_tensor || input->type.is_tensor(); });
+  const ops::OpInfo* op = ops::find_op(node.op);
+  return !takes_tensor && op != nullptr && !op->has_tag(ops::kRandom);
+}
+
 /// A constant, or the numbers of an integer constant: weights and biases.
 enum class Constness { kNone, kPlain, kDequantized };
 Constness constness_of(const ir::Value* value) {
@@ -27,7 +36,7 @@ Constness constness_of(const ir::Value* value) {
   if (node == nullptr) {
     return Constness::kNone;
   }
-  if (node->op == "constant") {
+  if (node->op == "constant" || is_made_of_numbers(*node)) {
     return Constness::kPlain;
   }
   const bool is_dequantized = passes::is_one_of(node->op, {passes::kDequantizePerTensor, passes::kDequantizePerChannel,
@@ -120,8 +129,8 @@ class LeaveConversions {
       has_plain = has_plain || constness == Constness::kPlain;
       has_float = has_float || (constness == Constness::kNone && !is_dequantize(input));
     });
-    // A constant of floats is the bias of a product with integer weights, or an operand that stays float.
-    return has_activation && !has_float && (has_weight || !has_plain) &&
+    // A constant of floats is the bias of a product with integer weights, elements that are quantized, or an operand that stays float.
+    return has_activation && !has_float && (has_weight || !has_plain || passes::joins_tensors(node)) &&
            std::all_of(node.results().begin(), node.results().end(), [&](const auto& result) {
              return (is_no_float(result.get()) && result->users().empty()) || becomes_integers(result.get());
            });

@@ -86,7 +86,7 @@ bool is_rounded(const ir::Node& node) {
   const auto is_dequantized = [](const ir::Argument& argument) {
     return producer_if(argument, {kDequantizePerTensor}) != nullptr;
   };
-  const bool moves = only_moves_elements(node) && !is_one_of(node.op, {"aten::cat", "aten::stack"});
+  const bool moves = !elements_of(node).empty() && !joins_tensors(node);
   if (moves || node.results().size() != 1 || std::none_of(node.args().begin(), node.args().end(), is_dequantized)) {
     return false;
   }

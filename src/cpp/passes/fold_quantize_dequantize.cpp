@@ -63,18 +63,19 @@ bool come_from(const ir::Value* integers, const ir::Node& quantize, const Pair& 
   if (origin->op == pair.quantize) {
     return same_parameters(*origin, quantize, pair.num_parameters);
   }
-  if (!only_moves_elements(*origin) || pair.num_parameters != 5) {
+  const std::vector<const ir::Argument*> sources = elements_of(*origin);
+  if (sources.empty() || pair.num_parameters != 5) {
     return false;  // moved channels would have other scales
   }
-  if (origin->op == "aten::constant_pad_nd" && !(origin->args()[2] == quantize.args()[2])) {
-    return false;  // filled with something else than the zero point
-  }
-  const ir::Argument& moved = origin->args()[0];
-  const auto* parts = moved.as<ir::Argument::List>();
-  return parts == nullptr ? come_from(moved.value(), quantize, pair)
-                          : std::all_of(parts->begin(), parts->end(), [&](const ir::Argument& part) {
-                              return come_from(part.value(), quantize, pair);
-                            });
+  const auto fits = [&](const ir::Argument& element) {
+    const auto number = int_of(element), low = int_of(quantize.args()[3]), high = int_of(quantize.args()[4]);
+    return element.is_value() ? come_from(element.value(), quantize, pair)
+                              : number && low && high && *low <= *number && *number <= *high;
+  };
+  return std::all_of(sources.begin(), sources.end(), [&](const ir::Argument* source) {
+    const auto* parts = source->as<ir::Argument::List>();
+    return parts == nullptr ? fits(*source) : std::all_of(parts->begin(), parts->end(), fits);
+  });
 }
 
 /// The integers that `quantize` would give again; nullptr when it may give others.

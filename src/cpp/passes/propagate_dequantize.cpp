@@ -1,6 +1,7 @@
 #include "passes/propagate_dequantize.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "passes/quantized_values.h"
 
@@ -49,6 +50,9 @@ constexpr Mover kMovers[] = {
     {"aten::pixel_unshuffle"},
     {"aten::max_pool2d"},
     {"aten::max_pool3d"},
+    {"aten::max_pool2d_with_indices"},
+    {"aten::adaptive_max_pool2d"},
+    {"aten::adaptive_max_pool3d"},
     {"aten::amax"},
     {"aten::amin"},
     {"aten::max.dim"},
@@ -59,6 +63,8 @@ constexpr Mover kMovers[] = {
     {"aten::roll"},
     {"aten::rot90"},
     {"aten::diagonal_copy"},
+    {"aten::triu"},
+    {"aten::tril"},
     {"aten::expand", true},
     {"aten::expand_copy", true},
     {"aten::repeat", true},
@@ -75,19 +81,44 @@ constexpr Mover kMovers[] = {
     {"aten::replication_pad2d", true},
     {"aten::replication_pad3d", true},
     {"aten::unfold_copy", true},
+    {"aten::im2col", true},
     {"aten::index_select", true},
     {"aten::index.Tensor", true},
     {"aten::gather", true},
 };
 
+/// Operators whose results are elements of several tensors and numbers, or the largest of two.
+struct Joiner {
+  std::string_view op;
+  size_t first, second;  ///< arguments that hold the elements; twice the same where it is one, a list
+};
 constexpr std::string_view kPad = "aten::constant_pad_nd";
-/// Of a list of tensors.
-constexpr std::string_view kCat = "aten::cat";
-constexpr std::string_view kStack = "aten::stack";
+constexpr Joiner kJoiners[] = {
+    {"aten::cat", 0, 0},
+    {"aten::stack", 0, 0},
+    {"aten::maximum", 0, 1},
+    {"aten::minimum", 0, 1},
+    {"aten::where.self", 1, 2},
+    {"aten::masked_fill.Scalar", 0, 2},
+    {"aten::masked_fill.Tensor", 0, 2},
+    {kPad, 0, 2},
+};
 
-const Mover* find_mover(std::string_view op) {
-  const auto* found = std::find_if(std::begin(kMovers), std::end(kMovers), [&](const Mover& m) { return m.op == op; });
-  return found == std::end(kMovers) ? nullptr : found;
+template <typename Row, size_t N>
+const Row* find_row(const Row (&rows)[N], std::string_view op) {
+  const auto* found = std::find_if(std::begin(rows), std::end(rows), [&](const Row& row) { return row.op == op; });
+  return found == std::end(rows) ? nullptr : found;
+}
+const Mover* find_mover(std::string_view op) { return find_row(kMovers, op); }
+const Joiner* find_joiner(std::string_view op) { return find_row(kJoiners, op); }
+
+/// Whether zeros of the result are no elements of the argument: integers have their zero point there.
+bool adds_zeros(const ir::Node& node) {
+  if (node.op == "aten::im2col") {
+    const auto padding = ints_of(node.args()[3]);
+    return !padding || std::any_of(padding->begin(), padding->end(), [](int64_t size) { return size != 0; });
+  }
+  return is_one_of(node.op, {"aten::triu", "aten::tril"});
 }
 
 bool takes(const ir::Node& node, ScalarType dtype) {
@@ -165,67 +196,115 @@ bool has_integers(const ir::Node& node, size_t argument, std::optional<Activatio
 
 bool move_single(ir::Node* node) {
   const Mover* mover = find_mover(node->op);
-  const bool pads = node->op == kPad && number_of(node->args()[2]) == 0.0;
   std::optional<Activation> activation;
-  if ((mover == nullptr && !pads) || !has_integers(*node, 0, &activation) || !takes(*node, activation->dtype) ||
-      ((pads || mover->grows) && !is_quantized_only(*node))) {
+  if (mover == nullptr || !has_integers(*node, 0, &activation) || !takes(*node, activation->dtype) ||
+      (mover->grows && !is_quantized_only(*node)) || (activation->zero_point != 0 && adds_zeros(*node))) {
     return false;
   }
   std::vector<ir::Argument> args = node->args();
   args[0] = {activation->integers};
-  if (pads) {
-    args[2] = {activation->zero_point};
-  }
   move_integers(node, std::move(args), *activation);
   return true;
 }
 
-bool move_cat(ir::Node* node) {
-  const bool joins = node->op == kCat || node->op == kStack;
-  const auto* list = joins ? node->args()[0].as<ir::Argument::List>() : nullptr;
-  if (list == nullptr || list->empty()) {
+/// What quantize_per_tensor makes of a number other than NaN.
+int64_t integer_of(double number, const Activation& parameters) {
+  const float steps = static_cast<float>(number) * (1.0F / static_cast<float>(parameters.scale));
+  const auto low = static_cast<float>(parameters.quant_min - parameters.zero_point);
+  const auto high = static_cast<float>(parameters.quant_max - parameters.zero_point);
+  return std::lrint(std::min(std::max(steps, low), high)) + parameters.zero_point;
+}
+
+bool is_zero(const ir::Program& program, const ir::Argument& element) {
+  const ir::Constant* constant = constant_of(program, element);
+  if (constant == nullptr) {
+    return number_of(element) == 0.0;
+  }
+  const std::vector<double> values = numbers_of(*constant);
+  return !values.empty() && std::all_of(values.begin(), values.end(), [](double value) { return value == 0; });
+}
+
+/// Whether a node is a function of one tensor, of which fuse-quantized makes a table.
+bool is_function_of_one(const ir::Program& program, const ir::Node& node) {
+  const auto is_number = [&](const ir::Argument& argument) {
+    const ir::Constant* constant = constant_of(program, argument);
+    return constant != nullptr && constant->type.numel() == 1;
+  };
+  return is_one_of(node.op, {"aten::maximum", "aten::minimum"}) &&
+         (is_number(node.args()[0]) || is_number(node.args()[1]));
+}
+
+/// The parameters that elements from several places get: those that all have, or those of the one that quantizes the result.
+/// Then quantizing before is the same as behind, whatever the elements are.
+std::optional<Activation> common_parameters(const ir::Program& program, const ir::Node& node,
+                                            const std::vector<ir::Argument>& elements) {
+  std::optional<Activation> found;
+  bool fit = true;
+  for (const ir::Argument& element : elements) {
+    const std::optional<Activation> own = activation_of(element);
+    fit = fit && (own ? !found || own->same_parameters(*found) : is_zero(program, element));
+    found = found ? found : own;
+  }
+  if (!found || fit) {
+    return found;
+  }
+  const bool has_one_user = is_quantized_only(node) && node.result()->users().size() == 1;
+  return has_one_user ? affine_of(*node.result()->users().front()) : std::nullopt;
+}
+
+/// An element as integers with these parameters.
+ir::Argument as_element(const ir::Argument& element, const Activation& parameters, const ir::Node& node) {
+  if (const auto number = number_of(element)) {
+    return {integer_of(*number, parameters)};
+  }
+  const std::optional<Activation> own = activation_of(element);
+  if (own && own->same_parameters(parameters)) {
+    return {own->integers};
+  }
+  ir::Value* floats = element.value();
+  ir::Node* quantize = create_like(node, kQuantizePerTensor,
+                                   {{floats},
+                                    {parameters.scale},
+                                    {parameters.zero_point},
+                                    {parameters.quant_min},
+                                    {parameters.quant_max},
+                                    {static_cast<int64_t>(parameters.dtype)}});
+  return {quantize->add_result(floats->name + "_rescaled", as_integers(*floats, parameters.dtype))};
+}
+
+bool move_joined(const ir::Program& program, ir::Node* node) {
+  if (find_joiner(node->op) == nullptr || is_function_of_one(program, *node)) {
     return false;
   }
-  std::vector<Activation> parts;
-  for (const ir::Argument& item : *list) {
-    const std::optional<Activation> part = activation_of(item);
-    if (!part) {
-      return false;
-    }
-    parts.push_back(*part);
-  }
-  std::optional<Activation> target = parts.front();
-  const auto differs = [&](const Activation& part) { return !part.same_parameters(*target); };
-  if (std::any_of(parts.begin(), parts.end(), differs)) {
-    if (!is_quantized_only(*node) || node->result()->users().size() != 1) {
-      return false;
-    }
-    target = affine_of(*node->result()->users().front());
-    if (!target) {
-      return false;
+  std::vector<ir::Argument> elements;
+  for (const ir::Argument* argument : elements_of(*node)) {
+    const auto* list = argument->as<ir::Argument::List>();
+    if (list == nullptr) {
+      elements.push_back(*argument);
+    } else {
+      elements.insert(elements.end(), list->begin(), list->end());
     }
   }
-  if (!takes(*node, target->dtype)) {
+  const bool all_floats = std::all_of(elements.begin(), elements.end(), [](const ir::Argument& element) {
+    const std::optional<double> number = number_of(element);
+    return element.is_value() ? is_floats(*element.value()) : number && !std::isnan(*number);
+  });
+  const std::optional<Activation> target = all_floats ? common_parameters(program, *node, elements) : std::nullopt;
+  if (!target || !takes(*node, target->dtype) || (node->op == kPad && !is_quantized_only(*node))) {
     return false;
   }
   ir::Argument::List integers;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    ir::Value* part = parts[i].integers;
-    if (differs(parts[i])) {
-      ir::Value* floats = (*list)[i].value();
-      ir::Node* quantize = create_like(*node, kQuantizePerTensor,
-                                       {{floats},
-                                        {target->scale},
-                                        {target->zero_point},
-                                        {target->quant_min},
-                                        {target->quant_max},
-                                        {static_cast<int64_t>(target->dtype)}});
-      part = quantize->add_result(floats->name + "_rescaled", as_integers(*floats, target->dtype));
-    }
-    integers.push_back({part});
+  for (const ir::Argument& element : elements) {
+    integers.push_back(as_element(element, *target, *node));
   }
   std::vector<ir::Argument> args = node->args();
-  args[0] = {std::move(integers)};
+  const Joiner& joiner = *find_joiner(node->op);
+  if (joiner.first == joiner.second) {
+    args[joiner.first] = {std::move(integers)};
+  } else {
+    args[joiner.first] = integers[0];
+    args[joiner.second] = integers[1];
+  }
   move_integers(node, std::move(args), *target);
   return true;
 }
@@ -265,18 +344,28 @@ bool move_weight(ir::Node* node) {
 
 }  // namespace
 
-bool only_moves_elements(const ir::Node& node) {
-  return node.op == kPad || node.op == kCat || node.op == kStack || find_mover(node.op) != nullptr;
+std::vector<const ir::Argument*> elements_of(const ir::Node& node) {
+  if (find_mover(node.op) != nullptr) {
+    return {&node.args()[0]};
+  }
+  const Joiner* joiner = find_joiner(node.op);
+  if (joiner == nullptr) {
+    return {};
+  }
+  const ir::Argument* first = &node.args()[joiner->first];
+  return joiner->first == joiner->second ? std::vector{first} : std::vector{first, &node.args()[joiner->second]};
 }
+
+bool joins_tensors(const ir::Node& node) { return find_joiner(node.op) != nullptr && node.op != kPad; }
 
 PassInfo PropagateDequantize::info() const {
   return PassInfo::extension("propagate-dequantize", "Moves integers instead of the floats that they stand for");
 }
 
-Result<Changed> PropagateDequantize::run(ir::Graph& graph, PassContext&) {
-  return rewrite_each(graph, [](ir::Node* node) {
+Result<Changed> PropagateDequantize::run(ir::Graph& graph, PassContext& context) {
+  return rewrite_each(graph, [&](ir::Node* node) {
     return node->tag.empty() && !node->args().empty() && !node->results().empty() &&
-           (move_cat(node) || move_weight(node) || move_single(node));
+           (move_joined(context.program, node) || move_weight(node) || move_single(node));
   });
 }
 

@@ -8,9 +8,10 @@ namespace et::passes {
 /// Requires: Stage::kEdge, verified; an extension, because kernels of other runtimes may not take integers everywhere.
 /// Ensures:  an operator of the table in the source whose input is dequantized with one scale (per tensor, untagged) reads the
 ///           integers instead, and its result is dequantized with the same parameters. Operators that give more elements than
-///           they take do so only when every user quantizes. cat does so when all its inputs have the same parameters, or when
-///           its only user quantizes: then inputs with other parameters are brought to those first. Constant padding does so
-///           for the number 0, which is the zero point. A permutation of a weight with a scale for each channel moves the axis.
+///           they take do so only when every user quantizes, and those that put zeros beside them only when 0 is the zero point.
+///           What joins elements of several tensors and numbers (cat, where, maximum, constant padding) does so when all have
+///           the same parameters (zeros have any), or when its only user quantizes: then the others are quantized as that one
+///           would. Constant padding wants every user to quantize. A permutation of a weight with a scale for each channel moves the axis.
 ///           Values are the same bit for bit.
 /// Cost:     O(nodes).
 /// Example:  %d = dequantize_per_tensor(%q, 0.5, 3, …); %v = aten::view_copy(%d, [4])
@@ -21,7 +22,9 @@ class PropagateDequantize final : public Pass {
   Result<Changed> run(ir::Graph& graph, PassContext& context) override;
 };
 
-/// Whether each element of the results is one of the first argument (a tensor, or a list of them), or the fill value.
-bool only_moves_elements(const ir::Node& node);
+/// The arguments whose elements a node's results are made of: a tensor, a list of them, or a number. Empty where a node computes.
+std::vector<const ir::Argument*> elements_of(const ir::Node& node);
+/// Whether elements of several tensors meet in a node.
+bool joins_tensors(const ir::Node& node);
 
 }  // namespace et::passes

@@ -21,7 +21,6 @@ from .layers import Amount, Pattern, Weight, select_weights
 from .masks import Mask, make_permanent, mask_of, smallest_zero, zero_in_groups
 from .schedule import Schedule
 
-
 #: Those whose masks are theirs, for as long as the caller keeps them.
 _AT_WORK: weakref.WeakSet[Pruner] = weakref.WeakSet()
 
@@ -84,8 +83,8 @@ class Pruner:
         for weight, mask in zip(self._weights, found, strict=True):
             if mask is not None and any(mask in other._masks.values() for other in _AT_WORK):
                 raise InvalidStateError(
-                    f"'{weight.name}' is pruned by another Pruner, which is not finished: call its finish() first (what it has zeroed "
-                    "stays the smallest), or leave the layer to it with layers={…: None}"
+                    f"'{weight.name}' is pruned by another Pruner, which is not finished: call its finish() first (what it has "
+                    "zeroed stays the smallest), or leave the layer to it with layers={…: None}"
                 )
         for weight, mask in zip(self._weights, found, strict=True):
             if mask is None:
