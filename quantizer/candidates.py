@@ -42,6 +42,7 @@ from executorch_py.export.sources import source_of
 from . import flow
 from .biases import round_biases
 from .fallbacks import Fallback, can_be_dynamic, in_half, quantized_at_run_time
+from .input_parts import share_input_scales
 from .lifting import constant_value, lift
 from .matching import is_constant
 from .pt2e import ANNOTATION, SharedQuantizationSpec
@@ -216,6 +217,7 @@ class Candidates:
             )
         module = fx.GraphModule(self._base, copy.deepcopy(self._base.graph))
         _Rewiring(self, module, frozenset(float_layers), instead).run()
+        share_input_scales(module)
         round_biases(module)
         return module
 

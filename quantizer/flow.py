@@ -43,8 +43,10 @@ from .checks import (
 )
 from .config import as_config
 from .input_moments import recorded_moments, wants_moments
+from .input_parts import share_input_scales
 from .lifting import constant_value, fold_quantized_constants, freeze_computed_weights, lift
 from .pt2e import (
+    FakeQuantizeBase,
     QuantizationConfig,
     Quantizer,
     convert_pt2e,
@@ -250,7 +252,12 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
         InvalidStateError: It was not made by :func:`prepare` or :func:`prepare_qat`, or was never calibrated or trained.
         InvalidArgumentError: Observers have seen NaN, infinity, or ranges that no scale fits; names the layer.
     """
+    is_trained = isinstance(prepared, fx.GraphModule) and any(
+        isinstance(module, FakeQuantizeBase) for module in prepared.modules()
+    )
     converted, program = converted_graph(prepared)
+    if not is_trained:
+        share_input_scales(converted)
     round_biases(converted)
     return lift(converted, program)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.quantizer.candidates import Candidates
 from torch import nn
 from torch.nn import functional as F
 
@@ -180,6 +181,13 @@ OF_INPUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "permute": lambda x: x.permute(0, 1, 3, 2),
     "pad": lambda x: F.pad(x, (1, 2, 1, 1)),
     "upsample": lambda x: F.interpolate(x, scale_factor=2),
+    "slice": lambda x: x[:, 2:6],
+    "slices": lambda x: x[:, 2:6].flip(2)[..., 1:],
+    "chunk": lambda x: x.chunk(2, 1)[1],
+    "relu": lambda x: x.relu(),
+    "relu of a part": lambda x: x[:, :5].relu()[..., 2:],
+    "pooled part": lambda x: F.max_pool2d(x[:, 3:], 2),
+    "joined parts": lambda x: torch.cat([part.flip(2) for part in x.chunk(2, 1)], 1),
 }
 INPUTS = {
     **{f"beside {name}": Beside(move, False) for name, move in OF_INPUTS.items()},
@@ -230,6 +238,46 @@ def test_parts_of_the_models_input_keep_their_own_scale(take: Callable[[torch.Te
     program = quantizer.quantize(model, (data[0],), "static_int8", data)
     ours, exact = program.module()(data[0])[1], model(data[0])[1]
     assert (ours - exact).square().sum() < 1e-3 * exact.square().sum()
+
+
+@pytest.mark.parametrize(("size", "is_integers"), [(1.0, True), (0.5, True), (0.2, False)])
+def test_parts_of_the_models_input_lose_a_bit_at_most(size: float, is_integers: bool) -> None:
+    """Then they keep their floats, and ``quantized_io`` says who reads them."""
+    sizes = torch.tensor([1.0] * 4 + [size] * 4).reshape(8, 1, 1)
+    model, data = Beside(lambda x: x[:, 4:], False).eval(), [(torch.rand(2, 8, 6, 6) * 2 - 1) * sizes for _ in range(4)]
+    program = quantizer.quantize(model, (data[0],), "static_int8", data)
+    same = Candidates.of(model, (data[0],), "static_int8", data).program()
+    scales = [node.args[1] for node in program.graph.nodes if "quantize_per_tensor" in str(node.target)]
+    assert scales == [node.args[1] for node in same.graph.nodes if "quantize_per_tensor" in str(node.target)]
+    edge = et.to_edge_transform_and_lower(program)
+    config = ExecutorchBackendConfig(quantized_io=True)
+    if is_integers:
+        assert "(%x: i8[2, 8, 6, 6]" in edge.to_executorch(config).dump()
+    else:
+        text = edge.to_executorch(config).dump()
+        assert "(%x: f32[2, 8, 6, 6]" in text and "aten::slice_copy.Tensor_out(%x" in text
+    for ours, exact in zip(program.module()(data[0]), model(data[0]), strict=True):
+        assert 10 * torch.log10(exact.square().mean() / (ours - exact).square().mean()) > 35
+
+
+def test_positive_values_alone_lose_nothing() -> None:
+    """What is below zero becomes zero before, as it would behind."""
+    model, data = Alone(torch.relu).eval(), [torch.randn(2, 8, 6, 6) for _ in range(4)]
+    program = quantizer.quantize(model, (data[0],), "static_int8", data)
+    (first, *_) = [node for node in program.graph.nodes if "quantize_per_tensor" in str(node.target)]
+    assert first.args[0].op == "placeholder" and first.args[2] == -128
+
+
+def test_what_was_trained_keeps_its_scales() -> None:
+    model, data = Beside(lambda x: x[:, 4:], False), [torch.randn(2, 8, 6, 6) for _ in range(4)]
+    prepared = quantizer.prepare_qat(model, (data[0],))
+    prepared.train()
+    for x in data:
+        prepared(x)
+    prepared.eval()
+    program = quantizer.convert(prepared)
+    (part,) = [node for node in program.graph.nodes if "slice" in str(node.target)]
+    assert part.args[0].op == "placeholder"
 
 
 def test_what_nobody_takes_as_integers_stays_float() -> None:
