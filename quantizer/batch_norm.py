@@ -7,8 +7,8 @@ the largest integer times the scale of that channel.
 
 While training: ``open_for_training`` writes a convolution and its batch norm so that what is quantized is the folded weight,
 
-    y = conv(x, quantized(weight * scale)) / scale + bias        scale = gamma / sqrt(running variance + eps)
-    z = batch_norm(y)                                            in training mode, statistics follow
+    y = conv(x, quantized(weight * scale)) * (1 / scale) + bias      scale = gamma / sqrt(running variance + eps)
+    z = batch_norm(y)                                                in training mode, statistics follow
 
 and ``close_after_training`` leaves conv(x, weight * scale) with the folded bias. eps and momentum are the model's own, and it
 does not matter whether a quantizer has annotated the convolution's result or the batch norm's: torchao's own folding has eps 1e-5
@@ -131,7 +131,9 @@ def open_for_training(model: fx.GraphModule) -> None:
             scaled = _call(layer, aten.mul.Tensor, weight, _call(layer, aten.reshape.default, scale, shape))
         layer.args = (x, scaled, None, *rest)
         with graph.inserting_before(node):
-            result = _call(layer, aten.div.Tensor, layer, _call(layer, aten.reshape.default, scale, by_channel))
+            # Dividing the images would take their gradient three passes more.
+            back = _call(layer, aten.reciprocal.default, _call(layer, aten.reshape.default, scale, by_channel))
+            result = _call(layer, aten.mul.Tensor, layer, back)
             if bias is not None:
                 result = _call(layer, aten.add.Tensor, result, _call(layer, aten.reshape.default, bias, by_channel))
         node.args = (result, *node.args[1:])
@@ -285,7 +287,7 @@ def _opened(prepared: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, fx.Node, 
     if result.target is aten.add.Tensor and result.args[1].target is aten.reshape.default:
         bias = result.args[1].args[0]
         result = result.args[0]
-    layer = result.args[0] if result.target is aten.div.Tensor else None
+    layer = result.args[0] if result.target is aten.mul.Tensor else None
     if not isinstance(layer, fx.Node) or layer.target not in CONV | CONV_TRANSPOSE:
         return None
     scaled = layer.args[1]
