@@ -2,7 +2,7 @@
 
 It starts fully quantized and, while the metric has dropped too far, puts layers back to float, in an order from a sweep
 (layer_sweep.py), what gains most for its cost first: as many as are needed, found by bisection; then layers that turn out not to
-be needed go back to integers. Those that are left are also tried with integers made at run time and in float16 (fallbacks.py).
+be needed go back to integers. Those that are left are also tried in other numbers than float32 (fallbacks.py).
 Configurations that hold are lowered and measured by the runtime; the fastest is given back, its metric checked on the runtime
 itself.
 
@@ -42,7 +42,7 @@ from .layer_sweep import LayerSensitivity, SensitivityReport, sweep
 __all__ = ["AccuracyResult", "Step", "quantize_to_accuracy"]
 
 #: What a layer may compute in that is not quantized as the rest.
-FALLBACKS: tuple[Fallback, ...] = ("float32", "dynamic_int8", "float16")
+FALLBACKS: tuple[Fallback, ...] = ("float32", "dynamic_int8", "int8_weight_only", "float16")
 #: From an exported program to what ``to_executorch()`` gives.
 Lower = Callable[[ExportedProgram], ExecutorchProgramManager]
 
@@ -60,7 +60,8 @@ class Step:
         runtime_metric: Of the lowered program; None where it was not run.
         latency_ms: Of one call of the lowered program on the example inputs, the median; None where it was not measured.
         nbytes: Size of the lowered program; None where it was not lowered.
-        instead: What convolutions and linear layers among ``float_layers`` compute in: "float32", "dynamic_int8", "float16".
+        instead: What convolutions and linear layers among ``float_layers`` compute in: "float32", "dynamic_int8",
+            "int8_weight_only", "float16".
     """
 
     what: str
@@ -198,7 +199,9 @@ def quantize_to_accuracy(
         lower: Instead of ``partitioner``: from an ExportedProgram to what ``to_executorch()`` gives.
         groups: As in ``sensitivity``.
         min_integer_share: Share of the multiply-accumulates that must be between integers.
-        fallbacks: What layers may compute in that are not quantized as the rest: "float32", "dynamic_int8", "float16".
+        fallbacks: What layers may compute in that are not quantized as the rest: "float32", "dynamic_int8", "int8_weight_only"
+            (of layers whose weight has 4 bits), "float16". The fastest that holds is chosen: give ``["int8_weight_only"]`` where
+            the file's size counts more.
         transform: As in ``quantize``; for ``data``, too.
         example_kwargs: As in ``quantize``.
         dynamic_shapes: As in ``quantize``.

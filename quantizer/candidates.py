@@ -41,7 +41,7 @@ from executorch_py.export.sources import source_of
 
 from . import flow
 from .biases import round_biases
-from .fallbacks import Fallback, can_be_dynamic, in_half, quantized_at_run_time
+from .fallbacks import Fallback, can_be_dynamic, has_8_bits, in_half, is_narrow, quantized_at_run_time, with_8_bits
 from .input_parts import share_input_scales
 from .lifting import constant_value, lift
 from .matching import is_constant
@@ -117,7 +117,13 @@ class Candidates:
         self._integer_macs, self.total_macs = integer_macs, total_macs
         weighted = [node for node in base.graph.nodes if node.name in annotated and annotated[node.name].weights]
         self._products = {node.name for node in weighted}
-        self._dynamic = {node.name for node in weighted if can_be_dynamic(node)}
+        #: Fallback -> for which of these it makes a difference.
+        self._fitting: dict[Fallback, set[str]] = {
+            "float32": set(),
+            "dynamic_int8": {node.name for node in weighted if can_be_dynamic(node)},
+            "int8_weight_only": {node.name for node in weighted if is_narrow(node.args[1])},
+            "float16": self._products,
+        }
 
     @classmethod
     def of(
@@ -191,14 +197,13 @@ class Candidates:
         """Share of the multiply-accumulates between integers, 0 to 1."""
         done = 0
         for name, macs in self._integer_macs.items():
-            is_dynamic = instead == "dynamic_int8" and name in self._dynamic
+            is_dynamic = instead == "dynamic_int8" and name in self._fitting[instead]
             done += macs if is_dynamic or self._layer_of.get(name) not in float_layers else 0
         return done / self.total_macs if self.total_macs else 0.0
 
     def can_be(self, float_layers: Collection[str], instead: Fallback) -> bool:
         """Whether ``instead`` makes a difference for one of these layers."""
-        chosen = self._dynamic if instead == "dynamic_int8" else self._products if instead == "float16" else set()
-        return any(self._layer_of.get(name) in float_layers for name in chosen)
+        return any(self._layer_of.get(name) in float_layers for name in self._fitting[instead])
 
     def module(self, float_layers: Collection[str] = (), instead: Fallback = "float32") -> fx.GraphModule:
         """The converted graph with these layers in float; all of ``names`` gives the float model.
@@ -383,6 +388,7 @@ class _Rewiring:
         self._all, self._module, self._graph, self._floats = candidates, module, module.graph, floats
         self._instead = instead
         self._at_run_time: dict[fx.Node, fx.Node] = {}
+        self._wide: dict[str, fx.Node] = {}
         self._constants = constant_nodes(module)
         self._active: dict[str, bool] = {}
 
@@ -400,7 +406,7 @@ class _Rewiring:
         """Whether a node outside of the quantized layers takes integers made at run time."""
         return (
             self._instead == "dynamic_int8"
-            and node.name in self._all._dynamic
+            and node.name in self._all._fitting["dynamic_int8"]
             and not self._active.get(node.name, True)
         )
 
@@ -443,6 +449,13 @@ class _Rewiring:
         if self._active[node.name] or self._is_dynamic(node):
             return argument
         name, value = self._all._annotated[node.name].weights[position]
+        if self._instead == "int8_weight_only":
+            if has_8_bits(argument):
+                return argument
+            if is_narrow(argument):
+                if name not in self._wide:
+                    self._wide[name] = with_8_bits(self._module, name, value, node)
+                return self._wide[name]
         attribute = f"_float_{name}".replace(".", "_")
         if not hasattr(self._module, attribute):
             self._module.register_buffer(attribute, value.detach())  # the same storage in all variants

@@ -1,14 +1,16 @@
-"""What a layer computes in that is not quantized as the rest of its model: float32, integers made at run time, or float16.
+"""What a layer computes in that is not quantized as the rest of its model: float32, other integers, or float16.
 
-fallback        a convolution or linear layer                          other operators
-float32         with its float weight                                  in float32
-dynamic_int8    keeps its integers; those of its input get their       in float32
-                scale at run time, and its result is not quantized
-float16         input, weight and result are float16                   in float32
+fallback           a convolution or linear layer                          other operators
+float32            with its float weight                                  in float32
+dynamic_int8       keeps its integers; those of its input get their       in float32
+                   scale at run time, and its result is not quantized
+int8_weight_only   its weight of 4 bits gets 8, a scale a channel;        in float32, tables of
+                   input and result are float32                           embeddings as they are
+float16            input, weight and result are float16                   in float32
 
 An input whose outliers move from sample to sample, or a result with a few channels that are far larger than the others, has no
 good fixed scale: run time knows the first, and floats have no such trouble with the second, while the multiplications stay
-between integers.
+between integers. Of a model with weights of 4 bits the layers that lose most want 8: a quarter of the bytes that floats have.
 """
 
 import operator
@@ -20,8 +22,9 @@ from torch import fx
 from executorch_py.devtools.quantization.nodes import arguments_of, kind_of, op_name
 
 from . import smallest_scales
+from .config import PRESETS
 
-Fallback = Literal["float32", "dynamic_int8", "float16"]
+Fallback = Literal["float32", "dynamic_int8", "int8_weight_only", "float16"]
 
 _decomposed = torch.ops.quantized_decomposed
 
@@ -33,9 +36,55 @@ def can_be_dynamic(node: fx.Node) -> bool:
     weight = node.args[1] if len(node.args) > 1 else None
     if op_name(node) not in _DIRECT or not isinstance(weight, fx.Node) or kind_of(weight) != "dequantize":
         return False
-    given = arguments_of(weight)
-    is_wide = isinstance(given.get("quant_max"), int) and given["quant_max"] > 7
-    return is_wide and op_name(weight) == "dequantize_per_channel" and arguments_of(node).get("groups", 1) == 1
+    return (
+        has_8_bits(weight) and op_name(weight) == "dequantize_per_channel" and arguments_of(node).get("groups", 1) == 1
+    )
+
+
+def has_8_bits(weight: fx.Node) -> bool:
+    """Whether a dequantized weight has more than 4 bits."""
+    highest = arguments_of(weight).get("quant_max")
+    return isinstance(highest, int) and highest > 7
+
+
+def is_narrow(weight: Any) -> bool:
+    """Whether a weight has 4 bits, with scales along its first dimension."""
+    if not isinstance(weight, fx.Node) or kind_of(weight) != "dequantize" or has_8_bits(weight):
+        return False
+    is_by_channel = op_name(weight) in ("dequantize_per_channel", "dequantize_per_channel_group")
+    return is_by_channel and arguments_of(weight).get("axis", 0) == 0
+
+
+def with_8_bits(module: fx.GraphModule, name: str, value: torch.Tensor, user: fx.Node) -> fx.Node:
+    """A weight as integers of 8 bits and their dequantize before ``user``, as ``int8_weight_only`` has it.
+
+    Args:
+        module: Gets the integers and scales as buffers, once for all its copies.
+        name: Of the weight; the new node's is made of it.
+        value: The float weight.
+        user: Reads it first.
+    """
+    spec = PRESETS["int8_weight_only"]().weight
+    observer = spec.observer_or_fake_quant_ctr.with_args(
+        dtype=spec.dtype, qscheme=spec.qscheme, quant_min=spec.quant_min, quant_max=spec.quant_max, ch_axis=spec.ch_axis
+    )()
+    observer(value.detach())
+    scales, zero_points = observer.calculate_qparams()
+    limits = (spec.quant_min, spec.quant_max, spec.dtype)
+    integers = _decomposed.quantize_per_channel(value.detach(), scales, zero_points, 0, *limits)
+    name = f"_int8_{name}".replace(".", "_")
+    for part, tensor in (("integers", integers), ("scales", scales), ("zero_points", zero_points)):
+        module.register_buffer(f"{name}_{part}", tensor)
+    with user.graph.inserting_before(user):
+        parts = [user.graph.get_attr(f"{name}_{part}") for part in ("integers", "scales", "zero_points")]
+        new = user.graph.create_node(
+            "call_function",
+            _decomposed.dequantize_per_channel.default,
+            (*parts, 0, *limits),
+            name=f"{name}_dequantized",
+        )
+    new.meta = _place(user)
+    return new
 
 
 def quantized_at_run_time(x: fx.Node, user: fx.Node) -> fx.Node:

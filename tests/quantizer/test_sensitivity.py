@@ -298,6 +298,51 @@ def test_layers_fall_back_to_other_numbers(fallback):
     assert f"in {fallback}: " in str(result)
 
 
+class Spread(nn.Module):
+    """Four bits are enough for the second of three layers, whose weights are signs."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 64)
+        self.table = nn.Embedding(8, 64)
+        with torch.no_grad():
+            self.second.weight.copy_(self.second.weight.sign() / 8)
+
+    def forward(self, x, place):
+        x = F.relu(self.first(x)) + self.table(place)
+        return self.third(F.relu(self.second(x)))
+
+
+@pytest.mark.parametrize("preset", ["int4_weight_only", "dynamic_int4"])
+def test_layers_of_4_bits_fall_back_to_8(preset):
+    torch.manual_seed(0)
+    model, generator = Spread().eval(), torch.Generator().manual_seed(3)
+    data = [(torch.randn(4, 64, generator=generator), torch.tensor([0, 3, 5, 7])) for _ in range(4)]
+    metric = cosine_with(model, data)
+    result = quantizer.quantize_to_accuracy(
+        model, data[0], preset, data=data, metric=metric, max_drop=0.002, fallbacks=["int8_weight_only"]
+    )
+    assert not result.steps[0].holds and result.chosen.instead == "int8_weight_only", str(result)
+    assert result.chosen.metric >= result.limit and result.chosen.runtime_metric >= result.limit
+    assert any(
+        step.holds and step.float_layers in (("first",), ("third",), ("first", "third")) for step in result.steps
+    )
+    by_hand = quantizer.XNNPACKQuantizer().set_global(preset)
+    for name in result.float_layers:  # the fastest: perhaps all of them
+        by_hand.set_module_name(name, "int8_weight_only")
+    same = quantizer.quantize(model, data[0], by_hand)
+    with torch.no_grad():
+        assert torch.equal(result.model.module()(*data[0]), same.module()(*data[0]))
+    buffer = et.to_edge_transform_and_lower(same).to_executorch().buffer
+    assert abs(result.chosen.nbytes - len(buffer)) < 256 < result.float_nbytes - len(buffer)
+    runs = quantizer.Candidates.of(model, data[0], preset)
+    assert runs.can_be(["first"], "int8_weight_only") and not runs.can_be(["table"], "int8_weight_only")
+    for layer in ("first", "third"):  # dequantized once for all variants: each must get its own
+        exact = runs.module([layer], "int8_weight_only")(*data[0])
+        assert torch.equal(runs.runnable([layer], "int8_weight_only")(*data[0]), exact)
+    assert not quantizer.Candidates.of(model, data[0], "dynamic_int8").can_be(["first"], "int8_weight_only")
+
+
 def test_the_fastest_fallback_is_taken():
     model, data = tamed(), rows()
     result = _controlled(model, data, cosine_with(model, data), fallbacks=["float32", "dynamic_int8", "float16"])
