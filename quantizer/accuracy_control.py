@@ -390,8 +390,12 @@ class _Search:
         ]
         if not holding:
             raise InvalidStateError(self._why_nothing_holds(min_share))
-        # Those with most in integers; a configuration that leaves more in float than another one has little to win by.
-        holding.sort(key=lambda trial: -self._share(trial))
+        # Those with most in integers, of these with most of it as asked for; a configuration that leaves more to a fallback than
+        # another one has little to win by.
+        macs = {layer.name: layer.macs for layer in self._candidates.layers}
+        holding.sort(
+            key=lambda trial: (-self._share(trial), sum(macs[name] for name in trial.floats), len(trial.floats))
+        )
         measured_here: list[_Trial] = []
         for trial in holding:
             if sum(other.instead == trial.instead for other in measured_here) == _MEASURED:

@@ -80,7 +80,7 @@ def expand(
         if node.target in EXPANDED and wanted(node, EXPANDED[node.target]):
             _replace(model, node, node.target)
             changed = True
-        elif node.target in WRITTEN_OUT and is_float32(node) and _has_known_sizes(node.args[0]) and follows(node):
+        elif node.target in WRITTEN_OUT and is_float32(node) and _has_known_sizes(node) and follows(node):
             _replace(model, node, WRITTEN_OUT[node.target])
             changed = True
     if changed:
@@ -89,9 +89,12 @@ def expand(
     return model
 
 
-def _has_known_sizes(x: Any) -> bool:
-    """Whether a tensor's sizes are numbers."""
-    return all(isinstance(size, int) for size in x.meta["val"].shape)
+def _has_known_sizes(node: fx.Node) -> bool:
+    """Whether the sizes that an operator is written with are numbers: all, or those beside the batch."""
+    shape = node.args[0].meta["val"].shape  # type: ignore[union-attr]
+    divided = node.args[1] if node.target is torch.ops.aten.glu.default and len(node.args) > 1 else -1
+    reads_batch = node.target is torch.ops.aten.zeros_like.default or divided in (0, -len(shape))
+    return all(isinstance(size, int) for size in (shape if reads_batch else shape[1:]))
 
 
 def _replace(model: fx.GraphModule, node: fx.Node, operator: Callable[..., Any]) -> None:

@@ -101,6 +101,24 @@ def test_integers_of_other_types_move(name: str, dtype: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "name", ["glu", "triu", "im2col_padded", "where_number", "masked_fill", "adaptive_max_pool", "maximum"]
+)
+@pytest.mark.parametrize("delegated", [False, True])
+def test_integers_of_any_batch_move(name: str, delegated: bool) -> None:
+    torch.manual_seed(0)
+    model, data = Between(MOVEMENTS[name]).eval(), [torch.randn(2, 3, 6, 6) for _ in range(4)]
+    batch = torch.export.Dim("batch", min=1, max=6)
+    program = quantizer.quantize(model, (data[0],), "static_int8", data, dynamic_shapes=({0: batch},))
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    manager = edge.to_executorch()
+    body = [line for line in manager.dump().split("method @forward")[1].splitlines() if " constant @" not in line]
+    assert sum("quantized_decomposed::" in line for line in body) == (0 if delegated else 2), body
+    assert not [line for line in body if " = aten::" in line and ": f32" in line], body
+    x = torch.randn(5, 3, 6, 6)
+    torch.testing.assert_close(et.load(manager.buffer)(x), program.module()(x), atol=1e-2, rtol=0)
+
+
 def test_places_of_the_largest_come_along() -> None:
     model, data = nn.Conv2d(3, 8, 3), [torch.randn(2, 3, 9, 9) for _ in range(4)]
 
