@@ -156,6 +156,11 @@ class _Trial:
     runtime_metric: float | None = None
     times: list[float] = field(default_factory=list)
 
+    @property
+    def wider(self) -> frozenset[str]:
+        """Layers whose weights have more bits than were asked for."""
+        return self.floats if self.instead == "int8_weight_only" else frozenset()
+
 
 def quantize_to_accuracy(
     model: Any,
@@ -390,12 +395,10 @@ class _Search:
         ]
         if not holding:
             raise InvalidStateError(self._why_nothing_holds(min_share))
-        # Those with most in integers, of these with most of it as asked for; a configuration that leaves more to a fallback than
-        # another one has little to win by.
+        # Those with most in integers; a configuration that leaves more in float than another one has little to win by. What has 8
+        # bits instead of 4 is no faster or slower by the share of integer products: there those with most in 4 bits.
         macs = {layer.name: layer.macs for layer in self._candidates.layers}
-        holding.sort(
-            key=lambda trial: (-self._share(trial), sum(macs[name] for name in trial.floats), len(trial.floats))
-        )
+        holding.sort(key=lambda trial: (-self._share(trial), sum(macs[name] for name in trial.wider), len(trial.wider)))
         measured_here: list[_Trial] = []
         for trial in holding:
             if sum(other.instead == trial.instead for other in measured_here) == _MEASURED:
