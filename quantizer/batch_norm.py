@@ -23,12 +23,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx, nn
 
-from .matching import BATCH_NORM, CONV, CONV_TRANSPOSE, LINEAR, is_float32, ops
+from .matching import BATCH_NORM, CONV, CONV_TRANSPOSE, LINEAR, has_running_statistics, is_float32, ops
 from .pt2e import ANNOTATION, DerivedQuantizationSpec, SharedQuantizationSpec
 
 aten = torch.ops.aten
 
 _DROPOUT = ops("dropout.default", "dropout_.default", "feature_dropout.default", "alpha_dropout.default")
+#: Its arguments are in the places of a batch norm's.
+_INSTANCE_NORM = ops("instance_norm.default")
 _ATTENTION = ops("scaled_dot_product_attention.default")
 #: Layers that a batch norm behind them is folded into.
 _FOLDING = CONV | CONV_TRANSPOSE | LINEAR
@@ -191,13 +193,15 @@ def _exchange(module: fx.GraphModule, old: Any, new: Any) -> None:
 
 
 def is_in_training(node: fx.Node) -> bool:
-    """Whether a batch norm or dropout computes as it does while a model trains."""
+    """Whether a norm with running statistics or a dropout computes as it does while a model trains."""
     position = _mode_position(node)
     return position is not None and len(node.args) > position and node.args[position] is True
 
 
 def _mode_position(node: fx.Node) -> int | None:
-    return 5 if node.target in BATCH_NORM else 2 if node.target in _DROPOUT else None
+    if node.target in BATCH_NORM | _INSTANCE_NORM:
+        return 5 if has_running_statistics(node) else None
+    return 2 if node.target in _DROPOUT else None
 
 
 def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
@@ -217,7 +221,7 @@ def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
 
 
 def set_training(model: fx.GraphModule, mode: bool) -> None:
-    """Says to batch norms, dropouts and attentions of a graph whether it trains."""
+    """Says to norms with running statistics, dropouts and attentions of a graph whether it trains."""
     for node in model.graph.nodes:
         position = _mode_position(node)
         if position is not None and len(node.args) > position:

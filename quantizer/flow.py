@@ -167,9 +167,8 @@ def prepare_qat(
             "get_symmetric_quantization_config(is_qat=True)"
         )
     quantizer = _quantizer(config)
-    if isinstance(model, nn.Module) and not is_exported_module(model):  # which has no train() of its own
-        model.train()
-    program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
+    with _as_it_trains(model):
+        program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
     module = _module_of(program)
     meta, scopes = dict(module.meta), node_name_to_scope(module)
     module = quantizer.transform_for_annotation(module)
@@ -183,6 +182,20 @@ def prepare_qat(
     fake_quantization.keep_in_checkpoints(prepared)
     batch_norm.let_train_and_eval_work(prepared)
     return prepared
+
+
+@contextlib.contextmanager
+def _as_it_trains(model: Any) -> Iterator[None]:
+    """Has a model in training mode for a while. An exported module has no ``train()`` of its own."""
+    modes = {}
+    if isinstance(model, nn.Module) and not is_exported_module(model):
+        modes = {module: module.training for module in model.modules()}
+        model.train()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
 
 
 def calibrate(

@@ -5,11 +5,13 @@ Two ways, from what is known:
     fit                 of the weights alone: the scale (and zero point) with the least squared error in each group
     round_by_output     with samples of the layer's input: what the layer's *output* loses is made small. Columns are rounded
                         one after the other, and those that are still to come take over what the rounding did to the output.
+                        Then every scale and every integer is looked at again, beside all others as they have become.
 
 Scales are rounded to bfloat16, which files and kernels store those of groups in, before integers are chosen.
 
-Source of round_by_output: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers"
-(2022), and for the formula behind it Hassibi and Stork, "Second order derivatives for network pruning" (1992).
+Sources of round_by_output: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers"
+(2022), and for the formula behind it Hassibi and Stork, "Second order derivatives for network pruning" (1992). The second look is
+a descent coordinate by coordinate: Behdin et al., "QuantEase: Optimization-based Quantization for Language Models" (2023).
 """
 
 from dataclasses import dataclass
@@ -27,6 +29,9 @@ _SHRINKS = tuple(1.0 - 0.04 * i for i in range(15))
 #: 16 sentences 0.984 -> 0.988, with 64 0.989 -> 0.990, with 200 0.991 -> 0.992; the same within 0.0007 from 0.1 to 0.4.
 _DAMPING = 0.01
 _DAMPING_BY_ROWS = 0.2
+#: Times that scales and integers are looked at again. Sentence encoder, 64 sentences: the squared error of the layers' outputs is
+#: 1, 0.90, 0.89 and 0.88 after 0, 2, 4 and 10 rounds.
+_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -108,9 +113,10 @@ def round_by_output(
 def _round_block(
     weight: torch.Tensor, moments: torch.Tensor, group_size: int, grid: Grid, num_rows: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    damped = _damped(moments, num_rows)
     left = weight.clone()  # what is still to be rounded, with what it makes up for
     integers = torch.empty_like(left)
-    pull = _pull(moments, num_rows)
+    pull = _pull(damped)
     scales, zero_points = [], []
     for first in range(0, left.shape[1], group_size):
         last = first + group_size
@@ -127,17 +133,58 @@ def _round_block(
         left[:, last:] -= errors @ pull[first:last, last:]
         scales.append(scale)
         zero_points.append(zero_point)
-    return integers, torch.stack(scales, 1), torch.stack(zero_points, 1)
+    found = integers, torch.stack(scales, 1), torch.stack(zero_points, 1)
+    _look_again(weight, damped.float(), found, grid)
+    return found
 
 
-def _pull(moments: torch.Tensor, num_rows: int) -> torch.Tensor:
-    """How an error in one column moves those behind it: the upper Cholesky factor of the inverse moments, float32."""
+def _look_again(
+    weight: torch.Tensor, moments: torch.Tensor, found: tuple[torch.Tensor, torch.Tensor, torch.Tensor], grid: Grid
+) -> None:
+    """Makes ``trace(E moments E^T)`` of the error ``E`` smaller, in place: never larger, but for the rounding of the sums."""
+    integers, scales, zero_points = found
+    group_size = integers.shape[1] // scales.shape[1]
+    steps = integers - zero_points.repeat_interleave(group_size, 1)
+    pushed = (steps * scales.repeat_interleave(group_size, 1) - weight) @ moments  # half of the slope, for each weight
+    for _ in range(_ROUNDS):
+        for group in range(scales.shape[1]):
+            columns = slice(group * group_size, (group + 1) * group_size)
+            own, slope, zero_point = moments[columns, columns], pushed[:, columns].clone(), zero_points[:, group]
+            before = (integers[:, columns] - zero_point[:, None]) * scales[:, group : group + 1]
+            steps = integers[:, columns] - zero_point[:, None]
+            scale = _better_scale(steps, scales[:, group], own, slope)
+            slope += (scale - scales[:, group])[:, None] * (steps @ own)
+            scales[:, group] = scale
+            for i in range(group_size):
+                column = steps[:, i] * scale - slope[:, i] / own[i, i]
+                rounded = grid.rounded(column[:, None], scale, zero_point)[:, 0] - zero_point
+                slope += torch.outer((rounded - steps[:, i]) * scale, own[i])
+                steps[:, i] = rounded
+            integers[:, columns] = steps + zero_point[:, None]
+            pushed += (steps * scale[:, None] - before) @ moments[columns]
+
+
+def _better_scale(steps: torch.Tensor, scale: torch.Tensor, moments: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
+    """The scales of a group that suit its integers best; the old one where rounding to bfloat16 takes the gain away."""
+    curvature, along = ((steps @ moments) * steps).sum(1), (slope * steps).sum(1)
+    found = _stored(scale - along / curvature.clamp(min=1e-30))
+    change = found - scale
+    is_better = (found > 0) & (2 * along * change + curvature * change.square() < 0)
+    return torch.where(is_better, found, scale)
+
+
+def _damped(moments: torch.Tensor, num_rows: int) -> torch.Tensor:
+    """Moments that can be solved for, in double, as shares of the mean on their diagonal."""
     moments = moments.double()
+    unit = torch.eye(len(moments), dtype=torch.float64)
     mean = moments.diagonal().mean()
     if not mean > 0:  # the layer saw zeros only: any rounding will do
-        return torch.eye(len(moments))
-    damping = max(_DAMPING, _DAMPING_BY_ROWS * len(moments) / max(num_rows, 1))
-    damped = moments / mean + damping * torch.eye(len(moments), dtype=torch.float64)
+        return unit
+    return moments / mean + max(_DAMPING, _DAMPING_BY_ROWS * len(moments) / max(num_rows, 1)) * unit
+
+
+def _pull(damped: torch.Tensor) -> torch.Tensor:
+    """How an error in one column moves those behind it: the upper Cholesky factor of the inverse moments, float32."""
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
     return torch.linalg.cholesky(inverse, upper=True).float()
 

@@ -195,6 +195,8 @@ def find(graph: fx.Graph, pattern: Pattern) -> Iterator[Match]:
                 user = next(iter(nodes[-1].users)) if len(nodes[-1].users) == 1 else None
                 if user is None or user.target not in wanted or user.args[0] is not nodes[-1]:
                     break
+                if user.target in BATCH_NORM and not has_running_statistics(user):
+                    break  # nothing to fold: what it multiplies by follows the batch
                 nodes.append(user)
             else:
                 yield Match(tuple(nodes))
@@ -204,6 +206,11 @@ def elements_of(node: fx.Node) -> list[Any]:
     """Tensors and numbers whose elements the result of an operator is made of that moves or joins them."""
     given = [node.args[i] for i in JOINED_ARGUMENTS.get(node.target, (0,))]
     return [one for argument in given for one in (argument if isinstance(argument, (list, tuple)) else (argument,))]
+
+
+def has_running_statistics(norm: fx.Node) -> bool:
+    """Whether a batch or instance norm holds a mean of its own. One without takes that of its input, in training and after it."""
+    return len(norm.args) > 3 and norm.args[3] is not None
 
 
 def is_annotated(node: fx.Node) -> bool:

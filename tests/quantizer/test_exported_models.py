@@ -1,5 +1,6 @@
 """Programs and their modules as models: whether they train is in their graph; batch norms that no convolution takes."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,59 @@ def test_programs_that_train(make: Callable[[], nn.Module], words: str, form: Ca
     exported = torch.export.export(make().train(), image)
     with pytest.raises(InvalidStateError, match=words):
         quantizer.quantize(form(exported), image, "dynamic_int8")
+
+
+class Standardized(nn.Conv2d):
+    """As ResNets with weight standardization have it: a batch norm of the filter, without statistics of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        filters = self.weight.reshape(1, self.out_channels, -1)
+        weight = nn.functional.batch_norm(filters, None, None, training=True, momentum=0.0).reshape_as(self.weight)
+        return nn.functional.conv2d(x, weight, self.bias)
+
+
+UNTRACKED = {
+    "filters": lambda: nn.Sequential(Standardized(3, 8, 3), nn.ReLU(), Standardized(8, 4, 1)),
+    "batches": lambda: nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, track_running_stats=False), nn.Conv2d(8, 4, 1)
+    ),
+    "instances": lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8), nn.Conv2d(8, 4, 1)),
+}
+
+
+@pytest.mark.parametrize("flow", ["static_int8", "training"])
+@pytest.mark.parametrize("name", UNTRACKED)
+def test_norms_without_statistics_are_the_same_in_both_modes(name: str, flow: str):
+    """They were taken for layers in training mode and refused; a convolution before one stayed float."""
+    torch.manual_seed(0)
+    layers = UNTRACKED[name]().eval()
+    exact = layers(*EXAMPLE)
+    program = _training(layers) if flow == "training" else quantizer.quantize(layers, EXAMPLE, flow, IMAGES)
+    manager = et.to_edge_transform_and_lower(program).to_executorch()
+    assert manager.dump().count("et::quantized_convolution.out") == 2
+    (out,) = et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(EXAMPLE)
+    assert 10 * torch.log10(exact.square().mean() / (out - exact).square().mean()) > 28
+
+
+def test_instance_norms_train_and_stop_training():
+    """Their running statistics went on following the data in eval mode, and in the converted program."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8, track_running_stats=True), nn.Conv2d(8, 4, 1)
+    ).eval()
+    like = copy.deepcopy(layers).train()
+    program = _training(layers)
+    assert not any(module.training for module in layers.modules())  # as it was given
+    like(*EXAMPLE)
+    like.eval()
+    (held,) = [value for name, value in program.state_dict.items() if name.endswith("running_var")]
+    torch.testing.assert_close(held, like[1].running_var, rtol=1e-2, atol=0)
+    out = program.module()(*EXAMPLE)
+    exact = like(*EXAMPLE)
+    assert 10 * torch.log10(exact.square().mean() / (out - exact).square().mean()) > 28
+    assert torch.equal(program.module()(*EXAMPLE), out)
+    with pytest.raises(InvalidStateError, match=r"instance_norm.* is in training mode"):
+        quantizer.quantize(torch.export.export(like.train(), EXAMPLE), (), "static_int8", IMAGES)
 
 
 def _training(layers: nn.Module) -> torch.export.ExportedProgram:
