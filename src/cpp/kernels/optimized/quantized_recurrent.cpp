@@ -287,7 +287,7 @@ HWY_EXPORT(StepUnits);
 
 namespace {
 
-using quantized::RecurrentCall;
+using quantized::QuantizedRecurrentCall;
 using quantized::RecurrentPlan;
 using runtime::PrepareContext;
 
@@ -426,7 +426,7 @@ struct Memory {
 };
 
 /// All steps of sequences [begin, end); `pool` shares the units of each.
-void run_sequences(KernelContext& context, const RecurrentCall& call, const RecurrentPlan& plan,
+void run_sequences(KernelContext& context, const QuantizedRecurrentCall& call, const RecurrentPlan& plan,
                    const StepsState& state, bool reverse, const Memory& memory, size_t begin, size_t end,
                    threads::ThreadPool* pool) {
   const bool is_lstm = call.gates == 4;
@@ -467,7 +467,7 @@ void run_sequences(KernelContext& context, const RecurrentCall& call, const Recu
   }
 }
 
-Error run_call(KernelContext& context, const RecurrentCall& call, const StepsState& state, bool reverse) {
+Error run_call(KernelContext& context, const QuantizedRecurrentCall& call, const StepsState& state, bool reverse) {
   RecurrentPlan plan;
   ET_RETURN_IF_ERROR(quantized::prepare_recurrent(context, call, &plan));
   const auto batch = static_cast<size_t>(plan.batch);
@@ -508,25 +508,19 @@ Error run(KernelContext& context, Arguments args, void* opaque) {
   const auto parameters = [&](size_t i) {
     return quantized::OutputParameters{args[i]->number_as_double(), integer(i + 1), integer(i + 2), integer(i + 3)};
   };
-  const RecurrentCall call{op_name<kLstm>(),
-                           kLstm ? 4 : 3,
-                           &input,
-                           args[1]->number_as_double(),
-                           integer(2),
-                           hidden.has_value() ? &*hidden : nullptr,
-                           kLstm ? &cell : nullptr,
-                           args[at.hidden_scale]->number_as_double(),
-                           integer(at.hidden_scale + 1),
-                           integer(at.hidden_scale + 2),
-                           integer(at.hidden_scale + 3),
-                           &weight,
-                           &scales,
-                           &bias,
-                           &first,
-                           parameters(at.product),
-                           kLstm ? parameters(at.sum) : quantized::OutputParameters{},
-                           &out,
-                           kLstm ? &last_cell : nullptr};
+  const QuantizedRecurrentCall call{{op_name<kLstm>(), kLstm ? 4 : 3, &input, hidden.has_value() ? &*hidden : nullptr,
+                                     kLstm ? &cell : nullptr, &first, &out, kLstm ? &last_cell : nullptr},
+                                    args[1]->number_as_double(),
+                                    integer(2),
+                                    args[at.hidden_scale]->number_as_double(),
+                                    integer(at.hidden_scale + 1),
+                                    integer(at.hidden_scale + 2),
+                                    integer(at.hidden_scale + 3),
+                                    &weight,
+                                    &scales,
+                                    &bias,
+                                    parameters(at.product),
+                                    kLstm ? parameters(at.sum) : quantized::OutputParameters{}};
   return run_call(context, call, *static_cast<const StepsState*>(opaque), args[at.reverse]->number_as_bool());
 }
 
