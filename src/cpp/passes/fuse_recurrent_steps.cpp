@@ -262,16 +262,17 @@ bool has_fitting_first(const Step& step, const ir::TensorType& input) {
          std::all_of(first.dims.begin(), first.dims.end() - 2, [](const ir::Dim& size) { return size == 1; });
 }
 
-/// The types that the operators take, but for integers other than i8, of which there is no fast kernel.
+/// The types that the operators take, but for integers of 16 bits, of which there is no fast kernel.
 bool has_fitting_types(const Chain& chain) {
   const Step& step = chain.front();
   const ir::TensorType& input = step.unbind->args()[0].value()->type.tensor;
   const ir::TensorType& state = step.gates->result(0)->type.tensor;
   const ir::TensorType& last = chain.back().gates->result(0)->type.tensor;
   const size_t rank = state.rank();
-  if (input.dtype != (step.is_static ? ScalarType::Char : ScalarType::Float) || input.rank() != 3 ||
-      !input.is_row_major() || !state.is_row_major() || rank < 2 || rank > 3 || (rank == 3 && !(state.dims[0] == 1)) ||
-      !(state == last) || !has_fitting_first(step, input)) {
+  const bool has_fitting_elements = step.is_static ? input.dtype == ScalarType::Char || input.dtype == ScalarType::Byte
+                                                   : input.dtype == ScalarType::Float;
+  if (!has_fitting_elements || input.rank() != 3 || !input.is_row_major() || !state.is_row_major() || rank < 2 ||
+      rank > 3 || (rank == 3 && !(state.dims[0] == 1)) || !(state == last) || !has_fitting_first(step, input)) {
     return false;
   }
   const ir::TensorType& weight =

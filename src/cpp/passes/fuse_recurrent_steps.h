@@ -23,7 +23,7 @@ namespace et::passes {
 ///
 /// Requires: Stage::kEdge, verified; after fuse-lstm-gates, fuse-gru-gates and fuse-quantized. An extension: the operator is ours.
 /// Ensures:  the integers and floats of every step stay the same. Taken together are steps that have one weight, one bias and one
-///           set of scales, of i8, or that choose their scales in one way. A state that somebody reads is a part of the operator's result; where they are put together in the
+///           set of scales, of 8 bits, or that choose their scales in one way. A state that somebody reads is a part of the operator's result; where they are put together in the
 ///           order of time, that is the result itself.
 /// Cost:     O(nodes), and a comparison of the steps' constants.
 /// Example:  see golden/fuse_recurrent_steps.ir
