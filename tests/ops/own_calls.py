@@ -189,6 +189,23 @@ def _integers() -> Iterator[tuple]:
             packed = torch.randint(256, (gates * hidden, (hidden + 1) // 2), dtype=torch.uint8)
             layer = (packed, torch.rand(1) * 0.02, None, None)
             yield f"et::quantized_{name}.out", inputs, 0.04, 2, state, *cells, *layer, *rest, batch == 2, *outs
+            if gates == 3:
+                unsigned, range_of_bytes = inputs.view(torch.uint8), (0, 255)
+                rest = (0.05, 131, *range_of_bytes)
+                yield (
+                    f"et::quantized_{name}.out",
+                    unsigned,
+                    0.04,
+                    130,
+                    state,
+                    0.01,
+                    125,
+                    *range_of_bytes,
+                    *layer,
+                    *rest,
+                    False,
+                    *outs,
+                )
             yield from _float_layers(name, weight, packed, (state, states))
     for order in (torch.contiguous_format, torch.channels_last):
         image, filters = int8(2, 8, 9, 7).to(memory_format=order), int8(12, 8, 3, 3)
