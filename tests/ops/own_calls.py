@@ -189,6 +189,24 @@ def _integers() -> Iterator[tuple]:
             packed = torch.randint(256, (gates * hidden, (hidden + 1) // 2), dtype=torch.uint8)
             layer = (packed, torch.rand(1) * 0.02, None, None)
             yield f"et::quantized_{name}.out", inputs, 0.04, 2, state, *cells, *layer, *rest, batch == 2, *outs
+            if gates == 3:
+                unsigned, range_of_bytes = inputs.view(torch.uint8), (0, 255)
+                rest = (0.05, 131, *range_of_bytes)
+                yield (
+                    f"et::quantized_{name}.out",
+                    unsigned,
+                    0.04,
+                    130,
+                    state,
+                    0.01,
+                    125,
+                    *range_of_bytes,
+                    *layer,
+                    *rest,
+                    False,
+                    *outs,
+                )
+            yield from _float_layers(name, weight, packed, (state, states))
     for order in (torch.contiguous_format, torch.channels_last):
         image, filters = int8(2, 8, 9, 7).to(memory_format=order), int8(12, 8, 3, 3)
         lists = [[1, 1], [1, 1], [1, 1], False, [0, 0], 1]
@@ -205,6 +223,27 @@ def _integers() -> Iterator[tuple]:
     yield "et::quantized_mean.out", a, 0.1, 3, [1], False, 0.2, -4, *CLAMP, int8(3, 5)
     yield "et::quantized_table.out", a, int8(256), out
     yield "et::quantized_softmax.out", a, 0.1, -1, 1 / 256, -128, *CLAMP, out
+
+
+def _float_layers(
+    name: str, weight: torch.Tensor, packed: torch.Tensor, state_and_states: tuple[torch.Tensor, torch.Tensor]
+) -> Iterator[tuple]:
+    """Layers whose state meets an integer weight as floats, or as integers that the call makes."""
+    state, states = state_and_states
+    rows, hidden = weight.shape
+    inputs = torch.randn(len(states), len(state), rows)
+    given, outs = ((state, state), (states, state.clone())) if name == "lstm" else ((state,), (states,))
+    unknown = (None, state) if name == "lstm" else given
+    tokens, tensor = (True, False, *CLAMP, 1e-6), (False, True, -127, 127, 1e-5)
+    for integers, group in ((weight, 0), (packed, hidden)):
+        scales, bias, first = torch.rand(rows) * 0.02 + 1e-3, torch.randn(rows), torch.randn(rows)
+        zeros = torch.randint(-4, 4, (rows,), dtype=torch.int8)
+        layer = (integers, scales, bias, group)
+        yield f"et::dynamic_{name}.out", inputs, *given, *layer, *tokens, None, True, *outs
+        yield f"et::dynamic_{name}.out", inputs, *unknown, *layer, *tensor, first, False, *outs
+        layer = (integers, scales, zeros, bias, group)
+        yield f"et::weight_only_{name}.out", inputs, *given, *layer, None, False, *outs
+        yield f"et::weight_only_{name}.out", inputs, *unknown, *layer, first, True, *outs
 
 
 def _recurrent() -> Iterator[tuple]:

@@ -14,8 +14,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 from kernel_runner import KernelError, kernel_count, prepare_and_run, run_kernel  # noqa: E402
 
 NOT_SUPPORTED = 0x10
-RANGE = (-128, 127)
-INPUT, STATE, PRODUCT, SUM = (0.04, 2), (0.008, -3), (0.05, 3, *RANGE), (0.06, -4, -120, 120)
+
+
+class Numbers:
+    """Scales, zero points and ranges of a layer of signed integers, or of unsigned ones."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        low = torch.iinfo(dtype).min
+        self.range = (low, low + 255)
+        self.input, self.state = (0.04, low + 130), (0.008, low + 125)
+        self.product, self.sum = (0.05, low + 131, *self.range), (0.06, low + 124, low + 8, low + 248)
+
+
+#: Codes of element types in the operators that convert.
+DTYPES = {torch.uint8: 0, torch.int8: 1}
 #: What load computes with: weights, products of a first state, and the scales before and behind them.
 CONSTANT = {"lstm": {1, 5, 6, 9, 10, 11, 12, 13, 17}, "gru": {1, 4, 5, 8, 9, 10, 11, 12}}
 
@@ -39,36 +51,40 @@ def run(name: str, arguments: list, fast: bool) -> None:
 class Layer:
     """Arguments of a call."""
 
-    def __init__(self, kind: str, steps: int, batch: int, hidden: int, bias: bool, first: bool) -> None:
+    def __init__(
+        self, kind: str, steps: int, batch: int, hidden: int, bias: bool, first: bool, dtype: torch.dtype = torch.int8
+    ) -> None:
+        self.dtype, self.numbers = dtype, Numbers(dtype)
         self.kind, self.gates, self.hidden = kind, 4 if kind == "lstm" else 3, hidden
         rows = self.gates * hidden
-        self.input, self.weight = integers(steps, batch, rows), integers(rows, hidden)
+        self.input, self.weight = integers(steps, batch, rows, dtype=dtype), integers(rows, hidden)
         self.scales = torch.rand(rows) * 4e-3 + 1e-4
         self.bias = torch.randint(-3000, 3000, (rows,), dtype=torch.int32) if bias else None
         self.state, self.cell = torch.randn(batch, hidden), torch.randn(batch, hidden)
         self.first = None
         if first:
-            self.first = integers(rows) if kind == "lstm" else torch.randn(batch, rows)
+            self.first = integers(rows, dtype=dtype) if kind == "lstm" else torch.randn(batch, rows)
 
     def arguments(self, reverse: bool) -> list:
-        is_lstm = self.kind == "lstm"
+        is_lstm, n = self.kind == "lstm", self.numbers
         states = torch.full((len(self.input), *self.state.shape), torch.nan)
         return [
-            self.input, *INPUT, self.state, *([self.cell] if is_lstm else []), *STATE, *RANGE, self.weight, self.scales,
-            self.bias, self.first, *PRODUCT, *(SUM if is_lstm else ()), reverse, states,
+            self.input, *n.input, self.state, *([self.cell] if is_lstm else []), *n.state, *n.range, self.weight, self.scales,
+            self.bias, self.first, *n.product, *(n.sum if is_lstm else ()), reverse, states,
             *([torch.full_like(self.cell, torch.nan)] if is_lstm else []),
         ]  # fmt: skip
 
     def in_steps(self, reverse: bool, fast: bool) -> list[torch.Tensor]:
         """The results by one kernel after the other."""
+        n, dtype = self.numbers, DTYPES[self.dtype]
         state, cell, states = self.state, self.cell, {}
         order = range(len(self.input))
         for i, t in enumerate(reversed(order) if reverse else order):
             product = torch.empty_like(self.input[t])
             if i > 0 or self.first is None:
-                q = torch.empty(state.shape, dtype=torch.int8)
-                run("quantized_decomposed::quantize_per_tensor.out", [state, *STATE, *RANGE, 1, q], fast)
-                layer = [q, *STATE, self.weight, self.scales, self.bias, *PRODUCT, product]
+                q = torch.empty(state.shape, dtype=self.dtype)
+                run("quantized_decomposed::quantize_per_tensor.out", [state, *n.state, *n.range, dtype, q], fast)
+                layer = [q, *n.state, self.weight, self.scales, self.bias, *n.product, product]
                 run("et::quantized_linear.out", layer, False)
             after = torch.empty_like(state)
             assert kernel_count(f"et::{self.kind}_gates.out") == 2
@@ -76,16 +92,20 @@ class Layer:
                 if i == 0 and self.first is not None:
                     product = self.first.expand_as(product).clone()
                 total, gates, c = torch.empty_like(product), torch.empty(product.shape), torch.empty_like(cell)
-                pair = [product, *PRODUCT[:2], self.input[t].clone(), *INPUT, *SUM, total]
+                pair = [product, *n.product[:2], self.input[t].clone(), *n.input, *n.sum, total]
                 run("et::quantized_add.out", pair, fast)
-                run("quantized_decomposed::dequantize_per_tensor.out", [total, *SUM[:2], *RANGE, 1, None, gates], fast)
+                run(
+                    "quantized_decomposed::dequantize_per_tensor.out",
+                    [total, *n.sum[:2], *n.range, dtype, None, gates],
+                    fast,
+                )
                 run("et::lstm_gates.out", [gates, cell, after, c], fast)
                 cell = c
             else:
                 given, own = torch.empty(product.shape), torch.empty(product.shape)
                 dequantize = "quantized_decomposed::dequantize_per_tensor.out"
-                run(dequantize, [self.input[t].clone(), *INPUT, *RANGE, 1, None, given], fast)
-                run(dequantize, [product, *PRODUCT[:2], *RANGE, 1, None, own], fast)
+                run(dequantize, [self.input[t].clone(), *n.input, *n.range, dtype, None, given], fast)
+                run(dequantize, [product, *n.product[:2], *n.range, dtype, None, own], fast)
                 if i == 0 and self.first is not None:
                     own = self.first
                 run("et::gru_gates.out", [given, own, state, after], fast)
@@ -93,14 +113,15 @@ class Layer:
         return [torch.stack([states[t] for t in order]), *([cell] if self.kind == "lstm" else [])]
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_equal_to_its_steps(kind: str, fast: bool) -> None:
+def test_equal_to_its_steps(kind: str, fast: bool, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     for batch, hidden, bias, first, reverse in itertools.product(
         (1, 2, 5), (1, 7, 16, 33), (False, True), (False, True), (False, True)
     ):
-        layer = Layer(kind, 3, batch, hidden, bias, first)
+        layer = Layer(kind, 3, batch, hidden, bias, first, dtype)
         arguments = layer.arguments(reverse)
         name = f"et::quantized_{kind}.out"
         prepare_and_run(name, 0 if fast else kernel_count(name) - 1, arguments, "", CONSTANT[kind])

@@ -62,6 +62,8 @@ KINDS = {  # name -> (model, inputs, preset, weights that are stored sparse)
     "int8 weight-only, convolution": (Net, IMAGE, "int8_weight_only", 6),
     "static int8, LSTM": (lambda: Recurrent(nn.LSTM), SEQUENCE, "static_int8", 2),
     "static int8, GRU": (lambda: Recurrent(nn.GRU), SEQUENCE, "static_int8", 2),
+    "dynamic int8, GRU": (lambda: Recurrent(nn.GRU), SEQUENCE, "dynamic_int8", 2),
+    "int8 weights, LSTM": (lambda: Recurrent(nn.LSTM), SEQUENCE, "int8_weight_only", 2),
 }
 
 

@@ -43,6 +43,8 @@ MODELS = {
     "gru": lambda: (Recurrent(nn.GRU), torch.randn(1, 4, 256)),
     "small_lstm": lambda: (Recurrent(nn.LSTM, 16, 32, 2), torch.randn(2, 12, 16)),
     "small_gru": lambda: (Recurrent(nn.GRU, 16, 32, 2), torch.randn(2, 12, 16)),
+    "deep_lstm": lambda: (Recurrent(nn.LSTM, 32, 32, 3), torch.randn(1, 24, 32)),
+    "deep_gru": lambda: (Recurrent(nn.GRU, 32, 32, 3), torch.randn(1, 24, 32)),
 }
 CONFIGS = {
     "static_int8": (8, quantizer.quantization_config()),
@@ -55,14 +57,14 @@ CONFIGS = {
 }
 #: Kinds of layers whose input no kernel quantizes at run time; the quantizer leaves them as they are and says so.
 NOT_DYNAMIC = {"grouped", "separable", "transposed", "embedding", "odd_embedding"}
-#: Whose steps are more than their weights unless a layer is one operator, which it is in static int8.
-ONLY_STATIC = {"small_lstm", "small_gru"}
-CASES = [
-    (m, c)
-    for m in MODELS
-    for c in CONFIGS
-    if not (c.startswith("dynamic") and m in NOT_DYNAMIC) and (m not in ONLY_STATIC or c == "static_int8")
-]
+#: Layers whose steps are more than their weights unless all of them are one operator, and where that is tried.
+DEEP = {
+    "small_lstm": ["static_int8", "dynamic_int4"],
+    "small_gru": ["static_int8", "int4_weight_only"],
+    "deep_lstm": ["dynamic_int8", "int8_weight_only"],
+    "deep_gru": ["dynamic_int8", "int8_weight_only"],
+}
+CASES = [(m, c) for m in MODELS for c in DEEP.get(m, CONFIGS) if not (c.startswith("dynamic") and m in NOT_DYNAMIC)]
 
 
 def ideal(model: nn.Module, bits: int, config: str) -> float:
@@ -81,12 +83,13 @@ def ideal(model: nn.Module, bits: int, config: str) -> float:
 
 @pytest.mark.parametrize("delegated", [False, True])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_steps_of_a_layer_take_no_bytes(kind: type[nn.RNNBase], delegated: bool) -> None:
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8"])
+def test_steps_of_a_layer_take_no_bytes(preset: str, kind: type[nn.RNNBase], delegated: bool) -> None:
     torch.manual_seed(0)
     sizes: dict[bool, dict[int, int]] = {False: {}, True: {}}
     for steps in (10, 60):
         model, x = Recurrent(kind).eval(), torch.randn(1, steps, 256)
-        program = quantizer.quantize(model, (x,), quantizer.quantization_config(), [(x,)])
+        program = quantizer.quantize(model, (x,), preset, [(x,)] if preset == "static_int8" else None)
         edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
         for apart in sizes:
             config = et.ExecutorchBackendConfig(disabled_passes=["fuse-recurrent-steps"] if apart else [])

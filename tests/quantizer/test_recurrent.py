@@ -74,7 +74,12 @@ MODELS = {
     "by hand": lambda: (ByHand(), (torch.randn(STEPS, 2, 24),)),
 }
 
-
+#: Preset -> what a layer is.
+LAYERS = {
+    "static_int8": "et::quantized_gru.out",
+    "dynamic_int8": "et::dynamic_gru.out",
+    "int8_weight_only": "et::weight_only_gru.out",
+}
 #: Whose inputs are multiplied one by one, so that each step stands in the file.
 CELLS = ("cell", "cell without biases", "by hand")
 
@@ -96,7 +101,7 @@ def decibels(manager: object, model: nn.Module, x: tuple) -> float:
     return float(-10 * noise.log10())
 
 
-@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8", "int8_weight_only"])
+@pytest.mark.parametrize("preset", LAYERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_gates_are_one_operator_a_step_or_a_layer(name: str, preset: str) -> None:
     torch.manual_seed(0)
@@ -104,9 +109,10 @@ def test_gates_are_one_operator_a_step_or_a_layer(name: str, preset: str) -> Non
     manager = lowered(quantized(model.eval(), x, preset))
     text = manager.dump()
     cells = 2 if name in ("layers", "directions") else 1
-    is_whole = preset == "static_int8" and name not in CELLS
+    is_whole = name not in CELLS
     assert text.count("et::gru_gates.out") == (0 if is_whole else cells * STEPS)
-    assert text.count("et::quantized_gru.out") == (cells if is_whole else 0)
+    for other, operator in LAYERS.items():
+        assert text.count(operator) == (cells if is_whole and other == preset else 0)
     assert not any(name in text for name in ("aten::sigmoid", "aten::tanh", "et::quantized_add", "et::quantized_mul"))
     assert decibels(manager, model, x) >= 30
 

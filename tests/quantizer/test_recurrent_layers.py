@@ -1,4 +1,4 @@
-"""Statically quantized LSTM and GRU layers: one operator for the steps of a direction, equal to the steps bit for bit."""
+"""Quantized LSTM and GRU layers: one operator for the steps of a direction, equal to the steps bit for bit."""
 
 import pytest
 import torch
@@ -30,9 +30,9 @@ class Layers(nn.Module):
 class Attending(nn.Module):
     """Reads states in the middle, behind the layer."""
 
-    def __init__(self, kind: type[nn.RNNBase]) -> None:
+    def __init__(self, kind: type[nn.RNNBase], units: int = 24) -> None:
         super().__init__()
-        self.layers = kind(16, 24)
+        self.layers = kind(16, units)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         states = self.layers(x)[0]
@@ -55,23 +55,47 @@ FORMS = {
     "no biases": ({"bias": False}, (STEPS, 2, 16)),
 }
 KINDS = [nn.LSTM, nn.GRU]
+#: Preset -> beginning of the operator's name, and units that make groups of columns where the preset has some.
+PRESETS = {
+    "static_int8": ("quantized", 33),
+    "dynamic_int8": ("dynamic", 33),
+    "dynamic_int4": ("dynamic", 64),
+    "int8_weight_only": ("weight_only", 33),
+    "int4_weight_only": ("weight_only", 64),
+}
+#: Whose products XNNPACK has a kernel for: its last two operations may be one, so a last bit may be another.
+LIBRARY = "dynamic_int8"
 
 
 def lowered(program: torch.export.ExportedProgram, *disabled: str) -> et.ExecutorchProgramManager:
     return et.to_edge(program).to_executorch(et.ExecutorchBackendConfig(disabled_passes=list(disabled)))
 
 
-def assert_equal_to_steps(program: torch.export.ExportedProgram, count: int, *calls: tuple[torch.Tensor, ...]) -> None:
+def count_of(dump: str, preset: str) -> int:
+    """How many layers of this preset are one operator."""
+    return sum(dump.count(f"et::{PRESETS[preset][0]}_{kind}.out") for kind in ("lstm", "gru"))
+
+
+def assert_equal_to_steps(
+    program: torch.export.ExportedProgram, count: int, *calls: tuple[torch.Tensor, ...], preset: str = "static_int8"
+) -> None:
     """Fused files hold `count` layers and no step, and give what the steps give, bit for bit."""
     fused, steps = lowered(program), lowered(program, FUSION)
     text = fused.dump()
-    assert sum(text.count(f"et::quantized_{kind}.out") for kind in ("lstm", "gru")) == count
+    assert count_of(text, preset) == count
     assert "_gates.out" not in text
     assert "_gates.out" in steps.dump()
     whole, single = et.load(fused.buffer), et.load(steps.buffer)
     for x in calls:
         for a, b in zip(_flat(whole(*x)), _flat(single(*x)), strict=True):
-            assert torch.equal(a, b), (a - b).abs().max()
+            if preset == LIBRARY:
+                assert decibels(a, b) >= 50
+            else:
+                assert torch.equal(a, b), (a - b).abs().max()
+
+
+def decibels(found: torch.Tensor, exact: torch.Tensor) -> float:
+    return float(-10 * ((found - exact).square().mean() / exact.square().mean()).log10())
 
 
 def _flat(out: object) -> tuple[torch.Tensor, ...]:
@@ -81,44 +105,59 @@ def _flat(out: object) -> tuple[torch.Tensor, ...]:
 def quantized(
     model: nn.Module, x: tuple[torch.Tensor, ...], config: object = "static_int8", **options: object
 ) -> torch.export.ExportedProgram:
-    return quantizer.quantize(model.eval(), x, config, [x, tuple(torch.randn_like(one) for one in x)], **options)
+    samples = (
+        [x, tuple(torch.randn_like(one) for one in x)] if not isinstance(config, str) or "static" in config else None
+    )
+    return quantizer.quantize(model.eval(), x, config, samples, **options)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_forms(kind: type[nn.RNNBase], form: str) -> None:
+@pytest.mark.parametrize("preset", PRESETS)
+def test_forms(preset: str, kind: type[nn.RNNBase], form: str) -> None:
     torch.manual_seed(0)
     options, shape = FORMS[form]
-    model, x = Layers(kind(16, 33, **options)), rows(*shape)
+    model, x = Layers(kind(16, PRESETS[preset][1], **options)), rows(*shape)
     count = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
-    assert_equal_to_steps(quantized(model, x), count, x, rows(*shape), (3 * x[0],))
+    assert_equal_to_steps(quantized(model, x, preset), count, x, rows(*shape), (3 * x[0],), preset=preset)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_given_states(kind: type[nn.RNNBase]) -> None:
+@pytest.mark.parametrize("preset", PRESETS)
+def test_given_states(preset: str, kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
-    model = Layers(kind(16, 24, num_layers=2, bidirectional=True))
+    units = PRESETS[preset][1]
+    model = Layers(kind(16, units, num_layers=2, bidirectional=True))
     states = 2 if kind is nn.LSTM else 1
-    x = (torch.randn(STEPS, 3, 16), *(torch.randn(4, 3, 24).tanh() for _ in range(states)))
+    x = (torch.randn(STEPS, 3, 16), *(torch.randn(4, 3, units).tanh() for _ in range(states)))
     far = (x[0], *(50 * one for one in x[1:]))
     broken = (x[0], *(one.clone().index_fill_(2, torch.tensor([1, 5]), torch.nan) for one in x[1:]))
-    program = quantized(model, x)
-    assert_equal_to_steps(program, 4, x, far)
+    program = quantized(model, x, preset)
+    assert_equal_to_steps(program, 4, x, far, preset=preset)
+    if PRESETS[preset][0] == "dynamic":
+        for config in ([], [FUSION]):
+            with pytest.raises(et.ExecutorchError, match="not finite"):
+                et.load(lowered(program, *config).buffer)(*broken)
+        return
     whole, steps = et.load(lowered(program).buffer), et.load(lowered(program, FUSION).buffer)
     for a, b in zip(whole(*broken), steps(*broken), strict=True):
         assert torch.equal(a.nan_to_num(7.0), b.nan_to_num(7.0)) and a.isnan().any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_many_sequences_as_a_call_has(kind: type[nn.RNNBase]) -> None:
+@pytest.mark.parametrize("preset", PRESETS)
+def test_as_many_sequences_as_a_call_has(preset: str, kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     batch = Dim("batch", min=1, max=9)
     states = 2 if kind is nn.LSTM else 1
-    x = (torch.randn(STEPS, 3, 16), *(torch.randn(1, 3, 24).tanh() for _ in range(states)))
-    model = Layers(kind(16, 24))
-    program = quantized(model, x, dynamic_shapes=({1: batch}, tuple({1: batch} for _ in range(states))))
-    calls = [(torch.randn(STEPS, n, 16), *(torch.randn(1, n, 24).tanh() for _ in range(states))) for n in (1, 9, 4, 3)]
-    assert_equal_to_steps(program, 1, *calls)
+    units = PRESETS[preset][1]
+
+    def call(sequences: int) -> tuple[torch.Tensor, ...]:
+        return torch.randn(STEPS, sequences, 16), *(torch.randn(1, sequences, units).tanh() for _ in range(states))
+
+    shapes = ({1: batch}, tuple({1: batch} for _ in range(states)))
+    program = quantized(Layers(kind(16, units)), call(3), preset, dynamic_shapes=shapes)
+    assert_equal_to_steps(program, 1, *(call(n) for n in (1, 9, 4, 3)), preset=preset)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -128,59 +167,63 @@ def test_as_many_sequences_as_a_call_has(kind: type[nn.RNNBase]) -> None:
         quantizer.quantization_config(weights="int4"),
         quantizer.quantization_config(per_channel=False),
         quantizer.quantization_config(symmetric_activations=True),
+        quantizer.quantization_config("uint8"),
     ],
-    ids=["int4", "one scale", "symmetric"],
+    ids=["int4", "one scale", "symmetric", "uint8"],
 )
-def test_weights(config: object, kind: type[nn.RNNBase]) -> None:
+def test_configurations(config: object, kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     x = rows(STEPS, 3, 16)
     assert_equal_to_steps(quantized(Layers(kind(16, 33)), x, config), 1, x, rows(STEPS, 3, 16))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("activations", ["uint8", "int16"])
-def test_other_integers_keep_their_steps(activations: str, kind: type[nn.RNNBase]) -> None:
+def test_integers_of_16_bits_keep_their_steps(kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     x = rows(STEPS, 3, 16)
-    text = lowered(quantized(Layers(kind(16, 8)), x, quantizer.quantization_config(activations))).dump()
+    text = lowered(quantized(Layers(kind(16, 8)), x, quantizer.quantization_config("int16"))).dump()
     assert text.count("_gates.out") == STEPS
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_states_in_the_middle(kind: type[nn.RNNBase]) -> None:
+@pytest.mark.parametrize("preset", PRESETS)
+def test_states_in_the_middle(preset: str, kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     x = rows(STEPS, 2, 16)
-    assert_equal_to_steps(quantized(Attending(kind), x), 1, x)
+    assert_equal_to_steps(quantized(Attending(kind, PRESETS[preset][1]), x, preset), 1, x, preset=preset)
 
 
 @pytest.mark.parametrize("batch", [1, 5])
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_share_units_or_sequences(kind: type[nn.RNNBase], batch: int) -> None:
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int4", "int4_weight_only"])
+def test_threads_share_units_or_sequences(preset: str, kind: type[nn.RNNBase], batch: int) -> None:
     torch.manual_seed(0)
     x = rows(3, batch, 16)
-    program = quantized(Layers(kind(16, 640)), x)
+    program = quantized(Layers(kind(16, 640)), x, preset)
     try:
         for threads in (1, 2, 3):
             et.set_num_threads(threads)
-            assert_equal_to_steps(program, 1, x)
+            assert_equal_to_steps(program, 1, x, preset=preset)
     finally:
         et.set_num_threads(0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_for_the_official_runtime_keep_their_steps(kind: type[nn.RNNBase]) -> None:
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8"])
+def test_files_for_the_official_runtime_keep_their_steps(preset: str, kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     x = rows(STEPS, 2, 16)
-    edge = et.to_edge(quantized(Layers(kind(16, 24)), x))
+    edge = et.to_edge(quantized(Layers(kind(16, 24)), x, preset))
     assert "et::" not in edge.to_executorch(et.ExecutorchBackendConfig(compatible=True)).dump()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_for_the_official_runtime_have_their_steps_in_the_delegate(kind: type[nn.RNNBase]) -> None:
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8", "int8_weight_only"])
+def test_files_for_the_official_runtime_have_their_steps_in_the_delegate(preset: str, kind: type[nn.RNNBase]) -> None:
     """What ``always=True`` gives, without being told; the same Edge program gives our runtime its one operator."""
     torch.manual_seed(0)
     x = rows(STEPS, 2, 16)
-    program = quantized(Layers(kind(16, 24)), x)
+    program = quantized(Layers(kind(16, 24)), x, preset)
     edge, always = (
         et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(always=always)])
         for always in (False, True)
@@ -192,28 +235,29 @@ def test_files_for_the_official_runtime_have_their_steps_in_the_delegate(kind: t
     wanted = always.to_executorch(et.ExecutorchBackendConfig(compatible=True))
     assert dump == wanted.dump()
     again = edge.to_executorch()
-    assert f"et::quantized_{kind.__name__.lower()}" in again.dump() and bytes(again.buffer) == bytes(ours.buffer)
+    assert count_of(again.dump(), preset) == 1 and bytes(again.buffer) == bytes(ours.buffer)
     for expected, found in zip(et.load(wanted.buffer)(*x), et.load(compatible.buffer)(*x), strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_steps_stay_out_of_the_delegate(kind: type[nn.RNNBase]) -> None:
+@pytest.mark.parametrize("preset", PRESETS)
+def test_steps_stay_out_of_the_delegate(preset: str, kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     x = rows(STEPS, 2, 16)
-    model = Layers(kind(16, 24, num_layers=2, bidirectional=True))
-    program = quantized(model, x)
+    model = Layers(kind(16, PRESETS[preset][1], num_layers=2, bidirectional=True))
+    program = quantized(model, x, preset)
     kernels = lowered(program)
     for always in (False, True):
         edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(always=always)])
         manager = edge.to_executorch()
         text = manager.dump()
-        count = sum(text.count(f"et::quantized_{kind}.out") for kind in ("lstm", "gru"))
         assert "aten::sigmoid" not in text and "quantized_add" not in text
-        assert count == (0 if always else 4)
-        out, own = et.load(manager.buffer)(*x), et.load(kernels.buffer)(*x)
-        for a, b in zip(out, own, strict=True):
-            assert torch.equal(a, b) if not always else (a - b).abs().max() <= 0.05
+        assert count_of(text, preset) == (0 if always else 4)
+        # The delegate chooses integers for each row, whatever the graph says.
+        is_equal = not always and PRESETS[preset][0] != "dynamic"
+        for a, b in zip(et.load(manager.buffer)(*x), et.load(kernels.buffer)(*x), strict=True):
+            assert torch.equal(a, b) if is_equal else decibels(a, b) >= 30
 
 
 def test_cells_stay_in_the_delegate() -> None:

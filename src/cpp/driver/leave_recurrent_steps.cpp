@@ -48,24 +48,62 @@ bool goes_through(const ir::Node& split, size_t index, std::initializer_list<std
   return true;
 }
 
-/// True for a part of the inputs' products, as integers, that a step adds to the product of its state.
-bool is_input_of_step(const ir::Value* part) {
-  if (part->users().size() != 1 || part->users().front()->op != kQuantizePerTensor) {
-    return false;
-  }
+/// True for a linear layer whose weight has integers.
+bool has_integer_weight(const ir::Value* product) {
+  const ir::Node* const linear = product == nullptr ? nullptr : product->producer();
+  return linear != nullptr && linear->op == "aten::linear" &&
+         passes::producer_if(linear->args()[1], {kDequantizePerTensor, passes::kDequantizePerChannel,
+                                                 passes::kDequantizePerGroup}) != nullptr;
+}
+
+/// The other one of two that are added.
+const ir::Value* added_to(const ir::Value* value, const ir::Node& add) {
+  return add.args()[add.args()[0].value() == value ? 1 : 0].value();
+}
+
+/// How a step adds a part of the inputs' products to the product of its state.
+enum class StepKind { kNone, kFloat, kInteger };
+
+/// kInteger: as integers, or as floats where the state's weight has integers.
+StepKind step_of(const ir::Value* part) {
   const ir::Node* reader = reader_of(part);
-  if (reader != nullptr && reader->op == "aten::add.Tensor") {  // LSTM
-    reader = reader_of(reader->result());
-    return reader != nullptr && is_split(*reader) && reader->results().size() == 4 &&
-           goes_through(*reader, 0, {"aten::sigmoid", "aten::mul.Tensor"}) &&
-           goes_through(*reader, 1, {"aten::sigmoid", "aten::mul.Tensor"}) &&
-           goes_through(*reader, 2, {"aten::tanh", "aten::mul.Tensor"}) &&
-           goes_through(*reader, 3, {"aten::sigmoid", "aten::mul.Tensor"});
+  if (reader == nullptr) {
+    return StepKind::kNone;
   }
-  return reader != nullptr && is_split(*reader) && reader->results().size() == 3 &&  // GRU
-         goes_through(*reader, 0, {"aten::add.Tensor", "aten::sigmoid"}) &&
-         goes_through(*reader, 1, {"aten::add.Tensor", "aten::sigmoid"}) &&
-         goes_through(*reader, 2, {"aten::add.Tensor", "aten::tanh"});
+  const ir::Value* product = nullptr;
+  bool is_step = false;
+  if (reader->op == "aten::add.Tensor") {  // LSTM
+    product = added_to(part, *reader);
+    reader = reader_of(reader->result());
+    is_step = reader != nullptr && is_split(*reader) && reader->results().size() == 4 &&
+              goes_through(*reader, 0, {"aten::sigmoid", "aten::mul.Tensor"}) &&
+              goes_through(*reader, 1, {"aten::sigmoid", "aten::mul.Tensor"}) &&
+              goes_through(*reader, 2, {"aten::tanh", "aten::mul.Tensor"}) &&
+              goes_through(*reader, 3, {"aten::sigmoid", "aten::mul.Tensor"});
+  } else if (is_split(*reader) && reader->results().size() == 3) {  // GRU
+    is_step = goes_through(*reader, 0, {"aten::add.Tensor", "aten::sigmoid"}) &&
+              goes_through(*reader, 1, {"aten::add.Tensor", "aten::sigmoid"}) &&
+              goes_through(*reader, 2, {"aten::add.Tensor", "aten::tanh"});
+    const ir::Value* const reset = reader->result(0);
+    const ir::Value* const own = is_step ? added_to(reset, *reader_of(reset)) : nullptr;
+    const ir::Node* const split = own == nullptr ? nullptr : own->producer();
+    product = split != nullptr && is_split(*split) ? split->args()[0].value() : nullptr;
+  }
+  const bool is_static = part->users().front()->op == kQuantizePerTensor;
+  return !is_step ? StepKind::kNone : is_static || has_integer_weight(product) ? StepKind::kInteger : StepKind::kFloat;
+}
+
+/// True for parts that are added in one step each, to products of integers but for a first state that is a constant.
+bool are_inputs_of_steps(const std::vector<std::unique_ptr<ir::Value>>& parts) {
+  size_t floats = 0;
+  for (const auto& part : parts) {
+    const StepKind kind = step_of(part.get());
+    if (kind == StepKind::kNone) {
+      return false;
+    }
+    floats += kind == StepKind::kFloat ? 1 : 0;
+  }
+  return floats <= 1 && floats < parts.size();
 }
 
 class Steps {
@@ -113,18 +151,24 @@ class Steps {
     }
   }
 
-  /// A linear layer and what makes its operands floats.
-  void leave_product(ir::Node& linear) {
-    leave_node(linear);
-    linear.for_each_input([&](const ir::Value* input) {
-      for (ir::Node* node = input->producer(); node != nullptr && passes_floats(*node);
-           node = node->args()[0].value()->producer()) {
-        leave_node(*node);
+  /// A linear layer, or a conversion, and what makes its operands floats.
+  void leave_product(ir::Node& node) {
+    leave_node(node);
+    node.for_each_input([&](const ir::Value* input) {
+      ir::Node* const producer = input->producer();
+      if (producer != nullptr && passes_floats(*producer)) {
+        leave_product(*producer);
       }
     });
   }
+  /// True for conversions; those at run time may have other readers, which stay with the backend.
   static bool passes_floats(const ir::Node& node) {
-    return is_conversion(node) || is_one_of(node.op, {passes::kDequantizePerChannel, passes::kDequantizePerGroup});
+    return is_conversion(node) || is_one_of(node.op, {passes::kDequantizePerChannel, passes::kDequantizePerGroup}) ||
+           (passes::is_run_time_conversion(node.op) &&
+            std::all_of(node.results().begin(), node.results().end(), [](const auto& result) {
+              return std::all_of(result->users().begin(), result->users().end(),
+                                 [](const ir::Node* user) { return user->tag.empty(); });
+            }));
   }
 
   void leave_node(ir::Node& node) {
@@ -146,7 +190,7 @@ void leave_recurrent_steps(ir::Graph& graph, const std::function<void(ir::Node&,
   for (const auto& node : graph.nodes()) {
     const auto& parts = node->results();
     if (is_one_of(node->op, {"aten::unbind_copy.int", "aten::unbind.int"}) && parts.size() > 1 &&
-        std::all_of(parts.begin(), parts.end(), [](const auto& part) { return is_input_of_step(part.get()); })) {
+        are_inputs_of_steps(parts)) {
       for (const auto& part : parts) {
         steps.leave(part.get());
       }

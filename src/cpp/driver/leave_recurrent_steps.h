@@ -3,7 +3,7 @@
 /// For: query_support, after the backend was asked node by node. A backend takes a step as some twenty nodes, and a layer as so many
 /// for each element of its sequence: 1.3 KB of payload a step.
 ///     linear (taken) ─▶ unbind (refused) ─▶ add, sigmoid, tanh, mul, linear, … (taken) ─▶ …
-/// Not for: the product of the inputs of all steps, cells that a model calls step by step, layers whose activations are no integers.
+/// Not for: the product of the inputs of all steps, cells that a model calls step by step, layers whose weights are no integers.
 #pragma once
 
 #include <functional>

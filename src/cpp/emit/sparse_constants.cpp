@@ -11,8 +11,9 @@ namespace et::emit {
 namespace {
 
 constexpr std::string_view kProducts[] = {
-    "et::dynamic_linear", "et::quantized_convolution",   "et::quantized_gru",     "et::quantized_linear",
-    "et::quantized_lstm", "et::weight_only_convolution", "et::weight_only_linear"};
+    "et::dynamic_gru",     "et::dynamic_linear",     "et::dynamic_lstm",    "et::quantized_convolution",
+    "et::quantized_gru",   "et::quantized_linear",   "et::quantized_lstm",  "et::weight_only_convolution",
+    "et::weight_only_gru", "et::weight_only_linear", "et::weight_only_lstm"};
 
 /// True when `value` is the weight of this call and no other argument.
 bool is_weight_of(const ir::Value& value, const ir::Node& node) {

@@ -8,35 +8,46 @@
 namespace et::passes {
 namespace {
 
+/// An operator that multiplies the states, and what a layer of such steps is.
+struct Form {
+  std::string_view product, lstm, gru;
+};
+constexpr std::string_view kIntegerProduct = "et::quantized_linear";
+constexpr Form kForms[] = {
+    {kIntegerProduct, "et::quantized_lstm", "et::quantized_gru"},
+    {"et::dynamic_linear", "et::dynamic_lstm", "et::dynamic_gru"},
+    {"et::weight_only_linear", "et::weight_only_lstm", "et::weight_only_gru"},
+};
+
+const Form* form_of(const ir::Node& product) {
+  const auto* const found =
+      std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& form) { return form.product == product.op; });
+  return found == std::end(kForms) ? nullptr : found;
+}
+
 /// What one step is made of.
 struct Step {
   ir::Node* gates = nullptr;
-  ir::Node* unbind = nullptr;  ///< of the products of the inputs
-  size_t part = 0;             ///< which of them
-  ir::Node* linear = nullptr;  ///< nullptr: the product is `first`
-  ir::Node* quantize = nullptr;
+  ir::Node* unbind = nullptr;    ///< of the products of the inputs
+  size_t part = 0;               ///< which of them
+  ir::Node* linear = nullptr;    ///< nullptr: the product is `first`
+  ir::Node* quantize = nullptr;  ///< of the state; nullptr where the product takes floats
   ir::Value* first = nullptr;
   ir::Value* hidden = nullptr;  ///< the state before; nullptr where an LSTM's product is `first`
   ir::Value* cell = nullptr;    ///< LSTM: before
-  Activation input;             ///< scales of the parts
+  bool is_static = false;       ///< the products are integers, with these scales
+  Activation input;             ///< of the parts
   Activation product;
-  ir::Node* sum = nullptr;  ///< LSTM: the quantized_add
+  ir::Node* sum = nullptr;  ///< LSTM: the quantized_add, or the add of floats
   StepNodes nodes;          ///< all of them, the last one first
 
   bool is_lstm() const { return gates->op == "et::lstm_gates"; }
+  /// The node that reads the state for the product.
+  const ir::Node* reader() const { return quantize != nullptr ? quantize : linear; }
 };
 
-/// Arguments of et::quantized_linear, and of et::quantized_add from its result on.
-enum LinearArgument : size_t {
-  kInput,
-  kInputScale,
-  kInputZero,
-  kWeight,
-  kWeightScales,
-  kBias,
-  kOutScale,
-  kLinearEnd = 10
-};
+/// Arguments of et::quantized_linear; the others have their weight behind the input. And of et::quantized_add from its result on.
+enum LinearArgument : size_t { kInput, kInputScale, kInputZero, kWeight, kOutScale = 6, kLinearEnd = 10 };
 constexpr size_t kSumScale = 6, kSumEnd = 10;
 
 ir::Node* only_producer(ir::Value* value, const ir::Node* user, std::string_view op) {
@@ -65,9 +76,19 @@ bool is_parameter(const ir::Argument& scale, const ir::Argument& zero_point, con
 
 /// The product of the state before, or another value in its place.
 bool take_product(ir::Value* value, const ir::Node* user, Step& s) {
-  ir::Node* const linear = only_producer(value, user, "et::quantized_linear");
+  ir::Node* const made_by = value == nullptr ? nullptr : value->producer();
+  ir::Node* const linear =
+      made_by == nullptr || form_of(*made_by) == nullptr || (made_by->op == kIntegerProduct) != s.is_static
+          ? nullptr
+          : only_producer(value, user, made_by->op);
   if (linear == nullptr) {
     s.first = value;
+    return true;
+  }
+  if (!s.is_static) {
+    s.linear = linear;
+    s.hidden = linear->args()[kInput].value();
+    s.nodes.push_back(linear);
     return true;
   }
   ir::Node* const quantize = only_producer(linear->args()[kInput].value(), linear, kQuantizePerTensor);
@@ -91,13 +112,29 @@ Activation parameters_at(const ir::Node& node, size_t operand) {
   return found;
 }
 
-bool match_lstm(Step& s) {
+/// Sums of floats.
+bool match_float_lstm(Step& s) {
+  s.sum = only_producer(s.gates->args()[0].value(), s.gates, "aten::add.Tensor");
+  if (s.sum == nullptr || number_of(s.sum->args()[2]) != 1.0) {
+    return false;
+  }
+  s.cell = s.gates->args()[1].value();
+  s.nodes.push_back(s.sum);
+  return either_order(*s.sum, s, [&](ir::Value* part, ir::Value* product) {
+    return part != nullptr && product != nullptr && part != product && take_part(part, s) &&
+           take_product(product, s.sum, s);
+  });
+}
+
+/// Sums of integers.
+bool match_static_lstm(Step& s) {
   ir::Node* const dequantize = only_producer(s.gates->args()[0].value(), s.gates, kDequantizePerTensor);
   const std::optional<Activation> sums = dequantize == nullptr ? std::nullopt : affine_of(*dequantize);
   s.sum = sums ? only_producer(sums->integers, dequantize, "et::quantized_add") : nullptr;
   if (s.sum == nullptr || !is_parameter(s.sum->args()[kSumScale], s.sum->args()[kSumScale + 1], *sums)) {
     return false;
   }
+  s.is_static = true;
   s.cell = s.gates->args()[1].value();
   s.nodes.insert(s.nodes.end(), {dequantize, s.sum});
   const Step before = s;
@@ -115,6 +152,11 @@ bool match_lstm(Step& s) {
 
 bool match_gru(Step& s) {
   s.hidden = s.gates->args()[2].value();
+  const ir::Value* const hidden = s.hidden;
+  if (take_part(s.gates->args()[0].value(), s)) {
+    return take_product(s.gates->args()[1].value(), s.gates, s) && s.hidden == hidden;
+  }
+  s.is_static = true;
   ir::Node* const part = only_producer(s.gates->args()[0].value(), s.gates, kDequantizePerTensor);
   const std::optional<Activation> input = part == nullptr ? std::nullopt : affine_of(*part);
   if (!input || !take_part(input->integers, s)) {
@@ -131,7 +173,6 @@ bool match_gru(Step& s) {
   }
   s.product = *product;
   s.nodes.push_back(dequantize);
-  const ir::Value* const hidden = s.hidden;
   return take_product(product->integers, dequantize, s) && s.first == nullptr && s.hidden == hidden;
 }
 
@@ -142,7 +183,8 @@ std::optional<Step> match(ir::Node* node) {
   if (!node->tag.empty() || !is_one_of(node->op, {"et::lstm_gates", "et::gru_gates"})) {
     return std::nullopt;
   }
-  return (s.is_lstm() ? match_lstm(s) : match_gru(s)) ? std::optional(std::move(s)) : std::nullopt;
+  return (s.is_lstm() ? match_float_lstm(s) || match_static_lstm(s) : match_gru(s)) ? std::optional(std::move(s))
+                                                                                    : std::nullopt;
 }
 
 // ------------------------------------------------------------------------------------------------------------- the chain
@@ -169,7 +211,8 @@ bool have_same_scale(const Activation& a, const Activation& b) {
 bool follows(const ir::Program& program, const Chain& chain, const Step& next) {
   const Step& last = chain.back();
   const bool is_next = next.gates->op == last.gates->op && next.linear != nullptr && next.unbind == last.unbind &&
-                       next.hidden == last.gates->result(0) && have_same_scale(next.input, last.input);
+                       next.is_static == last.is_static && next.hidden == last.gates->result(0) &&
+                       have_same_scale(next.input, last.input);
   // What stands for the first product of a GRU is of floats.
   if (!is_next || (last.product.integers != nullptr && !have_same_scale(next.product, last.product))) {
     return false;
@@ -177,8 +220,8 @@ bool follows(const ir::Program& program, const Chain& chain, const Step& next) {
   if (next.is_lstm()) {
     const ir::Value* const cell = last.gates->result(1);
     if (next.cell != cell || !is_only_use(cell, next.gates) ||
-        !std::equal(next.sum->args().begin() + kSumScale, next.sum->args().begin() + kSumEnd,
-                    last.sum->args().begin() + kSumScale)) {
+        (next.is_static && !std::equal(next.sum->args().begin() + kSumScale, next.sum->args().begin() + kSumEnd,
+                                       last.sum->args().begin() + kSumScale))) {
       return false;
     }
   }
@@ -186,13 +229,10 @@ bool follows(const ir::Program& program, const Chain& chain, const Step& next) {
     return true;
   }
   const auto &a = next.linear->args(), &b = last.linear->args();
-  for (const size_t i : {kWeight, kWeightScales, kBias}) {
-    if (!is_same(program, a[i], b[i])) {
-      return false;
-    }
-  }
-  return std::equal(a.begin() + kOutScale, a.begin() + kLinearEnd, b.begin() + kOutScale) &&
-         affine_of(*next.quantize)->same_parameters(*affine_of(*last.quantize));
+  return next.linear->op == last.linear->op &&
+         std::equal(a.begin() + 1, a.end(), b.begin() + 1, b.end(),
+                    [&](const ir::Argument& x, const ir::Argument& y) { return is_same(program, x, y); }) &&
+         (!next.is_static || affine_of(*next.quantize)->same_parameters(*affine_of(*last.quantize)));
 }
 
 /// Which way a chain goes through the parts, if it goes through all of them in order: +1 or -1; else 0.
@@ -222,19 +262,21 @@ bool has_fitting_first(const Step& step, const ir::TensorType& input) {
          std::all_of(first.dims.begin(), first.dims.end() - 2, [](const ir::Dim& size) { return size == 1; });
 }
 
-/// The types that the operator takes, but for integers other than i8, of which it has no fast kernel.
+/// The types that the operators take, but for integers of 16 bits, of which there is no fast kernel.
 bool has_fitting_types(const Chain& chain) {
   const Step& step = chain.front();
   const ir::TensorType& input = step.unbind->args()[0].value()->type.tensor;
   const ir::TensorType& state = step.gates->result(0)->type.tensor;
   const ir::TensorType& last = chain.back().gates->result(0)->type.tensor;
   const size_t rank = state.rank();
-  if (input.dtype != ScalarType::Char || input.rank() != 3 || !input.is_row_major() || !state.is_row_major() ||
-      rank < 2 || rank > 3 || (rank == 3 && !(state.dims[0] == 1)) || !(state == last) ||
-      !has_fitting_first(step, input)) {
+  const bool has_fitting_elements = step.is_static ? input.dtype == ScalarType::Char || input.dtype == ScalarType::Byte
+                                                   : input.dtype == ScalarType::Float;
+  if (!has_fitting_elements || input.rank() != 3 || !input.is_row_major() || !state.is_row_major() || rank < 2 ||
+      rank > 3 || (rank == 3 && !(state.dims[0] == 1)) || !(state == last) || !has_fitting_first(step, input)) {
     return false;
   }
-  const ir::TensorType& weight = chain.back().linear->args()[kWeight].value()->type.tensor;
+  const ir::TensorType& weight =
+      chain.back().linear->args()[step.is_static ? kWeight : kInput + 1].value()->type.tensor;
   return weight.rank() == 2 && state.dims[rank - 2] == input.dims[1] && state.dims[rank - 1].is_static() &&
          input.dims[2] == ir::Dim(state.dims[rank - 1].max * (step.is_lstm() ? 4 : 3)) &&
          weight.dims[0] == input.dims[2] && weight.is_row_major();
@@ -245,7 +287,7 @@ template <typename Visit>
 void over_readers(const Chain& chain, const Visit& visit) {
   for (size_t i = 0; i < chain.size(); ++i) {
     for (ir::Node* const user : chain[i].gates->result(0)->users()) {
-      const bool is_step = i + 1 < chain.size() && (user == chain[i + 1].quantize || user == chain[i + 1].gates);
+      const bool is_step = i + 1 < chain.size() && (user == chain[i + 1].reader() || user == chain[i + 1].gates);
       if (!is_step) {
         visit(i, user);
       }
@@ -314,6 +356,36 @@ bool is_sequence(const ir::Node& node, const Chain& chain, bool reverse) {
   return true;
 }
 
+std::vector<ir::Argument> arguments(const Chain& chain, ir::Value* input, ir::Argument first, bool reverse) {
+  const Step& start = chain.front();
+  const Step& last = chain.back();
+  const auto& linear = last.linear->args();
+  std::vector<ir::Argument> args = {{input}};
+  const auto add = [&](auto begin, auto end) { args.insert(args.end(), begin, end); };
+  if (last.is_static) {
+    args.insert(args.end(), {{start.input.scale}, {start.input.zero_point}});
+  }
+  args.push_back(start.hidden == nullptr ? ir::Argument{} : ir::Argument{start.hidden});
+  if (last.is_lstm()) {
+    args.push_back({start.cell});
+  }
+  if (last.is_static) {
+    const Activation state = *affine_of(*last.quantize);
+    args.insert(args.end(), {{state.scale}, {state.zero_point}, {state.quant_min}, {state.quant_max}});
+    add(linear.begin() + kWeight, linear.begin() + kOutScale);
+    args.push_back(std::move(first));
+    add(linear.begin() + kOutScale, linear.begin() + kLinearEnd);
+    if (last.is_lstm()) {
+      add(last.sum->args().begin() + kSumScale, last.sum->args().begin() + kSumEnd);
+    }
+  } else {
+    add(linear.begin() + 1, linear.end());
+    args.push_back(std::move(first));
+  }
+  args.push_back({reverse});
+  return args;
+}
+
 void fuse(ir::Program& program, const Chain& chain, bool is_backward) {
   const Step& start = chain.front();
   const Step& last = chain.back();
@@ -327,25 +399,9 @@ void fuse(ir::Program& program, const Chain& chain, bool is_backward) {
     input = flip->args()[0].value();
   }
   const bool reverse = is_backward != is_flipped;
-  const Activation state = *affine_of(*last.quantize);
-  const auto& linear = last.linear->args();
-
-  std::vector<ir::Argument> args = {{input}, {start.input.scale}, {start.input.zero_point}};
-  args.push_back(start.hidden == nullptr ? ir::Argument{} : ir::Argument{start.hidden});
-  if (last.is_lstm()) {
-    args.push_back({start.cell});
-  }
-  args.insert(args.end(), {{state.scale}, {state.zero_point}, {state.quant_min}, {state.quant_max}});
-  args.insert(args.end(), {linear[kWeight], linear[kWeightScales], linear[kBias]});
-  args.push_back(first_products(program, chain, behind));
-  args.insert(args.end(), linear.begin() + kOutScale, linear.begin() + kLinearEnd);
-  if (last.is_lstm()) {
-    args.insert(args.end(), last.sum->args().begin() + kSumScale, last.sum->args().begin() + kSumEnd);
-  }
-  args.push_back({reverse});
-
-  ir::Node* const fused =
-      create_like(*behind, last.is_lstm() ? "et::quantized_lstm" : "et::quantized_gru", std::move(args));
+  const Form& form = *form_of(*last.linear);
+  ir::Node* const fused = create_like(*behind, last.is_lstm() ? form.lstm : form.gru,
+                                      arguments(chain, input, first_products(program, chain, behind), reverse));
   ir::TensorType type = ir::TensorType::contiguous(ScalarType::Float, {0, 0, 0});
   type.dims = input->type.tensor.dims;
   type.dims.back() = last.gates->result(0)->type.tensor.dims.back();

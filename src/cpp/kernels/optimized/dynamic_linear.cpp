@@ -56,13 +56,15 @@ struct DynamicProduct {
   const unsigned char* packed;  // [outputs in blocks of lanes][groups] of group_bytes()
 
   // Of a call.
+  const char* op;
+  RunTimeQuantization choice;
   size_t m;
-  const int8_t* x;            // [m, groups, padded_group()]
-  const int32_t* shares;      // [m, groups]: o Σ (q - z)
-  const int32_t* zeros;       // [m]
-  const float* input_scales;  // [m]
-  const float* bias;          // [n], or nullptr
-  float* out;                 // [m, n]
+  int8_t* x;            // [m, groups, padded_group()]
+  int32_t* shares;      // [m, groups]: o Σ (q - z)
+  int32_t* zeros;       // [m]
+  float* input_scales;  // [m]
+  const float* bias;    // [n], or nullptr
+  float* out;           // [m, n]
 };
 
 }  // namespace et::kernels::optimized
@@ -333,81 +335,89 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   return Error::Ok;
 }
 
+Result<void*> start(KernelContext& context, const char* op, Arguments args, const void* state, ProductSize size) {
+  DynamicProduct product = *static_cast<const DynamicProduct*>(state);
+  const DynamicWeight& w = product.weight;
+  const EValue& bias = *args[kBias];
+  ET_RETURN_IF_ERROR(check_product(op, w, size, bias));
+  product.op = op;
+  product.choice = {args[kPerToken]->number_as_bool(), args[kSymmetric]->number_as_bool(),
+                    args[kQuantMin]->number_as_int(), args[kQuantMax]->number_as_int(),
+                    static_cast<float>(args[kEps]->number_as_double())};
+  ET_CHECK_OR_RETURN(product.choice.is_valid(), InvalidArgument, "%s: eps %g or the range of integers is none", op,
+                     static_cast<double>(product.choice.eps));
+  product.m = size.rows;
+  product.bias = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
+  ET_TRY(void* const integers, context.allocate_temp(product.m * w.groups * w.padded_group()));
+  ET_TRY(void* const numbers, context.allocate_temp(product.m * (w.groups + 2) * sizeof(int32_t)));
+  product.x = static_cast<int8_t*>(integers);
+  product.shares = static_cast<int32_t*>(numbers);
+  product.zeros = product.shares + product.m * w.groups;
+  product.input_scales = reinterpret_cast<float*>(product.zeros + product.m);
+  ET_TRY(void* const memory, context.allocate_temp(sizeof(DynamicProduct), alignof(DynamicProduct)));
+  return new (memory) DynamicProduct(product);
+}
+
 /// The input as integers in 8 bits, in groups with zeros behind, and what a product needs to know of them.
-Error quantize_input(KernelContext& context, const RunTimeQuantization& choice, const float* x, DynamicProduct* p) {
-  const DynamicWeight& w = p->weight;
+Error quantize_input(KernelContext& context, const DynamicProduct& p, const float* x) {
+  const DynamicWeight& w = p.weight;
+  const RunTimeQuantization& choice = p.choice;
   const size_t columns = w.padded_group();
-  ET_TRY(void* const integers, context.allocate_temp(p->m * w.groups * columns));
-  ET_TRY(void* const numbers, context.allocate_temp(p->m * (w.groups + 2) * sizeof(int32_t)));
-  auto* const to = static_cast<int8_t*>(integers);
-  auto* const shares = static_cast<int32_t*>(numbers);
-  int32_t* const zeros = shares + p->m * w.groups;
-  auto* const scales = reinterpret_cast<float*>(zeros + p->m);
   NumberRange whole;
-  whole.add(x, static_cast<int64_t>(p->m * w.k));
-  ET_CHECK_OR_RETURN(whole.is_finite(), InvalidArgument, "%s: the input is not finite, so it has no integers", kOp);
+  whole.add(x, static_cast<int64_t>(p.m * w.k));
+  ET_CHECK_OR_RETURN(whole.is_finite(), InvalidArgument, "%s: the input is not finite, so it has no integers", p.op);
   const auto quantize = [&, token = HWY_DYNAMIC_POINTER(QuantizeToken)](const float* from, size_t n,
                                                                         const RowParameters& chosen, int16_t* integer) {
     choice.per_token ? token(choice, from, n, chosen, integer)
                      : choice.quantize(from, static_cast<int64_t>(n), chosen, integer);
   };
-  threads::parallel_for(context.pool(), p->m, threads::grain_for(w.k), [&](size_t begin, size_t end) {
+  threads::parallel_for(context.pool(), p.m, threads::grain_for(w.k), [&](size_t begin, size_t end) {
     constexpr size_t kPiece = 256;
     int16_t piece[kPiece];
     for (size_t m = begin; m < end; ++m) {
       const float* const row = x + m * w.k;
       const RowParameters chosen = choice.of_row(whole, row, static_cast<int64_t>(w.k));
-      zeros[m] = chosen.zero_point - static_cast<int32_t>(choice.quant_min) - 128;  // of integers from -128 on
-      scales[m] = static_cast<float>(chosen.scale);
+      const int32_t zero =
+          chosen.zero_point - static_cast<int32_t>(choice.quant_min) - 128;  // of integers from -128 on
+      p.zeros[m] = zero;
+      p.input_scales[m] = static_cast<float>(chosen.scale);
       for (size_t g = 0; g < w.groups; ++g) {
-        int8_t* const bytes = to + (m * w.groups + g) * columns;
+        int8_t* const bytes = p.x + (m * w.groups + g) * columns;
         uint32_t sum = 0;
         for (size_t start = 0; start < w.group; start += kPiece) {
           const size_t n = std::min(kPiece, w.group - start);
           quantize(row + g * w.group + start, n, chosen, piece);
           for (size_t i = 0; i < n; ++i) {
             sum += static_cast<uint32_t>(piece[i]);
-            bytes[start + i] = static_cast<int8_t>(piece[i] + zeros[m]);
+            bytes[start + i] = static_cast<int8_t>(piece[i] + zero);
           }
         }
         std::fill(bytes + w.group, bytes + columns, int8_t{0});
-        shares[m * w.groups + g] = static_cast<int32_t>(sum * static_cast<uint32_t>(w.offset()));
+        p.shares[m * w.groups + g] = static_cast<int32_t>(sum * static_cast<uint32_t>(w.offset()));
       }
     }
   });
-  p->x = to;
-  p->shares = shares;
-  p->zeros = zeros;
-  p->input_scales = scales;
+  return Error::Ok;
+}
+
+Error multiply(KernelContext& context, void* started, const float* x, float* out) {
+  auto& product = *static_cast<DynamicProduct*>(started);
+  const DynamicWeight& w = product.weight;
+  product.out = out;
+  ET_RETURN_IF_ERROR(quantize_input(context, product, x));
+  const size_t lanes = HWY_DYNAMIC_DISPATCH(DynamicLanes)();
+  const size_t tile = 4;  // blocks, so that no thread is left with one
+  const size_t blocks = (w.n + lanes - 1) / lanes;
+  const auto blocks_of = HWY_DYNAMIC_POINTER(DynamicBlocks);
+  constexpr size_t kProducts = 16;  // in the time of one of floats
+  threads::parallel_for(
+      context.pool(), (blocks + tile - 1) / tile, threads::grain_for(w.k * product.m * tile * lanes / kProducts),
+      [&](size_t begin, size_t end) { blocks_of(product, begin * tile, std::min(end * tile, blocks)); });
   return Error::Ok;
 }
 
 Error run(KernelContext& context, Arguments args, void* state) {
-  DynamicProduct product = *static_cast<const DynamicProduct*>(state);
-  const DynamicWeight& w = product.weight;
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor out = args[kOut]->to_tensor();
-  const RunTimeQuantization choice{args[kPerToken]->number_as_bool(), args[kSymmetric]->number_as_bool(),
-                                   args[kQuantMin]->number_as_int(), args[kQuantMax]->number_as_int(),
-                                   static_cast<float>(args[kEps]->number_as_double())};
-  ET_CHECK_OR_RETURN(choice.is_valid(), InvalidArgument, "%s: eps %g or the range of integers is none", kOp,
-                     static_cast<double>(choice.eps));
-  ET_TRY(product.m, resize_product(context, kOp, w, input, *args[kBias], out));
-  if (product.m == 0) {
-    return Error::Ok;
-  }
-  product.bias = args[kBias]->is_none() ? nullptr : args[kBias]->to_tensor().const_data_ptr<float>();
-  product.out = out.mutable_data_ptr<float>();
-  ET_RETURN_IF_ERROR(quantize_input(context, choice, input.const_data_ptr<float>(), &product));
-  const size_t lanes = HWY_DYNAMIC_DISPATCH(DynamicLanes)();
-  const size_t tile = 4;  // blocks, so that no thread is left with one
-  const size_t blocks = (w.n + lanes - 1) / lanes;
-  const auto multiply = HWY_DYNAMIC_POINTER(DynamicBlocks);
-  constexpr size_t kProducts = 16;  // in the time of one of floats
-  threads::parallel_for(
-      context.pool(), (blocks + tile - 1) / tile, threads::grain_for(w.k * product.m * tile * lanes / kProducts),
-      [&](size_t begin, size_t end) { multiply(product, begin * tile, std::min(end * tile, blocks)); });
-  return Error::Ok;
+  return run_product(context, kOp, kDynamicProduct, args, static_cast<const DynamicProduct*>(state)->weight, state);
 }
 
 constexpr Kernel kKernels[] = {
@@ -415,6 +425,8 @@ constexpr Kernel kKernels[] = {
 };
 
 }  // namespace
+
+const FloatProduct kDynamicProduct = {kOut + 1, &prepare, &start, &multiply};
 
 ET_KERNEL_TABLE(dynamic_linear, kKernels)
 

@@ -4,13 +4,13 @@
 ///
 ///     ET_TRY(const IntegerWeight weight, read_integer_weight(context, {args[0], args[1], args[2], args[4], args[6]}, group_size));
 ///     …
-///     ET_TRY(const size_t rows, resize_product(context, kOp, weight, input, *args[4], out));
+///     return run_product(context, kOp, kDynamicProduct, args, weight, state);
 #pragma once
 
 #include <cstring>
 
 #include "base/nibbles.h"
-#include "kernels/optimized/fitting.h"
+#include "kernels/optimized/float_products.h"
 #include "kernels/portable/shape.h"
 
 namespace et::kernels::optimized {
@@ -81,18 +81,30 @@ inline Result<IntegerWeight> read_integer_weight(const runtime::PrepareContext& 
   return w;
 }
 
-/// Gives `out` its sizes for the input [..., k] and returns how many rows that are.
-/// Errors: InvalidArgument, naming `op`, for rows or a bias of another length; those of resize_tensor.
-inline Result<size_t> resize_product(KernelContext& context, const char* op, const IntegerWeight& w,
-                                     const Tensor& input, const EValue& bias, const Tensor& out) {
-  ET_CHECK_OR_RETURN(input.size(-1) == static_cast<int64_t>(w.k), InvalidArgument,
-                     "%s: rows of %" PRId64 " elements meet a weight for %zu", op, input.size(-1), w.k);
+/// Errors: InvalidArgument, naming `op`, for rows, outputs or a bias of another length.
+inline Error check_product(const char* op, const IntegerWeight& w, const ProductSize& size, const EValue& bias) {
+  ET_CHECK_OR_RETURN(size.columns == w.k, InvalidArgument, "%s: rows of %zu elements meet a weight for %zu", op,
+                     size.columns, w.k);
+  ET_CHECK_OR_RETURN(size.outputs == w.n, InvalidArgument, "%s: a weight of %zu rows for %zu outputs", op, w.n,
+                     size.outputs);
   ET_CHECK_OR_RETURN(bias.is_none() || bias.to_tensor().numel() == static_cast<int64_t>(w.n), InvalidArgument,
                      "%s: the bias must have %zu elements", op, w.n);
+  return Error::Ok;
+}
+
+/// The kernel of the operator that has this product alone: input [..., k], out [..., n], the last argument.
+inline Error run_product(KernelContext& context, const char* op, const FloatProduct& product, Arguments args,
+                         const IntegerWeight& w, const void* state) {
+  const Tensor input = args[0]->to_tensor();
+  const Tensor out = args[args.size() - 1]->to_tensor();
+  const ProductSize size{static_cast<size_t>(input.numel()) / w.k, static_cast<size_t>(input.size(-1)), w.n};
+  ET_TRY(void* const started, product.start(context, op, args, state, size));
   portable::Sizes sizes(input.sizes());
   sizes[input.dim() - 1] = static_cast<int64_t>(w.n);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  return static_cast<size_t>(input.numel()) / w.k;
+  return size.rows == 0
+             ? Error::Ok
+             : product.multiply(context, started, input.const_data_ptr<float>(), out.mutable_data_ptr<float>());
 }
 
 }  // namespace et::kernels::optimized

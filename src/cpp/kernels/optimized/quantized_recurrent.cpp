@@ -1,10 +1,11 @@
-// et::quantized_lstm and et::quantized_gru of int8: the steps of a layer, each a product of integers whose sums stay in registers until
+// et::quantized_lstm and et::quantized_gru of 8 bits: the steps of a layer, each a product of integers whose sums stay in registers until
 // they are gates, and the gates a new state.
 //
 // The weight is packed at load: a vector has a lane for each of so many units, and four columns of each; the vectors of a strip's gates
-// lie side by side. Bytes are multiplied as the instructions have it, unsigned by signed: with u = q + 128 for the integer q of a state,
+// lie side by side. Bytes are multiplied as the instructions have it, unsigned by signed: with u = q + o for the integer q of a state,
+// o = 128 for signed integers and 0 for others,
 //
-//     Σ w (q - z) = Σ w u - (z + 128) Σ w,
+//     Σ w (q - z) = Σ w u - (z + o) Σ w,
 //
 // where the last sum is part of the number that a sum starts with. All of it wraps in 32 bits, so results are the plain kernels'.
 
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/quantized_recurrent.cpp"
@@ -37,11 +39,14 @@ namespace et::kernels::optimized {
 struct PackedSteps {
   size_t gates, hidden;
   const int8_t* weight;  // [strips, depth / 4, gates, lanes, 4]
-  const int32_t* start;  // [strips, gates, lanes]: the bias less (z + 128) Σ w
+  const int32_t* start;  // [strips, gates, lanes]: the bias less (z + o) Σ w
 
   /// Columns with zeros behind, which whole instructions take.
   size_t depth() const { return (hidden + 3) / 4 * 4; }
 };
+
+/// What signed integers have added to be unsigned.
+inline constexpr int32_t kSignedOffset = 128;
 
 /// A step of some sequences.
 struct IntegerStep {
@@ -50,9 +55,10 @@ struct IntegerStep {
   const float* factors;  // [strips, gates, lanes]: units of the product's scale
   size_t rows;
   size_t padded;         // units of all strips
-  const int8_t* input;   // [rows, gates * hidden]
+  int32_t offset;        // o: kSignedOffset where integers of input and first are i8, 0 where they are u8
+  const uint8_t* input;  // [rows, gates * hidden]
   const uint8_t* state;  // [rows, padded]: the state before, u
-  const void* first;     // its products where they are given: i8 (LSTM) or f32 [rows or one, gates * hidden]
+  const void* first;     // its products where they are given: integers (LSTM) or f32 [rows or one, gates * hidden]
   size_t first_stride;   // between rows of them
   const float* before;   // GRU: [rows, hidden]
   float* after;          // [rows, hidden]
@@ -136,10 +142,12 @@ HWY_INLINE V dequantize(const quantized::Dequantizer& p, I q) {
   return hn::Mul(hn::Sub(hn::ConvertTo(d, q), hn::Set(d, p.zero_point)), hn::Set(d, p.scale));
 }
 
-HWY_INLINE I load_integers(const int8_t* from, size_t left) {
-  const hn::Rebind<int8_t, Tag> narrow;
-  return hn::PromoteTo(IntegerTag(),
-                       left >= hn::Lanes(narrow) ? hn::LoadU(narrow, from) : hn::LoadN(narrow, from, left));
+/// Integers of 8 bits; those that are signed have an offset.
+HWY_INLINE I load_integers(const uint8_t* from, size_t left, int32_t offset) {
+  const hn::Rebind<uint8_t, Tag> narrow;
+  const IntegerTag di;
+  const I bits = hn::PromoteTo(di, left >= hn::Lanes(narrow) ? hn::LoadU(narrow, from) : hn::LoadN(narrow, from, left));
+  return hn::Sub(hn::Xor(bits, hn::Set(di, offset)), hn::Set(di, offset));
 }
 HWY_INLINE V load_floats(const float* from, size_t left) {
   const Tag d;
@@ -165,13 +173,13 @@ HWY_INLINE I add(const quantized::RecurrentPlan& p, I product, I input) {
 }
 
 /// A state as the integers u; of NaN as q = 0.
-HWY_INLINE void store_state(const quantized::StateQuantizer& p, V x, uint8_t* to) {
+HWY_INLINE void store_state(const quantized::StateQuantizer& p, V x, int32_t offset, uint8_t* to) {
   const Tag d;
   const V shifted = hn::Add(hn::Round(hn::Mul(x, hn::Set(d, p.inverse))), hn::Set(d, p.zero_point));
   const V bounded = hn::Min(hn::Max(shifted, hn::Set(d, p.low)), hn::Set(d, p.high));
   const I q = hn::ConvertTo(IntegerTag(), hn::IfThenZeroElse(hn::IsNaN(shifted), bounded));
   const hn::Rebind<uint8_t, Tag> narrow;
-  hn::StoreU(hn::DemoteTo(narrow, hn::Add(q, hn::Set(IntegerTag(), 128))), narrow, to);
+  hn::StoreU(hn::DemoteTo(narrow, hn::Add(q, hn::Set(IntegerTag(), offset))), narrow, to);
 }
 
 /// The new state of a strip's units in one row, from the sums of its products.
@@ -183,7 +191,7 @@ HWY_INLINE void finish(const IntegerStep& s, size_t strip, size_t row, const I (
   const size_t begin = strip * lanes;
   const size_t hidden = s.packed.hidden;
   const size_t left = hidden - begin;
-  const int8_t* const input = s.input + row * kGates * hidden + begin;
+  const uint8_t* const input = s.input + row * kGates * hidden + begin;
   const float* const factors = s.factors + strip * kGates * lanes;
   V state;
   if constexpr (kGates == 4) {
@@ -192,11 +200,12 @@ HWY_INLINE void finish(const IntegerStep& s, size_t strip, size_t row, const I (
     for (size_t g = 0; g < kGates; ++g) {
       I product;
       if (s.first != nullptr) {
-        product = load_integers(static_cast<const int8_t*>(s.first) + row * s.first_stride + g * hidden + begin, left);
+        const auto* const first = static_cast<const uint8_t*>(s.first) + row * s.first_stride;
+        product = load_integers(first + g * hidden + begin, left, s.offset);
       } else {
         product = requantize(p.product, sum[g], hn::LoadU(d, factors + g * lanes));
       }
-      gate[g] = dequantize(p.sums, add(p, product, load_integers(input + g * hidden, left)));
+      gate[g] = dequantize(p.sums, add(p, product, load_integers(input + g * hidden, left, s.offset)));
     }
     float* const cells = s.cells + row * s.padded + begin;
     const V kept = hn::Mul(sigmoid(d, gate[1]), hn::LoadU(d, cells));
@@ -212,7 +221,7 @@ HWY_INLINE void finish(const IntegerStep& s, size_t strip, size_t row, const I (
       } else {
         own[g] = dequantize(p.products, requantize(p.product, sum[g], hn::LoadU(d, factors + g * lanes)));
       }
-      given[g] = dequantize(p.input, load_integers(input + g * hidden, left));
+      given[g] = dequantize(p.input, load_integers(input + g * hidden, left, s.offset));
     }
     const V reset = sigmoid(d, hn::Add(own[0], given[0]));
     const V update = sigmoid(d, hn::Add(own[1], given[1]));
@@ -222,7 +231,7 @@ HWY_INLINE void finish(const IntegerStep& s, size_t strip, size_t row, const I (
   }
   float* const after = s.after + row * hidden + begin;
   left >= lanes ? hn::StoreU(state, d, after) : hn::StoreN(state, d, after, left);
-  store_state(p.state, state, s.next + row * s.padded + begin);
+  store_state(p.state, state, s.offset, s.next + row * s.padded + begin);
 }
 
 template <size_t kGates, size_t kCount>
@@ -264,12 +273,12 @@ void StepUnits(const IntegerStep& s, size_t begin, size_t end) {
 }
 
 /// A state [rows, hidden] of floats as integers u [rows, padded].
-void QuantizeState(const quantized::StateQuantizer& p, const float* state, size_t rows, size_t hidden, size_t padded,
-                   uint8_t* to) {
+void QuantizeState(const quantized::StateQuantizer& p, int32_t offset, const float* state, size_t rows, size_t hidden,
+                   size_t padded, uint8_t* to) {
   const size_t lanes = hn::Lanes(Tag());
   for (size_t row = 0; row < rows; ++row) {
     for (size_t i = 0; i < hidden; i += lanes) {
-      store_state(p, load_floats(state + row * hidden + i, hidden - i), to + row * padded + i);
+      store_state(p, load_floats(state + row * hidden + i, hidden - i), offset, to + row * padded + i);
     }
   }
 }
@@ -287,7 +296,7 @@ HWY_EXPORT(StepUnits);
 
 namespace {
 
-using quantized::RecurrentCall;
+using quantized::QuantizedRecurrentCall;
 using quantized::RecurrentPlan;
 using runtime::PrepareContext;
 
@@ -317,7 +326,15 @@ struct StepsState {
   PackedSteps packed;
   const float* factors;
   size_t strips, padded;
+  int32_t offset;
 };
+
+/// Of the input's integers; a type that no kernel here takes has none.
+std::optional<int32_t> offset_of(ScalarType dtype) {
+  return dtype == ScalarType::Char   ? std::optional<int32_t>(kSignedOffset)
+         : dtype == ScalarType::Byte ? std::optional<int32_t>(0)
+                                     : std::nullopt;
+}
 
 bool has_type_and_order(const EValue& value, ScalarType dtype) {
   return value.is_tensor() && value.to_tensor().scalar_type() == dtype && is_row_major(value);
@@ -331,12 +348,13 @@ bool fits(const PrepareContext& context, Arguments args) {
   const EValue& scales = *args[at.weight + 1];
   const EValue& bias = *args[at.weight + 2];
   const EValue& first = *args[at.first];
-  if (!has_type_and_order(*args[0], ScalarType::Char) || args[0]->to_tensor().dim() != 3 ||
+  const ScalarType dtype = args[0]->to_tensor().scalar_type();
+  if (!offset_of(dtype) || !has_type_and_order(*args[0], dtype) || args[0]->to_tensor().dim() != 3 ||
       !context.is_constant(weight) ||
       !(has_type_and_order(weight, ScalarType::Char) || has_type_and_order(weight, ScalarType::Byte)) ||
       !has_type_and_order(scales, ScalarType::Float) || !context.is_constant(scales) ||
       !(bias.is_none() || (has_type_and_order(bias, ScalarType::Int) && context.is_constant(bias))) ||
-      !(first.is_none() || has_type_and_order(first, kLstm ? ScalarType::Char : ScalarType::Float))) {
+      !(first.is_none() || has_type_and_order(first, kLstm ? dtype : ScalarType::Float))) {
     return false;
   }
   for (const size_t i : {size_t{3}, kLstm ? size_t{4} : size_t{3}, at.outs, at.outs + (kLstm ? 1 : 0)}) {
@@ -359,8 +377,10 @@ bool fits(const PrepareContext& context, Arguments args) {
 bool has_known_scales(const PrepareContext& context, Arguments args, const Positions& at, bool is_lstm) {
   const auto is_constant = [&](size_t i) { return context.is_constant(*args[i]); };
   const int64_t zero_point = args[at.hidden_scale + 1]->number_as_int();
+  const int64_t lowest = -*offset_of(args[0]->to_tensor().scalar_type());
   return is_constant(1) && is_constant(at.hidden_scale) && is_constant(at.hidden_scale + 1) &&
-         is_constant(at.product) && (!is_lstm || is_constant(at.sum)) && zero_point >= -128 && zero_point <= 127;
+         is_constant(at.product) && (!is_lstm || is_constant(at.sum)) && zero_point >= lowest &&
+         zero_point <= lowest + 255;
 }
 
 /// Sums of scales that are far apart are of floats, which the plain kernel computes.
@@ -385,7 +405,8 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   const StepPacking packing{&weight, kGates, static_cast<size_t>(weight.size(0)) / kGates, lanes};
   const auto hidden_scale = static_cast<float>(args[at.hidden_scale]->number_as_double());
   const auto product_scale = static_cast<float>(args[at.product]->number_as_double());
-  const auto zero = static_cast<int32_t>(args[at.hidden_scale + 1]->number_as_int()) + 128;
+  const int32_t offset = *offset_of(args[0]->to_tensor().scalar_type());
+  const int32_t zero = static_cast<int32_t>(args[at.hidden_scale + 1]->number_as_int()) + offset;
 
   ET_TRY(void* const memory, context.allocate(sizeof(StepsState), alignof(StepsState)));
   auto* const made = new (memory) StepsState{};
@@ -414,6 +435,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   made->packed.hidden = packing.hidden;
   made->packed.start = start;
   made->factors = factors;
+  made->offset = offset;
   *state = made;
   runtime::release(context.shared(), weight.const_data_ptr());
   return Error::Ok;
@@ -426,7 +448,7 @@ struct Memory {
 };
 
 /// All steps of sequences [begin, end); `pool` shares the units of each.
-void run_sequences(KernelContext& context, const RecurrentCall& call, const RecurrentPlan& plan,
+void run_sequences(KernelContext& context, const QuantizedRecurrentCall& call, const RecurrentPlan& plan,
                    const StepsState& state, bool reverse, const Memory& memory, size_t begin, size_t end,
                    threads::ThreadPool* pool) {
   const bool is_lstm = call.gates == 4;
@@ -438,7 +460,7 @@ void run_sequences(KernelContext& context, const RecurrentCall& call, const Recu
   auto* const out = call.out->mutable_data_ptr<float>();
   if (!has_first) {
     HWY_DYNAMIC_DISPATCH(QuantizeState)
-    (plan.state, before, end - begin, hidden, padded, memory.states[0] + begin * padded);
+    (plan.state, state.offset, before, end - begin, hidden, padded, memory.states[0] + begin * padded);
   }
   for (size_t b = begin; is_lstm && b < end; ++b) {
     float* const cells = memory.cells + b * padded;
@@ -448,16 +470,16 @@ void run_sequences(KernelContext& context, const RecurrentCall& call, const Recu
   const size_t grain = kWorthSharing / std::max<size_t>((end - begin) * width * padded / state.strips, 1) + 1;
   for (size_t i = 0; i < steps && !context.cancelled(); ++i) {
     const size_t t = reverse ? steps - 1 - i : i;
-    IntegerStep step{&plan,   state.packed, state.factors, end - begin, padded,  nullptr, nullptr,
-                     nullptr, stride,       before,        nullptr,     nullptr, nullptr};
-    step.input = call.input->const_data_ptr<int8_t>() + (t * batch + begin) * width;
+    IntegerStep step{&plan,   state.packed, state.factors, end - begin, padded,  state.offset, nullptr,
+                     nullptr, nullptr,      stride,        before,      nullptr, nullptr,      nullptr};
+    step.input = static_cast<const uint8_t*>(call.input->const_data_ptr()) + (t * batch + begin) * width;
     step.state = memory.states[i % 2] + begin * padded;
     step.next = memory.states[(i + 1) % 2] + begin * padded;
     step.after = out + (t * batch + begin) * hidden;
     step.cells = is_lstm ? memory.cells + begin * padded : nullptr;
     if (i == 0 && has_first) {
       step.first = static_cast<const char*>((*call.first)->const_data_ptr()) +
-                   begin * stride * (is_lstm ? sizeof(int8_t) : sizeof(float));
+                   begin * stride * (is_lstm ? sizeof(uint8_t) : sizeof(float));
     }
     threads::parallel_for(pool, state.strips, grain, [&](size_t from, size_t to) { units(step, from, to); });
     before = step.after;
@@ -467,7 +489,7 @@ void run_sequences(KernelContext& context, const RecurrentCall& call, const Recu
   }
 }
 
-Error run_call(KernelContext& context, const RecurrentCall& call, const StepsState& state, bool reverse) {
+Error run_call(KernelContext& context, const QuantizedRecurrentCall& call, const StepsState& state, bool reverse) {
   RecurrentPlan plan;
   ET_RETURN_IF_ERROR(quantized::prepare_recurrent(context, call, &plan));
   const auto batch = static_cast<size_t>(plan.batch);
@@ -508,25 +530,19 @@ Error run(KernelContext& context, Arguments args, void* opaque) {
   const auto parameters = [&](size_t i) {
     return quantized::OutputParameters{args[i]->number_as_double(), integer(i + 1), integer(i + 2), integer(i + 3)};
   };
-  const RecurrentCall call{op_name<kLstm>(),
-                           kLstm ? 4 : 3,
-                           &input,
-                           args[1]->number_as_double(),
-                           integer(2),
-                           hidden.has_value() ? &*hidden : nullptr,
-                           kLstm ? &cell : nullptr,
-                           args[at.hidden_scale]->number_as_double(),
-                           integer(at.hidden_scale + 1),
-                           integer(at.hidden_scale + 2),
-                           integer(at.hidden_scale + 3),
-                           &weight,
-                           &scales,
-                           &bias,
-                           &first,
-                           parameters(at.product),
-                           kLstm ? parameters(at.sum) : quantized::OutputParameters{},
-                           &out,
-                           kLstm ? &last_cell : nullptr};
+  const QuantizedRecurrentCall call{{op_name<kLstm>(), kLstm ? 4 : 3, &input, hidden.has_value() ? &*hidden : nullptr,
+                                     kLstm ? &cell : nullptr, &first, &out, kLstm ? &last_cell : nullptr},
+                                    args[1]->number_as_double(),
+                                    integer(2),
+                                    args[at.hidden_scale]->number_as_double(),
+                                    integer(at.hidden_scale + 1),
+                                    integer(at.hidden_scale + 2),
+                                    integer(at.hidden_scale + 3),
+                                    &weight,
+                                    &scales,
+                                    &bias,
+                                    parameters(at.product),
+                                    kLstm ? parameters(at.sum) : quantized::OutputParameters{}};
   return run_call(context, call, *static_cast<const StepsState*>(opaque), args[at.reverse]->number_as_bool());
 }
 

@@ -2,6 +2,8 @@
 
 #include "kernels/optimized/targets.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/step_gates.cpp"
 #include <hwy/foreach_target.h>
@@ -9,6 +11,7 @@
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/math-inl.h"
+#include "kernels/optimized/step_gates.h"
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/vectors-inl.h"
 #include "kernels/portable/step_gates.h"
@@ -18,32 +21,37 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 
-/// Units [begin, end) of a row of n; `after` or `state` may be `before`.
-void LstmUnits(const float* gates, const float* before, float* state, float* after, size_t n, size_t begin,
-               size_t end) {
+/// Units [begin, end) of row r.
+void LstmUnits(const LstmRows& s, size_t r, size_t begin, size_t end) {
   const hn::ScalableTag<float> d;
+  const size_t n = s.hidden;
   over_vectors(end - begin, [&](auto whole, size_t at, size_t left) HWY_ATTR {
-    const size_t i = begin + at;
-    const auto gate = [&](size_t g) HWY_ATTR { return load(d, whole, gates + g * n + i, left); };
-    const auto kept = hn::Mul(sigmoid(d, gate(1)), load(d, whole, before + i, left));
+    const size_t i = r * n + begin + at;
+    const auto gate = [&](size_t g) HWY_ATTR {
+      const size_t place = (4 * r + g) * n + begin + at;
+      const auto sum = load(d, whole, s.gates + place, left);
+      return s.added == nullptr ? sum : hn::Add(sum, load(d, whole, s.added + place, left));
+    };
+    const auto kept = hn::Mul(sigmoid(d, gate(1)), load(d, whole, s.before + i, left));
     const auto value = hn::MulAdd(sigmoid(d, gate(0)), tanh(d, gate(2)), kept);
-    store(d, whole, value, after + i, left);
-    store(d, whole, hn::Mul(sigmoid(d, gate(3)), tanh(d, value)), state + i, left);
+    const auto open = sigmoid(d, gate(3));
+    store(d, whole, value, s.after + i, left);
+    store(d, whole, hn::Mul(open, tanh(d, value)), s.state + i, left);
   });
 }
 
-/// The same; `after` may be `before`.
-void GruUnits(const float* input, const float* hidden, const float* before, float* after, size_t n, size_t begin,
-              size_t end) {
+void GruUnits(const GruRows& s, size_t r, size_t begin, size_t end) {
   const hn::ScalableTag<float> d;
+  const size_t n = s.hidden;
   over_vectors(end - begin, [&](auto whole, size_t at, size_t left) HWY_ATTR {
-    const size_t i = begin + at;
-    const auto gate = [&](const float* from, size_t g) HWY_ATTR { return load(d, whole, from + g * n + i, left); };
-    const auto reset = sigmoid(d, hn::Add(gate(hidden, 0), gate(input, 0)));
-    const auto update = sigmoid(d, hn::Add(gate(hidden, 1), gate(input, 1)));
-    const auto candidate = tanh(d, hn::MulAdd(gate(hidden, 2), reset, gate(input, 2)));
-    const auto difference = hn::Sub(load(d, whole, before + i, left), candidate);
-    store(d, whole, hn::MulAdd(difference, update, candidate), after + i, left);
+    const size_t i = r * n + begin + at;
+    const auto gate = [&](const float* from, size_t g)
+                          HWY_ATTR { return load(d, whole, from + (3 * r + g) * n + begin + at, left); };
+    const auto reset = sigmoid(d, hn::Add(gate(s.own, 0), gate(s.input, 0)));
+    const auto update = sigmoid(d, hn::Add(gate(s.own, 1), gate(s.input, 1)));
+    const auto candidate = tanh(d, hn::MulAdd(gate(s.own, 2), reset, gate(s.input, 2)));
+    const auto difference = hn::Sub(load(d, whole, s.before + i, left), candidate);
+    store(d, whole, hn::MulAdd(difference, update, candidate), s.after + i, left);
   });
 }
 
@@ -59,34 +67,30 @@ HWY_EXPORT(GruUnits);
 
 namespace {
 
-/// Calls step(first element of a row, begin, end) for the units [begin, end) of each row, on several threads.
-template <typename Step>
-void over_units(KernelContext& context, const portable::StepSize& size, const Step& step) {
+/// Calls units(row, begin, end) for the units [begin, end) of each row, on several threads.
+template <typename Units>
+void over_units(threads::ThreadPool* pool, const GateRows& size, const Units& units) {
   constexpr size_t kCost = 32;  // of a unit, next to a copy
-  const auto n = static_cast<size_t>(size.hidden);
-  threads::parallel_for(context.pool(), static_cast<size_t>(size.rows) * n, threads::grain_for(kCost),
-                        [&](size_t begin, size_t end) {
-                          for (size_t i = begin; i < end;) {
-                            const size_t row = i / n * n;
-                            const size_t last = end < row + n ? end - row : n;
-                            step(row, i - row, last);
-                            i = row + last;
-                          }
-                        });
+  const size_t n = size.hidden;
+  threads::parallel_for(pool, size.rows * n, threads::grain_for(kCost), [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end;) {
+      const size_t row = i / n, last = std::min(end - row * n, n);
+      units(row, i - row * n, last);
+      i = row * n + last;
+    }
+  });
 }
+
+GateRows rows_of(const portable::StepSize& size) {
+  return {static_cast<size_t>(size.rows), static_cast<size_t>(size.hidden)};
+}
+const float* floats(const Tensor& tensor) { return static_cast<const float*>(tensor.const_data_ptr()); }
+float* floats(Tensor& tensor) { return static_cast<float*>(tensor.mutable_data_ptr()); }
 
 Error lstm_gates_out(KernelContext& context, const Tensor& gates, const Tensor& cell, Tensor& out0, Tensor& out1) {
   portable::StepSize size;
   ET_RETURN_IF_ERROR(portable::prepare_step(context, {"et::lstm_gates", 4, {&gates}, &cell, {&out0, &out1}}, &size));
-  const auto* const in = static_cast<const float*>(gates.const_data_ptr());
-  const auto* const before = static_cast<const float*>(cell.const_data_ptr());
-  auto* const state = static_cast<float*>(out0.mutable_data_ptr());
-  auto* const after = static_cast<float*>(out1.mutable_data_ptr());
-  const auto units = HWY_DYNAMIC_POINTER(LstmUnits);
-  const auto n = static_cast<size_t>(size.hidden);
-  over_units(context, size, [&](size_t row, size_t begin, size_t end) {
-    units(in + 4 * row, before + row, state + row, after + row, n, begin, end);
-  });
+  step_rows(context.pool(), LstmRows{rows_of(size), floats(gates), nullptr, floats(cell), floats(out0), floats(out1)});
   return Error::Ok;
 }
 
@@ -94,15 +98,7 @@ Error gru_gates_out(KernelContext& context, const Tensor& input, const Tensor& h
                     Tensor& out) {
   portable::StepSize size;
   ET_RETURN_IF_ERROR(portable::prepare_step(context, {"et::gru_gates", 3, {&input, &hidden}, &state, {&out}}, &size));
-  const auto* const in = static_cast<const float*>(input.const_data_ptr());
-  const auto* const own = static_cast<const float*>(hidden.const_data_ptr());
-  const auto* const before = static_cast<const float*>(state.const_data_ptr());
-  auto* const after = static_cast<float*>(out.mutable_data_ptr());
-  const auto units = HWY_DYNAMIC_POINTER(GruUnits);
-  const auto n = static_cast<size_t>(size.hidden);
-  over_units(context, size, [&](size_t row, size_t begin, size_t end) {
-    units(in + 3 * row, own + 3 * row, before + row, after + row, n, begin, end);
-  });
+  step_rows(context.pool(), GruRows{rows_of(size), floats(input), floats(hidden), floats(state), floats(out)});
   return Error::Ok;
 }
 
@@ -122,6 +118,18 @@ constexpr Kernel kKernels[] = {
 };
 
 }  // namespace
+
+void step_rows(threads::ThreadPool* pool, const LstmRows& step) {
+  over_units(pool, step, [&, units = HWY_DYNAMIC_POINTER(LstmUnits)](size_t row, size_t begin, size_t end) {
+    units(step, row, begin, end);
+  });
+}
+
+void step_rows(threads::ThreadPool* pool, const GruRows& step) {
+  over_units(pool, step, [&, units = HWY_DYNAMIC_POINTER(GruUnits)](size_t row, size_t begin, size_t end) {
+    units(step, row, begin, end);
+  });
+}
 
 ET_KERNEL_TABLE(step_gates, kKernels)
 

@@ -23,6 +23,7 @@
   TABLE(dynamic_linear)          \
   TABLE(embedding)               \
   TABLE(fft)                     \
+  TABLE(float_recurrent)         \
   TABLE(glu)                     \
   TABLE(grouped_matmul)          \
   TABLE(integers)                \

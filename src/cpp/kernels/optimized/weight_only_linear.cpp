@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/weight_only_linear.cpp"
@@ -37,6 +38,7 @@ struct IntegerProduct : IntegerWeight {
   const float* bias;  // [n], or nullptr
   float* out;         // [m, n]
   size_t m;
+  float* split;  // [k], filled up to whole steps: memory for SplitRow where that is how the row is taken, else nullptr
 
   /// As the integers are stored.
   float zero(size_t i) const {
@@ -399,25 +401,35 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   return Error::Ok;
 }
 
-Error run(KernelContext& context, Arguments args, void* state) {
+/// One row whose groups are made of whole steps.
+bool is_one_row(const IntegerProduct& p) {
+  return p.m == 1 && (p.groups == 1 || p.group % HWY_DYNAMIC_DISPATCH(RowStep)(p.is_packed) == 0);
+}
+
+Result<void*> start(KernelContext& context, const char* op, Arguments args, const void* state, ProductSize size) {
   IntegerProduct product = *static_cast<const IntegerProduct*>(state);
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor out = args[kOut]->to_tensor();
-  ET_TRY(product.m, resize_product(context, "et::weight_only_linear", product, input, *args[kBias], out));
-  if (product.m == 0) {
-    return Error::Ok;
+  const EValue& bias = *args[kBias];
+  ET_RETURN_IF_ERROR(check_product(op, product, size, bias));
+  product.m = size.rows;
+  product.bias = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
+  if (is_one_row(product) && product.is_packed) {
+    const size_t step = HWY_DYNAMIC_DISPATCH(RowStep)(true);
+    ET_TRY(void* const split, context.allocate_temp((product.k / step + 1) * step * sizeof(float)));
+    product.split = static_cast<float*>(split);
   }
-  product.x = input.const_data_ptr<float>();
-  product.bias = args[kBias]->is_none() ? nullptr : args[kBias]->to_tensor().const_data_ptr<float>();
-  product.out = out.mutable_data_ptr<float>();
-  const size_t step = HWY_DYNAMIC_DISPATCH(RowStep)(product.is_packed);
-  const bool is_row = product.m == 1 && (product.groups == 1 || product.group % step == 0);
-  if (is_row && product.is_packed) {
-    ET_TRY(void* const memory, context.allocate_temp((product.k / step + 1) * step * sizeof(float)));
-    HWY_DYNAMIC_DISPATCH(SplitRow)(product.x, product.k, static_cast<float*>(memory));
-    product.x = static_cast<const float*>(memory);
+  ET_TRY(void* const memory, context.allocate_temp(sizeof(IntegerProduct), alignof(IntegerProduct)));
+  return new (memory) IntegerProduct(product);
+}
+
+Error multiply(KernelContext& context, void* started, const float* x, float* out) {
+  auto& product = *static_cast<IntegerProduct*>(started);
+  product.x = x;
+  product.out = out;
+  if (product.split != nullptr) {
+    HWY_DYNAMIC_DISPATCH(SplitRow)(x, product.k, product.split);
+    product.x = product.split;
   }
-  const auto rows = is_row ? HWY_DYNAMIC_POINTER(IntegerRow) : HWY_DYNAMIC_POINTER(IntegerRows);
+  const auto rows = is_one_row(product) ? HWY_DYNAMIC_POINTER(IntegerRow) : HWY_DYNAMIC_POINTER(IntegerRows);
   // Making floats of a number takes about as long as multiplying it twice.
   threads::parallel_for(context.pool(), (product.n + kOutputs - 1) / kOutputs,
                         threads::grain_for(product.k * (product.m + 2) * kOutputs / 4),
@@ -425,11 +437,18 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return Error::Ok;
 }
 
+Error run(KernelContext& context, Arguments args, void* state) {
+  return run_product(context, "et::weight_only_linear", kWeightOnlyProduct, args,
+                     *static_cast<const IntegerProduct*>(state), state);
+}
+
 constexpr Kernel kKernels[] = {
     {"et::weight_only_linear.out", "TTTttio", &run, &prepare, nullptr, runtime::kPriorityOptimized},
 };
 
 }  // namespace
+
+const FloatProduct kWeightOnlyProduct = {kOut + 1, &prepare, &start, &multiply};
 
 ET_KERNEL_TABLE(weight_only, kKernels)
 

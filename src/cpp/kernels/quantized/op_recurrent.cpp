@@ -20,7 +20,7 @@ struct Scratch {
 };
 
 template <typename T>
-Result<Scratch<T>> make_scratch(KernelContext& context, const RecurrentCall& call, const RecurrentPlan& plan) {
+Result<Scratch<T>> make_scratch(KernelContext& context, const QuantizedRecurrentCall& call, const RecurrentPlan& plan) {
   const auto hidden = static_cast<size_t>(plan.hidden);
   const size_t row = hidden * static_cast<size_t>(call.gates);
   const size_t nbytes = (2 * hidden + 2 * row) * sizeof(int32_t) + row * sizeof(T) + hidden + 1;
@@ -37,8 +37,8 @@ Result<Scratch<T>> make_scratch(KernelContext& context, const RecurrentCall& cal
 
 /// Integers of the product of one sequence's state with the weight.
 template <typename T>
-void multiply_state(const RecurrentCall& call, const RecurrentPlan& plan, const WeightRows& weight, const float* before,
-                    const Scratch<T>& scratch) {
+void multiply_state(const QuantizedRecurrentCall& call, const RecurrentPlan& plan, const WeightRows& weight,
+                    const float* before, const Scratch<T>& scratch) {
   for (int64_t k = 0; k < plan.hidden; ++k) {
     scratch.state[k] = plan.state(before[k]) - plan.state_zero_point;
   }
@@ -65,54 +65,43 @@ int32_t add(const RecurrentPlan& plan, int32_t product, int32_t input) {
 }
 
 template <typename T>
-Error run_steps(KernelContext& context, const RecurrentCall& call, const RecurrentPlan& plan, bool reverse) {
+Error run_steps(KernelContext& context, const QuantizedRecurrentCall& call, const RecurrentPlan& plan, bool reverse) {
   const bool is_lstm = call.gates == 4;
   const int64_t hidden = plan.hidden;
   const int64_t row = call.gates * hidden;
   ET_TRY(const WeightRows weight, WeightRows::make(call.op, *call.weight, hidden));
   ET_TRY(const Scratch<T> scratch, make_scratch<T>(context, call, plan));
-  const T* const input = call.input->const_data_ptr<T>();
-  auto* const out = call.out->mutable_data_ptr<float>();
-  float* const cells = is_lstm ? call.last_cell->mutable_data_ptr<float>() : nullptr;
-  if (is_lstm) {
-    std::copy_n(call.cell->const_data_ptr<float>(), plan.batch * hidden, cells);
-  }
-  if (call.out->numel() == 0) {
-    return Error::Ok;  // however many steps there are
-  }
-  const float* before = call.hidden == nullptr ? nullptr : call.hidden->const_data_ptr<float>();
-  for (int64_t i = 0; i < plan.steps; ++i) {
-    ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", call.op);
-    const int64_t t = reverse ? plan.steps - 1 - i : i;
-    float* const after = out + t * plan.batch * hidden;
-    const bool is_given = i == 0 && call.first->has_value();
-    for (int64_t b = 0; b < plan.batch; ++b) {
-      const T* const in = input + (t * plan.batch + b) * row;
-      if (!is_given) {
-        multiply_state<T>(call, plan, weight, before + b * hidden, scratch);
+  float* const cells = start_cells(call, plan);
+  return for_each_step(context, call, plan, reverse, [&](const RecurrentStep& step) {
+    const T* in = call.input->const_data_ptr<T>() + step.time * plan.batch * row;
+    for (int64_t b = 0; b < plan.batch; ++b, in += row) {
+      const float* const before = step.before == nullptr ? nullptr : step.before + b * hidden;
+      float* const after = step.after + b * hidden;
+      if (!step.is_given) {
+        multiply_state<T>(call, plan, weight, before, scratch);
       }
-      const void* const first = is_given ? (*call.first)->const_data_ptr() : nullptr;
+      const void* const first = step.is_given ? (*call.first)->const_data_ptr() : nullptr;
       if (is_lstm) {
-        const T* const products = is_given ? static_cast<const T*>(first) + b * plan.first_stride : scratch.products;
+        const T* const products =
+            step.is_given ? static_cast<const T*>(first) + b * plan.first_stride : scratch.products;
         for (int64_t n = 0; n < row; ++n) {
           scratch.own[n] = plan.sums(add(plan, products[n], in[n]));
         }
-        portable::lstm_row(scratch.own, cells + b * hidden, after + b * hidden, cells + b * hidden, hidden);
+        portable::lstm_row(scratch.own, cells + b * hidden, after, cells + b * hidden, hidden);
         continue;
       }
       for (int64_t n = 0; n < row; ++n) {
         scratch.given[n] = plan.input(in[n]);
-        scratch.own[n] =
-            is_given ? static_cast<const float*>(first)[b * plan.first_stride + n] : plan.products(scratch.products[n]);
+        scratch.own[n] = step.is_given ? static_cast<const float*>(first)[b * plan.first_stride + n]
+                                       : plan.products(scratch.products[n]);
       }
-      portable::gru_row(scratch.given, scratch.own, before + b * hidden, after + b * hidden, hidden);
+      portable::gru_row(scratch.given, scratch.own, before, after, hidden);
     }
-    before = after;
-  }
-  return Error::Ok;
+    return Error::Ok;
+  });
 }
 
-Error run(KernelContext& context, const RecurrentCall& call, bool reverse) {
+Error run(KernelContext& context, const QuantizedRecurrentCall& call, bool reverse) {
   RecurrentPlan plan;
   ET_RETURN_IF_ERROR(prepare_recurrent(context, call, &plan));
   return dispatch<Activations>(call.input->scalar_type(), call.op, [&](auto tag) {
@@ -128,25 +117,18 @@ Error quantized_gru_out(KernelContext& context, const Tensor& input, double inpu
                         const OptionalTensor& bias, const OptionalTensor& first, double product_scale,
                         int64_t product_zero_point, int64_t product_min, int64_t product_max, bool reverse,
                         Tensor& out) {
-  const RecurrentCall call{"et::quantized_gru",
-                           3,
-                           &input,
-                           input_scale,
-                           input_zero_point,
-                           &hidden,
-                           nullptr,
-                           hidden_scale,
-                           hidden_zero_point,
-                           hidden_min,
-                           hidden_max,
-                           &weight,
-                           &weight_scales,
-                           &bias,
-                           &first,
-                           {product_scale, product_zero_point, product_min, product_max},
-                           {},
-                           &out,
-                           nullptr};
+  const QuantizedRecurrentCall call{{"et::quantized_gru", 3, &input, &hidden, nullptr, &first, &out, nullptr},
+                                    input_scale,
+                                    input_zero_point,
+                                    hidden_scale,
+                                    hidden_zero_point,
+                                    hidden_min,
+                                    hidden_max,
+                                    &weight,
+                                    &weight_scales,
+                                    &bias,
+                                    {product_scale, product_zero_point, product_min, product_max},
+                                    {}};
   return run(context, call, reverse);
 }
 
@@ -157,25 +139,19 @@ Error quantized_lstm_out(KernelContext& context, const Tensor& input, double inp
                          double product_scale, int64_t product_zero_point, int64_t product_min, int64_t product_max,
                          double sum_scale, int64_t sum_zero_point, int64_t sum_min, int64_t sum_max, bool reverse,
                          Tensor& out0, Tensor& out1) {
-  const RecurrentCall call{"et::quantized_lstm",
-                           4,
-                           &input,
-                           input_scale,
-                           input_zero_point,
-                           hidden.has_value() ? &*hidden : nullptr,
-                           &cell,
-                           hidden_scale,
-                           hidden_zero_point,
-                           hidden_min,
-                           hidden_max,
-                           &weight,
-                           &weight_scales,
-                           &bias,
-                           &first,
-                           {product_scale, product_zero_point, product_min, product_max},
-                           {sum_scale, sum_zero_point, sum_min, sum_max},
-                           &out0,
-                           &out1};
+  const QuantizedRecurrentCall call{
+      {"et::quantized_lstm", 4, &input, hidden.has_value() ? &*hidden : nullptr, &cell, &first, &out0, &out1},
+      input_scale,
+      input_zero_point,
+      hidden_scale,
+      hidden_zero_point,
+      hidden_min,
+      hidden_max,
+      &weight,
+      &weight_scales,
+      &bias,
+      {product_scale, product_zero_point, product_min, product_max},
+      {sum_scale, sum_zero_point, sum_min, sum_max}};
   return run(context, call, reverse);
 }
 

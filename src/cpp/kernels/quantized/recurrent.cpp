@@ -3,38 +3,7 @@
 namespace et::kernels::quantized {
 namespace {
 
-/// A state [batch, hidden] of floats, with sizes of one in front or not.
-Error check_state(const RecurrentCall& call, const char* name, const Tensor& state, const RecurrentPlan& plan) {
-  ET_CHECK_OR_RETURN(state.scalar_type() == ScalarType::Float, InvalidType, "%s: %s is %s, must be f32", call.op, name,
-                     to_string(state.scalar_type()));
-  ET_RETURN_IF_ERROR(check_rank(call.op, name, state, 2, 3));
-  ET_RETURN_IF_ERROR(check_row_major(call.op, {&state}));
-  ET_CHECK_OR_RETURN(
-      state.size(-1) == plan.hidden && state.size(-2) == plan.batch && (state.dim() == 2 || state.size(0) == 1),
-      InvalidArgument, "%s: %s is %s, must be [%" PRId64 ", %" PRId64 "]", call.op, name, ShapeText(state.sizes()).text,
-      plan.batch, plan.hidden);
-  return Error::Ok;
-}
-
-Error check_first(const RecurrentCall& call, RecurrentPlan* plan) {
-  if (!call.first->has_value()) {
-    return Error::Ok;
-  }
-  const Tensor& first = **call.first;
-  const ScalarType wanted = call.gates == 4 ? call.input->scalar_type() : ScalarType::Float;
-  const int64_t row = call.gates * plan->hidden;
-  ET_CHECK_OR_RETURN(first.scalar_type() == wanted, InvalidType, "%s: first is %s, must be %s", call.op,
-                     to_string(first.scalar_type()), to_string(wanted));
-  ET_RETURN_IF_ERROR(check_row_major(call.op, {&first}));
-  const bool is_shared = first.numel() == row;
-  ET_CHECK_OR_RETURN(first.dim() >= 1 && first.size(-1) == row && (is_shared || first.numel() == plan->batch * row),
-                     InvalidArgument, "%s: first is %s, must be [%" PRId64 "] or [%" PRId64 ", %" PRId64 "]", call.op,
-                     ShapeText(first.sizes()).text, row, plan->batch, row);
-  plan->first_stride = is_shared ? 0 : row;
-  return Error::Ok;
-}
-
-Error check_sum(const RecurrentCall& call, float product_scale, float input_scale, RecurrentPlan* plan) {
+Error check_sum(const QuantizedRecurrentCall& call, float product_scale, float input_scale, RecurrentPlan* plan) {
   ET_TRY(plan->sum, Requantizer::make(call.op, *call.input, call.sum));
   const float scale = plan->sum.scale();
   plan->product_units = product_scale / scale;
@@ -48,7 +17,7 @@ Error check_sum(const RecurrentCall& call, float product_scale, float input_scal
   return Error::Ok;
 }
 
-Error check_parameters(const RecurrentCall& call, RecurrentPlan* plan) {
+Error check_parameters(const QuantizedRecurrentCall& call, RecurrentPlan* plan) {
   const ScalarType dtype = call.input->scalar_type();
   int32_t zero_point = 0, low = 0, high = 0;
   ET_RETURN_IF_ERROR(check_scale(call.op, "input_scale", call.input_scale, &plan->input.scale));
@@ -71,44 +40,15 @@ Error check_parameters(const RecurrentCall& call, RecurrentPlan* plan) {
 
 }  // namespace
 
-Error prepare_recurrent(KernelContext& context, const RecurrentCall& call, RecurrentPlan* plan) {
-  const Tensor& input = *call.input;
-  ET_RETURN_IF_ERROR(check_activation(call.op, "input", input));
-  ET_RETURN_IF_ERROR(check_rank(call.op, "input", input, 3, 3));
-  ET_RETURN_IF_ERROR(check_row_major(call.op, {&input}));
-  plan->steps = input.size(0);
-  plan->batch = input.size(1);
-  plan->hidden = input.size(2) / call.gates;
-  const int64_t rows = call.gates * plan->hidden;
-  ET_CHECK_OR_RETURN(input.size(2) == rows, InvalidArgument, "%s: rows of %" PRId64 " elements for %" PRId64 " gates",
-                     call.op, input.size(2), call.gates);
-  ET_CHECK_OR_RETURN(call.hidden != nullptr || call.first->has_value(), InvalidArgument,
-                     "%s: neither the first state nor its products are given", call.op);
-  if (call.hidden != nullptr) {
-    ET_RETURN_IF_ERROR(check_state(call, "hidden", *call.hidden, *plan));
-  }
-  if (call.cell != nullptr) {
-    ET_RETURN_IF_ERROR(check_state(call, "cell", *call.cell, *plan));
-  }
+Error prepare_recurrent(KernelContext& context, const QuantizedRecurrentCall& call, RecurrentPlan* plan) {
+  ET_RETURN_IF_ERROR(check_activation(call.op, "input", *call.input));
+  const ScalarType first_type = call.gates == 4 ? call.input->scalar_type() : ScalarType::Float;
+  ET_RETURN_IF_ERROR(prepare_steps(context, call, first_type, plan));
   ET_TRY(const WeightRows weight, WeightRows::make(call.op, *call.weight, plan->hidden));
-  ET_CHECK_OR_RETURN(weight.rows() == rows, InvalidArgument,
-                     "%s: a weight of %" PRId64 " rows for %" PRId64 " gates of %" PRId64 " units", call.op,
-                     weight.rows(), call.gates, plan->hidden);
-  ET_RETURN_IF_ERROR(check_weight_scales(call.op, *call.weight_scales, rows));
-  ET_RETURN_IF_ERROR(check_bias(call.op, *call.bias, rows));
-  ET_RETURN_IF_ERROR(check_first(call, plan));
-  ET_RETURN_IF_ERROR(check_parameters(call, plan));
-  const int64_t sizes[] = {plan->steps, plan->batch, plan->hidden};
-  for (const Tensor* out : {call.out, call.last_cell}) {
-    if (out == nullptr) {
-      continue;
-    }
-    ET_CHECK_OR_RETURN(out->scalar_type() == ScalarType::Float, InvalidType, "%s: out is %s, must be f32", call.op,
-                       to_string(out->scalar_type()));
-    ET_RETURN_IF_ERROR(resize_tensor(context, *out, out == call.out ? IntArrayRef(sizes, 3) : call.cell->sizes()));
-    ET_RETURN_IF_ERROR(check_row_major(call.op, {out}));
-  }
-  return Error::Ok;
+  ET_RETURN_IF_ERROR(check_weight_rows(call, *plan, weight.rows()));
+  ET_RETURN_IF_ERROR(check_weight_scales(call.op, *call.weight_scales, weight.rows()));
+  ET_RETURN_IF_ERROR(check_bias(call.op, *call.bias, weight.rows()));
+  return check_parameters(call, plan);
 }
 
 }  // namespace et::kernels::quantized

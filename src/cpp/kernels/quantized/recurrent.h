@@ -1,7 +1,7 @@
-/// Quantized recurrent layers (et::quantized_lstm, et::quantized_gru): the arguments of a call, checked, and its scales as floats.
+/// Statically quantized recurrent layers (et::quantized_lstm, et::quantized_gru): the scales of a call, checked and as floats.
 ///
 /// For: the plain kernels (op_recurrent.cpp) and faster ones of other libraries, so that all of them refuse the same calls and compute
-/// with the same numbers. Not for: layers of floats (kernels/portable/recurrent.h).
+/// with the same numbers. Not for: what layers that quantize at run time have, too (recurrent_steps.h).
 ///
 /// A layer is the products of its inputs, which one product made for all steps, and then step by step what docs/numerics.md says: the
 /// state before is quantized, multiplied by the weight, the gates' functions are of floats.
@@ -10,33 +10,23 @@
 ///     ET_RETURN_IF_ERROR(prepare_recurrent(context, call, &plan));   // outputs have their sizes now
 #pragma once
 
-#include "kernels/quantized/affine.h"
 #include "kernels/quantized/fixed_point_sum.h"
+#include "kernels/quantized/recurrent_steps.h"
 #include "kernels/quantized/weights.h"
 
 namespace et::kernels::quantized {
 
-/// The arguments of a call, as the operator has them.
-struct RecurrentCall {
-  const char* op;
-  int64_t gates;        ///< 4: LSTM, 3: GRU
-  const Tensor* input;  ///< [steps, batch, gates * hidden] of 8 or 16-bit integers
+/// The arguments of a call. The input has 8 or 16-bit integers; `first` has those of `product` (LSTM) or floats (GRU).
+struct QuantizedRecurrentCall : RecurrentCall {
   double input_scale;
   int64_t input_zero_point;
-  const Tensor* hidden;  ///< f32 [batch, hidden], with sizes of one in front or not; nullptr: `first` is there
-  const Tensor* cell;    ///< the same; LSTM only
   double hidden_scale;
   int64_t hidden_zero_point, hidden_min, hidden_max;
   const Tensor* weight;  ///< [gates * hidden, hidden]
   const Tensor* weight_scales;
   const OptionalTensor* bias;
-  /// Products of the first step, which then are not computed: one row for all sequences, or one for each. LSTM: integers of `product`;
-  /// GRU: f32.
-  const OptionalTensor* first;
   OutputParameters product;
   OutputParameters sum;  ///< LSTM only
-  const Tensor* out;     ///< f32 [steps, batch, hidden]
-  const Tensor* last_cell;
 };
 
 /// x = (q - zero_point) * scale, in float.
@@ -56,10 +46,8 @@ struct StateQuantizer {
 };
 
 /// What a kernel computes with.
-struct RecurrentPlan {
-  int64_t steps = 0, batch = 0, hidden = 0;
-  int64_t first_stride = 0;  ///< from a sequence's row of `first` to the next one's
-  Dequantizer input;         ///< of the products of the inputs
+struct RecurrentPlan : RecurrentShape {
+  Dequantizer input;  ///< of the products of the inputs
   StateQuantizer state;
   int32_t state_zero_point = 0;
   Requantizer product;
@@ -73,6 +61,6 @@ struct RecurrentPlan {
 };
 
 /// Checks all arguments and gives the outputs their sizes. Errors: InvalidArgument, InvalidType, NotSupported; those of resize_tensor.
-Error prepare_recurrent(KernelContext& context, const RecurrentCall& call, RecurrentPlan* plan);
+Error prepare_recurrent(KernelContext& context, const QuantizedRecurrentCall& call, RecurrentPlan* plan);
 
 }  // namespace et::kernels::quantized
