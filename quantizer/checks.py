@@ -16,7 +16,7 @@ from executorch_py.errors import InvalidArgumentError, InvalidStateError, Invali
 from . import smallest_scales
 from .batch_norm import is_in_training
 from .linear_forms import WRITTEN_AS
-from .matching import is_annotated, is_constant, modules_of, place_of
+from .matching import is_annotated, is_constant, is_of_sizes, modules_of, place_of
 from .pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase, PlaceholderObserver
 from .weight_observers import GroupwiseObserver
 
@@ -274,7 +274,8 @@ def check_observers(prepared: fx.GraphModule) -> None:
                 )
         is_activation = not is_weight(node) and low.numel() == 1
         if is_activation and float(low) == float(high):
-            constant.append(f"{place} is always {float(low):.6g}")
+            if not is_of_sizes(node):  # what is made of sizes has a scale that fits it always
+                constant.append(f"{place} is always {float(low):.6g}")
         elif is_activation and (share := _share_beside_outliers(inner)) > _MOST_CROWDED:
             reach = float(torch.maximum(high, -low))
             crowded.append(
