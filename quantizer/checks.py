@@ -16,7 +16,7 @@ from executorch_py.errors import InvalidArgumentError, InvalidStateError, Invali
 from . import smallest_scales
 from .batch_norm import is_in_training
 from .linear_forms import WRITTEN_AS
-from .matching import is_annotated, is_constant, modules_of, place_of
+from .matching import MOVEMENT, is_annotated, is_constant, is_of_sizes, modules_of, ops, place_of
 from .pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase, PlaceholderObserver
 from .weight_observers import GroupwiseObserver
 
@@ -26,6 +26,8 @@ _FEW_STEPS = 32
 #: are within 70 steps and more, and the blocks of a sentence encoder that plain int8 ruins within 1 to 4.
 _MOST_CROWDED = 0.98
 _CROWDED_STEPS = 4
+#: Their largest results are what they say: probabilities near 1, nearly all others near 0.
+_PROBABILITIES = ops("softmax.int", "_softmax.default", "sigmoid.default", "sigmoid_.default", "hardsigmoid.default")
 #: Values beyond this have no use for 255 steps: masks with the smallest float, overflows.
 _LARGEST_RANGE = 1e30
 
@@ -274,8 +276,9 @@ def check_observers(prepared: fx.GraphModule) -> None:
                 )
         is_activation = not is_weight(node) and low.numel() == 1
         if is_activation and float(low) == float(high):
-            constant.append(f"{place} is always {float(low):.6g}")
-        elif is_activation and (share := _share_beside_outliers(inner)) > _MOST_CROWDED:
+            if not is_of_sizes(node):  # what is made of sizes has a scale that fits it always
+                constant.append(f"{place} is always {float(low):.6g}")
+        elif is_activation and not _is_probability(node) and (share := _share_beside_outliers(inner)) > _MOST_CROWDED:
             reach = float(torch.maximum(high, -low))
             crowded.append(
                 f"{place} reaches {reach:.3g}, {100 * share:.1f} % are within {_CROWDED_STEPS} steps of zero"
@@ -311,6 +314,13 @@ def _group_that_divides(columns: int, group_size: int) -> str:
     least = 8  # below, scales outweigh the integers
     divisor = next((size for size in range(group_size, least - 1, -1) if columns % size == 0), None)
     return f", no multiple of {group_size}" + (f": group_size={divisor} divides them" if divisor else "")
+
+
+def _is_probability(node: Any) -> bool:
+    """Whether an observer looks at probabilities, as they are or moved."""
+    while node.op == "call_module" or node.target in MOVEMENT:
+        node = node.args[0]
+    return node.target in _PROBABILITIES
 
 
 def _share_beside_outliers(observer: Any) -> float:

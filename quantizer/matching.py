@@ -288,6 +288,22 @@ def depends_on_inputs(node: fx.Node) -> bool:
     return False
 
 
+def is_of_sizes(node: fx.Node) -> bool:
+    """Whether a value, in a graph with observers or without, is made of sizes and of what the model holds and never writes.
+
+    The first state of a recurrent layer is, for a batch of any size.
+    """
+    seen, waiting = set(), [node]
+    while waiting:
+        one = waiting.pop()
+        if one.op == "placeholder" or (one.op == "get_attr" and any(_writes(user, one) for user in one.users)):
+            return False
+        if one not in seen and one.target is not torch.ops.aten.sym_size.int:
+            seen.add(one)
+            waiting.extend(one.all_input_nodes)
+    return True
+
+
 #: What gives a value of its own kind: past these a value is an activation, whatever went in.
 _SOURCES = CONV | CONV_TRANSPOSE | LINEAR | EMBEDDING | MATMUL | BATCH_NORM | ops("layer_norm.default", "addmm.default")
 

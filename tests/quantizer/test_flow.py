@@ -343,6 +343,27 @@ def test_constant_is_reported():
         quantizer.quantize(Dead().eval(), EXAMPLE, "static_int8", IMAGES)
 
 
+class Step(nn.Module):
+    """One from a state of zeros, in two directions."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.layer = kind(8, 4, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(self.layer(x)[0][:, -1])
+
+
+@pytest.mark.filterwarnings("error::executorch_py.quantizer.checks.QuantizationWarning")
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_the_first_state_of_a_batch_of_any_size_is_no_finding(kind):
+    """Zeros with the batch's size are always zero: no data would make anything else of them."""
+    batch = torch.export.Dim("batch", min=2, max=9)
+    samples = [(torch.randn(3, 1, 8),) for _ in range(3)]
+    quantizer.quantize(Step(kind).eval(), samples[0], "static_int8", samples, dynamic_shapes=({0: batch},))
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_wrong_dtype(dtype):
     with pytest.raises(InvalidTypeError, match=r"conv.weight.*model.float\(\)"):
