@@ -68,6 +68,16 @@ def test_outliers_beside_which_values_share_few_integers(observer: str):
         quantizer.quantize(model(), (X,), config, [outlier(1e6), *SAMPLES])
 
 
+@pytest.mark.parametrize("observer", ["min_max", "histogram"])
+def test_a_channel_that_takes_the_range(observer: str):
+    """One of sixteen: it was no outlier to a rule about 98 % of the values, and the others were zero."""
+    wide = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4)).eval()
+    with torch.no_grad():
+        wide[0].bias[3] = 5000.0
+    with pytest.warns(QuantizationWarning, match=r"few integers(.|\n)*the result of aten.linear.default \(0, "):
+        quantizer.quantize(wide, (X,), quantizer.quantization_config(observer=observer), SAMPLES)
+
+
 @pytest.mark.filterwarnings("error::executorch_py.quantizer.checks.QuantizationWarning")
 @pytest.mark.parametrize("observer", ["histogram", "min_max"])
 @pytest.mark.parametrize("move", [nn.Identity(), nn.Unflatten(1, (1, -1))])
@@ -75,7 +85,9 @@ def test_probabilities_have_no_outliers(observer: str, move: nn.Module):
     """Those near 1 are what softmax says: without them, which the remedy was, the layer's result had 12 dB instead of 37."""
     samples = [10 * torch.randn(8, 16) for _ in range(6)]
     chooser = nn.Sequential(nn.Linear(16, 1000), nn.Softmax(-1), move, nn.Linear(1000, 8)).eval()
-    quantizer.quantize(chooser, (samples[0],), quantizer.quantization_config("int8", "int8", observer=observer), samples)
+    quantizer.quantize(
+        chooser, (samples[0],), quantizer.quantization_config("int8", "int8", observer=observer), samples
+    )
 
 
 @pytest.mark.parametrize("observer", ["percentile", "min_max", "moving_average", "histogram", "mse"])
