@@ -278,3 +278,34 @@ def test_cells_stay_in_the_delegate() -> None:
     edge = et.to_edge_transform_and_lower(quantized(Cells(), x), partitioner=[XnnpackPartitioner()])
     text = edge.to_executorch().dump()
     assert "aten::sigmoid" not in text and "et::lstm_gates" not in text
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_steps_with_a_projection_stay_with_the_delegate(per_channel: bool) -> None:
+    """No operator has them: without their conversions, the delegate had floats beside weights with one scale, and refused to load."""
+    torch.manual_seed(0)
+    model = Layers(nn.LSTM(8, 16, proj_size=2)).eval()
+    samples = [(torch.randn(3, 1, 8), torch.randn(1, 1, 2).tanh(), torch.randn(1, 1, 16)) for _ in range(4)]
+    config = quantizer.quantization_config("int8", "int8", per_channel=per_channel)
+    program = quantizer.quantize(model, samples[0], config, samples)
+    file = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    for found, exact in zip(et.load(file.buffer)(*samples[1]), program.module()(*samples[1]), strict=True):
+        assert decibels(found, exact) >= 40
+
+
+def test_a_first_state_from_a_layer_is_no_projection() -> None:
+    """The steps behind it are one operator, as those behind any other state."""
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bridge, self.layers = nn.Linear(8, 16), nn.LSTM(8, 16)
+
+        def forward(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+            state = self.bridge(z)
+            return self.layers(x, (state, state))[0]
+
+    torch.manual_seed(0)
+    program = quantizer.quantize(Decoder().eval(), (torch.randn(3, 1, 8), torch.randn(1, 1, 8)), "dynamic_int8")
+    file = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    assert count_of(file.dump(), "dynamic_int8") == 1

@@ -56,6 +56,26 @@ bool has_integer_weight(const ir::Value* product) {
                                                  passes::kDequantizePerGroup}) != nullptr;
 }
 
+/// What makes a value, behind conversions; nullptr for an input.
+const ir::Node* maker_of(const ir::Value* value) {
+  const ir::Node* node = value == nullptr ? nullptr : value->producer();
+  while (node != nullptr && (is_conversion(*node) || passes::is_run_time_conversion(node->op))) {
+    const ir::Value* const from = node->args()[0].value();
+    node = from == nullptr ? nullptr : from->producer();
+  }
+  return node;
+}
+
+/// True for the product of a state that is a product itself.
+bool is_product_of_product(const ir::Value* value) {
+  const ir::Node* const linear = maker_of(value);
+  if (linear == nullptr || linear->op != "aten::linear") {
+    return false;
+  }
+  const ir::Node* const state = maker_of(linear->args()[0].value());
+  return state != nullptr && state->op == "aten::linear";
+}
+
 /// The other one of two that are added.
 const ir::Value* added_to(const ir::Value* value, const ir::Node& add) {
   return add.args()[add.args()[0].value() == value ? 1 : 0].value();
@@ -91,6 +111,20 @@ StepKind step_of(const ir::Value* part) {
   }
   const bool is_static = part->users().front()->op == kQuantizePerTensor;
   return !is_step ? StepKind::kNone : is_static || has_integer_weight(product) ? StepKind::kInteger : StepKind::kFloat;
+}
+
+/// True for a part that is added to the product of a state that is a product itself.
+bool is_beside_product_of_product(const ir::Value* part) {
+  const ir::Node* const add = reader_of(part);
+  return add != nullptr && add->op == "aten::add.Tensor" &&
+         (is_product_of_product(add->args()[0].value()) || is_product_of_product(add->args()[1].value()));
+}
+
+/// True for the steps of a layer with a projection, which no operator has. In others the first state alone may be a product.
+bool are_projected(const std::vector<std::unique_ptr<ir::Value>>& parts) {
+  const auto count = std::count_if(parts.begin(), parts.end(),
+                                   [](const auto& part) { return is_beside_product_of_product(part.get()); });
+  return static_cast<size_t>(count) + 1 >= parts.size();
 }
 
 /// True for parts that are added in one step each, to products of integers but for a first state that is a constant.
@@ -190,7 +224,7 @@ void leave_recurrent_steps(ir::Graph& graph, const std::function<void(ir::Node&,
   for (const auto& node : graph.nodes()) {
     const auto& parts = node->results();
     if (is_one_of(node->op, {"aten::unbind_copy.int", "aten::unbind.int"}) && parts.size() > 1 &&
-        are_inputs_of_steps(parts)) {
+        are_inputs_of_steps(parts) && !are_projected(parts)) {
       for (const auto& part : parts) {
         steps.leave(part.get());
       }
