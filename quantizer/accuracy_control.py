@@ -312,6 +312,7 @@ class _Search:
         self._candidates, self._metric, self._limit, self._higher = candidates, metric, limit, higher_is_better
         self._inputs, self._lower, self._progress = inputs, lower, progress
         self._trials: dict[tuple[frozenset[str], Fallback], _Trial] = {}
+        self._fallbacks: list[Fallback] = []
         self._float_times: list[float] = []
         self._float_nbytes = 0
 
@@ -341,7 +342,8 @@ class _Search:
                 "torch.export change the model?"
             )
         needed: Sequence[str] = ()
-        for instead in sorted(fallbacks, key=FALLBACKS.index):
+        self._fallbacks = sorted(fallbacks, key=FALLBACKS.index)
+        for instead in self._fallbacks:
             if needed and self._candidates.can_be(needed, instead):
                 self.tried(needed, f"the same {len(needed)} layers in {instead}", instead)
             found = self._bisect(order, instead)
@@ -424,6 +426,14 @@ class _Search:
             return (
                 f"the permitted drop cannot be held with {min_share:.0%} of the multiply-accumulates in integers; it holds with "
                 f"{best:.1%}"
+            )
+        if self._fallbacks and "float32" not in self._fallbacks:
+            names = self._candidates.names
+            idle = [one for one in self._fallbacks if not self._candidates.can_be(names, one)]
+            why = f" ({', '.join(idle)}: fits none of the layers)" if idle else ""
+            return (
+                f"the permitted drop cannot be held with {', '.join(self._fallbacks)} for single layers{why}: permit float32 "
+                "among the fallbacks, or a larger drop"
             )
         return (
             "the permitted drop is held only with every layer in float: choose a larger drop or another configuration"

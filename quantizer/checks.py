@@ -110,6 +110,24 @@ def require_eval_mode(model: nn.Module) -> None:
             raise InvalidStateError(f"'{path}', a {type(module).__name__}, is in training mode: {advice}")
 
 
+def require_fixed_momentum(model: nn.Module) -> None:
+    """Raises where a batch norm averages over all batches that it has seen: torch.export cannot follow that while it trains.
+
+    Raises:
+        InvalidArgumentError: A batch norm with running statistics has ``momentum=None``.
+    """
+    for path, module in model.named_modules():
+        if (
+            isinstance(module, nn.modules.batchnorm._NormBase)
+            and module.track_running_stats
+            and module.momentum is None
+        ):
+            raise InvalidArgumentError(
+                f"'{path}', a {type(module).__name__}, has momentum=None, an average over all batches, which torch.export cannot "
+                "follow; give it a number (module.momentum = 0.1) before prepare_qat"
+            )
+
+
 def require_float_program(program: ExportedProgram) -> None:
     """A program must not be quantized twice.
 

@@ -37,6 +37,7 @@ from .checks import (
     require_annotations,
     require_eval_mode,
     require_eval_program,
+    require_fixed_momentum,
     require_float_model,
     require_float_program,
     require_samples,
@@ -156,7 +157,7 @@ def prepare_qat(
         dynamic_shapes: As in torch.export; batch sizes of the training loop are usually a dynamic dimension.
 
     Raises:
-        InvalidArgumentError: A configuration that is not for training.
+        InvalidArgumentError: A configuration that is not for training; a norm with ``momentum=None``.
     """
     from .config import quantization_config
 
@@ -189,6 +190,7 @@ def _as_it_trains(model: Any) -> Iterator[None]:
     """Has a model in training mode for a while. An exported module has no ``train()`` of its own."""
     modes = {}
     if isinstance(model, nn.Module) and not is_exported_module(model):
+        require_fixed_momentum(model)
         modes = {module: module.training for module in model.modules()}
         model.train()
     try:

@@ -10,7 +10,7 @@ from torch import nn
 
 import executorch_py as et
 from executorch_py import quantizer
-from executorch_py.errors import InvalidStateError
+from executorch_py.errors import InvalidArgumentError, InvalidStateError
 
 IMAGES = [torch.randn(4, 3, 6, 6, generator=torch.Generator().manual_seed(i)) for i in range(4)]
 EXAMPLE = (IMAGES[0],)
@@ -105,6 +105,14 @@ def test_instance_norms_train_and_stop_training():
     assert torch.equal(program.module()(*EXAMPLE), out)
     with pytest.raises(InvalidStateError, match=r"instance_norm.* is in training mode"):
         quantizer.quantize(torch.export.export(like.train(), EXAMPLE), (), "static_int8", IMAGES)
+
+
+def test_averages_over_all_batches_are_refused_by_name():
+    """torch.export's own words were about a symbol u0."""
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, momentum=None))
+    with pytest.raises(InvalidArgumentError, match=r"'1', a BatchNorm2d, has momentum=None.*give it a number"):
+        quantizer.prepare_qat(layers, EXAMPLE)
+    quantizer.quantize(layers.eval(), EXAMPLE, "static_int8", IMAGES)
 
 
 def _training(layers: nn.Module) -> torch.export.ExportedProgram:

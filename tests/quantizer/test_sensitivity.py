@@ -357,6 +357,15 @@ def test_the_fastest_fallback_is_taken():
         _controlled(model, data, cosine_with(model, data), fallbacks=["int4"])
 
 
+def test_a_fallback_that_fits_no_layer_is_named():
+    """It was said to hold with every layer in float only, where float32 was not permitted."""
+    model, data = outlier(), rows()
+    with pytest.raises(
+        InvalidStateError, match=r"int8_weight_only for single layers \(int8_weight_only: fits none .* permit float32"
+    ):
+        _controlled(model, data, cosine_with(model, data), fallbacks=["int8_weight_only"])
+
+
 def test_what_cannot_be_held_is_an_error():
     model, data = outlier(), rows(3)
     metric = cosine_with(model, data)
