@@ -70,8 +70,8 @@ def test_outliers_beside_which_values_share_few_integers(observer: str):
 
 @pytest.mark.parametrize("observer", ["min_max", "histogram"])
 def test_a_channel_that_takes_the_range(observer: str):
-    """One of sixteen: it was no outlier to a rule about 98 % of the values, and the others were zero."""
-    wide = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4)).eval()
+    """One of 32: it was no outlier to a rule about 98 % of the values, and the others were zero."""
+    wide = nn.Sequential(nn.Linear(8, 32), nn.Linear(32, 4)).eval()
     with torch.no_grad():
         wide[0].bias[3] = 5000.0
     with pytest.warns(QuantizationWarning, match=r"few integers(.|\n)*the result of aten.linear.default \(0, "):
