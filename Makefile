@@ -70,7 +70,7 @@ other-python-tests:
 
 quick: build
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
-	@$(TIMED) "Python tests, every 16th" -- $(PYTEST) --every 16 -m "not slow and not interop and not mcu" tests
+	@$(TIMED) "Python tests, every 40th" -- $(PYTEST) --every 40 -m "not slow and not interop and not mcu" tests
 
 conformance: build
 	@$(PY) -m tests.conformance $(ARGS)
