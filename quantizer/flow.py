@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 from executorch_py.export.functionalize import functionalize
+from executorch_py.export.modes import in_mode
 
 from . import batch_norm, fake_quantization
 from .biases import fit_biases, round_biases
@@ -185,19 +186,12 @@ def prepare_qat(
     return prepared
 
 
-@contextlib.contextmanager
-def _as_it_trains(model: Any) -> Iterator[None]:
+def _as_it_trains(model: Any) -> contextlib.AbstractContextManager[None]:
     """Has a model in training mode for a while. An exported module has no ``train()`` of its own."""
-    modes = {}
-    if isinstance(model, nn.Module) and not is_exported_module(model):
-        require_fixed_momentum(model)
-        modes = {module: module.training for module in model.modules()}
-        model.train()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
+    if not isinstance(model, nn.Module) or is_exported_module(model):
+        return contextlib.nullcontext()
+    require_fixed_momentum(model)
+    return in_mode(model, training=True)
 
 
 def calibrate(

@@ -144,14 +144,17 @@ def _look_again(
     """Makes ``trace(E moments E^T)`` of the error ``E`` smaller, in place: never larger, but for the rounding of the sums."""
     integers, scales, zero_points = found
     group_size = integers.shape[1] // scales.shape[1]
-    steps = integers - zero_points.repeat_interleave(group_size, 1)
-    pushed = (steps * scales.repeat_interleave(group_size, 1) - weight) @ moments  # half of the slope, for each weight
+    offsets = zero_points.repeat_interleave(group_size, 1)
+    all_steps = integers - offsets
+    pushed = (
+        all_steps * scales.repeat_interleave(group_size, 1) - weight
+    ) @ moments  # half of the slope, for each weight
     for _ in range(_ROUNDS):
         for group in range(scales.shape[1]):
             columns = slice(group * group_size, (group + 1) * group_size)
             own, slope, zero_point = moments[columns, columns], pushed[:, columns].clone(), zero_points[:, group]
-            before = (integers[:, columns] - zero_point[:, None]) * scales[:, group : group + 1]
-            steps = integers[:, columns] - zero_point[:, None]
+            steps = all_steps[:, columns]  # changed in place
+            before = steps * scales[:, group : group + 1]
             scale = _better_scale(steps, scales[:, group], own, slope)
             slope += (scale - scales[:, group])[:, None] * (steps @ own)
             scales[:, group] = scale
@@ -160,8 +163,8 @@ def _look_again(
                 rounded = grid.rounded(column[:, None], scale, zero_point)[:, 0] - zero_point
                 slope += torch.outer((rounded - steps[:, i]) * scale, own[i])
                 steps[:, i] = rounded
-            integers[:, columns] = steps + zero_point[:, None]
             pushed += (steps * scale[:, None] - before) @ moments[columns]
+    integers.copy_(all_steps + offsets)
 
 
 def _better_scale(steps: torch.Tensor, scale: torch.Tensor, moments: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:

@@ -28,6 +28,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from executorch_py.errors import InvalidArgumentError
+from executorch_py.export.modes import in_mode
 from executorch_py.module import Module, load
 
 from .masks import masked_parameters, sparsity
@@ -181,7 +182,8 @@ def count_macs(model: nn.Module, inputs: tuple[Any, ...]) -> tuple[int, int]:
         (64, 64)
     """
     counter = FlopCounterMode(display=False)
-    with torch.no_grad(), _evaluating(model), _products_only(), counter:
+    # Not a copy of the model: torch's masks have none.
+    with torch.no_grad(), in_mode(model, training=False), _products_only(), counter:
         model(*copy.deepcopy(inputs))
     total = counter.get_total_flops() // 2
     density = _densities(model)
@@ -233,22 +235,10 @@ def _densities(model: nn.Module) -> dict[str, float]:
     return {path: 1 - zeros[path] / count for path, count in elements.items() if count}
 
 
-@contextlib.contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in eval mode; each module is put back as it was. A copy would not do: torch's masks have none."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
-
-
 def _lowered(model: nn.Module, inputs: tuple[Any, ...], dynamic_shapes: Any, partitioner: Any) -> bytes:
     from executorch_py.lowering.edge import to_edge_transform_and_lower
 
-    with _evaluating(model):
+    with in_mode(model, training=False):
         exported = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
     return to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch().buffer
 

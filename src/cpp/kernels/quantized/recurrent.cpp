@@ -24,13 +24,13 @@ Error check_parameters(const QuantizedRecurrentCall& call, RecurrentPlan* plan) 
   ET_RETURN_IF_ERROR(check_zero_point(call.op, "input_zero_point", dtype, call.input_zero_point, &zero_point));
   plan->input.zero_point = static_cast<float>(zero_point);
   float hidden_scale = 0;
-  ET_RETURN_IF_ERROR(check_scale(call.op, "hidden_scale", call.hidden_scale, &hidden_scale));
+  ET_RETURN_IF_ERROR(check_scale(call.op, "hidden_scale", call.state.scale, &hidden_scale));
   ET_RETURN_IF_ERROR(
-      check_zero_point(call.op, "hidden_zero_point", dtype, call.hidden_zero_point, &plan->state_zero_point));
-  ET_RETURN_IF_ERROR(check_zero_point(call.op, "hidden_min", dtype, call.hidden_min, &low));
-  ET_RETURN_IF_ERROR(check_zero_point(call.op, "hidden_max", dtype, call.hidden_max, &high));
+      check_zero_point(call.op, "hidden_zero_point", dtype, call.state.zero_point, &plan->state_zero_point));
+  ET_RETURN_IF_ERROR(check_zero_point(call.op, "hidden_min", dtype, call.state.min, &low));
+  ET_RETURN_IF_ERROR(check_zero_point(call.op, "hidden_max", dtype, call.state.max, &high));
   ET_CHECK_OR_RETURN(low <= high, InvalidArgument, "%s: hidden_min %d is above hidden_max %d", call.op, low, high);
-  plan->state = {static_cast<float>(1.0 / call.hidden_scale), static_cast<float>(plan->state_zero_point),
+  plan->state = {static_cast<float>(1.0 / call.state.scale), static_cast<float>(plan->state_zero_point),
                  static_cast<float>(low), static_cast<float>(high)};
   ET_TRY(plan->product, Requantizer::make(call.op, *call.input, call.product));
   ET_TRY(plan->scales, ProductScales::make(call.op, hidden_scale, *call.weight_scales, plan->product.scale()));

@@ -20,9 +20,8 @@ namespace et::kernels::quantized {
 struct QuantizedRecurrentCall : RecurrentCall {
   double input_scale;
   int64_t input_zero_point;
-  double hidden_scale;
-  int64_t hidden_zero_point, hidden_min, hidden_max;
-  const Tensor* weight;  ///< [gates * hidden, hidden]
+  OutputParameters state;  ///< what the hidden state is quantized with
+  const Tensor* weight;    ///< [gates * hidden, hidden]
   const Tensor* weight_scales;
   const OptionalTensor* bias;
   OutputParameters product;
