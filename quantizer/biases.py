@@ -7,7 +7,7 @@ scale that makes the bias fit loses nothing that the result's integers could sho
 ``round_biases`` gives a converted graph the biases that are a whole number of steps, so that what ``program.module()`` computes
 in eager PyTorch is what the integer kernels compute. With biases in full precision a result that lies near the middle between
 two integers falls to the other side in one of some thousand places, and a deep network makes much of that
-(docs/numerics.md).
+(docs/reference/numerics.md).
 """
 
 from collections import Counter

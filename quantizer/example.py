@@ -1,6 +1,6 @@
 """The example quantizer: what backends/example/int8.py computes with, and nothing else. Made to be cloned.
 
-The device has three integer kernels: convolution, linear layer, and linear layer with relu. docs/add_quantizer.md goes through
+The device has three integer kernels: convolution, linear layer, and linear layer with relu. docs/how-to/add_quantizer.md goes through
 this file.
 
 >>> program = quantize(model, example_inputs, ExampleQuantizer(), calibration_data)  # doctest: +SKIP

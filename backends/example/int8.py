@@ -2,7 +2,7 @@
 
 It computes int8 convolution, int8 linear, int8 linear with relu (one kernel each), float convolution, quantize and dequantize. It
 does not know which quantizer made the graph: it looks for the quantize and dequantize nodes around an operator.
-docs/add_quantizer.md builds a quantizer for it.
+docs/how-to/add_quantizer.md builds a quantizer for it.
 
 >>> et.Runtime.get().register_backend(BACKEND_ID, ExampleInt8Runtime)  # doctest: +SKIP
 >>> edge = et.to_edge_transform_and_lower(program, partitioner=[ExampleInt8Partitioner()])  # doctest: +SKIP

@@ -1,6 +1,6 @@
 # executorch_py_add_kernel_library(my_ops YAML ops.yaml SRCS blur.cpp … [LIBS …] [PRIORITY 200])
 #
-# A library of kernels from a table of operators (the format of ops.yaml, docs/custom_operators.md) and the C++ files that
+# A library of kernels from a table of operators (the format of ops.yaml, docs/how-to/custom_operators.md) and the C++ files that
 # implement them. Their declarations are generated: #include "my_ops/kernels.h". It gives two targets of one compilation:
 #
 #   my_ops          static library, for C++ applications: my_ops::register_kernels(registry) from "my_ops/register.h"

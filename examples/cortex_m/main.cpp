@@ -2,8 +2,9 @@
 //
 //   cortex_m_runner MODEL.pte INPUT0.bin ... -- OUTPUT0.bin ...
 //
-// Files are the host's, reached through semihosting; a product would have the model in flash and call BufferLoader on it.
-// Each INPUT holds the raw bytes of one tensor input, each OUTPUT gets those of one output. Prints the memory that was used.
+// Files are the host's, reached through semihosting; a product would have the model in flash and call BufferLoader on
+// it. Each INPUT holds the raw bytes of one tensor input, each OUTPUT gets those of one output. Prints the memory that
+// was used.
 
 #include <cstdio>
 #include <cstring>

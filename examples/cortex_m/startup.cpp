@@ -1,5 +1,5 @@
-// Reset of a Cortex-M55: the vector table, the coprocessors that hold floating point and MVE, then the C library's start,
-// which clears .bss, fetches the command line through semihosting and calls main.
+// Reset of a Cortex-M55: the vector table, the coprocessors that hold floating point and MVE, then the C library's
+// start, which clears .bss, fetches the command line through semihosting and calls main.
 
 #include <cerrno>
 #include <cstddef>
@@ -22,8 +22,8 @@ void _start();
   }
 }
 
-// Heap for the C library's files; the runtime itself takes none. newlib's own version believes what the debugger says about
-// memory, which here is another region than the linker script's.
+// Heap for the C library's files; the runtime itself takes none. newlib's own version believes what the debugger says
+// about memory, which here is another region than the linker script's.
 void* _sbrk(ptrdiff_t increment) {
   static char* end = &__heap_start;
   if (increment > &__heap_limit_of_board - end || increment < &__heap_start - end) {

@@ -457,7 +457,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     ops.add_argument("--select", help="check against a build with ET_SELECT_OPS=this file (list, .yaml or .pte)")
     ops.add_argument("--partitioner", action="append", default=[], help="for a .pt2: package.module:Class")
-    ops.add_argument("--markdown", action="store_true", help="all operators as the page docs/operators.md")
+    ops.add_argument("--markdown", action="store_true", help="all operators as the page docs/reference/operators.md")
     ops.add_argument("--json", action="store_true")
     ops.set_defaults(run=_ops)
     return parser

@@ -26,7 +26,7 @@ from executorch_py import _core
 
 
 class ErrorCode(enum.IntEnum):
-    """The published error codes; the meanings stand in docs/error_handling.md."""
+    """The published error codes; the meanings stand in docs/reference/error_handling.md."""
 
     Ok = 0x00
     Internal = 0x01

@@ -107,7 +107,7 @@ def kernels_of_operator(kernel_name: str) -> list[KernelInfo]:
 
 
 def operators_page() -> str:
-    """docs/operators.md, made from what this build holds."""
+    """docs/reference/operators.md, made from what this build holds."""
     kernels = registered_kernels()
     operators = sorted(known_operators().values(), key=lambda op: op.name)
     groups = "; ".join(f"`{name}` = {' '.join(members)}" for name, members in DTYPE_GROUPS.items())

@@ -362,7 +362,7 @@ class Program:
     def named_data(self) -> Mapping[str, int]:
         """Keys of the program's named data, and their sizes in the file, in bytes.
 
-        A weight without its zeros stands there as "sparse:" and its key, or "sparse_constant:" and its name (docs/format.md).
+        A weight without its zeros stands there as "sparse:" and its key, or "sparse_constant:" and its name (docs/reference/format.md).
         """
         return dict(self._core.named_data)
 
@@ -542,7 +542,7 @@ def set_num_threads(count: int) -> None:
 def load_kernel_library(path: PathLike) -> str:
     """Loads a library of kernels for this process: :meth:`Runtime.load_plugin` of the one runtime.
 
-    Its operators can be lowered and run from then on. docs/custom_operators.md shows how to build one.
+    Its operators can be lowered and run from then on. docs/how-to/custom_operators.md shows how to build one.
 
     Returns:
         The library's name.

@@ -24,10 +24,10 @@ UNPRODUCED = {
 
 
 def test_codes_are_documented() -> None:
-    table = (ROOT / "docs/error_handling.md").read_text()
+    table = (ROOT / "docs/reference/error_handling.md").read_text()
     for name, value, python_class, meaning in CODES:
         row = f"| {name} | {value} | {NO_CLASS if python_class == '-' else python_class} | {meaning} |"
-        assert row in table, f"docs/error_handling.md lacks: {row}"
+        assert row in table, f"docs/reference/error_handling.md lacks: {row}"
 
 
 def test_values_are_unique() -> None:

@@ -1,4 +1,4 @@
-"""Integer kernels (kernels/quantized) against the formulas of docs/numerics.md, done by PyTorch on exact sums, and against eager.
+"""Integer kernels (kernels/quantized) against the formulas of docs/reference/numerics.md, done by PyTorch on exact sums, and against eager.
 
 Sums are made in float64, where they are exact; scales are multiplied in float32; torch.round rounds halves to even. Results must
 be equal. Against the eager reference (dequantize, compute in floats, quantize) one step in a thousand outputs is allowed.
@@ -221,7 +221,7 @@ def test_add_sub_mul(seed: int, dtype: torch.dtype) -> None:
 
 
 def _fixed_point(c: Case, arguments: list, sign: int) -> torch.Tensor:
-    """The sum as docs/numerics.md writes it down: factors of 21 bits, halves up."""
+    """The sum as docs/reference/numerics.md writes it down: factors of 21 bits, halves up."""
     a, a_scale, a_zero, b, b_scale, b_zero, out_scale, out_zero = arguments[:8]
     left, right = float(_f32(a_scale) / _f32(out_scale)), float(_f32(b_scale) / _f32(out_scale))
     shift = 20 - int(torch.floor(torch.log2(torch.tensor(max(left, right), dtype=torch.float64))))

@@ -1,5 +1,5 @@
 """Networks of 3x3 convolutions, which run by Winograd's filtering, against eager in float64: errors as documented in
-docs/kernels.md, dynamic sizes, methods that share weights."""
+docs/design/kernels.md, dynamic sizes, methods that share weights."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_mean_of_five_seeds(flow):
 @pytest.mark.parametrize("seed", [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[1:])])
 @pytest.mark.parametrize("flow", ["static_int8", "qat", "int8_weight_only", "int4_weight_only"])
 def test_kernels_predict_what_the_delegate_predicts(flow, seed):
-    """Not for dynamic int8: the delegate chooses scales by a rule of its own (docs/numerics.md)."""
+    """Not for dynamic int8: the delegate chooses scales by a rule of its own (docs/reference/numerics.md)."""
     program = quantized(flow, seed)
     delegated, portable = run(program), run(program, delegated=False)
     assert torch.equal(delegated.argmax(1), portable.argmax(1))

@@ -56,7 +56,7 @@ def test_no_quantized_operator_runs_in_float(name):
         assert sqnr(ours, exact) >= sqnr(quantized, exact) - 4
         assert sqnr(ours, exact) >= 20
         if MODELS[name].startswith("static"):
-            # ResNet-18 amplifies steps that round the other way: eager has 38.9 dB against itself (docs/numerics.md).
+            # ResNet-18 amplifies steps that round the other way: eager has 38.9 dB against itself (docs/reference/numerics.md).
             assert sqnr(ours, quantized) >= (37 if name == "resnet18" else 42)
             same = float((ours.argmax(1) == quantized.argmax(1)).double().mean())
             assert same >= 0.99 if ours.dim() == 4 else same == 1.0  # one class a pixel, or one
@@ -134,7 +134,7 @@ def ideal_bytes(program: torch.export.ExportedProgram) -> int:
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ("lstm", "gru")])
 def test_a_file_is_hardly_more_than_its_weights(name):
-    """Recurrent layers whose inputs are quantized at run time are a step after another in the file (docs/worklist.md)."""
+    """Recurrent layers whose inputs are quantized at run time are a step after another in the file (docs/lab/worklist.md)."""
     _, program, edge = lowered(name, MODELS[name])
     limit = 1.05 * ideal_bytes(program) + 32 * 1024
     assert len(edge.to_executorch().buffer) <= limit

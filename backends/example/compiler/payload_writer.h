@@ -13,7 +13,8 @@ namespace et::backends::example {
 
 /// Writes the payload of one part. Convolution and a relu that is its only user become one node.
 ///
-/// Errors: NotSupported, with a diagnostic that names the node: an operator or an argument that the device does not know.
+/// Errors: NotSupported, with a diagnostic that names the node: an operator or an argument that the device does not
+///         know.
 Error write_payload(const passes::BackendPart& part, passes::BackendPayload& payload, ir::Diagnostics& diagnostics);
 
 }  // namespace et::backends::example

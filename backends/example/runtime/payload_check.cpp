@@ -28,8 +28,8 @@ bool is_pair(const flatbuffers::Vector<int32_t>* values, int32_t lowest) {
          values->Get(0) <= INT16_MAX && values->Get(1) <= INT16_MAX;
 }
 
-/// Which values are defined so far, a bit each, without memory of its own: a node may only read what stands before it, so
-/// definitions are looked for backwards. Quadratic in the number of nodes of a part, which is small.
+/// Which values are defined so far, a bit each, without memory of its own: a node may only read what stands before it,
+/// so definitions are looked for backwards. Quadratic in the number of nodes of a part, which is small.
 class Definitions {
  public:
   explicit Definitions(const payload::Graph& graph) : graph_(graph) {}

@@ -1,8 +1,8 @@
 /// Verifies a payload, once, so that the rest of the runtime half may trust it.
 ///
-/// A payload comes out of a file and a file may come from anybody: FlatBuffers' verifier checks that offsets stay inside
-/// the bytes; this checks that the content makes sense. What depends on the sizes of inputs is checked by delegate.cpp at
-/// each call.
+/// A payload comes out of a file and a file may come from anybody: FlatBuffers' verifier checks that offsets stay
+/// inside the bytes; this checks that the content makes sense. What depends on the sizes of inputs is checked by
+/// delegate.cpp at each call.
 #pragma once
 
 #include "backends/example/schema/payload_generated.h"
@@ -15,8 +15,8 @@ inline constexpr uint32_t kPayloadVersion = 1;
 /// The graph in `bytes`.
 ///
 /// Guarantees: ids and indices are in range; every value has one definition, before its uses; constants have as many
-/// elements as their sizes say; filters have rank 4, biases rank 1 and matching channels; strides and dilations positive.
-/// Errors: InvalidProgram, saying what is wrong; DelegateInvalidCompatibility for another version.
+/// elements as their sizes say; filters have rank 4, biases rank 1 and matching channels; strides and dilations
+/// positive. Errors: InvalidProgram, saying what is wrong; DelegateInvalidCompatibility for another version.
 Result<const payload::Graph*> checked_graph(const runtime::FreeableBuffer& bytes);
 
 }  // namespace et::backends::example

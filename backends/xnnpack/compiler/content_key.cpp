@@ -37,7 +37,8 @@ std::string content_key(std::string_view bytes) {
   b = finalised(b);
   a += b;
   b += a;
-  // 15 digits of 6 bits: with its length and the zero behind it a string of 20 bytes, in the tables and in each payload.
+  // 15 digits of 6 bits: with its length and the zero behind it a string of 20 bytes, in the tables and in each
+  // payload.
   constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   constexpr int kDigitsOfHalf[] = {10, 5};
   std::string text;

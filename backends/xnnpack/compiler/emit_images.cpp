@@ -20,7 +20,8 @@ Pair pair_of(const ir::Argument& argument, Pair otherwise = {}) {
                                 : Pair{static_cast<uint32_t>(list->front()), static_cast<uint32_t>(list->back())};
 }
 
-/// The payload's pooling of `input`. With ceil_mode the last windows may reach over the edge: there is more padding at that end.
+/// The payload's pooling of `input`. With ceil_mode the last windows may reach over the edge: there is more padding at
+/// that end.
 Error emit_pooling(Lowering& lowering, const ir::Node& node, NodeUnion type, Pair padding, Pair dilation,
                    bool ceil_mode, uint32_t input, const Movement& movement) {
   const Pair window = pair_of(node.args()[1]);

@@ -92,7 +92,8 @@ bool keeps_matrices(const ir::TensorType& in, const ir::TensorType& out) {
   return in.rank() >= 2 && out.rank() >= 2 && same(1) && same(2);
 }
 
-/// True when all that reads a value multiplies by its matrices, from the right, where a node can say that they stand transposed.
+/// True when all that reads a value multiplies by its matrices, from the right, where a node can say that they stand
+/// transposed.
 bool becomes_factor(const Lowering& lowering, const ir::Value* value) {
   const auto& users = value->users();
   return !users.empty() && !lowering.is_output(value) &&

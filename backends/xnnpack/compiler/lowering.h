@@ -1,16 +1,16 @@
 /// ir::Graph of a part -> the delegate's payload.
 ///
-/// For: register.cpp. Values exist in up to two *forms*: row-major, as in the IR, and as an image with channels innermost,
-/// which convolutions, poolings and resizes want. A form is made when a node asks for it and kept, elementwise operators
-/// work in the form that is there, and permutations between the two are renamings. So a network of convolutions is
-/// transposed at its entrance and at its exit.
+/// For: register.cpp. Values exist in up to two *forms*: row-major, as in the IR, and as an image with channels
+/// innermost, which convolutions, poolings and resizes want. A form is made when a node asks for it and kept,
+/// elementwise operators work in the form that is there, and permutations between the two are renamings. So a network
+/// of convolutions is transposed at its entrance and at its exit.
 ///
 ///     shape in the IR      row-major       image
 ///     [N, C, H, W]         [N, C, H, W]    [N, H, W, C]
 ///     [N, C, L]            [N, C, L]       [N, 1, L, C]
 ///
-/// Integers: a dequantize is a second name for the integers in front of it. An operator all of whose inputs have such names
-/// and whose only user is a quantize works on integers; any other that reads a dequantized value gets a Convert.
+/// Integers: a dequantize is a second name for the integers in front of it. An operator all of whose inputs have such
+/// names and whose only user is a quantize works on integers; any other that reads a dequantized value gets a Convert.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 /// What the delegate can do: one table, operator -> node type, constraints, and how it is written.
 ///
-/// For: the partitioner (through BackendCompiler::refusal) and lowering.h, so that what one accepts the other can write.
-/// Every refusal has a reason, which reports show to the user.
+/// For: the partitioner (through BackendCompiler::refusal) and lowering.h, so that what one accepts the other can
+/// write. Every refusal has a reason, which reports show to the user.
 #pragma once
 
 #include <string>
@@ -53,8 +53,9 @@ const OperatorRow* find_operator(std::string_view op);
 /// Why the delegate does not take a node; "" when it does.
 std::string refusal_of(const ir::Node& node, const ir::Program& program, const Options& options);
 
-/// True when the delegate makes the value with its channels innermost, unless it leaves what the value comes from: a convolution,
-/// pooling or resize, maybe with elementwise operators behind it. What works on channels is worth taking then.
+/// True when the delegate makes the value with its channels innermost, unless it leaves what the value comes from: a
+/// convolution, pooling or resize, maybe with elementwise operators behind it. What works on channels is worth taking
+/// then.
 bool is_made_as_image(const ir::Value* value);
 
 /// True when folding will make a constant of the value.

@@ -1,7 +1,7 @@
 /// Writes the delegate's payload: values, constants and nodes one after the other, then the bytes.
 ///
-/// For: lowering.h. It knows the format and nothing of the IR. Constants go into named data under a hash of their bytes, so
-/// that delegates and methods share them; equal constants of one payload are one entry.
+/// For: lowering.h. It knows the format and nothing of the IR. Constants go into named data under a hash of their
+/// bytes, so that delegates and methods share them; equal constants of one payload are one entry.
 ///
 ///     const uint32_t x = writer.add_value({payload::Datatype_fp32, {1, 8}}, 0, kExternalInput);
 ///     const uint32_t y = writer.add_value({payload::Datatype_fp32, {1, 8}}, 1, kExternalOutput);
@@ -87,8 +87,8 @@ class PayloadWriter {
     return add_bytes(std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)));
   }
   uint32_t add_typed(const ValueSpec& spec, uint32_t constant, uint32_t external_id, uint32_t flags);
-  /// Offset of the part with this description, made by `make` where it is new: values have few different sizes and scales, and
-  /// tables may point at one vector or table as often as they like.
+  /// Offset of the part with this description, made by `make` where it is new: values have few different sizes and
+  /// scales, and tables may point at one vector or table as often as they like.
   template <typename Make>
   flatbuffers::uoffset_t shared(std::vector<uint32_t> description, const Make& make) {
     const auto [entry, is_new] = shared_.emplace(std::move(description), 0);

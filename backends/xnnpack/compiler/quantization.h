@@ -1,8 +1,8 @@
 /// Quantized parts of a graph: what the q/dq nodes say, which operators become integer nodes, and the nodes themselves.
 ///
-/// For: op_support.cpp and the emitters. The contract with quantizers are the quantized_decomposed operators as torchao's
-/// PT2E flow leaves them: weights are dequantized constants, activations are quantized and dequantized around operators
-/// with numbers (static) or with parameters that choose_qparams computes (dynamic).
+/// For: op_support.cpp and the emitters. The contract with quantizers are the quantized_decomposed operators as
+/// torchao's PT2E flow leaves them: weights are dequantized constants, activations are quantized and dequantized around
+/// operators with numbers (static) or with parameters that choose_qparams computes (dynamic).
 #pragma once
 
 #include "backends/xnnpack/compiler/lowering.h"
@@ -15,8 +15,8 @@ bool is_quantized_weight(const ir::Value* value);
 /// Why a product with an integer weight cannot be taken; arguments `input`, `weight` and `bias` by position.
 std::string quantized_product_refusal(const Question& question, size_t input, size_t weight, size_t bias);
 
-/// True when every path from parameters of run-time quantization leads over quantize and dequantize into products that can be
-/// taken.
+/// True when every path from parameters of run-time quantization leads over quantize and dequantize into products that
+/// can be taken.
 bool feeds_products_only(const ir::Value* value, const Question& question);
 
 /// The last of the clamps behind a node, each the only user of what is before it; the node itself when there is none.
@@ -40,12 +40,12 @@ struct IntegerWeight {
 /// Reads a weight that is_quantized_weight accepts. Errors: nothing when its scales are unusual.
 std::optional<IntegerWeight> read_weight(const ir::Program& program, const ir::Value* value);
 
-/// The bias of a product as numbers: a constant, or integers that are dequantized; empty when there is none, or none is known yet.
-/// Errors: nothing when integers are not constant.
+/// The bias of a product as numbers: a constant, or integers that are dequantized; empty when there is none, or none is
+/// known yet. Errors: nothing when integers are not constant.
 std::optional<std::vector<double>> bias_of_product(const ir::Program& program, const ir::Argument& bias);
 
-/// Whether a bias can be written divided by the scale of its channel, which is how products of floats with integer weights want it:
-/// the library adds it to the sums of integers and scales both.
+/// Whether a bias can be written divided by the scale of its channel, which is how products of floats with integer
+/// weights want it: the library adds it to the sums of integers and scales both.
 bool fits_scaled(double bias, double scale);
 
 /// The elements of a constant.
@@ -65,16 +65,16 @@ struct ProductValues {
   uint32_t input = kInvalidId, filter = kInvalidId, bias = kInvalidId, output = kInvalidId;
   std::optional<Clamp> clamp;
 };
-/// Values of a product. `filter_perm` brings the weight's dims (of the IR, viewed as `weight_dims`) into the format's order;
-/// `channel_dim` is where the output channels stand then. Handles float, static and dynamic inputs.
+/// Values of a product. `filter_perm` brings the weight's dims (of the IR, viewed as `weight_dims`) into the format's
+/// order; `channel_dim` is where the output channels stand then. Handles float, static and dynamic inputs.
 Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argument& input, const ir::Argument& weight,
                      const ir::Argument& bias, const std::vector<uint32_t>& weight_dims,
                      const std::vector<size_t>& filter_perm, size_t channel_dim, Form form, ProductValues& out);
 
 /// Writes a binary operator on integers when operands and result are quantized; false when they are not.
 bool emit_quantized_binary(Lowering& lowering, const ir::Node& node, payload::NodeUnion type);
-/// Ids of the integers before and behind a function of one tensor, which the library looks up in a table of 256 bytes; nothing
-/// when one side is not quantized. Skips the quantize behind.
+/// Ids of the integers before and behind a function of one tensor, which the library looks up in a table of 256 bytes;
+/// nothing when one side is not quantized. Skips the quantize behind.
 struct Between {
   uint32_t input = kInvalidId, output = kInvalidId;
 };
@@ -82,7 +82,8 @@ std::optional<Between> integers_around(Lowering& lowering, const ir::Node& node)
 bool emit_quantized_clamp(Lowering& lowering, const ir::Node& node);
 bool emit_quantized_concatenate(Lowering& lowering, const ir::Node& node, const std::vector<const ir::Value*>& parts);
 /// Operators with one input that work on integers as they do on numbers (pooling, views, slices): source and result, as
-/// integers when both are quantized with one scale (with `rescales`: any two), else as floats. Skips the quantize behind.
+/// integers when both are quantized with one scale (with `rescales`: any two), else as floats. Skips the quantize
+/// behind.
 struct Movement {
   const ir::Value* from = nullptr;
   const ir::Value* to = nullptr;

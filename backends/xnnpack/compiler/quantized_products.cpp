@@ -1,5 +1,5 @@
-/// Which products with integer weights the delegate takes. The products share what quantizes their inputs at run time, so
-/// that one of them is taken only where all of them are.
+/// Which products with integer weights the delegate takes. The products share what quantizes their inputs at run time,
+/// so that one of them is taken only where all of them are.
 #include <algorithm>
 #include <cmath>
 
@@ -37,8 +37,8 @@ std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t
   return "";
 }
 
-/// The library adds the bias to the sums of integers and scales both, so that it is written divided by the scales. Why it does not
-/// take a product of floats with an integer weight.
+/// The library adds the bias to the sums of integers and scales both, so that it is written divided by the scales. Why
+/// it does not take a product of floats with an integer weight.
 std::string weight_only_refusal(const Question& q, const IntegerWeight& weight, size_t input, size_t bias) {
   const auto type = weight.spec.datatype;
   if (!q.options.weight_only) {

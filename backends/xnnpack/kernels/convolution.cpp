@@ -74,8 +74,8 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange rang
   return make_convolution(context, geometry, weight, bias_data, range, scope.cache(), state);
 }
 
-// sparse_convolution(input, values, mask, bias, weight_size, stride, padding, dilation, groups, min, max, out): the weight
-// is unpacked once, here.
+// sparse_convolution(input, values, mask, bias, weight_size, stride, padding, dilation, groups, min, max, out): the
+// weight is unpacked once, here.
 Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> args, void** state) {
   ET_TRY(const ClampRange range, clamp_range(*args[9], *args[10]));
   const EValue& bias = *args[3];

@@ -1,9 +1,11 @@
-/// Convolutions of few channels as plain products: for each pixel of the output the inputs under its kernel, side by side.
+/// Convolutions of few channels as plain products: for each pixel of the output the inputs under its kernel, side by
+/// side.
 ///
-/// For: integer convolutions of images, sound and spectrograms, first layers of most networks. The library's kernel multiplies
-/// eight channels at a time, so that of three it wastes more than half, of one seven in eight; and it keeps a pointer for each
-/// pixel and tap, 5 MB for a 7x7 kernel on 224 x 224 pixels. A block of rows is gathered at a time and stays in the cache.
-/// Not for: many channels, where the copies cost more than they save; transposed, grouped or depthwise convolutions.
+/// For: integer convolutions of images, sound and spectrograms, first layers of most networks. The library's kernel
+/// multiplies eight channels at a time, so that of three it wastes more than half, of one seven in eight; and it keeps
+/// a pointer for each pixel and tap, 5 MB for a 7x7 kernel on 224 x 224 pixels. A block of rows is gathered at a time
+/// and stays in the cache. Not for: many channels, where the copies cost more than they save; transposed, grouped or
+/// depthwise convolutions.
 #pragma once
 
 #include "backends/xnnpack/kernels/packed_convolution.h"
@@ -16,8 +18,8 @@ bool is_worth_gathering(const Geometry& g);
 /// The convolution as a product: a 1x1 kernel over as many channels as inputs lie under it. The weight's bytes stay.
 Geometry gathered(const Geometry& g);
 
-/// Runs a convolution whose operator was made for gathered(state.geometry). `out` is resized already and not empty. `scratch`:
-/// gathered_nbytes() for several runs of one instruction; nullptr: temporary memory of the run's own.
+/// Runs a convolution whose operator was made for gathered(state.geometry). `out` is resized already and not empty.
+/// `scratch`: gathered_nbytes() for several runs of one instruction; nullptr: temporary memory of the run's own.
 Error run_gathered(KernelContext& context, PackedConvolution& state, const Tensor& input, const Tensor& out,
                    void* scratch = nullptr);
 /// Bytes of the largest block.

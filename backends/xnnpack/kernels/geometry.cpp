@@ -53,7 +53,8 @@ bool is_within_library(const Geometry& g, Extent image) {
   return has_each_place(g.kernel, g.stride, g.dilation, h, w);
 }
 
-/// False where the library would compute columns in vain that another kernel of floats does not: integers have no other one.
+/// False where the library would compute columns in vain that another kernel of floats does not: integers have no other
+/// one.
 bool is_worth_groups(const Tensor& filter, const Geometry& g) {
   constexpr size_t kColumns = 32;  // of its tiles
   return filter.scalar_type() != ScalarType::Float || (filter.size(1) > 1 && g.out_channels / g.groups >= kColumns);

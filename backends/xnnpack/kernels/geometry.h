@@ -1,7 +1,7 @@
 /// Geometry of a convolution as the library wants it, from the arguments of aten::convolution and its integer twin.
 ///
-/// For: convolution.cpp and quantized_convolution.cpp. One-dimensional convolutions are two-dimensional ones with one row,
-/// three-dimensional ones have images whose channels are those of all planes under the kernel (volume.h).
+/// For: convolution.cpp and quantized_convolution.cpp. One-dimensional convolutions are two-dimensional ones with one
+/// row, three-dimensional ones have images whose channels are those of all planes under the kernel (volume.h).
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"
@@ -44,8 +44,8 @@ Result<Extent> output_extent(const Geometry& g, int64_t batch, int64_t in_h, int
 /// Planes of the output of `in_d` planes; 0 when there are too few.
 int64_t output_planes(const Depth& depth, int64_t in_d);
 
-/// The weight as the library wants it, [groups][out / groups][height][width][planes][in / groups]: the constant itself or a
-/// copy. Elements of 1 or 4 bytes.
+/// The weight as the library wants it, [groups][out / groups][height][width][planes][in / groups]: the constant itself
+/// or a copy. Elements of 1 or 4 bytes.
 class LibraryWeight {
  public:
   LibraryWeight() = default;

@@ -1,8 +1,8 @@
 /// Images in the library's layout: channels innermost.
 ///
-/// For: kernels over [batch, channels, spatial…] tensors. One that lies channels-last already is used as it is; one that
-/// lies row-major is transposed into temporary memory and back. Ranks 3 (one spatial dimension), 4 and 5.
-/// Not for: deciding the layout; the compiler does, so that a network converts at its borders only.
+/// For: kernels over [batch, channels, spatial…] tensors. One that lies channels-last already is used as it is; one
+/// that lies row-major is transposed into temporary memory and back. Ranks 3 (one spatial dimension), 4 and 5. Not for:
+/// deciding the layout; the compiler does, so that a network converts at its borders only.
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"

@@ -1,5 +1,5 @@
-/// What all kernels of this folder need of XNNPACK: starting it, its errors as ours, operators that free themselves, and
-/// packed weights that the methods of a Program share.
+/// What all kernels of this folder need of XNNPACK: starting it, its errors as ours, operators that free themselves,
+/// and packed weights that the methods of a Program share.
 ///
 /// For: the kernels beside it. Not for: the delegate, which works on the library's subgraphs.
 ///
@@ -34,8 +34,8 @@ inline constexpr int64_t kWindowPs = 100;         ///< an element of a pooling w
 inline constexpr int64_t kExponentialPs = 500;    ///< an element of a softmax
 inline constexpr int64_t kInterpolationPs = 500;  ///< an element of a resized image
 
-/// The pool for `steps` steps; nullptr, the calling thread alone, where a hand-over to the workers takes as long as they
-/// would save: one or two microseconds while they wait actively, some fifty when they sleep.
+/// The pool for `steps` steps; nullptr, the calling thread alone, where a hand-over to the workers takes as long as
+/// they would save: one or two microseconds while they wait actively, some fifty when they sleep.
 inline threads::ThreadPool* pool_for(const KernelContext& context, int64_t steps, int64_t picoseconds = kDensePs) {
   constexpr int64_t kWorthWaking = 5'000'000;
   return steps < kWorthWaking / picoseconds ? nullptr : context.pool();
@@ -64,8 +64,8 @@ class Operator {
   /// Where a create function writes the handle.
   xnn_operator_t* receive() { return &handle_; }
 
-  /// Has `call_library(get())` reshape the operator, unless it was reshaped for these sizes and this pool. Work split for
-  /// several threads also runs on one, so a pool that is busy for a moment changes nothing. `op` is for errors.
+  /// Has `call_library(get())` reshape the operator, unless it was reshaped for these sizes and this pool. Work split
+  /// for several threads also runs on one, so a pool that is busy for a moment changes nothing. `op` is for errors.
   template <typename CallLibrary>
   Error reshape(pthreadpool* pool, IntArrayRef sizes, const char* op, const CallLibrary& call_library) {
     if (!needs_reshape(pool, sizes)) {
@@ -95,21 +95,21 @@ class Operator {
   int64_t sizes_[8] = {};
 };
 
-/// What decides how the library packs a weight, zeros behind it. Compared number by number, since a program may be made to
-/// have equal hashes.
+/// What decides how the library packs a weight, zeros behind it. Compared number by number, since a program may be made
+/// to have equal hashes.
 using WeightForm = std::array<uint64_t, 25>;
 
-/// Packed weights of one Program, found again by what they were made from. While an object lives, the operators that are
-/// created with cache() take packed weights from it and add what it lacks.
+/// Packed weights of one Program, found again by what they were made from. While an object lives, the operators that
+/// are created with cache() take packed weights from it and add what it lacks.
 ///
 ///     PackedWeightsScope scope(context.shared(), weight_bytes, weight.sizes(), bias_bytes, kConvolution);
 ///     xnn_create_…(…, scope.cache(), op.receive());
 ///
 /// The library names an entry by the addresses it is given, which for a weight that was transposed first is a temporary
-/// address. The scope therefore names entries by the constants themselves, by the weight's sizes (a program may show the same
-/// bytes in several shapes), by `kind`, how they were transposed and whatever else decides how the library packs them, and by
-/// `factors`: the names, or a hash, of what it multiplies in, which decides about results and not about sizes.
-/// Threads: one scope of a Program at a time; others wait.
+/// address. The scope therefore names entries by the constants themselves, by the weight's sizes (a program may show
+/// the same bytes in several shapes), by `kind`, how they were transposed and whatever else decides how the library
+/// packs them, and by `factors`: the names, or a hash, of what it multiplies in, which decides about results and not
+/// about sizes. Threads: one scope of a Program at a time; others wait.
 class PackedWeightsScope {
  public:
   PackedWeightsScope(SharedCache* shared, const void* weight, IntArrayRef sizes, const void* bias, uint64_t kind,
@@ -118,8 +118,8 @@ class PackedWeightsScope {
   static constexpr uint64_t kGraph = uint64_t{1} << 63;
   /// Whose graph it is, asked about weights by the addresses that the library has for them.
   struct Owner {
-    /// Says how the library packs `*weight` and `bias`, which it found in a graph; false = do not share. A weight that is
-    /// at its address for a while only gets the one that names it.
+    /// Says how the library packs `*weight` and `bias`, which it found in a graph; false = do not share. A weight that
+    /// is at its address for a while only gets the one that names it.
     bool (*identify)(const void* context, const void** weight, const void* bias, WeightForm* form);
     /// The library looked for `weight` and will pack it now, since it is not there.
     void (*will_pack)(void* context, const void* weight);
@@ -128,8 +128,8 @@ class PackedWeightsScope {
     void* context;
     size_t nbytes_not_in_file = 0;  ///< of weights that a file holds shorter than they are
   };
-  /// For all operators of a graph at once: an entry is named by addresses, which must be those of constants, and by what
-  /// the owner says of them.
+  /// For all operators of a graph at once: an entry is named by addresses, which must be those of constants, and by
+  /// what the owner says of them.
   PackedWeightsScope(SharedCache* shared, const Owner& owner);
   ~PackedWeightsScope();
   PackedWeightsScope(const PackedWeightsScope&) = delete;
@@ -152,8 +152,9 @@ struct ClampRange {
 /// The range of a Scalar? min, Scalar? max pair. Errors: NotSupported when empty or not a number.
 Result<ClampRange> clamp_range(const EValue& min, const EValue& max);
 
-/// True when all that is no tensor among the arguments is a literal of the program, numbers and lists of them above all. Others are computed when the method
-/// runs (sizes, numbers of the data), so that an operator object cannot be made from what they are at load.
+/// True when all that is no tensor among the arguments is a literal of the program, numbers and lists of them above
+/// all. Others are computed when the method runs (sizes, numbers of the data), so that an operator object cannot be
+/// made from what they are at load.
 inline bool has_constant_numbers(const PrepareContext& context, Span<EValue* const> args) {
   for (const EValue* value : args) {
     if (!value->is_tensor() && !context.is_constant(*value)) {
@@ -180,7 +181,8 @@ Result<State*> make_state(PrepareContext& context) {
   ET_TRY(void* const memory, context.allocate(sizeof(State), alignof(State)));
   return new (memory) State();
 }
-/// The end of a `prepare`: keeps what make_state made, if the library made its operator. Errors: NotSupported, silently.
+/// The end of a `prepare`: keeps what make_state made, if the library made its operator. Errors: NotSupported,
+/// silently.
 template <typename State>
 Error keep_state(State* made, xnn_status status, void** state) {
   if (status != xnn_status_success) {

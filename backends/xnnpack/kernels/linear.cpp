@@ -1,5 +1,5 @@
-// Matrix products with a constant right side, packed at load: aten::linear.out, aten::addmm.out, aten::mm.out, the clamped
-// et:: forms of the first two, and et::sparse_linear.out, on xnn_fully_connected_nc_f32.
+// Matrix products with a constant right side, packed at load: aten::linear.out, aten::addmm.out, aten::mm.out, the
+// clamped et:: forms of the first two, and et::sparse_linear.out, on xnn_fully_connected_nc_f32.
 
 #include "backends/xnnpack/kernels/dense_weight.h"
 #include "backends/xnnpack/kernels/kernels.h"

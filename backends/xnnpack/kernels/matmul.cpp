@@ -1,5 +1,5 @@
-// Matrix products of two computed tensors: aten::bmm.out and aten::mm.out, on xnn_batch_matrix_multiply_nc_f32. The right
-// side is packed in each call; products with a constant right side are linear.cpp's.
+// Matrix products of two computed tensors: aten::bmm.out and aten::mm.out, on xnn_batch_matrix_multiply_nc_f32. The
+// right side is packed in each call; products with a constant right side are linear.cpp's.
 
 #include <cstring>
 

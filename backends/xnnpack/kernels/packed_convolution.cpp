@@ -7,8 +7,9 @@
 namespace et::backends::xnnpack {
 namespace {
 
-/// True for a transposed convolution in which the rows of the input make rows of the output of their own. To the library they can
-/// be images of one row then: it multiplies as many pixels at a time as there are images, one where there is one image.
+/// True for a transposed convolution in which the rows of the input make rows of the output of their own. To the
+/// library they can be images of one row then: it multiplies as many pixels at a time as there are images, one where
+/// there is one image.
 bool has_separate_rows(const Geometry& g) {
   return g.transposed && g.kernel.h == g.stride.h && g.padding.h == 0 && g.output_padding.h == 0 && g.dilation.h == 1;
 }

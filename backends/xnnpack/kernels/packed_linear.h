@@ -1,7 +1,7 @@
 /// Running a matrix product whose weight the library has packed: rows of K numbers to rows of N.
 ///
-/// For: linear.cpp, quantized_linear.cpp and dynamic_linear.cpp, which differ in how they make the operator, and one in what
-/// it does to its input. Not for: two computed matrices (matmul.cpp).
+/// For: linear.cpp, quantized_linear.cpp and dynamic_linear.cpp, which differ in how they make the operator, and one in
+/// what it does to its input. Not for: two computed matrices (matmul.cpp).
 ///
 ///     ET_TRY(PackedLinear* const made, make_linear(context, kLibrary, in_features, out_features));
 ///     return keep_state(made, xnn_create_fully_connected_…(…, made->op.receive()), state);
@@ -40,8 +40,8 @@ struct PackedLinear {
   int64_t in_features = 0;   // K
   int64_t out_features = 0;  // N
 
-  /// Resizes `out` to [..., N] for `input` [..., K] and returns how many rows that are. Errors: InvalidArgument when the
-  /// input has other rows.
+  /// Resizes `out` to [..., N] for `input` [..., K] and returns how many rows that are. Errors: InvalidArgument when
+  /// the input has other rows.
   Result<int64_t> resize(KernelContext& context, const Tensor& input, const Tensor& out) const;
   /// The product of `rows` rows; nothing for none.
   Error run(KernelContext& context, int64_t rows, const void* input, void* out,

@@ -1,7 +1,8 @@
 /// What the integer kernels of this folder share: reading affine parameters at load.
 ///
-/// For: quantized_linear.cpp and quantized_convolution.cpp, twins of the plain kernels in kernels/quantized and equal to them bit
-/// for bit. Not for: types that the library has no kernels for; `prepare` refuses them and the plain kernel runs.
+/// For: quantized_linear.cpp and quantized_convolution.cpp, twins of the plain kernels in kernels/quantized and equal
+/// to them bit for bit. Not for: types that the library has no kernels for; `prepare` refuses them and the plain kernel
+/// runs.
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"
@@ -21,8 +22,8 @@ struct ProductParameters {
   ProductParameters& operator=(const ProductParameters&) = delete;
   ~ProductParameters() { delete[] copy; }
 
-  /// Reads a call (input, input_scale, input_zero_point, weight, weight_scales, bias, …, output_scale, output_zero_point,
-  /// output_min, output_max, out) for `channels` output channels; `output` = index of output_scale.
+  /// Reads a call (input, input_scale, input_zero_point, weight, weight_scales, bias, …, output_scale,
+  /// output_zero_point, output_min, output_max, out) for `channels` output channels; `output` = index of output_scale.
   /// Errors: NotSupported, silently, for what is not int8, constant or within the library's limits.
   Error read(const PrepareContext& context, Span<EValue* const> args, size_t output, int64_t channels);
 

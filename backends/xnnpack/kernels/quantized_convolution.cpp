@@ -1,5 +1,5 @@
-// et::quantized_convolution.out with constant weights of 8 or packed 4 bits: 1-D to 3-D, grouped, depthwise, dilated and
-// transposed, on xnn_convolution2d_nhwc_qs8_qc8w and xnn_deconvolution2d_nhwc_qs8_qc8w.
+// et::quantized_convolution.out with constant weights of 8 or packed 4 bits: 1-D to 3-D, grouped, depthwise, dilated
+// and transposed, on xnn_convolution2d_nhwc_qs8_qc8w and xnn_deconvolution2d_nhwc_qs8_qc8w.
 
 #include "backends/xnnpack/kernels/gather.h"
 #include "backends/xnnpack/kernels/integer_copy.h"

@@ -1,4 +1,5 @@
-// et::quantized_linear.out with a constant weight of 8 or packed 4 bits, packed anew at load, on xnn_fully_connected_nc_qs8_qc8w.
+// et::quantized_linear.out with a constant weight of 8 or packed 4 bits, packed anew at load, on
+// xnn_fully_connected_nc_qs8_qc8w.
 
 #include "backends/xnnpack/kernels/integer_copy.h"
 #include "backends/xnnpack/kernels/kernels.h"

@@ -13,8 +13,8 @@ struct ResizeState {
   int64_t height, width;  // of the output
 };
 
-/// True when scaling by `factor` maps `in` elements onto exactly `out`: then the ratio of sizes, which the library uses,
-/// and the factor, which PyTorch uses, are the same.
+/// True when scaling by `factor` maps `in` elements onto exactly `out`: then the ratio of sizes, which the library
+/// uses, and the factor, which PyTorch uses, are the same.
 bool is_exact(double factor, int64_t in, int64_t out) {
   return factor * static_cast<double>(in) == static_cast<double>(out);
 }

@@ -1,5 +1,5 @@
-/// Three-dimensional convolution as a two-dimensional one: the planes under the kernel lie side by side in the channels of an image,
-/// one image for each plane of the output.
+/// Three-dimensional convolution as a two-dimensional one: the planes under the kernel lie side by side in the channels
+/// of an image, one image for each plane of the output.
 ///
 /// For: packed_convolution.cpp. Images are made for some planes at a time, so that they stay in a cache.
 /// Not for: floats of few channels a group, which direct kernels take (is_worth_groups in geometry.cpp).

@@ -1,7 +1,7 @@
 /// A row-major tensor with memory of its own, for as long as an operator is made from it.
 ///
-/// For: weights that are stored in a form that the library does not take; it may read a few bytes past a weight's end, which
-/// are here, too. Not for: running on; the library packs a copy.
+/// For: weights that are stored in a form that the library does not take; it may read a few bytes past a weight's end,
+/// which are here, too. Not for: running on; the library packs a copy.
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"

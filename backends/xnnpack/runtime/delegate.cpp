@@ -175,10 +175,11 @@ Error Delegate::copy_loose_constants(runtime::MemoryAllocator& allocator) {
   return Error::Ok;
 }
 
-// ---------------------------------------------------------------------------------------------------------- packed weights
+// ---------------------------------------------------------------------------------------------------------- packed
+// weights
 
-// What the library packs depends on more than the bytes of filter and bias: on their dims and on the scales of input and
-// output, which it multiplies in. All of that is the form under which packed weights are found again.
+// What the library packs depends on more than the bytes of filter and bias: on their dims and on the scales of input
+// and output, which it multiplies in. All of that is the form under which packed weights are found again.
 void Delegate::identify_filters() {
   for (const Node& node : model_.nodes) {
     const NodeForm form = node.type->form;
@@ -291,7 +292,8 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
   return Error::Ok;
 }
 
-// ------------------------------------------------------------------------------------------------------------------- calls
+// -------------------------------------------------------------------------------------------------------------------
+// calls
 
 Error Delegate::update_shapes(Span<EValue* const> args) {
   bool same = true;
@@ -346,8 +348,9 @@ Error Delegate::resize_outputs(KernelContext& context, Span<EValue* const> outpu
   return Error::Ok;
 }
 
-/// The library computes nothing without elements. Where an input has none and some output has, which does not come from it, the
-/// sizes of 0 become 1 and the arguments without elements get memory for that; what is computed there, nobody sees.
+/// The library computes nothing without elements. Where an input has none and some output has, which does not come from
+/// it, the sizes of 0 become 1 and the arguments without elements get memory for that; what is computed there, nobody
+/// sees.
 Error Delegate::make_room(KernelContext& context, Span<EValue* const> args) {
   for (const Node& node : model_.nodes) {
     bool from_nothing = false;
@@ -400,8 +403,8 @@ Error Delegate::prepare(Instance& instance, Span<EValue* const> args) const {
       ET_RETURN_IF_ERROR(check(xnn_reshape_external_value(instance.runtime, id, sizes[id].rank, sizes[id].dims),
                                "xnn_reshape_external_value"));
     }
-    // Reshaping alone keeps its plan of the workspace while no value outgrows the largest size that it ever had, although
-    // a plan made for smaller ones in between has less room. Setting up the old way always plans anew.
+    // Reshaping alone keeps its plan of the workspace while no value outgrows the largest size that it ever had,
+    // although a plan made for smaller ones in between has less room. Setting up the old way always plans anew.
     ET_RETURN_IF_ERROR(check(xnn_reshape_runtime(instance.runtime), "xnn_reshape_runtime"));
     status = xnn_setup_runtime(instance.runtime, instance.set.size(), instance.set.data());
     instance.shaped_for = status == xnn_status_success ? shapes_version_ : 0;

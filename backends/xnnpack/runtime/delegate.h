@@ -1,11 +1,12 @@
 /// One delegated part at run time: its graph in the library, and how a call runs it.
 ///
-/// For: register.cpp. A call looks at the sizes of its inputs; when they are those of the call before, nothing is reshaped,
-/// and when the tensors lie where they lay, nothing is set up either. Inputs and outputs are used where they are.
+/// For: register.cpp. A call looks at the sizes of its inputs; when they are those of the call before, nothing is
+/// reshaped, and when the tensors lie where they lay, nothing is set up either. Inputs and outputs are used where they
+/// are.
 ///
 /// The library binds a graph to a pool of threads when it makes a runtime of it. So there are two: one on the process's
-/// pool, and one for the calling thread alone, made when it is first needed: for parts too small to wake threads for, and
-/// while another method holds the pool. They share packed weights. Each has a workspace of its own.
+/// pool, and one for the calling thread alone, made when it is first needed: for parts too small to wake threads for,
+/// and while another method holds the pool. They share packed weights. Each has a workspace of its own.
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"

@@ -163,8 +163,8 @@ class ModelReader {
     return Error::Ok;
   }
 
-  /// The numbers of constant `index`. They are read where they lie, so that those of a sparse constant are unpacked for as
-  /// long as the model lives.
+  /// The numbers of constant `index`. They are read where they lie, so that those of a sparse constant are unpacked for
+  /// as long as the model lives.
   template <typename T>
   Error numbers_at(uint32_t index, size_t count, const T** data, bool* is_shared) {
     size_t nbytes;

@@ -78,7 +78,8 @@ constexpr xnn_datatype kF32 = xnn_datatype_fp32, kF16 = xnn_datatype_fp16, kQs8 
                        kQc32 = xnn_datatype_qcint32, kQc4 = xnn_datatype_qcint4, kQd8 = xnn_datatype_qdint8,
                        kQb4 = xnn_datatype_qbint4, kNone = xnn_datatype_invalid;
 
-/// A combination of types of a product with a filter. kNone as bias: no bias is allowed besides the bias types above it.
+/// A combination of types of a product with a filter. kNone as bias: no bias is allowed besides the bias types above
+/// it.
 struct Product {
   xnn_datatype input, filter, bias, output;
 };

@@ -1,6 +1,7 @@
 /// The bytes of a payload: the header and the flatbuffer behind it.
 ///
-/// For: model.h, which reads the graph. Not for: what the graph says; only that its bytes can be read without leaving them.
+/// For: model.h, which reads the graph. Not for: what the graph says; only that its bytes can be read without leaving
+///      them.
 ///
 ///     offset  0  u32  0
 ///             4       "XH00"

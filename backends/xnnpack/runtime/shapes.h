@@ -1,7 +1,7 @@
 /// Sizes of values from the sizes of the delegate's inputs.
 ///
-/// For: delegate.cpp, at load (upper bounds) and whenever a call brings other sizes. The library computes sizes, too, but
-/// trusts what it is given in many places; what passes here it can run without leaving any buffer.
+/// For: delegate.cpp, at load (upper bounds) and whenever a call brings other sizes. The library computes sizes, too,
+/// but trusts what it is given in many places; what passes here it can run without leaving any buffer.
 #pragma once
 
 #include "backends/xnnpack/runtime/model.h"

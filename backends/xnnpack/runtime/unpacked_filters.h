@@ -1,10 +1,10 @@
 /// Filters that the file holds without their zeros, while the library makes a runtime.
 ///
-/// For: delegate.cpp. The graph needs an address for each filter, the library reads each once, to pack it. Most it looks for
-/// among packed weights first, and one that is not there it packs at once: such filters are written to one block at that
-/// moment, one over the other, at addresses that differ by a line. So a model takes the memory of its largest filter for its
-/// zeros, which stays in the cache, and a second runtime or method with the same weights unpacks nothing. The others, and all
-/// where packed weights are not shared, are written before and have memory of their own.
+/// For: delegate.cpp. The graph needs an address for each filter, the library reads each once, to pack it. Most it
+/// looks for among packed weights first, and one that is not there it packs at once: such filters are written to one
+/// block at that moment, one over the other, at addresses that differ by a line. So a model takes the memory of its
+/// largest filter for its zeros, which stays in the cache, and a second runtime or method with the same weights unpacks
+/// nothing. The others, and all where packed weights are not shared, are written before and have memory of their own.
 ///
 ///     const PackedWeightsScope scope(…);
 ///     UnpackedFilters filters(model, named_data);
@@ -12,8 +12,8 @@
 ///     subgraph.build(model, bounds, filters);     // names filters by data_of
 ///     xnn_create_runtime(…);                      // calls write and packed from the cache's functions
 ///
-/// Addresses here name nothing beyond that: weights are found again by the address of their sparse form (name_of), which
-/// stays as long as the program.
+/// Addresses here name nothing beyond that: weights are found again by the address of their sparse form (name_of),
+/// which stays as long as the program.
 #pragma once
 
 #include <utility>
@@ -31,7 +31,8 @@ class UnpackedFilters {
   UnpackedFilters(const UnpackedFilters&) = delete;
   UnpackedFilters& operator=(const UnpackedFilters&) = delete;
 
-  /// Gives each sparse filter its address. `has_cache` = the library looks for packed weights. Errors: MemoryAllocationFailed.
+  /// Gives each sparse filter its address. `has_cache` = the library looks for packed weights. Errors:
+  /// MemoryAllocationFailed.
   Error prepare(bool has_cache);
   /// Where the library finds a constant; nullptr for other values.
   const void* data_of(const Value& value) const;

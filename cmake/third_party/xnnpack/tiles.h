@@ -1,5 +1,5 @@
-// Included before each kernel that multiplies tiles (AMX). GCC's macro up to version 12 does not say that a tile is loaded from
-// memory, so that stores into a buffer of the kernel's own, which only such a load reads, are left out.
+// Included before each kernel that multiplies tiles (AMX). GCC's macro up to version 12 does not say that a tile is
+// loaded from memory, so that stores into a buffer of the kernel's own, which only such a load reads, are left out.
 #pragma once
 
 #include <immintrin.h>

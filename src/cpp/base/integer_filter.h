@@ -14,8 +14,8 @@
 
 namespace et {
 
-/// A filter [rows, columns, taps], row-major, that was checked. Channels of the output are its rows or, when transposed, its
-/// columns; each has a scale and a zero point, or one is for all.
+/// A filter [rows, columns, taps], row-major, that was checked. Channels of the output are its rows or, when
+/// transposed, its columns; each has a scale and a zero point, or one is for all.
 struct IntegerFilter {
   const void* data = nullptr;  ///< int8, or pairs of rows of 4 bits (base/nibbles.h)
   const float* scales = nullptr;
@@ -33,9 +33,9 @@ struct ImageChannels {
   int64_t in, out;
 };
 
-/// Fills `out` after everything was checked that is used as an address later. Tensors of the runtime or of ATen. How many rows
-/// pairs of them are, the image on their side says.
-/// Errors: InvalidType; InvalidArgument, naming `op` and what does not fit.
+/// Fills `out` after everything was checked that is used as an address later. Tensors of the runtime or of ATen. How
+/// many rows pairs of them are, the image on their side says. Errors: InvalidType; InvalidArgument, naming `op` and
+/// what does not fit.
 template <typename Tensor>
 Error check_integer_filter(const char* op, const Tensor& weight, const Tensor& scales, const Tensor* zero_points,
                            ImageChannels images, bool transposed, IntegerFilter* out) {

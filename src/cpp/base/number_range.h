@@ -1,7 +1,7 @@
 /// NumberRange: the smallest and the largest of many floats, in one pass that compilers make vectors of.
 ///
-/// For: choosing scales at run time, and asking whether all of a tensor is finite. Not for: the operators amin and amax, which
-/// keep to each element type and give NaN back.
+/// For: choosing scales at run time, and asking whether all of a tensor is finite. Not for: the operators amin and
+///      amax, which keep to each element type and give NaN back.
 ///
 ///     NumberRange range;
 ///     range.add(values, n);

@@ -1,5 +1,6 @@
-/// Quantization of rows at run time: parameters from the smallest and the largest number, then integers. The arithmetic of
-/// quantized_decomposed::choose_qparams* followed by quantize_per_tensor or quantize_per_token (docs/numerics.md).
+/// Quantization of rows at run time: parameters from the smallest and the largest number, then integers. The arithmetic
+/// of quantized_decomposed::choose_qparams* followed by quantize_per_tensor or quantize_per_token
+/// (docs/reference/numerics.md).
 ///
 /// For: kernels of et::dynamic_linear. Not for: the operators themselves, which keep to each element type's rounding.
 ///
@@ -85,8 +86,8 @@ struct RunTimeQuantization {
     }
   }
 
-  /// Calls take(m, integers less the zero point [columns], parameters) for each row of `x` [rows, columns]; the integers lie in
-  /// `memory` [columns]. False, and nothing called, when a number is not finite: it has no integer.
+  /// Calls take(m, integers less the zero point [columns], parameters) for each row of `x` [rows, columns]; the
+  /// integers lie in `memory` [columns]. False, and nothing called, when a number is not finite: it has no integer.
   template <typename Take>
   bool for_each_row(const float* x, int64_t rows, int64_t columns, int16_t* memory, Take take) const {
     NumberRange whole;
@@ -109,8 +110,8 @@ struct RunTimeQuantization {
   static T within(T value, T low, T high) {
     return std::min(std::max(low, value), high);
   }
-  /// That number as the nearest integer, the even one of two. Limits are integers of a byte or so: after them a sum rounds without
-  /// a condition, of which compilers make vectors.
+  /// That number as the nearest integer, the even one of two. Limits are integers of a byte or so: after them a sum
+  /// rounds without a condition, of which compilers make vectors.
   template <typename T>
   static T rounded_within(T value, T low, T high) {
     constexpr T kWhole =

@@ -61,10 +61,10 @@ void write_elements(const SparseLayout& layout, const uint8_t* dense, uint8_t* m
   }
 }
 
-/// Zeros, and a step for each element that is stored. Measured at half and at a tenth of the elements stored, in GB of dense
-/// bytes a second of one core: 2.1 and 5.7 for bytes, 7.3 and 17 for floats. Eight elements at a time without a branch: 1.6
-/// and 6.4 at either density.
-/// A mapped file that changes after it was checked cannot lead out of either memory.
+/// Zeros, and a step for each element that is stored. Measured at half and at a tenth of the elements stored, in GB of
+/// dense bytes a second of one core: 2.1 and 5.7 for bytes, 7.3 and 17 for floats. Eight elements at a time without a
+/// branch: 1.6 and 6.4 at either density. A mapped file that changes after it was checked cannot lead out of either
+/// memory.
 template <typename T>
 void unpack_elements(const SparseBytes& sparse, uint8_t* out) {
   std::memset(out, 0, sparse.nbytes());

@@ -1,8 +1,9 @@
 /// Bytes that are mostly zero, as files hold them: a bit for each element, and the elements whose bit is set.
 ///
-/// For: named data of delegates, and int8 weights of kernels. The emitter writes it; a backend that asked for it unpacks it
-/// while it packs its weights, and the host unpacks those of kernels. Not for: float weights of kernels, which run on their
-/// sparse form (sparse_weight.h). A reader needs no dtype and no sizes: an element is 1, 2 or 4 bytes.
+/// For: named data of delegates, and int8 weights of kernels. The emitter writes it; a backend that asked for it
+/// unpacks it while it packs its weights, and the host unpacks those of kernels. Not for: float weights of kernels,
+/// which run on their sparse form (sparse_weight.h). A reader needs no dtype and no sizes: an element is 1, 2 or 4
+/// bytes.
 ///
 ///     SparseBytes sparse;
 ///     ET_RETURN_IF_ERROR(read_sparse_bytes(key, {entry, entry_nbytes}, &sparse));
@@ -36,7 +37,8 @@ inline constexpr std::string_view kSparsePrefix = "sparse:";
 /// The same of a constant of the program, which no delegate looks for (runtime/host/sparse_constants.h).
 inline constexpr std::string_view kSparseConstantPrefix = "sparse_constant:";
 
-/// An entry that was checked: as many elements as bits are set, none set behind the last element. Points into the entry.
+/// An entry that was checked: as many elements as bits are set, none set behind the last element. Points into the
+/// entry.
 struct SparseBytes {
   const uint8_t* mask = nullptr;    ///< [ceil(num_elements / 64)] words of 64 bits, of any alignment
   const uint8_t* values = nullptr;  ///< [num_values] elements, of any alignment

@@ -1,7 +1,7 @@
 /// Weights that are mostly zero, as files hold them: a bit for each element, and the elements whose bit is set.
 ///
-/// For: the compiler that packs them, kernels that run on them (et::sparse_linear, et::sparse_convolution), and libraries
-/// that unpack them once at load. Not for: arithmetic on them.
+/// For: the compiler that packs them, kernels that run on them (et::sparse_linear, et::sparse_convolution), and
+/// libraries that unpack them once at load. Not for: arithmetic on them.
 ///
 ///     SparseWeight weight;
 ///     ET_RETURN_IF_ERROR(check_sparse_weight("et::sparse_linear", values, mask, weight_size, &weight));
@@ -10,9 +10,9 @@
 ///       from = unpack_row(weight, row, from, dense + row * weight.columns);
 ///     }
 ///
-/// Bits cost as much at every density: 1/8 byte an element, so that a float weight with half of its elements takes 53 % of
-/// its bytes and one with a tenth 13 %. Column numbers would be smaller below a density of 6 % only, and need a check each;
-/// here the number of set bits and the bits behind each row's end are all that can be wrong.
+/// Bits cost as much at every density: 1/8 byte an element, so that a float weight with half of its elements takes 53 %
+/// of its bytes and one with a tenth 13 %. Column numbers would be smaller below a density of 6 % only, and need a
+/// check each; here the number of set bits and the bits behind each row's end are all that can be wrong.
 #pragma once
 
 #include "base/span.h"

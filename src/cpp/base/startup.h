@@ -1,8 +1,9 @@
-/// ET_STARTUP: on the declaration of a function that runs once and early, such as those that hand out a file's table of kernels.
+/// ET_STARTUP: on the declaration of a function that runs once and early, such as those that hand out a file's table of
+/// kernels.
 ///
-/// The linker lays such functions side by side, where static constructors stand. Each in its file's place among megabytes of
-/// kernels, they brought 1.6 MB of code into the memory of a process that runs a model of one layer: the system maps the 16
-/// pages around each page it is asked for.
+/// The linker lays such functions side by side, where static constructors stand. Each in its file's place among
+/// megabytes of kernels, they brought 1.6 MB of code into the memory of a process that runs a model of one layer: the
+/// system maps the 16 pages around each page it is asked for.
 #pragma once
 
 #if defined(__ELF__)

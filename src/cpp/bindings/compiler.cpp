@@ -48,8 +48,8 @@ const passes::BackendCompilers& backend_compilers() {
   return *instance;
 }
 
-/// Options are a dict with the names of the C++ members, so that a new one needs no new signature. What is not known is an
-/// error: a misspelt option must not be ignored.
+/// Options are a dict with the names of the C++ members, so that a new one needs no new signature. What is not known is
+/// an error: a misspelt option must not be ignored.
 class Options {
  public:
   explicit Options(py::dict options) : left_(std::move(options)) {}

@@ -64,7 +64,8 @@ void clear_last_message();
 /// Error to return to the core. The next `check` of a failed call on this thread raises the exception again.
 Error hold_python_error(pybind11::error_already_set&& error);
 
-/// Throws the held Python exception, or CoreError. An empty message is the last one with its context, or else the code's meaning.
+/// Throws the held Python exception, or CoreError. An empty message is the last one with its context, or else the
+/// code's meaning.
 [[noreturn]] void raise(Error error, std::string message = {}, std::vector<Diagnostic> diagnostics = {});
 
 /// raise(error, {}, diagnostics) unless `error` is Ok.

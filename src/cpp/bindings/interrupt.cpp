@@ -111,8 +111,8 @@ void watch() {
   }
 }
 
-/// Starts the watcher with signals blocked, so that the process's signals keep going to its own threads. Not that of breakpoints,
-/// which a thread causes itself: blocked, it ends the process.
+/// Starts the watcher with signals blocked, so that the process's signals keep going to its own threads. Not that of
+/// breakpoints, which a thread causes itself: blocked, it ends the process.
 void start_watcher() {
   g_watcher_started = true;
   sigset_t all, before;

@@ -1,18 +1,17 @@
 /// `_core.ProgramBuilder`: how export/importer.py writes an ir::Program, node after node.
 ///
 /// For: the importer only. It converts Python values to IR arguments and types; no rule of the IR is checked here
-/// (ir/builder.h and ir/verifier.h do that).
+///      (ir/builder.h and ir/verifier.h do that).
 ///
 ///     builder = _core.ProgramBuilder()
 ///     method = builder.method("forward")
 ///     x = method.input("x", (6, [("s0", 1, 64), 8]))          # f32[s0:{1..64}, 8]; 6 is ScalarType::Float
-///     handle, (y,) = method.node("aten::relu", [x], [("y", (6, [("s0", 1, 64), 8]))], ("relu", "", "model.py", 3, "forward"), "")
-///     method.outputs([y])
-///     method.finish()
+///     handle, (y,) = method.node("aten::relu", [x], [("y", (6, [("s0", 1, 64), 8]))], ("relu", "", "model.py", 3,
+///     "forward"), "") method.outputs([y]) method.finish()
 ///
-/// A type is (dtype, dims) or (dtype, dims, dim_order) for a tensor, where a dim is an int or (expression, min, max) and a
-/// max of None means unbounded; "int", "double", "bool", "string", "none", or ("int", dim) for numbers. An input that became
-/// part of the program carries its value: ("double", 2.5), ("bool", True), ("string", "mean").
+/// A type is (dtype, dims) or (dtype, dims, dim_order) for a tensor, where a dim is an int or (expression, min, max)
+/// and a max of None means unbounded; "int", "double", "bool", "string", "none", or ("int", dim) for numbers. An input
+/// that became part of the program carries its value: ("double", 2.5), ("bool", True), ("string", "mean").
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

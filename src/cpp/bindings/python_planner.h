@@ -1,7 +1,7 @@
 /// A memory planner that is a Python function.
 ///
-/// For: `ExecutorchBackendConfig(memory_planner=…)`. The function gets plain tuples and returns plain tuples, so that it
-/// needs to know none of our classes; what it returns goes through the overlap checker like any other plan.
+/// For: `ExecutorchBackendConfig(memory_planner=…)`. The function gets plain tuples and returns plain tuples, so that
+/// it needs to know none of our classes; what it returns goes through the overlap checker like any other plan.
 ///
 ///     def planner(requests, arenas):
 ///         # requests: [(name, first, last, nbytes, accesses, memory_id)]; arenas: [(name, capacity)]

@@ -71,8 +71,9 @@ Error register_plugin(const Plugin& plugin) {
   });
 }
 
-/// Refuses a library of which a part is missing (a copy that broke off). The loader maps its segments unseen, and the first
-/// touch of a page beyond the end would end the process. What is no ELF file at all is left to the loader's own message.
+/// Refuses a library of which a part is missing (a copy that broke off). The loader maps its segments unseen, and the
+/// first touch of a page beyond the end would end the process. What is no ELF file at all is left to the loader's own
+/// message.
 void check_is_whole(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const std::streamoff nbytes = file ? static_cast<std::streamoff>(file.tellg()) : 0;

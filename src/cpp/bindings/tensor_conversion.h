@@ -1,7 +1,7 @@
 /// Tensors of Python callers, in and out, without linking libtorch.
 ///
-/// For: the bindings of Method. `BorrowedTensor` reads a caller's tensor as bytes and strides; `OutputBlock` is
-/// memory that becomes a torch tensor or a numpy array.
+/// For: the bindings of Method. `BorrowedTensor` reads a caller's tensor as bytes and strides; `OutputBlock` is memory
+///      that becomes a torch tensor or a numpy array.
 /// Not for: deciding what a method takes; runtime_method.cpp and Method::set_input do that.
 ///
 ///     BorrowedTensor input;
@@ -85,9 +85,9 @@ class BorrowedTensor {
   pybind11::object capsule_;  // of __dlpack__
 };
 
-/// Where the memory of a large output waits for the next call once the caller has dropped the result: the system gives fresh
-/// memory page by page, which takes several times as long as writing it. A method has one for each output, and frees it.
-/// Threads: callers drop results on any thread.
+/// Where the memory of a large output waits for the next call once the caller has dropped the result: the system gives
+/// fresh memory page by page, which takes several times as long as writing it. A method has one for each output, and
+/// frees it. Threads: callers drop results on any thread.
 class SpareOutput {
  public:
   SpareOutput() = default;
@@ -120,8 +120,8 @@ class OutputBlock {
   }
   ~OutputBlock();
 
-  /// Memory for `nbytes`; with `spare`, from there if there is any, and back there in the end. All blocks of one `spare` have
-  /// one size. Errors (CoreError): MemoryAllocationFailed.
+  /// Memory for `nbytes`; with `spare`, from there if there is any, and back there in the end. All blocks of one
+  /// `spare` have one size. Errors (CoreError): MemoryAllocationFailed.
   static OutputBlock allocate(size_t nbytes, std::shared_ptr<SpareOutput> spare = nullptr);
   void* data() const;
   size_t nbytes() const;

@@ -90,7 +90,8 @@ bool TensorView::shares_elements(const TensorView& other) const {
   if (!overlaps(other)) {
     return false;
   }
-  // Where the outermost dimensions have one stride, both lie on a grid of it, and cover one range of bytes in each cell.
+  // Where the outermost dimensions have one stride, both lie on a grid of it, and cover one range of bytes in each
+  // cell.
   size_t order[kMaxRank], other_order[kMaxRank];
   const size_t count = dims_by_distance(*this, order);
   const size_t other_count = dims_by_distance(other, other_order);

@@ -30,8 +30,8 @@ struct TensorView {
   bool is_dense(Span<const uint8_t> dim_order) const;
   /// True when the bytes of both overlap, their whole extents taken.
   bool overlaps(const TensorView& other) const;
-  /// True when an element of one may lie on an element of the other. Two parts of one tensor (columns, every second row)
-  /// do not share elements, although their extents overlap; what cannot be told apart that way counts as shared.
+  /// True when an element of one may lie on an element of the other. Two parts of one tensor (columns, every second
+  /// row) do not share elements, although their extents overlap; what cannot be told apart that way counts as shared.
   bool shares_elements(const TensorView& other) const;
   /// True when two indices may be one place in memory: an expanded tensor, or windows that slide over each other.
   bool elements_share_memory() const;

@@ -1,7 +1,7 @@
 /// Says at compile time what would fail at load: calls for which no kernel exists.
 ///
-/// For: compile.h, on a program at Stage::kLowered. An operator or an element type that nothing in the runtime computes is
-/// an error in the export, with the user's line, not on the device.
+/// For: compile.h, on a program at Stage::kLowered. An operator or an element type that nothing in the runtime computes
+/// is an error in the export, with the user's line, not on the device.
 #pragma once
 
 #include <set>

@@ -1,8 +1,8 @@
 /// content_hash: a number that says whether bytes are still what they were.
 ///
-/// For: weights, which the compiler borrows: it computes with them, and the file is written from them later. Whoever wrote
-/// to them in between, in whatever way, is found out.
-/// Not for: telling weights apart (emit/data_pool.h compares contents), nor for bytes of an attacker.
+/// For: weights, which the compiler borrows: it computes with them, and the file is written from them later. Whoever
+/// wrote to them in between, in whatever way, is found out. Not for: telling weights apart (emit/data_pool.h compares
+/// contents), nor for bytes of an attacker.
 ///
 ///     const uint64_t before = content_hash(data, nbytes);
 ///     … if (content_hash(data, nbytes) != before) …

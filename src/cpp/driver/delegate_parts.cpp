@@ -13,8 +13,9 @@
 namespace et::driver {
 namespace {
 
-/// A dequantize whose numbers one operator of the same backend reads, one that gives integers again. It is part of that operator:
-/// apart from it, in another part or outside of all, it would be computed, and its reader would be one of floats.
+/// A dequantize whose numbers one operator of the same backend reads, one that gives integers again. It is part of that
+/// operator: apart from it, in another part or outside of all, it would be computed, and its reader would be one of
+/// floats.
 bool goes_with_its_reader(const ir::Node& node) {
   if (node.op != passes::kDequantizePerTensor || node.tag.empty() || node.graph()->is_output(node.result())) {
     return false;
@@ -51,8 +52,8 @@ class PartSet {
   std::vector<uint64_t> words_;
 };
 
-/// The graph with parts as single vertices. Vertices are parts and the nodes outside of them; each knows the parts that it waits
-/// for, directly or not, so that a node is placed without a walk over the graph.
+/// The graph with parts as single vertices. Vertices are parts and the nodes outside of them; each knows the parts that
+/// it waits for, directly or not, so that a node is placed without a walk over the graph.
 class Contraction {
  public:
   explicit Contraction(const ir::Graph& graph) : graph_(graph) {}

@@ -26,8 +26,8 @@ struct Finished {
   planning::PlanReport memory;  ///< one entry a method
 };
 
-/// Plans, checks the plan and emits. Errors: those of planning and emission; diagnostics may be empty, then the line that
-/// went to the log hook says what is wrong.
+/// Plans, checks the plan and emits. Errors: those of planning and emission; diagnostics may be empty, then the line
+/// that went to the log hook says what is wrong.
 Error finish(const std::shared_ptr<ir::Program>& program, const FinishOptions& options, Finished& out,
              ir::Diagnostics& diagnostics);
 

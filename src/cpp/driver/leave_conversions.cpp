@@ -78,7 +78,8 @@ class LeaveConversions {
   }
 
  private:
-  /// A quantization at run time is part of the product behind it; alone it would compute scales for nobody of the backend.
+  /// A quantization at run time is part of the product behind it; alone it would compute scales for nobody of the
+  /// backend.
   void stay_with_refused_readers(ir::Node& node) {
     if (!is_taken(node) || !passes::is_run_time_conversion(node.op)) {
       return;
@@ -129,7 +130,8 @@ class LeaveConversions {
       has_plain = has_plain || constness == Constness::kPlain;
       has_float = has_float || (constness == Constness::kNone && !is_dequantize(input));
     });
-    // A constant of floats is the bias of a product with integer weights, elements that are quantized, or an operand that stays float.
+    // A constant of floats is the bias of a product with integer weights, elements that are quantized, or an operand
+    // that stays float.
     return has_activation && !has_float && (has_weight || !has_plain || passes::joins_tensors(node)) &&
            std::all_of(node.results().begin(), node.results().end(), [&](const auto& result) {
              return (is_no_float(result.get()) && result->users().empty()) || becomes_integers(result.get());

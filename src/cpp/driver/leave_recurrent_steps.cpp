@@ -120,7 +120,8 @@ bool is_beside_product_of_product(const ir::Value* part) {
          (is_product_of_product(add->args()[0].value()) || is_product_of_product(add->args()[1].value()));
 }
 
-/// True for the steps of a layer with a projection, which no operator has. In others the first state alone may be a product.
+/// True for the steps of a layer with a projection, which no operator has. In others the first state alone may be a
+/// product.
 bool are_projected(const std::vector<std::unique_ptr<ir::Value>>& parts) {
   const auto count = std::count_if(parts.begin(), parts.end(),
                                    [](const auto& part) { return is_beside_product_of_product(part.get()); });

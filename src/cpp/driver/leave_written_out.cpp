@@ -11,8 +11,8 @@ namespace {
 
 bool is_taken(const ir::Node* node) { return !node->tag.empty(); }
 
-/// A backend that has all of it may do as many operators, each a pass over the data, before it is faster to leave it and do one.
-/// Images stay in any case: they would be transposed on the way out and in.
+/// A backend that has all of it may do as many operators, each a pass over the data, before it is faster to leave it
+/// and do one. Images stay in any case: they would be transposed on the way out and in.
 bool is_better_inside(const passes::WrittenOut& found) {
   constexpr size_t kMostOperators = 3, kMostDims = 3;
   return std::all_of(found.nodes.begin(), found.nodes.end(), is_taken) &&

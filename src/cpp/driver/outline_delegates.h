@@ -3,8 +3,8 @@
 /// Nodes with one tag become as few parts as can be, each of which
 ///  - is convex: no path leads out of a part and back into it, so that it can run at one moment;
 ///  - keeps the program acyclic together with all other parts (two convex parts may still wait for each other).
-/// A part is grown in order of execution, into the largest one that allows it. Its place in the method is then taken by one
-/// `delegate` node.
+/// A part is grown in order of execution, into the largest one that allows it. Its place in the method is then taken by
+/// one `delegate` node.
 ///
 ///     a·  b·  c   d·     b and d have a tag, c between them has none:
 ///      └─▶└──▶└──▶└      {b} and {d} are two parts, and {a, b} is one
@@ -45,8 +45,8 @@ void read_sizes_at_inputs(ir::Graph& graph);
 /// execution, groups in order of their first member. What outline_delegates cuts out.
 std::vector<std::vector<ir::Node*>> delegate_parts(const ir::Graph& graph);
 
-/// Gives each part copies of the nodes in other parts of its tag that say how its operands are quantized: dequantize, and
-/// what quantizes at run time. They stand before their users, in the graph and in the parts.
+/// Gives each part copies of the nodes in other parts of its tag that say how its operands are quantized: dequantize,
+/// and what quantizes at run time. They stand before their users, in the graph and in the parts.
 void own_conversions(ir::Graph& graph, std::vector<std::vector<ir::Node*>>& parts);
 
 }  // namespace et::driver

@@ -1,8 +1,9 @@
 // A product of integers is cut out together with what says how its input became integers.
 //
 // A part takes the last of several places it could have, and the dequantize in front of it may stand in an earlier one:
-// then floats would cross the border, and the part would hold a product of floats and integers that no backend has. Each
-// part gets such nodes for itself; what crosses is the integers, or the floats before they are quantized at run time.
+// then floats would cross the border, and the part would hold a product of floats and integers that no backend has.
+// Each part gets such nodes for itself; what crosses is the integers, or the floats before they are quantized at run
+// time.
 #include <string_view>
 #include <unordered_map>
 

@@ -1,7 +1,7 @@
 /// PortableEvaluator: folds constants with the portable kernels.
 ///
-/// For: the pass fold-constants, which declares what it needs (passes/constant_evaluator.h) and may not know the runtime.
-/// The folded value is bit for bit what the portable kernel would compute on the device.
+/// For: the pass fold-constants, which declares what it needs (passes/constant_evaluator.h) and may not know the
+/// runtime. The folded value is bit for bit what the portable kernel would compute on the device.
 #pragma once
 
 #include "passes/constant_evaluator.h"

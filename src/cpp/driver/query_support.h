@@ -1,7 +1,7 @@
 /// Asks a backend's compiler what it would take of a program.
 ///
-/// For: partitioners whose table of operators is in C++, so that what they tag is what preprocess can write. The program is
-/// an import of its own, only looked at: no pass has run on it, so what folding will compute is still there.
+/// For: partitioners whose table of operators is in C++, so that what they tag is what preprocess can write. The
+/// program is an import of its own, only looked at: no pass has run on it, so what folding will compute is still there.
 /// Not for: backends whose partitioner has a table in Python.
 #pragma once
 
@@ -25,8 +25,8 @@ struct Leaving {
   bool functions = true;  ///< what our kernels do as one operator (leave_written_out.h, leave_recurrent_steps.h)
 };
 
-/// One entry a node, in order, regions of control flow included; nodes that carry a tag already, constants and delegates are
-/// left out. Tags what is taken as it goes; `program` is not to be compiled afterwards.
+/// One entry a node, in order, regions of control flow included; nodes that carry a tag already, constants and
+/// delegates are left out. Tags what is taken as it goes; `program` is not to be compiled afterwards.
 std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
                                        const std::vector<ir::Delegate::CompileSpec>& specs, Leaving leaving);
 

@@ -1,8 +1,8 @@
 /// Pools of bytes that a file holds once: constants side by side in a segment, and segments behind the flatbuffer.
 ///
-/// For: the emitter. Both pools borrow what they are given and compare by content, so that tied weights, equal payloads and
-/// equal initial states are stored once. Contents are compared byte by byte when size and a sample agree; most constants
-/// differ in the sample, so that adding a weight costs a look at a few hundred of its bytes.
+/// For: the emitter. Both pools borrow what they are given and compare by content, so that tied weights, equal payloads
+/// and equal initial states are stored once. Contents are compared byte by byte when size and a sample agree; most
+/// constants differ in the sample, so that adding a weight costs a look at a few hundred of its bytes.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,8 @@ class DataPool {
   ContentIndex index_;
 };
 
-/// Smaller segments stand at multiples of `kSmallAlignment`, which is what payloads and constants need: a delegate has many
-/// of a few hundred bytes (biases, scales), and the padding before each would be a good part of them.
+/// Smaller segments stand at multiples of `kSmallAlignment`, which is what payloads and constants need: a delegate has
+/// many of a few hundred bytes (biases, scales), and the padding before each would be a good part of them.
 inline constexpr uint64_t kLeastAlignedNbytes = 4096;
 inline constexpr uint64_t kSmallAlignment = 16;
 

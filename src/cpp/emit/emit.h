@@ -1,14 +1,14 @@
 /// Emission: a planned program becomes a file.
 ///
-/// In:  ir::Program whose methods are at Stage::kPlanned. Out: the bytes of a `.pte`, and of a `.ptd` when constants are
-/// external, laid out but not yet written (sink.h).
-/// Not for: deciding anything. Operators, aliases and places were decided before; what the format cannot say is an error.
+/// In:  ir::Program whose methods are at Stage::kPlanned. Out: the bytes of a `.pte`, and of a `.ptd` when constants
+/// are external, laid out but not yet written (sink.h). Not for: deciding anything. Operators, aliases and places were
+/// decided before; what the format cannot say is an error.
 ///
 ///     Emitted emitted;
 ///     ET_RETURN_IF_ERROR(emit(program, options, emitted, diagnostics));
 ///     ET_RETURN_IF_ERROR(save(emitted.program, "model.pte"));
 ///
-/// The same program gives the same bytes. The format, its tables and its call conventions: docs/format.md.
+/// The same program gives the same bytes. The format, its tables and its call conventions: docs/reference/format.md.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,14 @@ struct EmitOptions {
   bool compatible = false;
   /// Payloads of delegates stand in the tables instead of segments of their own (extract_delegate_segments=False).
   bool inline_payloads = false;
-  /// Named data that all its users read in sparse form too, and int8 weights of products (sparse_constants.h), are stored so when
-  /// at least this part of their elements is zero; above 1: never. A file for the published runtime has none.
+  /// Named data that all its users read in sparse form too, and int8 weights of products (sparse_constants.h), are
+  /// stored so when at least this part of their elements is zero; above 1: never. A file for the published runtime has
+  /// none.
   double sparse_weights = 2;
   /// Writes the entries "executorch_py.debug" and the names of "executorch_py.shapes".
   bool debug_info = true;
-  /// Kernels that the operator table does not have -> the letters of their parameters (runtime/unboxing.h): they say what an
-  /// empty list is a list of.
+  /// Kernels that the operator table does not have -> the letters of their parameters (runtime/unboxing.h): they say
+  /// what an empty list is a list of.
   std::map<std::string, std::string, std::less<>> signatures;
 };
 

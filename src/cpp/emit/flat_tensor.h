@@ -1,6 +1,6 @@
 /// The `.ptd` beside a program: constants that stay outside, by name.
 ///
-/// For: emit.cpp. The format: docs/format.md, "Siblings".
+/// For: emit.cpp. The format: docs/reference/format.md, "Siblings".
 #pragma once
 
 #include <map>

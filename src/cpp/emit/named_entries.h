@@ -30,8 +30,9 @@ class NamedEntries {
   /// Adds the sparse form of what is called `name`. The program has neither form of it.
   void add_sparse(std::string_view name, std::string bytes);
 
-  /// Replaces entries that may be sparse, have at least this part of zeros and become clearly smaller by their sparse form
-  /// (base/sparse_bytes.h). Bytes that the file holds anyway stay: those of a constant, or of an entry that stays dense.
+  /// Replaces entries that may be sparse, have at least this part of zeros and become clearly smaller by their sparse
+  /// form (base/sparse_bytes.h). Bytes that the file holds anyway stay: those of a constant, or of an entry that stays
+  /// dense.
   void make_sparse(double least_zeros);
 
   /// Key and bytes, in order of the keys.

@@ -1,7 +1,7 @@
 /// The two named data entries that are ours: where instructions came from, and what is known about shapes.
 ///
-/// For: emit.cpp. Other runtimes ignore the entries; ours reads them to name the failing operator and its Python line, and
-/// to enforce lower bounds and equal dimensions (schema/debug_info.fbs, schema/shapes.fbs).
+/// For: emit.cpp. Other runtimes ignore the entries; ours reads them to name the failing operator and its Python line,
+/// and to enforce lower bounds and equal dimensions (schema/debug_info.fbs, schema/shapes.fbs).
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct AffineSize {
   int64_t offset = 0;
 };
 
-/// Reads a Dim::expr of that form ("s0", "2*s0 + 1", "(s0 - 1)*3"); nothing for any other (two symbols, //, %, min, max)
-/// and for scale < 1.
+/// Reads a Dim::expr of that form ("s0", "2*s0 + 1", "(s0 - 1)*3"); nothing for any other (two symbols, //, %, min,
+/// max) and for scale < 1.
 std::optional<AffineSize> parse_affine(std::string_view expression);
 
 }  // namespace et::emit

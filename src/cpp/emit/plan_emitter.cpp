@@ -106,7 +106,8 @@ Error PlanEmitter::add_step(const ir::Step& step) {
   }
   const ir::Node& node = *step.node;
   if (node.op == "buffer") {
-    // Also when only views of it are used: its own value says that this memory is state, and with which content it begins.
+    // Also when only views of it are used: its own value says that this memory is state, and with which content it
+    // begins.
     ET_TRY(const int32_t index, value_index(node.result(), &node));
     static_cast<void>(index);
     return Error::Ok;
@@ -183,7 +184,8 @@ Error PlanEmitter::add_table_call(const ir::Node& node, const ops::OpInfo& op, A
   return Error::Ok;
 }
 
-/// An operator that is not in the table: the runtime's own (executorch_prim) or a user's, whose schema is not known here.
+/// An operator that is not in the table: the runtime's own (executorch_prim) or a user's, whose schema is not known
+/// here.
 Error PlanEmitter::add_plain_call(const ir::Node& node, Args& args) {
   const auto known = tables_.options.signatures.find(node.op);
   const std::string_view letters = known == tables_.options.signatures.end() ? std::string_view() : known->second;

@@ -1,7 +1,7 @@
 /// One method becomes an ExecutionPlan.
 ///
 /// For: emit.cpp. Steps of the method's schedule become instructions, values become EValues, and the pools get what the
-/// values point at. Call conventions (docs/format.md, "Calls"):
+/// values point at. Call conventions (docs/reference/format.md, "Calls"):
 ///
 ///  - out variants: every argument of the schema in order, outs included, then each out once more; several outs are
 ///    followed by a list of them, a list of outs by the list itself;
@@ -70,8 +70,8 @@ class PlanEmitter {
   ir::Diagnostics& diagnostics_;
   ir::Schedule schedule_;
   ValueTable values_;
-  /// Tensors that executorch_prim::et_copy_index fills item by item. The published runtime lets them grow with the items,
-  /// so a compatible file must not call their sizes static.
+  /// Tensors that executorch_prim::et_copy_index fills item by item. The published runtime lets them grow with the
+  /// items, so a compatible file must not call their sizes static.
   std::unordered_set<const ir::Value*> growing_;
   std::unordered_map<const ir::Value*, int32_t> indices_;
   std::vector<flatbuffers::Offset<schema::Instruction>> instructions_;

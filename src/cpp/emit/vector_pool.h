@@ -1,7 +1,7 @@
 /// VectorPool: vectors of numbers of a flatbuffer, equal ones once.
 ///
-/// For: the sizes and dim orders of tensors, of which a method has few different ones. Not for: vectors that are long or
-/// never equal, such as an instruction's arguments. Tables may point at one vector as often as they like.
+/// For: the sizes and dim orders of tensors, of which a method has few different ones. Not for: vectors that are long
+/// or never equal, such as an instruction's arguments. Tables may point at one vector as often as they like.
 ///
 ///     const auto sizes = vectors.add(std::vector<int32_t>{1, 8});
 #pragma once

@@ -264,8 +264,8 @@ struct Delegate {
 struct NamedData {
   std::string key;
   std::string bytes;
-  /// Set when all delegates that use the entry read its sparse form as well (base/sparse_bytes.h): what its elements are. The
-  /// sign of their zeros does not matter then.
+  /// Set when all delegates that use the entry read its sparse form as well (base/sparse_bytes.h): what its elements
+  /// are. The sign of their zeros does not matter then.
   std::optional<ScalarType> sparse_dtype = std::nullopt;
 };
 

@@ -1,4 +1,4 @@
-/// Reads the text form of the IR (printer.h, docs/ir.md).
+/// Reads the text form of the IR (printer.h, docs/reference/ir.md).
 ///
 /// For: golden tests, et_opt, the fuzzer. Any bytes are safe: the outcome is a Program or an error with line and
 /// column. Not for: checking what the program means; that is verifier.h.

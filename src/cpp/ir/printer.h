@@ -1,7 +1,8 @@
-/// The text form of the IR: for debugging, golden files and et_opt. parser.h reads it back; docs/ir.md is the grammar.
+/// The text form of the IR: for debugging, golden files and et_opt. parser.h reads it back; docs/reference/ir.md is the
+/// grammar.
 ///
 /// For: dumps after a pass, messages, tests. What is printed with default options parses to an equal Program, which
-/// prints to the same text.
+///      prints to the same text.
 /// Not for: storage. The text has no version and changes with the IR.
 ///
 ///     method @forward(%x: f32[2, s0:{1..64}, 8]) {

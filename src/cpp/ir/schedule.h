@@ -1,17 +1,19 @@
 /// The order in which a method's nodes run once its regions are laid out in a line.
 ///
-/// For: planning (lifetimes are intervals of steps) and emission (steps become instructions), so that both mean the same
-/// order. Not for: passes, which work on the nested form.
+/// For: planning (lifetimes are intervals of steps) and emission (steps become instructions), so that both mean the
+///      same order. Not for: passes, which work on the nested form.
 ///
-///     cond %p {T} {F}      0 jump to 4 unless %p · 1 T's nodes · 2 move T's output to the result · 3 jump to 6 (always)
+///     cond %p {T} {F}      0 jump to 4 unless %p · 1 T's nodes · 2 move T's output to the result · 3 jump to 6
+///     (always)
 ///                          4 F's nodes · 5 move F's output to the result · 6 …
 ///     while_loop {C} {B}   0 move initial scalars to the carried ones · 1 C's nodes · 2 jump to 6 unless C's output
 ///                          3 B's nodes · 4 move B's scalars to the carried ones · 5 jump to 1 (always) · 6 …
 ///
-/// Arguments: cond (predicate, operands…), while_loop (carried…), where a list counts as its items; a region's inputs are the
-/// operands in order, under another name: `resolve` says which. What regions only read they capture. A carried scalar is
-/// its own value; a carried tensor is its initial value, in whose memory the body leaves the next one (Value::alias_of),
-/// because moves bind and copy no data. The pass `lower-loops` gives loops that form, and turns map and scan into them.
+/// Arguments: cond (predicate, operands…), while_loop (carried…), where a list counts as its items; a region's inputs
+/// are the operands in order, under another name: `resolve` says which. What regions only read they capture. A carried
+/// scalar is its own value; a carried tensor is its initial value, in whose memory the body leaves the next one
+/// (Value::alias_of), because moves bind and copy no data. The pass `lower-loops` gives loops that form, and turns map
+/// and scan into them.
 #pragma once
 
 #include <unordered_map>

@@ -1,7 +1,7 @@
 /// The operator table: what the compiler knows about each operator, made from ops.yaml.
 ///
-/// For: the compiler (importer, passes, emitter) and tools: schemas, defaults, out variants, views, which inputs may share
-/// memory with the output. Not for: finding a kernel to run (runtime::KernelRegistry).
+/// For: the compiler (importer, passes, emitter) and tools: schemas, defaults, out variants, views, which inputs may
+/// share memory with the output. Not for: finding a kernel to run (runtime::KernelRegistry).
 ///
 ///     const ops::OpInfo* op = ops::find_op("aten::add.Tensor");
 ///     op->out_name;                         // "aten::add.out"
@@ -58,7 +58,8 @@ struct OpInfo {
   /// Full texts, as PyTorch prints them.
   std::string_view schema;
   std::string_view out_schema;
-  /// Parameters of `schema`, and of `out_schema` (which may lack dtype, layout, device …, and may have more with defaults).
+  /// Parameters of `schema`, and of `out_schema` (which may lack dtype, layout, device …, and may have more with
+  /// defaults).
   Span<const Argument> arguments;
   Span<const Argument> out_arguments;
   /// Number of values that the functional form returns; 1 for a list of tensors.
@@ -68,7 +69,7 @@ struct OpInfo {
   /// Element types of the main tensor for which kernels exist: bit = ScalarType's value. 0 = no statement.
   uint32_t dtypes;
   /// Bit i: an output may share the memory of out_arguments[i] when dtype, sizes and strides are equal and the value is
-  /// not needed afterwards.
+  ///        not needed afterwards.
   uint32_t in_place;
   /// The official runtime has a kernel of this out_name, so ExecutorchBackendConfig(compatible=True) may emit it.
   bool is_published;

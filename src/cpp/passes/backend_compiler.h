@@ -45,10 +45,11 @@ struct BackendPart {
 struct BackendPayload {
   std::string bytes;
   /// Weights to be shared by content with other delegates and methods: key (their hash, say) and bytes. An entry with
-  /// `sparse_dtype` may reach the runtime half as "sparse:" and its key: it reads both forms (runtime/host/sparse_data.h).
+  /// `sparse_dtype` may reach the runtime half as "sparse:" and its key: it reads both forms
+  /// (runtime/host/sparse_data.h).
   std::vector<ir::NamedData> named_data;
-  /// Positions of the part's inputs that the payload does not take (sizes that its runtime half sees in the tensors), in
-  /// rising order. They do not become arguments of the call.
+  /// Positions of the part's inputs that the payload does not take (sizes that its runtime half sees in the tensors),
+  /// in rising order. They do not become arguments of the call.
   std::vector<size_t> dropped_inputs;
 };
 
@@ -60,8 +61,8 @@ class BackendCompiler {
   /// Errors: whatever stops it; a diagnostic names the node and what to do. The same part gives the same bytes.
   virtual Error preprocess(const BackendPart& part, BackendPayload& payload, ir::Diagnostics& diagnostics) = 0;
 
-  /// Why the backend does not take a node of an Edge program, or "" when it does. For partitioners that ask the compiler
-  /// (driver/query_support.h) instead of having a table of their own.
+  /// Why the backend does not take a node of an Edge program, or "" when it does. For partitioners that ask the
+  /// compiler (driver/query_support.h) instead of having a table of their own.
   virtual std::string refusal(const ir::Node& node, const ir::Program& program,
                               const std::vector<ir::Delegate::CompileSpec>& specs) {
     static_cast<void>(node), static_cast<void>(program), static_cast<void>(specs);

@@ -13,7 +13,7 @@ namespace et::passes {
 ///           method uses it too (the file would hold it twice), when it goes to a .ptd file under its own name, or when
 ///           the convolution is transposed. A zero of either sign counts as zero.
 /// Cost:     O(nodes) and a look at each element of each weight.
-/// Source:   docs/pruning.md, "Sparse weights", has what was measured.
+/// Source:   docs/how-to/pruning.md, "Sparse weights", has what was measured.
 /// Example:  %y = et::linear_clamp(%x, %w, %b, 0, none)
 ///           =>   %y = et::sparse_linear(%x, %w_values, %w_mask, %b, [256, 128], 0, none)
 class CompressSparseWeights final : public Pass {

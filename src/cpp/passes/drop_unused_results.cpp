@@ -38,7 +38,8 @@ constexpr Vectors kVectors[] = {
     {"aten::_linalg_svd", 1},
 };
 
-/// Eigenvectors and singular vectors that nobody uses are not computed: the argument becomes false, with which they are empty.
+/// Eigenvectors and singular vectors that nobody uses are not computed: the argument becomes false, with which they are
+/// empty.
 bool drop_vectors(ir::Node* node) {
   constexpr size_t kComputeVectors = 2;
   const auto* const found =

@@ -147,9 +147,9 @@ bool is_mask_of(const ir::Node& user, const ir::Value* value) {
                        [&](const ir::Argument& argument) { return argument.value() == value; }) == 1;
 }
 
-/// add(x, expand(y)) => add(x, y), when all users repeat elements by themselves and have the sizes from another argument of the same
-/// element type (y may have no dims, and then its type would count for less), or are attention with y as the mask. True when the
-/// expand is gone.
+/// add(x, expand(y)) => add(x, y), when all users repeat elements by themselves and have the sizes from another
+/// argument of the same element type (y may have no dims, and then its type would count for less), or are attention
+/// with y as the mask. True when the expand is gone.
 bool skip_expand(ir::Node& node) {
   if (!is_one_of(node.op, {"aten::expand", "aten::expand_copy"}) || !node.tag.empty()) {
     return false;

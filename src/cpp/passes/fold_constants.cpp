@@ -15,15 +15,15 @@ namespace {
 /// A result may be this much larger than twice its inputs: folding must not blow the file up.
 constexpr int64_t kGrowthNbytes = 256 * 1024;
 
-/// Elements that are only repeated are stored up to this many bytes beyond what they are repeated from: an instruction and its
-/// values take some 300 bytes of the file and a microsecond.
+/// Elements that are only repeated are stored up to this many bytes beyond what they are repeated from: an instruction
+/// and its values take some 300 bytes of the file and a microsecond.
 constexpr int64_t kRepeatedNbytes = 4096;
 
 /// Longer chains of repetitions are stored: each is a pass over all elements at every call.
 constexpr int kMostSteps = 4;
 
-/// Operators that make what they return in the time it takes to write it: they repeat elements, or read each once, which
-/// takes no longer than to read the result from a file.
+/// Operators that make what they return in the time it takes to write it: they repeat elements, or read each once,
+/// which takes no longer than to read the result from a file.
 constexpr std::string_view kRepeating[] = {
     "aten::expand",
     "aten::expand_copy",
@@ -96,9 +96,9 @@ bool is_uninitialised(std::string_view op) {
                         "dim_order_ops::_empty_dim_order"});
 }
 
-/// What stays although its inputs are constants: quantization that a backend gets whole, and integer weights. Kernels and
-/// backends that take a weight want the integers, and a file that holds them is small. Only when the file must do without the
-/// operator, because the official runtime has not got it, do floats replace it.
+/// What stays although its inputs are constants: quantization that a backend gets whole, and integer weights. Kernels
+/// and backends that take a weight want the integers, and a file that holds them is small. Only when the file must do
+/// without the operator, because the official runtime has not got it, do floats replace it.
 bool is_kept(const ir::Node& node, const PassOptions& options) {
   if (node.op.rfind("quantized_decomposed::", 0) != 0) {
     return false;

@@ -66,8 +66,8 @@ bool is_mask(const ir::Argument& mask, const ir::Argument& scores, const ir::Ten
          broadcasts_to(type_of(mask), shape) && type_of(scores) == shape;
 }
 
-/// Which argument of an addition is the scores, when the other one is a mask; -1 when neither is. Where both may be, the
-/// scores are what is computed by a step that walk_to_scores knows.
+/// Which argument of an addition is the scores, when the other one is a mask; -1 when neither is. Where both may be,
+/// the scores are what is computed by a step that walk_to_scores knows.
 int scores_of_addition(const ir::Node& node, const ir::TensorType& shape) {
   if (node.result()->type.tensor != shape || number_of(node.args()[2]) != 1.0) {
     return -1;

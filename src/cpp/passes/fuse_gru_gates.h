@@ -12,9 +12,9 @@ namespace et::passes {
 ///   =>   h' = gru_gates(input, hidden, h)
 ///
 /// Requires: Stage::kEdge, verified. An extension: the operator is ours.
-/// Ensures:  sums that are quantized before they are split are dequantized once, in one piece. Gates of a first step that
-///           are constants, because its state is, become one constant. Both forms of h' are computed as the first: they
-///           differ by roundings.
+/// Ensures:  sums that are quantized before they are split are dequantized once, in one piece. Gates of a first step
+///           that are constants, because its state is, become one constant. Both forms of h' are computed as the first:
+///           they differ by roundings.
 /// Cost:     O(nodes).
 /// Example:  see golden/fuse_gru_gates.ir
 /// Source:   Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014; order of the gates and the

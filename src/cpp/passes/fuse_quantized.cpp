@@ -42,7 +42,7 @@ std::optional<Clamp> clamp_of(const ir::Node& node) {
   return low && high && *low <= *high ? std::optional(Clamp{*low, *high}) : std::nullopt;
 }
 
-/// A bound as an integer of the result (docs/numerics.md).
+/// A bound as an integer of the result (docs/reference/numerics.md).
 int64_t bound_of(double value, const Activation& result) {
   const float units =
       static_cast<float>(value) / static_cast<float>(result.scale) + static_cast<float>(result.zero_point);
@@ -182,8 +182,8 @@ constexpr Row kRows[] = {
     {"aten::_softmax", "et::quantized_softmax", &build_softmax},
 };
 
-/// Puts `op` in the place of `quantize`. `computed`: what it computes, from the last to the first; nodes that nobody else reads
-/// go, and it takes over their handles.
+/// Puts `op` in the place of `quantize`. `computed`: what it computes, from the last to the first; nodes that nobody
+/// else reads go, and it takes over their handles.
 void replace_quantize(ir::Node* quantize, std::string_view op, Arguments args, const std::vector<ir::Node*>& computed) {
   ir::Graph& graph = *quantize->graph();
   ir::Node* created = create_like(*quantize, op, std::move(args));
@@ -238,8 +238,8 @@ bool fuse_operator(ir::Program& program, ir::Node* quantize, const Activation& r
 
 // ------------------------------------------------------------------------------------------------------------- tables
 
-/// The one tensor that a pointwise operator computes from, by its position; nothing when there are several, or operators and
-/// constants that the table's entries do not fit into.
+/// The one tensor that a pointwise operator computes from, by its position; nothing when there are several, or
+/// operators and constants that the table's entries do not fit into.
 std::optional<size_t> single_input(const ir::Program& program, const ir::Node& node) {
   const ops::OpInfo* op = ops::find_op(node.op);
   if (op == nullptr || !op->has_tag(ops::kPointwise) || op->has_tag(ops::kRandom) || !op->has_out_variant() ||

@@ -46,7 +46,8 @@ struct Step {
   const ir::Node* reader() const { return quantize != nullptr ? quantize : linear; }
 };
 
-/// Arguments of et::quantized_linear; the others have their weight behind the input. And of et::quantized_add from its result on.
+/// Arguments of et::quantized_linear; the others have their weight behind the input. And of et::quantized_add from its
+/// result on.
 enum LinearArgument : size_t { kInput, kInputScale, kInputZero, kWeight, kOutScale = 6, kLinearEnd = 10 };
 constexpr size_t kSumScale = 6, kSumEnd = 10;
 
@@ -187,7 +188,8 @@ std::optional<Step> match(ir::Node* node) {
                                                                                     : std::nullopt;
 }
 
-// ------------------------------------------------------------------------------------------------------------- the chain
+// ------------------------------------------------------------------------------------------------------------- the
+// chain
 
 /// Steps of one layer, in the order in which they run.
 using Chain = std::vector<Step>;
@@ -305,7 +307,8 @@ bool is_read_behind(const Chain& chain, const std::unordered_map<const ir::Node*
   return is_behind;
 }
 
-// ------------------------------------------------------------------------------------------------------------- the rewrite
+// ------------------------------------------------------------------------------------------------------------- the
+// rewrite
 
 /// The products of the first step: one row where all sequences have the same.
 ir::Argument first_products(ir::Program& program, const Chain& chain, ir::Node* before) {

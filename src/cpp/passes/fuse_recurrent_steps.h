@@ -15,16 +15,19 @@ namespace et::passes {
 ///   LSTM:  states, c = quantized_lstm(products of the inputs, h, c, …)
 ///   GRU:   states = quantized_gru(products of the inputs, h, …)
 ///
-/// Steps of floats whose product is dynamic_linear(h) or weight_only_linear(h) become dynamic_lstm, weight_only_gru and so on:
+/// Steps of floats whose product is dynamic_linear(h) or weight_only_linear(h) become dynamic_lstm, weight_only_gru and
+/// so on:
 ///     LSTM:  h, c = lstm_gates(product + part, c)
 ///     GRU:   h = gru_gates(part, product, h)
 ///
 /// The first step may have its product from elsewhere: of a state that is zero it is a constant.
 ///
-/// Requires: Stage::kEdge, verified; after fuse-lstm-gates, fuse-gru-gates and fuse-quantized. An extension: the operator is ours.
-/// Ensures:  the integers and floats of every step stay the same. Taken together are steps that have one weight, one bias and one
-///           set of scales, of 8 bits, or that choose their scales in one way. A state that somebody reads is a part of the operator's result; where they are put together in the
-///           order of time, that is the result itself.
+/// Requires: Stage::kEdge, verified; after fuse-lstm-gates, fuse-gru-gates and fuse-quantized. An extension: the
+///           operator is ours.
+/// Ensures:  the integers and floats of every step stay the same. Taken together are steps that have one weight, one
+///           bias and one set of scales, of 8 bits, or that choose their scales in one way. A state that somebody reads
+///           is a part of the operator's result; where they are put together in the order of time, that is the result
+///           itself.
 /// Cost:     O(nodes), and a comparison of the steps' constants.
 /// Example:  see golden/fuse_recurrent_steps.ir
 class FuseRecurrentSteps final : public Pass {

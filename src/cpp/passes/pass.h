@@ -1,7 +1,8 @@
 /// Pass: one rewrite of a graph, and what it works with.
 ///
 /// Rules for passes
-///  - one class, one .h/.cpp pair, one golden file (docs/add_pass.md); no state between runs, none outside the context
+///  - one class, one .h/.cpp pair, one golden file (docs/how-to/add_pass.md); no state between runs, none outside the
+///  context
 ///  - the same input gives the same output: nothing is ordered by pointers
 ///  - nodes are merged only when their tags are equal; debug handles are merged with them (Node::absorb)
 ///  - what a pass does not know it leaves alone, and when that would be wrong it says so with a diagnostic
@@ -74,8 +75,8 @@ struct PassOptions {
 struct CustomOp {
   /// Name of its kernel, which takes the same arguments and then its outs.
   std::string kernel;
-  /// Bit i: the operator changes argument i. Its last results are the new values of these arguments, in their order, and
-  /// each may take the memory of its own argument (runtime/in_place_kernel.h).
+  /// Bit i: the operator changes argument i. Its last results are the new values of these arguments, in their order,
+  /// and each may take the memory of its own argument (runtime/in_place_kernel.h).
   uint32_t changed = 0;
 };
 using CustomOps = std::map<std::string, CustomOp, std::less<>>;

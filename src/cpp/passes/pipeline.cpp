@@ -40,7 +40,8 @@ constexpr std::string_view kAfterCut[] = {
     "eliminate-dead-code",              // last of the edge stage: lowering complains about operators without a kernel
     "compress-sparse-weights",     // after folding, which makes weights; it needs the clamps that fuse-activation adds
     "propagate-dim-order",         // after all fusion: it looks at what kernels will run; types change from here on
-    "fuse-separable-convolution",  // after dim orders: its kernel wants channels innermost, where convolutions take both
+    "fuse-separable-convolution",  // after dim orders: its kernel wants channels innermost, where convolutions take
+                                   // both
     "to-out-variants",             // from here on nodes are kernel calls
     "lower-loops",                 // before remove-views: the copies that loops need must not look like views
     "remove-views",                // before write-backs: a view keeps the old content of a buffer in use

@@ -8,8 +8,8 @@
 namespace et::passes {
 namespace {
 
-/// Operators whose results are elements of their first argument, or the largest of some of them; places of these may be a
-/// second result.
+/// Operators whose results are elements of their first argument, or the largest of some of them; places of these may be
+/// a second result.
 struct Mover {
   std::string_view op;
   bool grows = false;  ///< gives more elements than it takes
@@ -234,8 +234,8 @@ bool is_function_of_one(const ir::Program& program, const ir::Node& node) {
          (is_number(node.args()[0]) || is_number(node.args()[1]));
 }
 
-/// The parameters that elements from several places get: those that all have, or those of the one that quantizes the result.
-/// Then quantizing before is the same as behind, whatever the elements are.
+/// The parameters that elements from several places get: those that all have, or those of the one that quantizes the
+/// result. Then quantizing before is the same as behind, whatever the elements are.
 std::optional<Activation> common_parameters(const ir::Program& program, const ir::Node& node,
                                             const std::vector<ir::Argument>& elements) {
   std::optional<Activation> found;

@@ -155,7 +155,8 @@ class Regions {
            (wants_channels_last(node.op) || takes_any_order(node));
   }
 
-  /// Operators at a border whose integers are fewer bytes to convert than their floats: conversions go to the other side of them.
+  /// Operators at a border whose integers are fewer bytes to convert than their floats: conversions go to the other
+  /// side of them.
   static bool stays_outside(const ir::Node& node) {
     if (node.op == "quantized_decomposed::quantize_per_tensor") {
       const ir::Node* from = node.args()[0].value()->producer();

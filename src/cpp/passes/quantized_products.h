@@ -21,9 +21,9 @@ struct ProductConstants {
   ir::Argument bias;
 };
 
-/// Those of a node (input, weight, bias, …) whose input has the scale `input_scale`. Nothing when its weight is no dequantized
-/// constant, has zero points, groups or scales along another axis, or when its bias is not constant. Adds constants in front
-/// of the node.
+/// Those of a node (input, weight, bias, …) whose input has the scale `input_scale`. Nothing when its weight is no
+/// dequantized constant, has zero points, groups or scales along another axis, or when its bias is not constant. Adds
+/// constants in front of the node.
 std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node& node, float input_scale,
                                                   const ProductShape& shape);
 

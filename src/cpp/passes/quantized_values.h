@@ -1,9 +1,10 @@
-/// What q/dq nodes say about a value: an activation's integers and their affine parameters, a weight's integers and scales.
+/// What q/dq nodes say about a value: an activation's integers and their affine parameters, a weight's integers and
+/// scales.
 ///
 /// For: the passes that make integer operators. Not for: rewriting.
 ///
-///     const std::optional<Activation> x = activation_of(node.args()[0]);     // dequantize_per_tensor with literal parameters
-///     const std::optional<Weight> w = weight_of(program, node.args()[1]);    // a dequantized constant
+///     const std::optional<Activation> x = activation_of(node.args()[0]);     // dequantize_per_tensor with literal
+///     parameters const std::optional<Weight> w = weight_of(program, node.args()[1]);    // a dequantized constant
 #pragma once
 
 #include "passes/rewrite.h"
@@ -30,12 +31,13 @@ struct Activation {
   }
 };
 
-/// Whether an operator is a part of a quantization at run time: the choice of scales, and the conversions that take them.
+/// Whether an operator is a part of a quantization at run time: the choice of scales, and the conversions that take
+/// them.
 bool is_run_time_conversion(std::string_view op);
 
 /// The parameters of a quantize_per_tensor or dequantize_per_tensor node; nothing for other nodes, when a parameter is
-/// computed or outside of its type, for scales that are no positive normal float, other integer types, and floats that are
-/// not f32.
+/// computed or outside of its type, for scales that are no positive normal float, other integer types, and floats that
+/// are not f32.
 std::optional<Activation> affine_of(const ir::Node& node);
 /// The integers behind a dequantized value that is not tagged.
 std::optional<Activation> activation_of(const ir::Argument& argument);
@@ -54,7 +56,8 @@ struct Weight {
   bool is_symmetric() const;
 };
 
-/// The weight behind a dequantized constant. Nothing for other values, and for types or scales that integer kernels lack.
+/// The weight behind a dequantized constant. Nothing for other values, and for types or scales that integer kernels
+/// lack.
 std::optional<Weight> weight_of(const ir::Program& program, const ir::Argument& argument);
 
 /// The elements of a constant of floats or integers; empty for other types.

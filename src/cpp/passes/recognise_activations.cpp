@@ -66,9 +66,9 @@ struct Row {
   Polynomial argument;     ///< of t
   Polynomial whole;
   std::string_view op;
-  const char* variant;  ///< gelu's `approximate`; nullptr: none
-  bool any_factor =
-      false;  ///< the argument is x times any number, which the operator takes; not in doubles, of which it has no fast kernel
+  const char* variant;      ///< gelu's `approximate`; nullptr: none
+  bool any_factor = false;  ///< the argument is x times any number, which the operator takes; not in doubles, of which
+                            ///< it has no fast kernel
 };
 
 constexpr double kRoot2OverPi = 0.79788456080286535588;

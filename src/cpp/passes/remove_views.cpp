@@ -14,7 +14,8 @@ bool is_reshape(std::string_view op) {
                         "aten::detach_copy.out", "aten::lift_fresh_copy.out"});
 }
 
-/// The dims of more than one element lie in memory as they did, so nothing moves: only others change places, or the dim order says so.
+/// The dims of more than one element lie in memory as they did, so nothing moves: only others change places, or the dim
+/// order says so.
 bool permutes_nothing(const ir::Node& node) {
   const auto dims = ints_of(node.args()[1]);
   const ir::TensorType& from = node.args()[0].value()->type.tensor;

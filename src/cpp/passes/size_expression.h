@@ -14,8 +14,9 @@
 
 namespace et::passes {
 
-/// A literal for a constant; else a number that is there already, or one that new nodes before `before` compute from the
-/// sizes of values that are visible there. Nothing when the expression has a symbol that no such value has as a size.
+/// A literal for a constant; else a number that is there already, or one that new nodes before `before` compute from
+/// the sizes of values that are visible there. Nothing when the expression has a symbol that no such value has as a
+/// size.
 std::optional<ir::Argument> size_argument(const ir::Dim& dim, ir::Node& before);
 
 }  // namespace et::passes

@@ -1,5 +1,5 @@
-/// What passes share that look for the gates of a recurrent layer's step: the tensor that a step splits into its gates, and
-/// the nodes that go when the step is one operator.
+/// What passes share that look for the gates of a recurrent layer's step: the tensor that a step splits into its gates,
+/// and the nodes that go when the step is one operator.
 ///
 /// For: fuse-lstm-gates, fuse-gru-gates. Not for: rewriting in general, which is rewrite.h's.
 ///
@@ -23,8 +23,8 @@ struct GateSums {
   ir::Node* dequantize = nullptr;  ///< of one part; nullptr where floats are split
 };
 
-/// Adds the node that made a value, if it has this name and stands in the graph of the users, which alone read the value,
-/// each once; nullptr otherwise.
+/// Adds the node that made a value, if it has this name and stands in the graph of the users, which alone read the
+/// value, each once; nullptr otherwise.
 ir::Node* take(ir::Value* value, std::initializer_list<const ir::Node*> users, std::string_view op, StepNodes& nodes);
 
 /// True when `value` is gate `index` of the sums, those that were found before if any were. Parts of integers are

@@ -1,7 +1,8 @@
-/// What passes share that find a function which a model wrote out operator by operator, and put one operator in its place.
+/// What passes share that find a function which a model wrote out operator by operator, and put one operator in its
+/// place.
 ///
-/// For: recognise-activations, recognise-norms, and the driver, which keeps such nodes out of a delegate that takes only some of
-/// them. Not for: patterns with several results.
+/// For: recognise-activations, recognise-norms, and the driver, which keeps such nodes out of a delegate that takes
+///      only some of them. Not for: patterns with several results.
 ///
 ///     std::optional<WrittenOut> found = written_out_activation(*node, program);
 ///     if (found && may_replace(*found, context)) replace(*found);

@@ -18,7 +18,8 @@ constexpr double kGoodEnough = 1.01;
 /// Which of the free places a request takes.
 enum class Fit : uint8_t {
   kBest,      ///< the smallest gap, the lowest of equal ones
-  kTwoEnded,  ///< in turn the lowest place and the highest one under the bound, as in a chain where only neighbours meet
+  kTwoEnded,  ///< in turn the lowest place and the highest one under the bound, as in a chain where only neighbours
+              ///< meet
 };
 
 /// Places requests in a given order.
@@ -48,8 +49,8 @@ class Placer {
   const std::vector<Placement>& placements() const { return placements_; }
   /// Bytes of all arenas together.
   uint64_t total() const { return std::accumulate(sizes_.begin(), sizes_.end(), uint64_t{0}); }
-  /// Bytes of requests that stick out above the bound: tells plans of equal total apart, so that the search can take one
-  /// request after another down from the top.
+  /// Bytes of requests that stick out above the bound: tells plans of equal total apart, so that the search can take
+  /// one request after another down from the top.
   uint64_t excess() const {
     uint64_t sum = 0;
     for (size_t i = 0; i < placements_.size(); ++i) {

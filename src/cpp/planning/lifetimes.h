@@ -1,11 +1,11 @@
 /// When each piece of memory of a method is in use.
 ///
-/// For: planners and the overlap checker. A Lifetime is one piece of memory: all the values that share it (views, in-place
-/// results, operands under another name inside a region, branches' outputs that become one result) counted once.
-/// Not for: choosing places (planner.h).
+/// For: planners and the overlap checker. A Lifetime is one piece of memory: all the values that share it (views,
+/// in-place results, operands under another name inside a region, branches' outputs that become one result) counted
+/// once. Not for: choosing places (planner.h).
 ///
-/// Time is the index of a step of ir::Schedule plus one; 0 is before the first step (inputs arrive), num_steps + 1 after
-/// the last (outputs are read). Intervals are closed: what step s reads and what it writes are both alive at s.
+/// Time is the index of a step of ir::Schedule plus one; 0 is before the first step (inputs arrive), num_steps + 1
+/// after the last (outputs are read). Intervals are closed: what step s reads and what it writes are both alive at s.
 ///
 ///  - A value used in a loop that was made before the loop lives until the loop's end.
 ///  - A move binds and copies no data, so its source lives as long as what it was moved to.
@@ -47,8 +47,8 @@ struct Lifetimes {
   uint64_t max_live_nbytes = 0;
 };
 
-/// Lifetimes of the tensors of `graph` that the plan gives memory to. Constants, unplanned inputs and outputs and tensors
-/// whose size only the data decides are left out.
+/// Lifetimes of the tensors of `graph` that the plan gives memory to. Constants, unplanned inputs and outputs and
+/// tensors whose size only the data decides are left out.
 ///
 /// Errors: InvalidProgram, control flow out of form (ir/schedule.h); InvalidArgument, an unplanned output shares memory
 ///         with another value.

@@ -1,8 +1,8 @@
 /// The overlap checker: is a plan right?
 ///
 /// For: every plan, whoever made it. A plan is right when no two requests alive at the same time share a byte, every
-/// place is aligned and lies inside its arena. Run after each planner, always: a custom planner's mistake must not become
-/// a model that computes nonsense.
+/// place is aligned and lies inside its arena. Run after each planner, always: a custom planner's mistake must not
+/// become a model that computes nonsense.
 #pragma once
 
 #include "planning/planner.h"

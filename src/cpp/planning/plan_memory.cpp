@@ -88,8 +88,8 @@ Error plan_graph(ir::Graph& graph, const Lifetimes& lifetimes, const MemoryPlan&
       state_nbytes = std::max(state_nbytes, state.offset(life) + align_up(life.nbytes, plan.alignment));
     }
   }
-  // No byte of these is ever touched; any valid place will do, and the source's is one when it is large enough. Without a
-  // place the value waits for the move that binds it.
+  // No byte of these is ever touched; any valid place will do, and the source's is one when it is large enough. Without
+  // a place the value waits for the move that binds it.
   for (const auto& [value, source] : lifetimes.bound) {
     const bool fits = source != nullptr && value->type.tensor.max_nbytes() <= source->type.tensor.max_nbytes();
     value->allocation = fits ? source->allocation : ir::Allocation();

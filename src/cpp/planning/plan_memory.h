@@ -7,12 +7,13 @@
 ///     plans.common.arenas = {{"SRAM", 256 * 1024}, {"DRAM", 0}};    // fast memory first
 ///     ET_RETURN_IF_ERROR(plan_memory(program, plans, &report));
 ///
-/// Memory ids: 1 … n are `arenas` in order. Mutable buffers lie in id n + 1 (n of the method with most arenas), at the same offsets in every method, so that the
-/// methods of a session can share that memory and a session's state is one block; buffers of several methods
-/// (Buffer::is_shared) come first in it. A value whose `allocation.memory_id` is set before planning stays in that arena.
+/// Memory ids: 1 … n are `arenas` in order. Mutable buffers lie in id n + 1 (n of the method with most arenas), at the
+/// same offsets in every method, so that the methods of a session can share that memory and a session's state is one
+/// block; buffers of several methods (Buffer::is_shared) come first in it. A value whose `allocation.memory_id` is set
+/// before planning stays in that arena.
 ///
 /// After the planner, whichever it is, overlap.h checks what it did.
-/// Background: docs/memory_planning.md.
+/// Background: docs/design/memory_planning.md.
 #pragma once
 
 #include <map>
@@ -60,7 +61,8 @@ using PlanReport = std::vector<MethodReport>;
 ///         does not fit; InvalidState, a graph is not at kLowered; what compute_lifetimes returns.
 Error plan_memory(ir::Program& program, const MemoryPlans& plans, PlanReport* report = nullptr);
 
-/// Recomputes lifetimes of a graph at kPlanned and checks its allocations, aliases included. For verifying after the fact.
+/// Recomputes lifetimes of a graph at kPlanned and checks its allocations, aliases included. For verifying after the
+/// fact.
 Error check_allocations(const ir::Graph& graph, const MemoryPlan& plan);
 
 }  // namespace et::planning

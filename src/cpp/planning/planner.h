@@ -59,16 +59,17 @@ class NaivePlanner final : public Planner {
 
 /// Places requests one at a time into the smallest gap that is free during their life, the lowest of equal ones.
 ///
-/// What decides the total is the order. By falling size is best for most models; the others (area, length of life, time)
-/// win on some, so all are tried until a plan has the size of the live-bytes bound, and the best is kept. When none
-/// comes within 1 %, requests at the top of the best plan are moved to the front of the order, a bounded number of times.
+/// What decides the total is the order. By falling size is best for most models; the others (area, length of life,
+/// time) win on some, so all are tried until a plan has the size of the live-bytes bound, and the best is kept. When
+/// none comes within 1 %, requests at the top of the best plan are moved to the front of the order, a bounded number of
+/// times.
 ///
-/// With several arenas a request goes into the first one that has room for it: list fast memory first. Requests with more
-/// accesses a byte come first then.
+/// With several arenas a request goes into the first one that has room for it: list fast memory first. Requests with
+/// more accesses a byte come first then.
 ///
 /// Cost: O(n²) an order. Deterministic.
 /// Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020 (greedy by size and by
-///         breadth); the search over orders is ours, measured in docs/memory_planning.md.
+///         breadth); the search over orders is ours, measured in docs/design/memory_planning.md.
 class GreedyPlanner final : public Planner {
  public:
   const char* name() const override { return "greedy"; }

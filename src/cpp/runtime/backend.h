@@ -7,7 +7,8 @@
 ///       bool is_available() const override { return true; }
 ///       Result<DelegateHandle*> init(BackendInitContext& context, FreeableBuffer* processed,
 ///                                    Span<const CompileSpec> specs) const override;
-///       Error execute(BackendExecutionContext& context, DelegateHandle* handle, Span<EValue* const> args) const override;
+///       Error execute(BackendExecutionContext& context, DelegateHandle* handle, Span<EValue* const> args) const
+///       override;
 ///     };
 ///     static MyBackend backend;
 ///     ET_RETURN_IF_ERROR(registry.add("MyBackend", &backend));
@@ -69,8 +70,9 @@ class BackendInterface {
   /// False when the device or library it needs is not there; a method that uses it is then refused.
   virtual bool is_available() const = 0;
 
-  /// Makes a delegate from its payload. `processed` stays valid until the method goes; releasing it earlier saves memory.
-  /// Errors: DelegateInvalidCompatibility when the payload is of a version or device that it cannot run; others as fit.
+  /// Makes a delegate from its payload. `processed` stays valid until the method goes; releasing it earlier saves
+  /// memory. Errors: DelegateInvalidCompatibility when the payload is of a version or device that it cannot run; others
+  /// as fit.
   virtual Result<DelegateHandle*> init(BackendInitContext& context, FreeableBuffer* processed,
                                        Span<const CompileSpec> specs) const = 0;
 

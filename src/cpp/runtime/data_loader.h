@@ -70,9 +70,9 @@ class DataLoader {
  public:
   virtual ~DataLoader() = default;
 
-  /// The bytes [offset, offset + nbytes). They begin at an address that is a multiple of 16 when `offset` is one, and do
-  /// not change while the buffer lives.
-  /// Errors: InvalidArgument when the range is not inside the file; AccessFailed when it cannot be read;
+  /// The bytes [offset, offset + nbytes). They begin at an address that is a multiple of 16 when `offset` is one, and
+  /// do not change while the buffer lives. Errors: InvalidArgument when the range is not inside the file; AccessFailed
+  /// when it cannot be read;
   ///         MemoryAllocationFailed.
   virtual Result<FreeableBuffer> load(size_t offset, size_t nbytes) = 0;
 
@@ -87,8 +87,8 @@ class DataLoader {
   virtual size_t size() const = 0;
 };
 
-/// Serves ranges of memory that the caller keeps alive and unchanged. Copies nothing. The memory must start at a multiple
-/// of 16 (Program::load checks it).
+/// Serves ranges of memory that the caller keeps alive and unchanged. Copies nothing. The memory must start at a
+/// multiple of 16 (Program::load checks it).
 class BufferLoader final : public DataLoader {
  public:
   BufferLoader(const void* data, size_t size) : data_(static_cast<const uint8_t*>(data)), size_(size) {}

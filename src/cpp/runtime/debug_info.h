@@ -25,8 +25,8 @@ struct InstructionOrigin {
   uint32_t line = 0;
 };
 
-/// Numbers of an instruction, in their order in MethodInfo.origins; that many handles follow them. InstructionInfo of version 0 has
-/// them in the same order, with the first handle's index in the place of the node's number.
+/// Numbers of an instruction, in their order in MethodInfo.origins; that many handles follow them. InstructionInfo of
+/// version 0 has them in the same order, with the first handle's index in the place of the node's number.
 enum OriginField : uint8_t { kOp, kNode, kModulePath, kFile, kLine, kNodeNumber, kNumHandles, kNumOriginFields };
 
 /// Reads a method's instructions in order. The tables are well-formed; what they say is verified with `read`.

@@ -6,8 +6,8 @@
 ///     EValue v(int64_t{3});
 ///     if (v.is_int()) use(v.to_int());
 ///
-/// Lists are *boxed*: a list of integers holds pointers to the EValues of its items, because a symbolic size computed by
-/// one instruction is seen by the lists that name it. `to_int_list()` reads the items into a cache and returns that.
+/// Lists are *boxed*: a list of integers holds pointers to the EValues of its items, because a symbolic size computed
+/// by one instruction is seen by the lists that name it. `to_int_list()` reads the items into a cache and returns that.
 #pragma once
 
 #include <optional>
@@ -39,8 +39,8 @@ inline namespace lean {
 
 class EValue;
 
-/// Items of a boxed list and the cache its values are read into. `is_constant` says that the items never change, so that
-/// the cache was filled once, when the method was made.
+/// Items of a boxed list and the cache its values are read into. `is_constant` says that the items never change, so
+/// that the cache was filled once, when the method was made.
 template <typename T>
 struct BoxedList {
   EValue** items = nullptr;  // [size]; nullptr entry = None (OptionalTensorList only)
@@ -78,7 +78,8 @@ class EValue {
   bool is_tensor_list() const { return tag_ == Tag::kTensorList; }
   bool is_optional_tensor_list() const { return tag_ == Tag::kOptionalTensorList; }
 
-  /// The content. Each requires the matching tag (checked in debug builds; arguments of a program were verified at load).
+  /// The content. Each requires the matching tag (checked in debug builds; arguments of a program were verified at
+  /// load).
   int64_t to_int() const { return ET_DCHECK(is_int()), payload_.int_value; }
   double to_double() const { return ET_DCHECK(is_double()), payload_.double_value; }
   bool to_bool() const { return ET_DCHECK(is_bool()), payload_.bool_value; }

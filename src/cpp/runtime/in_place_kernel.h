@@ -5,9 +5,9 @@
 ///     Error add_(KernelContext& context, Tensor& self, const Tensor& other);
 ///     constexpr Kernel kKernels[] = {make_in_place_kernel<&add_, 0b1>("my::add_", kPriorityUser)};
 ///
-/// A program is functional: it calls the operator with its arguments, then an output for each returned tensor, then one for
-/// each argument that changes. The wrapper copies the argument into that output and lets the kernel work there; where the
-/// old value is not needed any more, the compiler gives both the same memory (a KV cache is never copied).
+/// A program is functional: it calls the operator with its arguments, then an output for each returned tensor, then one
+/// for each argument that changes. The wrapper copies the argument into that output and lets the kernel work there;
+/// where the old value is not needed any more, the compiler gives both the same memory (a KV cache is never copied).
 #pragma once
 
 #include <cstring>
@@ -27,7 +27,8 @@ constexpr size_t count_changed(uint32_t changed) {
   return changed == 0 ? 0 : (changed & 1u) + count_changed(changed >> 1);
 }
 
-/// The letters of the parameters, of which those that change are read and may begin where their outputs do; then these outputs.
+/// The letters of the parameters, of which those that change are read and may begin where their outputs do; then these
+/// outputs.
 template <uint32_t Changed, typename... Args>
 constexpr SignatureText<sizeof...(Args) + count_changed(Changed)> in_place_signature() {
   SignatureText<sizeof...(Args) + count_changed(Changed)> signature;

@@ -134,9 +134,9 @@ bool signature_writes(const char* signature, size_t i) {
 
 namespace {
 
-/// True when a kernel that writes `written` may have `other` as it is. What is written may grow to its capacity. One tensor is
-/// itself even before it has memory, and takes the output's sizes while it is read, unless they are fixed; of two, one without
-/// memory gets its own, the caller's or the allocator's.
+/// True when a kernel that writes `written` may have `other` as it is. What is written may grow to its capacity. One
+/// tensor is itself even before it has memory, and takes the output's sizes while it is read, unless they are fixed; of
+/// two, one without memory gets its own, the caller's or the allocator's.
 bool is_apart(const TensorImpl& written, const TensorImpl& other, bool other_is_written, bool may_be_in_place) {
   if (&written == &other) {
     return written.dynamism() == TensorShapeDynamism::kStatic && (may_be_in_place || written.numel() == 0);

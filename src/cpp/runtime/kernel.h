@@ -8,12 +8,12 @@
 ///     Error relu_out(KernelContext& context, const Tensor& self, Tensor& out);
 ///     const Kernel kKernels[] = {make_kernel<&relu_out>("aten::relu.out", kPriorityPortable)};
 ///
-/// `make_kernel` derives the boxed wrapper and the signature from the function's type. The Method checks the arguments of
-/// each call against the signature once, at load; the wrapper then unpacks without checks.
+/// `make_kernel` derives the boxed wrapper and the signature from the function's type. The Method checks the arguments
+/// of each call against the signature once, at load; the wrapper then unpacks without checks.
 ///
-/// A kernel with work to do at load (packing a constant weight, choosing a micro-kernel) is *stateful*: `prepare` looks at
-/// the arguments and returns NotSupported when this kernel does not fit them (the next best kernel is tried), or makes a
-/// state that `run` gets with every call and `destroy` frees.
+/// A kernel with work to do at load (packing a constant weight, choosing a micro-kernel) is *stateful*: `prepare` looks
+/// at the arguments and returns NotSupported when this kernel does not fit them (the next best kernel is tried), or
+/// makes a state that `run` gets with every call and `destroy` frees.
 #pragma once
 
 #include <atomic>
@@ -96,8 +96,8 @@ class PrepareContext {
   /// For a kernel that prepares another one on a tensor of its own, with a copy of this context.
   void set_shared(SharedCache* shared) { shared_ = shared; }
 
-  /// For a kernel that packs a large constant: these bytes of it were read, so that the pages of the file behind them need not stay in
-  /// memory while the rest is packed. They may be read again. Threads: safe.
+  /// For a kernel that packs a large constant: these bytes of it were read, so that the pages of the file behind them
+  /// need not stay in memory while the rest is packed. They may be read again. Threads: safe.
   void discard(const void* data, size_t nbytes) const {
     if (discard_ != nullptr) {
       discard_(method_, data, nbytes);
@@ -181,8 +181,8 @@ class KernelRegistry {
 
 /// Gives `out` the sizes that a kernel computed.
 ///
-/// Errors: InvalidArgument, naming both sides, when a static out has other sizes; OutOfResources when a bound is exceeded.
-/// Memory: an unbound tensor gets memory from the context's data allocator.
+/// Errors: InvalidArgument, naming both sides, when a static out has other sizes; OutOfResources when a bound is
+/// exceeded. Memory: an unbound tensor gets memory from the context's data allocator.
 Error resize_tensor(KernelContext& context, const Tensor& out, IntArrayRef sizes);
 
 }  // namespace et::runtime

@@ -1,6 +1,7 @@
 /// The names that kernels use for tensors and arguments: the runtime's own types, or ATen's in ATen mode.
 ///
-/// For: the one include of a kernel file. A kernel that uses only these names, and those of base, compiles in both modes.
+/// For: the one include of a kernel file. A kernel that uses only these names, and those of base, compiles in both
+///      modes.
 #pragma once
 
 #ifdef ET_ATEN_MODE

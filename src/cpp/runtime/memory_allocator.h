@@ -80,11 +80,13 @@ struct MemoryManager {
   /// For what lives as long as the Method: value table, instructions, states of kernels and delegates.
   MemoryAllocator* method_allocator = nullptr;
   /// The planned buffers: planned_memory[i] has memory id i + 1. Each is at least as long as
-  /// MethodMeta::memory_planned_buffer_size(i) says and aligned to 16 bytes. A buffer that a Session holds may be empty.
+  /// MethodMeta::memory_planned_buffer_size(i) says and aligned to 16 bytes. A buffer that a Session holds may be
+  /// empty.
   Span<const Span<uint8_t>> planned_memory = {};
   /// For one instruction's scratch memory; reset after each. nullptr: kernels that need some fail.
   MemoryAllocator* temp_allocator = nullptr;
-  /// For outputs whose size depends on data (nullptr: they fail), and copies of what ends where a page may; reset at each execution.
+  /// For outputs whose size depends on data (nullptr: they fail), and copies of what ends where a page may; reset at
+  /// each execution.
   MemoryAllocator* data_allocator = nullptr;
 };
 

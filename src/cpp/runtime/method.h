@@ -7,9 +7,9 @@
 ///     ET_RETURN_IF_ERROR(method.execute());
 ///     const EValue& output = method.get_output(0);
 ///
-/// Load resolves everything that can be: each instruction becomes a function pointer, its arguments an array of pointers,
-/// checked once against the kernel's signature. What depends on data is checked while running: shapes of inputs, sizes of
-/// dynamic tensors, and memory of tensors that are bound late.
+/// Load resolves everything that can be: each instruction becomes a function pointer, its arguments an array of
+/// pointers, checked once against the kernel's signature. What depends on data is checked while running: shapes of
+/// inputs, sizes of dynamic tensors, and memory of tensors that are bound late.
 ///
 /// An error leaves the method usable: set the inputs again and execute.
 #pragma once
@@ -53,8 +53,8 @@ struct FailureLocation {
 };
 
 /// A handle to state that lives in the method allocator. Movable.
-/// Threads: one call at a time, except cancel(). A second execute() at the same time returns InvalidState. Methods of one
-/// Program run at the same time unless they share a session's state.
+/// Threads: one call at a time, except cancel(). A second execute() at the same time returns InvalidState. Methods of
+/// one Program run at the same time unless they share a session's state.
 class Method {
  public:
   Method(Method&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
@@ -65,9 +65,9 @@ class Method {
   size_t num_inputs() const;
   size_t num_outputs() const;
 
-  /// Gives input `i` for the next execution. A tensor's bytes are copied when the program planned memory for the input that
-  /// other values share, or when they end where a page may (kernels read whole vectors); otherwise they are borrowed until
-  /// execute() returns. So they must be there when this is called, and must not change until then.
+  /// Gives input `i` for the next execution. A tensor's bytes are copied when the program planned memory for the input
+  /// that other values share, or when they end where a page may (kernels read whole vectors); otherwise they are
+  /// borrowed until execute() returns. So they must be there when this is called, and must not change until then.
   ///
   /// Shapes:  rank and dim_order of the program; sizes equal, or within bounds when dynamic.
   /// Errors:  InvalidArgument, InvalidType: names the input and both sides. A number or string that was fixed at export
@@ -76,16 +76,18 @@ class Method {
   /// All inputs at once. Errors: InvalidArgument when the number differs; those of set_input.
   Error set_inputs(Span<const EValue> values);
 
-  /// What stands at input `i` now: before the first set_input, the value that was fixed at export or a tensor of the upper
-  /// bounds. i < num_inputs().
+  /// What stands at input `i` now: before the first set_input, the value that was fixed at export or a tensor of the
+  /// upper bounds. i < num_inputs().
   const EValue& get_input(size_t i) const;
 
-  /// True when an execution changes the bytes of tensor input `i`, as the model it was exported from changes its argument.
+  /// True when an execution changes the bytes of tensor input `i`, as the model it was exported from changes its
+  /// argument.
   bool writes_input(size_t i) const;
 
   /// Has output `i` written to [data, data + nbytes) by every execution from now on. data = nullptr ends that.
-  /// Copies nothing where the program left its memory open (unless kernels read it and it ends where a page may), else at the end.
-  /// Errors: InvalidArgument when there is no such tensor output; at execute() OutOfResources when it is too small.
+  /// Copies nothing where the program left its memory open (unless kernels read it and it ends where a page may), else
+  /// at the end. Errors: InvalidArgument when there is no such tensor output; at execute() OutOfResources when it is
+  /// too small.
   Error set_output_data_ptr(void* data, size_t nbytes, size_t i);
 
   /// Runs all instructions. Every tensor input must have been set since the last execution.

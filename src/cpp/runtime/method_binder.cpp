@@ -13,8 +13,8 @@ namespace fb = schema;
 namespace {
 
 /// True when the arguments of a call fit a kernel's signature. More arguments than parameters are the returned values
-/// once more; nothing says that they are, so the kernel does not get them. A kernel without a signature looks at its arguments
-/// itself.
+/// once more; nothing says that they are, so the kernel does not get them. A kernel without a signature looks at its
+/// arguments itself.
 bool accepts(const Kernel& kernel, const Instruction& call) {
   if (kernel.signature == nullptr) {
     return true;
@@ -325,9 +325,9 @@ Error MethodLoader::prepare_kernels() {
   return Error::Ok;
 }
 
-/// A kernel that made a state has read what it packs; what it reads at run time, it has not read yet. So the file's pages
-/// behind its constants are given back, or else weights would be in memory twice when a load ends. Neighbours are gathered,
-/// because a call of the system takes as long as to pack some hundred numbers.
+/// A kernel that made a state has read what it packs; what it reads at run time, it has not read yet. So the file's
+/// pages behind its constants are given back, or else weights would be in memory twice when a load ends. Neighbours are
+/// gathered, because a call of the system takes as long as to pack some hundred numbers.
 void MethodLoader::discard_constants(Span<EValue* const> args) {
   constexpr size_t kGap = 4096;
   constexpr size_t kWorthACall = size_t{1} << 20;

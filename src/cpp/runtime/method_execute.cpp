@@ -77,8 +77,8 @@ void Method::reset_execution() {
   }
 }
 
-/// Puts back what the last execution left elsewhere: destinations of moves and tensors that were given other memory. Before
-/// inputs are set, which would otherwise be written where the last execution's values lay.
+/// Puts back what the last execution left elsewhere: destinations of moves and tensors that were given other memory.
+/// Before inputs are set, which would otherwise be written where the last execution's values lay.
 void Method::State::restore() {
   if (!is_changed) {
     return;
@@ -137,8 +137,8 @@ Error Method::State::begin() {
   return error;
 }
 
-/// Inputs that kernels would read in the caller's memory, and past it, where nothing may be: copied to where there is. Not where
-/// there is no room, and not those that the method writes to.
+/// Inputs that kernels would read in the caller's memory, and past it, where nothing may be: copied to where there is.
+/// Not where there is no room, and not those that the method writes to.
 void Method::State::move_inputs_from_page_ends() {
   for (const InputSlot& slot : inputs) {
     if (!slot.value->is_tensor() || slot.is_planned || slot.is_written) {
@@ -161,8 +161,8 @@ void Method::State::move_inputs_from_page_ends() {
   }
 }
 
-/// True when the memory that the caller gives for output `index` is also that of an input, which is still to be read, or of
-/// an output before it: the output must not be made there.
+/// True when the memory that the caller gives for output `index` is also that of an input, which is still to be read,
+/// or of an output before it: the output must not be made there.
 bool Method::State::shares_caller_memory(size_t index) const {
   const OutputSlot& slot = outputs[index];
   const auto begin = reinterpret_cast<uintptr_t>(slot.caller_data);
@@ -345,8 +345,8 @@ Error Method::State::jump_if_false(const Instruction& instruction, size_t index,
   return Error::Ok;
 }
 
-/// Looks at tensors whose memory is known only now: it must be there, writable where the kernel writes, and apart from what it
-/// still reads.
+/// Looks at tensors whose memory is known only now: it must be there, writable where the kernel writes, and apart from
+/// what it still reads.
 Error Method::State::check_late_arguments(const Instruction& instruction) {
   const char* signature = instruction.kind == Instruction::Kind::kKernel ? instruction.kernel->signature : nullptr;
   const auto check = [](const Tensor& tensor, bool is_written) {

@@ -122,8 +122,8 @@ Error MethodLoader::make_tensor(const fb::Tensor& source, EValue* value) {
   ET_RETURN_IF_ERROR(allocate_one(&impl));
   ET_RETURN_IF_ERROR(allocate(rank, &sizes));
   ET_RETURN_IF_ERROR(allocate(rank, &strides));
-  // A tensor that has no memory until its size is known is empty until then. Our files say so with a size of 0, beside sizes that
-  // kernels may want to know before the first call.
+  // A tensor that has no memory until its size is known is empty until then. Our files say so with a size of 0, beside
+  // sizes that kernels may want to know before the first call.
   const bool is_unknown = dynamism == TensorShapeDynamism::kDynamicUnbound && source.allocation_info() == nullptr &&
                           tensor_nbytes(source) != 0;
   for (size_t d = 0; d < rank; ++d) {
@@ -227,8 +227,8 @@ Error MethodLoader::finish_values() {
   return Error::Ok;
 }
 
-/// True for a planned tensor of which no other value has a byte, so that no view of it and nothing that is made in place can
-/// depend on where it lies, and that begins without a value.
+/// True for a planned tensor of which no other value has a byte, so that no view of it and nothing that is made in
+/// place can depend on where it lies, and that begins without a value.
 bool MethodLoader::has_own_place(size_t index) const {
   constexpr size_t kMostLooks = size_t{1} << 22;  // a load takes no more time than its file has bytes, some times over
   const fb::Tensor& tensor = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();

@@ -74,7 +74,7 @@ class MethodMeta {
   std::string_view backend_name(size_t i) const;
   bool uses_backend(std::string_view name) const;
 
-  /// JSON of the pytree of inputs and outputs (docs/format.md); empty when the file has none.
+  /// JSON of the pytree of inputs and outputs (docs/reference/format.md); empty when the file has none.
   std::string_view input_structure() const;
   std::string_view output_structure() const;
 

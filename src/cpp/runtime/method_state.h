@@ -52,8 +52,8 @@ enum ValueFlag : uint16_t {
   kRead = 256,        ///< some kernel or delegate may read its tensor
 };
 
-/// True where reading kReadAhead bytes past these ones might meet a page that is not there. Never in builds for microcontrollers,
-/// whose memory has no pages and whose kernels read no further than their tensors.
+/// True where reading kReadAhead bytes past these ones might meet a page that is not there. Never in builds for
+/// microcontrollers, whose memory has no pages and whose kernels read no further than their tensors.
 #ifdef ET_WITHOUT_PAGES
 constexpr bool ends_with_page(const void*, size_t) { return false; }
 #else
@@ -84,13 +84,14 @@ struct OutputSlot {
   bool is_read = false;   // by a kernel or delegate
   bool is_moved = false;  // in this execution: made elsewhere, as the caller's memory ends where a page may
   bool is_open = false;   // the program planned no memory for it: the caller's or the data allocator's is used
-  /// Its place in the arena, when no other value has any of it: the caller's memory can stand for it then, and nothing is
-  /// copied. nullptr: the place is shared, or there is none.
+  /// Its place in the arena, when no other value has any of it: the caller's memory can stand for it then, and nothing
+  /// is copied. nullptr: the place is shared, or there is none.
   void* own_place = nullptr;
   size_t own_nbytes = 0;
 };
 
-/// A tensor that gets other memory while running (DYNAMIC_UNBOUND, views), and the memory it begins each execution with.
+/// A tensor that gets other memory while running (DYNAMIC_UNBOUND, views), and the memory it begins each execution
+/// with.
 struct RestoredTensor {
   TensorImpl* tensor;
   void* data;

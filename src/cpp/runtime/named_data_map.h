@@ -26,8 +26,8 @@ struct NamedDataEntry {
   TensorLayout layout;
 };
 
-/// Threads: all functions are safe at any time. No virtual function is defined elsewhere: the library has no type information, which
-/// a class that derives from this one with it would look for there.
+/// Threads: all functions are safe at any time. No virtual function is defined elsewhere: the library has no type
+/// information, which a class that derives from this one with it would look for there.
 class NamedDataMap {
  public:
   virtual ~NamedDataMap() = default;
@@ -50,8 +50,8 @@ class NamedDataMap {
     static_cast<void>(data);
     static_cast<void>(nbytes);
   }
-  /// Numbers of all entries in the order of their keys, of equal keys the first one first; outlives the map. With it a lookup
-  /// halves what is left, without it (no heap) it walks over all entries.
+  /// Numbers of all entries in the order of their keys, of equal keys the first one first; outlives the map. With it a
+  /// lookup halves what is left, without it (no heap) it walks over all entries.
   void set_order(Span<const uint32_t> order) { order_ = order; }
 
  protected:

@@ -1,7 +1,8 @@
 /// The platform: the two things the runtime asks of the system it runs on, a clock and a place for messages.
 ///
 /// For: one source file a platform, chosen by the build: platform_posix.cpp, platform_bare.cpp (which a board support
-/// file overrides, its functions being weak). Not for: memory and files; those come through MemoryAllocator, DataLoader.
+/// file overrides, its functions being weak). Not for: memory and files; those come through MemoryAllocator,
+/// DataLoader.
 #pragma once
 
 #include <cstdint>

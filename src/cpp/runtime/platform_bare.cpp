@@ -1,4 +1,5 @@
-// A platform without an operating system: no clock, no log. A board support file defines the functions again to have them.
+// A platform without an operating system: no clock, no log. A board support file defines the functions again to have
+// them.
 #include "runtime/platform.h"
 
 namespace et::runtime {

@@ -1,7 +1,7 @@
 /// Plug-ins: kernels and backends in a shared library that is loaded at run time.
 ///
 /// For: vendors and users who add operators or a backend without rebuilding anything. Not for: what is built with us;
-/// that is registered by the generated tables.
+///      that is registered by the generated tables.
 ///
 ///     namespace {
 ///     const et::runtime::Kernel kKernels[] = {
@@ -12,7 +12,7 @@
 ///     ET_EXPORT_PLUGIN(kPlugin)
 ///
 /// The CMake function executorch_py_add_kernel_library writes all of this from a table of operators
-/// (docs/custom_operators.md).
+/// (docs/how-to/custom_operators.md).
 ///
 /// The library links the few functions that a kernel calls (resize_tensor, allocate_temp, log_message) statically and
 /// hidden; registries, programs and methods are the host's alone, and nothing of the host is resolved by name. The one

@@ -26,7 +26,8 @@ bool verify_tables(const FreeableBuffer& bytes, const char* identifier) {
   return verifier.VerifyBuffer<T>(identifier);
 }
 
-/// Loads one of our named data entries and verifies that it is a table of its kind. `*bytes` stays empty when there is none.
+/// Loads one of our named data entries and verifies that it is a table of its kind. `*bytes` stays empty when there is
+/// none.
 Error load_annotation(const NamedDataMap& map, const char* key, const char* identifier,
                       bool (*verify)(const FreeableBuffer&, const char*), FreeableBuffer* bytes) {
   if (!map.find(key, nullptr)) {

@@ -35,7 +35,8 @@ class Method;
 struct MemoryManager;
 struct MethodOptions;
 
-/// How much of a file is verified at load: all of it, whichever is asked for. Kept for code written for the published API.
+/// How much of a file is verified at load: all of it, whichever is asked for. Kept for code written for the published
+/// API.
 enum class Verification : uint8_t { kMinimal, kInternalConsistency };
 
 /// Movable; must outlive its methods and must not be moved while it has any.
@@ -56,8 +57,8 @@ class Program {
   Result<MethodMeta> method_meta(std::string_view name) const;
 
   /// Makes a method ready to run. Defined with Method (method.h).
-  /// Errors: NotFound no such method; OperatorMissing, naming all operators without a kernel; NotFound or NotSupported a
-  ///         backend is missing; MemoryAllocationFailed; InvalidArgument the MemoryManager's buffers are too small;
+  /// Errors: NotFound no such method; OperatorMissing, naming all operators without a kernel; NotFound or NotSupported
+  ///         a backend is missing; MemoryAllocationFailed; InvalidArgument the MemoryManager's buffers are too small;
   ///         InvalidExternalData.
   Result<Method> load_method(std::string_view name, const MemoryManager* memory, const MethodOptions& options) const;
 

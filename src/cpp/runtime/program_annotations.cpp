@@ -57,8 +57,8 @@ bool has_name(const fb::Tensor& tensor) {
 
 enum class Use : uint8_t { kNone, kNamed, kUnnamed, kMixed };
 
-/// How `plan` uses memory `id`: only for tensors that lie inside named ones, only for unnamed ones, for both, not at all.
-/// Looks at no more than `*budget` pairs of tensors; beyond it the answer is kMixed.
+/// How `plan` uses memory `id`: only for tensors that lie inside named ones, only for unnamed ones, for both, not at
+/// all. Looks at no more than `*budget` pairs of tensors; beyond it the answer is kMixed.
 Use use_of_memory(const fb::ExecutionPlan& plan, uint32_t id, uint64_t* budget) {
   bool any_named = false;
   bool any_unnamed = false;

@@ -6,7 +6,8 @@
 ///   - every index (values, operators, delegates, segments, constants, jump destinations) is in range;
 ///   - every union is set and known, lists hold the kinds of value they must, none contains itself;
 ///   - rank <= 16, sizes and their bytes fit 63 bits, dim_order is a permutation, dtypes are known;
-///   - planned tensors lie inside their buffers, constants and initial values inside their segments, segments inside the
+///   - planned tensors lie inside their buffers, constants and initial values inside their segments, segments inside
+///   the
 ///     file, all of them aligned to their element;
 ///   - a MoveCall joins values of the same kind (tensors: dtype, rank, dim_order, bounds that fit);
 ///   - strings are UTF-8, booleans are 0 or 1, and names are unique.
@@ -24,8 +25,8 @@
 
 namespace et::runtime {
 
-/// How much of a file may still be looked at. Tables may refer to the same list or string again and again, so that a small
-/// file means endless work; a verifier that spends from a budget stays linear in the size of the file.
+/// How much of a file may still be looked at. Tables may refer to the same list or string again and again, so that a
+/// small file means endless work; a verifier that spends from a budget stays linear in the size of the file.
 class WorkBudget {
  public:
   /// For a flatbuffer of `nbytes` bytes.
@@ -54,7 +55,7 @@ Error verify_shapes(const schema::shapes::Shapes& shapes, size_t nbytes, const s
 const schema::ExecutionPlan* find_plan(const schema::Program& program, std::string_view name, size_t* index);
 
 /// Which memory ids hold nothing but mutable buffers (bit i: memory id i). The program has been verified.
-/// Rule: docs/format.md, "Mutable state".
+/// Rule: docs/reference/format.md, "Mutable state".
 uint64_t find_state_memory(const schema::Program& program);
 
 /// Bytes at the upper bound of a verified tensor.

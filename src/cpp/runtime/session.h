@@ -9,8 +9,8 @@
 ///     ET_TRY(Method decode, program.load_method("decode", &memory_b, options));
 ///
 /// Buffers are the same when they lie at the same place of the same *state memory*: a memory id that holds nothing but
-/// mutable buffers (docs/format.md, "Mutable state"). The exporter gives two buffers the same place only when their
-/// storage is the same in the state dicts; names decide nothing here.
+/// mutable buffers (docs/reference/format.md, "Mutable state"). The exporter gives two buffers the same place only when
+/// their storage is the same in the state dicts; names decide nothing here.
 #pragma once
 
 #include <atomic>
@@ -26,9 +26,9 @@ class Program;
 
 class Session {
  public:
-  /// Makes a session with initial values. It lives in `allocator`; it, the program and `external_data` (the `.ptd` files;
-  /// may be nullptr) must outlive the methods that use the session.
-  /// Errors: MemoryAllocationFailed; InvalidExternalData; those of the program's loader.
+  /// Makes a session with initial values. It lives in `allocator`; it, the program and `external_data` (the `.ptd`
+  /// files; may be nullptr) must outlive the methods that use the session. Errors: MemoryAllocationFailed;
+  /// InvalidExternalData; those of the program's loader.
   static Result<Session*> create(const Program& program, MemoryAllocator& allocator,
                                  const NamedDataMap* external_data = nullptr);
 

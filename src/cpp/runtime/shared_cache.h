@@ -17,8 +17,8 @@ namespace et::runtime {
 
 class SharedCache {
  public:
-  /// Two keys are the same object when all five members are equal. What decides how large the object is must be in them: a
-  /// program may show the same bytes in several shapes.
+  /// Two keys are the same object when all five members are equal. What decides how large the object is must be in
+  /// them: a program may show the same bytes in several shapes.
   struct Key {
     const void* maker = nullptr;  ///< address of something of the maker's own, so that makers never meet
     const void* a = nullptr;      ///< address of the bytes it is made from
@@ -32,13 +32,12 @@ class SharedCache {
 
   virtual ~SharedCache() = default;
 
-  /// The object of `key`, made by `create(argument)` when it is asked for the first time. It lives as long as the cache;
-  /// `destroy` (may be nullptr) is called on it then.
-  /// Threads: safe.
+  /// The object of `key`, made by `create(argument)` when it is asked for the first time. It lives as long as the
+  /// cache; `destroy` (may be nullptr) is called on it then. Threads: safe.
   virtual Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) = 0;
 
-  /// Said by a kernel at the end of its `prepare`, when it has packed the constant bytes at `data` and will not read them again:
-  /// where they were unpacked for it, their memory can be given back.
+  /// Said by a kernel at the end of its `prepare`, when it has packed the constant bytes at `data` and will not read
+  /// them again: where they were unpacked for it, their memory can be given back.
   virtual void release(const void* data) { static_cast<void>(data); }
 
   /// Bytes of the constants that objects are made from, which is about what packed weights take; SIZE_MAX: not known.

@@ -1,16 +1,16 @@
 /// Kernels for certain element types and memory orders, chosen at load.
 ///
-/// For: libraries that have several kernels of one operator: a fast one for float in channels-last order beside one that
-/// takes everything. Table rows of this kind are generated from `specialised:` lines of operator tables
-/// (codegen/kernel_library.py). Not for: other conditions (a constant weight, a window of 3x3); a kernel with those writes
-/// its own `prepare` (kernel.h).
+/// For: libraries that have several kernels of one operator: a fast one for float in channels-last order beside one
+/// that takes everything. Table rows of this kind are generated from `specialised:` lines of operator tables
+/// (codegen/kernel_library.py). Not for: other conditions (a constant weight, a window of 3x3); a kernel with those
+/// writes its own `prepare` (kernel.h).
 ///
 ///     inline constexpr TensorDemand kNhwc[] = {{0, MemoryOrder::kChannelsLast, 1u << 6}};  // argument 0: float
 ///     constexpr Kernel kKernels[] = {make_kernel<&blur_out>("my::blur.out", kPriorityUser),
 ///                                    make_specialised_kernel<&blur_nhwc_out, kNhwc>("my::blur.out", kPriorityUser)};
 ///
-/// The order is the registry's: of equal priority the last row is tried first, so the kernel that takes everything stands
-/// before the specialised ones.
+/// The order is the registry's: of equal priority the last row is tried first, so the kernel that takes everything
+/// stands before the specialised ones.
 #pragma once
 
 #include "runtime/kernel.h"
@@ -24,8 +24,8 @@ enum class MemoryOrder : uint8_t {
   kChannelsLast,  ///< channels innermost; rank 3, 4 or 5
 };
 
-/// What a kernel asks of one argument. Tensors that are None and numbers meet every demand; of a list each tensor counts, and
-/// one of more than 256 meets none.
+/// What a kernel asks of one argument. Tensors that are None and numbers meet every demand; of a list each tensor
+/// counts, and one of more than 256 meets none.
 struct TensorDemand {
   uint8_t argument;  ///< index in the kernel's parameters
   MemoryOrder order = MemoryOrder::kAny;

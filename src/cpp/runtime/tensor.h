@@ -1,7 +1,7 @@
 /// Tensor: the runtime's view of an n-dimensional array.
 ///
 /// For: kernels, delegates and the executor. An API subset of `at::Tensor` (same names, same meaning), so that kernels
-/// that include "runtime/kernel_types.h" also compile in ATen mode.
+///      that include "runtime/kernel_types.h" also compile in ATen mode.
 /// Not for: owning memory. A TensorImpl describes bytes that an arena, a file or the caller owns.
 ///
 ///     Tensor t(&impl);
@@ -35,12 +35,13 @@ enum class TensorShapeDynamism : uint8_t {
 
 inline namespace lean {
 
-/// The description behind a Tensor. sizes, strides and dim_order point at arrays of `dim` elements owned by whoever made
-/// the TensorImpl (the Method's allocator).
+/// The description behind a Tensor. sizes, strides and dim_order point at arrays of `dim` elements owned by whoever
+/// made the TensorImpl (the Method's allocator).
 class TensorImpl {
  public:
   TensorImpl() = default;
-  /// `capacity` is the number of bytes at `data` (or to be at `data`), which bounds later resizes. Strides are computed.
+  /// `capacity` is the number of bytes at `data` (or to be at `data`), which bounds later resizes. Strides are
+  /// computed.
   TensorImpl(ScalarType dtype, size_t dim, int64_t* sizes, int64_t* strides, const uint8_t* dim_order, void* data,
              size_t capacity, TensorShapeDynamism dynamism = TensorShapeDynamism::kStatic);
 
@@ -65,8 +66,8 @@ class TensorImpl {
   }
 
   /// Changes the sizes (same rank) and recomputes strides and numel. The bytes stay as they are.
-  /// Errors: NotSupported when the rank differs or a static tensor would change; InvalidArgument when a size is negative;
-  ///         OutOfResources when the new sizes need more than capacity() bytes (the tensor is unchanged).
+  /// Errors: NotSupported when the rank differs or a static tensor would change; InvalidArgument when a size is
+  ///         negative; OutOfResources when the new sizes need more than capacity() bytes (the tensor is unchanged).
   Error resize(IntArrayRef sizes);
 
  private:

@@ -4,7 +4,8 @@
 ///
 /// Signature letters, one a parameter after the context:
 ///   T Tensor that is read · o Tensor that is written (`Tensor&`) · t optional Tensor
-///   e E: T and t of which the kernel reads an element no later than it writes the one at that place, or the whole before it
+///   e E: T and t of which the kernel reads an element no later than it writes the one at that place, or the whole
+///   before it
 ///       writes: such a tensor and a written one may begin at one address
 ///   i int · I optional int · d double · D optional double · b bool · B optional bool
 ///   n Scalar · N optional Scalar · s string · S optional string · y ScalarType · Y optional ScalarType
@@ -35,9 +36,9 @@ struct Overlap {
 /// Logs it.
 void report(const Overlap& overlap);
 
-/// What a kernel writes lies apart from all its other arguments, but for those with the letters e and E: else it would follow
-/// indices that it has overwritten after it had checked them. (Outputs of one list may meet; no kernel reads those back.)
-/// `args` has one value for each letter at least. True when two arguments are not so.
+/// What a kernel writes lies apart from all its other arguments, but for those with the letters e and E: else it would
+/// follow indices that it has overwritten after it had checked them. (Outputs of one list may meet; no kernel reads
+/// those back.) `args` has one value for each letter at least. True when two arguments are not so.
 bool find_overlap(const char* signature, Span<EValue* const> args, Overlap* found);
 /// The same as an error: `error`, naming both arguments.
 Error check_written_apart(const char* signature, Span<EValue* const> args, Error error);

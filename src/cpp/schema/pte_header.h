@@ -12,9 +12,9 @@
 ///     32      u64 segment_data_size (length >= 32)         u64 segment_base_offset
 ///     40      …                                            u64 segment_data_size
 ///
-/// All numbers are little-endian and in bytes. The header is inserted behind the first 8 bytes of an ordinary flatbuffer,
-/// whose root offset is raised by its length: seen from byte 0 the flatbuffer stays one. A `.pte` without segments may have no header: then the flatbuffer is the
-/// whole file.
+/// All numbers are little-endian and in bytes. The header is inserted behind the first 8 bytes of an ordinary
+/// flatbuffer, whose root offset is raised by its length: seen from byte 0 the flatbuffer stays one. A `.pte` without
+/// segments may have no header: then the flatbuffer is the whole file.
 #pragma once
 
 #include <cstddef>
@@ -43,10 +43,11 @@ struct FileLayout {
   uint64_t segment_data_size = 0;    ///< Bytes from segment_base_offset on that segments may use.
 };
 
-/// Reads the header of a `.pte`. `prefix` is the beginning of the file, at least min(file_size, kHeaderPrefixSize) bytes.
+/// Reads the header of a `.pte`. `prefix` is the beginning of the file, at least min(file_size, kHeaderPrefixSize)
+/// bytes.
 ///
 /// Errors: InvalidProgram, saying where, when this is no `.pte`, is of another format version, or is shorter than its
-/// header says.
+///         header says.
 Result<FileLayout> parse_pte_header(Span<const uint8_t> prefix, uint64_t file_size);
 
 /// The same for a `.ptd`. Errors: InvalidExternalData.

@@ -41,8 +41,8 @@ void parallel_tasks(ThreadPool* pool, size_t count, Body&& body) {
   pool->run(count, task, const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Calls body(begin, end) for ranges that together make [0, count), each of at least `grain` indices where count allows.
-/// With one thread, or when count <= grain, that is one call on the calling thread.
+/// Calls body(begin, end) for ranges that together make [0, count), each of at least `grain` indices where count
+/// allows. With one thread, or when count <= grain, that is one call on the calling thread.
 template <typename Body>
 void parallel_for(ThreadPool* pool, size_t count, size_t grain, Body&& body) {
   if (count == 0) {

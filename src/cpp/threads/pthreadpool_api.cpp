@@ -1,8 +1,9 @@
-// pthreadpool's interface on our WorkerPool, for kernel libraries that call it by name. Only the loops: pools are made by
-// shared_pool.cpp, and a `pthreadpool` is a WorkerPool. A null pool means the calling thread alone.
+// pthreadpool's interface on our WorkerPool, for kernel libraries that call it by name. Only the loops: pools are made
+// by shared_pool.cpp, and a `pthreadpool` is a WorkerPool. A null pool means the calling thread alone.
 //
-// All loops are one: dimensions are flattened into one index, and a tile is one step of its dimension. Where pthreadpool
-// tells a task on what kind of core it runs (the `uarch` of big.LITTLE processors), tasks here get the default they gave.
+// All loops are one: dimensions are flattened into one index, and a tile is one step of its dimension. Where
+// pthreadpool tells a task on what kind of core it runs (the `uarch` of big.LITTLE processors), tasks here get the
+// default they gave.
 
 #include <pthreadpool.h>
 
@@ -17,8 +18,8 @@ namespace {
 
 using et::threads::WorkerPool;
 
-/// The loop over a grid of kDims dimensions, the last kTiles of which advance by tiles. `First` are arguments that a task
-/// gets before its position: a kind of core, or nothing.
+/// The loop over a grid of kDims dimensions, the last kTiles of which advance by tiles. `First` are arguments that a
+/// task gets before its position: a kind of core, or nothing.
 template <bool kWithThread, size_t kDims, size_t kTiles, typename Task, typename... First>
 class Grid {
  public:

@@ -1,15 +1,16 @@
 /// ThreadPool: the workers that kernels and delegates share.
 ///
 /// For: whoever runs methods (one pool is passed to execute and reaches every kernel and delegate from there) and for
-/// kernels, through threads/parallel.h.
-/// Not for: work that waits (files, locks): a task computes and ends. Not a queue: run() returns when all tasks are done.
+///      kernels, through threads/parallel.h.
+/// Not for: work that waits (files, locks): a task computes and ends. Not a queue: run() returns when all tasks are
+///          done.
 ///
 ///     et::threads::set_num_threads(2);
 ///     ThreadPool* pool = et::threads::default_pool();       // one per process, made when first used
 ///     pool->run(8, [](void* sums, size_t i) { static_cast<float*>(sums)[i] = work(i); }, sums);
 ///
 /// Place: above base only. The implementation stands on pthreadpool; a build without threads (ET_BUILD_THREADS=OFF) has
-/// the same functions and runs everything on the calling thread.
+///        the same functions and runs everything on the calling thread.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +37,9 @@ class ThreadPool {
   /// Sends the workers to sleep now instead of after some milliseconds of active waiting. For a caller who hands the
   /// processors to another pool (torch's, say) for a while; costs some microseconds at the next run.
   virtual void rest() = 0;
-  /// Says that a call of a method, which may have used the pool, is over. Where calls do not follow each other closely the
-  /// workers go to sleep at once, as with rest(): waiting actively they would keep a core busy for tens of milliseconds.
-  /// Where they do, the workers stay awake for the next one. Costs nothing when no worker has been woken.
+  /// Says that a call of a method, which may have used the pool, is over. Where calls do not follow each other closely
+  /// the workers go to sleep at once, as with rest(): waiting actively they would keep a core busy for tens of
+  /// milliseconds. Where they do, the workers stay awake for the next one. Costs nothing when no worker has been woken.
   virtual void end_call() = 0;
 
  protected:

@@ -21,7 +21,8 @@ constexpr uint64_t kInside = kOpen - 1;
 constexpr int64_t kActiveNs = 200'000;
 /// Looks at the state between two looks at the clock: about a microsecond.
 constexpr int kLooks = 32;
-/// Looks before the caller, who waits for the last indices of others, offers its processor to them: some 20 microseconds.
+/// Looks before the caller, who waits for the last indices of others, offers its processor to them: some 20
+/// microseconds.
 constexpr int kLooksAtEnd = 1000;
 
 void pause() {
@@ -129,7 +130,8 @@ void WorkerPool::run(size_t count, Body body, void* context, bool flush_denormal
   }
   is_resting_.store(false, std::memory_order_relaxed);
   const uint64_t number = (state_.load(std::memory_order_relaxed) >> 32) + 1;
-  // Sequentially consistent, as a worker's look at the state after it counted itself among the sleepers: one sees the other.
+  // Sequentially consistent, as a worker's look at the state after it counted itself among the sleepers: one sees the
+  // other.
   state_.store((number << 32) | kOpen, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0) {
     pthread_mutex_lock(&mutex_);

@@ -1,17 +1,17 @@
 /// WorkerPool: threads that share the indices of a loop with the thread that starts it.
 ///
-/// For: shared_pool.cpp, which hands it to one caller at a time, and pthreadpool_api.cpp, through which kernel libraries use it.
-/// Not for: kernels (threads/parallel.h). Not a queue: there is one loop at a time.
+/// For: shared_pool.cpp, which hands it to one caller at a time, and pthreadpool_api.cpp, through which kernel
+/// libraries use it. Not for: kernels (threads/parallel.h). Not a queue: there is one loop at a time.
 ///
 ///     WorkerPool* pool = WorkerPool::create(2);                  // the caller and one worker
 ///     pool->run(8, [](void* sums, size_t thread, size_t i) { … }, sums, /*flush_denormals=*/false);
 ///
 /// The thread that starts a loop never waits for a worker to arrive. Every thread has a share of the indices and takes
-/// from the shares of others when its own is done, and when none is left the loop closes: who has not come by then comes
-/// to the next one. So a worker that the system does not schedule (a busy machine, a thread that was just created, a
-/// virtual processor that sleeps) costs nothing but its help. pthreadpool, whose interface pthreadpool_api.cpp provides,
-/// begins and ends each loop with all workers; with another program on the second of two cores a call of MobileNetV2 took
-/// 2 to 130 ms there instead of 4.
+/// from the shares of others when its own is done, and when none is left the loop closes: who has not come by then
+/// comes to the next one. So a worker that the system does not schedule (a busy machine, a thread that was just
+/// created, a virtual processor that sleeps) costs nothing but its help. pthreadpool, whose interface
+/// pthreadpool_api.cpp provides, begins and ends each loop with all workers; with another program on the second of two
+/// cores a call of MobileNetV2 took 2 to 130 ms there instead of 4.
 #pragma once
 
 #include <pthread.h>
@@ -34,9 +34,9 @@ class WorkerPool {
 
   size_t num_threads() const { return num_threads_; }
 
-  /// Calls body(context, thread, i) for each i in [0, count), here and on the workers; returns when all calls have returned.
-  /// With `flush_denormals` the processor takes subnormal floats for zero meanwhile.
-  /// Threads: one caller at a time, and not from inside a body.
+  /// Calls body(context, thread, i) for each i in [0, count), here and on the workers; returns when all calls have
+  /// returned. With `flush_denormals` the processor takes subnormal floats for zero meanwhile. Threads: one caller at a
+  /// time, and not from inside a body.
   void run(size_t count, Body body, void* context, bool flush_denormals);
   /// The same on the calling thread alone, without a pool.
   static void run_here(size_t count, Body body, void* context, bool flush_denormals);

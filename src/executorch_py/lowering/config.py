@@ -159,7 +159,7 @@ class ExecutorchBackendConfig:
         external_constants: True moves all constants to a ``.ptd``; a function decides for each.
         sparse_weights: Store weights of linear layers and convolutions without their zeros, when at least 40 % of their
             elements are zero; a number: at least this part; False: never. Float kernels run sparse where that is faster
-            and dense elsewhere; int8 weights and those of delegates are unpacked at load (docs/pruning.md). ``compatible``
+            and dense elsewhere; int8 weights and those of delegates are unpacked at load (docs/how-to/pruning.md). ``compatible``
             leaves all dense.
         debug_info: Write names, module paths and source lines of the instructions into the file.
         emit_mutable_buffer_names: Accepted; names of mutable buffers are always written.

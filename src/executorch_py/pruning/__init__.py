@@ -1,4 +1,4 @@
-"""Pruning: weights become zero, or channels and heads go and a smaller dense model is left. See docs/pruning.md.
+"""Pruning: weights become zero, or channels and heads go and a smaller dense model is left. See docs/how-to/pruning.md.
 
 Names are loaded on first use, so that importing this package does not import torch.
 

@@ -1,5 +1,5 @@
-// Several kernels of one operator are tried by priority. Of two of one priority the order of registration would decide, in
-// silence.
+// Several kernels of one operator are tried by priority. Of two of one priority the order of registration would decide,
+// in silence.
 #include <gtest/gtest.h>
 
 #include <map>

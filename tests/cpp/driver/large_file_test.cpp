@@ -1,5 +1,6 @@
-// Constants over 2 GiB in a file over 4 GiB: written, found again, read at their last element. The memory is reserved, not
-// used: pages that hold nothing but zeros cost nothing, and neither the file nor the weights have others, but at their ends.
+// Constants over 2 GiB in a file over 4 GiB: written, found again, read at their last element. The memory is reserved,
+// not used: pages that hold nothing but zeros cost nothing, and neither the file nor the weights have others, but at
+// their ends.
 #include <sys/mman.h>
 
 #include <cstring>

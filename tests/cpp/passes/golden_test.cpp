@@ -6,10 +6,10 @@
 //   =>
 //   method @m(…) { … }          or:  unchanged          or:  error OperatorMissing: part of a message
 //
-// Options are those of PassOptions: compatible, quantized-io, no-channels-last, unplanned-inputs, unplanned-outputs; no-evaluator;
-// custom-op (mylib::some is known);
-// and more pass ids, which run first (to bring a graph to the stage). Every pass must have a file named after it with
-// at least one block that says `unchanged`. ET_UPDATE_GOLDENS=1 rewrites the outcomes; read the diff.
+// Options are those of PassOptions: compatible, quantized-io, no-channels-last, unplanned-inputs, unplanned-outputs;
+// no-evaluator; custom-op (mylib::some is known); and more pass ids, which run first (to bring a graph to the stage).
+// Every pass must have a file named after it with at least one block that says `unchanged`. ET_UPDATE_GOLDENS=1
+// rewrites the outcomes; read the diff.
 #include <gtest/gtest.h>
 
 #include <algorithm>

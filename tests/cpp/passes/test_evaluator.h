@@ -1,4 +1,5 @@
-/// A ConstantEvaluator for tests: f32 permute_copy, mul.Tensor of equal shapes or of a row and a column and full. The real one is driver's.
+/// A ConstantEvaluator for tests: f32 permute_copy, mul.Tensor of equal shapes or of a row and a column and full. The
+/// real one is driver's.
 #pragma once
 
 #include "passes/constant_evaluator.h"

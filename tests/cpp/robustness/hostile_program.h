@@ -1,7 +1,7 @@
 /// Does with bytes everything that a process does with a program, and expects to come back.
 ///
-/// For: the mutation test and the fuzz target. What the bytes claim to need is bounded first, so that time and memory of
-/// a run say nothing about the input: 4 MiB of planned memory, 100 jumps back.
+/// For: the mutation test and the fuzz target. What the bytes claim to need is bounded first, so that time and memory
+/// of a run say nothing about the input: 4 MiB of planned memory, 100 jumps back.
 #pragma once
 
 #include <algorithm>

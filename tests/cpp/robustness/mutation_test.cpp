@@ -1,5 +1,5 @@
-// Files that are damaged in thousands of ways are refused or run; nothing crashes, hangs or leaks. Run it under sanitizers
-// (make sanitize) to see what a plain build does not. ET_MUTATIONS sets how many files, ET_SEED which ones.
+// Files that are damaged in thousands of ways are refused or run; nothing crashes, hangs or leaks. Run it under
+// sanitizers (make sanitize) to see what a plain build does not. ET_MUTATIONS sets how many files, ET_SEED which ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -198,7 +198,8 @@ TEST_F(MethodTest, MemoryOfTheCallersThatIsWrittenLiesApart) {
 }
 
 TEST_F(MethodTest, OutputsAreMadeApartWhereTheCallersMemoryIsShared) {
-  // An output over an input by a kernel that reads it again, and two outputs in one place: each is made elsewhere and copied.
+  // An output over an input by a kernel that reads it again, and two outputs in one place: each is made elsewhere and
+  // copied.
   ProgramBuilder b;
   const int x = b.input(b.open_tensor({4}));
   const int y = b.output(b.open_tensor({3}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_BOUND));

@@ -109,7 +109,8 @@ TEST(HeapAllocatorTest, KeepsNoBlockThatIsTooSmall) {
     allocator.reset();
     return last;
   };
-  // Ever larger requests, one a round, as of a network's operators at its first call: the largest block serves all of them later.
+  // Ever larger requests, one a round, as of a network's operators at its first call: the largest block serves all of
+  // them later.
   for (const size_t nbytes : {1000, 20000, 100000, 1000000}) {
     round({nbytes});
   }
@@ -117,7 +118,8 @@ TEST(HeapAllocatorTest, KeepsNoBlockThatIsTooSmall) {
   for (const size_t nbytes : {20000, 1000000, 50000}) {
     EXPECT_EQ(round({nbytes}), block);
   }
-  // Two at a time that do not fit it: from the second such round on there is a block that stays, whatever comes between.
+  // Two at a time that do not fit it: from the second such round on there is a block that stays, whatever comes
+  // between.
   round({700000, 700000});
   round({1000000});
   round({700000, 700000});

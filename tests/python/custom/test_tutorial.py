@@ -1,4 +1,4 @@
-"""docs/custom_operators.md from beginning to end: every file that it shows is written, every command is run."""
+"""docs/how-to/custom_operators.md from beginning to end: every file that it shows is written, every command is run."""
 
 import importlib.util
 import os
@@ -12,7 +12,7 @@ import executorch_py as et
 from executorch_py import _core
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs/custom_operators.md"
+PAGE = ROOT / "docs/how-to/custom_operators.md"
 TREE = Path(_core.__file__).parent  # the package as a build tree has it
 EXPORTED = re.compile(r"^[0-9a-f]+ [TDBW] (\S+)$", re.MULTILINE)
 

@@ -25,7 +25,7 @@ from executorch_py.testing import lower
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-    for pattern in ("*.md", "docs/*.md", "backends/*.md", "backends/*/*.md")
+    for pattern in ("*.md", "docs/*.md", "docs/*/*.md", "backends/*.md", "backends/*/*.md")
     for path in sorted(ROOT.glob(pattern))
 }
 _BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
@@ -82,10 +82,10 @@ def _add_backend(block: int) -> dict:
 
 #: Page -> what a block finds, by the number of the block on its page.
 SETUP = {
-    "docs/python_api.md": _python_api,
-    "docs/add_backend.md": _add_backend,
-    "docs/backends_xnnpack.md": lambda block: {"et": et, "exported": _exported()},
-    "docs/memory_planning.md": lambda block: {"et": et},
+    "docs/reference/python_api.md": _python_api,
+    "docs/how-to/add_backend.md": _add_backend,
+    "docs/how-to/backends_xnnpack.md": lambda block: {"et": et, "exported": _exported()},
+    "docs/design/memory_planning.md": lambda block: {"et": et},
 }
 
 

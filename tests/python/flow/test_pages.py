@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs/how-to"
 
 
 @pytest.mark.parametrize("page", ["control_flow.md", "dynamic_shapes.md"])

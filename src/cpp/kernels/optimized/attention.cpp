@@ -1,4 +1,5 @@
-// et::scaled_dot_product_attention: softmax(query · keyᵀ · scale + mask) · value in one pass, without the matrix of scores.
+// et::scaled_dot_product_attention: softmax(query · keyᵀ · scale + mask) · value in one pass, without the matrix of
+// scores.
 //
 // Work is cut into tasks of one head and some query rows. A task walks over blocks of kKeyBlock keys: it transposes the
 // block's keys once, then for a few query rows at a time computes scores in registers, turns them into weights with a
@@ -132,7 +133,8 @@ HWY_INLINE void score_rows(const T* query, size_t depth, const T* packed, size_t
   }
 }
 
-/// out[r] = out[r] * factor[r] + sum over j of weights[r][j] value[j], for kR rows. kWhole: two whole vectors of columns.
+/// out[r] = out[r] * factor[r] + sum over j of weights[r][j] value[j], for kR rows. kWhole: two whole vectors of
+/// columns.
 template <size_t kR, bool kWhole, class T>
 HWY_INLINE void add_strip(const T* weights, const T* value, size_t count, size_t value_depth, const T* factor, T* out,
                           size_t columns) {
@@ -487,8 +489,8 @@ Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& que
   return run(context, shape, query, key, value, attn_mask, is_causal, scale, out);
 }
 
-/// (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out): floats of up to 32 bits or doubles, row-major, at most
-/// four dimensions.
+/// (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out): floats of up to 32 bits or doubles,
+/// row-major, at most four dimensions.
 bool fits_attention(Arguments args) {
   const bool in_double = args[8]->to_tensor().scalar_type() == ScalarType::Double;
   const auto is_taken = [&](const EValue& value) {

@@ -1,7 +1,8 @@
-// Batch norm of floats of 16 and 32 bits, row-major or channels-last: of training, whose statistics are those of the batch, and of
-// inference.
+// Batch norm of floats of 16 and 32 bits, row-major or channels-last: of training, whose statistics are those of the
+// batch, and of inference.
 //
-// As in norm.cpp the mean comes first and the squared deviations from it second. Sums of a chunk are floats, those of chunks doubles.
+// As in norm.cpp the mean comes first and the squared deviations from it second. Sums of a chunk are floats, those of
+// chunks doubles.
 
 #include "kernels/optimized/targets.h"
 
@@ -384,12 +385,13 @@ bool fits(Arguments args, size_t first_out) {
          (is_row_major(input) || is_channels_last(input)) && is_up_to_float(*args[first_out + 1]) &&
          is_up_to_float(*args[first_out + 2]);
 }
-// _native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd)
+// _native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean,
+// save_invstd)
 bool fits_with_stats(Arguments args) { return fits(args, 8); }
 // _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2)
 bool fits_no_training(Arguments args) { return fits(args, 7); }
-// _native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean,
-// save_invstd, running_mean_out, running_var_out)
+// _native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training, momentum, eps, out,
+// save_mean, save_invstd, running_mean_out, running_var_out)
 bool fits_functional(Arguments args) {
   return fits(args, 8) && is_floating(args[11]->to_tensor().scalar_type()) &&
          is_floating(args[12]->to_tensor().scalar_type());

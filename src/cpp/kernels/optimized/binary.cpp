@@ -1,5 +1,6 @@
-// Pointwise arithmetic of two operands with broadcasting, tensors or a tensor and a number: add, sub, mul, div, maximum,
-// minimum and the bitwise operators, in every element type that they have; and choices by a mask: where, masked_fill.
+// Pointwise arithmetic of two operands with broadcasting, tensors or a tensor and a number: add, sub, mul, div,
+// maximum, minimum and the bitwise operators, in every element type that they have; and choices by a mask: where,
+// masked_fill.
 
 #include "kernels/optimized/targets.h"
 
@@ -42,7 +43,8 @@ ET_BINARY(Minimum, minimum(a, b))
   void NAME##SUFFIX(const PointwiseBlock& block) {                                                           \
     pair_elements<TYPE, TYPE>([](TYPE a, TYPE b) HWY_ATTR { return static_cast<TYPE>(EXPRESSION); }, block); \
   }
-// Integers wrap around: unsigned arithmetic, the same bits for both signs. Narrow ones are unsigned before they are promoted.
+// Integers wrap around: unsigned arithmetic, the same bits for both signs. Narrow ones are unsigned before they are
+// promoted.
 #define ET_WRAPPING(NAME, OPERATION)                                                           \
   ET_ELEMENTS(NAME, 8, uint8_t, a OPERATION b)                                                 \
   ET_ELEMENTS(NAME, 16, uint16_t, static_cast<uint32_t>(a) OPERATION static_cast<uint32_t>(b)) \

@@ -1,9 +1,8 @@
 /// Broadcasting as few, long, regular loops.
 ///
-/// For: pointwise operators (pointwise.h), of any shapes and dim orders. The loops walk the output in memory order; each
-/// operand gets a stride for every loop, 0 where it is broadcast. Dimensions that every operand steps through evenly are
-/// merged, so that equal shapes give one loop, a bias on rows two.
-/// Not for: copies (strided_copy.h).
+/// For: pointwise operators (pointwise.h), of any shapes and dim orders. The loops walk the output in memory order;
+/// each operand gets a stride for every loop, 0 where it is broadcast. Dimensions that every operand steps through
+/// evenly are merged, so that equal shapes give one loop, a bias on rows two. Not for: copies (strided_copy.h).
 ///
 ///     BroadcastLoops loops;
 ///     ET_RETURN_IF_ERROR(broadcast_loops(context, "aten::add", {&self, &other}, out, &loops));      // resizes out

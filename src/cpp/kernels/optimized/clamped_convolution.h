@@ -1,8 +1,8 @@
-/// What the convolution kernels of this folder share: which images and filters they take, the bias, the output's sizes. (The
-/// range that a fused activation leaves: read_range of pointwise.h.)
+/// What the convolution kernels of this folder share: which images and filters they take, the bias, the output's sizes.
+/// (The range that a fused activation leaves: read_range of pointwise.h.)
 ///
-/// For: depthwise.cpp, quantized_depthwise.cpp, transposed_convolution.cpp, window_convolution.cpp and winograd.cpp. Each
-/// adds the geometry that it computes.
+/// For: depthwise.cpp, quantized_depthwise.cpp, transposed_convolution.cpp, window_convolution.cpp and winograd.cpp.
+///      Each adds the geometry that it computes.
 ///
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out)
 #pragma once
@@ -14,9 +14,9 @@
 
 namespace et::kernels::optimized {
 
-/// True for a convolution of float images with channels innermost and a constant filter [out, in / groups, h, w] in either
-/// order ([in, out, h, w] when transposed; callers see to the groups), a constant bias of one number a channel or none, and a
-/// geometry that never changes. `rank` 5: of volumes, in either order.
+/// True for a convolution of float images with channels innermost and a constant filter [out, in / groups, h, w] in
+/// either order ([in, out, h, w] when transposed; callers see to the groups), a constant bias of one number a channel
+/// or none, and a geometry that never changes. `rank` 5: of volumes, in either order.
 inline bool has_constant_filter(const runtime::PrepareContext& context, Arguments args, int rank = 4) {
   using namespace ops::convolution_arguments;
   const EValue& bias = *args[kBias];
@@ -91,7 +91,8 @@ inline bool has_steps(const EValue& list) {
   return fits;
 }
 
-/// `channels` numbers of the bias, zeros without one, and zeros up to `padded`; in the Method's memory, 64-byte aligned.
+/// `channels` numbers of the bias, zeros without one, and zeros up to `padded`; in the Method's memory, 64-byte
+/// aligned.
 inline Result<const float*> padded_bias(runtime::PrepareContext& context, const EValue& bias, size_t channels,
                                         size_t padded) {
   ET_TRY(void* const memory, context.allocate(padded * sizeof(float), 64));
@@ -107,8 +108,8 @@ inline Result<const float*> padded_bias(runtime::PrepareContext& context, const 
 using PrepareConvolution = Error (*)(runtime::PrepareContext& context, Arguments args, const EValue* min,
                                      const EValue* max, void** state);
 
-/// The two operators as kernels of one implementation: a convolution, and one whose results are limited. They come before a
-/// library, which computes or loads more for what they are made for, in the order of priorities.h.
+/// The two operators as kernels of one implementation: a convolution, and one whose results are limited. They come
+/// before a library, which computes or loads more for what they are made for, in the order of priorities.h.
 template <runtime::KernelRun kRun, PrepareConvolution kPrepare, uint8_t kPriority>
 struct ConvolutionKernels {
   static Error plain(runtime::PrepareContext& context, Arguments args, void** state) {

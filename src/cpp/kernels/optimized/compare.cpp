@@ -1,5 +1,5 @@
-// Pointwise operators that give bool: comparisons of tensors of one dtype with tensors and numbers, whether floats are infinite or not a
-// number, and the logic of bool tensors.
+// Pointwise operators that give bool: comparisons of tensors of one dtype with tensors and numbers, whether floats are
+// infinite or not a number, and the logic of bool tensors.
 
 #include "kernels/optimized/targets.h"
 

@@ -1,9 +1,10 @@
-// aten::convolution and et::convolution_clamp in one to three dimensions as products of packed matrices (gemm.h): sums are float
-// for floats of up to 32 bits, double for double, int32 for integers of up to 32 bits and int64 for int64; integers wrap.
+// aten::convolution and et::convolution_clamp in one to three dimensions as products of packed matrices (gemm.h): sums
+// are float for floats of up to 32 bits, double for double, int32 for integers of up to 32 bits and int64 for int64;
+// integers wrap.
 //
-// Forward, for each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions], where
-// the windows are packed straight from the input. Transposed: weight' [channels and taps, input channels] · input, whose
-// columns are then added to the places they belong to.
+// Forward, for each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions],
+// where the windows are packed straight from the input. Transposed: weight' [channels and taps, input channels] ·
+// input, whose columns are then added to the places they belong to.
 //
 // Source: K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document processing",
 // 2006 (convolution as a matrix product).
@@ -44,7 +45,8 @@ T bias_of(const Problem& p, const Slice& slice, int64_t channel) {
   return slice.bias == nullptr ? T(0) : portable::load_one<T>(p.dtype, slice.bias, channel);
 }
 
-/// `sums`: [out channels, output positions] scratch, or nullptr for elements of type T, whose output takes the sums itself.
+/// `sums`: [out channels, output positions] scratch, or nullptr for elements of type T, whose output takes the sums
+/// itself.
 template <typename T>
 Error forward(KernelContext& context, const Problem& p, const Slice& slice, T* sums) {
   const int64_t depth = p.in_channels * p.taps();
@@ -88,8 +90,8 @@ void scatter_tap(const Problem& p, const T* products, const int64_t* tap, T* pla
   }
 }
 
-/// Output channels whose products fit the scratch of a transposed convolution, which is bounded. There are inputs, so that memory
-/// bounds their sizes.
+/// Output channels whose products fit the scratch of a transposed convolution, which is bounded. There are inputs, so
+/// that memory bounds their sizes.
 int64_t channels_at_once(const Problem& p) {
   constexpr int64_t kScratch = 4 << 20;  // elements
   const int64_t per_channel = std::max<int64_t>(1, p.taps() * p.positions_in());

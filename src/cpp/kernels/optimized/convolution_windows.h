@@ -3,7 +3,8 @@
 /// For: convolution.cpp and sparse_convolution.cpp. Not for: layouts of libraries.
 ///
 /// For each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions], where the
-/// windows are packed straight from the input; step (c * kernel[0] + d) * kernel[1] … of a window is input channel c, tap d ….
+/// windows are packed straight from the input; step (c * kernel[0] + d) * kernel[1] … of a window is input channel c,
+/// tap d ….
 #pragma once
 
 #include "kernels/optimized/gemm.h"
@@ -37,7 +38,8 @@ Error plan_convolution(KernelContext& context, const char* op, const Tensor& inp
                        const OptionalTensor& bias, const ConvolutionNumbers& numbers, const Tensor& out,
                        ConvolutionProblem* problem);
 
-/// The input of one image and group, of which windows are packed. It and the problem must live until the product is done.
+/// The input of one image and group, of which windows are packed. It and the problem must live until the product is
+/// done.
 struct Windows {
   const ConvolutionProblem* problem;
   const void* image;

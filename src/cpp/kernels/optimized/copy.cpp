@@ -1,5 +1,6 @@
-// Operators that move elements: permute, transpose, flip, rot90, channel_shuffle, slice, select, expand, split, cat, views and changes of dim order.
-// Each describes a window on its input and copies it; element types stay, so every dtype fits.
+// Operators that move elements: permute, transpose, flip, rot90, channel_shuffle, slice, select, expand, split, cat,
+// views and changes of dim order. Each describes a window on its input and copies it; element types stay, so every
+// dtype fits.
 
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/priorities.h"

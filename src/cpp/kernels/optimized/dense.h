@@ -1,8 +1,8 @@
 /// Dense matrices of floats or doubles, and the decompositions whose bulk is a product of matrices.
 ///
-/// For: large_matrices.cpp, which gives them to the linear algebra kernels. Matrices are row-major views with rows `stride` elements
-/// apart; methods work in place and in memory that their caller gives.
-/// Not for: small matrices, which plain loops in double do as fast and more exactly (kernels/portable/matrix.h).
+/// For: large_matrices.cpp, which gives them to the linear algebra kernels. Matrices are row-major views with rows
+/// `stride` elements apart; methods work in place and in memory that their caller gives. Not for: small matrices, which
+/// plain loops in double do as fast and more exactly (kernels/portable/matrix.h).
 ///
 ///     DenseWork<float> work(context, memory, …);
 ///     ET_RETURN_IF_ERROR(factor_cholesky(work, a, &info));
@@ -52,7 +52,8 @@ DenseOperand<T> transposed(const Dense<T>& a) {
   return {a.data, a.cols, a.rows, 1, a.stride};
 }
 
-/// What a decomposition works in: threads and cancellation of the kernel, memory for packed strips and for its own numbers.
+/// What a decomposition works in: threads and cancellation of the kernel, memory for packed strips and for its own
+/// numbers.
 template <typename T>
 class DenseWork {
  public:
@@ -127,12 +128,14 @@ template <typename T>
 Error factor_lu(DenseWork<T>& work, const Dense<T>& a, int64_t* pivots, int64_t* info);
 inline int64_t lu_numbers(int64_t rows) { return 32 * rows; }
 
-/// The upper factor of UᵀU in place of the upper triangle; `info`: 0 or the order of the first minor that is not positive.
+/// The upper factor of UᵀU in place of the upper triangle; `info`: 0 or the order of the first minor that is not
+/// positive.
 template <typename T>
 Error factor_cholesky(DenseWork<T>& work, const Dense<T>& a, int64_t* info);
 
-/// As LAPACK's sytrf of a lower triangle: blocks of one or two rows on the diagonal, the factor below them, pivots [n] from 1, negative for
-/// blocks of two; `info`: 0 or the number of the first block that is zero. Memory: ldl_numbers(n) numbers. Errors: Cancelled.
+/// As LAPACK's sytrf of a lower triangle: blocks of one or two rows on the diagonal, the factor below them, pivots [n]
+/// from 1, negative for blocks of two; `info`: 0 or the number of the first block that is zero. Memory: ldl_numbers(n)
+/// numbers. Errors: Cancelled.
 template <typename T>
 Error factor_ldl(DenseWork<T>& work, const Dense<T>& a, double* pivots, int64_t* info);
 inline int64_t ldl_numbers(int64_t n) { return 64 * n; }
@@ -140,8 +143,8 @@ inline int64_t ldl_numbers(int64_t n) { return 64 * n; }
 /// As LAPACK's geqrf. Memory: qr_numbers(rows, cols) numbers.
 template <typename T>
 Error factor_qr(DenseWork<T>& work, const Dense<T>& a, T* tau);
-/// c = H₁ … H_k c, or with `reversed` H_k … H₁ c, of the reflectors that factor_qr left in `a`, or with `below` = 1 those that begin a
-/// row lower. `onto_identity`: c is the identity. Memory as factor_qr's, of c's columns.
+/// c = H₁ … H_k c, or with `reversed` H_k … H₁ c, of the reflectors that factor_qr left in `a`, or with `below` = 1
+/// those that begin a row lower. `onto_identity`: c is the identity. Memory as factor_qr's, of c's columns.
 template <typename T>
 Error apply_reflectors(DenseWork<T>& work, const DenseOperand<T>& a, int64_t below, const T* tau, int64_t k,
                        const Dense<T>& c, bool reversed, bool onto_identity);
@@ -164,16 +167,17 @@ void transpose_dense(const Dense<T>& from, const Dense<T>& to) {
   }
 }
 
-/// Eigenvalues d [n], in no order, of the symmetric a (its lower triangle), which is overwritten. e, c, s: [n] scratch. rows: nullptr, or
-/// what the eigenvectors become the rows of. Memory: eigen_numbers(n) numbers. Errors: Cancelled; InvalidState where it does not converge.
+/// Eigenvalues d [n], in no order, of the symmetric a (its lower triangle), which is overwritten. e, c, s: [n] scratch.
+/// rows: nullptr, or what the eigenvectors become the rows of. Memory: eigen_numbers(n) numbers. Errors: Cancelled;
+/// InvalidState where it does not converge.
 template <typename T>
 Error eigen_of_symmetric(DenseWork<T>& work, const Dense<T>& a, double* d, double* e, double* c, double* s,
                          const Dense<T>* rows);
 inline int64_t eigen_numbers(int64_t n) { return n * n + 130 * n + kRotationNumbers + qr_numbers(n, n); }
 
-/// Singular values d [n], in no order and with any sign, of a [m, n], m >= n, which is overwritten. e: [n], angles: [4 n] scratch. ut, vt:
-/// both nullptr, or what the vectors become the rows of. Memory: singular_numbers(…) numbers. False where it does not converge.
-/// Errors: Cancelled.
+/// Singular values d [n], in no order and with any sign, of a [m, n], m >= n, which is overwritten. e: [n], angles: [4
+/// n] scratch. ut, vt: both nullptr, or what the vectors become the rows of. Memory: singular_numbers(…) numbers. False
+/// where it does not converge. Errors: Cancelled.
 template <typename T>
 Result<bool> singular_values_of(DenseWork<T>& work, const Dense<T>& a, double* d, double* e, double* angles,
                                 const Dense<T>* ut, const Dense<T>* vt);
@@ -182,9 +186,9 @@ inline int64_t singular_numbers(int64_t m, int64_t n, int64_t left_rows) {
   return m * width + 65 * (m + n) + 2 * n + 2 * kRotationNumbers + qr_numbers(m, width) + qr_numbers(n, n);
 }
 
-/// Eigenvalues of a [n, n], which is overwritten; the two of a conjugate pair follow each other, im > 0 first. vt: nullptr, or what the
-/// eigenvectors become the rows of, real and imaginary parts of a pair's first. Memory: schur_numbers(n) numbers. Errors: Cancelled;
-/// InvalidState where it does not converge.
+/// Eigenvalues of a [n, n], which is overwritten; the two of a conjugate pair follow each other, im > 0 first. vt:
+/// nullptr, or what the eigenvectors become the rows of, real and imaginary parts of a pair's first. Memory:
+/// schur_numbers(n) numbers. Errors: Cancelled; InvalidState where it does not converge.
 template <typename T>
 Error eigen_of_general(DenseWork<T>& work, const Dense<T>& a, double* re, double* im, const Dense<T>* vt);
 inline int64_t schur_numbers(int64_t n) { return 2 * n * n + 300 * n + 20000 + qr_numbers(n, n); }

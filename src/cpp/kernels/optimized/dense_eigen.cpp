@@ -1,6 +1,6 @@
-// Eigenvalues and vectors of symmetric matrices: panels of reflections to three diagonals, and many steps' rotations at a time.
-// Sources: J. Dongarra, D. Sorensen, S. Hammarling, "Block reduction of matrices to condensed forms for eigenvalue computations",
-// 1989; G. Golub, C. Van Loan, "Matrix Computations", 8.3.
+// Eigenvalues and vectors of symmetric matrices: panels of reflections to three diagonals, and many steps' rotations at
+// a time. Sources: J. Dongarra, D. Sorensen, S. Hammarling, "Block reduction of matrices to condensed forms for
+// eigenvalue computations", 1989; G. Golub, C. Van Loan, "Matrix Computations", 8.3.
 
 #include <limits>
 

@@ -1,6 +1,6 @@
 // Triangular systems, LU and Cholesky factors by halves, whose work is in the products between the halves.
-// Sources: G. Golub, C. Van Loan, "Matrix Computations", 3.1, 3.4, 4.2 (block forms); S. Toledo, "Locality of reference in LU
-// decomposition with partial pivoting", 1997 (columns by halves).
+// Sources: G. Golub, C. Van Loan, "Matrix Computations", 3.1, 3.4, 4.2 (block forms); S. Toledo, "Locality of reference
+// in LU decomposition with partial pivoting", 1997 (columns by halves).
 
 #include "kernels/optimized/dense.h"
 

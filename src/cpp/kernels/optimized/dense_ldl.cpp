@@ -1,6 +1,7 @@
-// Factors of symmetric matrices that need not be positive, by panels of columns: the rest of the matrix is reached by one product a panel.
-// Source: J. Bunch, L. Kaufman, "Some stable methods for calculating inertia and solving symmetric linear systems", 1977; a column is
-// brought up to date where it is looked at, as in G. Golub, C. Van Loan, "Matrix Computations", 4.4.
+// Factors of symmetric matrices that need not be positive, by panels of columns: the rest of the matrix is reached by
+// one product a panel. Source: J. Bunch, L. Kaufman, "Some stable methods for calculating inertia and solving symmetric
+// linear systems", 1977; a column is brought up to date where it is looked at, as in G. Golub, C. Van Loan, "Matrix
+// Computations", 4.4.
 
 #include "kernels/optimized/dense.h"
 #include "kernels/portable/symmetric_exchange.h"

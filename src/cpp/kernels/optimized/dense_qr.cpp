@@ -1,6 +1,6 @@
 // Orthogonal factors by panels of Householder reflectors, which reach the rest of the matrix together as 1 - V T Vᵀ.
-// Source: R. Schreiber, C. Van Loan, "A storage-efficient WY representation for products of Householder transformations", 1989;
-// G. Golub, C. Van Loan, "Matrix Computations", 5.1.6 and 5.2.3.
+// Source: R. Schreiber, C. Van Loan, "A storage-efficient WY representation for products of Householder
+// transformations", 1989; G. Golub, C. Van Loan, "Matrix Computations", 5.1.6 and 5.2.3.
 
 #include "kernels/optimized/dense.h"
 

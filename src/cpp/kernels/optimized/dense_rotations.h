@@ -1,7 +1,7 @@
 /// Rotations of the rows of a matrix that are kept until there are many, then applied to some columns after others.
 ///
-/// For: the vectors of QL and QR steps (dense_eigen.cpp, dense_singular.cpp): one step's rotations read and write all of a matrix
-/// that no cache holds. Not for: rows whose new values the next rotation's angle depends on.
+/// For: the vectors of QL and QR steps (dense_eigen.cpp, dense_singular.cpp): one step's rotations read and write all
+/// of a matrix that no cache holds. Not for: rows whose new values the next rotation's angle depends on.
 ///
 ///     ET_TRY(Rotations<float> rotations, Rotations<float>::make(work, rows));
 ///     rotations.append(work, first, count, cosines, sines);
@@ -25,8 +25,8 @@ class Rotations {
     return made;
   }
 
-  /// Rows k and k + 1 become c x_k + s x_(k+1) and c x_(k+1) - s x_k, for k = first + count - 1 … first, or with `downward` from
-  /// first on.
+  /// Rows k and k + 1 become c x_k + s x_(k+1) and c x_(k+1) - s x_k, for k = first + count - 1 … first, or with
+  /// `downward` from first on.
   void append(DenseWork<T>& work, int64_t first, int64_t count, const double* c, const double* s,
               bool downward = false) {
     while (count > 0) {

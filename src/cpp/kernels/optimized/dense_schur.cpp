@@ -1,8 +1,8 @@
-// Eigenvalues and vectors of general matrices: panels of reflections to Hessenberg's form, then chains of small bulges that reach what is
-// outside of their window as one product.
-// Sources: C. Bischof, C. Van Loan, "The WY representation for products of Householder matrices", 1987 and J. Dongarra et al., "Block
-// reduction of matrices to condensed forms", 1989 (Hessenberg); K. Braman, R. Byers, R. Mathias, "The multishift QR algorithm, part I:
-// maintaining well-focused shifts and level 3 performance", 2002; G. Golub, C. Van Loan, "Matrix Computations", 7.6.4 (vectors).
+// Eigenvalues and vectors of general matrices: panels of reflections to Hessenberg's form, then chains of small bulges
+// that reach what is outside of their window as one product. Sources: C. Bischof, C. Van Loan, "The WY representation
+// for products of Householder matrices", 1987 and J. Dongarra et al., "Block reduction of matrices to condensed forms",
+// 1989 (Hessenberg); K. Braman, R. Byers, R. Mathias, "The multishift QR algorithm, part I: maintaining well-focused
+// shifts and level 3 performance", 2002; G. Golub, C. Van Loan, "Matrix Computations", 7.6.4 (vectors).
 
 #include <limits>
 
@@ -137,7 +137,8 @@ Error reduce_to_hessenberg(DenseWork<T>& work, const Dense<T>& h, const Dense<T>
   return Error::Ok;
 }
 
-/// Rows and columns [begin, end) have been turned by `turn`: the same for what is beside and above them in h, and for ut.
+/// Rows and columns [begin, end) have been turned by `turn`: the same for what is beside and above them in h, and for
+/// ut.
 template <typename T>
 Error turn_outside(DenseWork<T>& work, const SchurWork<T>& s, int64_t begin, int64_t end, int64_t top, int64_t right) {
   const int64_t size = end - begin, n = s.h.rows;

@@ -1,6 +1,6 @@
-// Singular values and vectors: panels of reflections from both sides to two diagonals, and many steps' rotations at a time.
-// Sources: J. Dongarra, D. Sorensen, S. Hammarling, "Block reduction of matrices to condensed forms for eigenvalue computations",
-// 1989; G. Golub, C. Van Loan, "Matrix Computations", 5.4.8 and 8.6.2.
+// Singular values and vectors: panels of reflections from both sides to two diagonals, and many steps' rotations at a
+// time. Sources: J. Dongarra, D. Sorensen, S. Hammarling, "Block reduction of matrices to condensed forms for
+// eigenvalue computations", 1989; G. Golub, C. Van Loan, "Matrix Computations", 5.4.8 and 8.6.2.
 
 #include <limits>
 

@@ -1,12 +1,12 @@
-// aten::convolution and et::convolution_clamp with one constant filter a channel on channels-last images, and those of groups of 2, 4
-// or 8 channels with as many results, as in ResNeXt and RegNet.
+// aten::convolution and et::convolution_clamp with one constant filter a channel on channels-last images, and those of
+// groups of 2, 4 or 8 channels with as many results, as in ResNeXt and RegNet.
 //
-// A few neighbouring pixels of an output row are computed at a time: a vector of channels of an input pixel is loaded once for
-// all of them, and the filter's row once a block, so that there is less than one load a multiplication. (A library that
-// computes pixel by pixel loads both operands of each.) So are filters of 3x3, 5x5 and 7x7 with stride 1 or 2; the others load a tap
-// for all pixels of a block, and each pixel's input for it. Of a group, each channel in turn is spread over the lanes of its group: no
-// lane is empty, where a product of matrices has as many columns as a group has results. Sums take taps and channels in the order of
-// such a product, and have its bits.
+// A few neighbouring pixels of an output row are computed at a time: a vector of channels of an input pixel is loaded
+// once for all of them, and the filter's row once a block, so that there is less than one load a multiplication. (A
+// library that computes pixel by pixel loads both operands of each.) So are filters of 3x3, 5x5 and 7x7 with stride 1
+// or 2; the others load a tap for all pixels of a block, and each pixel's input for it. Of a group, each channel in
+// turn is spread over the lanes of its group: no lane is empty, where a product of matrices has as many columns as a
+// group has results. Sums take taps and channels in the order of such a product, and have its bits.
 
 #include "kernels/optimized/targets.h"
 
@@ -180,8 +180,8 @@ HWY_INLINE TapRange taps_inside(int64_t begin, int64_t dilation, int64_t kernel,
   return {first, std::min(end, kernel)};
 }
 
-/// kPixels neighbouring output pixels, all channels. `at`: the number of w.in that the window of the first one begins with, which may lie
-/// beside the image: no pointer is made of it.
+/// kPixels neighbouring output pixels, all channels. `at`: the number of w.in that the window of the first one begins
+/// with, which may lie beside the image: no pointer is made of it.
 template <int kPixels, int kGroup>
 HWY_INLINE void any_block(const Depthwise& w, int64_t at, TapRange rows, TapRange columns, float* out) {
   const hn::ScalableTag<float> d;

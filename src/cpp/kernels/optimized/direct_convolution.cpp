@@ -25,7 +25,8 @@ namespace et::kernels::optimized {
 /// Positions that are computed at a time; every tile's width divides it.
 inline constexpr size_t kPositions = 384;
 
-/// Sums of a block of output channels at kPositions positions. A slot is a float, or a pair of BFloat16 of two channels.
+/// Sums of a block of output channels at kPositions positions. A slot is a float, or a pair of BFloat16 of two
+/// channels.
 struct DirectBlock {
   const uint32_t* image;    // the slots of the first position
   const uint32_t* weights;  // [steps, channels of the block]
@@ -240,7 +241,8 @@ void pack_tiles(const Direct& direct, const char* weight, uint32_t* packed) {
   }
 }
 
-/// The wanted ones of the sums of positions [first, first + n), moved together. Returns the output position of the first.
+/// The wanted ones of the sums of positions [first, first + n), moved together. Returns the output position of the
+/// first.
 int64_t keep_wanted(const Direct& direct, int64_t first, int64_t n, float* sums, int64_t* count) {
   const Problem& p = *direct.problem;
   int64_t start = -1;

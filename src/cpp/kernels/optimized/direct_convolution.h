@@ -1,11 +1,11 @@
 /// Convolutions of step one over images with their border around them: no windows are packed.
 ///
-/// For: convolution.cpp, with floats of 16 bits, and with floats where a group has few output channels. Not for: other steps,
-/// transposed ones.
+/// For: convolution.cpp, with floats of 16 bits, and with floats where a group has few output channels. Not for: other
+///      steps, transposed ones.
 ///
-/// With the border around the image, tap t of every window lies a fixed distance from the window's first element, so that the
-/// sums of neighbouring positions are products of vectors read in place. Positions are those of the image with its border; what
-/// lies at the end of a row is computed and left out.
+/// With the border around the image, tap t of every window lies a fixed distance from the window's first element, so
+/// that the sums of neighbouring positions are products of vectors read in place. Positions are those of the image with
+/// its border; what lies at the end of a row is computed and left out.
 #pragma once
 
 #include "kernels/optimized/convolution_windows.h"

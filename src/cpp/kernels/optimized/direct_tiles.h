@@ -1,5 +1,5 @@
-/// Direct convolutions of BFloat16 by tiles (tiles.h): slots of a plane are pairs of channels, so that of some planes 16 positions each
-/// make the right operand of a tile where they stand.
+/// Direct convolutions of BFloat16 by tiles (tiles.h): slots of a plane are pairs of channels, so that of some planes
+/// 16 positions each make the right operand of a tile where they stand.
 ///
 /// For: direct_convolution.cpp, where has_bfloat16_tiles(). Not for: fewer planes than kLeastPlanes.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace et::kernels::optimized {
 
-/// How the planes of an image are shared out to tiles: as many to each as there can be, the last ones moved to the front until they
-/// are as many. Weights of planes that come a second time are 0.
+/// How the planes of an image are shared out to tiles: as many to each as there can be, the last ones moved to the
+/// front until they are as many. Weights of planes that come a second time are 0.
 struct PlaneTiles {
   static constexpr size_t kChannels = kTileSide;       ///< outputs of a tile
   static constexpr size_t kPositions = 4 * kTileSide;  ///< of four tiles, which are computed at a time

@@ -1,5 +1,5 @@
-// Distances between points: each point of one set against a block of points of the other, which lie transposed, so that a
-// vector holds one coordinate of neighbouring points and no sum crosses lanes.
+// Distances between points: each point of one set against a block of points of the other, which lie transposed, so that
+// a vector holds one coordinate of neighbouring points and no sum crosses lanes.
 
 #include "kernels/optimized/targets.h"
 
@@ -23,7 +23,8 @@ namespace et::kernels::optimized {
 /// The norms with a loop of their own.
 enum class Norm : uint8_t { Zero, One, Two, Infinity };
 
-/// out[i][j] = distance of points i and j for j in [begin(i), columns); begin(i) is first + i + 1 for pairs of one set, else 0.
+/// out[i][j] = distance of points i and j for j in [begin(i), columns); begin(i) is first + i + 1 for pairs of one set,
+/// else 0.
 template <typename T>
 struct DistanceBlock {
   const T* points;      // [rows, width]

@@ -1,7 +1,8 @@
-// Divisions that round and their remainders: div with a rounding mode, floor_divide, remainder, fmod, of floats, doubles and integers.
+// Divisions that round and their remainders: div with a rounding mode, floor_divide, remainder, fmod, of floats,
+// doubles and integers.
 //
-// The remainder of floats is exact: a - q b with q = trunc(a / b), which a fused multiply-add (or doubles) leaves unrounded while q
-// is a whole number of floats. Larger quotients are computed one by one by the standard library.
+// The remainder of floats is exact: a - q b with q = trunc(a / b), which a fused multiply-add (or doubles) leaves
+// unrounded while q is a whole number of floats. Larger quotients are computed one by one by the standard library.
 
 #include "kernels/optimized/targets.h"
 
@@ -105,8 +106,8 @@ struct TruncQuotient {
   }
 };
 
-/// a / b towards zero, for b other than 0; wraps. Floats of twice the bits hold the quotient of integers: one that is not whole is
-/// further from the next whole number than it can be rounded.
+/// a / b towards zero, for b other than 0; wraps. Floats of twice the bits hold the quotient of integers: one that is
+/// not whole is further from the next whole number than it can be rounded.
 template <class T>
 HWY_INLINE T whole_quotient(T a, T b) {
   if constexpr (sizeof(T) <= 2) {
@@ -229,8 +230,8 @@ HWY_EXPORT(AnyZero);
 
 namespace {
 
-// One operator: its name in messages, its loops, and what ATen does with 16-bit floats over a number: take it as an element and
-// round once, or (quotients) take it as it is and not round in between.
+// One operator: its name in messages, its loops, and what ATen does with 16-bit floats over a number: take it as an
+// element and round once, or (quotients) take it as it is and not round in between.
 struct FloorOperator {
   static constexpr const char* kName = "aten::div";
   static constexpr bool kIsQuotient = true;

@@ -1,7 +1,8 @@
-// Functions whose vector form is right for a range of numbers only, compiled once a target. Included inside its pass only.
+// Functions whose vector form is right for a range of numbers only, compiled once a target. Included inside its pass
+// only.
 //
-// An element outside of the range (infinities, NaN, a large angle) is computed one by one by a scalar function, so special
-// values are those of the standard library.
+// An element outside of the range (infinities, NaN, a large angle) is computed one by one by a scalar function, so
+// special values are those of the standard library.
 
 #if defined(ET_KERNELS_OPTIMIZED_DOMAINS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ET_KERNELS_OPTIMIZED_DOMAINS_INL_H_

@@ -1,7 +1,7 @@
 // Pointwise functions of one tensor of doubles: what unary.cpp, transcendental.cpp and special.cpp are for floats.
 //
-// The vector functions are Highway's, at most 4 ulp from the exact value, and the error function below. An element outside of the
-// range of a function (infinities, NaN, a large angle) is computed by the standard library.
+// The vector functions are Highway's, at most 4 ulp from the exact value, and the error function below. An element
+// outside of the range of a function (infinities, NaN, a large angle) is computed by the standard library.
 
 #include "kernels/optimized/targets.h"
 
@@ -69,8 +69,8 @@ HWY_INLINE Vector polynomial(Vector x, const double (&c)[N]) {
 }
 
 /// erfc(x) for 0 <= x <= 26.5 as e^(-x^2) f(x) / (1 + 2 x), f a polynomial of (x - 4) / (x + 4).
-/// Source of the form: M. Shepherd, J. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981; the polynomial is
-/// interpolated at Chebyshev's nodes, error 7e-16.
+/// Source of the form: M. Shepherd, J. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981; the
+/// polynomial is interpolated at Chebyshev's nodes, error 7e-16.
 HWY_INLINE Vector erfc_of_positive(Vector x) {
   constexpr double kCoefficients[] = {1.2329951186255526,      -0.13962111684057552,    0.015379652102595913,
                                       0.068097054255958925,    -0.10103906603477862,    0.093732834962182487,
@@ -184,7 +184,8 @@ ET_CHECKED(Tanh, -kLargest, kLargest, hn::Tanh(d, x), std::tanh(x))
 #undef ET_BOUNDED
 #undef ET_CHECKED
 
-// DoubleNAME(block) applies EXPRESSION, which sees x and the operation's numbers a and b, and is right for every double.
+// DoubleNAME(block) applies EXPRESSION, which sees x and the operation's numbers a and b, and is right for every
+// double.
 #define ET_PLAIN(NAME, EXPRESSION)                                              \
   void Double##NAME(const PointwiseBlock& block) {                              \
     const auto numbers = *static_cast<const DoublePair*>(block.parameters);     \
@@ -279,8 +280,10 @@ namespace et::kernels::optimized {
 // clang-format off
 #define ET_LOOPS(X) \
   X(Abs) X(Acos) X(Acosh) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Clamp) X(Cos) X(Cosh) X(Cube) X(Elu) X(Erf) \
-  X(Erfc) X(Exp) X(Exp2) X(Expm1) X(Floor) X(Frac) X(GeluErf) X(GeluTanh) X(LeakyRelu) X(Log) X(Log10) X(Log1p) X(Log2) X(Mish) \
-  X(Limits) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Rsqrt) X(Sigmoid) X(Silu) X(Sin) X(Sinh) X(Same) X(Softplus) X(Sqrt) X(Square) X(Tan) X(Tanh) \
+  X(Erfc) X(Exp) X(Exp2) X(Expm1) X(Floor) X(Frac) X(GeluErf) X(GeluTanh) X(LeakyRelu) X(Log) X(Log10) X(Log1p) \
+  X(Log2) X(Mish) \
+  X(Limits) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Rsqrt) X(Sigmoid) X(Silu) X(Sin) X(Sinh) X(Same) X(Softplus) \
+  X(Sqrt) X(Square) X(Tan) X(Tanh) \
   X(Trunc)
 // clang-format on
 #define ET_EXPORT(NAME)     \

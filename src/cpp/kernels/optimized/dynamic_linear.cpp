@@ -1,16 +1,17 @@
-// et::dynamic_linear.out: linear layers of floats that become 8-bit integers at the call, row by row, and meet a constant weight of
-// integers of 8 or packed 4 bits with a scale for each row or group of columns.
+// et::dynamic_linear.out: linear layers of floats that become 8-bit integers at the call, row by row, and meet a
+// constant weight of integers of 8 or packed 4 bits with a scale for each row or group of columns.
 //
-// The weight is packed at load, so that a vector holds a lane for each of so many outputs: four columns of each, or eight of 4 bits. One
-// instruction then multiplies four columns of all these outputs by those of a row of the input, and no sum runs across lanes.
+// The weight is packed at load, so that a vector holds a lane for each of so many outputs: four columns of each, or
+// eight of 4 bits. One instruction then multiplies four columns of all these outputs by those of a row of the input,
+// and no sum runs across lanes.
 //
-// Bytes are multiplied as the instructions have it, unsigned by signed: w + o (o = 8 or 128) by q + s, where q is the input's integer
-// and s moves its range into 8 bits. With z the zero point, moved too, the sum of a group is
+// Bytes are multiplied as the instructions have it, unsigned by signed: w + o (o = 8 or 128) by q + s, where q is the
+// input's integer and s moves its range into 8 bits. With z the zero point, moved too, the sum of a group is
 //
 //     Σ w (q - z) = Σ (w + o) q - z Σ (w + o) - o Σ (q - z),
 //
-// of which the last two are ready before the loop. All of it wraps in 32 bits, so the result is the plain kernel's, which adds the
-// groups in the same order.
+// of which the last two are ready before the loop. All of it wraps in 32 bits, so the result is the plain kernel's,
+// which adds the groups in the same order.
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
 #include "kernels/optimized/targets.h"

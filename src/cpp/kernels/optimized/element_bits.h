@@ -7,7 +7,8 @@
 
 namespace et::kernels::optimized {
 
-/// The bits that make an element count as true: all of an integer's and, as both zeros are false, a float's beside the sign.
+/// The bits that make an element count as true: all of an integer's and, as both zeros are false, a float's beside the
+/// sign.
 template <typename Bits>
 constexpr Bits bits_of_truth(bool is_float) {
   return is_float ? static_cast<Bits>(std::numeric_limits<Bits>::max() >> 1) : std::numeric_limits<Bits>::max();

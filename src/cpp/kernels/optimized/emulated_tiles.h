@@ -1,8 +1,10 @@
-/// The instructions of tiles in plain C++, for builds with sanitizers: what a tile reads and writes is checked as any other access is.
+/// The instructions of tiles in plain C++, for builds with sanitizers: what a tile reads and writes is checked as any
+/// other access is.
 ///
 /// For: tile_instructions.h. Not for: computing anything in earnest; a tile takes thousands of instructions here.
 ///
-/// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TILESTORED, TDPBSSD, TDPBF16PS.
+/// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TILESTORED,
+///         TDPBSSD, TDPBF16PS.
 #pragma once
 
 #include <cstdlib>
@@ -13,8 +15,8 @@
 
 namespace et::kernels::optimized {
 
-/// The tiles of a thread. Tiles that are used before configure(), or with shapes that do not belong together, end the process, as the
-/// processor would.
+/// The tiles of a thread. Tiles that are used before configure(), or with shapes that do not belong together, end the
+/// process, as the processor would.
 class EmulatedTiles {
  public:
   void configure(const TileShapes& shapes) {

@@ -1,5 +1,5 @@
-// Fourier transforms of float and double tensors, in the precision of the tensor. Short ones are made side by side in the
-// lanes of vectors (fft_lanes-inl.h); long ones, and few ones, by two rounds of short ones that share vectors.
+// Fourier transforms of float and double tensors, in the precision of the tensor. Short ones are made side by side in
+// the lanes of vectors (fft_lanes-inl.h); long ones, and few ones, by two rounds of short ones that share vectors.
 
 #include "kernels/optimized/targets.h"
 
@@ -119,7 +119,8 @@ class RowTransform {
     return result;
   }
 
-  /// target = transform of source; `work`: as many numbers, may be the source, as the target may. Backwards with `swapped`.
+  /// target = transform of source; `work`: as many numbers, may be the source, as the target may. Backwards with
+  /// `swapped`.
   Error run(KernelContext& context, const T* source, T* work, T* target, bool swapped, T scale) const {
     FftJob<T> columns;
     columns.n = columns.loaded = columns.stored = first_;
@@ -374,7 +375,8 @@ Error run_pass(KernelContext& context, const Pass<T>& pass) {
   return is_long ? run_long(context, pass) : run_in_lanes(context, pass);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- kernels
+// -------------------------------------------------------------------------------------------------------------------
+// kernels
 
 /// Checks what all three operators have in common.
 Error check_arguments(const char* op, const Tensor& self, IntArrayRef dims, int64_t normalization) {

@@ -1,6 +1,7 @@
 /// A round of Fourier transforms of one length along one dimension, as the vector code takes it.
 ///
-/// For: between fft.cpp, which plans rounds, and fft_lanes-inl.h, which makes them. Not for: kernels of other operators.
+/// For: between fft.cpp, which plans rounds, and fft_lanes-inl.h, which makes them. Not for: kernels of other
+///      operators.
 ///
 ///     FftJob<float> job;                      // 500 transforms of the rows of a complex tensor [500, 1000]
 ///     job.from = FftSide<float>::complex_numbers(data, 1000, 1);
@@ -16,8 +17,8 @@ inline constexpr size_t kFineSteps = 32;
 /// What is transformed. Real sequences of even length are transformed as half as many complex numbers.
 enum class FftKind : uint8_t { Complex, RealToComplex, ComplexToReal };
 
-/// Where the transforms of a round lie in memory: transform (lane) l at l / inner * outer_step + l % inner * lane_step, its
-/// elements `step` apart. All counts are of numbers of type T.
+/// Where the transforms of a round lie in memory: transform (lane) l at l / inner * outer_step + l % inner * lane_step,
+/// its elements `step` apart. All counts are of numbers of type T.
 template <typename T>
 struct FftSide {
   T* data = nullptr;

@@ -1,8 +1,8 @@
-// Fourier transforms side by side, one in each lane of the vectors, compiled once a target. Included inside the target's
-// pass only.
+// Fourier transforms side by side, one in each lane of the vectors, compiled once a target. Included inside the
+// target's pass only.
 //
-// A buffer holds [elements][2][lanes]: the real parts of one element of all transforms, then the imaginary ones. What is
-// scalar code for one transform (any radix, chirps, real transforms) is vector code for as many as there are lanes.
+// A buffer holds [elements][2][lanes]: the real parts of one element of all transforms, then the imaginary ones. What
+// is scalar code for one transform (any radix, chirps, real transforms) is vector code for as many as there are lanes.
 // Source: T. G. Stockham, "High-speed convolution and correlation", 1966 (stages that leave their results in order).
 
 #if defined(ET_KERNELS_OPTIMIZED_FFT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -57,7 +57,8 @@ HWY_INLINE T* at(T* buffer, size_t k) {
   return buffer + k * 2 * kLanes<std::remove_const_t<T>>;
 }
 
-// -------------------------------------------------------------------------------------------------------------------- stages
+// --------------------------------------------------------------------------------------------------------------------
+// stages
 
 /// The transform of two or four elements, in place.
 template <class T>
@@ -159,8 +160,8 @@ T* run_stages(const FftPlan<T>& plan, T* x, T* y) {
   return x;
 }
 
-/// The transform of the plan's n elements in x; also of a length with a large prime factor: jk = (j² + k² - (k - j)²) / 2
-/// makes the sum over j of x[j] w^jk a convolution of x[j] w^(j²/2) with w^(-j²/2).
+/// The transform of the plan's n elements in x; also of a length with a large prime factor: jk = (j² + k² - (k - j)²) /
+/// 2 makes the sum over j of x[j] w^jk a convolution of x[j] w^(j²/2) with w^(-j²/2).
 template <class T>
 T* transform(const FftPlan<T>& plan, T* x, T* y) {
   if (plan.chirp == nullptr) {
@@ -183,7 +184,8 @@ T* transform(const FftPlan<T>& plan, T* x, T* y) {
   return result;
 }
 
-// ------------------------------------------------------------------------------------------------------- from and to tensors
+// ------------------------------------------------------------------------------------------------------- from and to
+// tensors
 
 /// Four registers of one element of four transforms, or two of two, from rows to lanes or back: the transposed matrix.
 HWY_INLINE void transpose(const float* const* from, float* const* to, float scale) {
@@ -322,9 +324,11 @@ void store_block(const BlockOf<T>& block, T* buffer, T scale) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------- real transforms
+// ---------------------------------------------------------------------------------------------------------- real
+// transforms
 
-/// From the transform of n / 2 pairs of a real sequence (as complex numbers) to elements 0 to n / 2 of its own, in place.
+/// From the transform of n / 2 pairs of a real sequence (as complex numbers) to elements 0 to n / 2 of its own, in
+/// place.
 template <class T>
 void untangle(T* z, size_t n, const T* roots) {
   const LaneTag<T> d;
@@ -375,7 +379,8 @@ void mirror(T* x, size_t n) {
   }
 }
 
-/// Multiplies element k of lane number l by exp(-2πi l k / n). `scratch`: kFineSteps + length / kFineSteps + 1 elements.
+/// Multiplies element k of lane number l by exp(-2πi l k / n). `scratch`: kFineSteps + length / kFineSteps + 1
+/// elements.
 template <class T>
 void twist(const RootsOfUnity& roots, size_t first_lane, size_t count, size_t length, T* x, T* scratch) {
   const size_t coarse_steps = length / kFineSteps + 1;

@@ -1,13 +1,13 @@
-/// What a Fourier transform of one length needs beside its data: its stages, their roots of unity, and for lengths with a
-/// large prime factor the chirp that makes a convolution of it.
+/// What a Fourier transform of one length needs beside its data: its stages, their roots of unity, and for lengths with
+/// a large prime factor the chirp that makes a convolution of it.
 ///
 /// For: fft.cpp. A plan is made at each call: it costs a small part of the transforms that it serves.
 /// Not for: the vector code (fft_lanes-inl.h), which reads plans only.
 ///
 ///     ET_TRY(FftPlan<float> plan, FftPlan<float>::make(context, 1000));   // stages 4, 2, 5, 5, 5
 ///
-/// Sources: D. H. Bailey, "FFTs in external or hierarchical memory", 1990 (long transforms as two rounds of short ones);
-/// L. Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970.
+/// Sources: D. H. Bailey, "FFTs in external or hierarchical memory", 1990 (long transforms as two rounds of short
+/// ones); L. Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970.
 #pragma once
 
 #include "runtime/kernel_types.h"
@@ -19,7 +19,8 @@ inline constexpr size_t kLargestRadix = 100;
 /// Longer transforms do not stay in the second cache when those of a vector's lanes are made side by side.
 inline constexpr size_t kLongestInLanes = 4096;
 
-/// The powers of exp(-2πi / n) in double, right to about two units in the last place, from two tables of about √n entries.
+/// The powers of exp(-2πi / n) in double, right to about two units in the last place, from two tables of about √n
+/// entries.
 class RootsOfUnity {
  public:
   /// Errors: MemoryAllocationFailed.
@@ -64,7 +65,8 @@ struct FftPlan {
 
 /// True when every prime factor of n is at most kLargestRadix.
 bool is_smooth(size_t n);
-/// The divisor of n next to √n from below such that it and its cofactor can be transformed in lanes; 1 when there is none.
+/// The divisor of n next to √n from below such that it and its cofactor can be transformed in lanes; 1 when there is
+/// none.
 size_t split_length(size_t n);
 /// A power of two of at least 2 n - 1: the length of a convolution with a chirp.
 size_t convolution_length(size_t n);

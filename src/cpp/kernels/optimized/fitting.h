@@ -1,12 +1,12 @@
 /// Kernels that look at their arguments at load and step aside when those do not fit.
 ///
-/// For: every kernel of this folder. Its table entry is made from two functions: the kernel itself, as for portable ones,
-/// and a predicate over the boxed arguments. Where the predicate is false the Method takes the next best kernel.
+/// For: every kernel of this folder. Its table entry is made from two functions: the kernel itself, as for portable
+/// ones, and a predicate over the boxed arguments. Where the predicate is false the Method takes the next best kernel.
 ///
 ///     constexpr Kernel kKernels[] = {make_fitting_kernel<&relu_out, &fits_unary>("aten::relu.out")};
 ///
-/// A predicate may use what never changes: dtypes, ranks, dim orders, numbers and lists of the program. Sizes of dynamic
-/// tensors are at their bounds then, so a kernel takes every size.
+/// A predicate may use what never changes: dtypes, ranks, dim orders, numbers and lists of the program. Sizes of
+/// dynamic tensors are at their bounds then, so a kernel takes every size.
 #pragma once
 
 #include "runtime/kernel_types.h"

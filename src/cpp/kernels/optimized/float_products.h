@@ -1,13 +1,14 @@
 /// Products of rows of floats with a constant integer weight, for kernels that have one as a part of theirs.
 ///
-/// For: dynamic_linear.cpp and weight_only_linear.cpp, which define them, and float_recurrent.cpp, whose steps have one each.
-/// Not for: products that give integers.
+/// For: dynamic_linear.cpp and weight_only_linear.cpp, which define them, and float_recurrent.cpp, whose steps have one
+///      each. Not for: products that give integers.
 ///
 /// A product is described by the arguments of its operator, and computes what that operator's kernel does, bit for bit.
 ///
-///     ET_RETURN_IF_ERROR(kDynamicProduct.prepare(context, arguments, &state));             // at load: packs the weight
-///     ET_TRY(void* const started, kDynamicProduct.start(context, op, arguments, state, {rows, columns, outputs}));
-///     ET_RETURN_IF_ERROR(kDynamicProduct.multiply(context, started, x, out));              // once or more often
+///     ET_RETURN_IF_ERROR(kDynamicProduct.prepare(context, arguments, &state));             // at load: packs the
+///     weight ET_TRY(void* const started, kDynamicProduct.start(context, op, arguments, state, {rows, columns,
+///     outputs})); ET_RETURN_IF_ERROR(kDynamicProduct.multiply(context, started, x, out));              // once or more
+///     often
 #pragma once
 
 #include "kernels/optimized/fitting.h"

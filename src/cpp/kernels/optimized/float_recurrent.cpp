@@ -1,6 +1,6 @@
-// et::dynamic_lstm, et::dynamic_gru, et::weight_only_lstm and et::weight_only_gru: steps of a layer, each the product that
-// et::dynamic_linear or et::weight_only_linear computes, with the weight that load has packed, and the gates of et::lstm_gates or
-// et::gru_gates: the same bits as those operators one by one.
+// et::dynamic_lstm, et::dynamic_gru, et::weight_only_lstm and et::weight_only_gru: steps of a layer, each the product
+// that et::dynamic_linear or et::weight_only_linear computes, with the weight that load has packed, and the gates of
+// et::lstm_gates or et::gru_gates: the same bits as those operators one by one.
 
 #include <algorithm>
 #include <array>
@@ -34,7 +34,8 @@ constexpr Form kForms[] = {
 /// Arguments of et::dynamic_linear, which has most.
 constexpr size_t kMostArguments = 11;
 
-/// Where the arguments of a call stand: input, hidden, cell (LSTM), those of the product without its input, first, reverse, outs.
+/// Where the arguments of a call stand: input, hidden, cell (LSTM), those of the product without its input, first,
+/// reverse, outs.
 struct Positions {
   size_t hidden = 1, cell = 2, product, first, reverse, outs;
   explicit Positions(const Form& form)

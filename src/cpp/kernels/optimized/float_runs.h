@@ -1,15 +1,17 @@
 /// Runs of elements of any real type as floats, and back.
 ///
-/// For: kernels whose vector code computes in float, given tensors of 16-bit floats (or of integers whose result is a float).
-/// Not for: single elements, or element types that a float does not hold and the result needs (portable/convert.h).
+/// For: kernels whose vector code computes in float, given tensors of 16-bit floats (or of integers whose result is a
+/// float). Not for: single elements, or element types that a float does not hold and the result needs
+/// (portable/convert.h).
 ///
 ///     float line[512];
 ///     floats_from(ScalarType::BFloat16, data, 1, 512, line);
 ///     …
 ///     floats_to(ScalarType::BFloat16, line, 512, out);
 ///
-/// elements_of, elements_for, write_elements and store_floats do the same for a run of a tensor, unless its elements are what they are to be.
-/// Values are those of portable::load and portable::store; 16-bit floats that lie side by side go through vector code.
+/// elements_of, elements_for, write_elements and store_floats do the same for a run of a tensor, unless its elements
+/// are what they are to be. Values are those of portable::load and portable::store; 16-bit floats that lie side by side
+/// go through vector code.
 #pragma once
 
 #include <type_traits>
@@ -23,8 +25,8 @@ void floats_from(ScalarType dtype, const void* data, int64_t stride, size_t n, f
 /// Element i of `out` = values[i], rounded to nearest where `dtype` is floating.
 void floats_to(ScalarType dtype, const float* values, size_t n, void* out);
 
-/// Elements [at, at + n) of a dense tensor, in the order of its memory, as T: float, or double where the tensor's are doubles. In
-/// `buffer` unless they are that already.
+/// Elements [at, at + n) of a dense tensor, in the order of its memory, as T: float, or double where the tensor's are
+/// doubles. In `buffer` unless they are that already.
 template <typename T>
 const T* elements_of(const Tensor& tensor, size_t at, size_t n, T* buffer) {
   if (tensor.scalar_type() == dtype_of<T>) {

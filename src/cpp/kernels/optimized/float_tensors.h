@@ -1,6 +1,7 @@
 /// Whole tensors as floats, in temporary memory where they are floats of 16 bits.
 ///
-/// For: kernels that read a tensor more than once (norms, softmax). Not for: one pass; float_runs.h converts a piece at a time.
+/// For: kernels that read a tensor more than once (norms, softmax). Not for: one pass; float_runs.h converts a piece at
+///      a time.
 ///
 ///     ET_TRY(const float* const x, floats_of(context, self));
 ///     ET_TRY(float* const y, floats_for(context, out));

@@ -233,7 +233,8 @@ namespace {
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
-/// Packs strips of rows or columns [start, start + count) of an operand for steps [k, k + depth). `room`: steps of a strip.
+/// Packs strips of rows or columns [start, start + count) of an operand for steps [k, k + depth). `room`: steps of a
+/// strip.
 template <typename P, typename Pack>
 void pack_panel(threads::ThreadPool* pool, Pack pack, const void* state, size_t k, size_t depth, size_t room,
                 size_t start, size_t count, size_t width, P* out) {

@@ -1,25 +1,26 @@
-/// Products of matrices that are packed on the fly: operands of any real type in any layout; sums in float, double, int32 or
-/// int64, which wrap.
+/// Products of matrices that are packed on the fly: operands of any real type in any layout; sums in float, double,
+/// int32 or int64, which wrap.
 ///
-/// For: matrix products and convolutions whose operands are known at run time only, and types that no library takes. A caller gives
-/// each operand as a function that packs a strip of it, so that a conversion, a transpose or the windows of a convolution
-/// cost nothing beside the copy that packing is anyway.
-/// Not for: constant float weights; a library that packs them once at load stands above (kernels of backends/).
+/// For: matrix products and convolutions whose operands are known at run time only, and types that no library takes. A
+/// caller gives each operand as a function that packs a strip of it, so that a conversion, a transpose or the windows
+/// of a convolution cost nothing beside the copy that packing is anyway. Not for: constant float weights; a library
+/// that packs them once at load stands above (kernels of backends/).
 ///
 ///     StridedMatrix a{data, ScalarType::BFloat16, row_stride, 1};                      // element (i, k)
 ///     Gemm gemm{rows, columns, depth, strips_of(a), strips_of(b), out, columns, false};
 ///     ET_RETURN_IF_ERROR(multiply(context, gemm));                                     // out = a · b
 ///
-/// Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008: packed strips that stay in
-/// the caches around a kernel that keeps a tile of the product in registers.
+/// Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008: packed strips that stay
+/// in the caches around a kernel that keeps a tile of the product in registers.
 #pragma once
 
 #include "runtime/kernel_types.h"
 
 namespace et::kernels::optimized {
 
-/// One operand, cut into strips of rows (left) or columns (right). `pack` writes `depth` steps of a strip, beginning with
-/// step `k`: out[s * width + i] = element of step k + s in row or column first + i, for i < count; 0 up to `width`.
+/// One operand, cut into strips of rows (left) or columns (right). `pack` writes `depth` steps of a strip, beginning
+/// with step `k`: out[s * width + i] = element of step k + s in row or column first + i, for i < count; 0 up to
+/// `width`.
 template <typename T>
 struct GemmStripsOf {
   using Pack = void (*)(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width, T* out);
@@ -27,11 +28,12 @@ struct GemmStripsOf {
                              BFloat16* out);
   Pack pack;
   const void* state;
-  /// Of elements that are BFloat16: packs pairs of steps, out[(s / 2 * width + i) * 2 + s % 2], 0 after an odd last step.
-  /// With both operands of this kind sums in float take the processor's instructions for BFloat16, where it has them.
+  /// Of elements that are BFloat16: packs pairs of steps, out[(s / 2 * width + i) * 2 + s % 2], 0 after an odd last
+  /// step. With both operands of this kind sums in float take the processor's instructions for BFloat16, where it has
+  /// them.
   PackPairs pack_pairs = nullptr;
-  /// Of elements that are BFloat16 and lie side by side from step to step, beside pack_pairs: out[i * room + s], 0 up to `room` steps
-  /// and `width` rows.
+  /// Of elements that are BFloat16 and lie side by side from step to step, beside pack_pairs: out[i * room + s], 0 up
+  /// to `room` steps and `width` rows.
   using PackRows = void (*)(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
                             size_t room, BFloat16* out);
   PackRows pack_rows = nullptr;
@@ -49,8 +51,8 @@ struct GemmOf {
 };
 using Gemm = GemmOf<float>;
 
-/// Computes the product on the context's threads. The result does not depend on their number. T: float, double, int32_t or
-/// int64_t. Errors: MemoryAllocationFailed for the packed strips; Cancelled.
+/// Computes the product on the context's threads. The result does not depend on their number. T: float, double, int32_t
+/// or int64_t. Errors: MemoryAllocationFailed for the packed strips; Cancelled.
 template <typename T>
 Error multiply(KernelContext& context, const GemmOf<T>& gemm);
 
@@ -61,8 +63,8 @@ struct StridedMatrix {
   int64_t across;
   int64_t along;
 };
-/// A matrix of Float, BFloat16 or Half for sums in float; of Double for double; of integers of up to 32 bits for int32_t; of
-/// Long for int64_t. The matrix must live until multiply() is done.
+/// A matrix of Float, BFloat16 or Half for sums in float; of Double for double; of integers of up to 32 bits for
+/// int32_t; of Long for int64_t. The matrix must live until multiply() is done.
 template <typename T>
 GemmStripsOf<T> strips_for(const StridedMatrix& matrix);
 inline GemmStrips strips_of(const StridedMatrix& matrix) { return strips_for<float>(matrix); }

@@ -21,8 +21,9 @@ namespace HWY_NAMESPACE {
 /// A tile of kTileRows x 2 vectors of sums, with the operands, fills the registers: 32 of 64 bytes or 16 of 32 bytes.
 constexpr size_t kTileRows = HWY_MAX_BYTES >= 64 ? 12 : 6;
 
-/// out[R, two vectors] (+)= left strip · right strip. `Operands` says how the strips' elements are multiplied: `kSteps` of the depth at
-/// a time, `load` of a vector's columns, `broadcast` of a row's elements, `mul_add` of the two to the sums.
+/// out[R, two vectors] (+)= left strip · right strip. `Operands` says how the strips' elements are multiplied: `kSteps`
+/// of the depth at a time, `load` of a vector's columns, `broadcast` of a row's elements, `mul_add` of the two to the
+/// sums.
 template <class Operands, size_t R, class P, class T>
 HWY_INLINE void multiply_tile(const P* left, const P* right, size_t depth, T* out, size_t out_stride, bool accumulate) {
   namespace hn = hwy::HWY_NAMESPACE;

@@ -1,6 +1,6 @@
-// Windows over images with channels innermost. A pixel is some vectors of channels, so a window is added up (or compared) pixel by
-// pixel, four vectors at a time. Where windows overlap much, rows go first: what each column of a row of windows comes to makes one row
-// of pixels, and the windows over that have one row.
+// Windows over images with channels innermost. A pixel is some vectors of channels, so a window is added up (or
+// compared) pixel by pixel, four vectors at a time. Where windows overlap much, rows go first: what each column of a
+// row of windows comes to makes one row of pixels, and the windows over that have one row.
 
 #include "kernels/optimized/image_pool.h"
 
@@ -39,8 +39,8 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Each reduction has: the element types it reads and writes, a vector of numbers of the latter for `Lanes` of the former, where it
-/// starts, what a pixel adds, and what is left at the end of window `i`.
+/// Each reduction has: the element types it reads and writes, a vector of numbers of the latter for `Lanes` of the
+/// former, where it starts, what a pixel adds, and what is left at the end of window `i`.
 struct LargestFloats {
   using T = float;
   using Tag = hn::ScalableTag<float>;

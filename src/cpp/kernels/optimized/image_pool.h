@@ -1,4 +1,5 @@
-/// Windows of a pooling, and ImagePool: windows over images with channels innermost, each reduced to its largest element or its mean, channel by channel.
+/// Windows of a pooling, and ImagePool: windows over images with channels innermost, each reduced to its largest
+/// element or its mean, channel by channel.
 ///
 /// For: pooling.cpp and quantized_pooling.cpp, which are the operators.
 /// Not for: row-major images (plane_pool.cpp, which shares the windows), and indices of the largest elements.
@@ -30,7 +31,8 @@ struct Taps {
   int64_t counted;  ///< as how many it counts in a mean
 };
 
-/// Windows along one dimension: window i begins at i * stride - padding and has `kernel` elements that are `dilation` apart.
+/// Windows along one dimension: window i begins at i * stride - padding and has `kernel` elements that are `dilation`
+/// apart.
 struct PoolWindows {
   int64_t in, kernel, stride, padding, dilation;
   bool ceil_mode, counts_padding;
@@ -40,12 +42,13 @@ struct PoolWindows {
   Taps operator[](int64_t i) const;
 };
 
-/// Those along the `i`-th of an image's last `spatial` dimensions, by the lists of an operator: of as many items, or one for all;
-/// without stride it is the kernel's size.
+/// Those along the `i`-th of an image's last `spatial` dimensions, by the lists of an operator: of as many items, or
+/// one for all; without stride it is the kernel's size.
 PoolWindows windows_along(const Tensor& self, size_t i, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                           IntArrayRef dilation, bool ceil_mode, bool counts_padding, size_t spatial = 2);
 
-/// Windows of adaptive pooling along one dimension: window i of `out` is [floor(i * in / out), ceil((i + 1) * in / out)).
+/// Windows of adaptive pooling along one dimension: window i of `out` is [floor(i * in / out), ceil((i + 1) * in /
+/// out)).
 struct AdaptiveWindows {
   int64_t in, out;
 
@@ -66,7 +69,7 @@ struct ImagePool {
   int64_t row_dilation, column_dilation;
   int64_t divisor;  // of a mean; 0: what its window counts as
 
-  // Of quantized integers (docs/numerics.md).
+  // Of quantized integers (docs/reference/numerics.md).
   float scale;  // of the input over that of the output
   int32_t in_zero_point, out_zero_point;
   float low, high;  // bounds of the output, less its zero point

@@ -1,4 +1,5 @@
-// Each output row is a sum of input rows times a tap; the rows stay in the first cache, and compilers make vectors of the loops.
+// Each output row is a sum of input rows times a tap; the rows stay in the first cache, and compilers make vectors of
+// the loops.
 
 #include "kernels/optimized/integer_convolution.h"
 

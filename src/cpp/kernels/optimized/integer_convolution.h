@@ -5,8 +5,8 @@
 
 namespace et::kernels::optimized {
 
-/// out = bias + input * weight of every image and group, in the elements' own type, which wraps. All row-major and of an integer type;
-/// `bias` may be nullptr. Errors: Cancelled.
+/// out = bias + input * weight of every image and group, in the elements' own type, which wraps. All row-major and of
+/// an integer type; `bias` may be nullptr. Errors: Cancelled.
 Error convolve_integers(KernelContext& context, const ConvolutionProblem& problem, const void* input,
                         const void* weight, const void* bias, void* out);
 

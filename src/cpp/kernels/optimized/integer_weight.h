@@ -2,9 +2,8 @@
 ///
 /// For: weight_only_linear.cpp, dynamic_linear.cpp. Not for: filters of convolutions (base/integer_filter.h).
 ///
-///     ET_TRY(const IntegerWeight weight, read_integer_weight(context, {args[0], args[1], args[2], args[4], args[6]}, group_size));
-///     …
-///     return run_product(context, kOp, kDynamicProduct, args, weight, state);
+///     ET_TRY(const IntegerWeight weight, read_integer_weight(context, {args[0], args[1], args[2], args[4], args[6]},
+///     group_size)); … return run_product(context, kOp, kDynamicProduct, args, weight, state);
 #pragma once
 
 #include <cstring>
@@ -41,8 +40,8 @@ struct IntegerLayer {
   const EValue *input, *weight, *scales, *bias, *out;
 };
 
-/// `group_size` 0: one group a row. Errors: NotSupported, silently, unless input, bias and out are floats, weight and scales constants
-/// and all of them go together.
+/// `group_size` 0: one group a row. Errors: NotSupported, silently, unless input, bias and out are floats, weight and
+/// scales constants and all of them go together.
 inline Result<IntegerWeight> read_integer_weight(const runtime::PrepareContext& context, const IntegerLayer& layer,
                                                  int64_t group_size) {
   const EValue& bias = *layer.bias;

@@ -1,5 +1,5 @@
-// Functions of one number on tensors of bools and of integers up to 32 bits. Bools stay what they are; integers are computed in their
-// own type, where they wrap, and the functions that round or replace numbers leave them as they are.
+// Functions of one number on tensors of bools and of integers up to 32 bits. Bools stay what they are; integers are
+// computed in their own type, where they wrap, and the functions that round or replace numbers leave them as they are.
 //
 // int64 is what the plain kernels compute in.
 
@@ -155,8 +155,8 @@ NumberLimits range_of(ScalarType dtype) {
   }
 }
 
-// clamp(self, Scalar? min, Scalar? max, out) and hardtanh(self, Scalar min_val, Scalar max_val, out). Bounds that no element can have
-// are those of the type, unless every element would have to become one.
+// clamp(self, Scalar? min, Scalar? max, out) and hardtanh(self, Scalar min_val, Scalar max_val, out). Bounds that no
+// element can have are those of the type, unless every element would have to become one.
 Error choose_clamp(Arguments args, PointwiseOperation* operation) {
   NumberLimits range = range_of(args[0]->to_tensor().scalar_type());
   const NumberLimits whole = range;

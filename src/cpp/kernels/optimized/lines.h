@@ -1,7 +1,7 @@
 /// A walk over the lines of a dense tensor along one dimension, which threads share.
 ///
-/// For: kernels whose output has the shape of their input, a line of which depends on nothing else (softmax, and what it passes back).
-/// Not for: reductions (reduction_shape.h).
+/// For: kernels whose output has the shape of their input, a line of which depends on nothing else (softmax, and what
+///      it passes back). Not for: reductions (reduction_shape.h).
 ///
 ///     for_each_line(context, self, dim, 8, [&](size_t first, size_t n) { … },
 ///                   [&](size_t first, size_t columns, size_t n, size_t stride) { … });
@@ -17,9 +17,10 @@ namespace et::kernels::optimized {
 /// Columns that are treated at a time, so that threads can share one wide block and rows stay in the cache.
 inline constexpr size_t kLineColumns = 64;
 
-/// Calls row(first, n) for each line along `dim` where its n elements lie side by side, from element `first` of the tensor's memory
-/// on; columns(first, columns, n, stride) for pieces of at most kLineColumns lines side by side where they are `stride` apart.
-/// `tensor` has elements; `dim` is 0 for one without dimensions; `cost`: of an element, next to a copy.
+/// Calls row(first, n) for each line along `dim` where its n elements lie side by side, from element `first` of the
+/// tensor's memory on; columns(first, columns, n, stride) for pieces of at most kLineColumns lines side by side where
+/// they are `stride` apart. `tensor` has elements; `dim` is 0 for one without dimensions; `cost`: of an element, next
+/// to a copy.
 template <typename Row, typename Columns>
 void for_each_line(KernelContext& context, const Tensor& tensor, int64_t dim, size_t cost, const Row& row,
                    const Columns& columns) {

@@ -1,8 +1,8 @@
-// Losses of two tensors of one shape (huber_loss, mse_loss, smooth_l1_loss) in one pass, whatever becomes of them: the losses
-// themselves, their mean or their sum.
+// Losses of two tensors of one shape (huber_loss, mse_loss, smooth_l1_loss) in one pass, whatever becomes of them: the
+// losses themselves, their mean or their sum.
 //
-// 16-bit floats are converted a chunk at a time. Sums of a chunk are of the type computed in, those of chunks doubles; which parts
-// a tensor is summed in depends on its size only, not on the number of threads.
+// 16-bit floats are converted a chunk at a time. Sums of a chunk are of the type computed in, those of chunks doubles;
+// which parts a tensor is summed in depends on its size only, not on the number of threads.
 
 #include "kernels/optimized/targets.h"
 
@@ -34,8 +34,8 @@ HWY_INLINE void each_pair(const Fn& fn, const T* a, const T* b, T* out, size_t n
   });
 }
 
-/// Losses that are half a square as long as z, the distance of a pair, is below `number`, and go on as a line from there:
-/// near(z * z / 2, number) and far(z - number / 2, number).
+/// Losses that are half a square as long as z, the distance of a pair, is below `number`, and go on as a line from
+/// there: near(z * z / 2, number) and far(z - number / 2, number).
 template <class T, class Near, class Far>
 HWY_INLINE void piecewise(const Near& near, const Far& far, const T* a, const T* b, T* out, size_t n, T number) {
   const hn::ScalableTag<T> d;

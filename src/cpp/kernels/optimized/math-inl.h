@@ -1,7 +1,9 @@
-// Limits and transcendental functions on vectors of float, compiled once a target. Included inside the target's pass only.
+// Limits and transcendental functions on vectors of float, compiled once a target. Included inside the target's pass
+// only.
 //
-// Errors against the exact value, measured by tests/cpp/kernels/optimized: exp 2 ulp, tanh and erf 5 ulp, sigmoid 4 ulp.
-// NaN gives NaN. Nothing depends on the number of lanes, so every target with fused multiply-add gives the same result.
+// Errors against the exact value, measured by tests/cpp/kernels/optimized: exp 2 ulp, tanh and erf 5 ulp, sigmoid 4
+// ulp. NaN gives NaN. Nothing depends on the number of lanes, so every target with fused multiply-add gives the same
+// result.
 
 #if defined(ET_KERNELS_OPTIMIZED_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ET_KERNELS_OPTIMIZED_MATH_INL_H_
@@ -17,8 +19,8 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// x limited to [low, high]; NaN stays. Highway leaves open which operand Max and Min give beside NaN: x86's instructions give the
-/// second, Arm's the number.
+/// x limited to [low, high]; NaN stays. Highway leaves open which operand Max and Min give beside NaN: x86's
+/// instructions give the second, Arm's the number.
 template <class V>
 HWY_INLINE V limit(V x, V low, V high) {
 #if HWY_ARCH_X86
@@ -72,8 +74,8 @@ HWY_INLINE V sigmoid(D d, V x) {
   return hn::Div(one, hn::Add(one, exp(d, hn::Neg(x))));
 }
 
-/// `inside`, or from |x| = `end` on 1 with the sign of x: what approximations end in is near 1, which functions that subtract it
-/// from 1 and multiply by x (GELU) would show.
+/// `inside`, or from |x| = `end` on 1 with the sign of x: what approximations end in is near 1, which functions that
+/// subtract it from 1 and multiply by x (GELU) would show.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V saturate(D d, V x, float end, V inside) {
   return hn::IfThenElse(hn::Ge(hn::Abs(x), hn::Set(d, end)), hn::CopySign(hn::Set(d, 1.0f), x), inside);

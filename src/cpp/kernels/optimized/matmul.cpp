@@ -1,5 +1,5 @@
-// mm, bmm, addmm, baddbmm and linear of every real type, by the packed product of gemm.h. Sums are float for floats of up to 32
-// bits, double for double, int32 for integers of up to 32 bits and int64 for the others; integers wrap.
+// mm, bmm, addmm, baddbmm and linear of every real type, by the packed product of gemm.h. Sums are float for floats of
+// up to 32 bits, double for double, int32 for integers of up to 32 bits and int64 for the others; integers wrap.
 
 #include <algorithm>
 #include <optional>
@@ -78,7 +78,8 @@ struct LineSums {
   size_t outputs;
 };
 
-/// The operands of `gemm`, as sums of lines that are written side by side; nothing where it is another product or adds to them.
+/// The operands of `gemm`, as sums of lines that are written side by side; nothing where it is another product or adds
+/// to them.
 template <typename T>
 std::optional<LineSums> line_sums(const GemmOf<T>& gemm, const StridedMatrix& left, const StridedMatrix& right) {
   if ((gemm.rows != 1 && gemm.columns != 1) || gemm.depth == 0 || gemm.out_stride != gemm.columns || gemm.accumulate) {

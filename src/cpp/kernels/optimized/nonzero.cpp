@@ -1,7 +1,7 @@
 // nonzero: where the elements of a row-major tensor are that are not zero.
 //
-// The tensor is read twice, to count and to write. A hostile program may plan the output over it; so rows are written up to the
-// number that was counted, whatever the second reading finds.
+// The tensor is read twice, to count and to write. A hostile program may plan the output over it; so rows are written
+// up to the number that was counted, whatever the second reading finds.
 
 #include "kernels/optimized/targets.h"
 

@@ -1,12 +1,12 @@
 // Normalisation: native_layer_norm and native_group_norm. Batch norm is in batch_norm.cpp.
 //
 // Rows are read two or three times while they are in the cache: mean, then squared deviations from it, then the result.
-// That is as exact as Welford's method and needs no division in the loop. Tensors of 16-bit floats are converted first, and
-// what comes out is rounded once.
+// That is as exact as Welford's method and needs no division in the loop. Tensors of 16-bit floats are converted first,
+// and what comes out is rounded once.
 //
-// Group norm of channels-last images takes its statistics from blocks of pixels, each while it is in the cache: vectors go over channels,
-// and the blocks' means and squared deviations are put together as in T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise
-// algorithm for computing sample variances", 1979.
+// Group norm of channels-last images takes its statistics from blocks of pixels, each while it is in the cache: vectors
+// go over channels, and the blocks' means and squared deviations are put together as in T. Chan, G. Golub, R. LeVeque,
+// "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 
 #include "kernels/optimized/targets.h"
 
@@ -364,7 +364,8 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
 
 bool is_up_to_float_or_none(const EValue& value) { return value.is_none() || is_up_to_float(value); }
 
-/// The input and the three outputs, the first of which is args[first_out]: floats of up to 32 bits, the first two in one dim order.
+/// The input and the three outputs, the first of which is args[first_out]: floats of up to 32 bits, the first two in
+/// one dim order.
 bool fits_outputs(Arguments args, size_t first_out) {
   for (const size_t i : {size_t{0}, first_out, first_out + 1, first_out + 2}) {
     if (!is_up_to_float(*args[i])) {

@@ -1,4 +1,5 @@
-// Padding by reflection and replication of row-major images: each line is one copy between its two edges, and threads share lines.
+// Padding by reflection and replication of row-major images: each line is one copy between its two edges, and threads
+// share lines.
 //
 // Not for: what the plain kernels refuse, images with channels innermost, padding that cuts off; those get the call.
 
@@ -32,7 +33,8 @@ struct PaddedDim {
   }
 };
 
-/// The last three dimensions, outermost first; those that an image has not are of one element. False where the plain kernel is to look.
+/// The last three dimensions, outermost first; those that an image has not are of one element. False where the plain
+/// kernel is to look.
 bool read_padding(const Tensor& self, IntArrayRef padding, size_t spatial, bool replicates, PaddedDim* dims) {
   constexpr int64_t kMostPadding = int64_t{1} << 31;
   const auto rank = static_cast<size_t>(self.dim());

@@ -17,8 +17,8 @@
 
 namespace et::kernels::optimized {
 
-/// An operator's loops by element type; nullptr where there is none. Floats of 16 bits have `floats` unless the operator rounds in
-/// between, where ATen does.
+/// An operator's loops by element type; nullptr where there is none. Floats of 16 bits have `floats` unless the
+/// operator rounds in between, where ATen does.
 struct PairLoops {
   BlockFunction floats = nullptr, doubles = nullptr;
   BlockFunction chars = nullptr, bytes = nullptr, shorts = nullptr, ints = nullptr, longs = nullptr;
@@ -48,12 +48,12 @@ inline std::optional<ScalarType> one_dtype(const EValue& self, const EValue& oth
 }
 
 /// A Scalar argument as the next operand, an element of `dtype`; `times` a whole number where dtype is one of integers.
-/// A float of 16 bits is rounded as an element unless the operator takes the number as it is. False for a number that would
-/// change the dtype.
+/// A float of 16 bits is rounded as an element unless the operator takes the number as it is. False for a number that
+/// would change the dtype.
 bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool rounds, PointwiseOperation* operation);
 
-/// True for operands of other types than the output's, which is float, that are taken in float: 16-bit floats, integers beside
-/// a floating operand, bools.
+/// True for operands of other types than the output's, which is float, that are taken in float: 16-bit floats, integers
+/// beside a floating operand, bools.
 bool meet_in_float(const EValue& self, const EValue& other, const EValue& out);
 /// True for integers or bools whose result is a float.
 bool become_floats(const EValue& self, const EValue& other, const EValue& out);
@@ -86,7 +86,8 @@ Error choose_float_pair(Arguments args, PointwiseOperation* operation) {
 Error choose_number_loop(Arguments args, const char* name, const PairLoops& loops, const EValue* alpha, bool rounds,
                          PointwiseOperation* operation);
 
-// fn(self, Scalar other, [Scalar alpha,] out). Sums take the number as an element, products and quotients as it is, as ATen does.
+// fn(self, Scalar other, [Scalar alpha,] out). Sums take the number as an element, products and quotients as it is, as
+// ATen does.
 template <class Operator, bool kScaled>
 Error choose_with_number(Arguments args, PointwiseOperation* operation) {
   return choose_number_loop(args, Operator::kName, Operator::loops(), kScaled ? args[2] : nullptr, kScaled, operation);

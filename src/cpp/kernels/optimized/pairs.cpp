@@ -1,7 +1,8 @@
 // Functions of two floats or doubles: atan2, copysign, hypot, logaddexp, prelu, xlogy, and powers of floats.
 //
-// atan2 and hypot of floats are at most 2 ulp from the exact value, powers (computed in doubles) less than 1, what takes a logarithm
-// as exact as Highway's (hwy/contrib/math). Elements that a vector function is not for go to the standard library one by one.
+// atan2 and hypot of floats are at most 2 ulp from the exact value, powers (computed in doubles) less than 1, what
+// takes a logarithm as exact as Highway's (hwy/contrib/math). Elements that a vector function is not for go to the
+// standard library one by one.
 
 #include "kernels/optimized/targets.h"
 
@@ -29,7 +30,8 @@ template <class D>
 constexpr bool kIsDouble = sizeof(hn::TFromD<D>) == sizeof(double);
 
 /// atan(q) for q in [0, 1].
-/// Source: of floats, q + q³ P(q²) with P the minimax polynomial of the relative error (1.7e-8), by Remez' exchange in 40 digits.
+/// Source: of floats, q + q³ P(q²) with P the minimax polynomial of the relative error (1.7e-8), by Remez' exchange in
+///         40 digits.
 template <class D, class V>
 HWY_INLINE V arc_tangent(D d, V q) {
   if constexpr (kIsDouble<D>) {

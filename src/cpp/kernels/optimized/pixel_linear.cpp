@@ -1,5 +1,6 @@
 // aten::linear and et::linear_clamp of many rows with a constant weight, where our tiles are faster than a library's
-// (is_faster_than_library). For fewer outputs than a tile the library takes a kernel of two columns, which is slower still.
+// (is_faster_than_library). For fewer outputs than a tile the library takes a kernel of two columns, which is slower
+// still.
 #include <algorithm>
 #include <new>
 

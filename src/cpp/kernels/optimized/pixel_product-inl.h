@@ -20,7 +20,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using PixelTag = hn::ScalableTag<float>;
 using HalfPixelTag = hn::Half<PixelTag>;
 
-/// Pixels of a tile of two vectors of columns: its sums, with the operands, fill the registers, 32 of 64 bytes or 16 of 32.
+/// Pixels of a tile of two vectors of columns: its sums, with the operands, fill the registers, 32 of 64 bytes or 16
+/// of 32.
 inline constexpr size_t kWideTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? kTilePixels : kTilePixels / 2;
 
 /// What neighbouring pixels meet.
@@ -34,7 +35,8 @@ struct PixelTile {
   size_t left;  // columns to write
 };
 
-/// kPixels pixels times the columns of a vector of D0, or of one of D0 and one of D1. to(i): where those of pixel i begin.
+/// kPixels pixels times the columns of a vector of D0, or of one of D0 and one of D1. to(i): where those of pixel i
+/// begin.
 template <size_t kPixels, bool kTwo, class D0, class D1, class To>
 HWY_INLINE void multiply_tile(D0 d0, D1 d1, const PixelTile& tile, const To& to) {
   using V0 = hn::Vec<D0>;

@@ -30,7 +30,8 @@ size_t HalfPixelLanes() { return hn::Lanes(HalfPixelTag()); }
 /// Most pixels of a tile of two vectors where tiles are as high as they can be without one that is much lower.
 constexpr size_t kEvenTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? 8 : 6;
 
-/// All pixels of a block times the columns of two vectors, in as few tiles as possible, whose heights differ by one at most.
+/// All pixels of a block times the columns of two vectors, in as few tiles as possible, whose heights differ by one at
+/// most.
 template <class D0, class D1>
 void multiply_evenly(D0 d0, D1 d1, PixelTile tile, const float* in, float* out, size_t out_step, size_t pixels) {
   const size_t tiles = (pixels + kEvenTilePixels - 1) / kEvenTilePixels;
@@ -244,9 +245,10 @@ bool is_faster_than_library(size_t pixels, size_t out_channels, size_t rows) {
   const size_t library_rows = is_wide ? 7 : 5;  // it computes whole tiles as well
   const size_t left = pixels % kTilePixels;
   const size_t computed_pixels = has_high_tiles ? pixels - left + round_up(left, kTilePixels / 3) : pixels;
-  // In hundredths of what the library computes. Measured on one processor of each kind (docs/kernels.md): on one with AVX-512 both are at 0.98
-  // of the peak where the library fills no tile up; those with tiles of integers have two units for 64 bytes, which the library's seven
-  // rows, each read from the second cache again, cannot feed; with AVX2 the library's tiles of whole columns are the faster ones.
+  // In hundredths of what the library computes. Measured on one processor of each kind (docs/design/kernels.md): on one
+  // with AVX-512 both are at 0.98 of the peak where the library fills no tile up; those with tiles of integers have two
+  // units for 64 bytes, which the library's seven rows, each read from the second cache again, cannot feed; with AVX2
+  // the library's tiles of whole columns are the faster ones.
   const size_t permitted = has_high_tiles ? 120 : is_wide ? 98 : 90;
   const size_t least = is_wide && !has_high_tiles ? 2 : 2 * kTilePixels;
   return rows * pixels >= least && 100 * rows * computed_pixels * computed_columns(out_channels) <=

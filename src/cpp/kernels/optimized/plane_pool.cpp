@@ -1,8 +1,8 @@
-// Pooling of row-major images without indices: the largest elements of floats, doubles, bytes and i64, and means of floats. Images with
-// channels innermost are image_pool.cpp's.
+// Pooling of row-major images without indices: the largest elements of floats, doubles, bytes and i64, and means of
+// floats. Images with channels innermost are image_pool.cpp's.
 //
-// A row of results is made in two steps: the rows under its windows become one, element by element, and from that, with what changes
-// nothing around it, comes what each window has. Rows that are alone are read where they lie.
+// A row of results is made in two steps: the rows under its windows become one, element by element, and from that, with
+// what changes nothing around it, comes what each window has. Rows that are alone are read where they lie.
 
 #include "kernels/optimized/targets.h"
 
@@ -60,7 +60,8 @@ void combine_rows(const T* HWY_RESTRICT x, T* HWY_RESTRICT m, size_t n) {
   }
 }
 
-/// y[i] = what kKernel elements from x[i * step] on become that lie `dilation` apart. kStep: the step, 0 where it is another.
+/// y[i] = what kKernel elements from x[i * step] on become that lie `dilation` apart. kStep: the step, 0 where it is
+/// another.
 template <class Combine, size_t kKernel, size_t kStep, typename T>
 HWY_INLINE void combine_few(const T* HWY_RESTRICT x, T* HWY_RESTRICT y, size_t n, const PoolRow& row) {
   const Combine combine;
@@ -215,7 +216,8 @@ struct Directions {
 
   bool has_results() const { return planes.out > 0 && rows.out > 0 && columns.out > 0; }
   int64_t elements() const { return planes.in * rows.in * columns.in; }
-  /// The same windows; a plane of which each takes one element is a row, as local_response_norm has them across channels.
+  /// The same windows; a plane of which each takes one element is a row, as local_response_norm has them across
+  /// channels.
   Directions simplified() const {
     if (!rows.takes_one() || !columns.takes_one() || rows.in * columns.in > INT32_MAX) {
       return *this;

@@ -250,7 +250,8 @@ Error prepare_pointwise(runtime::PrepareContext& context, Arguments args, Choose
   for (size_t k = 0; k < operation.num_operands; ++k) {
     plan->block.in[k] = plan->operation.operands[k].number;
   }
-  // What a value is described as stays true when the program puts another tensor in its place: the verifier compares them.
+  // What a value is described as stays true when the program puts another tensor in its place: the verifier compares
+  // them.
   plan->has_static_shapes = plan->each_tensor(args, [](const Tensor& tensor) {
     return tensor.unsafe_impl()->dynamism() == runtime::TensorShapeDynamism::kStatic;
   });

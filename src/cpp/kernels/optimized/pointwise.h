@@ -1,9 +1,9 @@
 /// Pointwise operators, planned once: out[i] = fn(a[i], b[i], c[i]) over up to three broadcast operands.
 ///
-/// For: unary.cpp, binary.cpp, compare.cpp, cast.cpp. Such a kernel has a state, its plan. `prepare` chooses the compiled
-/// loop for the dtypes and reads the numbers among the arguments; the first run works out the loops over the shapes. Every
-/// later run takes the addresses of the tensors and calls that loop through one pointer, until a dynamic size changes.
-/// Not for: operators that move elements (strided_copy.h) or combine those of one tensor (reduce.cpp).
+/// For: unary.cpp, binary.cpp, compare.cpp, cast.cpp. Such a kernel has a state, its plan. `prepare` chooses the
+/// compiled loop for the dtypes and reads the numbers among the arguments; the first run works out the loops over the
+/// shapes. Every later run takes the addresses of the tensors and calls that loop through one pointer, until a dynamic
+/// size changes. Not for: operators that move elements (strided_copy.h) or combine those of one tensor (reduce.cpp).
 ///
 /// An operator is a function that chooses:
 ///
@@ -60,8 +60,8 @@ struct PointwiseOperation {
   size_t cost = 1;     // of an element, in simple instructions; decides when a second thread is worth it
   float a = 0, b = 0;  // numbers for the function
   alignas(8) char parameters[48] = {};  // others, a plain struct of the operator's own (set_parameters)
-  /// The function is one of floats, some of the tensors are not: operands are converted in front of it, a few hundred at a
-  /// time, and its result behind it, unless the output is a tensor of floats or bools.
+  /// The function is one of floats, some of the tensors are not: operands are converted in front of it, a few hundred
+  /// at a time, and its result behind it, unless the output is a tensor of floats or bools.
   bool converts = false;
   size_t num_operands = 0;
   PointwiseOperand operands[kMaxOperands];
@@ -92,8 +92,8 @@ struct PointwiseOperation {
 /// Describes a call whose numbers are known. Errors: NotSupported when the operator has no loop for these arguments.
 using ChooseOperation = Error (*)(Arguments args, PointwiseOperation* operation);
 
-/// Chooses and makes the plan. Errors: NotSupported, also when a number is computed by the program: its kind, and with it
-/// the dtype that the operator computes in, is not known then.
+/// Chooses and makes the plan. Errors: NotSupported, also when a number is computed by the program: its kind, and with
+/// it the dtype that the operator computes in, is not known then.
 Error prepare_pointwise(runtime::PrepareContext& context, Arguments args, ChooseOperation choose, void** state);
 /// Runs a plan.
 Error run_pointwise(KernelContext& context, Arguments args, void* state);
@@ -115,8 +115,9 @@ inline constexpr size_t kTranscendental = 4;
 /// The loop of x^b, b being the operation's number, for exponents that are not a few multiplications.
 BlockFunction power_loop();
 
-/// fn(self, …, out) by a function of floats: both float, or both of one 16-bit type; with `promotes`, self of integers or bools
-/// and out of floats, too. One dim order. Adds self, and says whether it is converted. False when they are something else.
+/// fn(self, …, out) by a function of floats: both float, or both of one 16-bit type; with `promotes`, self of integers
+/// or bools and out of floats, too. One dim order. Adds self, and says whether it is converted. False when they are
+/// something else.
 bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation);
 
 /// True when a Scalar argument is a whole number (or a bool), so that it leaves an integer dtype as it is.

@@ -1,4 +1,5 @@
-// aten::max_pool2d, aten::avg_pool2d and aten::_adaptive_avg_pool2d on images with channels innermost: any window, every option.
+// aten::max_pool2d, aten::avg_pool2d and aten::_adaptive_avg_pool2d on images with channels innermost: any window,
+// every option.
 
 #include <optional>
 

@@ -1,8 +1,8 @@
 /// Which kernel of this folder is tried first where several serve one operator.
 ///
-/// For: kernels that share an operator with another file of this folder. The others have kPriorityOptimized. No two built-in
-/// kernels of one operator have one priority, so the order in which tables are registered decides nothing (tests/cpp/builtin).
-/// Not for: whether a kernel takes a call; its `prepare` says that.
+/// For: kernels that share an operator with another file of this folder. The others have kPriorityOptimized. No two
+/// built-in kernels of one operator have one priority, so the order in which tables are registered decides nothing
+/// (tests/cpp/builtin). Not for: whether a kernel takes a call; its `prepare` says that.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ inline constexpr uint8_t kPriorityWholeImages = runtime::kPriorityOptimized + 5;
 /// Where a library would compute or load more.
 inline constexpr uint8_t kPriorityBeforeLibrary = 150;
 
-// Before a library. Several take some of the same convolutions: what needs the fewest multiplications first, then what is for
-// a special form, and windows, which take any, last.
+// Before a library. Several take some of the same convolutions: what needs the fewest multiplications first, then what
+// is for a special form, and windows, which take any, last.
 inline constexpr uint8_t kPriorityWindows = kPriorityBeforeLibrary;
 inline constexpr uint8_t kPriorityPixels = kPriorityBeforeLibrary + 1;
 inline constexpr uint8_t kPriorityTransposed = kPriorityBeforeLibrary + 2;

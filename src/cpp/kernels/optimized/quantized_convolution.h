@@ -22,8 +22,8 @@ struct QuantizedConvolution {
   bool has_one_scale;
   const int32_t* bias;  ///< nullptr = none
 
-  /// What the sum of a channel begins with: its bias, less what the input's zero point contributes to its weights' sum. All of it
-  /// wraps in 32 bits.
+  /// What the sum of a channel begins with: its bias, less what the input's zero point contributes to its weights' sum.
+  /// All of it wraps in 32 bits.
   int32_t start_of(size_t channel, uint32_t sum_of_weights) const {
     const uint32_t first = bias == nullptr ? 0 : static_cast<uint32_t>(bias[channel]);
     return static_cast<int32_t>(first - static_cast<uint32_t>(input_zero_point) * sum_of_weights);

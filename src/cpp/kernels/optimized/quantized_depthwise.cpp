@@ -1,12 +1,12 @@
 // et::quantized_convolution with one constant int8 filter a channel on channels-last images of int8.
 //
-// Two taps at a time: their inputs, widened to 16 bits, are interleaved, multiplied by interleaved weights and added in pairs
-// to sums of 32 bits, one instruction for two multiplications of each channel. (The library's kernels for x86 widen every
-// input and weight to 32 bits and multiply those.) Sums, scales and rounding are those of the plain kernel (docs/numerics.md),
-// bit for bit.
+// Two taps at a time: their inputs, widened to 16 bits, are interleaved, multiplied by interleaved weights and added in
+// pairs to sums of 32 bits, one instruction for two multiplications of each channel. (The library's kernels for x86
+// widen every input and weight to 32 bits and multiply those.) Sums, scales and rounding are those of the plain kernel
+// (docs/reference/numerics.md), bit for bit.
 //
-// Where one instruction multiplies four bytes of each channel (AVX-512 with VNNI), four rows of a column are interleaved instead: once
-// for all the outputs that the column is under.
+// Where one instruction multiplies four bytes of each channel (AVX-512 with VNNI), four rows of a column are
+// interleaved instead: once for all the outputs that the column is under.
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
 #include "kernels/optimized/targets.h"
@@ -34,9 +34,9 @@ namespace et::kernels::optimized {
 
 constexpr size_t kMaxTaps = 256;
 
-/// One depthwise convolution of integers. A group is a vector of 16-bit lanes of channels; the last one is moved to the front
-/// until it is whole, so that it computes some channels a second time. Within a group sums stand in two vectors of 32 bits, as
-/// interleaving puts them: of each 8 channels the first 4 in the first.
+/// One depthwise convolution of integers. A group is a vector of 16-bit lanes of channels; the last one is moved to the
+/// front until it is whole, so that it computes some channels a second time. Within a group sums stand in two vectors
+/// of 32 bits, as interleaving puts them: of each 8 channels the first 4 in the first.
 struct QuantizedDepthwise : QuantizedConvolution {
   size_t channels, group, groups, taps;
   const int16_t*
@@ -62,8 +62,8 @@ struct QuantizedDepthwise : QuantizedConvolution {
   }
 };
 
-/// Channels that stand in a vector at a time: as many as there are of 64, then what is left of 32 or 16, moved to the front until it
-/// is whole. Calls piece(first channel, channels, channels in the pieces before).
+/// Channels that stand in a vector at a time: as many as there are of 64, then what is left of 32 or 16, moved to the
+/// front until it is whole. Calls piece(first channel, channels, channels in the pieces before).
 template <typename Piece>
 void for_each_piece(size_t channels, Piece&& piece) {
   size_t before = 0;
@@ -177,7 +177,8 @@ HWY_INLINE void interleave(D8 d8, const int8_t* const* at, hn::Vec<D8>* quad) {
   quad[3] = hn::BitCast(d8, hn::InterleaveUpper(d16, high_ab, high_cd));
 }
 
-/// A row of the output, one piece of kLanes channels. `rows`: where the rows under it begin, in fours, or nullptr beside the image.
+/// A row of the output, one piece of kLanes channels. `rows`: where the rows under it begin, in fours, or nullptr
+/// beside the image.
 template <size_t kWidth, size_t kQuads, size_t kStride, size_t kLanes>
 HWY_INLINE void quad_row(const QuantizedDepthwise& w, const int8_t* const* rows, size_t first, size_t before,
                          int8_t* to) {
@@ -338,8 +339,8 @@ size_t place_of(size_t group, size_t lane) {
   return (within < 4 ? 0 : group / 2) + lane / 8 * 4 + within % 4;
 }
 
-/// Weights, biases and scales as the loops want them, in the Method's memory. Errors: NotSupported for a scale that is no
-/// number.
+/// Weights, biases and scales as the loops want them, in the Method's memory. Errors: NotSupported for a scale that is
+/// no number.
 Error pack(PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
   const size_t group = w->group, pairs = (w->taps + 1) / 2, padded = w->groups * group;
   ET_TRY(void* const weights_memory, context.allocate(padded * pairs * 2 * sizeof(int16_t), 64));

@@ -1,9 +1,11 @@
-// et::quantized_convolution with a constant int8 filter in groups of 4 or 8 channels with as many results, as in ResNeXt and
-// RegNet, on channels-last images of int8, where one instruction multiplies four bytes of each lane (AVX-512 with VNNI).
+// et::quantized_convolution with a constant int8 filter in groups of 4 or 8 channels with as many results, as in
+// ResNeXt and RegNet, on channels-last images of int8, where one instruction multiplies four bytes of each lane
+// (AVX-512 with VNNI).
 //
-// A lane is a result. Four channels of a group are a lane's four bytes: they are spread over the lanes of their group, so that no
-// lane is empty, where a product of matrices has as many columns as a group has results. Sums, scales and rounding are those of the
-// plain kernel (docs/numerics.md), bit for bit. (Groups of 16 take 1.5 of the time of a library's product, whose columns they fill.)
+// A lane is a result. Four channels of a group are a lane's four bytes: they are spread over the lanes of their group,
+// so that no lane is empty, where a product of matrices has as many columns as a group has results. Sums, scales and
+// rounding are those of the plain kernel (docs/reference/numerics.md), bit for bit. (Groups of 16 take 1.5 of the time
+// of a library's product, whose columns they fill.)
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
 #include "kernels/optimized/targets.h"
@@ -31,8 +33,8 @@ namespace et::kernels::optimized {
 constexpr size_t kGroupedLanes = 16;  // results of a piece
 constexpr size_t kMaxGroupedTaps = 121;
 
-/// One convolution in groups. A piece is 16 channels; the last one is moved to the front until it is whole, so that it computes some
-/// channels a second time.
+/// One convolution in groups. A piece is 16 channels; the last one is moved to the front until it is whole, so that it
+/// computes some channels a second time.
 struct QuantizedGrouped : QuantizedConvolution {
   size_t channels, group, pieces, taps;
   const int8_t* weights;  // [pieces][taps][group / 4][16][4]
@@ -61,8 +63,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 size_t QuantizedGroupedHasLoops() { return 1; }
 
-/// kPixels neighbouring output pixels, all channels. `taps`: where each tap of the first pixel's window begins; the next pixel's is
-/// the tap's step further on.
+/// kPixels neighbouring output pixels, all channels. `taps`: where each tap of the first pixel's window begins; the
+/// next pixel's is the tap's step further on.
 template <size_t kGroup, size_t kPixels>
 HWY_INLINE void grouped_pixels(const QuantizedGrouped& w, const int8_t* const* taps, const int64_t* steps, int8_t* to) {
   const hn::CappedTag<int32_t, kGroupedLanes> d32;
@@ -200,8 +202,8 @@ bool fits(const PrepareContext& context, Arguments args, QuantizedGrouped* w) {
          args[kGroups]->number_as_int() == channels / group && weight.size(0) == channels && w->taps <= kMaxGroupedTaps;
 }
 
-/// Weights, biases and scales as the loops want them, in the Method's memory. Errors: NotSupported for a scale that is no
-/// number.
+/// Weights, biases and scales as the loops want them, in the Method's memory. Errors: NotSupported for a scale that is
+/// no number.
 Error pack(PrepareContext& context, Arguments args, QuantizedGrouped* w) {
   const size_t piece_bytes = w->taps * w->group * kGroupedLanes, lanes = w->pieces * kGroupedLanes;
   ET_TRY(void* const weights_memory, context.allocate(w->pieces * piece_bytes, 64));

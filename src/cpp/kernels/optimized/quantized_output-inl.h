@@ -16,8 +16,8 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Sums in units of the output's scale, as its integers. What is bounded to less than 2^22 becomes an integer, rounded to the
-/// nearest even one, when 1.5 * 2^23 is added: the float's last bits.
+/// Sums in units of the output's scale, as its integers. What is bounded to less than 2^22 becomes an integer, rounded
+/// to the nearest even one, when 1.5 * 2^23 is added: the float's last bits.
 template <class D, class V>
 HWY_INLINE V to_output(D d, const QuantizedConvolution& w, V sum, const float* scales) {
   const hn::RebindToFloat<D> df;

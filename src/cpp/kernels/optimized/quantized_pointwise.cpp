@@ -1,5 +1,6 @@
-// Pointwise operators of quantized tensors: sums, differences and products of 8-bit integers, tables of 256 entries, floats
-// to integers and back. Bit for bit what the plain kernels give (docs/numerics.md); calls that those refuse are left to them.
+// Pointwise operators of quantized tensors: sums, differences and products of 8-bit integers, tables of 256 entries,
+// floats to integers and back. Bit for bit what the plain kernels give (docs/reference/numerics.md); calls that those
+// refuse are left to them.
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS  // they have tables of 128 bytes, too
 #include "kernels/optimized/targets.h"
@@ -18,7 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 
-/// out[i] = fn(a[i], b[i]) where a stride is 1, or one element for all where it is 0. T: a, b and out; fn: vectors of int32.
+/// out[i] = fn(a[i], b[i]) where a stride is 1, or one element for all where it is 0. T: a, b and out; fn: vectors of
+/// int32.
 template <class T, bool kA, bool kB, class Fn>
 HWY_INLINE void integer_row(const Fn& fn, const T* a, const T* b, T* out, size_t n) {
   const hn::ScalableTag<int32_t> d;
@@ -97,7 +99,8 @@ void AddByte(const PointwiseBlock& block) { add_integers<uint8_t>(block); }
 void MultiplyChar(const PointwiseBlock& block) { multiply_integers<int8_t>(block); }
 void MultiplyByte(const PointwiseBlock& block) { multiply_integers<uint8_t>(block); }
 
-/// out = fn(x) for one operand, converted by the functor from a vector of From to one of as many To; `one` for single elements.
+/// out = fn(x) for one operand, converted by the functor from a vector of From to one of as many To; `one` for single
+/// elements.
 template <class From, class To, class Fn, class One>
 HWY_INLINE void convert_elements(const Fn& fn, const One& one, const PointwiseBlock& block) {
   const hn::ScalableTag<float> d;
@@ -166,8 +169,8 @@ void DequantizeChar(const PointwiseBlock& block) { dequantize<int8_t>(block); }
 void DequantizeByte(const PointwiseBlock& block) { dequantize<uint8_t>(block); }
 void DequantizeShort(const PointwiseBlock& block) { dequantize<int16_t>(block); }
 
-/// Where an instruction has a table of 128 bytes the entries stand in two of them; elsewhere in 16 vectors, each looked up by the low
-/// half of a byte and taken where its number is the high half.
+/// Where an instruction has a table of 128 bytes the entries stand in two of them; elsewhere in 16 vectors, each looked
+/// up by the low half of a byte and taken where its number is the high half.
 void LookUp(const PointwiseBlock& block) {
   const auto& p = *static_cast<const TableParameters*>(block.parameters);
   const hn::ScalableTag<uint8_t> d;
@@ -239,8 +242,8 @@ namespace {
 
 int32_t integer(const EValue& value) { return static_cast<int32_t>(value.number_as_int()); }
 
-/// (self, scale, zero_point, other, scale, zero_point, output_scale, output_zero_point, output_min, output_max, out): all of
-/// one 8-bit type, parameters within it.
+/// (self, scale, zero_point, other, scale, zero_point, output_scale, output_zero_point, output_min, output_max, out):
+/// all of one 8-bit type, parameters within it.
 struct PairArguments {
   ScalarType dtype = ScalarType::Char;
   float a_scale = 0, b_scale = 0, output_scale = 0;

@@ -12,7 +12,8 @@ struct SumParameters {
   int32_t zero_point, min, max;
 };
 
-/// clamp(round((a - a_zero) * (b - b_zero) * scale), low, high) + zero_point; the bounds are the range less the zero point.
+/// clamp(round((a - a_zero) * (b - b_zero) * scale), low, high) + zero_point; the bounds are the range less the zero
+/// point.
 struct ProductParameters {
   float scale, low, high;
   int32_t a_zero, b_zero, zero_point;

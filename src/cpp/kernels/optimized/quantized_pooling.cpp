@@ -1,5 +1,6 @@
-// et::quantized_avg_pool2d, et::quantized_adaptive_avg_pool2d and, over whole images, et::quantized_mean, of bytes with channels
-// innermost. Sums, scales and rounding are those of the plain kernels (docs/numerics.md), bit for bit.
+// et::quantized_avg_pool2d, et::quantized_adaptive_avg_pool2d and, over whole images, et::quantized_mean, of bytes with
+// channels innermost. Sums, scales and rounding are those of the plain kernels (docs/reference/numerics.md), bit for
+// bit.
 
 #include <cmath>
 #include <optional>

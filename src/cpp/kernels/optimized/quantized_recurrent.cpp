@@ -1,13 +1,14 @@
-// et::quantized_lstm and et::quantized_gru of 8 bits: the steps of a layer, each a product of integers whose sums stay in registers until
-// they are gates, and the gates a new state.
+// et::quantized_lstm and et::quantized_gru of 8 bits: the steps of a layer, each a product of integers whose sums stay
+// in registers until they are gates, and the gates a new state.
 //
-// The weight is packed at load: a vector has a lane for each of so many units, and four columns of each; the vectors of a strip's gates
-// lie side by side. Bytes are multiplied as the instructions have it, unsigned by signed: with u = q + o for the integer q of a state,
-// o = 128 for signed integers and 0 for others,
+// The weight is packed at load: a vector has a lane for each of so many units, and four columns of each; the vectors of
+// a strip's gates lie side by side. Bytes are multiplied as the instructions have it, unsigned by signed: with u = q +
+// o for the integer q of a state, o = 128 for signed integers and 0 for others,
 //
 //     Σ w (q - z) = Σ w u - (z + o) Σ w,
 //
-// where the last sum is part of the number that a sum starts with. All of it wraps in 32 bits, so results are the plain kernels'.
+// where the last sum is part of the number that a sum starts with. All of it wraps in 32 bits, so results are the plain
+// kernels'.
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
 #include "kernels/optimized/targets.h"
@@ -303,7 +304,8 @@ using runtime::PrepareContext;
 /// Products (of two integers) that are worth a hand-over to another thread.
 constexpr size_t kWorthSharing = size_t{1} << 18;
 
-/// Where the arguments of a call stand; those from `cell` on are one further behind in an LSTM, those from `sum` on five.
+/// Where the arguments of a call stand; those from `cell` on are one further behind in an LSTM, those from `sum` on
+/// five.
 struct Positions {
   size_t cell, hidden_scale, weight, first, product, sum, reverse, outs;
   explicit Positions(bool is_lstm)

@@ -1,6 +1,6 @@
-// Uniform and normal numbers from Philox, a vector of counters at a time: number i depends on the seed, the counter and i
-// only, so threads take pieces of the output. Uniform numbers are those of the portable kernels; normal ones differ by the
-// rounding of logarithm and cosine.
+// Uniform and normal numbers from Philox, a vector of counters at a time: number i depends on the seed, the counter and
+// i only, so threads take pieces of the output. Uniform numbers are those of the portable kernels; normal ones differ
+// by the rounding of logarithm and cosine.
 
 #include "kernels/optimized/targets.h"
 

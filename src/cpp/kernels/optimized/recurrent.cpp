@@ -1,8 +1,8 @@
 // LSTM, GRU and plain recurrent layers with constant weights, of f32 and, computed in float, the 16-bit floats.
 //
-// Weights are packed once at load. Inputs of some steps are multiplied together, then the steps run one by one. Sequences
-// are independent of each other, so groups of them run on different threads without ever waiting; for few sequences the
-// two directions of a layer, or else the units of a step, are shared among the threads.
+// Weights are packed once at load. Inputs of some steps are multiplied together, then the steps run one by one.
+// Sequences are independent of each other, so groups of them run on different threads without ever waiting; for few
+// sequences the two directions of a layer, or else the units of a step, are shared among the threads.
 
 #include <algorithm>
 #include <cstdlib>
@@ -109,8 +109,8 @@ Result<const float*> packed_weight(runtime::PrepareContext& context, Packing pac
   return static_cast<const float*>(memory);
 }
 
-/// Biases [gates * units] as [strips, gates, lanes], in the Method's memory; both may be nullptr. Of a GRU the third one of
-/// `of_state` stays apart.
+/// Biases [gates * units] as [strips, gates, lanes], in the Method's memory; both may be nullptr. Of a GRU the third
+/// one of `of_state` stays apart.
 Error pack_biases(runtime::PrepareContext& context, bool is_gru, size_t gates, size_t units, const Tensor* of_input,
                   const Tensor* of_state, PackedCell* cell) {
   const size_t lanes = recurrent_lanes();

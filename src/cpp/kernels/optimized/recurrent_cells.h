@@ -1,10 +1,11 @@
 /// The vector code of recurrent layers: products with packed weights, and a step of a cell with its gates.
 ///
-/// For: recurrent.cpp, which packs the weights at load and walks over layers and time. Not for: other products (gemm.h).
+/// For: recurrent.cpp, which packs the weights at load and walks over layers and time. Not for: other products
+///      (gemm.h).
 ///
-/// Weights are packed so that the gates of the same units stand side by side: [strips, depth, gates, lanes], a strip being
-/// as many units as a vector has lanes, filled up with zeros. A step then has all gates of a unit in registers when its
-/// product is done, and writes nothing but the new cell and state.
+/// Weights are packed so that the gates of the same units stand side by side: [strips, depth, gates, lanes], a strip
+/// being as many units as a vector has lanes, filled up with zeros. A step then has all gates of a unit in registers
+/// when its product is done, and writes nothing but the new cell and state.
 #pragma once
 
 #include "kernels/portable/recurrent.h"

@@ -1,9 +1,9 @@
-// Reductions over dimensions that lie side by side in memory: sum, mean, prod, amax, amin, max, min, var, std; global average
-// pooling.
+// Reductions over dimensions that lie side by side in memory: sum, mean, prod, amax, amin, max, min, var, std; global
+// average pooling.
 //
-// The tensor is seen as [outer, length, inner] with the reduced dimensions in the middle. inner == 1: rows are reduced to
-// numbers. Otherwise rows of `inner` are added up, which is how channels-last images are averaged. 16-bit floats are converted
-// a piece at a time and rounded once.
+// The tensor is seen as [outer, length, inner] with the reduced dimensions in the middle. inner == 1: rows are reduced
+// to numbers. Otherwise rows of `inner` are added up, which is how channels-last images are averaged. 16-bit floats are
+// converted a piece at a time and rounded once.
 
 #include "kernels/optimized/targets.h"
 
@@ -75,8 +75,8 @@ float DeviationRow(const float* x, size_t n, float center) {
       x, n);
 }
 
-/// y[c] = sum over n rows, for `count` columns of rows that are `stride` apart. Four rows are added before they meet the
-/// sum, which halves the traffic and the rounding error.
+/// y[c] = sum over n rows, for `count` columns of rows that are `stride` apart. Four rows are added before they meet
+/// the sum, which halves the traffic and the rounding error.
 void SumColumns(const float* x, float* y, size_t n, size_t count, size_t stride) {
   const hn::ScalableTag<float> d;
   over_vectors(count, [&](auto whole, size_t c, size_t left) HWY_ATTR {
@@ -153,8 +153,8 @@ double squares_in_double(const Tensor& self, size_t first, size_t count) {
   return squares;
 }
 
-/// The variance or standard deviation of `count` elements from element `first` on. Sums that a float does not hold are made
-/// again in double: the mean of large numbers is a float all the same, and so is the root of their variance.
+/// The variance or standard deviation of `count` elements from element `first` on. Sums that a float does not hold are
+/// made again in double: the mean of large numbers is a float all the same, and so is the root of their variance.
 float variance_of_row(const Tensor& self, size_t first, size_t count, Reduction what, float divisor) {
   const auto sum_row = HWY_DYNAMIC_POINTER(SumRow);
   const auto deviation = HWY_DYNAMIC_POINTER(DeviationRow);

@@ -1,10 +1,10 @@
-// Extremes with their positions along one dimension: max.dim, min.dim, argmax, argmin. Not a number is the extreme wherever it
-// is; of equal elements the first counts.
+// Extremes with their positions along one dimension: max.dim, min.dim, argmax, argmin. Not a number is the extreme
+// wherever it is; of equal elements the first counts.
 //
-// The tensor is seen as [outer, length, inner]. inner == 1: rows, in pieces that stay in the first cache; a piece is searched
-// for its extreme and, when that is better than what came before, once more for the place. Otherwise `inner` columns side by
-// side keep an extreme and a place each. Element types that a float holds exactly (16-bit floats, 8- and 16-bit integers,
-// bool) are converted a piece at a time.
+// The tensor is seen as [outer, length, inner]. inner == 1: rows, in pieces that stay in the first cache; a piece is
+// searched for its extreme and, when that is better than what came before, once more for the place. Otherwise `inner`
+// columns side by side keep an extreme and a place each. Element types that a float holds exactly (16-bit floats, 8-
+// and 16-bit integers, bool) are converted a piece at a time.
 
 #include "kernels/optimized/targets.h"
 
@@ -30,8 +30,8 @@ namespace et::kernels::optimized {
 template <class T>
 using Place = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
 
-/// Some rows of columns side by side: x[r * stride + c] for r < rows, c < count. `first`: the number of the first row; with
-/// 0 the columns' states are set, else they go on.
+/// Some rows of columns side by side: x[r * stride + c] for r < rows, c < count. `first`: the number of the first row;
+/// with 0 the columns' states are set, else they go on.
 template <class T>
 struct Columns {
   const T* x;

@@ -1,7 +1,8 @@
-// Reductions of integers over dimensions that lie side by side in memory: sum and prod into int64, amax, amin, max, min.
+// Reductions of integers over dimensions that lie side by side in memory: sum and prod into int64, amax, amin, max,
+// min.
 //
-// The tensor is seen as [outer, length, inner] as in reduce.cpp. Loops are plain: integers may be combined in any order, so the
-// compiler makes vectors of them for each instruction set.
+// The tensor is seen as [outer, length, inner] as in reduce.cpp. Loops are plain: integers may be combined in any
+// order, so the compiler makes vectors of them for each instruction set.
 
 #include "kernels/optimized/targets.h"
 

@@ -1,8 +1,9 @@
-/// Reductions over dimensions that lie side by side in memory, seen as [outer, length, inner], and their walk in floats.
+/// Reductions over dimensions that lie side by side in memory, seen as [outer, length, inner], and their walk in
+/// floats.
 ///
-/// For: reduce.cpp, reduce_doubles.cpp, reduce_integers.cpp, truth.cpp. inner == 1: rows are reduced to numbers; otherwise columns side by side are. 16-bit
-/// floats are converted a piece at a time, so the vector code is written for floats only.
-/// Not for: dimensions that are apart in memory; the portable kernels take those.
+/// For: reduce.cpp, reduce_doubles.cpp, reduce_integers.cpp, truth.cpp. inner == 1: rows are reduced to numbers;
+/// otherwise columns side by side are. 16-bit floats are converted a piece at a time, so the vector code is written for
+/// floats only. Not for: dimensions that are apart in memory; the portable kernels take those.
 ///
 ///     ReductionShape shape;
 ///     ET_RETURN_IF_ERROR(shape_reduction(context, "aten::amax", self, dims, keepdim, out, &shape));   // resizes out
@@ -18,8 +19,8 @@ struct ReductionShape {
   size_t outer = 1, length = 1, inner = 1;
 };
 
-/// True when self and out are of one floating type that is not double, the reduced dimensions are neighbours in memory and the
-/// others lie in the same order in `out`. `dims` empty means all.
+/// True when self and out are of one floating type that is not double, the reduced dimensions are neighbours in memory
+/// and the others lie in the same order in `out`. `dims` empty means all.
 bool fits_reduction(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out);
 
 /// The part of fits_reduction that asks nothing of the element types.
@@ -59,7 +60,8 @@ Error shape_reduction(KernelContext& context, const char* op, const Tensor& self
 inline constexpr size_t kPieceColumns = 256;
 inline constexpr size_t kPieceRows = 16;
 
-/// Calls f(x, n) for elements [first, first + n) of a dense tensor as floats, in pieces that together are [first, first + count).
+/// Calls f(x, n) for elements [first, first + n) of a dense tensor as floats, in pieces that together are [first, first
+/// + count).
 template <typename F>
 void for_each_piece(const Tensor& tensor, size_t first, size_t count, F&& f) {
   if (tensor.scalar_type() == ScalarType::Float) {
@@ -74,8 +76,9 @@ void for_each_piece(const Tensor& tensor, size_t first, size_t count, F&& f) {
   }
 }
 
-/// Calls f(x, rows, stride) for blocks of rows of `columns` (at most kPieceColumns) columns from element `first` of a dense
-/// tensor on, rows being `inner` elements apart and `length` in number: element (r, c) of a block is x[r * stride + c].
+/// Calls f(x, rows, stride) for blocks of rows of `columns` (at most kPieceColumns) columns from element `first` of a
+/// dense tensor on, rows being `inner` elements apart and `length` in number: element (r, c) of a block is x[r * stride
+/// + c].
 template <typename F>
 void for_each_block(const Tensor& tensor, size_t first, size_t columns, size_t length, size_t inner, F&& f) {
   if (tensor.scalar_type() == ScalarType::Float) {

@@ -25,8 +25,8 @@ constexpr portable::RunConversions kConversions = {
 }  // namespace
 
 Error register_optimized_kernels(runtime::KernelRegistry& registry) {
-  // Now, and once: a function that is looked up before asks the processor itself at each of its calls, and CPUID is some
-  // 5 us in a virtual machine (it was 2.2 of the 2.3 ms of DS-CNN's first inference).
+  // Now, and once: a function that is looked up before asks the processor itself at each of its calls, and CPUID is
+  // some 5 us in a virtual machine (it was 2.2 of the 2.3 ms of DS-CNN's first inference).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   portable::use_run_conversions(kConversions);
   use_large_matrices();

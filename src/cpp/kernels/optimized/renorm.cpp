@@ -1,4 +1,5 @@
-// renorm: scales each slice of a row-major tensor of floats down to a largest norm of order 1 or 2, or the largest element.
+// renorm: scales each slice of a row-major tensor of floats down to a largest norm of order 1 or 2, or the largest
+// element.
 //
 // Sums of powers are taken in double, as in the portable kernel, which serves the other orders.
 

@@ -1,5 +1,5 @@
-// Resizing to the nearest element: whole pixels are copied where channels are innermost, rows are gathered otherwise, and a row
-// that an output row repeats is copied once more.
+// Resizing to the nearest element: whole pixels are copied where channels are innermost, rows are gathered otherwise,
+// and a row that an output row repeats is copied once more.
 
 #include <cstring>
 
@@ -78,7 +78,8 @@ Error nearest_out(KernelContext& context, const Tensor& input, portable::ResizeS
       *next++ = static_cast<uint32_t>(portable::nearest_position(axis, o, rule));
     }
   }
-  // Rows of images: [batch, height, width, channels], or [batch * channels, depth, height, width] with one element a pixel.
+  // Rows of images: [batch, height, width, channels], or [batch * channels, depth, height, width] with one element a
+  // pixel.
   const auto channels = static_cast<size_t>(input.size(1));
   const bool channels_last = Spatial == 2 && runtime::is_channels_last_dim_order(runtime::dim_order(input));
   const size_t pixel = channels_last ? channels : 1;

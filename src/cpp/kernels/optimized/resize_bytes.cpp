@@ -1,5 +1,5 @@
-// Bilinear and bicubic resizing of images of bytes, in either layout: rows are resized first, then the rows that an output row is
-// made of are added up, with bytes in between as in ATen. Bit-equal with the portable kernel.
+// Bilinear and bicubic resizing of images of bytes, in either layout: rows are resized first, then the rows that an
+// output row is made of are added up, with bytes in between as in ATen. Bit-equal with the portable kernel.
 
 #include "kernels/optimized/targets.h"
 
@@ -217,8 +217,8 @@ Error upsample_bicubic2d_vec_out(KernelContext& context, const Tensor& input, po
   return resize(context, "aten::upsample_bicubic2d", input, output_size, align_corners, scale_factors, true, out);
 }
 
-/// (input, output_size, align_corners, scale_factors, out): images of bytes, both row-major or both with channels innermost, whose rows
-/// positions of 32 bits reach.
+/// (input, output_size, align_corners, scale_factors, out): images of bytes, both row-major or both with channels
+/// innermost, whose rows positions of 32 bits reach.
 bool fits_bytes(Arguments args) {
   const Tensor input = args[0]->to_tensor();
   const Tensor out = args[4]->to_tensor();

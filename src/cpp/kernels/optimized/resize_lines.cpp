@@ -1,5 +1,5 @@
-// Linear interpolation of lines (upsample_linear1d), of floats up to 64 bits: each output is two inputs with their weights, which
-// all lines share.
+// Linear interpolation of lines (upsample_linear1d), of floats up to 64 bits: each output is two inputs with their
+// weights, which all lines share.
 //
 // 16-bit floats are computed in float and rounded once.
 

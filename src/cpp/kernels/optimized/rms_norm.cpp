@@ -1,5 +1,6 @@
-// Root mean square norm of rows of floats, 16-bit floats and doubles. A row is read twice while it is in the cache: its squares are
-// summed, then it is scaled. Rows of 16-bit floats are converted a piece at a time, and what comes out is rounded once.
+// Root mean square norm of rows of floats, 16-bit floats and doubles. A row is read twice while it is in the cache: its
+// squares are summed, then it is scaled. Rows of 16-bit floats are converted a piece at a time, and what comes out is
+// rounded once.
 
 #include "kernels/optimized/targets.h"
 

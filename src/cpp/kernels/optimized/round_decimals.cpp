@@ -1,4 +1,5 @@
-// aten::round.decimals of floats and doubles: round(x * power) / power, or round(x / power) * power for places before the point.
+// aten::round.decimals of floats and doubles: round(x * power) / power, or round(x / power) * power for places before
+// the point.
 
 #include "kernels/optimized/targets.h"
 

@@ -27,7 +27,8 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Outputs [n, n + kRows). Two sums a row keep two units busy for the latency of an addition, and rounding errors small.
+/// Outputs [n, n + kRows). Two sums a row keep two units busy for the latency of an addition, and rounding errors
+/// small.
 template <size_t kRows>
 HWY_INLINE void some_rows(const RowProduct& p, size_t n) {
   const hn::ScalableTag<float> d;

@@ -1,7 +1,7 @@
 // searchsorted and bucketize where values and sequences have one type, which they are compared in.
 //
-// A search probes what ATen's probes, so that sequences that are not sorted give the same positions, too; which half goes on is
-// chosen without a branch, since nobody can guess it.
+// A search probes what ATen's probes, so that sequences that are not sorted give the same positions, too; which half
+// goes on is chosen without a branch, since nobody can guess it.
 
 #include <optional>
 
@@ -14,7 +14,8 @@
 namespace et::kernels::optimized {
 namespace {
 
-/// How many elements of sorted[0, n) are < value, or <= value from the right; all of them for a value that is no number.
+/// How many elements of sorted[0, n) are < value, or <= value from the right; all of them for a value that is no
+/// number.
 template <bool kRight, typename T>
 size_t position_of(const T* sorted, size_t n, T value) {
   size_t low = 0;
@@ -94,7 +95,8 @@ bool fits_search(const EValue& sorted, const EValue& values, const EValue& out) 
 }
 /// (self, boundaries, out_int32, right, out)
 bool fits_bucketize(Arguments args) { return fits_search(*args[1], *args[0], *args[4]); }
-/// (sorted_sequence, self, out_int32, right, side, sorter, out): nothing says in which order the sequences are to be read.
+/// (sorted_sequence, self, out_int32, right, side, sorter, out): nothing says in which order the sequences are to be
+/// read.
 bool fits_searchsorted(Arguments args) { return args[5]->is_none() && fits_search(*args[0], *args[1], *args[6]); }
 
 constexpr Kernel kKernels[] = {

@@ -1,7 +1,8 @@
-// et::separable_convolution with constant filters on channels-last images, kept in the cache: an image is walked by strips of
-// output rows. The rows that a strip looks at are expanded into a ring of rows, those that the strip before it needed too stay
-// there; its depthwise results go to a buffer, and the product of that one into the output. Ring and buffer are a thread's own, and
-// small enough for the second cache, where the images between the convolutions are written to memory and read again.
+// et::separable_convolution with constant filters on channels-last images, kept in the cache: an image is walked by
+// strips of output rows. The rows that a strip looks at are expanded into a ring of rows, those that the strip before
+// it needed too stay there; its depthwise results go to a buffer, and the product of that one into the output. Ring and
+// buffer are a thread's own, and small enough for the second cache, where the images between the convolutions are
+// written to memory and read again.
 //
 // The arithmetic is that of the convolutions alone (pixel_product.h, depthwise.h), so the bits are, too.
 #include <algorithm>
@@ -31,7 +32,8 @@ struct Separable {
   size_t in_channels() const { return expands ? expand.in_channels : depthwise.channels; }
 };
 
-// ------------------------------------------------------------------------------------------------------------------- prepare
+// ------------------------------------------------------------------------------------------------------------------
+// prepare
 
 bool is_filter(const EValue& weight, int64_t out, int64_t in) {
   if (!is_float(weight) || weight.to_tensor().dim() != 4 || !(is_row_major(weight) || is_channels_last(weight))) {
@@ -97,7 +99,8 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   return Error::Ok;
 }
 
-// ----------------------------------------------------------------------------------------------------------------------- run
+// ------------------------------------------------------------------------------------------------------------------
+// run
 
 /// How the rows of a call are walked.
 struct Plan {

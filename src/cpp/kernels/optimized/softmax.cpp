@@ -1,5 +1,5 @@
-// aten::_softmax and aten::_log_softmax along any dimension: rows that are contiguous, or columns side by side; in doubles, or in
-// floats, which tensors of 16-bit floats are converted to.
+// aten::_softmax and aten::_log_softmax along any dimension: rows that are contiguous, or columns side by side; in
+// doubles, or in floats, which tensors of 16-bit floats are converted to.
 
 #include "kernels/optimized/targets.h"
 

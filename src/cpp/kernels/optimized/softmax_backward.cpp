@@ -1,6 +1,7 @@
-// What softmax and log_softmax pass back along any dimension, (grad - sum(grad * output)) * output or grad - exp(output) * sum(grad):
-// rows that are contiguous, or columns side by side. Floats of up to 32 bits, of which those of 16 are converted a chunk at a time,
-// and doubles. Sums of a chunk of a row are of the type computed in, those of chunks and of columns doubles.
+// What softmax and log_softmax pass back along any dimension, (grad - sum(grad * output)) * output or grad -
+// exp(output) * sum(grad): rows that are contiguous, or columns side by side. Floats of up to 32 bits, of which those
+// of 16 are converted a chunk at a time, and doubles. Sums of a chunk of a row are of the type computed in, those of
+// chunks and of columns doubles.
 
 #include "kernels/optimized/targets.h"
 

@@ -4,7 +4,8 @@
 // position below it, so that keys compare without a branch on the type, no two are equal and every method is stable. A
 // sort is a radix sort from the lowest digit; the others select.
 //
-// Source: D. Knuth, The Art of Computer Programming 3, 5.2.5 (radix sort); M. Herf, "Radix tricks", 2001 (keys of floats).
+// Source: D. Knuth, The Art of Computer Programming 3, 5.2.5 (radix sort); M. Herf, "Radix tricks", 2001 (keys of
+// floats).
 
 #include <algorithm>
 #include <cstring>
@@ -176,8 +177,8 @@ struct Lanes {
 };
 
 /// Makes the items of each lane (the smallest first, or with `descending` the largest) and calls
-/// f(tag of the element type, lane, items, scratch, first NaN) for each, on several threads. `cost`: of an item, next to a
-/// copy.
+/// f(tag of the element type, lane, items, scratch, first NaN) for each, on several threads. `cost`: of an item, next
+/// to a copy.
 template <typename F>
 Error for_each_lane(KernelContext& context, const char* op, const Tensor& self, const Lanes& lanes, bool descending,
                     size_t cost, F&& f) {
@@ -254,8 +255,8 @@ size_t rank_of_numbers(const T* lane, size_t stride, size_t n) {
   return numbers == 0 ? 0 : (numbers - 1) / 2;
 }
 
-/// Element number `rank` of each lane in ascending order, NaN being the largest; where NaN wins, the first NaN of a lane that
-/// has one; where it is ignored, the median of the others.
+/// Element number `rank` of each lane in ascending order, NaN being the largest; where NaN wins, the first NaN of a
+/// lane that has one; where it is ignored, the median of the others.
 Error write_one(KernelContext& context, const char* op, const Tensor& self, int64_t dim, bool keepdim, int64_t rank,
                 Nan rule, const Tensor& values, const Tensor& indices) {
   Sizes sizes(self.sizes());

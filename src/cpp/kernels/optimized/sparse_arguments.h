@@ -19,8 +19,8 @@ struct SparseBounds {
 /// Errors: NotSupported when a bound is computed, not a number, or above the other.
 Result<SparseBounds> read_bounds(const runtime::PrepareContext& context, const EValue& min, const EValue& max);
 
-/// True when a sparse product is expected to be faster than a dense one of a library, as measured (sparse_arguments.cpp).
-/// `has_windows`: the columns are taps of windows, not channels of one position.
+/// True when a sparse product is expected to be faster than a dense one of a library, as measured
+/// (sparse_arguments.cpp). `has_windows`: the columns are taps of windows, not channels of one position.
 bool is_faster_sparse(const SparseWeight& weight, int64_t positions, bool has_windows);
 /// Part of the elements that are kept.
 double density_of(const SparseWeight& weight);

@@ -1,5 +1,5 @@
-// et::sparse_convolution.out: convolutions of floats whose constant weight is mostly zero, in one to three dimensions, of
-// images in row-major order or with channels innermost.
+// et::sparse_convolution.out: convolutions of floats whose constant weight is mostly zero, in one to three dimensions,
+// of images in row-major order or with channels innermost.
 
 #include <algorithm>
 #include <new>

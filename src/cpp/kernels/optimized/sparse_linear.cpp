@@ -1,4 +1,5 @@
-// et::sparse_linear.out: linear layers whose constant weight is mostly zero, of floats; and the table of the sparse kernels.
+// et::sparse_linear.out: linear layers whose constant weight is mostly zero, of floats; and the table of the sparse
+// kernels.
 
 #include <new>
 

@@ -36,8 +36,8 @@ HWY_INLINE V sine_of_half_turns(D d, V r) {
 
 /// log |gamma(x)| for a float x in doubles, so that what cancels around its zeros leaves a float's digits.
 ///
-/// From 8 on by Stirling's series; below, gamma(x) = gamma(x + 8) / (x (x + 1) ... (x + 7)); negative numbers by reflection.
-/// Source: M. Abramowitz, I. Stegun, "Handbook of mathematical functions", 6.1.15, 6.1.17 and 6.1.41.
+/// From 8 on by Stirling's series; below, gamma(x) = gamma(x + 8) / (x (x + 1) ... (x + 7)); negative numbers by
+/// reflection. Source: M. Abramowitz, I. Stegun, "Handbook of mathematical functions", 6.1.15, 6.1.17 and 6.1.41.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V log_gamma(D d, V x) {
   const V one = hn::Set(d, 1.0);
@@ -90,8 +90,8 @@ void LogGamma(const PointwiseBlock& block) {
 }
 
 /// erfc(x) = e^(-x^2) f(x) / (1 + 2 x) for x >= 0, f a polynomial of (x - 3) / (x + 3), and 2 - erfc(-x) below.
-/// Source of the form: M. Shepherd, J. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981; the polynomial
-/// is interpolated at Chebyshev's nodes over [0, 11], error 3e-9.
+/// Source of the form: M. Shepherd, J. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981; the
+/// polynomial is interpolated at Chebyshev's nodes over [0, 11], error 3e-9.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V erfc(D d, V x) {
   constexpr float kCoefficients[] = {1.25300806f,    -0.135621151f,    -0.047562442f,   0.129646692f,

@@ -1,7 +1,8 @@
-/// Steps of recurrent layers behind their products, for rows of floats: et::lstm_gates and et::gru_gates without tensors.
+/// Steps of recurrent layers behind their products, for rows of floats: et::lstm_gates and et::gru_gates without
+/// tensors.
 ///
-/// For: step_gates.cpp, which defines them, and layers whose steps end in them (float_recurrent.cpp). Not for: layers that have gates
-/// in registers when their product is done (recurrent_cells.h, quantized_recurrent.cpp).
+/// For: step_gates.cpp, which defines them, and layers whose steps end in them (float_recurrent.cpp). Not for: layers
+/// that have gates in registers when their product is done (recurrent_cells.h, quantized_recurrent.cpp).
 #pragma once
 
 #include "runtime/kernel.h"
@@ -13,8 +14,8 @@ struct GateRows {
   size_t rows, hidden;
 };
 
-/// gates [rows, 4 * hidden], and others that are added to them, or nullptr; before [rows, hidden] -> state, after [rows, hidden].
-/// `after` or `state` may be `before`.
+/// gates [rows, 4 * hidden], and others that are added to them, or nullptr; before [rows, hidden] -> state, after
+/// [rows, hidden]. `after` or `state` may be `before`.
 struct LstmRows : GateRows {
   const float *gates, *added, *before;
   float *state, *after;

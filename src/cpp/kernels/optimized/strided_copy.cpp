@@ -2,7 +2,8 @@
 
 #include "kernels/optimized/targets.h"
 
-// One instruction set is enough: a transpose of 4 x 4 floats uses 16-byte registers everywhere and memory sets the pace.
+// One instruction set is enough: a transpose of 4 x 4 floats uses 16-byte registers everywhere and memory sets the
+// pace.
 #include "kernels/optimized/transpose4-inl.h"
 
 #include <cstring>
@@ -22,7 +23,8 @@ struct Loop {
   int64_t to;
 };
 
-/// The loops of a copy, innermost first, with neighbours merged. The innermost is the one with the smallest step in `to`.
+/// The loops of a copy, innermost first, with neighbours merged. The innermost is the one with the smallest step in
+/// `to`.
 struct Loops {
   Loop loop[runtime::kMaxRank];
   size_t count = 0;
@@ -84,7 +86,8 @@ void interleave3(const char* from, char* to, size_t columns, int64_t from_stride
   transpose_scalar<T>(from + c * sizeof(T), to + 3 * c * sizeof(T), 3, columns - c, from_stride, 3 * sizeof(T));
 }
 
-/// A square of elements of one or two bytes, 16 bytes wide: rows are interleaved with those half of them behind, until each has met all.
+/// A square of elements of one or two bytes, 16 bytes wide: rows are interleaved with those half of them behind, until
+/// each has met all.
 template <typename T>
 void transpose_square(const char* from, char* to, int64_t from_stride, int64_t to_stride) {
   constexpr size_t kSide = 16 / sizeof(T);

@@ -1,5 +1,5 @@
-/// Copies between windows of one element type, fast: runs of bytes where both sides are contiguous, tiled transposes where
-/// they are contiguous along different dimensions, shared among threads.
+/// Copies between windows of one element type, fast: runs of bytes where both sides are contiguous, tiled transposes
+/// where they are contiguous along different dimensions, shared among threads.
 ///
 /// For: everything that moves elements without changing them. Windows are described as in the portable kernels.
 /// Not for: conversions (portable::copy_window).

@@ -1,7 +1,7 @@
 /// The tables of this folder, one a source file: a new file adds a line here.
 ///
-/// For: register.cpp, and kernels that hand their arguments on to those of another file. Others include table.h only, so that a new
-/// table does not compile the whole folder again.
+/// For: register.cpp, and kernels that hand their arguments on to those of another file. Others include table.h only,
+///      so that a new table does not compile the whole folder again.
 #pragma once
 
 #include "base/startup.h"

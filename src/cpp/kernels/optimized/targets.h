@@ -11,7 +11,8 @@
 #ifndef HWY_DISABLE_PCLMUL_AES
 #define HWY_DISABLE_PCLMUL_AES
 #endif
-// Files that multiply BFloat16 define ET_TARGETS_WITH_BFLOAT16 for the targets of AVX-512 that have instructions for it.
+// Files that multiply BFloat16 define ET_TARGETS_WITH_BFLOAT16 for the targets of AVX-512 that have instructions for
+// it.
 #ifdef ET_TARGETS_WITH_BFLOAT16
 #define ET_TARGETS_OF_BFLOAT16 0
 #else

@@ -1,5 +1,5 @@
-// Pointwise operators of floats with up to three operands, tensors with broadcasting or numbers: clamp by tensors, lerp,
-// nan_to_num, addcmul, addcdiv; of integers clamp by two tensors and addcmul.
+// Pointwise operators of floats with up to three operands, tensors with broadcasting or numbers: clamp by tensors,
+// lerp, nan_to_num, addcmul, addcdiv; of integers clamp by two tensors and addcmul.
 
 #include "kernels/optimized/targets.h"
 

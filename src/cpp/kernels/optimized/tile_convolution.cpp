@@ -1,12 +1,13 @@
 // et::quantized_convolution with a constant int8 filter on channels-last images of int8, by tiles (tile_product.h).
 //
-// A pixel of the output meets, for each row of the filter, one run of bytes of the input: as many pixels as the filter is wide, with all
-// their channels. The next pixel's run begins a stride further on. So the input of a tile's 16 pixels is read where it stands, by the
-// tile's own stride, and a pixel that lies beside the image must stand there, too: images with a border are copied into one of zero
-// points. Its rows go to a plane for each step of the vertical stride, so that pixel after pixel, over the ends of rows, begins at
-// the same distance; the few that lie between two rows are computed and left out. Filters of 1x1 take the input itself.
+// A pixel of the output meets, for each row of the filter, one run of bytes of the input: as many pixels as the filter
+// is wide, with all their channels. The next pixel's run begins a stride further on. So the input of a tile's 16 pixels
+// is read where it stands, by the tile's own stride, and a pixel that lies beside the image must stand there, too:
+// images with a border are copied into one of zero points. Its rows go to a plane for each step of the vertical stride,
+// so that pixel after pixel, over the ends of rows, begins at the same distance; the few that lie between two rows are
+// computed and left out. Filters of 1x1 take the input itself.
 //
-// Sums, scales and rounding are those of the plain kernel (docs/numerics.md), bit for bit.
+// Sums, scales and rounding are those of the plain kernel (docs/reference/numerics.md), bit for bit.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -33,7 +34,8 @@ constexpr char kMaker = 0;  // its address names our entries in the shared cache
 /// Beyond these a border would be larger than most images.
 constexpr int64_t kMostStride = 4, kMostExtent = 64;
 
-/// The copy of an image with its border: planes of rows. Row r of the bordered image is row r / stride of plane r % stride.
+/// The copy of an image with its border: planes of rows. Row r of the bordered image is row r / stride of plane r %
+/// stride.
 struct Planes {
   int64_t height, width;  // of the bordered image
   size_t pitch;           // pixels of the output that fit a row, those left out included
@@ -70,7 +72,8 @@ struct TileConvolution {
   }
 };
 
-// ------------------------------------------------------------------------------------------------------------------- prepare
+// ------------------------------------------------------------------------------------------------------------------
+// prepare
 
 /// A filter, and how it is packed.
 struct Filter {
@@ -196,7 +199,8 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   return Error::Ok;
 }
 
-// ----------------------------------------------------------------------------------------------------------------------- run
+// ------------------------------------------------------------------------------------------------------------------
+// run
 
 /// All of a product on the pool's threads.
 void multiply(KernelContext& context, const TileProduct& p) {

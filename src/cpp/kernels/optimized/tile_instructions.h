@@ -1,10 +1,10 @@
 /// The instructions of tiles (tiles.h).
 ///
-/// For: the .cpp files whose inner loops they are, within ET_HAS_TILES. Functions with such an instruction are ET_WITH_TILES. Of the
-/// eight tiles 0 to 3 are sums, 4 and 5 rows of the left operand, 6 and 7 of the right one.
+/// For: the .cpp files whose inner loops they are, within ET_HAS_TILES. Functions with such an instruction are
+/// ET_WITH_TILES. Of the eight tiles 0 to 3 are sums, 4 and 5 rows of the left operand, 6 and 7 of the right one.
 ///
-/// With ET_EMULATE_TILES, which builds with sanitizers define, they are plain C++: every access to memory is checked, and processors
-/// without tiles run the code around them.
+/// With ET_EMULATE_TILES, which builds with sanitizers define, they are plain C++: every access to memory is checked,
+/// and processors without tiles run the code around them.
 #pragma once
 
 #include "kernels/optimized/tile_shapes.h"
@@ -43,8 +43,8 @@
 
 namespace et::kernels::optimized {
 
-/// What this thread's tiles hold from here on: sums and left operands have so many rows, left operands so many groups of 4 bytes in
-/// a row, and right operands as many rows.
+/// What this thread's tiles hold from here on: sums and left operands have so many rows, left operands so many groups
+/// of 4 bytes in a row, and right operands as many rows.
 ET_WITH_TILES inline void configure_tiles(size_t rows, size_t depth = kTileSide) {
   TileShapes shape;
   for (size_t tile = 0; tile < TileShapes::kTiles; ++tile) {

@@ -1,12 +1,13 @@
-/// Products of int8 by tiles (AMX of Intel's servers): one instruction adds the products of 16 rows and 16 columns, 64 inputs each, to
-/// sums of 32 bits, sixteen times what one of AVX512-VNNI does.
+/// Products of int8 by tiles (AMX of Intel's servers): one instruction adds the products of 16 rows and 16 columns, 64
+/// inputs each, to sums of 32 bits, sixteen times what one of AVX512-VNNI does.
 ///
-/// For: tile_convolution.cpp. Not for: processors without, where has_integer_tiles() (tiles.h) is false; what the arguments of an
-/// operator mean.
+/// For: tile_convolution.cpp. Not for: processors without, where has_integer_tiles() (tiles.h) is false; what the
+///      arguments of an operator mean.
 ///
 ///     const TilePacking packing{channels, runs, run_bytes};
 ///     to[packing.place(channel, run, step)] = …;                                // once
-///     multiply_tiles(product, 0, tile_strips(product) * packing.panels());      // at each call; parts of it on any thread
+///     multiply_tiles(product, 0, tile_strips(product) * packing.panels());      // at each call; parts of it on any
+///     thread
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@
 
 namespace et::kernels::optimized {
 
-/// How the weights of a product are packed: columns in panels of two tiles, and what meets an output in runs of bytes that lie side by
-/// side in the input, each multiplied in steps of 64 bytes. Behind a run's end stand zeros.
+/// How the weights of a product are packed: columns in panels of two tiles, and what meets an output in runs of bytes
+/// that lie side by side in the input, each multiplied in steps of 64 bytes. Behind a run's end stand zeros.
 struct TilePacking {
   static constexpr size_t kStep = kTileRowBytes;     ///< bytes of an input that a tile has
   static constexpr size_t kColumns = 2 * kTileSide;  ///< of a panel; the last one may have one tile only
@@ -34,7 +35,8 @@ struct TilePacking {
   /// A few steps take less time than writing their sums does, so that they may hold more zeros.
   bool is_worth_its_zeros() const { return (runs * steps() <= 4 ? 8 : 4) * run_bytes >= steps() * kStep; }
 
-  /// Where the first weight of a column for a step of a run goes; four stand side by side, the next four 64 bytes further on.
+  /// Where the first weight of a column for a step of a run goes; four stand side by side, the next four 64 bytes
+  /// further on.
   size_t place(size_t column, size_t run, size_t step) const {
     const size_t panel = column / kColumns, within = column % kColumns;
     const size_t wide = panel * 2 + 1 < tiles() ? 2 : 1;  // tiles of the panel
@@ -43,8 +45,8 @@ struct TilePacking {
   }
 };
 
-/// A product whose weights are packed. Row r of the input begins at `in + r * in_stride`; from `rows_from_tail` on rows are read from
-/// `tail`, a copy of the last rows with room behind it, since every step reads 64 bytes.
+/// A product whose weights are packed. Row r of the input begins at `in + r * in_stride`; from `rows_from_tail` on rows
+/// are read from `tail`, a copy of the last rows with room behind it, since every step reads 64 bytes.
 struct TileProduct {
   TilePacking packing;
   const int8_t* weights;

@@ -1,7 +1,8 @@
-/// The processor's tiles (AMX of Intel's servers), which Highway does not have: whether this process may use them, and their sizes.
+/// The processor's tiles (AMX of Intel's servers), which Highway does not have: whether this process may use them, and
+/// their sizes.
 ///
-/// For: whoever chooses between tiles and vectors, or packs for tiles. Not for: the instructions (tile_instructions.h); anything that
-/// Highway has.
+/// For: whoever chooses between tiles and vectors, or packs for tiles. Not for: the instructions (tile_instructions.h);
+///      anything that Highway has.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@
 
 namespace et::kernels::optimized {
 
-/// True where the processor multiplies tiles of int8, or of BFloat16, and the system lets this process use them, which is asked
-/// once. Both have AVX-512 then.
+/// True where the processor multiplies tiles of int8, or of BFloat16, and the system lets this process use them, which
+/// is asked once. Both have AVX-512 then.
 bool has_integer_tiles();
 bool has_bfloat16_tiles();
 

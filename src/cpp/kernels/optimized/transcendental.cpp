@@ -1,9 +1,9 @@
-// Pointwise functions of one tensor, computed in float, beyond the activations: logarithms, trigonometric and hyperbolic
-// functions and their inverses, general powers, and the rounding functions.
+// Pointwise functions of one tensor, computed in float, beyond the activations: logarithms, trigonometric and
+// hyperbolic functions and their inverses, general powers, and the rounding functions.
 //
-// The vector functions are Highway's (hwy/contrib/math), at most 4 ulp from the exact value in the range that each states.
-// An element outside of it (0, infinities, NaN, a large angle) is computed by the standard library instead, so special
-// values are those of the portable kernels.
+// The vector functions are Highway's (hwy/contrib/math), at most 4 ulp from the exact value in the range that each
+// states. An element outside of it (0, infinities, NaN, a large angle) is computed by the standard library instead, so
+// special values are those of the portable kernels.
 
 #include "kernels/optimized/targets.h"
 
@@ -187,7 +187,8 @@ namespace et::kernels::optimized {
 
 // clang-format off
 #define ET_LOOPS(X) \
-  X(Acos) X(Acosh) X(Angle) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Erfinv) X(Exp2) X(Expm1) X(Floor) X(Frac) \
+  X(Acos) X(Acosh) X(Angle) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Erfinv) X(Exp2) X(Expm1) \
+  X(Floor) X(Frac) \
   X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu) X(Logit) X(Softplus)
 // clang-format on
 #define ET_EXPORT(NAME) \

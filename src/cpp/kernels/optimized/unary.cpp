@@ -1,4 +1,5 @@
-// Pointwise operators of one tensor of floats, computed in f32: activations, exp, sqrt, powers. One vector functor an operator.
+// Pointwise operators of one tensor of floats, computed in f32: activations, exp, sqrt, powers. One vector functor an
+// operator.
 
 #include "kernels/optimized/targets.h"
 

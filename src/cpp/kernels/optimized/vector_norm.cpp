@@ -1,5 +1,5 @@
-// linalg_vector_norm of order 2, of floats of 16 to 64 bits, over dimensions that lie side by side in memory: squares are summed in
-// double in one pass.
+// linalg_vector_norm of order 2, of floats of 16 to 64 bits, over dimensions that lie side by side in memory: squares
+// are summed in double in one pass.
 //
 // The tensor is seen as [outer, length, inner] as in reduce.cpp.
 
@@ -112,7 +112,8 @@ SquareLoops<T> square_loops() {
   }
 }
 
-/// Walks over the input as for_each_piece and for_each_block do, in doubles as they are; and results of one or the other type.
+/// Walks over the input as for_each_piece and for_each_block do, in doubles as they are; and results of one or the
+/// other type.
 template <typename T>
 struct Numbers {
   template <typename F>

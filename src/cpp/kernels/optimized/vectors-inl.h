@@ -1,4 +1,5 @@
-// Loops over rows of floats or doubles in whole vectors and a rest, compiled once a target. Included inside its pass only.
+// Loops over rows of floats or doubles in whole vectors and a rest, compiled once a target. Included inside its pass
+// only.
 
 #if defined(ET_KERNELS_OPTIMIZED_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ET_KERNELS_OPTIMIZED_VECTORS_INL_H_
@@ -60,8 +61,8 @@ HWY_INLINE T sum_of(const Fn& fn, const T* x, size_t n) {
   return hn::ReduceSum(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
 }
 
-/// y[c] = combine(… combine(x[0][c], x[1][c]) …) for `count` columns of n rows that are `stride` apart. Four vectors of each
-/// row at a time: whole lines are used while they are near, and four chains hide each other's latency.
+/// y[c] = combine(… combine(x[0][c], x[1][c]) …) for `count` columns of n rows that are `stride` apart. Four vectors of
+/// each row at a time: whole lines are used while they are near, and four chains hide each other's latency.
 template <class Combine, class T>
 HWY_INLINE void fold_columns(const Combine& combine, const T* x, T* y, size_t n, size_t count, size_t stride) {
   const hn::ScalableTag<T> d;

@@ -1,11 +1,11 @@
-// et::weight_only_convolution.out: a filter of integers becomes floats once, at load, and one of this folder's convolutions of
-// floats runs on it.
+// et::weight_only_convolution.out: a filter of integers becomes floats once, at load, and one of this folder's
+// convolutions of floats runs on it.
 //
-// Those that pack their filter (depthwise.cpp, transposed_convolution.cpp, winograd.cpp) do so from a copy that is made when they
-// do and freed at once, so that the filter is in memory as floats once; the packed one is shared by the methods of a Program.
-// The product of matrices (convolution.cpp) reads its filter at every call: there the copy stays. Either way a call takes what
-// it takes with floats, for 4 bytes a weight: integers would have to be made floats for every window, or as often as a strip of
-// windows passes.
+// Those that pack their filter (depthwise.cpp, transposed_convolution.cpp, winograd.cpp) do so from a copy that is made
+// when they do and freed at once, so that the filter is in memory as floats once; the packed one is shared by the
+// methods of a Program. The product of matrices (convolution.cpp) reads its filter at every call: there the copy stays.
+// Either way a call takes what it takes with floats, for 4 bytes a weight: integers would have to be made floats for
+// every window, or as often as a strip of windows passes.
 
 #include "base/integer_filter.h"
 
@@ -77,9 +77,9 @@ class DenseFilter {
   EValue value_;
 };
 
-/// The cache that a kernel sees while it prepares itself on a filter of ours. Entries are named by who made them and how, since
-/// the addresses are those of a copy. The copy gets its floats when something is packed from it, and not before: kernels read a
-/// filter while they make their entry and at no other time.
+/// The cache that a kernel sees while it prepares itself on a filter of ours. Entries are named by who made them and
+/// how, since the addresses are those of a copy. The copy gets its floats when something is packed from it, and not
+/// before: kernels read a filter while they make their entry and at no other time.
 class CopyCache final : public SharedCache {
  public:
   /// `data`: memory of the filter, not filled.

@@ -1,8 +1,8 @@
-// et::weight_only_linear.out: linear layers of floats whose weight has integers of 8 or packed 4 bits with scales (and zero
-// points) for rows or groups of columns.
+// et::weight_only_linear.out: linear layers of floats whose weight has integers of 8 or packed 4 bits with scales (and
+// zero points) for rows or groups of columns.
 //
-// Four rows of the weight at a time become floats, a piece that fits the first cache, and all rows of the input pass over
-// them: the weight is read once, as it lies in the file, and is never there as a whole in floats.
+// Four rows of the weight at a time become floats, a piece that fits the first cache, and all rows of the input pass
+// over them: the weight is read once, as it lies in the file, and is never there as a whole in floats.
 //
 // One row of input multiplies the integers themselves, less their zero point, and each group's scale its sum.
 
@@ -195,12 +195,14 @@ void IntegerRows(const IntegerProduct& p, size_t begin, size_t end) {
   }
 }
 
-// --------------------------------------------------------------------------------------------------------- one row of input
+// --------------------------------------------------------------------------------------------------------- one row of
+// input
 
 /// Columns that a step of the loops below takes; groups are made of whole steps, or are the row.
 size_t RowStep(bool is_packed) { return hn::Lanes(Tag()) * (is_packed ? 2 : 1); }
 
-/// The input in the order in which nibbles come apart: of each step first the even columns, then the odd ones; zeros behind.
+/// The input in the order in which nibbles come apart: of each step first the even columns, then the odd ones; zeros
+/// behind.
 void SplitRow(const float* x, size_t count, float* to) {
   const size_t step = RowStep(true);
   for (size_t i = 0; i < (count + step - 1) / step * step; ++i) {
@@ -343,7 +345,8 @@ HWY_INLINE void multiply_row(const IntegerProduct& p, size_t begin, size_t end) 
   }
 }
 
-/// As IntegerRows, for one row of input whose groups are made of whole steps; that of packed weights comes from SplitRow.
+/// As IntegerRows, for one row of input whose groups are made of whole steps; that of packed weights comes from
+/// SplitRow.
 void IntegerRow(const IntegerProduct& p, size_t begin, size_t end) {
   p.is_packed ? multiply_row<Nibbles>(p, begin, end) : multiply_row<Bytes>(p, begin, end);
 }

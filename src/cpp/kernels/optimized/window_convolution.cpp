@@ -1,10 +1,11 @@
-// aten::convolution and et::convolution_clamp with a constant filter on channels-last images, whose windows are multiplied where they
-// stand: a row of a window is a run of numbers, the next pixel's begins some channels further on. A library that looks every tap up by
-// a pointer has a product of few channels for each, and keeps the pointers: 5 MB for the first layer of a ResNet. Where channels are
-// shared by groups, or the taps of a filter are apart, each tap is a run.
+// aten::convolution and et::convolution_clamp with a constant filter on channels-last images, whose windows are
+// multiplied where they stand: a row of a window is a run of numbers, the next pixel's begins some channels further on.
+// A library that looks every tap up by a pointer has a product of few channels for each, and keeps the pointers: 5 MB
+// for the first layer of a ResNet. Where channels are shared by groups, or the taps of a filter are apart, each tap is
+// a run.
 //
-// What lies beside the image must be there, so a strip of rows is copied between zeros; without padding nothing is. Sums take their
-// taps in the library's order, and have its bits.
+// What lies beside the image must be there, so a strip of rows is copied between zeros; without padding nothing is.
+// Sums take their taps in the library's order, and have its bits.
 #include <algorithm>
 #include <new>
 
@@ -38,7 +39,8 @@ struct WindowConvolution {
   int64_t window_rows() const { return (kernel_h() - 1) * dilation_h + 1; }
 };
 
-// ------------------------------------------------------------------------------------------------------------------- prepare
+// ------------------------------------------------------------------------------------------------------------------
+// prepare
 
 /// pixel_convolution.cpp is for these: all pixels of all rows are one run.
 bool is_of_pixels(Arguments args) {
@@ -68,7 +70,8 @@ bool is_worth_it(const WindowConvolution& w, const Tensor& input, const Tensor& 
   if (is_faster_than_library(pixels, static_cast<size_t>(weight.size(0) / w.groups), rows)) {
     return true;
   }
-  // First layers with large filters take as long with the library, which keeps a pointer for each tap of each pixel of an image.
+  // First layers with large filters take as long with the library, which keeps a pointer for each tap of each pixel of
+  // an image.
   constexpr int64_t kFewChannels = 4;
   constexpr size_t kManyPointers = 2 << 20;  // bytes
   const auto taps = static_cast<size_t>(weight.size(2) * weight.size(3));
@@ -105,7 +108,8 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   return Error::Ok;
 }
 
-// ----------------------------------------------------------------------------------------------------------------------- run
+// ------------------------------------------------------------------------------------------------------------------
+// run
 
 /// One call: images [in_h, in_w, in_channels] → [out_h, out_w, out_channels].
 struct Call {

@@ -1,5 +1,5 @@
-// The vector code of the Winograd kernel: transforms of filters, patches and products, and the product of matrices between
-// them. Compiled once a target. Included inside the target's pass only.
+// The vector code of the Winograd kernel: transforms of filters, patches and products, and the product of matrices
+// between them. Compiled once a target. Included inside the target's pass only.
 
 #if defined(ET_KERNELS_OPTIMIZED_WINOGRAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ET_KERNELS_OPTIMIZED_WINOGRAD_INL_H_
@@ -33,7 +33,8 @@ size_t WinogradStrip() { return 2 * hn::Lanes(Tag()); }
 /// Channels of a strip in memory: one vector or two.
 size_t strip_width(size_t columns) { return columns <= hn::Lanes(Tag()) ? hn::Lanes(Tag()) : WinogradStrip(); }
 
-// ------------------------------------------------------------------------------------------------------ transforms in one dim
+// ------------------------------------------------------------------------------------------------------ transforms in
+// one dim
 
 /// F(2, 3) from the points 0, 1, -1, ∞.
 struct TileOf2 {
@@ -60,8 +61,8 @@ struct TileOf2 {
   }
 };
 
-/// F(4, 3) from the points 0, ±a, ±b, ∞ with a = √½ and b = √2. These lose less than the usual 1 and 2, because powers of a
-/// and b stay near 1.
+/// F(4, 3) from the points 0, ±a, ±b, ∞ with a = √½ and b = √2. These lose less than the usual 1 and 2, because powers
+/// of a and b stay near 1.
 struct TileOf4 {
   static constexpr size_t kTile = 4;
   static constexpr float kA = 0.70710678f;
@@ -111,10 +112,11 @@ struct TileOf4 {
   }
 };
 
-// ----------------------------------------------------------------------------------------------------------------- filters
+// -----------------------------------------------------------------------------------------------------------------
+// filters
 
-/// Writes one strip of a transformed filter, [points][planes][in_channels][width] with slack between points; channels beyond
-/// `columns` are 0.
+/// Writes one strip of a transformed filter, [points][planes][in_channels][width] with slack between points; channels
+/// beyond `columns` are 0.
 template <class Tile>
 void pack_strip(const WinogradFilter& filter, size_t in_channels, size_t first, size_t columns, float* packed) {
   constexpr size_t kSide = Tile::kTile + 2;
@@ -164,7 +166,8 @@ void PackStrip(size_t tile, const WinogradFilter& filter, size_t in_channels, si
   }
 }
 
-// ----------------------------------------------------------------------------------------------------------------- patches
+// -----------------------------------------------------------------------------------------------------------------
+// patches
 
 /// Where a tile stands.
 struct TilePlace {
@@ -263,9 +266,11 @@ void TransformPatches(const Winograd& w, const WinogradBlock& block, size_t begi
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- products
+// ----------------------------------------------------------------------------------------------------------------
+// products
 
-/// Factors of a product, a sum of `planes` products: left[rows, depth] at each `plane_step` · right[planes · depth, columns].
+/// Factors of a product, a sum of `planes` products: left[rows, depth] at each `plane_step` · right[planes · depth,
+/// columns].
 struct Factors {
   const float* left;
   size_t left_stride, plane_step;  // floats
@@ -273,8 +278,8 @@ struct Factors {
   const float* right;
 };
 
-/// out[kCount, kVectors vectors] is the product. What stands at `ahead`, as large as `right`, is brought into the second cache
-/// meanwhile (nullptr: nothing is).
+/// out[kCount, kVectors vectors] is the product. What stands at `ahead`, as large as `right`, is brought into the
+/// second cache meanwhile (nullptr: nothing is).
 template <size_t kCount, size_t kVectors>
 HWY_INLINE void multiply_rows(const Factors& factors, float* out, const float* ahead) {
   const Tag d;
@@ -353,8 +358,8 @@ HWY_INLINE PlanesInside planes_inside(const Winograd& w, int64_t plane) {
   return {static_cast<size_t>(first), static_cast<size_t>(HWY_MAX(first, end))};
 }
 
-/// Tiles [begin, end) over the planes of the block, which have the same planes of the filter `inside` their volume. `ahead`:
-/// the filter's next point, or nullptr.
+/// Tiles [begin, end) over the planes of the block, which have the same planes of the filter `inside` their volume.
+/// `ahead`: the filter's next point, or nullptr.
 template <size_t kVectors>
 void multiply_tiles(const Winograd& w, const WinogradBlock& block, size_t point, const float* packed,
                     const PlanesInside& inside, size_t begin, size_t end, const float* ahead) {
@@ -391,7 +396,8 @@ void multiply_points(const Winograd& w, const WinogradBlock& block, const float*
   }
 }
 
-// ----------------------------------------------------------------------------------------------------------------- outputs
+// -----------------------------------------------------------------------------------------------------------------
+// outputs
 
 template <class Tile>
 void transform_products(const Winograd& w, const WinogradBlock& block, size_t first, size_t columns) {

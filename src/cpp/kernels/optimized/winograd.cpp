@@ -1,14 +1,15 @@
-// aten::convolution and et::convolution_clamp with dense constant 3x3 filters and stride 1 on channels-last images, or volumes
-// with any number of planes in the filter, by Winograd's minimal filtering (winograd.h). Volumes of the other order are transposed.
+// aten::convolution and et::convolution_clamp with dense constant 3x3 filters and stride 1 on channels-last images, or
+// volumes with any number of planes in the filter, by Winograd's minimal filtering (winograd.h). Volumes of the other
+// order are transposed.
 //
-// The tiles of all images are cut into blocks whose transformed patches and products stay in the second cache; of a volume a
-// block has the same tiles of several planes. For each
-// block: patches are transformed once; then for each strip of output channels the matrix products of all points, whose
-// filter values follow each other in memory, and the transform of what came out, with bias and limits, into the output.
-// Threads share the blocks where there are many, and else the tiles and then the strips of each block, so that each thread
-// reads a part of the filter only.
+// The tiles of all images are cut into blocks whose transformed patches and products stay in the second cache; of a
+// volume a block has the same tiles of several planes. For each block: patches are transformed once; then for each
+// strip of output channels the matrix products of all points, whose filter values follow each other in memory, and the
+// transform of what came out, with bias and limits, into the output. Threads share the blocks where there are many, and
+// else the tiles and then the strips of each block, so that each thread reads a part of the filter only.
 //
-// A number that is not finite spreads over the tile that it belongs to, where direct convolution keeps it to its window.
+// A number that is not finite spreads over the tile that it belongs to, where direct convolution keeps it to its
+// window.
 
 #include "kernels/optimized/targets.h"
 
@@ -54,12 +55,14 @@ constexpr size_t kMostPlanes = 8;
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 size_t divide_up(size_t n, size_t by) { return (n + by - 1) / by; }
 
-// --------------------------------------------------------------------------------------------------------- choice of the tile
+// --------------------------------------------------------------------------------------------------------- choice of
+// the tile
 
-/// Cost of a convolution in multiplications: those it does (a library's direct ones fill two vectors of output channels, ours
-/// one), what its transforms take, and reading the filter, which is the larger part where an image is small. Measured with
-/// AVX-512 at 1 thread: a number transformed takes as long as 34 multiplications with 16 to 192 channels (20 for patches,
-/// 14 for products), a number of a filter as long as 13 when the second cache does not hold it, and 3 when it does.
+/// Cost of a convolution in multiplications: those it does (a library's direct ones fill two vectors of output
+/// channels, ours one), what its transforms take, and reading the filter, which is the larger part where an image is
+/// small. Measured with AVX-512 at 1 thread: a number transformed takes as long as 34 multiplications with 16 to 192
+/// channels (20 for patches, 14 for products), a number of a filter as long as 13 when the second cache does not hold
+/// it, and 3 when it does.
 struct ConvolutionCost {
   double in, out, strip_out;  // channels of all planes; output channels in whole vectors and in pairs of vectors
 
@@ -87,8 +90,9 @@ size_t cheapest_tile(const ConvolutionSizes& sizes) {
     return cost.winograd(static_cast<double>(tile), static_cast<double>(tiles),
                          static_cast<double>(round_up(sizes.in_channels, strip / 2)) * (1 + again));
   };
-  // A filter for large tiles takes 2.25 times the memory of one for small tiles, and saves more the larger the image is. A large
-  // filter is worth it where it saves as many multiplications as this for each number more: a microsecond for 16 KiB.
+  // A filter for large tiles takes 2.25 times the memory of one for small tiles, and saves more the larger the image
+  // is. A large filter is worth it where it saves as many multiplications as this for each number more: a microsecond
+  // for 16 KiB.
   constexpr double kWorthOfANumber = 32, kSmall = 32 << 10;
   const double more = (36 - 16) * cost.in * cost.out;
   const double price = more > kSmall ? kWorthOfANumber * more : 0;
@@ -100,7 +104,8 @@ size_t cheapest_tile(const ConvolutionSizes& sizes) {
 
 TileRule choose_tile = cheapest_tile;
 
-// ------------------------------------------------------------------------------------------------------------------- filters
+// ------------------------------------------------------------------------------------------------------------------
+// filters
 
 struct PackedFilter {
   float* data = nullptr;
@@ -149,7 +154,8 @@ Result<void*> create_filter(void* argument) {
     for (size_t s = begin; s < end; ++s) {
       const size_t first = s * strip, count = HWY_MIN(strip, request.out_channels - first);
       pack(request.tile, request.filter, request.in_channels, first, count, packed->data + s * floats);
-      // What is packed is larger than what it is made from: both whole would be the most memory that a network ever takes.
+      // What is packed is larger than what it is made from: both whole would be the most memory that a network ever
+      // takes.
       request.context->discard(request.filter.data + first * request.filter.out_stride,
                                count * request.filter.out_stride * sizeof(float));
     }
@@ -159,14 +165,16 @@ Result<void*> create_filter(void* argument) {
 
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
-// ------------------------------------------------------------------------------------------------------------------- prepare
+// ------------------------------------------------------------------------------------------------------------------
+// prepare
 
 /// What a list of one item for all dims, or of one a dim, says of a volume's plane, row and column.
 struct VolumeList {
   int64_t d, h, w;
 };
 
-/// `volume`: for three dims, else for the last two, and `plane` is what an image has. False for a list of another length.
+/// `volume`: for three dims, else for the last two, and `plane` is what an image has. False for a list of another
+/// length.
 bool read_list(const EValue& list, bool volume, int64_t plane, VolumeList* out) {
   const IntArrayRef items = list.to_int_list();
   const size_t dims = volume ? 3 : 2;
@@ -234,7 +242,8 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   if (w.out_d <= 0 || w.out_h <= 0 || w.out_w <= 0) {
     return Error::NotSupported;
   }
-  // Patches of all planes between the first and the last that a block needs are kept: few where the filter's are side by side.
+  // Patches of all planes between the first and the last that a block needs are kept: few where the filter's are side
+  // by side.
   if (w.reach() > static_cast<size_t>(w.out_d) + 4) {
     return Error::NotSupported;
   }
@@ -267,7 +276,8 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
 }
 
 // convolution(input, weight, bias, stride, …, groups, [min, max,] out)
-// ----------------------------------------------------------------------------------------------------------------------- run
+// ------------------------------------------------------------------------------------------------------------------
+// run
 
 /// How the tiles of a call are shared.
 struct Plan {
@@ -289,8 +299,8 @@ struct Plan {
 };
 
 Plan plan_call(const Winograd& w, size_t batch, threads::ThreadPool* pool) {
-  // What a block may take of the second cache; strips of the filter pass through it as well. One as large as the filter, which is
-  // read once a block, is large enough: more would be memory alone.
+  // What a block may take of the second cache; strips of the filter pass through it as well. One as large as the
+  // filter, which is read once a block, is large enough: more would be memory alone.
   constexpr size_t kLeastBlock = 192 << 10, kLargestBlock = 640 << 10;
   // Multiplications below which a hand-over to another thread costs more than it saves: some 5 us.
   constexpr size_t kWorthWaking = 250'000;

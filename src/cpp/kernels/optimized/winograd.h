@@ -3,15 +3,16 @@
 ///
 /// For: those two files. Not for: other kernels; from outside this is a kernel of aten::convolution like any other.
 ///
-/// The output is cut into tiles of `tile` x `tile` pixels. A tile is made from (tile + 2)² input pixels, its *patch*, by
+/// The output is cut into tiles of `tile` x `tile` pixels. A tile is made from (tile + 2)² input pixels, its *patch*,
+/// by
 ///
 ///     output = Aᵀ [ (G filter Gᵀ) ⊙ (Bᵀ patch B) ] A          summed over input channels
 ///
 /// whose elementwise products are, for each of the (tile + 2)² *points*, a product of matrices [tiles, in channels] ·
 /// [in channels, out channels]. That takes (tile + 2)² multiplications for tile² outputs instead of 9 · tile².
 ///
-/// A filter with planes, [out, in, planes, 3, 3], adds up a product for each of its planes: patches of a plane of the volume are
-/// transformed once, and serve as many planes of the output as the filter has planes.
+/// A filter with planes, [out, in, planes, 3, 3], adds up a product for each of its planes: patches of a plane of the
+/// volume are transformed once, and serve as many planes of the output as the filter has planes.
 ///
 /// Source: A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", 2015; S. Winograd, "Arithmetic
 /// complexity of computations", 1980. The interpolation points are our choice, see winograd-inl.h.
@@ -69,11 +70,12 @@ struct ConvolutionSizes {
   size_t in_channels, out_channels, planes, images, out_h, out_w;
 };
 
-/// Pixels of a tile's side, 2 or 4, for a convolution of these sizes; 0 = direct convolution is about as fast or faster.
+/// Pixels of a tile's side, 2 or 4, for a convolution of these sizes; 0 = direct convolution is about as fast or
+/// faster.
 using TileRule = size_t (*)(const ConvolutionSizes& sizes);
 
-/// Puts a rule in the place of the one by cost, which differs from machine to machine, and returns the former one. For tests
-/// of the arithmetic only; no method may be loading meanwhile.
+/// Puts a rule in the place of the one by cost, which differs from machine to machine, and returns the former one. For
+/// tests of the arithmetic only; no method may be loading meanwhile.
 TileRule set_tile_rule(TileRule rule);
 
 /// A constant filter [out, in, planes, 3, 3] in any order.

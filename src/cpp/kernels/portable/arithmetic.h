@@ -57,8 +57,8 @@ inline C div_trunc(C a, C b) {
   }
 }
 
-/// Quotient of floats towards minus infinity, exact also where a / b rounds up; `round` is applied to what each step gives.
-/// Source: Python's float floor division, which ATen follows.
+/// Quotient of floats towards minus infinity, exact also where a / b rounds up; `round` is applied to what each step
+/// gives. Source: Python's float floor division, which ATen follows.
 template <typename C, typename Round>
 inline C div_floor_in_steps(C a, C b, const Round& round) {
   if (b == C(0)) {

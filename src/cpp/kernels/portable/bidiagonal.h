@@ -31,9 +31,10 @@ struct Turn {
   }
 };
 
-/// The bidiagonal matrix d, e (above the diagonal) of elements of size 1 at most, on its way to one diagonal. `Rows`: of the transposed
-/// left (side 0) and right (side 1) vectors:
-///     rotate(side, first, count, c, s)   rows k and k + 1 become c[k - first] x_k + s[…] x_(k+1) and c[…] x_(k+1) - s[…] x_k, for k from
+/// The bidiagonal matrix d, e (above the diagonal) of elements of size 1 at most, on its way to one diagonal. `Rows`:
+/// of the transposed left (side 0) and right (side 1) vectors:
+///     rotate(side, first, count, c, s)   rows k and k + 1 become c[k - first] x_k + s[…] x_(k+1) and c[…] x_(k+1) -
+///     s[…] x_k, for k from
 ///                                        `first` on
 ///     turn(side, i, j, c, s)             rows i and j likewise
 template <typename Rows>

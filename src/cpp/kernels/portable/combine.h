@@ -1,7 +1,7 @@
 #pragma once
 
-/// How several elements that meet in one place become one: the reductions that ATen names by a string, for scatter_reduce,
-/// index_reduce and segment_reduce. Not for reductions over dims, which `reduce.h` does.
+/// How several elements that meet in one place become one: the reductions that ATen names by a string, for
+/// scatter_reduce, index_reduce and segment_reduce. Not for reductions over dims, which `reduce.h` does.
 ///
 ///     Reduce how = Reduce::kSum;
 ///     ET_RETURN_IF_ERROR(parse_reduce("aten::scatter_reduce", text, &how));

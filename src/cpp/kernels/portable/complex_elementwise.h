@@ -4,7 +4,8 @@
 /// Not for: real operands; elementwise.h is the fast way.
 ///
 ///     if (is_complex(common)) {
-///       return complex_elementwise(context, "aten::mul", out, [](Complex a, Complex b) { return a * b; }, self, other);
+///       return complex_elementwise(context, "aten::mul", out, [](Complex a, Complex b) { return a * b; }, self,
+///       other);
 ///     }
 #pragma once
 
@@ -24,8 +25,8 @@ struct ComplexFunction {
   const void* state;
 };
 
-/// Broadcasts, resizes `out` and applies the function. Real operands have no imaginary part; a real output keeps the real one.
-/// Errors: InvalidArgument for shapes that do not broadcast; what resize_tensor gives.
+/// Broadcasts, resizes `out` and applies the function. Real operands have no imaginary part; a real output keeps the
+/// real one. Errors: InvalidArgument for shapes that do not broadcast; what resize_tensor gives.
 Error run_complex(KernelContext& context, const char* op, const ComplexFunction& function,
                   Span<const Tensor* const> inputs, const Tensor& out);
 

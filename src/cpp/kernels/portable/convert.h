@@ -1,11 +1,11 @@
 /// Element types: conversion of values, and of runs of values to and from the types kernels compute in.
 ///
-/// For: kernels that take any element type and compute in float (f16, bf16, f32), double (f64) or int64 (integers, bool),
-/// so that an operation is compiled three times instead of once for each combination of element types.
-/// Not for: promotion rules (promote.h).
+/// For: kernels that take any element type and compute in float (f16, bf16, f32), double (f64) or int64 (integers,
+/// bool), so that an operation is compiled three times instead of once for each combination of element types. Not for:
+/// promotion rules (promote.h).
 ///
-/// Semantics: as ATen's casts. To bool: value != 0. Floating to integer: towards zero; what does not fit, NaN included, is
-/// unspecified in ATen and gives the low bits of the int64 conversion here.
+/// Semantics: as ATen's casts. To bool: value != 0. Floating to integer: towards zero; what does not fit, NaN included,
+/// is unspecified in ATen and gives the low bits of the int64 conversion here.
 #pragma once
 
 #include <limits>
@@ -57,7 +57,8 @@ constexpr ScalarType compute_dtype(ScalarType dtype) {
 /// Reads `n` elements of `dtype`, `stride` elements apart, as C (float, double, int32_t or int64_t).
 template <typename C>
 void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out);
-/// Writes `n` values of type C (float, double, int32_t, int64_t or bool) as elements of `dtype`, `stride` elements apart.
+/// Writes `n` values of type C (float, double, int32_t, int64_t or bool) as elements of `dtype`, `stride` elements
+/// apart.
 template <typename C>
 void store(ScalarType dtype, const C* values, int64_t n, void* data, int64_t stride);
 
@@ -89,8 +90,8 @@ inline int64_t index_at(const Tensor& tensor, int64_t i) {
 /// Writes a Scalar as one element of `dtype`.
 void store_scalar(ScalarType dtype, const Scalar& value, void* data);
 
-/// A Scalar operand as ATen computes with it: what does not fit the integer type `common` wraps first, and a float of 16 bits
-/// is rounded to it. Products and quotients take a float as it is (exact_operand).
+/// A Scalar operand as ATen computes with it: what does not fit the integer type `common` wraps first, and a float of
+/// 16 bits is rounded to it. Products and quotients take a float as it is (exact_operand).
 template <typename C>
 inline C scalar_operand(ScalarType common, const Scalar& scalar) {
   if (!is_integral(common, true)) {

@@ -37,13 +37,13 @@ inline StepRange steps_inside(int64_t start, int64_t step, int64_t count, int64_
   return {first, last < count ? last : count};
 }
 
-/// Errors: InvalidArgument, naming `op`, unless the numbers of one dimension make sense and fit 31 bits, so that no sum of two
-/// products of them overflows.
+/// Errors: InvalidArgument, naming `op`, unless the numbers of one dimension make sense and fit 31 bits, so that no sum
+///         of two products of them overflows.
 Error check_window(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation);
 
-/// Fills the extents from the last dimensions of `input` and of the weight's sizes [out or in, in or out, spatial…], and sets the
-/// last dimensions of `sizes` (of the output) to theirs.
-/// Errors: InvalidArgument, naming `op`, for lists of another length, numbers out of range and kernels that are larger than the padded input.
+/// Fills the extents from the last dimensions of `input` and of the weight's sizes [out or in, in or out, spatial…],
+/// and sets the last dimensions of `sizes` (of the output) to theirs. Errors: InvalidArgument, naming `op`, for lists
+/// of another length, numbers out of range and kernels that are larger than the padded input.
 Error plan_extents(const char* op, const Tensor& input, IntArrayRef weight, const ConvolutionNumbers& numbers,
                    ConvolutionExtents* extents, Sizes* sizes);
 

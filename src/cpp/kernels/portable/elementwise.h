@@ -1,13 +1,14 @@
 /// Elementwise kernels: out[i] = fn(a[i], b[i], …) over broadcast operands of any element type and dim order.
 ///
-/// For: pointwise operators. The operation is compiled for the three compute types only; operands are converted in runs of
-/// kChunk elements on the stack, and not at all when they are contiguous and of the compute type already.
-/// Not for: reductions (reduce.h), copies (strided_copy.h).
+/// For: pointwise operators. The operation is compiled for the three compute types only; operands are converted in runs
+/// of kChunk elements on the stack, and not at all when they are contiguous and of the compute type already. Not for:
+/// reductions (reduce.h), copies (strided_copy.h).
 ///
 ///     const ScalarType common = result_type({&self, &other});
 ///     return dispatch_compute(common, [&](auto zero) {
 ///       using C = decltype(zero);
-///       return elementwise<C>(context, "aten::maximum", common, out, [](C a, C b) { return a > b ? a : b; }, self, other);
+///       return elementwise<C>(context, "aten::maximum", common, out, [](C a, C b) { return a > b ? a : b; }, self,
+///       other);
 ///     });
 ///
 /// The output may share the memory of an input that has its dtype, sizes and strides.
@@ -19,8 +20,8 @@
 
 namespace et::kernels::portable {
 
-/// What a last operand of one element is to an operator that computes in floats of 16 bits: rounded to them, as all other
-/// operands are, or the number it was (products and quotients in ATen).
+/// What a last operand of one element is to an operator that computes in floats of 16 bits: rounded to them, as all
+/// other operands are, or the number it was (products and quotients in ATen).
 enum class LastNumber { kRounded, kExact };
 
 /// The compiled inner loop of an operation and the types it works on.
@@ -60,8 +61,8 @@ constexpr auto elementwise_loop_of(std::index_sequence<I...>) {
 
 }  // namespace detail
 
-/// out = fn(inputs…). C: the type `fn` takes; R: the type it returns (C, or bool for comparisons). The caller has checked
-/// that the result's type can be cast to out's.
+/// out = fn(inputs…). C: the type `fn` takes; R: the type it returns (C, or bool for comparisons). The caller has
+/// checked that the result's type can be cast to out's.
 template <typename C, typename R = C, LastNumber last_number = LastNumber::kRounded, typename Fn, typename... Inputs>
 Error elementwise(KernelContext& context, const char* op, ScalarType common, const Tensor& out, const Fn& fn,
                   const Inputs&... inputs) {

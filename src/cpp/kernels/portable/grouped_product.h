@@ -1,13 +1,14 @@
-/// The matrix products that one grouped product stands for (a mixture of experts multiplies each expert's rows by its weights).
+/// The matrix products that one grouped product stands for (a mixture of experts multiplies each expert's rows by its
+/// weights).
 ///
-/// For: the kernels of aten::_grouped_mm and transformers::grouped_mm_fallback, portable and fast. They differ in how they
-/// multiply one pair of matrices only.
+/// For: the kernels of aten::_grouped_mm and transformers::grouped_mm_fallback, portable and fast. They differ in how
+///      they multiply one pair of matrices only.
 ///
 ///     ET_TRY(const GroupedProduct grouped, GroupedProduct::of(context, op, self, mat2, offs, out));
 ///     for (int64_t g = 0; g < grouped.count(); ++g) { const MatrixPair pair = grouped[g]; … }
 ///
-/// The groups are parts of a dimension that only one operand has, or that both sum over. `offs` [groups] holds where each part
-/// ends, never falling:
+/// The groups are parts of a dimension that only one operand has, or that both sum over. `offs` [groups] holds where
+/// each part ends, never falling:
 ///
 ///     self [rows, depth]          mat2 [groups, depth, columns]  -> [rows, columns]           offs cut the rows
 ///     self [groups, rows, depth]  mat2 [depth, columns]          -> [rows, columns]           offs cut the columns
@@ -34,8 +35,8 @@ struct MatrixPair {
 class GroupedProduct {
  public:
   /// Checks the arguments, gives `out` its sizes and fills it with zeros where the groups do not reach.
-  /// Errors: InvalidArgument for shapes that do not multiply, offsets that fall or lie outside; InvalidType for offsets that
-  /// are not i32 or for operands of several dtypes.
+  /// Errors: InvalidArgument for shapes that do not multiply, offsets that fall or lie outside; InvalidType for offsets
+  ///         that are not i32 or for operands of several dtypes.
   static Result<GroupedProduct> of(KernelContext& context, const char* op, const Tensor& self, const Tensor& mat2,
                                    const OptionalTensor& offs, Tensor& out);
 

@@ -1,7 +1,7 @@
 /// Decompositions of large matrices that somebody else does better, and what they work in.
 ///
-/// For: a library with vector code (kernels/optimized), when it registers its kernels; the functions of matrix.h then give it matrices
-/// of kLargeMatrix rows and columns and more. Not for: small ones, which plain loops do as fast.
+/// For: a library with vector code (kernels/optimized), when it registers its kernels; the functions of matrix.h then
+/// give it matrices of kLargeMatrix rows and columns and more. Not for: small ones, which plain loops do as fast.
 #pragma once
 
 #include "kernels/portable/matrix.h"
@@ -18,12 +18,12 @@ struct LargeMatrices {
   Error (*qr_factor)(MatrixWork& work, const Matrix& a, double* tau);
   Error (*apply_reflectors)(MatrixWork& work, const Matrix& a, const double* tau, int64_t k, const Matrix& c,
                             bool transposed, bool onto_identity);
-  /// Of the symmetric a, in no order; d, e, c, s: [n], of which d gets the values. `rows` without data: not wanted; otherwise the
-  /// eigenvectors become its rows.
+  /// Of the symmetric a, in no order; d, e, c, s: [n], of which d gets the values. `rows` without data: not wanted;
+  /// otherwise the eigenvectors become its rows.
   Error (*symmetric_eigen)(MatrixWork& work, const Matrix& a, double* d, double* e, double* c, double* s,
                            const Matrix& rows);
-  /// Of a [m, n], m >= n, in no order and with any sign; d, e: [n], angles: [4 n]. ut and vt as symmetric_eigen's rows. False where it
-  /// does not converge.
+  /// Of a [m, n], m >= n, in no order and with any sign; d, e: [n], angles: [4 n]. ut and vt as symmetric_eigen's rows.
+  /// False where it does not converge.
   Result<bool> (*singular_values)(MatrixWork& work, const Matrix& a, double* d, double* e, double* angles,
                                   const Matrix& ut, const Matrix& vt);
   /// vt as symmetric_eigen's rows, of any length.

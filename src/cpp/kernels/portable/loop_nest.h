@@ -22,12 +22,12 @@ class LoopNest {
   explicit LoopNest(IntArrayRef sizes) : sizes_(sizes) {}
 
   /// Adds an operand: a pointer and its strides in elements of `element_size` bytes. Strides that are fewer than the
-  /// loops belong to the last ones (as in broadcasting).
+  ///                  loops belong to the last ones (as in broadcasting).
   void add(const void* data, IntArrayRef strides, size_t element_size);
   /// Adds a tensor that broadcasts to the sizes of the nest.
   void add_broadcast(const Tensor& tensor);
-  /// Drops loops of one iteration, puts loops in the memory order of the first operand and merges loops that all operands
-  /// walk without a gap. Only for work that does not depend on the order of elements.
+  /// Drops loops of one iteration, puts loops in the memory order of the first operand and merges loops that all
+  /// operands walk without a gap. Only for work that does not depend on the order of elements.
   void simplify();
   /// As simplify, but runs come in row-major order of the sizes (for work that looks at positions).
   void merge();
@@ -91,8 +91,8 @@ class LoopNest {
   size_t operands_ = 0;
 };
 
-/// Calls f(part) for parts of a nest that together are all of it, shared among the threads of `pool` (nullptr: all here).
-/// `cost`: simple instructions that a step of the innermost loop takes.
+/// Calls f(part) for parts of a nest that together are all of it, shared among the threads of `pool` (nullptr: all
+/// here). `cost`: simple instructions that a step of the innermost loop takes.
 template <typename F>
 void parallel_parts(threads::ThreadPool* pool, const LoopNest& nest, size_t cost, F&& f) {
   if (nest.empty()) {

@@ -1,4 +1,5 @@
-/// What becomes of the losses of pairs of elements, for the portable and the optimized kernels. Not for: other reductions (reduce.h).
+/// What becomes of the losses of pairs of elements, for the portable and the optimized kernels. Not for: other
+/// reductions (reduce.h).
 #pragma once
 
 #include "kernels/portable/convert.h"

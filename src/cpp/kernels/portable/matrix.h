@@ -1,8 +1,8 @@
 /// Dense matrices in double precision, and the batches of them that tensors hold.
 ///
-/// For: the linear algebra kernels (op_linalg_*.cpp). They compute in double whatever the tensors hold, so that each method is
-/// compiled once and f32 results are as good as f32 can be; large ones go to somebody who may do better (large_matrices.h). Not for:
-/// matrix products of tensors (op_matmul.cpp).
+/// For: the linear algebra kernels (op_linalg_*.cpp). They compute in double whatever the tensors hold, so that each
+/// method is compiled once and f32 results are as good as f32 can be; large ones go to somebody who may do better
+/// (large_matrices.h). Not for: matrix products of tensors (op_matmul.cpp).
 ///
 ///     MatrixBatch from(self, batch), to(out, batch);
 ///     ET_TRY(Matrix a, make_matrix(context, n, n));
@@ -29,7 +29,8 @@ Result<Matrix> make_matrix(KernelContext& context, int64_t rows, int64_t cols);
 /// `n` zeros. Errors: MemoryAllocationFailed.
 Result<double*> make_vector(KernelContext& context, int64_t n);
 
-/// What a decomposition works in: its kernel's context, memory that the calls for a batch of matrices share, and how exact it must be.
+/// What a decomposition works in: its kernel's context, memory that the calls for a batch of matrices share, and how
+/// exact it must be.
 class MatrixWork {
  public:
   /// For a kernel whose results are like `result`: floats are computed in float where matrices are large.
@@ -70,13 +71,14 @@ void copy_matrix(const Matrix& from, const Matrix& to);
 void mirror(const Matrix& a, bool upper);
 /// to = fromᵀ
 void transpose_matrix(const Matrix& from, const Matrix& to);
-/// Divides by the power of two that brings the largest element to [1/2, 1), and returns its exponent; 0 where there is none.
+/// Divides by the power of two that brings the largest element to [1/2, 1), and returns its exponent; 0 where there is
+/// none.
 int normalise(const Matrix& a);
 /// c = a b. Errors: MemoryAllocationFailed, Cancelled.
 Error multiply(MatrixWork& work, const Matrix& a, const Matrix& b, const Matrix& c);
 
-/// The matrices of a tensor [batch…, rows, cols], broadcast over a larger batch; or its vectors [batch…, n], each seen as a matrix of
-/// one column; or its numbers [batch…], each seen as 1 × 1.
+/// The matrices of a tensor [batch…, rows, cols], broadcast over a larger batch; or its vectors [batch…, n], each seen
+/// as a matrix of one column; or its numbers [batch…], each seen as 1 × 1.
 class MatrixBatch {
  public:
   /// `rank`: dimensions that belong to the matrix: 2, 1 or 0. `batch`: the sizes to broadcast over.
@@ -113,8 +115,8 @@ IntArrayRef batch_of(const Tensor& tensor, int64_t rank = 2);
 /// [batch…, tail…]
 Sizes joined(IntArrayRef batch, std::initializer_list<int64_t> tail);
 
-/// Errors: InvalidType unless the tensor is floating; InvalidArgument when it has fewer than two dimensions or, if `square`, is
-/// not a batch of square matrices.
+/// Errors: InvalidType unless the tensor is floating; InvalidArgument when it has fewer than two dimensions or, if
+///         `square`, is not a batch of square matrices.
 Error check_matrices(const char* op, const char* name, const Tensor& tensor, bool square);
 
 /// Errors: InvalidArgument unless the sizes in front of the tensor's last `rank` dimensions broadcast to `batch`.
@@ -129,12 +131,15 @@ Result<int64_t> lu_factor(MatrixWork& work, const Matrix& a, int64_t* pivots);
 Error lu_solve(MatrixWork& work, const Matrix& lu, const int64_t* pivots, const Matrix& b, bool transposed);
 /// Solves a triangular system in place: a x = b, with `transposed` aᵀ x = b. `unit`: the diagonal is taken as ones.
 Error triangular_solve(MatrixWork& work, const Matrix& a, const Matrix& b, bool upper, bool transposed, bool unit);
-/// The factor U of UᵀU in the upper triangle of a, from that triangle. Returns 0 or the order of the first minor that is not positive.
+/// The factor U of UᵀU in the upper triangle of a, from that triangle. Returns 0 or the order of the first minor that
+/// is not positive.
 Result<int64_t> cholesky_factor(MatrixWork& work, const Matrix& a);
 
-/// Householder's QR in place, as LAPACK's geqrf: R on and above the diagonal, the reflectors below it, tau [min(rows, cols)].
+/// Householder's QR in place, as LAPACK's geqrf: R on and above the diagonal, the reflectors below it, tau [min(rows,
+/// cols)].
 Error qr_factor(MatrixWork& work, const Matrix& a, double* tau);
-/// c = H₁…H_k c (transposed: H_k…H₁ c), with the k reflectors in the columns of `a`. `onto_identity`: c is the identity.
+/// c = H₁…H_k c (transposed: H_k…H₁ c), with the k reflectors in the columns of `a`. `onto_identity`: c is the
+/// identity.
 Error apply_reflectors(MatrixWork& work, const Matrix& a, const double* tau, int64_t k, const Matrix& c,
                        bool transposed, bool onto_identity = false);
 
@@ -145,21 +150,22 @@ struct Rotation {
 /// Rotates rows p and q of a.
 void rotate_rows(const Matrix& a, int64_t p, int64_t q, Rotation r);
 
-/// Singular values, largest first, of a [m, n]; u [m, m or min], vt [n or min, n], which may both be empty: not wanted then.
-/// Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.3 (one-sided Jacobi).
+/// Singular values, largest first, of a [m, n]; u [m, m or min], vt [n or min, n], which may both be empty: not wanted
+/// then. Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.3 (one-sided Jacobi).
 Error singular_values(MatrixWork& work, const Matrix& a, double* s, const Matrix& u, const Matrix& vt);
 
-/// The same by way of two diagonals, for matrices that rotations take long for; u and vt without data: not wanted. False where that
-/// does not serve: nothing but zeros, infinities, NaN.
+/// The same by way of two diagonals, for matrices that rotations take long for; u and vt without data: not wanted.
+/// False where that does not serve: nothing but zeros, infinities, NaN.
 Result<bool> singular_values_of_large(MatrixWork& work, const Matrix& a, double* s, const Matrix& u, const Matrix& vt);
 
-/// Eigenvalues, smallest first, of the symmetric a [n, n], which is overwritten; eigenvectors in the columns of v and in
-/// `rows` [n, n]; both without data: not wanted. NaN where a holds infinities or NaN. Errors: also InvalidState, where it does not converge.
+/// Eigenvalues, smallest first, of the symmetric a [n, n], which is overwritten; eigenvectors in the columns of v and
+/// in `rows` [n, n]; both without data: not wanted. NaN where a holds infinities or NaN. Errors: also InvalidState,
+/// where it does not converge.
 Error symmetric_eigen(MatrixWork& work, const Matrix& a, double* values, const Matrix& v, const Matrix& rows);
 
-/// Eigenvalues of a [n, n], which is overwritten, in no order but that the two of a conjugate pair follow each other, im > 0 first. vt [n, n]:
-/// no data, or the eigenvectors become its rows, of length 1: a row for a real one, a row of real and one of imaginary parts for a pair. a is
-/// finite. Errors: also InvalidState, where it does not converge.
+/// Eigenvalues of a [n, n], which is overwritten, in no order but that the two of a conjugate pair follow each other,
+/// im > 0 first. vt [n, n]: no data, or the eigenvectors become its rows, of length 1: a row for a real one, a row of
+/// real and one of imaginary parts for a pair. a is finite. Errors: also InvalidState, where it does not converge.
 Error general_eigen(MatrixWork& work, const Matrix& a, double* re, double* im, const Matrix& vt);
 
 }  // namespace et::kernels::portable

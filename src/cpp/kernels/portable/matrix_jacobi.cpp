@@ -47,7 +47,8 @@ void swap_columns(const Matrix& a, int64_t p, int64_t q) {
   }
 }
 
-// Makes the columns of q from `from` on orthonormal to all before: unit vectors, the part that lies in the others taken off.
+// Makes the columns of q from `from` on orthonormal to all before: unit vectors, the part that lies in the others taken
+// off.
 void complete_basis(const Matrix& q, int64_t from) {
   for (int64_t j = from; j < q.cols; ++j) {
     double best_norm = -1.0;

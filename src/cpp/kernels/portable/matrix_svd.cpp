@@ -1,5 +1,6 @@
-// Singular values of matrices that Jacobi's rotations take too long for: to two diagonals by reflections, then QR steps with shifts.
-// Source: G. Golub, C. Van Loan, "Matrix Computations", 5.4.8 (Householder's bidiagonalisation) and 8.6.2 (Golub-Kahan steps).
+// Singular values of matrices that Jacobi's rotations take too long for: to two diagonals by reflections, then QR steps
+// with shifts. Source: G. Golub, C. Van Loan, "Matrix Computations", 5.4.8 (Householder's bidiagonalisation) and 8.6.2
+// (Golub-Kahan steps).
 
 #include <algorithm>
 #include <cmath>

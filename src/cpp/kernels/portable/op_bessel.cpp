@@ -13,7 +13,8 @@ namespace {
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kEuler = 0.57721566490153286061;
 
-// exp(-|x|) I_order(x), order 0 or 1. Source: M. Abramowitz, I. Stegun, "Handbook of mathematical functions", 9.6.10, 9.7.1.
+// exp(-|x|) I_order(x), order 0 or 1. Source: M. Abramowitz, I. Stegun, "Handbook of mathematical
+// functions", 9.6.10, 9.7.1.
 double scaled_bessel_i(int order, double x) {
   const double size = std::fabs(x);
   double result;

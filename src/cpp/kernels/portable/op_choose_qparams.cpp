@@ -1,5 +1,5 @@
-// quantized_decomposed::choose_qparams*: scale and zero point of a tensor, or of each of its rows, from the smallest and the
-// largest value. Computed in the type of the input, in eager PyTorch's order.
+// quantized_decomposed::choose_qparams*: scale and zero point of a tensor, or of each of its rows, from the smallest
+// and the largest value. Computed in the type of the input, in eager PyTorch's order.
 #include "kernels/portable/op_choose_qparams.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Gradients of convolution: with respect to the input, the weight and the bias. One walk over all products of the forward
-// pass serves both gradients: input element x weight element → output element.
+// Gradients of convolution: with respect to the input, the weight and the bias. One walk over all products of the
+// forward pass serves both gradients: input element x weight element → output element.
 #include "kernels/portable/op_convolution_backward.h"
 
 #include <cstring>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kOp = "aten::convolution_backward";
 
-// Three spatial dimensions; fewer have leading sizes of 1. For transposed convolutions input and output change places, so
-// that `image` is always the larger side that windows slide over.
+// Three spatial dimensions; fewer have leading sizes of 1. For transposed convolutions input and output change places,
+// so that `image` is always the larger side that windows slide over.
 struct Walk {
   int64_t batch;
   int64_t groups;

@@ -6,10 +6,10 @@
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
 
-// Discrete Fourier transforms of any length, computed in double: mixed radix, decimation in time; lengths with a large prime
-// factor as a convolution with a chirp, by transforms of a power of two.
-// Sources: J. W. Cooley, J. W. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965;
-// L. Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970.
+// Discrete Fourier transforms of any length, computed in double: mixed radix, decimation in time; lengths with a large
+// prime factor as a convolution with a chirp, by transforms of a power of two. Sources: J. W. Cooley, J. W. Tukey, "An
+// algorithm for the machine calculation of complex Fourier series", 1965; L. Bluestein, "A linear filtering approach to
+// the computation of discrete Fourier transform", 1970.
 
 namespace et::kernels::portable {
 namespace {
@@ -40,7 +40,8 @@ int64_t largest_factor(int64_t n) {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Transforms of one length and direction, with the table of its roots of unity. Takes time n * (sum of the prime factors).
+// Transforms of one length and direction, with the table of its roots of unity. Takes time n * (sum of the prime
+// factors).
 class Plan {
  public:
   // roots: n elements; scratch: 3 n elements.
@@ -137,8 +138,8 @@ class Plan {
   Complex* scratch_;  // [3 n]: input, output, inputs of a butterfly
 };
 
-// The same for any length, in time n log n: jk = (j^2 + k^2 - (k - j)^2) / 2 makes the sum over j of x[j] w^jk a convolution of
-// x[j] w^(j^2/2) with w^(-j^2/2).
+// The same for any length, in time n log n: jk = (j^2 + k^2 - (k - j)^2) / 2 makes the sum over j of x[j] w^jk a
+// convolution of x[j] w^(j^2/2) with w^(-j^2/2).
 class ChirpPlan {
  public:
   // Steps of the convolution: a power of two that keeps its ends apart.

@@ -28,7 +28,8 @@ struct Intervals {
   }
 };
 
-// The position in a plane [in[0], in[1], in[2]] of the largest element of a window that begins at (z0, y0, x0). NaN wins.
+// The position in a plane [in[0], in[1], in[2]] of the largest element of a window that begins at (z0, y0, x0). NaN
+// wins.
 template <typename C>
 int64_t largest_in(const C* plane, const int64_t* in, const int64_t* pool, int64_t z0, int64_t y0, int64_t x0) {
   int64_t place = -1;

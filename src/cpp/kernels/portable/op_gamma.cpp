@@ -1,4 +1,5 @@
-// The functions around gamma: Hurwitz's zeta, polygamma, the incomplete gamma functions; and those around the normal distribution.
+// The functions around gamma: Hurwitz's zeta, polygamma, the incomplete gamma functions; and those around the normal
+// distribution.
 #include "kernels/portable/op_gamma.h"
 
 #include <cmath>

@@ -35,8 +35,8 @@ Error check_shapes(const char* op, const Tensor& self, int64_t* dim, const Tenso
   return check_indices(op, index, size_of(self, *dim), 0);
 }
 
-// Calls f(address in `indexed` at the index, address in `straight` at the same position, index) for each index. Positions
-// come in the index tensor's row-major order, so that of two writes to a place the later in that order stays.
+// Calls f(address in `indexed` at the index, address in `straight` at the same position, index) for each index.
+// Positions come in the index tensor's row-major order, so that of two writes to a place the later in that order stays.
 template <typename F>
 void for_each_index(const Tensor& index, const Tensor& indexed, int64_t dim, const Tensor* straight, F&& f) {
   Sizes strides(indexed.strides());

@@ -159,7 +159,8 @@ struct Corners {
   }
 };
 
-// Checks a call with an input [N, C, spatial...] and a grid [N, spatial of the output..., spatial dims], and resizes `out`.
+// Checks a call with an input [N, C, spatial...] and a grid [N, spatial of the output..., spatial dims], and resizes
+// `out`.
 Error check_and_resize(KernelContext& context, const char* op, const Tensor& input, const Tensor& grid,
                        int64_t spatial_dims, int64_t interpolation_mode, int64_t last_interpolation,
                        int64_t padding_mode, Tensor& out) {

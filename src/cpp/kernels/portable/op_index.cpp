@@ -31,7 +31,8 @@ struct Plan {
   size_t position = 0;        // where index_sizes begins in `sizes`
 };
 
-// A mask over dimensions [dim, dim + rank) of self stands for the positions of its true elements, dimension by dimension.
+// A mask over dimensions [dim, dim + rank) of self stands for the positions of its true elements, dimension by
+// dimension.
 Error expand_mask(KernelContext& context, const char* op, const Tensor& self, const Tensor& mask, int64_t dim,
                   Plan* plan) {
   bool fits = mask.dim() > 0 && dim + mask.dim() <= self.dim();
@@ -112,8 +113,8 @@ Error plan_indices(KernelContext& context, const char* op, const Tensor& self, O
   return Error::Ok;
 }
 
-// The common walk of all operators here. An *indexed* tensor is addressed through the positions of a plan, a *straight* one
-// has the plan's sizes (or broadcasts to them); without one (nullptr) its addresses mean nothing.
+// The common walk of all operators here. An *indexed* tensor is addressed through the positions of a plan, a *straight*
+// one has the plan's sizes (or broadcasts to them); without one (nullptr) its addresses mean nothing.
 class IndexedWalk {
  public:
   IndexedWalk(const Plan& plan, const Tensor& indexed, const Tensor* straight) : plan_(plan) {
@@ -357,7 +358,8 @@ Error index_put(KernelContext& context, const char* op, const Tensor& self, Opti
   return accumulate ? add(plan, out, values, Scalar(int64_t{1})) : put(plan, out, values);
 }
 
-// What index_select, index_add, index_fill and index_copy share: a vector of positions along `dim`, each at least `low`.
+// What index_select, index_add, index_fill and index_copy share: a vector of positions along `dim`, each at least
+// `low`.
 Error plan_positions(const char* op, const Tensor& self, int64_t* dim, const Tensor& index, int64_t low, Plan* plan) {
   ET_RETURN_IF_ERROR(normalize_dim(op, *dim, self.dim(), dim));
   ET_RETURN_IF_ERROR(check_rank(op, "index", index, 0, 1));

@@ -56,8 +56,8 @@ Error factor_all(KernelContext& context, const char* op, const Tensor& self, boo
   return Error::Ok;
 }
 
-// Solves the systems of a batch: `solve(factor, x)` replaces the right sides x by the answer, with memory. The factor stands left of the
-// unknowns, or right of them.
+// Solves the systems of a batch: `solve(factor, x)` replaces the right sides x by the answer, with memory. The factor
+// stands left of the unknowns, or right of them.
 template <typename Solve>
 Error solve_each(KernelContext& context, const char* op, const char* const (&names)[2], const Tensor& a,
                  const Tensor& b, bool left, Tensor& out, Solve solve) {

@@ -13,7 +13,8 @@
 namespace et::kernels::portable {
 namespace {
 
-// Calls f(TypeTag<T>{}) for the real types, and for the complex ones with the standard library's, which lie alike in memory.
+// Calls f(TypeTag<T>{}) for the real types, and for the complex ones with the standard library's, which lie alike in
+// memory.
 template <typename F>
 Error dispatch_numbers(ScalarType dtype, const char* op, F&& f) {
   if (dtype == ScalarType::ComplexFloat) {

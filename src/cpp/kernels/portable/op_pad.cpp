@@ -48,7 +48,8 @@ void pad_line(Mode mode, const T* from, int64_t from_step, int64_t size, int64_t
   fill(end, n);
 }
 
-// `padding` holds (before, after) pairs from the last dimension backwards; each may be negative in constant_pad_nd only.
+// `padding` holds (before, after) pairs from the last dimension backwards; each may be negative in constant_pad_nd
+// only.
 Error pad(KernelContext& context, const char* op, const Tensor& self, IntArrayRef padding, Mode mode, int64_t spatial,
           Tensor& out) {
   ET_RETURN_IF_ERROR(check_rank(op, "self", self, spatial + 1, spatial + 2));

@@ -1,4 +1,5 @@
-// Orthogonal polynomials of degree n at x, by their three-term recurrences. n is a tensor, too; what follows its point is cut off.
+// Orthogonal polynomials of degree n at x, by their three-term recurrences. n is a tensor, too; what follows its point
+// is cut off.
 #include "kernels/portable/op_polynomial.h"
 
 #include <cmath>

@@ -167,8 +167,8 @@ struct Window {
   int64_t padded[3];
 };
 
-// out = value(window, &place) for each window; limits(d, i, &window) sets the window's range along dimension d for output i.
-// `places` may be nullptr.
+// out = value(window, &place) for each window; limits(d, i, &window) sets the window's range along dimension d for
+// output i. `places` may be nullptr.
 template <typename C, typename Limits, typename Value>
 void for_each_window(const Windows& p, PlaneValues<C>& in, ScalarType dtype, const Planes& out, const Planes* places,
                      const Limits& limits, const Value& value) {
@@ -199,7 +199,8 @@ void for_each_window(const Windows& p, PlaneValues<C>& in, ScalarType dtype, con
   }
 }
 
-// True when one of n elements is above `value` or not a number: most rows of a window have none, which vectors see quickly.
+// True when one of n elements is above `value` or not a number: most rows of a window have none, which vectors see
+// quickly.
 template <typename C>
 bool has_larger(const C* x, int64_t n, C value) {
   using Mask = std::conditional_t<sizeof(C) == 4, int32_t, int64_t>;
@@ -210,7 +211,8 @@ bool has_larger(const C* x, int64_t n, C value) {
   return found != 0;
 }
 
-// Largest element of a window, with its position in the plane. NaN wins; `value` comes in as what an empty window gives.
+// Largest element of a window, with its position in the plane. NaN wins; `value` comes in as what an empty window
+// gives.
 template <typename C>
 C largest(const PlaneValues<C>& in, const Window& window, const int64_t* step, C value, int64_t* index) {
   constexpr int64_t kLong = 8, kPiece = 32;

@@ -1,5 +1,6 @@
-// quantized_decomposed::quantize_* and dequantize_*: q = clamp(round(x / scale) + zero_point), x = (q - zero_point) * scale.
-// Every step is done in the type, and in the order, in which eager PyTorch does it, so that results are equal bit for bit.
+// quantized_decomposed::quantize_* and dequantize_*: q = clamp(round(x / scale) + zero_point), x = (q - zero_point) *
+// scale. Every step is done in the type, and in the order, in which eager PyTorch does it, so that results are equal
+// bit for bit.
 #include "kernels/portable/op_quantize.h"
 
 #include <algorithm>
@@ -71,7 +72,8 @@ inline T clamped(T value, T low, T high) {
   return value > high ? high : value;
 }
 
-// --------------------------------------------------------------------------------------------- one scale for the tensor
+// --------------------------------------------------------------------------------------------- one scale for the
+// tensor
 
 Error quantize(KernelContext& context, const char* op, const Tensor& input, double scale, double zero_point,
                int64_t quant_min, int64_t quant_max, ScalarType dtype, Tensor& out) {

@@ -1,5 +1,5 @@
-// LSTM, GRU and plain recurrent layers, all layers and directions of a call. The 16-bit types compute in float throughout.
-// Source of the cells: the documentation of torch.nn.LSTM, GRU and RNN; projections: H. Sak et al., 2014.
+// LSTM, GRU and plain recurrent layers, all layers and directions of a call. The 16-bit types compute in float
+// throughout. Source of the cells: the documentation of torch.nn.LSTM, GRU and RNN; projections: H. Sak et al., 2014.
 #include "kernels/portable/op_recurrent.h"
 
 #include <cmath>

@@ -129,7 +129,8 @@ Error truth(KernelContext& context, const char* op, const Tensor& self, IntArray
 
 // Count, mean and sum of squared deviations of what has been seen. A block of values is treated in two passes and then
 // joined, so that mean and variance come from one walk over the input.
-// Source: T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+// Source: T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+// 1979.
 struct Moments {
   double count = 0;
   double mean = 0;

@@ -1,5 +1,5 @@
-// A depthwise convolution between two of 1x1, the first of which may be left out. The plain way: the expanded image whole, then
-// pixel by pixel.
+// A depthwise convolution between two of 1x1, the first of which may be left out. The plain way: the expanded image
+// whole, then pixel by pixel.
 #include "kernels/portable/op_separable_convolution.h"
 
 #include <limits>

@@ -1,4 +1,5 @@
-// What softmax and log_softmax pass back: grad_input = (grad - sum(grad * output)) * output, or grad - exp(output) * sum(grad).
+// What softmax and log_softmax pass back: grad_input = (grad - sum(grad * output)) * output, or grad - exp(output) *
+// sum(grad).
 #include "kernels/portable/op_softmax_backward.h"
 
 #include <cmath>

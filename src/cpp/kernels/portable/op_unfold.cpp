@@ -42,8 +42,8 @@ struct Sliding {
   }
   int64_t image_numel() const { return image[0] * image[1]; }
 
-  // Calls visit(row of the columns [kernel_numel], column [block_numel], count, pixel) for one channel: `count` columns side by side
-  // whose pixels are stride[1] apart from `pixel` on, or outside of the image where it is -1.
+  // Calls visit(row of the columns [kernel_numel], column [block_numel], count, pixel) for one channel: `count` columns
+  // side by side whose pixels are stride[1] apart from `pixel` on, or outside of the image where it is -1.
   template <typename Visit>
   void for_each_run(Visit visit) const {
     for (int64_t k = 0; k < kernel_numel; ++k) {

@@ -1,5 +1,5 @@
-// Distinct elements of a tensor seen as one row, and distinct slices along a dimension: sorted (_unique2, unique_dim) or of runs
-// (unique_consecutive).
+// Distinct elements of a tensor seen as one row, and distinct slices along a dimension: sorted (_unique2, unique_dim)
+// or of runs (unique_consecutive).
 #include "kernels/portable/op_unique.h"
 
 #include <cstring>
@@ -70,8 +70,8 @@ Error unique(KernelContext& context, const char* op, const Tensor& self, bool so
   });
 }
 
-// Distinct slices along `dim`, in the order of their elements or as runs. A slice with NaN is distinct from all, as in ATen.
-// The inverse and the counts are always there, also as in ATen.
+// Distinct slices along `dim`, in the order of their elements or as runs. A slice with NaN is distinct from all, as in
+// ATen. The inverse and the counts are always there, also as in ATen.
 Error unique_slices(KernelContext& context, const char* op, const Tensor& self, int64_t dim, bool sorted,
                     Tensor& values, Tensor& inverse, Tensor& counts) {
   ET_RETURN_IF_ERROR(check_outputs(op, self, values, inverse, counts));

@@ -60,8 +60,8 @@ Error make_filter(KernelContext& context, int64_t in, int64_t out, bool align_co
   return Error::Ok;
 }
 
-// One plane of `self` to one of `out`: along the rows into `rows` [height, out_width], then down the columns. A row that is not
-// of type C is converted first, into `line` [max(width, out_width)].
+// One plane of `self` to one of `out`: along the rows into `rows` [height, out_width], then down the columns. A row
+// that is not of type C is converted first, into `line` [max(width, out_width)].
 template <typename C>
 void resize_plane(const Filter<C>& across, const Filter<C>& down, ScalarType dtype, const char* from, int64_t height,
                   int64_t width, C* line, C* rows, char* to, int64_t out_height, int64_t out_width) {

@@ -1,7 +1,7 @@
 /// Type promotion: the element type that operands of different types are computed in, as ATen decides it.
 ///
-/// For: kernels with several operands. A tensor with dimensions counts before one without, which counts before a Scalar,
-/// unless the later has a higher kind (bool < integer < floating < complex).
+/// For: kernels with several operands. A tensor with dimensions counts before one without, which counts before a
+/// Scalar, unless the later has a higher kind (bool < integer < floating < complex).
 ///
 ///     const ScalarType common = result_type({&self, &other});
 ///     ET_RETURN_IF_ERROR(check_can_cast("aten::add", common, out.scalar_type()));
@@ -15,7 +15,8 @@
 
 namespace et::kernels::portable {
 
-/// The smallest type that both convert to. Total: every pair of types has one (unsigned 16 to 64 bit: the wider integer).
+/// The smallest type that both convert to. Total: every pair of types has one (unsigned 16 to 64 bit: the wider
+/// integer).
 ScalarType promote_types(ScalarType a, ScalarType b);
 
 /// Common type of tensors.

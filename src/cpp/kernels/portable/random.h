@@ -1,8 +1,8 @@
-/// Philox: a counter-based random generator. The same seed gives the same numbers on every machine; normal ones may differ by
-/// the rounding of logarithm and cosine (optimized/random.cpp computes those in vectors).
+/// Philox: a counter-based random generator. The same seed gives the same numbers on every machine; normal ones may
+/// differ by the rounding of logarithm and cosine (optimized/random.cpp computes those in vectors).
 ///
-/// For: rand, randn, dropout and their kin. Not for: cryptography, nor for torch's own sequence of numbers: a model that
-/// draws random numbers is compared with eager PyTorch by their distribution.
+/// For: rand, randn, dropout and their kin. Not for: cryptography, nor for torch's own sequence of numbers: a model
+/// that draws random numbers is compared with eager PyTorch by their distribution.
 ///
 ///     Philox philox(context.random());           // takes the state's counter and moves it on by what was drawn
 ///     const float u = philox.uniform();          // in [0, 1), 24 bits
@@ -43,7 +43,8 @@ class Philox {
       return static_cast<T>(bits64() >> 11) * static_cast<T>(0x1p-53);
     }
   }
-  /// Standard normal, by Box and Muller; draws two uniforms for each number so that a number depends on its position only.
+  /// Standard normal, by Box and Muller; draws two uniforms for each number so that a number depends on its position
+  /// only.
   template <typename T>
   T normal() {
     const T radius = std::sqrt(T(-2) * std::log(T(1) - uniform<T>()));

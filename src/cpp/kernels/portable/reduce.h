@@ -4,7 +4,8 @@
 ///
 ///     Reduction reduction;
 ///     ET_RETURN_IF_ERROR(reduction.plan(context, "aten::amax", self, dims, keepdim, {&out}));
-///     reduction.run<float>(-INFINITY, [](float& m, const float* v, int64_t n) { … }, [](float m, char* const* outs) { … });
+///     reduction.run<float>(-INFINITY, [](float& m, const float* v, int64_t n) { … }, [](float m, char* const* outs) {
+///     … });
 ///
 /// Elements of an output are read in row-major order of the reduced dimensions, converted to the compute type in runs.
 #pragma once
@@ -29,8 +30,9 @@ class Reduction {
   /// How many elements go into one output element.
   int64_t count() const { return count_; }
 
-  /// For each output element: state = initial; step(state, values, n) for each run of values; finish(state, outs), where
-  /// outs[k] is the address of the element in output k. Several threads may do this for different elements at once.
+  /// For each output element: state = initial; step(state, values, n) for each run of values; finish(state, outs),
+  /// where outs[k] is the address of the element in output k. Several threads may do this for different elements at
+  /// once.
   template <typename C, typename State, typename Step, typename Finish>
   void run(const State& initial, const Step& step, const Finish& finish) {
     parallel_parts(pool_, kept_, static_cast<size_t>(count_),
@@ -38,8 +40,8 @@ class Reduction {
   }
 
  private:
-  /// Values of a block: elements that are neighbours in memory belong to different outputs where columns are reduced, and
-  /// are read together then.
+  /// Values of a block: elements that are neighbours in memory belong to different outputs where columns are reduced,
+  /// and are read together then.
   static constexpr int64_t kColumns = 16;
   static constexpr int64_t kRows = 64;
 

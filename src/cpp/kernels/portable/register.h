@@ -3,7 +3,8 @@
 ///     runtime::KernelRegistry registry;
 ///     ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(registry));
 ///
-/// Which kernels it holds: ops.yaml, cut down by -DET_SELECT_OPS. No static initialisers: nothing is there until called.
+/// Which kernels it holds: ops.yaml, cut down by -DET_SELECT_OPS. No static initialisers: nothing is there until
+/// called.
 #pragma once
 
 #include "base/startup.h"

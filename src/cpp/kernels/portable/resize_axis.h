@@ -1,13 +1,14 @@
 /// The rules of resizing along one dimension: how long the output is, and which inputs an output is made of.
 ///
-/// For: resizing by nearest neighbour and by interpolation. Not for: antialiased resizing, whose filters grow with the scale.
+/// For: resizing by nearest neighbour and by interpolation. Not for: antialiased resizing, whose filters grow with the
+///      scale.
 ///
 /// Source: torch.nn.functional.interpolate. Output o reads input coordinate
 ///   align_corners:  o * (in - 1) / (out - 1)
 ///   else:           (o + 0.5) * scale - 0.5   with scale = 1 / factor when one is given, in / out otherwise
 ///   nearest:        floor(o * scale), "exact" floor((o + 0.5) * scale).
-/// Whatever the factor is, an output as long as the input is a copy for linear interpolation and for nearest (not "exact") of two
-/// dimensions, where one twice as long has each element twice, too.
+/// Whatever the factor is, an output as long as the input is a copy for linear interpolation and for nearest (not
+/// "exact") of two dimensions, where one twice as long has each element twice, too.
 #pragma once
 
 #include <cmath>
@@ -35,8 +36,8 @@ inline double resize_scale(int64_t in, int64_t out, double factor, bool align_co
 }
 
 /// Fills the last `spatial` of three axes, and sets the spatial dimensions of `sizes` (of the output) to theirs.
-/// Errors: InvalidArgument, naming `op`, for inputs that are no [N, C, spatial…], for lists of another length, where neither sizes
-/// nor factors are given, and for empty images.
+/// Errors: InvalidArgument, naming `op`, for inputs that are no [N, C, spatial…], for lists of another length, where
+///         neither sizes nor factors are given, and for empty images.
 Error resize_axes(const char* op, const Tensor& input, size_t spatial, const ResizeSizes& output_size,
                   const ResizeFactors& factors, bool align_corners, ResizeAxis (&axes)[3], Sizes* sizes);
 

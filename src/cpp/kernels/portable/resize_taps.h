@@ -1,7 +1,7 @@
 /// The inputs that one output of an interpolation is made of, and their weights.
 ///
-/// For: linear and cubic interpolation, of floats and of images of bytes, which have weights in fixed point. Not for: antialiased
-/// resizing (op_upsample_aa.cpp).
+/// For: linear and cubic interpolation, of floats and of images of bytes, which have weights in fixed point. Not for:
+///      antialiased resizing (op_upsample_aa.cpp).
 #pragma once
 
 #include <cmath>
@@ -44,8 +44,8 @@ Taps<C> cubic_taps(const ResizeAxis& axis, int64_t o, bool align_corners) {
 
 /// One dimension of an image of bytes, which ATen resizes with weights of 16 bits.
 ///
-/// Source: ATen's UpSampleKernelAVXAntialias (compute_indices_int16_weights_aa), from Pillow's Resample.c: the bits after the
-/// point are as many as keep the largest weight of the dimension in 16 bits.
+/// Source: ATen's UpSampleKernelAVXAntialias (compute_indices_int16_weights_aa), from Pillow's Resample.c: the bits
+/// after the point are as many as keep the largest weight of the dimension in 16 bits.
 class ByteAxis {
  public:
   ByteAxis(const ResizeAxis& axis, bool align_corners, bool cubic);

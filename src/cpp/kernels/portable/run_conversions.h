@@ -1,7 +1,7 @@
 /// Conversions of runs of 16-bit floats that somebody else does better.
 ///
-/// For: a library with vector code (kernels/optimized), when it registers its kernels; load() and store() of convert.h then
-/// give it what lies side by side. Not for: other values than theirs.
+/// For: a library with vector code (kernels/optimized), when it registers its kernels; load() and store() of convert.h
+/// then give it what lies side by side. Not for: other values than theirs.
 #pragma once
 
 #include <cstddef>

@@ -20,8 +20,8 @@ struct ShiftPair {
   T re1, im1, re2, im2;
 };
 
-/// A Hessenberg matrix h [n, n] on its way to Schur's form, and the transposed product of what has turned it, rows of `count` elements (0:
-/// not wanted).
+/// A Hessenberg matrix h [n, n] on its way to Schur's form, and the transposed product of what has turned it, rows of
+/// `count` elements (0: not wanted).
 template <typename T>
 struct SchurWindow {
   T* h;
@@ -31,7 +31,8 @@ struct SchurWindow {
 
   T& at(int64_t row, int64_t col) const { return h[row * stride + col]; }
 
-  /// Moves the bulge of these shifts through rows lo … hi: reflections that begin in rows [from, to), the first of which makes it at lo.
+  /// Moves the bulge of these shifts through rows lo … hi: reflections that begin in rows [from, to), the first of
+  /// which makes it at lo.
   void chase(int64_t lo, int64_t hi, int64_t from, int64_t to, const ShiftPair<T>& shifts) const {
     for (int64_t k = from; k < to; ++k) {
       const int64_t rows = std::min<int64_t>(3, hi - k + 1);
@@ -114,8 +115,8 @@ struct SchurWindow {
     return beside <= std::numeric_limits<T>::epsilon() * around || beside < 8 * std::numeric_limits<T>::min();
   }
 
-  /// h becomes quasi-triangular: blocks of two rows on the diagonal have complex eigenvalues. False where it does not converge, or
-  /// where `stopped` says so.
+  /// h becomes quasi-triangular: blocks of two rows on the diagonal have complex eigenvalues. False where it does not
+  /// converge, or where `stopped` says so.
   template <typename Stopped>
   bool to_schur(Stopped&& stopped) const {
     int64_t hi = n - 1;
@@ -239,10 +240,10 @@ struct SchurWindow {
   }
 };
 
-/// The rows [begin, end) of an eigenvector of the quasi-triangular t, whose rows from `end` on are known: `re` and `im` [n] hold what those
-/// give, negative, in the rows in question (im is zero where the eigenvalue is real). The eigenvalue is that of row `own` (of rows own and
-/// own + 1 where it is complex): from there on rows are zero. No block of two rows lies across the borders. `smallest` takes the place
-/// of differences of eigenvalues that are less.
+/// The rows [begin, end) of an eigenvector of the quasi-triangular t, whose rows from `end` on are known: `re` and `im`
+/// [n] hold what those give, negative, in the rows in question (im is zero where the eigenvalue is real). The
+/// eigenvalue is that of row `own` (of rows own and own + 1 where it is complex): from there on rows are zero. No block
+/// of two rows lies across the borders. `smallest` takes the place of differences of eigenvalues that are less.
 template <typename T>
 void solve_vector(const SchurWindow<T>& t, int64_t begin, int64_t end, int64_t own, std::complex<T> value, T smallest,
                   T* re, T* im) {

@@ -10,8 +10,8 @@ struct SearchPlan {
   int64_t values;  ///< that are looked up in one sequence; each sequence has that many
 };
 
-/// Checks shapes and the type of `out`, and resizes it. `sorted`: [length], or [..., length] with the values' leading sizes.
-/// Errors: InvalidType, InvalidArgument, naming `op`; those of resize_tensor.
+/// Checks shapes and the type of `out`, and resizes it. `sorted`: [length], or [..., length] with the values' leading
+/// sizes. Errors: InvalidType, InvalidArgument, naming `op`; those of resize_tensor.
 Result<SearchPlan> plan_search(KernelContext& context, const char* op, const Tensor& sorted, const Tensor& values,
                                bool out_int32, const Tensor& out);
 

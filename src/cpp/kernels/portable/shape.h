@@ -19,8 +19,8 @@ using runtime::kMaxRank;
 
 /// Up to kMaxRank numbers, one a dimension; converts to IntArrayRef.
 ///
-/// A file may ask for more (a list of a hundred sizes, one dimension more than there can be). What is more stays one more,
-/// kMaxRank + 1 of unspecified numbers, which is no tensor's rank: resize_tensor refuses it.
+/// A file may ask for more (a list of a hundred sizes, one dimension more than there can be). What is more stays one
+/// more, kMaxRank + 1 of unspecified numbers, which is no tensor's rank: resize_tensor refuses it.
 class Sizes {
  public:
   Sizes() = default;
@@ -94,8 +94,8 @@ Error broadcast_sizes(const char* op, IntArrayRef a, IntArrayRef b, Sizes* out);
 /// Row-major strides, in elements.
 Sizes contiguous_strides(IntArrayRef sizes);
 
-/// Strides of an image [N, C, spatial…], or [C, spatial…], of `spatial` dimensions, in elements: batch, channel, and three spatial
-/// ones, of which those that the image lacks are 0.
+/// Strides of an image [N, C, spatial…], or [C, spatial…], of `spatial` dimensions, in elements: batch, channel, and
+/// three spatial ones, of which those that the image lacks are 0.
 void spread_strides(const Tensor& image, int64_t spatial, int64_t (&strides)[5]);
 
 /// How many pairs `n` things have. Errors: InvalidArgument, naming the operator, where that does not fit 63 bits.
@@ -121,8 +121,8 @@ Error check_row_major(const char* op, std::initializer_list<const Tensor*> tenso
 /// True when the strides are those of a row-major tensor (size-1 dimensions do not matter).
 bool is_contiguous(const Tensor& tensor);
 
-/// True when the strides are those of images with channels innermost (rank 3, 4 or 5; size-1 dimensions do not matter, so
-/// that a tensor may be both).
+/// True when the strides are those of images with channels innermost (rank 3, 4 or 5; size-1 dimensions do not matter,
+/// so that a tensor may be both).
 bool is_channels_last(const Tensor& tensor);
 
 /// The product of sizes that a file gives; false where one is negative or it does not fit 63 bits.

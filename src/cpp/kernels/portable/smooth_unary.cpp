@@ -28,7 +28,8 @@ struct Precision<double> {
 
 /// A function of T by polynomials over intervals: those of the numbers that share, as floats, their sign, exponent and
 /// leading bits. An interval gets its polynomial when it was asked for often enough to pay.
-/// Source: the interpolation at Chebyshev's nodes; L. N. Trefethen, "Approximation theory and approximation practice", 2013.
+/// Source: the interpolation at Chebyshev's nodes; L. N. Trefethen, "Approximation theory and approximation practice",
+///         2013.
 template <typename T>
 class SmoothTable {
  public:

@@ -8,8 +8,8 @@
 
 namespace et::kernels::portable {
 
-/// Exchanges rows and columns p < q of the rest of a lower triangle that begins at `k`; columns in front of `k` are left as
-/// they are. `A`: a(row, column) gives a reference, a.rows the size.
+/// Exchanges rows and columns p < q of the rest of a lower triangle that begins at `k`; columns in front of `k` are
+/// left as they are. `A`: a(row, column) gives a reference, a.rows the size.
 template <typename A>
 void exchange_symmetric(const A& a, int64_t k, int64_t p, int64_t q) {
   for (int64_t i = q + 1; i < a.rows; ++i) {

@@ -1,13 +1,14 @@
-/// Integers that stand for real numbers: x = scale * (q - zero_point). What the kernels of this folder share: checks of the
-/// parameters, and requantization, the step from a sum of products to the integers of a result.
+/// Integers that stand for real numbers: x = scale * (q - zero_point). What the kernels of this folder share: checks of
+/// the parameters, and requantization, the step from a sum of products to the integers of a result.
 ///
 /// For: op_*.cpp beside it. Not for: floats to integers and back (portable/op_quantize.cpp).
 ///
-///     ET_TRY(const Requantizer out_of, Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
-///     out[i] = static_cast<T>(out_of(accumulator, scale));   // scale = input_scale * weight_scale / output_scale, in float
+///     ET_TRY(const Requantizer out_of, Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min,
+///     output_max})); out[i] = static_cast<T>(out_of(accumulator, scale));   // scale = input_scale * weight_scale /
+///     output_scale, in float
 ///
-/// The arithmetic is written down in docs/numerics.md: int32 accumulators that wrap, scales in float, round to nearest even,
-/// saturation.
+/// The arithmetic is written down in docs/reference/numerics.md: int32 accumulators that wrap, scales in float, round
+/// to nearest even, saturation.
 #pragma once
 
 #include <algorithm>
@@ -94,8 +95,8 @@ class Requantizer {
   int32_t zero_point_ = 0, min_ = 0, max_ = 0;
 };
 
-/// Units of a result in which products of an input and a weight count, for output channel i. Errors: InvalidArgument when it is
-/// no finite float.
+/// Units of a result in which products of an input and a weight count, for output channel i. Errors: InvalidArgument
+/// when it is no finite float.
 class ProductScales {
  public:
   static Result<ProductScales> make(const char* op, float input_scale, const Tensor& weight_scales, float output_scale);

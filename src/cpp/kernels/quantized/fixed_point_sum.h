@@ -1,4 +1,5 @@
-/// Sums of 8-bit integers in fixed point (docs/numerics.md): both scales as integers of 21 bits, the larger one exactly.
+/// Sums of 8-bit integers in fixed point (docs/reference/numerics.md): both scales as integers of 21 bits, the larger
+/// one exactly.
 ///
 /// For: et::quantized_add and _sub, here and in kernels/optimized, which must agree bit for bit.
 #pragma once

@@ -1,7 +1,8 @@
-/// Products of rows of floats with an integer weight, as plain loops: what et::dynamic_linear and et::weight_only_linear compute.
+/// Products of rows of floats with an integer weight, as plain loops: what et::dynamic_linear and
+/// et::weight_only_linear compute.
 ///
-/// For: those operators (op_weight_only.cpp) and the layers that have such a product in each step (op_float_recurrent.cpp).
-/// Not for: products that give integers (op_linear.cpp).
+/// For: those operators (op_weight_only.cpp) and the layers that have such a product in each step
+/// (op_float_recurrent.cpp). Not for: products that give integers (op_linear.cpp).
 ///
 ///     ET_TRY(DynamicProduct product, DynamicProduct::make(op, layer, choice, columns));
 ///     ET_RETURN_IF_ERROR(product.start(context, count));                // takes memory for so many rows

@@ -1,5 +1,5 @@
-// et::quantized_convolution: convolution and transposed convolution of integers in one, two and three dimensions, grouped or
-// not, in any dim order.
+// et::quantized_convolution: convolution and transposed convolution of integers in one, two and three dimensions,
+// grouped or not, in any dim order.
 #include "kernels/quantized/op_convolution.h"
 
 #include "base/checked_math.h"

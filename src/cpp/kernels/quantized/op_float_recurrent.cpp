@@ -1,6 +1,6 @@
-// et::dynamic_lstm, et::dynamic_gru, et::weight_only_lstm and et::weight_only_gru: all steps of a layer in one direction, from the products
-// of its inputs, in floats; the state meets an integer weight as in et::dynamic_linear or et::weight_only_linear.
-// Source of the cells: the documentation of torch.nn.LSTM and GRU.
+// et::dynamic_lstm, et::dynamic_gru, et::weight_only_lstm and et::weight_only_gru: all steps of a layer in one
+// direction, from the products of its inputs, in floats; the state meets an integer weight as in et::dynamic_linear or
+// et::weight_only_linear. Source of the cells: the documentation of torch.nn.LSTM and GRU.
 #include "kernels/quantized/op_float_recurrent.h"
 
 #include "kernels/portable/step_gates.h"
@@ -10,7 +10,8 @@
 namespace et::kernels::quantized {
 namespace {
 
-/// One row of gates for each sequence, from the products of the inputs [batch, gates * hidden] and of the state, which are spoiled.
+/// One row of gates for each sequence, from the products of the inputs [batch, gates * hidden] and of the state, which
+/// are spoiled.
 void step_rows(const RecurrentCall& call, const RecurrentShape& shape, const RecurrentStep& step, const float* input,
                float* products, float* cells) {
   const int64_t hidden = shape.hidden, row = call.gates * hidden;

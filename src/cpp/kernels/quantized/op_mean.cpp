@@ -1,5 +1,5 @@
-// et::quantized_mean, et::quantized_avg_pool2d and et::quantized_adaptive_avg_pool2d: averages of integers. The sum is exact;
-// it is divided in the one multiplication that also brings it to the scale of the result.
+// et::quantized_mean, et::quantized_avg_pool2d and et::quantized_adaptive_avg_pool2d: averages of integers. The sum is
+// exact; it is divided in the one multiplication that also brings it to the scale of the result.
 #include "kernels/quantized/op_mean.h"
 
 #include "kernels/portable/reduce.h"
@@ -45,8 +45,8 @@ struct Planes {
   }
 };
 
-/// Averages windows: rows(o) and columns(o) give the window of output row or column o; divisor(rows, columns) what its sum is
-/// divided by.
+/// Averages windows: rows(o) and columns(o) give the window of output row or column o; divisor(rows, columns) what its
+/// sum is divided by.
 template <typename Rows, typename Columns, typename Divisor>
 Error average(KernelContext& context, const char* op, const Tensor& self, const Input& input,
               const Requantizer& requantize, const Tensor& out, const Rows& rows, const Columns& columns,

@@ -1,5 +1,5 @@
-// et::quantized_softmax: softmax of 8-bit integers. What exp takes are differences to the largest integer, of which there are
-// 256, so a table of 256 numbers replaces it.
+// et::quantized_softmax: softmax of 8-bit integers. What exp takes are differences to the largest integer, of which
+// there are 256, so a table of 256 numbers replaces it.
 #include "kernels/quantized/op_softmax.h"
 
 #include "kernels/portable/loop_nest.h"

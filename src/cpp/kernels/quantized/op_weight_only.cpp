@@ -1,5 +1,5 @@
-// Products and look-ups that take floats and integer weights: et::dynamic_linear quantizes its input at run time and sums
-// integers; et::weight_only_linear and et::quantized_embedding scale the weight.
+// Products and look-ups that take floats and integer weights: et::dynamic_linear quantizes its input at run time and
+// sums integers; et::weight_only_linear and et::quantized_embedding scale the weight.
 #include "kernels/quantized/op_weight_only.h"
 #include "kernels/portable/convert.h"
 #include "kernels/quantized/float_products.h"

@@ -1,10 +1,13 @@
-/// Statically quantized recurrent layers (et::quantized_lstm, et::quantized_gru): the scales of a call, checked and as floats.
+/// Statically quantized recurrent layers (et::quantized_lstm, et::quantized_gru): the scales of a call, checked and as
+/// floats.
 ///
-/// For: the plain kernels (op_recurrent.cpp) and faster ones of other libraries, so that all of them refuse the same calls and compute
-/// with the same numbers. Not for: what layers that quantize at run time have, too (recurrent_steps.h).
+/// For: the plain kernels (op_recurrent.cpp) and faster ones of other libraries, so that all of them refuse the same
+/// calls and compute with the same numbers. Not for: what layers that quantize at run time have, too
+/// (recurrent_steps.h).
 ///
-/// A layer is the products of its inputs, which one product made for all steps, and then step by step what docs/numerics.md says: the
-/// state before is quantized, multiplied by the weight, the gates' functions are of floats.
+/// A layer is the products of its inputs, which one product made for all steps, and then step by step what
+/// docs/reference/numerics.md says: the state before is quantized, multiplied by the weight, the gates' functions are
+/// of floats.
 ///
 ///     RecurrentPlan plan;
 ///     ET_RETURN_IF_ERROR(prepare_recurrent(context, call, &plan));   // outputs have their sizes now
@@ -59,7 +62,8 @@ struct RecurrentPlan : RecurrentShape {
   float product_units = 0, input_units = 0;  ///< of a sum's scale
 };
 
-/// Checks all arguments and gives the outputs their sizes. Errors: InvalidArgument, InvalidType, NotSupported; those of resize_tensor.
+/// Checks all arguments and gives the outputs their sizes. Errors: InvalidArgument, InvalidType, NotSupported; those of
+/// resize_tensor.
 Error prepare_recurrent(KernelContext& context, const QuantizedRecurrentCall& call, RecurrentPlan* plan);
 
 }  // namespace et::kernels::quantized

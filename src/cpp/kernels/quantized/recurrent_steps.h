@@ -1,8 +1,9 @@
-/// Recurrent layers whose state meets an integer weight, one direction of a layer a call: what all forms check alike, and the order of
-/// their steps.
+/// Recurrent layers whose state meets an integer weight, one direction of a layer a call: what all forms check alike,
+/// and the order of their steps.
 ///
-/// For: et::quantized_lstm and _gru (recurrent.h has their scales), et::dynamic_ and weight_only_ ones, the plain kernels and faster ones
-/// of other libraries, so that all of them refuse the same calls. Not for: layers of floats (kernels/portable/recurrent.h).
+/// For: et::quantized_lstm and _gru (recurrent.h has their scales), et::dynamic_ and weight_only_ ones, the plain
+/// kernels and faster ones of other libraries, so that all of them refuse the same calls. Not for: layers of floats
+/// (kernels/portable/recurrent.h).
 ///
 ///     RecurrentShape shape;
 ///     ET_RETURN_IF_ERROR(prepare_steps(context, call, ScalarType::Float, &shape));   // outputs have their sizes now

@@ -1,10 +1,11 @@
-/// The kernels of integer operators (et::quantized_*, dynamic and weight-only products) as a table for a KernelRegistry.
+/// The kernels of integer operators (et::quantized_*, dynamic and weight-only products) as a table for a
+/// KernelRegistry.
 ///
 ///     runtime::KernelRegistry registry;
 ///     ET_RETURN_IF_ERROR(kernels::quantized::register_quantized_kernels(registry));
 ///
-/// Which kernels it holds: ops.yaml, cut down by -DET_SELECT_OPS. Not here: quantize, dequantize and the choice of parameters,
-/// which are portable kernels.
+/// Which kernels it holds: ops.yaml, cut down by -DET_SELECT_OPS. Not here: quantize, dequantize and the choice of
+/// parameters, which are portable kernels.
 #pragma once
 
 #include "base/startup.h"

@@ -9,7 +9,8 @@ namespace et::runtime {
 namespace {
 /// Blocks from this size on are worth pages of their own, which go back to the system as they are freed.
 constexpr size_t kLarge = size_t{64} << 10;
-/// Between this and kHugePage / 2 a block has room for somewhat larger requests of later rounds, which costs address space only.
+/// Between this and kHugePage / 2 a block has room for somewhat larger requests of later rounds, which costs address
+/// space only.
 constexpr size_t kLeastRoom = size_t{512} << 10;
 
 /// Bytes of a block, all in all, for a request that takes `total`.
@@ -91,7 +92,8 @@ void HeapAllocator::reset() {
   if (first_ != nullptr && used_ > first_->size && used_ > block_size_) {
     block_size_ = used_ + used_ / 16 + 256;
   }
-  // Blocks that this round passed over are too small for what is asked for, where there is a larger one. The others stay.
+  // Blocks that this round passed over are too small for what is asked for, where there is a larger one. The others
+  // stay.
   size_t largest = 0;
   for (Block* block = first_; block != nullptr; block = block->next) {
     largest = block->size > largest ? block->size : largest;

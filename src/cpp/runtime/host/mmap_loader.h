@@ -1,9 +1,10 @@
 /// MmapLoader: serves ranges of a mapped file without copying.
 ///
 /// For: large models: pages are read when they are used, and processes share them. Weights that a kernel has packed are
-/// not held twice: their pages leave the process (discard) and come back from the system's cache if they are read again.
-/// Not for: files that others write. Who truncates a file while it is mapped makes the system end this process with
-/// SIGBUS at the next access (SECURITY.md); replace a file by renaming a new one over it instead, or use FileLoader.
+/// not held twice: their pages leave the process (discard) and come back from the system's cache if they are read
+/// again. Not for: files that others write. Who truncates a file while it is mapped makes the system end this process
+/// with SIGBUS at the next access (SECURITY.md); replace a file by renaming a new one over it instead, or use
+/// FileLoader.
 #pragma once
 
 #include <memory>

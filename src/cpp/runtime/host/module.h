@@ -1,7 +1,7 @@
 /// Programs, sessions and methods on the heap, for applications: memory, files and lifetimes are taken care of.
 ///
 /// For: desktop and server programs, executor_runner, the Python bindings. Not for: microcontrollers, which use Program
-/// and Method with memory of their own.
+///      and Method with memory of their own.
 ///
 ///     HostOptions options{&kernels, &backends};
 ///     ET_TRY(std::unique_ptr<Module> const module, Module::load("model.pte", options));
@@ -14,10 +14,10 @@
 ///     ET_TRY(auto const method, program->load_method("decode", session));              // one a thread
 ///     method->method().set_input(…); method->method().execute();
 ///
-/// Ownership: a HostMethod keeps its HostSession alive, and that its HostProgram, and that the bytes of the file; so the
-/// last one to go frees them, in whatever order an application (or Python) drops them.
-/// Threads: HostProgram is safe at any time. A HostMethod is used by one thread at a time. Methods of different sessions
-/// run at the same time; those of one session too, unless both use its state (then InvalidState, and nothing is harmed).
+/// Ownership: a HostMethod keeps its HostSession alive, and that its HostProgram, and that the bytes of the file; so
+/// the last one to go frees them, in whatever order an application (or Python) drops them. Threads: HostProgram is safe
+/// at any time. A HostMethod is used by one thread at a time. Methods of different sessions run at the same time; those
+/// of one session too, unless both use its state (then InvalidState, and nothing is harmed).
 #pragma once
 
 #include <memory>
@@ -37,8 +37,8 @@ class FlatTensorDataMap;
 
 /// How a file is read.
 enum class LoadMode : uint8_t {
-  kMmap,  ///< Mapped: pages are read when they are used and shared with other processes. The file must not be changed or
-          ///< cut off while it is mapped (SECURITY.md).
+  kMmap,  ///< Mapped: pages are read when they are used and shared with other processes. The file must not be changed
+          ///< or cut off while it is mapped (SECURITY.md).
   kFile,  ///< Read into memory: slower to begin, independent of the file afterwards.
 };
 

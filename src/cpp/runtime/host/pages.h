@@ -19,8 +19,8 @@ namespace et::runtime {
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
 /// `nbytes` zeroed bytes, nullptr when the system has none. The end of the block is in small pages where more than half
-/// of a huge one, or a quarter of the block, would stay unused; and so is what lies behind the first `written` bytes, for a
-/// block of which about so many will be written.
+/// of a huge one, or a quarter of the block, would stay unused; and so is what lies behind the first `written` bytes,
+/// for a block of which about so many will be written.
 void* map_pages(size_t nbytes, size_t written = SIZE_MAX);
 /// Gives the memory of a block back, not its addresses: what it held is lost, and it can be written again.
 void drop_pages(void* block, size_t nbytes);

@@ -1,17 +1,18 @@
-/// Constants of a program that its file holds without their zeros, as tensors from outside: the tensor that the tables call
-/// external under the name "<name>" is the entry "sparse_constant:<name>" of the program's own named data, unpacked.
+/// Constants of a program that its file holds without their zeros, as tensors from outside: the tensor that the tables
+/// call external under the name "<name>" is the entry "sparse_constant:<name>" of the program's own named data,
+/// unpacked.
 ///
-/// For: HostProgram, which gives this map to its methods in place of the `.ptd` files' one. Not for: named data of delegates
-/// (runtime/host/sparse_data.h). Programs on machines without this map need files with dense weights.
+/// For: HostProgram, which gives this map to its methods in place of the `.ptd` files' one. Not for: named data of
+/// delegates (runtime/host/sparse_data.h). Programs on machines without this map need files with dense weights.
 ///
 ///     SparseConstants constants(program.named_data(), ptd_files);
 ///     options.external_data = &constants;
 ///     shared_cache.set_constants(&constants);   // release() goes there
 ///
-/// A constant is unpacked when a method is loaded that uses it, to an address that is the same for all methods and stays the
-/// same, so that packed weights can be named by it. When the kernel that uses it has packed it and says so, its pages are
-/// given back; a method that is loaded later finds them unpacked anew.
-/// Threads: safe at any time. What release() gives back, nobody reads: it waits until one user is left, and that one asked.
+/// A constant is unpacked when a method is loaded that uses it, to an address that is the same for all methods and
+/// stays the same, so that packed weights can be named by it. When the kernel that uses it has packed it and says so,
+/// its pages are given back; a method that is loaded later finds them unpacked anew. Threads: safe at any time. What
+/// release() gives back, nobody reads: it waits until one user is left, and that one asked.
 #pragma once
 
 #include <list>

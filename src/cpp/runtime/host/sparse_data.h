@@ -1,7 +1,7 @@
 /// Named data that a file may hold sparse (base/sparse_bytes.h): the entry "<key>", or "sparse:<key>" in its place.
 ///
-/// For: the runtime half of backends whose compiler gave entries a `sparse_dtype`. Not for: anybody else's entries, which are
-/// always under their own keys.
+/// For: the runtime half of backends whose compiler gave entries a `sparse_dtype`. Not for: anybody else's entries,
+///      which are always under their own keys.
 ///
 ///     ET_TRY(const FreeableBuffer weight, get_dense(*context.named_data, key));   // packs it, and lets it go
 #pragma once
@@ -23,7 +23,8 @@ struct StoredData {
 };
 
 /// The entry under `key`, or else its sparse form, checked.
-/// Errors: NotFound when there is neither; InvalidProgram, naming the key, when the sparse form is damaged; the loader's.
+/// Errors: NotFound when there is neither; InvalidProgram, naming the key, when the sparse form is damaged; the
+///         loader's.
 Result<StoredData> get_stored(const NamedDataMap& map, std::string_view key);
 
 /// Unpacks into memory of the heap that the buffer frees: an address that another buffer may have next, which therefore

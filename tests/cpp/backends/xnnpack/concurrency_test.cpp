@@ -1,5 +1,5 @@
-// Methods of one Program on several threads: they share packed weights and the pool, and each has its own sizes. Run it under
-// the thread sanitizer (make sanitize SANITIZE=thread) to see what a plain build does not.
+// Methods of one Program on several threads: they share packed weights and the pool, and each has its own sizes. Run it
+// under the thread sanitizer (make sanitize SANITIZE=thread) to see what a plain build does not.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -213,7 +213,8 @@ method @forward(%x: i8[1, 3, 8, 8]) {
   %yq = quantized_decomposed::quantize_per_tensor(%y, 0.04, -5, -128, 127, 1) : i8[1, 5]
   return %yq
 })"},
-      // Each layer, a node of one input and a clamp: with a Clamp or a Copy in its place it is what other writers' files have.
+      // Each layer, a node of one input and a clamp: with a Clamp or a Copy in its place it is what other writers'
+      // files have.
       {"clamps", constant("w1", "f32", {6, 3, 3, 3}) + constant("w2", "f32", {6, 1, 3, 3}) +
                      constant("w3", "f32", {6, 2, 2, 2}) + constant("w4", "f32", {4, 10}) + R"(
 method @forward(%x: f32[1, 3, 9, 10]) {

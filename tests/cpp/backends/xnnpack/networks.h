@@ -1,6 +1,7 @@
 /// Small networks for tests of the delegate: as text, as files, with everything that a process needs to run them.
 ///
-/// Each node is tagged for the delegate, so a network is one payload; `lowered(text, false)` makes the same run on kernels.
+/// Each node is tagged for the delegate, so a network is one payload; `lowered(text, false)` makes the same run on
+/// kernels.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Payloads that are damaged in thousands of ways are refused or run; nothing crashes, hangs or leaks. Run it under sanitizers
-// (make sanitize). ET_MUTATIONS sets how many payloads, ET_SEED which ones.
+// Payloads that are damaged in thousands of ways are refused or run; nothing crashes, hangs or leaks. Run it under
+// sanitizers (make sanitize). ET_MUTATIONS sets how many payloads, ET_SEED which ones.
 #include <gtest/gtest.h>
 
 #include <cstring>

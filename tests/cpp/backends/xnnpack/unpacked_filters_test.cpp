@@ -1,4 +1,5 @@
-// Where filters without zeros lie while they are packed: one over the other where the library asks for each, apart elsewhere.
+// Where filters without zeros lie while they are packed: one over the other where the library asks for each, apart
+// elsewhere.
 #include "backends/xnnpack/runtime/unpacked_filters.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,8 @@
-/// Memory that ends where it was asked to: what a kernel reads or writes beyond it, builds with the address sanitizer report.
+/// Memory that ends where it was asked to: what a kernel reads or writes beyond it, builds with the address sanitizer
+/// report.
 ///
-/// For: tensors and allocators of the kernels' tests. Libraries, which no sanitizer sees, may read kReadAhead bytes further (tensor.h).
+/// For: tensors and allocators of the kernels' tests. Libraries, which no sanitizer sees, may read kReadAhead bytes
+///      further (tensor.h).
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,8 @@
-/// Runs kernels of one operator by priority on the same arguments, and compares what they give with the portable kernel.
+/// Runs kernels of one operator by priority on the same arguments, and compares what they give with the portable
+/// kernel.
 ///
-/// For: the tests of optimized kernels and of backends' kernels. A test describes one call; the harness builds the boxed
-/// arguments, binds each kernel as the Method does (prepare, run, destroy) and compares the outputs.
+/// For: the tests of optimized kernels and of backends' kernels. A test describes one call; the harness builds the
+/// boxed arguments, binds each kernel as the Method does (prepare, run, destroy) and compares the outputs.
 ///
 ///     Call call("aten::add.out");
 ///     call.tensor({2, 3, 4, 5}, kChannelsLast).tensor({3, 1, 1}).number(1.0).out({2, 3, 4, 5}, kChannelsLast);
@@ -253,7 +254,8 @@ class Call {
     return *this;
   }
 
-  // A priority names one kernel; kPriorityOptimized and kPriorityLibrary stand for all of their rows (docs/kernels.md).
+  // A priority names one kernel; kPriorityOptimized and kPriorityLibrary stand for all of their rows
+  // (docs/design/kernels.md).
 
   /// True when a kernel of this priority takes the arguments.
   bool fits(uint8_t priority) { return run(priority, 1, nullptr) != Error::NotSupported; }

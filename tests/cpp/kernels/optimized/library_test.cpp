@@ -1,5 +1,5 @@
-// Kernels of backends (kPriorityLibrary): convolution, matrix products, softmax, pooling, resizing. A build without such a
-// backend has none, and the tests say so.
+// Kernels of backends (kPriorityLibrary): convolution, matrix products, softmax, pooling, resizing. A build without
+// such a backend has none, and the tests say so.
 
 #include "kernel_harness.h"
 #include "kernels/optimized/priorities.h"

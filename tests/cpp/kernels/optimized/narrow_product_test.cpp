@@ -1,4 +1,5 @@
-// Products and convolutions of BFloat16: rows, columns and depths around the blocks of vectors and of tiles, layouts, borders.
+// Products and convolutions of BFloat16: rows, columns and depths around the blocks of vectors and of tiles, layouts,
+// borders.
 
 #include "instruction_sets.h"
 #include "kernel_harness.h"

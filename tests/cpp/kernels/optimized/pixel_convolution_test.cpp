@@ -1,5 +1,5 @@
-// Convolutions of 1x1 with tiles of half a vector: channels around the tiles, numbers of pixels around theirs, every instruction
-// set, and what is left to others.
+// Convolutions of 1x1 with tiles of half a vector: channels around the tiles, numbers of pixels around theirs, every
+// instruction set, and what is left to others.
 
 #include <limits>
 

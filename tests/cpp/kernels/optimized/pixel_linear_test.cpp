@@ -1,5 +1,5 @@
-// Linear layers of many rows and few outputs: outputs around the tiles, rows around theirs, every instruction set, and what is left
-// to others.
+// Linear layers of many rows and few outputs: outputs around the tiles, rows around theirs, every instruction set, and
+// what is left to others.
 
 #include "instruction_sets.h"
 #include "kernel_harness.h"

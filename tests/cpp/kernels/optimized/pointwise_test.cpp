@@ -1,4 +1,5 @@
-// Pointwise operators: activations against the portable kernels and against double precision; broadcasting in every form.
+// Pointwise operators: activations against the portable kernels and against double precision; broadcasting in every
+// form.
 
 #include <functional>
 

@@ -10,7 +10,8 @@ struct IntegerConvolution {
   std::vector<int64_t> input, weight, stride, padding, dilation, output;
 };
 
-/// Beside the plain kernel, bit for bit, with the input's zero point at its end and within, scales of channels or one, and without and with a bias.
+/// Beside the plain kernel, bit for bit, with the input's zero point at its end and within, scales of channels or one,
+/// and without and with a bias.
 inline void expect_equal(const IntegerConvolution& c, Order in_order, Order out_order, int64_t groups = 1,
                          uint8_t priority = runtime::kPriorityLibrary) {
   const int64_t channels = c.weight[0];

@@ -1,5 +1,5 @@
-// Integer convolutions beside the plain kernel, equal bit for bit: the library's, and products of gathered windows where channels are
-// few.
+// Integer convolutions beside the plain kernel, equal bit for bit: the library's, and products of gathered windows
+// where channels are few.
 
 #include "instruction_sets.h"
 #include "kernels/optimized/priorities.h"

@@ -1,5 +1,5 @@
-// Pointwise operators of integers: equal to the plain kernels bit for bit, for every length, broadcast, layout and type; what
-// those refuse is left to them.
+// Pointwise operators of integers: equal to the plain kernels bit for bit, for every length, broadcast, layout and
+// type; what those refuse is left to them.
 
 #include "instruction_sets.h"
 #include "kernel_harness.h"

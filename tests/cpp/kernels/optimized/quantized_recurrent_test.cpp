@@ -1,5 +1,5 @@
-// Steps of quantized recurrent layers against the plain kernel: sizes around strips and tiles, every instruction set. Equality with the
-// steps one by one is tested in Python (tests/ops/test_quantized_recurrent.py).
+// Steps of quantized recurrent layers against the plain kernel: sizes around strips and tiles, every instruction set.
+// Equality with the steps one by one is tested in Python (tests/ops/test_quantized_recurrent.py).
 
 #include "instruction_sets.h"
 #include "kernel_harness.h"

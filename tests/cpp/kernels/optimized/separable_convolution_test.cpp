@@ -1,5 +1,5 @@
-// Depthwise convolutions between convolutions of 1x1, strip by strip: images of more rows than a strip, borders, strides, with and
-// without expansion, every instruction set, and the bits of the convolutions alone.
+// Depthwise convolutions between convolutions of 1x1, strip by strip: images of more rows than a strip, borders,
+// strides, with and without expansion, every instruction set, and the bits of the convolutions alone.
 
 #include "filter_forms.h"
 #include "instruction_sets.h"

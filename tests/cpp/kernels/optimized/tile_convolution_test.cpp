@@ -1,5 +1,5 @@
-// Integer convolutions by tiles, equal to the plain kernel bit for bit: pixels, channels and runs around the tiles, borders, strides,
-// dilation, several images, and what is not taken.
+// Integer convolutions by tiles, equal to the plain kernel bit for bit: pixels, channels and runs around the tiles,
+// borders, strides, dilation, several images, and what is not taken.
 
 #include "kernels/optimized/priorities.h"
 #include "kernels/optimized/tiles.h"

@@ -1,5 +1,5 @@
-// Transposed convolution without overlap: sizes around the tiles of pixels and the strips, filter orders, and what is not
-// taken.
+// Transposed convolution without overlap: sizes around the tiles of pixels and the strips, filter orders, and what is
+// not taken.
 
 #include <limits>
 

@@ -1,5 +1,5 @@
-// Convolutions whose windows are multiplied where they stand: filters, strides and borders of all kinds, rows of pixels around the
-// tiles, strips of rows, every instruction set, threads, and what is left to others.
+// Convolutions whose windows are multiplied where they stand: filters, strides and borders of all kinds, rows of pixels
+// around the tiles, strips of rows, every instruction set, threads, and what is left to others.
 
 #include <limits>
 

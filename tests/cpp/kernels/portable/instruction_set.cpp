@@ -6,7 +6,8 @@
 
 extern "C" {
 
-/// Holds the vector kernels to an instruction set, by Highway's name for it ("AVX2"). False where this build or the processor has it not.
+/// Holds the vector kernels to an instruction set, by Highway's name for it ("AVX2"). False where this build or the
+/// processor has it not.
 __attribute__((visibility("default"))) bool et_kernel_test_hold_to(const char* name) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     if (std::strcmp(hwy::TargetName(target), name) == 0) {

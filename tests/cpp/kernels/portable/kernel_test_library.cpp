@@ -263,8 +263,8 @@ extern "C" {
 
 __attribute__((visibility("default"))) const char* et_kernel_test_message() { return last_message.c_str(); }
 
-/// Runs the portable or quantized kernel `name`; returns its Error. 255: no such kernel; 254: an argument has a type the
-/// kernel does not take.
+/// Runs the portable or quantized kernel `name`; returns its Error. 255: no such kernel; 254: an argument has a type
+/// the kernel does not take.
 __attribute__((visibility("default"))) int et_kernel_test_run(const char* name, Value* values, int64_t count,
                                                               uint64_t seed) {
   set_log_hook(&keep_message);
@@ -297,9 +297,9 @@ __attribute__((visibility("default"))) int et_kernel_test_count(const char* name
   return add_kernels(true, &registry) == Error::Ok ? static_cast<int>(registry.find(name, {})) : 0;
 }
 
-/// Prepares kernel number `place` of those called `name`, best first, as a load does, with `values`; runs it with `called`,
-/// then with `values`, on two threads. Returns the first error; 255 and 254 as above. `values` and `called` are alike but for
-/// what changes between calls: sizes of dynamic tensors, numbers.
+/// Prepares kernel number `place` of those called `name`, best first, as a load does, with `values`; runs it with
+/// `called`, then with `values`, on two threads. Returns the first error; 255 and 254 as above. `values` and `called`
+/// are alike but for what changes between calls: sizes of dynamic tensors, numbers.
 __attribute__((visibility("default"))) int et_kernel_test_prepare_and_run(const char* name, int64_t place,
                                                                           Value* values, Value* called, int64_t count) {
   set_log_hook(&keep_message);
