@@ -281,10 +281,8 @@ namespace et::kernels::optimized {
 #define ET_LOOPS(X) \
   X(Abs) X(Acos) X(Acosh) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Clamp) X(Cos) X(Cosh) X(Cube) X(Elu) X(Erf) \
   X(Erfc) X(Exp) X(Exp2) X(Expm1) X(Floor) X(Frac) X(GeluErf) X(GeluTanh) X(LeakyRelu) X(Log) X(Log10) X(Log1p) \
-  X(Log2) X(Mish) \
-  X(Limits) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Rsqrt) X(Sigmoid) X(Silu) X(Sin) X(Sinh) X(Same) X(Softplus) \
-  X(Sqrt) X(Square) X(Tan) X(Tanh) \
-  X(Trunc)
+  X(Log2) X(Mish) X(Limits) X(Neg) X(Reciprocal) X(Relu) X(Round) X(Rsqrt) X(Sigmoid) X(Silu) X(Sin) X(Sinh) X(Same) \
+  X(Softplus) X(Sqrt) X(Square) X(Tan) X(Tanh) X(Trunc)
 // clang-format on
 #define ET_EXPORT(NAME)     \
   HWY_EXPORT(Double##NAME); \

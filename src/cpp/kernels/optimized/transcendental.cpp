@@ -188,8 +188,8 @@ namespace et::kernels::optimized {
 // clang-format off
 #define ET_LOOPS(X) \
   X(Acos) X(Acosh) X(Angle) X(Asin) X(Asinh) X(Atan) X(Atanh) X(Ceil) X(Cos) X(Cosh) X(Erfinv) X(Exp2) X(Expm1) \
-  X(Floor) X(Frac) \
-  X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu) X(Logit) X(Softplus)
+  X(Floor) X(Frac) X(Log) X(Log10) X(Log1p) X(Log2) X(Pow) X(Round) X(Sign) X(Sin) X(Sinh) X(Tan) X(Trunc) X(Elu) \
+  X(Logit) X(Softplus)
 // clang-format on
 #define ET_EXPORT(NAME) \
   HWY_EXPORT(NAME);     \
