@@ -4,7 +4,7 @@
 /// "runtime/kernel_types.h" and link libtorch. The kernel may then also call ATen's own operators.
 /// Not for: the runtime itself. It is the same in both modes: one verifier, one executor, one memory plan. A tensor
 /// becomes an `at::Tensor` where a kernel is called (tensor.h), so kernels of both kinds stand in one registry and work
-/// on one program side by side. docs/ARCHITECTURE.md, decision 8, has the reasons.
+/// on one program side by side. docs/design/08-aten-mode.md has the reasons.
 ///
 ///     Error softplus_out(KernelContext& context, const Tensor& self, Tensor& out) {   // Tensor is at::Tensor
 ///       ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
