@@ -1,0 +1,108 @@
+"""How the repository reads: lengths of sentences in documentation and comments, and of lines in every source file.
+
+A sentence has at most 35 words, and half of a page's sentences have at most 18. Pages of ``docs/lab`` are notes of
+measurements and are left out, and so are tables, code blocks and ``docs/reference/operators.md``, which is generated.
+"""
+
+import ast
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+from repository import ROOT, text_of, tracked_files
+
+MOST_WORDS = 35
+MEDIAN_WORDS = 18
+COLUMNS = 120
+MOST_TERMS = 40
+MOST_CHANGES = 120
+
+_CODE = re.compile(r"```.*?(?:```|\Z)|^ {4}\S.*$", re.DOTALL | re.MULTILINE)
+#: A paragraph ends at an empty line, before an item or a row, and before a label as headers of C++ have them.
+_BREAK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*#|]|\d+\.)\s)|\n(?=\s*[A-Z][\w ]{2,14}:\s)|:\n")
+_END = re.compile(r"(?<=[.!?])\s+")
+
+
+def sentences(text: str) -> Iterator[str]:
+    for paragraph in _BREAK.split(text):
+        if not paragraph.lstrip().startswith("|"):
+            yield from (sentence for sentence in _END.split(" ".join(paragraph.split())) if sentence)
+
+
+def pages() -> dict[str, str]:
+    """The text of each page for readers, without code."""
+    names = {path.relative_to(ROOT).as_posix(): path for path in tracked_files() if path.suffix == ".md"}
+    left_out = ("docs/lab/", "docs/reference/operators.md")
+    return {name: _CODE.sub("", text_of(path)) for name, path in names.items() if not name.startswith(left_out)}
+
+
+def runs_of_comments(text: str, mark: str) -> Iterator[str]:
+    """Comment lines that stand together, without their mark."""
+    run: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if comment := re.match(rf"\s*{mark} ?(.*)$", line):
+            run.append(comment[1])
+        elif run:
+            yield "\n".join(run)
+            run = []
+
+
+def comments(path: Path) -> Iterator[str]:
+    """Comments and docstrings of a C++ or Python file."""
+    text = text_of(path)
+    if path.suffix in (".h", ".cpp"):
+        yield from runs_of_comments(text, "///?")
+        return
+    yield from runs_of_comments(text, "#:?")
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, kinds) and (docstring := ast.get_docstring(node)):
+            yield _CODE.sub("", docstring)
+
+
+def too_long(text: str) -> list[str]:
+    return [sentence[:100] for sentence in sentences(text) if len(sentence.split()) > MOST_WORDS]
+
+
+def test_long_sentences_are_found():
+    text = "Short one. " + "word " * 36 + "end.\n\n| " + "cell " * 50 + "|\n\n- " + "item " * 10
+    assert len(too_long(text)) == 1
+
+
+def test_sentences_of_pages_are_short():
+    assert {name: found for name, text in pages().items() if (found := too_long(text))} == {}
+
+
+def test_half_of_the_sentences_of_a_page_are_very_short():
+    lengths = {name: [len(sentence.split()) for sentence in sentences(text)] for name, text in pages().items()}
+    medians = {name: statistics.median(counts) for name, counts in lengths.items() if counts}
+    assert {name: median for name, median in medians.items() if median > MEDIAN_WORDS} == {}
+
+
+def test_sentences_of_comments_are_short():
+    sources = [path for path in tracked_files() if path.suffix in (".h", ".cpp", ".py")]
+    long = {
+        path.relative_to(ROOT).as_posix(): found
+        for path in sources
+        if (found := [sentence for comment in comments(path) for sentence in too_long(comment)])
+    }
+    assert long == {}
+
+
+def test_lines_are_short():
+    """Also those of comments, which no formatter sees. Python is ruff's to judge."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in tracked_files()
+        if path.suffix in (".h", ".cpp")
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if len(line) > COLUMNS
+    ]
+    assert found == []
+
+
+def test_the_glossary_and_the_changelog_stay_short():
+    terms = re.findall(r"^\| (?!word|---)", (ROOT / "docs/reference/glossary.md").read_text(), re.MULTILINE)
+    assert 10 < len(terms) <= MOST_TERMS
+    assert len((ROOT / "CHANGELOG.md").read_text().splitlines()) <= MOST_CHANGES
