@@ -37,12 +37,17 @@ def pages() -> dict[str, str]:
     return {name: _CODE.sub("", text_of(path)) for name, path in names.items() if not name.startswith(left_out)}
 
 
+def hangs(run: list[str]) -> bool:
+    """Whether an indented line goes on with a labelled paragraph (Requires, Ensures, …) instead of showing code."""
+    return bool(run) and re.match(r"[A-Z][\w ]{2,14}:\s{2,}\S|[-*] | {4,}\S", run[-1]) is not None and run[-1] != ""
+
+
 def runs_of_comments(text: str, mark: str) -> Iterator[str]:
     """Comment lines that stand together, without their mark."""
     run: list[str] = []
     for line in [*text.splitlines(), ""]:
         if comment := re.match(rf"\s*{mark} ?(.*)$", line):
-            run.append(comment[1])
+            run.append("" if re.match(r" {2,}\S|.*=>", comment[1]) and not hangs(run) else comment[1])
         elif run:
             yield "\n".join(run)
             run = []

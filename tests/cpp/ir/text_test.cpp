@@ -37,7 +37,7 @@ TEST(Text, EveryKindOfArgumentAndType) {
   EXPECT_ROUND_TRIP(
       R"(method @m(%a: int, %b: int(s0 + 1:{2..65}), %c: double, %d: bool, %e: string, %f: none, %g: u8[0]) {
   my::op.Overload(%a, -3, 1.0, -2.5e-07, inf, -inf, nan, true, false, "a \"b\" \\ \n \x00\xff", none)
-  %r, %s = op([1, %a, [none, %g]], [], double[0.1, 1e+100], bool[true, false], bool[], bool[]) : c64[1], bool[2, 2]<1, 0>
+  %r, %s = op([1, %a, [none, %g]], [], double[1e+100], bool[true, false], bool[], bool[]) : c64[1], bool[2, 2]<1, 0>
   %t = "odd op"(%r) : f32[2*s0:{2..128}, s0 + 1, min(s0, 7):{0..7}, u0:{0..}, (s0 - 1)//2:{0..31}, u0:{0..9}]
   return
 }
