@@ -2,10 +2,11 @@
 # Debian packages and .venv by tools/provision_system.py, third-party sources by tools/provision.py, the rest by CMake.
 #
 #   make demo      two real models from torch.export to the C++ runtime
-#   make test      everything that CI runs           make quick     C++ tests and a spread of the others: two minutes
+#   make test      everything that CI runs           make quick     C++ tests and a smoke set: 90 seconds
 #   make bench     figures, beside the peers          make interop   both ways with the published package
 #   make conformance   PyTorch's databases of operators, modules and exported programs, all of them
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
+#   make tidy      clang-tidy over the C++ sources
 #   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU
 #   make sanitize  C++ tests and the sweep over      make fuzz      libFuzzer targets, FUZZ_SECONDS=60 each
 #                  all kernels under sanitizers
@@ -35,7 +36,7 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test python-tests-of-operators other-python-tests quick conformance bench lint format fuzz size mcu interop sanitize neon wheel setup build sanitized-build interop-setup bench-setup mcu-setup clean help
+.PHONY: demo test python-tests-of-operators other-python-tests quick conformance bench lint tidy format fuzz size mcu interop sanitize neon wheel setup configure build sanitized-build interop-setup bench-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -46,12 +47,16 @@ setup:
 	@$(TIMED) "system packages" -- $(SETUP) debian compiler tests
 	@$(TIMED) "python environment" -- $(SETUP) venv $(VENV) build torch test models models-no-deps --tree $(BUILD)/python
 
-build: setup
+configure: setup
 	@$(TIMED) "configure, third-party builds" -- \
 	    $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
+
+build: configure
 	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet
 
-demo: build
+# The extension module is all that the demo runs: no tests, no tools.
+demo: configure
+	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet _core
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
@@ -70,7 +75,7 @@ other-python-tests:
 
 quick: build
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
-	@$(TIMED) "Python tests, every 40th" -- $(PYTEST) --every 40 -m "not slow and not interop and not mcu" tests
+	@$(TIMED) "Python tests, a smoke set" -- $(PYTEST) --smoke tests
 
 conformance: build
 	@$(PY) -m tests.conformance $(ARGS)
@@ -95,6 +100,10 @@ lint: setup
 	@$(BIN)/mypy
 	@git ls-files '*.h' '*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	@$(PY) tools/check_layers.py
+
+tidy: build
+	@$(SETUP) venv $(VENV) lint
+	@git ls-files 'src/cpp/*.cpp' 'backends/*.cpp' | xargs -P$(JOBS) -n8 $(BIN)/clang-tidy -p $(BUILD) --quiet $(ARGS)
 
 format: setup
 	@$(SETUP) venv $(VENV) lint
