@@ -47,9 +47,13 @@ setup:
 	@$(TIMED) "system packages" -- $(SETUP) debian compiler tests
 	@$(TIMED) "python environment" -- $(SETUP) venv $(VENV) build torch test models models-no-deps --tree $(BUILD)/python
 
-configure: setup
+# Ninja configures again when a CMake file changes; the other files that a configuration depends on stand here.
+configure: setup $(BUILD)/build.ninja
+
+$(BUILD)/build.ninja: pyproject.toml tools/third_party.txt tools/provision.py | setup
 	@$(TIMED) "configure, third-party builds" -- \
 	    $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
+	@touch $@
 
 build: configure
 	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet
@@ -68,10 +72,10 @@ test: build sanitized-build mcu-setup interop-setup
 
 # Two processes: most tests compute on one core, and the others wait for those of the published package.
 python-tests-of-operators:
-	@$(PYTEST) $(OF_OPERATORS)
+	@$(PYTEST) --junitxml=build/tests-of-operators.xml $(OF_OPERATORS)
 
 other-python-tests:
-	@$(PYTEST) tests $(addprefix --ignore=,$(OF_OPERATORS))
+	@$(PYTEST) --junitxml=build/other-tests.xml tests $(addprefix --ignore=,$(OF_OPERATORS))
 
 quick: build
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
