@@ -22,6 +22,8 @@ LONG_COMMENTS = 175  # falls to 0 as comments are edited; never raise it
 _CODE = re.compile(r"```.*?(?:```|\Z)|^ {4}\S.*$", re.DOTALL | re.MULTILINE)
 #: A paragraph ends at an empty line, before an item or a row, and before a label as headers of C++ have them.
 _BREAK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*#|]|\d+\.)\s)|\n(?=\s*[A-Z][\w ]{2,14}:\s)|:\n")
+#: A row of a table or of a listing: columns are apart by several spaces.
+_ROW = re.compile(r"^.*\S {2,}\S.*$|^>>> .*$", re.MULTILINE)
 _END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -64,7 +66,7 @@ def comments(path: Path) -> Iterator[str]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, kinds) and (docstring := ast.get_docstring(node)):
-            yield _CODE.sub("", docstring)
+            yield _ROW.sub("", _CODE.sub("", docstring))
 
 
 def too_long(text: str) -> list[str]:

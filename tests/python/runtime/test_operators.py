@@ -29,7 +29,9 @@ def test_the_page_of_operators_is_current():
     backends = {path.parent.name for path in (ROOT / "backends").glob("*/CMakeLists.txt")}
     if not {"optimized", *backends} <= libraries:
         pytest.skip("the page is that of a build with the default backends and optimised kernels")
-    assert (ROOT / "docs/reference/operators.md").read_text() == operators_page(), "etpy ops --markdown > docs/reference/operators.md"
+    assert (ROOT / "docs/reference/operators.md").read_text() == operators_page(), (
+        "etpy ops --markdown > docs/reference/operators.md"
+    )
 
 
 def test_kernels_stand_in_the_order_in_which_they_are_tried():
