@@ -1,7 +1,7 @@
 """The example quantizer: what backends/example/int8.py computes with, and nothing else. Made to be cloned.
 
-The device has three integer kernels: convolution, linear layer, and linear layer with relu. docs/how-to/add_quantizer.md goes through
-this file.
+The device has three integer kernels: convolution, linear layer, and linear layer with relu.
+docs/how-to/add_quantizer.md goes through this file.
 
 >>> program = quantize(model, example_inputs, ExampleQuantizer(), calibration_data)  # doctest: +SKIP
 """
