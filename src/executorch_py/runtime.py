@@ -362,7 +362,8 @@ class Program:
     def named_data(self) -> Mapping[str, int]:
         """Keys of the program's named data, and their sizes in the file, in bytes.
 
-        A weight without its zeros stands there as "sparse:" and its key, or "sparse_constant:" and its name (docs/reference/format.md).
+        A weight without its zeros stands there as "sparse:" and its key, or "sparse_constant:" and its name
+        (docs/reference/format.md).
         """
         return dict(self._core.named_data)
 

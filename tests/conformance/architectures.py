@@ -74,7 +74,8 @@ def architecture_entries() -> dict[str, Callable[[], tuple[nn.Module, tuple, dic
     return entries
 
 
-#: Their last step is an operator of torchvision's own compiled part (nms); docs/how-to/custom_operators.md brings it as a plug-in.
+#: Their last step is an operator of torchvision's own compiled part (nms), which docs/how-to/custom_operators.md brings
+#: as a plug-in.
 _DETECTORS = frozenset({"fcos_resnet50_fpn", "retinanet_resnet50_fpn", "retinanet_resnet50_fpn_v2",
                         "ssd300_vgg16", "ssdlite320_mobilenet_v3_large"})  # fmt: skip
 

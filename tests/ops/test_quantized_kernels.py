@@ -1,4 +1,6 @@
-"""Integer kernels (kernels/quantized) against the formulas of docs/reference/numerics.md, done by PyTorch on exact sums, and against eager.
+"""Integer kernels (kernels/quantized) against eager, and against the formulas of docs/reference/numerics.md.
+
+PyTorch computes the formulas on exact sums.
 
 Sums are made in float64, where they are exact; scales are multiplied in float32; torch.round rounds halves to even. Results must
 be equal. Against the eager reference (dequantize, compute in floats, quantize) one step in a thousand outputs is allowed.

@@ -116,8 +116,8 @@ def _look(found: _Found, method: str, node: fx.Node, op: OpOverload, target_kern
     else:
         reason = (
             f"no kernel {form.name} is registered. Write {form.declaration} and load its library with "
-            f"executorch_py.load_kernel_library() (docs/how-to/custom_operators.md), let a backend take the operator, or, if only "
-            f"the target has the kernel, name it in ExecutorchBackendConfig(target_kernels=...)"
+            f"executorch_py.load_kernel_library() (docs/how-to/custom_operators.md), let a backend take the operator, "
+            f"or, if only the target has the kernel, name it in ExecutorchBackendConfig(target_kernels=...)"
         )
         found.missing.append(_diagnostic(method, node, op, reason, ErrorCode.OperatorMissing))
 
