@@ -5,6 +5,7 @@
 #   make test      everything that CI runs           make quick     C++ tests and a smoke set: 90 seconds
 #   make bench     figures, beside the peers          make interop   both ways with the published package
 #   make conformance   PyTorch's databases of operators, modules and exported programs, all of them
+#   make replay BASE=commit      what differs from another tree: IR after each stage, files, outputs (QUICK=1: a few models)
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
 #   make tidy      clang-tidy over the C++ sources
 #   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU
@@ -36,7 +37,7 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test python-tests-of-operators other-python-tests quick conformance bench lint tidy format fuzz size mcu interop sanitize neon wheel setup configure build sanitized-build interop-setup bench-setup mcu-setup clean help
+.PHONY: demo test python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel setup configure build sanitized-build interop-setup bench-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -83,6 +84,10 @@ quick: build
 
 conformance: build
 	@$(PY) -m tests.conformance $(ARGS)
+
+# BASE: a commit (built once for it), a built tree or the folder of a record; without it the record is only written.
+replay: build
+	@$(PY) -m tests.replay $(if $(BASE),--base $(BASE)) $(if $(QUICK),--quick) $(ARGS)
 
 bench-setup: interop-setup
 	@$(TIMED) "peers" -- $(SETUP) venv .venv-interop peers
