@@ -5,7 +5,7 @@
 #   make test      everything that CI runs           make quick     C++ tests and a smoke set: 90 seconds
 #   make bench     figures, beside the peers          make interop   both ways with the published package
 #   make conformance   PyTorch's databases of operators, modules and exported programs, all of them
-#   make replay BASE=commit      what differs from another tree: IR after each stage, files, outputs (QUICK=1: a few models)
+#   make replay BASE=commit      what differs from another tree: IR of all stages, files, outputs (QUICK=1: a few)
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
 #   make tidy      clang-tidy over the C++ sources
 #   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU

@@ -133,4 +133,7 @@ function(et_python_tree)
       file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${folder} ${tree}/${name} SYMBOLIC)
     endif()
   endforeach()
+  # The operator table as Python has it (tools/gen_tables.py).
+  file(CREATE_LINK ${ET_GENERATED_DIR}/python/_operator_rows.py ${tree}/_operator_rows.py SYMBOLIC)
+  install(FILES ${ET_GENERATED_DIR}/python/_operator_rows.py DESTINATION executorch_py COMPONENT python)
 endfunction()

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from executorch_py.operator_facts import OPERATORS, overload, overloads
+
 from .config import Kind
 from .pt2e import ANNOTATION, QuantizationConfig
 
@@ -89,7 +91,6 @@ ADD = ops("add.Tensor", "add_.Tensor")
 MUL = ops("mul.Tensor", "mul_.Tensor")
 EMBEDDING = ops("embedding.default")
 MATMUL = ops("matmul.default", "bmm.default")
-MAX_POOL = ops("max_pool1d.default", "max_pool2d.default", "max_pool3d.default")
 AVERAGE = ops(
     "adaptive_avg_pool1d.default",
     "adaptive_avg_pool2d.default",
@@ -98,82 +99,21 @@ AVERAGE = ops(
     "avg_pool2d.default",
     "mean.dim",
 )
+MAX_POOL = frozenset(overloads(lambda op: op.moves == "pool" and op.is_tensor))
 #: Of what moves elements, that whose result may have a much smaller range than what it takes.
-TAKES_PART = ops(
-    "slice.Tensor",
-    "select.int",
-    "narrow.default",
-    "diagonal.default",
-    "index_select.default",
-    "index.Tensor",
-    "gather.default",
-    "amax.default",
-    "amin.default",
-    "relu.default",
-    "relu_.default",
-    "hardtanh.default",
-    "hardtanh_.default",
-    "relu6.default",
+TAKES_PART = frozenset(
+    overloads(lambda op: op.is_tensor and (op.moves in ("part", "gather", "largest") or "clamps" in op.tags))
 )
 #: Operators that move elements or leave them as they are.
-MOVEMENT = TAKES_PART | ops(
-    "view.default",
-    "reshape.default",
-    "_unsafe_view.default",
-    "flatten.using_ints",
-    "unflatten.int",
-    "permute.default",
-    "transpose.int",
-    "t.default",
-    "squeeze.default",
-    "squeeze.dim",
-    "squeeze.dims",
-    "unsqueeze.default",
-    "expand.default",
-    "contiguous.default",
-    "clone.default",
-    "alias.default",
-    "detach.default",
-    "dropout.default",
-    "pixel_shuffle.default",
-    "pixel_unshuffle.default",
-    "upsample_nearest1d.vec",
-    "upsample_nearest2d.vec",
-    "upsample_nearest3d.vec",
-    "_upsample_nearest_exact1d.vec",
-    "_upsample_nearest_exact2d.vec",
-    "_upsample_nearest_exact3d.vec",
-    "channel_shuffle.default",
-    "flip.default",
-    "roll.default",
-    "rot90.default",
-    "repeat.default",
-    "tile.default",
-    "repeat_interleave.self_int",
-    "movedim.int",
-    "movedim.intlist",
-    "swapaxes.default",
-    "swapdims.default",
-    "mT.default",
-    "unfold.default",
-    "im2col.default",
-)
+MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves in ("reshape", "permute", "repeat")))
 #: Operators that hand out a tensor in parts, each a ``getitem`` of their result, or its largest elements with their places.
-SPLIT = ops(
-    "split.Tensor",
-    "split.sizes",
-    "split_with_sizes.default",
-    "chunk.default",
-    "unbind.int",
-    "adaptive_max_pool2d.default",
-    "adaptive_max_pool3d.default",
-)
+SPLIT = frozenset(overloads(lambda op: op.moves in ("part", "pool") and not op.is_tensor))
+PAD = ops("pad.default", "constant_pad_nd.default")
 #: Operators whose results are elements of several tensors -> the arguments that hold these: tensors, lists of them, numbers.
 JOINED_ARGUMENTS: dict[Any, tuple[int, ...]] = {
-    **dict.fromkeys(ops("cat.default", "stack.default"), (0,)),
-    **dict.fromkeys(ops("maximum.default", "minimum.default", "max.other", "min.other"), (0, 1)),
-    **dict.fromkeys(ops("where.self", "where.ScalarOther", "where.ScalarSelf"), (1, 2)),
-    **dict.fromkeys(ops("masked_fill.Scalar", "masked_fill.Tensor"), (0, 2)),
+    overload(op.name): tuple(op.arguments.index(name) for name in op.joins)
+    for op in OPERATORS.values()
+    if op.joins and overload(op.name) not in PAD
 }
 JOIN = frozenset(JOINED_ARGUMENTS)
 #: What makes tensors of one number -> the argument that it is; None: of zeros.
@@ -183,7 +123,6 @@ ZEROS: dict[Any, int | None] = {
     **dict.fromkeys(ops("new_full.default"), 2),
     **dict.fromkeys(ops("scalar_tensor.default"), 0),
 }
-PAD = ops("pad.default", "constant_pad_nd.default")
 
 
 def find(graph: fx.Graph, pattern: Pattern) -> Iterator[Match]:

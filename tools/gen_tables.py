@@ -5,6 +5,8 @@
 
 Written under --out (a file is touched only when its content changes):
     ops/op_table.inc                      the compiler's table (ops/op_table.cpp)
+    ops/names.h, ops/arguments.h, ir/op_views.h   operators, places of arguments and nodes by name (codegen/op_views.py)
+    python/_operator_rows.py              the facts that Python asks for (executorch_py/operator_facts.py)
     kernels/<library>/<op_file>.h         declarations of the kernels of that file, included by it: a kernel whose
                                           parameters differ from its schema does not compile
     kernels/<library>/register_table.inc  the kernel table (kernels/<library>/register.cpp)
@@ -22,8 +24,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from executorch_py.codegen.kernel_form import declaration
 from executorch_py.codegen.kernel_library import write_if_changed
+from executorch_py.codegen.op_views import arguments_header, names_header, views_header
 from executorch_py.codegen.ops_yaml import (
     KERNEL_LIBRARIES,
+    LAYOUTS,
+    MOVES,
     TAGS,
     Argument,
     Op,
@@ -53,9 +58,14 @@ def _argument(a: Argument) -> str:
     )
 
 
+def _place(words: list[str], word: str) -> int:
+    """The value of an enumerator; 0 stands for none."""
+    return words.index(word) + 1 if word else 0
+
+
 def op_table(ops: list[Op], published: set[str], selection: Selection) -> str:
     """ops/op_table.inc."""
-    ordered = sorted(ops, key=lambda op: op.schema.name)
+    ordered = sorted((op for op in ops if not op.is_composite), key=lambda op: op.schema.name)
     with_kernel = {op.kernel_schema.name for op in ops if op.kernel and selection.has(op.kernel_schema.name)}
     arguments: list[str] = []
 
@@ -73,7 +83,8 @@ def op_table(ops: list[Op], published: set[str], selection: Selection) -> str:
         rows.append(
             f"{{{_quoted(op.schema.name)}, {_quoted(out.name)},\n {_quoted(op.schema.text)},\n {_quoted(out.text)},\n"
             f" {functional_span}, {out_span}, {len(op.schema.returns)}, {tags:#x}, {dtype_mask(op.dtypes):#x}, "
-            f"{op.in_place_bits:#x}, {_flag(out.name in published)}, {_flag(out.name in with_kernel)}}}"
+            f"{op.in_place_bits:#x}, {_flag(out.name in published)}, {_flag(out.name in with_kernel)}, "
+            f"Moves({_place(MOVES, op.moves)}), Layout({_place(LAYOUTS, op.layout)}), {op.joins_bits:#x}}}"
         )
     order = sorted(range(len(ordered)), key=lambda i: (ordered[i].kernel_schema.name, ordered[i].line))
     join = ",\n    ".join
@@ -83,6 +94,17 @@ def op_table(ops: list[Op], published: set[str], selection: Selection) -> str:
         f"constexpr OpInfo kOps[kNumOps] = {{\n    {join(rows)},\n}};\n\n"
         f"constexpr uint16_t kByOutName[kNumOps] = {{\n    {', '.join(map(str, order))},\n}};\n"
     )
+
+
+def operator_rows(ops: list[Op], published: set[str]) -> str:
+    """python/_operator_rows.py."""
+    rows = [
+        f"    {op.schema.name!r}: ({op.kernel_schema.name!r}, {sorted(op.tags)}, {op.keep!r}, {op.copy!r}, {op.moves!r}, "
+        f"{list(op.joins)}, {op.layout!r}, {op.kernel_schema.name in published}, "
+        f"{[a.name for a in op.schema.arguments]}, {list(op.schema.returns)}),\n"
+        for op in sorted(ops, key=lambda op: op.schema.name)
+    ]
+    return f"# {_HEAD[3:]}ROWS = {{\n{''.join(rows)}}}\n"
 
 
 def kernels_by_file(ops: list[Op], selection: Selection, library: str) -> dict[str, list[Op]]:
@@ -162,6 +184,11 @@ def main() -> int:
         return 1
     if arguments.out:
         write_if_changed(arguments.out / "ops/op_table.inc", op_table(ops, published, selection))
+        write_if_changed(arguments.out / "python/_operator_rows.py", operator_rows(ops, published))
+        table = sorted((op for op in ops if not op.is_composite), key=lambda op: op.schema.name)
+        write_if_changed(arguments.out / "ops/names.h", _HEAD + names_header(table))
+        write_if_changed(arguments.out / "ops/arguments.h", _HEAD + arguments_header(table))
+        write_if_changed(arguments.out / "ir/op_views.h", _HEAD + views_header(table))
         for library, (files, declared) in libraries.items():
             folder = arguments.out / "kernels" / library
             for file in files:

@@ -5,7 +5,7 @@
     make replay BASE=../other         a tree that is built, or the folder of a record
     make replay QUICK=1 BASE=...      a chosen small set
 
-Exit code 1 when anything differs. The models, their inputs and the stages are those of this tree's tests/replay on both sides.
+Exit code 1 when anything differs. Models, inputs and stages are those of this tree's tests/replay on both sides.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/example/schema/payload_generated.h"
+#include "ops/names.h"
 
 namespace et::backends::example {
 namespace {
@@ -62,15 +63,15 @@ class PayloadWriter {
     if (node.op == "constant" || fused_.count(&node) != 0) {
       return Error::Ok;
     }
-    if (node.op == "aten::convolution") {
+    if (node.op == op::convolution) {
       return write_convolution(node);
     }
-    if (node.op == "aten::relu") {
+    if (node.op == op::relu) {
       const uint32_t input = id_of(node.args()[0].value());
       push(payload::Kind_Relu, payload::CreateRelu(builder_, input, id_of(node.result())).Union(), node);
       return Error::Ok;
     }
-    if (node.op == "aten::add.Tensor") {
+    if (node.op == op::add_Tensor) {
       if (node.args()[1].value() == nullptr || !(node.args()[2] == ir::Argument{int64_t{1}})) {
         return refuse(node, "adds two tensors, not multiples or numbers");
       }
@@ -112,7 +113,7 @@ class PayloadWriter {
   /// The relu that alone reads a convolution's result inside the part, if that result is not wanted outside.
   const ir::Node* only_user_relu(const ir::Node& node) const {
     const ir::Value* result = node.result();
-    if (result->users().size() != 1 || part_.graph.is_output(result) || result->users().front()->op != "aten::relu") {
+    if (result->users().size() != 1 || part_.graph.is_output(result) || result->users().front()->op != op::relu) {
       return nullptr;
     }
     return result->users().front();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::backends::xnnpack {
@@ -54,25 +55,24 @@ bool joins(const ir::Node& node) {
 
 bool fits(const Question& q) {
   const std::string_view op = q.node.op;
-  if (op == "aten::cat") {
+  if (op == op::cat) {
     return joins(q.node);
   }
-  if (is_one_of(op, {"aten::view_copy", "aten::unsqueeze_copy", "aten::squeeze_copy.dim", "aten::squeeze_copy.dims"})) {
+  if (is_one_of(op, {op::view_copy, op::unsqueeze_copy, op::squeeze_copy_dim, op::squeeze_copy_dims})) {
     return same_count(q.type(0)->dims, q.result_type().dims);
   }
-  if (op == "aten::linear") {
+  if (op == op::linear) {
     return q.type(0)->dims.back().max == q.type(1)->dims.back().max;
   }
-  if (is_one_of(op, {"aten::addmm", "aten::mm", "aten::bmm"})) {
-    const size_t first = op == "aten::addmm" ? 1 : 0;
+  if (is_one_of(op, {op::addmm, op::mm, op::bmm})) {
+    const size_t first = op == op::addmm ? 1 : 0;
     const Dims &a = q.type(first)->dims, &b = q.type(first + 1)->dims;
     return a.back().max == b[b.size() - 2].max && broadcast(a, b, 2);
   }
-  if (is_one_of(op, {"aten::_native_batch_norm_legit_no_training", "aten::_prelu_kernel"})) {
+  if (is_one_of(op, {op::_native_batch_norm_legit_no_training, op::_prelu_kernel})) {
     return q.type(0)->dims[1].is_static();
   }
-  if (is_one_of(op, {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::div.Tensor", "aten::maximum",
-                     "aten::minimum"})) {
+  if (is_one_of(op, {op::add_Tensor, op::sub_Tensor, op::mul_Tensor, op::div_Tensor, op::maximum, op::minimum})) {
     return q.type(1) == nullptr || broadcast(q.type(0)->dims, q.type(1)->dims, 0);
   }
   return true;

@@ -3,6 +3,7 @@
 
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
+#include "ops/names.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -16,29 +17,29 @@ struct NodeName {
   NodeUnion node;
 };
 constexpr NodeName kBinaryNodes[] = {
-    {"aten::add.Tensor", NodeUnion::NodeUnion_Add},       {"aten::add.Scalar", NodeUnion::NodeUnion_Add},
-    {"aten::sub.Tensor", NodeUnion::NodeUnion_Subtract},  {"aten::sub.Scalar", NodeUnion::NodeUnion_Subtract},
-    {"aten::rsub.Scalar", NodeUnion::NodeUnion_Subtract}, {"aten::mul.Tensor", NodeUnion::NodeUnion_Multiply},
-    {"aten::mul.Scalar", NodeUnion::NodeUnion_Multiply},  {"aten::div.Tensor", NodeUnion::NodeUnion_Div},
-    {"aten::div.Scalar", NodeUnion::NodeUnion_Div},       {"aten::maximum", NodeUnion::NodeUnion_Maximum},
-    {"aten::minimum", NodeUnion::NodeUnion_Minimum},
+    {op::add_Tensor, NodeUnion::NodeUnion_Add},       {op::add_Scalar, NodeUnion::NodeUnion_Add},
+    {op::sub_Tensor, NodeUnion::NodeUnion_Subtract},  {op::sub_Scalar, NodeUnion::NodeUnion_Subtract},
+    {op::rsub_Scalar, NodeUnion::NodeUnion_Subtract}, {op::mul_Tensor, NodeUnion::NodeUnion_Multiply},
+    {op::mul_Scalar, NodeUnion::NodeUnion_Multiply},  {op::div_Tensor, NodeUnion::NodeUnion_Div},
+    {op::div_Scalar, NodeUnion::NodeUnion_Div},       {op::maximum, NodeUnion::NodeUnion_Maximum},
+    {op::minimum, NodeUnion::NodeUnion_Minimum},
 };
 constexpr NodeName kUnaryNodes[] = {
-    {"aten::sigmoid", NodeUnion::NodeUnion_Sigmoid},
-    {"aten::tanh", NodeUnion::NodeUnion_Tanh},
-    {"aten::exp", NodeUnion::NodeUnion_Exp},
-    {"aten::log", NodeUnion::NodeUnion_Log},
-    {"aten::sin", NodeUnion::NodeUnion_Sin},
-    {"aten::cos", NodeUnion::NodeUnion_Cos},
-    {"aten::abs", NodeUnion::NodeUnion_Abs},
-    {"aten::neg", NodeUnion::NodeUnion_Negate},
-    {"aten::ceil", NodeUnion::NodeUnion_Ceiling},
-    {"aten::floor", NodeUnion::NodeUnion_Floor},
-    {"aten::sqrt", NodeUnion::NodeUnion_SquareRoot},
-    {"aten::rsqrt", NodeUnion::NodeUnion_ReciprocalSquareRoot},
-    {"aten::square", NodeUnion::NodeUnion_Square},
-    {"aten::gelu", NodeUnion::NodeUnion_Gelu},
-    {"aten::hardswish", NodeUnion::NodeUnion_Hardswish},
+    {op::sigmoid, NodeUnion::NodeUnion_Sigmoid},
+    {op::tanh, NodeUnion::NodeUnion_Tanh},
+    {op::exp, NodeUnion::NodeUnion_Exp},
+    {op::log, NodeUnion::NodeUnion_Log},
+    {op::sin, NodeUnion::NodeUnion_Sin},
+    {op::cos, NodeUnion::NodeUnion_Cos},
+    {op::abs, NodeUnion::NodeUnion_Abs},
+    {op::neg, NodeUnion::NodeUnion_Negate},
+    {op::ceil, NodeUnion::NodeUnion_Ceiling},
+    {op::floor, NodeUnion::NodeUnion_Floor},
+    {op::sqrt, NodeUnion::NodeUnion_SquareRoot},
+    {op::rsqrt, NodeUnion::NodeUnion_ReciprocalSquareRoot},
+    {op::square, NodeUnion::NodeUnion_Square},
+    {op::gelu, NodeUnion::NodeUnion_Gelu},
+    {op::hardswish, NodeUnion::NodeUnion_Hardswish},
 };
 
 template <size_t N>
@@ -148,7 +149,7 @@ Error emit_binary(Lowering& lowering, const ir::Node& node) {
     return Error::Ok;
   }
   const Form form = common_form(lowering, node);
-  const bool reversed = node.op == "aten::rsub.Scalar";
+  const bool reversed = node.op == op::rsub_Scalar;
   const uint32_t a = operand(lowering, node, reversed ? 1 : 0, form);
   const uint32_t b = operand(lowering, node, reversed ? 0 : 1, form);
   const Lowering::Tail tail =
@@ -210,7 +211,7 @@ Error emit_clamp(Lowering& lowering, const ir::Node& node) {
   const Form form = common_form(lowering, node);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Clamp range{0, kInfinity};
-  if (node.op != "aten::relu") {
+  if (node.op != op::relu) {
     range.min = static_cast<float>(number_of(node.args()[1]).value_or(-kInfinity));
     range.max = static_cast<float>(number_of(node.args()[2]).value_or(kInfinity));
   }
@@ -222,7 +223,7 @@ Error emit_clamp(Lowering& lowering, const ir::Node& node) {
 
 Error emit_unary(Lowering& lowering, const ir::Node& node) {
   NodeUnion type = node_named(kUnaryNodes, node.op);
-  if (node.op == "aten::pow.Tensor_Scalar") {
+  if (node.op == op::pow_Tensor_Scalar) {
     const double exponent = *number_of(node.args()[1]);
     type = exponent == 2     ? NodeUnion::NodeUnion_Square
            : exponent == 0.5 ? NodeUnion::NodeUnion_SquareRoot

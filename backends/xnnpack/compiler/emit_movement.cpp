@@ -2,6 +2,7 @@
 
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
+#include "ops/names.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -45,7 +46,7 @@ bool is_one_dynamic(const ir::TensorType& type) {
 
 /// A permutation of [N, C, L] to [N, L, C], the image form's order, or back.
 bool swaps_channels(const ir::Node& node) {
-  const auto dims = node.op == "aten::permute_copy" ? ints_of(node.args()[1]) : std::nullopt;
+  const auto dims = node.op == op::permute_copy ? ints_of(node.args()[1]) : std::nullopt;
   return dims && dims->size() == 3 && (*dims)[0] == 0 && ((*dims)[1] + 3) % 3 == 2 && ((*dims)[2] + 3) % 3 == 1;
 }
 
@@ -53,7 +54,7 @@ bool swaps_channels(const ir::Node& node) {
 bool becomes_rows(const ir::Value* value) {
   const auto& users = value->users();
   return !users.empty() && std::all_of(users.begin(), users.end(), [](const ir::Node* user) {
-    const bool converts = user->op == "quantized_decomposed::dequantize_per_tensor";
+    const bool converts = user->op == op::quantized_decomposed_dequantize_per_tensor;
     return converts ? becomes_rows(user->result()) : swaps_channels(*user);
   });
 }
@@ -62,14 +63,13 @@ bool becomes_rows(const ir::Value* value) {
 bool becomes_image(const ir::Value* value) {
   const auto& users = value->users();
   return !users.empty() && std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
-    if (user->op == "aten::view_copy") {
+    if (user->op == op::view_copy) {
       const ir::Value* pixels = user->result();
       return same_pixels(pixels->type.tensor, value->type.tensor) && becomes_image(pixels);
     }
     const bool passes_on = passes::is_one_of(
-        user->op, {"quantized_decomposed::dequantize_per_tensor", "quantized_decomposed::quantize_per_tensor"});
-    return passes_on ? becomes_image(user->result())
-                     : user->op == "aten::convolution" && user->args()[0].value() == value;
+        user->op, {op::quantized_decomposed_dequantize_per_tensor, op::quantized_decomposed_quantize_per_tensor});
+    return passes_on ? becomes_image(user->result()) : user->op == op::convolution && user->args()[0].value() == value;
   });
 }
 
@@ -98,11 +98,11 @@ bool becomes_factor(const Lowering& lowering, const ir::Value* value) {
   const auto& users = value->users();
   return !users.empty() && !lowering.is_output(value) &&
          std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
-           if (user->op == "aten::view_copy") {
+           if (user->op == op::view_copy) {
              return keeps_matrices(value->type.tensor, user->result()->type.tensor) &&
                     becomes_factor(lowering, user->result());
            }
-           return passes::is_one_of(user->op, {"aten::mm", "aten::bmm"}) && user->args()[1].value() == value &&
+           return passes::is_one_of(user->op, {op::mm, op::bmm}) && user->args()[1].value() == value &&
                   user->args()[0].value() != value;
          });
 }

@@ -1,6 +1,7 @@
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
-#include "ops/convolution_arguments.h"
+#include "ops/arguments.h"
+#include "ops/names.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -40,7 +41,7 @@ Error emit_addmm(Lowering& lowering, const ir::Node& node) {
 
 Error emit_matmul(Lowering& lowering, const ir::Node& node) {
   const ir::Value* second = node.args()[1].value();
-  if (node.op == "aten::mm" && passes::constant_of(lowering.program(), second) != nullptr) {
+  if (node.op == op::mm && passes::constant_of(lowering.program(), second) != nullptr) {
     return write_fully_connected(lowering, node, node.args()[0], node.args()[1], kNone, true);
   }
   const uint32_t a = lowering.id_of(node.args()[0].value(), Form::kRowMajor);
@@ -54,7 +55,7 @@ Error emit_matmul(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_convolution(Lowering& lowering, const ir::Node& node) {
-  using namespace ops::convolution_arguments;
+  using namespace ops::arguments::et_convolution_clamp;
   const auto& args = node.args();
   const bool transposed = int_of(args[kTransposed]).value_or(0) != 0;
   const auto groups = static_cast<uint32_t>(int_of(args[kGroups]).value_or(1));

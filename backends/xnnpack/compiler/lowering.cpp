@@ -5,6 +5,7 @@
 
 #include "backends/xnnpack/compiler/op_support.h"
 #include "base/half.h"
+#include "ops/names.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 /// The handle of nodes that only change a layout, as other writers of the format give it.
 constexpr uint32_t kLayoutHandle = 65535;
 
-bool is_dequantize(const ir::Node& node) { return node.op == "quantized_decomposed::dequantize_per_tensor"; }
+bool is_dequantize(const ir::Node& node) { return node.op == op::quantized_decomposed_dequantize_per_tensor; }
 
 /// True when the image form is the same bytes, one channel or one pixel, and a reshape can say so.
 bool is_same_memory(const ir::TensorType& type) {
@@ -32,10 +33,10 @@ bool is_same_memory(const ir::TensorType& type) {
 /// The range of a clamp-like node; nothing for others.
 std::optional<Clamp> clamp_of(const ir::Node& node) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (node.op == "aten::relu") {
+  if (node.op == op::relu) {
     return Clamp{0, kInfinity};
   }
-  if (node.op != "aten::hardtanh" && node.op != "aten::clamp") {
+  if (node.op != op::hardtanh && node.op != op::clamp) {
     return std::nullopt;
   }
   Clamp range{-kInfinity, kInfinity};
@@ -369,7 +370,7 @@ const ir::Node* Lowering::quantize_behind(const ir::Value* result) const {
     return nullptr;
   }
   const ir::Node* user = result->users().front();
-  return user->op == "quantized_decomposed::quantize_per_tensor" ? user : nullptr;
+  return user->op == op::quantized_decomposed_quantize_per_tensor ? user : nullptr;
 }
 
 }  // namespace et::backends::xnnpack

@@ -6,6 +6,7 @@
 
 #include "backends/xnnpack/compiler/emitters.h"
 #include "base/half.h"
+#include "ops/names.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -18,17 +19,17 @@ using payload::NodeUnion;
 
 constexpr const char* kWeight = "compile time: a weight that goes along with the operators that use it";
 
-constexpr std::string_view kQuantize = "quantized_decomposed::quantize_per_tensor";
-constexpr std::string_view kDequantize = "quantized_decomposed::dequantize_per_tensor";
-constexpr std::string_view kQuantizeTensor = "quantized_decomposed::quantize_per_tensor.tensor";
-constexpr std::string_view kDequantizeTensor = "quantized_decomposed::dequantize_per_tensor.tensor";
-constexpr std::string_view kQuantizeToken = "quantized_decomposed::quantize_per_token";
-constexpr std::string_view kDequantizeToken = "quantized_decomposed::dequantize_per_token";
-constexpr std::string_view kDequantizeChannel = "quantized_decomposed::dequantize_per_channel";
-constexpr std::string_view kDequantizeGroup = "quantized_decomposed::dequantize_per_channel_group";
-constexpr std::string_view kChoose = "quantized_decomposed::choose_qparams.tensor";
-constexpr std::string_view kChooseSymmetric = "quantized_decomposed::choose_qparams_symmetric.tensor";
-constexpr std::string_view kChooseToken = "quantized_decomposed::choose_qparams_per_token_asymmetric";
+constexpr std::string_view kQuantize = op::quantized_decomposed_quantize_per_tensor;
+constexpr std::string_view kDequantize = op::quantized_decomposed_dequantize_per_tensor;
+constexpr std::string_view kQuantizeTensor = op::quantized_decomposed_quantize_per_tensor_tensor;
+constexpr std::string_view kDequantizeTensor = op::quantized_decomposed_dequantize_per_tensor_tensor;
+constexpr std::string_view kQuantizeToken = op::quantized_decomposed_quantize_per_token;
+constexpr std::string_view kDequantizeToken = op::quantized_decomposed_dequantize_per_token;
+constexpr std::string_view kDequantizeChannel = op::quantized_decomposed_dequantize_per_channel;
+constexpr std::string_view kDequantizeGroup = op::quantized_decomposed_dequantize_per_channel_group;
+constexpr std::string_view kChoose = op::quantized_decomposed_choose_qparams_tensor;
+constexpr std::string_view kChooseSymmetric = op::quantized_decomposed_choose_qparams_symmetric_tensor;
+constexpr std::string_view kChooseToken = op::quantized_decomposed_choose_qparams_per_token_asymmetric;
 
 const ir::Node* producer(const ir::Value* value) { return value == nullptr ? nullptr : value->producer(); }
 
@@ -333,7 +334,7 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
     shaped.type.dtype = constant->type.dtype;
     shaped.data = constant->data;
     filter.datatype = Lowering::datatype_of(constant->type.dtype);
-    if (constant->type.dtype == ScalarType::Half && node.op == "aten::convolution") {
+    if (constant->type.dtype == ScalarType::Half && node.op == op::convolution) {
       // The library converts the filters of float16 convolutions itself and wants them in float32.
       const std::vector<double> values = doubles_of(*constant);
       floats.assign(values.begin(), values.end());
@@ -458,7 +459,7 @@ const ir::Node* quantize_after_clamps(const Lowering& lowering, const ir::Node& 
 }  // namespace
 
 bool emit_quantized_binary(Lowering& lowering, const ir::Node& node, NodeUnion type) {
-  if (!is_one_of(node.op, {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor"})) {
+  if (!is_one_of(node.op, {op::add_Tensor, op::sub_Tensor, op::mul_Tensor})) {
     return false;  // of the others the library has no fast integer kernels
   }
   const ir::Value* a = node.args()[0].value();
@@ -498,7 +499,7 @@ bool emit_quantized_clamp(Lowering& lowering, const ir::Node& node) {
   }
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Clamp range{0, kInfinity};
-  if (node.op != "aten::relu") {
+  if (node.op != op::relu) {
     range.min = static_cast<float>(number_of(node.args()[1]).value_or(-kInfinity));
     range.max = static_cast<float>(number_of(node.args()[2]).value_or(kInfinity));
   }

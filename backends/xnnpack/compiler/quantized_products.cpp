@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/names.h"
+
 #include "backends/xnnpack/compiler/quantization.h"
 
 namespace et::backends::xnnpack {
@@ -17,9 +19,9 @@ using passes::number_of;
 constexpr float kLargestFactor = 256.0F;
 /// Of a bias in int32: the other half is left for the sum.
 constexpr double kLargestBias = 1 << 30;
-constexpr std::string_view kQuantize = "quantized_decomposed::quantize_per_tensor";
+constexpr std::string_view kQuantize = op::quantized_decomposed_quantize_per_tensor;
 
-bool is_clamp(const ir::Node& node) { return is_one_of(node.op, {"aten::relu", "aten::hardtanh", "aten::clamp"}); }
+bool is_clamp(const ir::Node& node) { return is_one_of(node.op, {op::relu, op::hardtanh, op::clamp}); }
 
 /// Whether the library can bring sums back to 8 bits, and the bias fits beside them.
 std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t bias, double in, double out) {
@@ -44,7 +46,7 @@ std::string weight_only_refusal(const Question& q, const IntegerWeight& weight, 
   if (!q.options.weight_only) {
     return "integer weights with an input that is not quantized";
   }
-  if (q.node.op != "aten::linear") {
+  if (q.node.op != op::linear) {
     return "a convolution of floats with integer weights";
   }
   if (type != payload::Datatype_qcint8 && type != payload::Datatype_qcint4) {
@@ -68,7 +70,7 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
   if (!read) {
     return "an integer weight whose scales the library has not (zero points, groups that are no multiple of 32)";
   }
-  const bool is_linear = q.node.op == "aten::linear";
+  const bool is_linear = q.node.op == op::linear;
   const auto type = read->spec.datatype;
   const bool is_4_bit = type == payload::Datatype_qcint4 || type == payload::Datatype_qbint4;
   if (is_4_bit && (!is_linear || read->spec.dims[1] % 2 != 0)) {
@@ -129,7 +131,7 @@ bool computes_on_integers(const ir::Node& node) {
          input_kind(first->args()[0].value()) == InputKind::kFloat) {
     first = first->args()[0].value()->producer();
   }
-  if (is_one_of(first->op, {"aten::linear", "aten::convolution"})) {
+  if (is_one_of(first->op, {op::linear, op::convolution})) {
     return is_quantized_weight(first->args()[1].value()) && input_kind(first->args()[0].value()) != InputKind::kFloat;
   }
   bool any = false, all = true;
@@ -156,11 +158,11 @@ bool feeds_products_only(const ir::Value* value, const Question& question) {
   return std::all_of(value->users().begin(), value->users().end(), [&](const ir::Node* user) {
     if (is_one_of(
             user->op,
-            {"quantized_decomposed::quantize_per_tensor.tensor", "quantized_decomposed::quantize_per_token",
-             "quantized_decomposed::dequantize_per_tensor.tensor", "quantized_decomposed::dequantize_per_token"})) {
+            {op::quantized_decomposed_quantize_per_tensor_tensor, op::quantized_decomposed_quantize_per_token,
+             op::quantized_decomposed_dequantize_per_tensor_tensor, op::quantized_decomposed_dequantize_per_token})) {
       return feeds_products_only(user->result(), question);
     }
-    const bool is_product = is_one_of(user->op, {"aten::linear", "aten::convolution"});
+    const bool is_product = is_one_of(user->op, {op::linear, op::convolution});
     return is_product && user->args()[0].value() == value && is_quantized_weight(user->args()[1].value()) &&
            refusal_alone(Question{*user, question.program, question.options}, 0, 1, 2).empty();
   });

@@ -7,7 +7,7 @@
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
 #include "backends/xnnpack/kernels/packed_convolution.h"
-#include "ops/convolution_arguments.h"
+#include "ops/arguments.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -52,7 +52,7 @@ Error make_convolution(PrepareContext& context, const Geometry& geometry, const 
 }
 
 Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange range, void** state) {
-  using namespace ops::convolution_arguments;
+  using namespace ops::arguments::et_convolution_clamp;
   const EValue& bias = *args[kBias];
   if (!has_constant_numbers(context, args) || !is_constant_float(context, *args[kWeight]) ||
       !are_float_images(*args[kInput], *args[args.size() - 1]) || !has_image_layout(args[kWeight]->to_tensor())) {
@@ -98,7 +98,7 @@ Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> ar
 
 // The filter becomes floats once, here.
 Error prepare_weight_only_convolution(PrepareContext& context, Span<EValue* const> args, void** state) {
-  using namespace ops::weight_only_convolution_arguments;
+  using namespace ops::arguments::et_weight_only_convolution;
   ET_TRY(const ClampRange range, clamp_range(*args[kMin], *args[kMax]));
   const EValue& bias = *args[kBias];
   if (!has_constant_numbers(context, args) || !are_float_images(*args[kInput], *args[args.size() - 1])) {
@@ -128,7 +128,7 @@ Error prepare_convolution(PrepareContext& context, Span<EValue* const> args, voi
 }
 
 Error prepare_convolution_clamp(PrepareContext& context, Span<EValue* const> args, void** state) {
-  using namespace ops::convolution_arguments;
+  using namespace ops::arguments::et_convolution_clamp;
   ET_TRY(const ClampRange range, clamp_range(*args[kMin], *args[kMax]));
   return prepare(context, args, range, state);
 }

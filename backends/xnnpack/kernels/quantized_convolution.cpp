@@ -7,13 +7,13 @@
 #include "backends/xnnpack/kernels/layout.h"
 #include "backends/xnnpack/kernels/packed_convolution.h"
 #include "backends/xnnpack/kernels/quantized.h"
-#include "ops/convolution_arguments.h"
+#include "ops/arguments.h"
 #include "runtime/shared_cache.h"
 
 namespace et::backends::xnnpack {
 namespace {
 
-using namespace ops::quantized_convolution_arguments;
+using namespace ops::arguments::et_quantized_convolution;
 
 constexpr const char* kOp = "et::quantized_convolution";
 

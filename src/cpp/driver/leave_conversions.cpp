@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ops/names.h"
 #include "passes/propagate_dequantize.h"
 #include "passes/quantized_values.h"
 
@@ -49,9 +50,7 @@ Constness constness_of(const ir::Value* value) {
 bool is_no_float(const ir::Value* value) { return !value->type.is_tensor() || !is_floating(value->type.tensor.dtype); }
 
 /// What becomes part of the operator before it.
-bool is_clamp(const ir::Node& node) {
-  return passes::is_one_of(node.op, {"aten::relu", "aten::hardtanh", "aten::clamp"});
-}
+bool is_clamp(const ir::Node& node) { return passes::is_one_of(node.op, {op::relu, op::hardtanh, op::clamp}); }
 
 class LeaveConversions {
  public:

@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ops/names.h"
 #include "passes/quantized_values.h"
 
 namespace et::driver {
@@ -14,13 +15,12 @@ using passes::kDequantizePerTensor;
 using passes::kQuantizePerTensor;
 
 bool is_conversion(const ir::Node& node) { return is_one_of(node.op, {kQuantizePerTensor, kDequantizePerTensor}); }
-bool is_split(const ir::Node& node) { return is_one_of(node.op, {"aten::split_copy.Tensor", "aten::split.Tensor"}); }
+bool is_split(const ir::Node& node) { return is_one_of(node.op, {op::split_copy_Tensor, op::split_Tensor}); }
 
 /// What gates are computed with.
 bool is_of_gates(const ir::Node& node) {
   return is_conversion(node) || is_split(node) ||
-         is_one_of(node.op, {"aten::add.Tensor", "aten::mul.Tensor", "aten::sub.Tensor", "aten::rsub.Scalar",
-                             "aten::sigmoid", "aten::tanh"});
+         is_one_of(node.op, {op::add_Tensor, op::mul_Tensor, op::sub_Tensor, op::rsub_Scalar, op::sigmoid, op::tanh});
 }
 
 /// The node that alone reads a value, behind conversions; nullptr when there are more.
@@ -51,7 +51,7 @@ bool goes_through(const ir::Node& split, size_t index, std::initializer_list<std
 /// True for a linear layer whose weight has integers.
 bool has_integer_weight(const ir::Value* product) {
   const ir::Node* const linear = product == nullptr ? nullptr : product->producer();
-  return linear != nullptr && linear->op == "aten::linear" &&
+  return linear != nullptr && linear->op == op::linear &&
          passes::producer_if(linear->args()[1], {kDequantizePerTensor, passes::kDequantizePerChannel,
                                                  passes::kDequantizePerGroup}) != nullptr;
 }
@@ -69,11 +69,11 @@ const ir::Node* maker_of(const ir::Value* value) {
 /// True for the product of a state that is a product itself.
 bool is_product_of_product(const ir::Value* value) {
   const ir::Node* const linear = maker_of(value);
-  if (linear == nullptr || linear->op != "aten::linear") {
+  if (linear == nullptr || linear->op != op::linear) {
     return false;
   }
   const ir::Node* const state = maker_of(linear->args()[0].value());
-  return state != nullptr && state->op == "aten::linear";
+  return state != nullptr && state->op == op::linear;
 }
 
 /// The other one of two that are added.
@@ -92,18 +92,18 @@ StepKind step_of(const ir::Value* part) {
   }
   const ir::Value* product = nullptr;
   bool is_step = false;
-  if (reader->op == "aten::add.Tensor") {  // LSTM
+  if (reader->op == op::add_Tensor) {  // LSTM
     product = added_to(part, *reader);
     reader = reader_of(reader->result());
     is_step = reader != nullptr && is_split(*reader) && reader->results().size() == 4 &&
-              goes_through(*reader, 0, {"aten::sigmoid", "aten::mul.Tensor"}) &&
-              goes_through(*reader, 1, {"aten::sigmoid", "aten::mul.Tensor"}) &&
-              goes_through(*reader, 2, {"aten::tanh", "aten::mul.Tensor"}) &&
-              goes_through(*reader, 3, {"aten::sigmoid", "aten::mul.Tensor"});
+              goes_through(*reader, 0, {op::sigmoid, op::mul_Tensor}) &&
+              goes_through(*reader, 1, {op::sigmoid, op::mul_Tensor}) &&
+              goes_through(*reader, 2, {op::tanh, op::mul_Tensor}) &&
+              goes_through(*reader, 3, {op::sigmoid, op::mul_Tensor});
   } else if (is_split(*reader) && reader->results().size() == 3) {  // GRU
-    is_step = goes_through(*reader, 0, {"aten::add.Tensor", "aten::sigmoid"}) &&
-              goes_through(*reader, 1, {"aten::add.Tensor", "aten::sigmoid"}) &&
-              goes_through(*reader, 2, {"aten::add.Tensor", "aten::tanh"});
+    is_step = goes_through(*reader, 0, {op::add_Tensor, op::sigmoid}) &&
+              goes_through(*reader, 1, {op::add_Tensor, op::sigmoid}) &&
+              goes_through(*reader, 2, {op::add_Tensor, op::tanh});
     const ir::Value* const reset = reader->result(0);
     const ir::Value* const own = is_step ? added_to(reset, *reader_of(reset)) : nullptr;
     const ir::Node* const split = own == nullptr ? nullptr : own->producer();
@@ -116,7 +116,7 @@ StepKind step_of(const ir::Value* part) {
 /// True for a part that is added to the product of a state that is a product itself.
 bool is_beside_product_of_product(const ir::Value* part) {
   const ir::Node* const add = reader_of(part);
-  return add != nullptr && add->op == "aten::add.Tensor" &&
+  return add != nullptr && add->op == op::add_Tensor &&
          (is_product_of_product(add->args()[0].value()) || is_product_of_product(add->args()[1].value()));
 }
 
@@ -161,7 +161,7 @@ class Steps {
         }
         if (is_conversion(*producer) || is_split(*producer)) {
           visit(producer);
-        } else if (producer->op == "aten::linear") {
+        } else if (producer->op == op::linear) {
           leave_product(*producer);
         }
       });
@@ -173,7 +173,7 @@ class Steps {
     for (ir::Node* const user : value.users()) {
       if (user->graph() == &graph_ && is_of_gates(*user)) {
         visit(user);
-      } else if (user->op == "aten::cat") {
+      } else if (user->op == op::cat) {
         leave_node(*user);
       }
     }
@@ -224,8 +224,8 @@ void leave_recurrent_steps(ir::Graph& graph, const std::function<void(ir::Node&,
   Steps steps(graph, refuse);
   for (const auto& node : graph.nodes()) {
     const auto& parts = node->results();
-    if (is_one_of(node->op, {"aten::unbind_copy.int", "aten::unbind.int"}) && parts.size() > 1 &&
-        are_inputs_of_steps(parts) && !are_projected(parts)) {
+    if (is_one_of(node->op, {op::unbind_copy_int, op::unbind_int}) && parts.size() > 1 && are_inputs_of_steps(parts) &&
+        !are_projected(parts)) {
       for (const auto& part : parts) {
         steps.leave(part.get());
       }

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ops/names.h"
+
 namespace et::driver {
 namespace {
 
@@ -303,7 +305,7 @@ class DelegateCutter {
 
 void read_sizes_at_inputs(ir::Graph& graph) {
   for (const auto& node : graph.nodes()) {
-    if (node->op != "aten::sym_size.int" || node->result()->type.dim.is_static()) {
+    if (node->op != op::sym_size_int || node->result()->type.dim.is_static()) {
       continue;
     }
     for (const auto& input : graph.inputs()) {

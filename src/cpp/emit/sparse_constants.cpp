@@ -5,15 +5,16 @@
 
 #include "base/sparse_bytes.h"
 #include "emit/data_pool.h"
+#include "ops/names.h"
 #include "ops/op_table.h"
 
 namespace et::emit {
 namespace {
 
 constexpr std::string_view kProducts[] = {
-    "et::dynamic_gru",     "et::dynamic_linear",     "et::dynamic_lstm",    "et::quantized_convolution",
-    "et::quantized_gru",   "et::quantized_linear",   "et::quantized_lstm",  "et::weight_only_convolution",
-    "et::weight_only_gru", "et::weight_only_linear", "et::weight_only_lstm"};
+    op::et_dynamic_gru,     op::et_dynamic_linear,     op::et_dynamic_lstm,    op::et_quantized_convolution,
+    op::et_quantized_gru,   op::et_quantized_linear,   op::et_quantized_lstm,  op::et_weight_only_convolution,
+    op::et_weight_only_gru, op::et_weight_only_linear, op::et_weight_only_lstm};
 
 /// True when `value` is the weight of this call and no other argument.
 bool is_weight_of(const ir::Value& value, const ir::Node& node) {

@@ -24,6 +24,16 @@ const OpInfo* find_out(std::string_view out_name) {
   return index != end && kOps[*index].out_name == out_name ? &kOps[*index] : nullptr;
 }
 
+Moves moves_of(std::string_view functional_name) {
+  const OpInfo* op = find_op(functional_name);
+  return op == nullptr ? Moves::kNot : op->moves;
+}
+
+bool has_tag(std::string_view functional_name, Tag tag) {
+  const OpInfo* op = find_op(functional_name);
+  return op != nullptr && op->has_tag(tag);
+}
+
 Span<const OpInfo> all_ops() { return {kOps, kNumOps}; }
 
 }  // namespace et::ops

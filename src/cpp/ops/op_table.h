@@ -29,6 +29,31 @@ enum Tag : uint16_t {
   kDataDependent = 1 << 6,  ///< Output sizes depend on the values of the inputs.
   kSymbolic = 1 << 7,       ///< Computes numbers, not tensors; run by kernels/prim.
   kFused = 1 << 8,          ///< Our own operator, made by a pass or kept whole by the importer.
+  kIrreducible = 1 << 9,    ///< Edge keeps it although torch would decompose it further.
+  kCheap = 1 << 10,         ///< Makes its result in the time it takes to write it.
+  kClamps = 1 << 11,        ///< Limits elements to a range.
+  kSameType = 1 << 12,      ///< Returns its first argument where the result has that argument's type.
+};
+
+/// How an operator's results come from the elements of its first argument (MOVES in codegen/ops_yaml.py).
+enum class Moves : uint8_t {
+  kNot,      ///< They are computed.
+  kReshape,  ///< All of them in their order.
+  kPermute,  ///< Each once, in another order.
+  kPart,     ///< Some of them.
+  kRepeat,   ///< Each any number of times.
+  kGather,   ///< Those that an index tensor names.
+  kPad,      ///< All of them, those at the borders repeated.
+  kPool,     ///< The largest of each window.
+  kLargest,  ///< The largest or smallest along dims.
+  kMask,     ///< Each at its place, or zero.
+};
+
+/// The order in memory in which an operator on images works.
+enum class Layout : uint8_t {
+  kNotSaid,
+  kAny,           ///< The one that its images have.
+  kChannelsLast,  ///< Its kernels are faster with channels innermost.
 };
 
 /// One parameter of a schema.
@@ -75,6 +100,10 @@ struct OpInfo {
   bool is_published;
   /// A portable kernel is part of this build's table.
   bool has_portable_kernel;
+  Moves moves;
+  Layout layout;
+  /// Bit i: the result's elements are elements of arguments[i], or the largest of them. An argument may be a list.
+  uint32_t joins;
 
   bool has_tag(Tag tag) const { return (tags & tag) != 0; }
   bool supports(ScalarType dtype) const { return (dtypes >> static_cast<uint32_t>(dtype) & 1u) != 0; }
@@ -87,6 +116,12 @@ const OpInfo* find_op(std::string_view functional_name);
 /// An operator whose kernel is called `out_name` ("aten::add.out"); nullptr when the table has none. When several share
 /// the kernel (view and view_copy), the first in the table's order.
 const OpInfo* find_out(std::string_view out_name);
+
+/// How an operator moves elements; kNot for a name that the table does not have.
+Moves moves_of(std::string_view functional_name);
+
+/// Whether the table has the operator, with this tag.
+bool has_tag(std::string_view functional_name, Tag tag);
 
 /// All operators, ordered by name.
 Span<const OpInfo> all_ops();

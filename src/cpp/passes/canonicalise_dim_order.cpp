@@ -1,5 +1,6 @@
 #include "passes/canonicalise_dim_order.h"
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -12,14 +13,14 @@ ir::TensorType row_major(const ir::TensorType& type) { return ir::TensorType::co
 bool rename(ir::Node& node) {
   std::vector<ir::Argument> args = node.args();
   ir::Argument order = order_argument(node.results().empty() ? ir::TensorType() : node.result()->type.tensor);
-  if (node.op == "aten::_to_copy") {
-    node.op = "dim_order_ops::_to_dim_order_copy";
-  } else if (node.op == "aten::clone") {
-    node.op = "dim_order_ops::_clone_dim_order";
+  if (node.op == op::_to_copy) {
+    node.op = op::dim_order_ops_to_dim_order_copy;
+  } else if (node.op == op::clone) {
+    node.op = op::dim_order_ops_clone_dim_order;
     const ir::Argument non_blocking{false};
     args = {args[0], non_blocking, order};
-  } else if (node.op == "aten::empty.memory_format") {
-    node.op = "dim_order_ops::_empty_dim_order";
+  } else if (node.op == op::empty_memory_format) {
+    node.op = op::dim_order_ops_empty_dim_order;
   } else {
     return false;
   }
@@ -37,7 +38,7 @@ bool convert_inputs(ir::Graph& graph) {
       continue;
     }
     const ir::TensorType type = row_major(input->type.tensor);
-    ir::Node* convert = graph.create_node("dim_order_ops::_clone_dim_order", {}, first);
+    ir::Node* convert = graph.create_node(op::dim_order_ops_clone_dim_order, {}, first);
     ir::Value* converted = convert->add_result(input->name + "_row_major", ir::Type::of(type));
     for (ir::Node* user : std::vector<ir::Node*>(input->users())) {
       for (size_t i = 0; i < user->args().size(); ++i) {

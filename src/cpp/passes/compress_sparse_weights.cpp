@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/sparse_weight.h"
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -13,8 +14,8 @@ constexpr int64_t kLeastElements = 256;
 
 /// The weight of a node that has a sparse form, which is argument 1; nullptr for other nodes.
 const ir::Value* weight_of(const ir::Node& node) {
-  const bool is_linear = is_one_of(node.op, {"aten::linear", "et::linear_clamp"});
-  const bool is_convolution = is_one_of(node.op, {"aten::convolution", "et::convolution_clamp"});
+  const bool is_linear = is_one_of(node.op, {op::linear, op::et_linear_clamp});
+  const bool is_convolution = is_one_of(node.op, {op::convolution, op::et_convolution_clamp});
   if (!is_linear && !is_convolution) {
     return nullptr;
   }
@@ -79,7 +80,7 @@ Compressed compress(PassContext& context, ir::Graph& graph, const ir::Value& wei
 /// The sparse form of `node`; its clamp's bounds are none where it has no clamp.
 void replace(ir::Node* node, const Compressed& compressed, const ir::TensorType& weight) {
   const auto& args = node->args();
-  const bool has_clamp = node->op == "et::linear_clamp" || node->op == "et::convolution_clamp";
+  const bool has_clamp = node->op == op::et_linear_clamp || node->op == op::et_convolution_clamp;
   ir::Argument::List size;
   for (const ir::Dim& dim : weight.dims) {
     size.push_back({dim.min});
@@ -92,7 +93,7 @@ void replace(ir::Node* node, const Compressed& compressed, const ir::TensorType&
   sparse.push_back(has_clamp ? args[args.size() - 2] : ir::Argument{});
   sparse.push_back(has_clamp ? args[args.size() - 1] : ir::Argument{});
   ir::Node* created =
-      create_like(*node, is_convolution ? "et::sparse_convolution" : "et::sparse_linear", std::move(sparse));
+      create_like(*node, is_convolution ? op::et_sparse_convolution : op::et_sparse_linear, std::move(sparse));
   created->add_result(node->result()->name, node->result()->type);
   replace_node(node, created);
 }

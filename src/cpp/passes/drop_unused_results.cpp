@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -14,9 +15,9 @@ struct Lesser {
   std::string_view first_only;
 };
 constexpr Lesser kLesser[] = {
-    {"aten::linalg_eig", "aten::_linalg_eigvals"},
-    {"aten::max_pool2d_with_indices", "aten::max_pool2d"},
-    {"aten::max_pool3d_with_indices", "aten::max_pool3d"},
+    {op::linalg_eig, op::_linalg_eigvals},
+    {op::max_pool2d_with_indices, op::max_pool2d},
+    {op::max_pool3d_with_indices, op::max_pool3d},
 };
 
 bool uses_only_first(const ir::Node& node) {
@@ -34,8 +35,8 @@ struct Vectors {
   size_t values;  // the result that always is
 };
 constexpr Vectors kVectors[] = {
-    {"aten::_linalg_eigh", 0},
-    {"aten::_linalg_svd", 1},
+    {op::_linalg_eigh, 0},
+    {op::_linalg_svd, 1},
 };
 
 /// Eigenvectors and singular vectors that nobody uses are not computed: the argument becomes false, with which they are

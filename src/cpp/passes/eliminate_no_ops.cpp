@@ -2,44 +2,15 @@
 
 #include <algorithm>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
 
-/// Operators that return their first argument when the result has its type.
-constexpr std::string_view kSameWhenTypeIs[] = {
-    "aten::alias",
-    "aten::alias_copy",
-    "aten::clone",
-    "aten::contiguous",
-    "aten::detach",
-    "aten::detach_copy",
-    "aten::expand",
-    "aten::expand_copy",
-    "aten::lift_fresh",
-    "aten::lift_fresh_copy",
-    "aten::narrow",
-    "aten::narrow_copy",
-    "aten::repeat",
-    "aten::reshape",
-    "aten::slice.Tensor",
-    "aten::slice_copy.Tensor",
-    "aten::squeeze",
-    "aten::squeeze.dim",
-    "aten::squeeze.dims",
-    "aten::squeeze_copy.dim",
-    "aten::squeeze_copy.dims",
-    "aten::_to_copy",
-    "aten::_unsafe_view",
-    "aten::view",
-    "aten::view_copy",
-    "dim_order_ops::_clone_dim_order",
-    "dim_order_ops::_to_dim_order_copy",
-};
-
+/// Whether the operator returns its first argument when the result has its type.
 bool is_same_when_type_is(std::string_view op) {
-  return std::find(std::begin(kSameWhenTypeIs), std::end(kSameWhenTypeIs), op) != std::end(kSameWhenTypeIs);
+  return ops::moves_of(op) == ops::Moves::kReshape || ops::has_tag(op, ops::kSameType);
 }
 
 bool is_identity_permutation(const ir::Node& node) {
@@ -63,7 +34,7 @@ ir::Value* identity_of(const ir::Node& node) {
   if (node.args().empty() || node.results().size() != 1 || !node.result()->type.is_tensor()) {
     return nullptr;
   }
-  if (node.op == "aten::cat") {
+  if (node.op == op::cat) {
     const auto* list = node.args()[0].as<ir::Argument::List>();
     ir::Value* only = list != nullptr && list->size() == 1 ? list->front().value() : nullptr;
     return only != nullptr && only->type.tensor == node.result()->type.tensor ? only : nullptr;
@@ -75,14 +46,11 @@ ir::Value* identity_of(const ir::Node& node) {
   if (is_same_when_type_is(node.op)) {
     return self;
   }
-  if (is_one_of(node.op, {"aten::permute", "aten::permute_copy"})) {
+  if (is_one_of(node.op, {op::permute, op::permute_copy})) {
     return is_identity_permutation(node) ? self : nullptr;
   }
-  if (node.op == "aten::constant_pad_nd") {
+  if (node.op == op::constant_pad_nd) {
     return pads_nothing(node) ? self : nullptr;
-  }
-  if (node.op == "aten::dropout") {
-    return int_of(node.args()[2]) == 0 ? self : nullptr;
   }
   return nullptr;
 }
@@ -102,10 +70,10 @@ bool would_return_what_is_not_its_own(const ir::Node& node, const ir::Value* sou
 
 /// view(view(x)) => view(x). True when it fired.
 bool join_views(ir::Node& node) {
-  if (!is_one_of(node.op, {"aten::view", "aten::view_copy"})) {
+  if (!is_one_of(node.op, {op::view, op::view_copy})) {
     return false;
   }
-  const ir::Node* inner = producer_if(node.args()[0], {"aten::view", "aten::view_copy"});
+  const ir::Node* inner = producer_if(node.args()[0], {op::view, op::view_copy});
   if (inner == nullptr || inner->tag != node.tag || inner->graph() != node.graph()) {
     return false;
   }
@@ -116,10 +84,10 @@ bool join_views(ir::Node& node) {
 
 /// permute(permute(x, p), q) => permute(x, p∘q). True when it fired.
 bool join_permutes(ir::Node& node) {
-  if (!is_one_of(node.op, {"aten::permute", "aten::permute_copy"})) {
+  if (!is_one_of(node.op, {op::permute, op::permute_copy})) {
     return false;
   }
-  const ir::Node* inner = producer_if(node.args()[0], {"aten::permute", "aten::permute_copy"});
+  const ir::Node* inner = producer_if(node.args()[0], {op::permute, op::permute_copy});
   if (inner == nullptr || inner->tag != node.tag || inner->graph() != node.graph()) {
     return false;
   }
@@ -142,7 +110,7 @@ bool join_permutes(ir::Node& node) {
 /// Attention whose mask is `value`, which it repeats by itself.
 bool is_mask_of(const ir::Node& user, const ir::Value* value) {
   constexpr size_t kMask = 3;
-  return user.op == "aten::scaled_dot_product_attention" && user.args()[kMask].value() == value &&
+  return user.op == op::scaled_dot_product_attention && user.args()[kMask].value() == value &&
          std::count_if(user.args().begin(), user.args().end(),
                        [&](const ir::Argument& argument) { return argument.value() == value; }) == 1;
 }
@@ -151,7 +119,7 @@ bool is_mask_of(const ir::Node& user, const ir::Value* value) {
 /// argument of the same element type (y may have no dims, and then its type would count for less), or are attention
 /// with y as the mask. True when the expand is gone.
 bool skip_expand(ir::Node& node) {
-  if (!is_one_of(node.op, {"aten::expand", "aten::expand_copy"}) || !node.tag.empty()) {
+  if (!is_one_of(node.op, {op::expand, op::expand_copy}) || !node.tag.empty()) {
     return false;
   }
   ir::Value* const source = node.args()[0].value();
@@ -169,8 +137,8 @@ bool skip_expand(ir::Node& node) {
                      if (is_mask_of(*user, node.result())) {
                        return source != nullptr && source->type.tensor.rank() >= 2;
                      }
-                     return is_one_of(user->op, {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor",
-                                                 "aten::div.Tensor", "aten::maximum", "aten::minimum"}) &&
+                     return is_one_of(user->op, {op::add_Tensor, op::sub_Tensor, op::mul_Tensor, op::div_Tensor,
+                                                 op::maximum, op::minimum}) &&
                             (fits(user->args()[0]) || fits(user->args()[1]));
                    });
   if (!all) {

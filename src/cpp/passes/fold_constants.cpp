@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -22,67 +23,11 @@ constexpr int64_t kRepeatedNbytes = 4096;
 /// Longer chains of repetitions are stored: each is a pass over all elements at every call.
 constexpr int kMostSteps = 4;
 
-/// Operators that make what they return in the time it takes to write it: they repeat elements, or read each once,
-/// which takes no longer than to read the result from a file.
-constexpr std::string_view kRepeating[] = {
-    "aten::expand",
-    "aten::expand_copy",
-    "aten::repeat",
-    "aten::select_copy.int",
-    "aten::slice_copy.Tensor",
-    "aten::full",
-    "aten::full_like",
-    "aten::new_full",
-    "aten::zeros",
-    "aten::zeros_like",
-    "aten::new_zeros",
-    "aten::ones",
-    "aten::ones_like",
-    "aten::new_ones",
-    "aten::_to_copy",
-    "dim_order_ops::_to_dim_order_copy",
-    "aten::add.Tensor",
-    "aten::sub.Tensor",
-    "aten::mul.Tensor",
-    "aten::maximum",
-    "aten::minimum",
-    "aten::where.self",
-    "aten::masked_fill.Scalar",
-    "aten::masked_fill.Tensor",
-    "aten::eq.Tensor",
-    "aten::eq.Scalar",
-    "aten::ne.Tensor",
-    "aten::ne.Scalar",
-    "aten::lt.Tensor",
-    "aten::lt.Scalar",
-    "aten::le.Tensor",
-    "aten::le.Scalar",
-    "aten::gt.Tensor",
-    "aten::gt.Scalar",
-    "aten::ge.Tensor",
-    "aten::ge.Scalar",
-    "aten::logical_and",
-    "aten::logical_or",
-    "aten::logical_xor",
-    "aten::logical_not",
-    "aten::bitwise_and.Tensor",
-    "aten::bitwise_or.Tensor",
-    "aten::bitwise_xor.Tensor",
-    "aten::bitwise_not",
-};
+/// Repeats elements, or reads each once, which takes no longer than to read the result from a file.
+bool is_repeating(std::string_view op) { return ops::has_tag(op, ops::kCheap); }
 
-bool is_repeating(std::string_view op) {
-  return std::find(std::begin(kRepeating), std::end(kRepeating), op) != std::end(kRepeating);
-}
-
-/// Operators whose result has the bytes of the first argument, when both are row-major.
-bool keeps_bytes(std::string_view op) {
-  return is_one_of(
-      op, {"aten::view", "aten::view_copy", "aten::reshape", "aten::_unsafe_view", "aten::unsqueeze",
-           "aten::unsqueeze_copy", "aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims", "aten::squeeze_copy.dim",
-           "aten::squeeze_copy.dims", "aten::alias", "aten::alias_copy", "aten::detach", "aten::detach_copy",
-           "aten::clone", "aten::lift_fresh", "aten::lift_fresh_copy"});
-}
+/// The result has the bytes of the first argument, when both are row-major.
+bool keeps_bytes(std::string_view op) { return ops::moves_of(op) == ops::Moves::kReshape; }
 
 bool is_deterministic(const ir::Node& node) {
   const ops::OpInfo* op = ops::find_op(node.op);
@@ -92,8 +37,8 @@ bool is_deterministic(const ir::Node& node) {
 
 /// Allocates without saying what is in it, so there is nothing to compute.
 bool is_uninitialised(std::string_view op) {
-  return is_one_of(op, {"aten::empty.memory_format", "aten::empty_like", "aten::empty_strided", "aten::new_empty",
-                        "dim_order_ops::_empty_dim_order"});
+  return is_one_of(op, {op::empty_memory_format, op::empty_like, op::empty_strided, op::new_empty,
+                        op::dim_order_ops_empty_dim_order});
 }
 
 /// What stays although its inputs are constants: quantization that a backend gets whole, and integer weights. Kernels
@@ -111,8 +56,8 @@ bool is_kept(const ir::Node& node, const PassOptions& options) {
   const ops::OpInfo* op = ops::find_op(node.op);
   const bool is_published = op == nullptr || op->is_published;
   return is_one_of(node.op,
-                   {"quantized_decomposed::dequantize_per_tensor", "quantized_decomposed::dequantize_per_channel",
-                    "quantized_decomposed::dequantize_per_channel_group"}) &&
+                   {op::quantized_decomposed_dequantize_per_tensor, op::quantized_decomposed_dequantize_per_channel,
+                    op::quantized_decomposed_dequantize_per_channel_group}) &&
          (!options.compatible || is_published);
 }
 
@@ -169,8 +114,8 @@ std::optional<Repetition> repetition_of(const ir::Node& node, const Repetitions&
 bool is_only_read(const ir::Value* value) {
   const auto& users = value->users();
   return std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
-    return is_repeating(user->op) || keeps_bytes(user->op) || user->op == "aten::div.Tensor" ||
-           (user->op == "aten::scaled_dot_product_attention" && user->args()[3].value() == value);
+    return is_repeating(user->op) || keeps_bytes(user->op) || user->op == op::div_Tensor ||
+           (user->op == op::scaled_dot_product_attention && user->args()[3].value() == value);
   });
 }
 

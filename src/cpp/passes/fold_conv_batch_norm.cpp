@@ -2,14 +2,15 @@
 
 #include <cmath>
 
-#include "ops/convolution_arguments.h"
+#include "ops/arguments.h"
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
 
 // Positions of arguments.
-using namespace ops::convolution_arguments;
+using namespace ops::arguments::et_convolution_clamp;
 enum BatchNorm : size_t { kX, kGamma, kBeta, kMean, kVariance, kMomentum, kEps };
 
 /// A constant of a floating dtype as doubles; empty when it is none.
@@ -82,7 +83,7 @@ std::vector<double> channel_values(const ir::Program& program, const ir::Argumen
 Match match(const ir::Node& norm, const ir::Program& program) {
   Match m;
   const ir::Graph& graph = *norm.graph();
-  ir::Node* convolution = producer_if(norm.args()[kX], {"aten::convolution"});
+  ir::Node* convolution = producer_if(norm.args()[kX], {op::convolution});
   if (convolution == nullptr || convolution->tag != norm.tag || !is_only_use(convolution->result(), &norm) ||
       !graph.is_unused(norm.result(1)) || !graph.is_unused(norm.result(2)) ||
       convolution->result()->type.tensor != norm.result()->type.tensor) {
@@ -139,7 +140,7 @@ void fold(ir::Node* norm, Match& m, PassContext& context) {
   ir::Value* bias = add_constant(context.program, graph, name + "_bias", write(bias_type, m.bias), norm);
   args[kWeight].data = weight;
   args[kBias].data = bias;
-  ir::Node* folded = create_like(*m.convolution, "aten::convolution", std::move(args));
+  ir::Node* folded = create_like(*m.convolution, op::convolution, std::move(args));
   graph.move_before(folded, norm);
   folded->add_result(name, norm->result()->type);
   folded->absorb(*m.convolution);
@@ -155,7 +156,7 @@ PassInfo FoldConvBatchNorm::info() const {
 
 Result<Changed> FoldConvBatchNorm::run(ir::Graph& graph, PassContext& context) {
   return rewrite_each(graph, [&context](ir::Node* node) {
-    if (node->op != "aten::_native_batch_norm_legit_no_training" || node->results().size() != 3) {
+    if (node->op != op::_native_batch_norm_legit_no_training || node->results().size() != 3) {
       return false;
     }
     Match m = match(*node, context.program);

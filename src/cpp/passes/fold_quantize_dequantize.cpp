@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/names.h"
 #include "passes/propagate_dequantize.h"
 #include "passes/rewrite.h"
 
@@ -16,9 +17,9 @@ struct Pair {
   size_t num_parameters;
 };
 constexpr Pair kPairs[] = {
-    {"quantized_decomposed::quantize_per_tensor", "quantized_decomposed::dequantize_per_tensor", 5},
-    {"quantized_decomposed::quantize_per_tensor.tensor", "quantized_decomposed::dequantize_per_tensor.tensor", 5},
-    {"quantized_decomposed::quantize_per_channel", "quantized_decomposed::dequantize_per_channel", 6},
+    {op::quantized_decomposed_quantize_per_tensor, op::quantized_decomposed_dequantize_per_tensor, 5},
+    {op::quantized_decomposed_quantize_per_tensor_tensor, op::quantized_decomposed_dequantize_per_tensor_tensor, 5},
+    {op::quantized_decomposed_quantize_per_channel, op::quantized_decomposed_dequantize_per_channel, 6},
 };
 
 bool same_parameters(const ir::Node& a, const ir::Node& b, size_t count) {

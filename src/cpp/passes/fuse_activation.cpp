@@ -1,5 +1,6 @@
 #include "passes/fuse_activation.h"
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -7,9 +8,9 @@ namespace {
 
 /// Producers and what they become; the fused operator takes the same arguments, then min and max.
 constexpr std::pair<std::string_view, std::string_view> kFused[] = {
-    {"aten::convolution", "et::convolution_clamp"},
-    {"aten::linear", "et::linear_clamp"},
-    {"aten::addmm", "et::addmm_clamp"},
+    {op::convolution, op::et_convolution_clamp},
+    {op::linear, op::et_linear_clamp},
+    {op::addmm, op::et_addmm_clamp},
 };
 
 struct Bounds {
@@ -22,16 +23,13 @@ bool is_bound(const ir::Argument& argument) { return argument.is_none() || numbe
 /// The bounds of an activation that is a clamp by numbers.
 std::optional<Bounds> bounds_of(const ir::Node& node) {
   Bounds bounds;
-  if (node.op == "aten::relu") {
+  if (node.op == op::relu) {
     bounds.min.data = int64_t{0};
-  } else if (node.op == "aten::relu6") {
-    bounds.min.data = int64_t{0};
-    bounds.max.data = int64_t{6};
-  } else if (node.op == "aten::hardtanh" || node.op == "aten::clamp") {
+  } else if (node.op == op::hardtanh || node.op == op::clamp) {
     bounds = {node.args()[1], node.args()[2]};
-  } else if (node.op == "aten::clamp_min") {
+  } else if (node.op == op::clamp_min) {
     bounds.min = node.args()[1];
-  } else if (node.op == "aten::clamp_max") {
+  } else if (node.op == op::clamp_max) {
     bounds.max = node.args()[1];
   } else {
     return std::nullopt;

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
 
-constexpr char kAttention[] = "aten::scaled_dot_product_attention";
+constexpr const char* kAttention = op::scaled_dot_product_attention;
 enum Attention : size_t { kQuery, kKey, kValue, kMask, kDropout, kCausal, kScale, kEnableGqa };
 
-bool is_view(std::string_view op) { return op == "aten::view_copy" || op == "aten::view"; }
+bool is_view(std::string_view op) { return op == op::view_copy || op == op::view; }
 
 const ir::TensorType& type_of(const ir::Argument& argument) { return argument.value()->type.tensor; }
 
@@ -40,8 +41,8 @@ struct Match {
 
 /// The factor of a multiplication or division by a number; 0 when the node is none.
 double factor_of(const ir::Node& node) {
-  const bool divides = is_one_of(node.op, {"aten::div.Scalar", "aten::div.Tensor"});
-  if (!divides && !is_one_of(node.op, {"aten::mul.Scalar", "aten::mul.Tensor"})) {
+  const bool divides = is_one_of(node.op, {op::div_Scalar, op::div_Tensor});
+  if (!divides && !is_one_of(node.op, {op::mul_Scalar, op::mul_Tensor})) {
     return 0;
   }
   const std::optional<double> number = number_of(node.args()[1]);
@@ -77,9 +78,8 @@ int scores_of_addition(const ir::Node& node, const ir::TensorType& shape) {
       return false;
     }
     const ir::Node* producer = node.args()[scores].value()->producer();
-    return producer != nullptr &&
-           (is_view(producer->op) || factor_of(*producer) != 0 ||
-            is_one_of(producer->op, {"aten::bmm", "aten::add.Tensor", "aten::masked_fill.Scalar"}));
+    return producer != nullptr && (is_view(producer->op) || factor_of(*producer) != 0 ||
+                                   is_one_of(producer->op, {op::bmm, op::add_Tensor, op::masked_fill_Scalar}));
   };
   return may_be(0) ? 0 : may_be(1) ? 1 : -1;
 }
@@ -95,7 +95,7 @@ bool walk_to_scores(Match& m) {
       return false;
     }
     m.chain.push_back(node);
-    if (node->op == "aten::bmm") {
+    if (node->op == op::bmm) {
       m.scores = node;
       return true;
     }
@@ -104,14 +104,14 @@ bool walk_to_scores(Match& m) {
       // shapes are compared by the caller
     } else if (const double factor = factor_of(*node); factor != 0) {
       m.scale *= factor;
-    } else if (node->op == "aten::add.Tensor" && m.scale == 1 && m.hidden == nullptr) {
+    } else if (node->op == op::add_Tensor && m.scale == 1 && m.hidden == nullptr) {
       const int scores = scores_of_addition(*node, shape);
       if (scores < 0) {
         return false;
       }
       next = static_cast<size_t>(scores);
       m.masks.push_back(node->args()[1 - next].value());
-    } else if (node->op == "aten::masked_fill.Scalar" && m.masks.empty() && m.hidden == nullptr && m.scale > 0 &&
+    } else if (node->op == op::masked_fill_Scalar && m.masks.empty() && m.hidden == nullptr && m.scale > 0 &&
                number_of(node->args()[2]) == -std::numeric_limits<double>::infinity() &&
                type_of(node->args()[0]) == shape && broadcasts_to(type_of(node->args()[1]), shape)) {
       m.hidden = node->args()[1].value();
@@ -126,7 +126,7 @@ bool walk_to_scores(Match& m) {
 /// The permute that swaps the last two dims of keys, behind views or not.
 ir::Node* transpose_of(ir::Value* keys) {
   for (ir::Node* node = keys->producer(); node != nullptr; node = node->args()[0].value()->producer()) {
-    if (is_one_of(node->op, {"aten::permute_copy", "aten::permute"})) {
+    if (is_one_of(node->op, {op::permute_copy, op::permute})) {
       return node;
     }
     if (!is_view(node->op)) {
@@ -148,14 +148,13 @@ int64_t batch_of(const ir::TensorType& type) {
 std::optional<Match> match(ir::Node* out) {
   Match m;
   m.out = out;
-  if (out->op != "aten::bmm" || !out->tag.empty()) {
+  if (out->op != op::bmm || !out->tag.empty()) {
     return std::nullopt;
   }
   ir::Value* weights = skip_views(out->args()[0].value(), out, m.chain);
   m.softmax = weights->producer();
   const ir::Node* user = m.chain.empty() ? out : m.chain.back();
-  if (m.softmax == nullptr || m.softmax->op != "aten::_softmax" || !m.softmax->tag.empty() ||
-      !is_only_use(weights, user)) {
+  if (m.softmax == nullptr || m.softmax->op != op::_softmax || !m.softmax->tag.empty() || !is_only_use(weights, user)) {
     return std::nullopt;
   }
   m.chain.push_back(m.softmax);
@@ -208,7 +207,7 @@ ir::Value* with_batch_of(const ir::TensorType& like, ir::Value* value, ir::Node&
   if (type == from) {
     return value;
   }
-  ir::Node* view = before.graph()->create_node("aten::view_copy", {{value}, sizes_argument(type)}, &before);
+  ir::Node* view = before.graph()->create_node(op::view_copy, {{value}, sizes_argument(type)}, &before);
   view->source = before.source;
   return view->add_result(value->name + "_heads", ir::Type::of(type));
 }
@@ -231,7 +230,7 @@ ir::Value* untransposed(const Match& m) {
   if (identity) {
     return source;
   }
-  ir::Node* permute = m.transpose->graph()->create_node("aten::permute_copy", {{source}, {std::move(order)}}, m.out);
+  ir::Node* permute = m.transpose->graph()->create_node(op::permute_copy, {{source}, {std::move(order)}}, m.out);
   permute->source = m.transpose->source;
   return permute->add_result(source->name + "_keys",
                              ir::Type::of(ir::TensorType::contiguous(source->type.tensor.dtype, std::move(sizes))));
@@ -241,7 +240,7 @@ ir::Value* untransposed(const Match& m) {
 ir::Value* one_mask(const Match& m) {
   ir::Graph& graph = *m.out->graph();
   if (m.hidden != nullptr) {
-    ir::Node* shown = graph.create_node("aten::logical_not", {{m.hidden}}, m.out);
+    ir::Node* shown = graph.create_node(op::logical_not, {{m.hidden}}, m.out);
     shown->source = m.softmax->source;
     return shown->add_result(m.hidden->name + "_shown", m.hidden->type);
   }
@@ -258,7 +257,7 @@ ir::Value* one_mask(const Match& m) {
       const ir::Dim& dim = a.dims[a.rank() - i];
       dims[dims.size() - i] = dim == ir::Dim(1) ? b.dims[b.rank() - i] : dim;
     }
-    ir::Node* add = graph.create_node("aten::add.Tensor", {{sum}, {*mask}, {int64_t{1}}}, m.out);
+    ir::Node* add = graph.create_node(op::add_Tensor, {{sum}, {*mask}, {int64_t{1}}}, m.out);
     add->source = m.softmax->source;
     sum = add->add_result((*mask)->name + "_sum", ir::Type::of(ir::TensorType::contiguous(a.dtype, std::move(dims))));
   }
@@ -287,7 +286,7 @@ void fuse(const Match& m) {
   const ir::TensorType& wanted = m.out->result()->type.tensor;
   ir::Node* last = attention;
   if (type != wanted) {
-    last = create_like(*m.out, "aten::view_copy", {{result}, sizes_argument(wanted)});
+    last = create_like(*m.out, op::view_copy, {{result}, sizes_argument(wanted)});
     last->add_result(m.out->result()->name, m.out->result()->type);
     attention->absorb(*m.out);
     m.out->debug_handle = 0;
@@ -301,11 +300,10 @@ void fuse(const Match& m) {
 
 /// k of view(expand(unsqueeze(k, -3))): [batch, heads, keys, depth] repeated for groups of heads; nullptr otherwise.
 ir::Value* before_repetition(const ir::Argument& argument) {
-  const ir::Node* view = producer_if(argument, {"aten::view_copy", "aten::view"});
-  const ir::Node* expand =
-      view == nullptr ? nullptr : producer_if(view->args()[0], {"aten::expand_copy", "aten::expand"});
+  const ir::Node* view = producer_if(argument, {op::view_copy, op::view});
+  const ir::Node* expand = view == nullptr ? nullptr : producer_if(view->args()[0], {op::expand_copy, op::expand});
   const ir::Node* unsqueeze =
-      expand == nullptr ? nullptr : producer_if(expand->args()[0], {"aten::unsqueeze_copy", "aten::unsqueeze"});
+      expand == nullptr ? nullptr : producer_if(expand->args()[0], {op::unsqueeze_copy, op::unsqueeze});
   if (unsqueeze == nullptr || !unsqueeze->tag.empty() || !expand->tag.empty() || !view->tag.empty()) {
     return nullptr;
   }
@@ -352,11 +350,11 @@ bool hides_nothing(const ir::Program& program, const ir::Value* mask) {
            std::all_of(bytes, bytes + constant->type.max_nbytes(),
                        [&](uint8_t byte) { return (byte != 0) == (dtype == ScalarType::Bool); });
   }
-  if (const ir::Node* full = producer_if({const_cast<ir::Value*>(mask)}, {"aten::full"})) {
+  if (const ir::Node* full = producer_if({const_cast<ir::Value*>(mask)}, {op::full})) {
     const auto number = number_of(full->args()[1]);
     return number && (dtype == ScalarType::Bool ? *number != 0 : *number == 0);
   }
-  const ir::Node* expand = producer_if({const_cast<ir::Value*>(mask)}, {"aten::expand", "aten::expand_copy"});
+  const ir::Node* expand = producer_if({const_cast<ir::Value*>(mask)}, {op::expand, op::expand_copy});
   return expand != nullptr && hides_nothing(program, expand->args()[0].value());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/names.h"
 #include "passes/step_gates.h"
 
 namespace et::passes {
@@ -33,9 +34,9 @@ bool take_hidden(ir::Value* value, const ir::Node* user, Gate gate, Match& m) {
 
 /// sigmoid(a gate of the input + the same of the state)
 bool take_sigmoid(ir::Value* value, std::initializer_list<const ir::Node*> users, Gate gate, Match& m) {
-  const ir::Node* sigmoid = take(value, users, "aten::sigmoid", m.nodes);
+  const ir::Node* sigmoid = take(value, users, op::sigmoid, m.nodes);
   const ir::Node* sum =
-      sigmoid == nullptr ? nullptr : take(sigmoid->args()[0].value(), {sigmoid}, "aten::add.Tensor", m.nodes);
+      sigmoid == nullptr ? nullptr : take(sigmoid->args()[0].value(), {sigmoid}, op::add_Tensor, m.nodes);
   return sum != nullptr && is_plain(sum) && either_order(*sum, m, [&](ir::Value* of_input, ir::Value* of_state) {
            return take_gate(of_input, sum, gate, m.input, m.nodes) && take_hidden(of_state, sum, gate, m);
          });
@@ -43,10 +44,10 @@ bool take_sigmoid(ir::Value* value, std::initializer_list<const ir::Node*> users
 
 /// n = tanh(in + r * hn)
 bool take_candidate(ir::Value* value, std::initializer_list<const ir::Node*> users, Match& m) {
-  const ir::Node* tanh = take(value, users, "aten::tanh", m.nodes);
-  const ir::Node* sum = tanh == nullptr ? nullptr : take(tanh->args()[0].value(), {tanh}, "aten::add.Tensor", m.nodes);
+  const ir::Node* tanh = take(value, users, op::tanh, m.nodes);
+  const ir::Node* sum = tanh == nullptr ? nullptr : take(tanh->args()[0].value(), {tanh}, op::add_Tensor, m.nodes);
   return sum != nullptr && is_plain(sum) && either_order(*sum, m, [&](ir::Value* of_input, ir::Value* scaled) {
-           const ir::Node* product = take(scaled, {sum}, "aten::mul.Tensor", m.nodes);
+           const ir::Node* product = take(scaled, {sum}, op::mul_Tensor, m.nodes);
            return product != nullptr && take_gate(of_input, sum, kCandidate, m.input, m.nodes) &&
                   either_order(*product, m, [&](ir::Value* reset, ir::Value* of_state) {
                     return take_hidden(of_state, product, kCandidate, m) && take_sigmoid(reset, {product}, kReset, m);
@@ -57,9 +58,9 @@ bool take_candidate(ir::Value* value, std::initializer_list<const ir::Node*> use
 /// h' = n + z * (h - n)
 bool match_difference(Match& m) {
   return either_order(*m.last, m, [&](ir::Value* candidate, ir::Value* scaled) {
-    const ir::Node* product = take(scaled, {m.last}, "aten::mul.Tensor", m.nodes);
+    const ir::Node* product = take(scaled, {m.last}, op::mul_Tensor, m.nodes);
     return product != nullptr && either_order(*product, m, [&](ir::Value* update, ir::Value* difference) {
-             const ir::Node* sub = take(difference, {product}, "aten::sub.Tensor", m.nodes);
+             const ir::Node* sub = take(difference, {product}, op::sub_Tensor, m.nodes);
              if (sub == nullptr || !is_plain(sub) || sub->args()[1].value() != candidate) {
                return false;
              }
@@ -72,10 +73,10 @@ bool match_difference(Match& m) {
 /// h' = (1 - z) * n + z * h
 bool match_mean(Match& m) {
   return either_order(*m.last, m, [&](ir::Value* of_candidate, ir::Value* of_state) {
-    const ir::Node* fresh = take(of_candidate, {m.last}, "aten::mul.Tensor", m.nodes);
-    const ir::Node* kept = take(of_state, {m.last}, "aten::mul.Tensor", m.nodes);
+    const ir::Node* fresh = take(of_candidate, {m.last}, op::mul_Tensor, m.nodes);
+    const ir::Node* kept = take(of_state, {m.last}, op::mul_Tensor, m.nodes);
     return fresh != nullptr && kept != nullptr && either_order(*fresh, m, [&](ir::Value* rest, ir::Value* candidate) {
-             const ir::Node* rsub = take(rest, {fresh}, "aten::rsub.Scalar", m.nodes);
+             const ir::Node* rsub = take(rest, {fresh}, op::rsub_Scalar, m.nodes);
              return rsub != nullptr && number_of(rsub->args()[1]) == 1.0 && is_plain(rsub) &&
                     either_order(*kept, m, [&](ir::Value* update, ir::Value* state) {
                       m.state = state;
@@ -99,7 +100,7 @@ bool fits_hidden(const Match& m, const ir::Program& program) {
 }
 
 std::optional<Match> match(ir::Node* node, const ir::Program& program) {
-  if (node->op != "aten::add.Tensor" || !node->tag.empty() || !is_plain(node)) {
+  if (node->op != op::add_Tensor || !node->tag.empty() || !is_plain(node)) {
     return std::nullopt;
   }
   Match m;
@@ -131,7 +132,7 @@ ir::Value* joined_constants(const Match& m, ir::Program& program) {
 void fuse(const Match& m, ir::Program& program) {
   ir::Value* const input = dequantized(m.input, *m.last);
   ir::Value* const hidden = m.hidden.split == nullptr ? joined_constants(m, program) : dequantized(m.hidden, *m.last);
-  ir::Node* fused = create_like(*m.last, "et::gru_gates", {{input}, {hidden}, {m.state}});
+  ir::Node* fused = create_like(*m.last, op::et_gru_gates, {{input}, {hidden}, {m.state}});
   ir::Value* state = fused->add_result("state", m.last->result()->type);
   m.last->graph()->replace_all_uses(m.last->result(), state);
   std::swap(m.last->result()->name, state->name);

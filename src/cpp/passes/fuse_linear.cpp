@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -15,10 +16,10 @@ struct Product {
 };
 
 std::optional<Product> product_of(const ir::Node& node) {
-  if (node.op == "aten::mm") {
+  if (node.op == op::mm) {
     return Product{node.args()[0], node.args()[1], {}};
   }
-  if (node.op == "aten::addmm") {
+  if (node.op == op::addmm) {
     const ir::Value* bias = node.args()[0].value();
     const bool plain = number_of(node.args()[3]) == 1.0 && number_of(node.args()[4]) == 1.0;
     // linear adds a vector; addmm also takes what broadcasts to a matrix.
@@ -32,8 +33,8 @@ std::optional<Product> product_of(const ir::Node& node) {
 
 /// What `weight` is the transpose of, with the same tag as `user`; nullptr otherwise.
 ir::Node* transpose_behind(const ir::Argument& weight, const ir::Node& user) {
-  ir::Node* node = producer_if(weight, {"aten::permute", "aten::permute_copy", "aten::t", "aten::t_copy",
-                                        "aten::transpose.int", "aten::transpose_copy.int"});
+  ir::Node* node = producer_if(
+      weight, {op::permute, op::permute_copy, op::t, op::t_copy, op::transpose_int, op::transpose_copy_int});
   if (node == nullptr || node->tag != user.tag || node->result()->type.tensor.rank() != 2) {
     return nullptr;
   }
@@ -63,8 +64,8 @@ bool is_weight_only(const ir::Program& program, const ir::Value* weight) {
 ir::Value* transposed(ir::Node& user, ir::Value* weight) {
   ir::TensorType type = weight->type.tensor;
   std::swap(type.dims[0], type.dims[1]);
-  ir::Node* node = user.graph()->create_node("aten::permute_copy",
-                                             {{weight}, {ir::Argument::List{{int64_t{1}}, {int64_t{0}}}}}, &user);
+  ir::Node* node =
+      user.graph()->create_node(op::permute_copy, {{weight}, {ir::Argument::List{{int64_t{1}}, {int64_t{0}}}}}, &user);
   node->tag = user.tag;
   node->source = user.source;
   return node->add_result(weight->name + "_transposed", ir::Type::of(std::move(type)));
@@ -96,7 +97,7 @@ Result<Changed> FuseLinear::run(ir::Graph& graph, PassContext& context) {
     } else {
       continue;
     }
-    ir::Node* linear = create_like(*node, "aten::linear", {product.input, weight, product.bias});
+    ir::Node* linear = create_like(*node, op::linear, {product.input, weight, product.bias});
     linear->add_result(node->result()->name, node->result()->type);
     if (transpose != nullptr && is_only_use(transpose->result(), node)) {
       linear->absorb(*transpose);

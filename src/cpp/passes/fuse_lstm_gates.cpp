@@ -1,5 +1,6 @@
 #include "passes/fuse_lstm_gates.h"
 
+#include "ops/names.h"
 #include "passes/step_gates.h"
 
 namespace et::passes {
@@ -25,17 +26,17 @@ bool take_function(ir::Value* value, const ir::Node* user, std::string_view func
 /// c' = sigmoid(f) * c + sigmoid(i) * tanh(g)
 bool match_cell(Match& m) {
   return number_of(m.cell->args()[2]) == 1.0 && either_order(*m.cell, m, [&](ir::Value* kept, ir::Value* added) {
-           ir::Node* keep = take(kept, {m.cell}, "aten::mul.Tensor", m.nodes);
-           ir::Node* add = take(added, {m.cell}, "aten::mul.Tensor", m.nodes);
+           ir::Node* keep = take(kept, {m.cell}, op::mul_Tensor, m.nodes);
+           ir::Node* add = take(added, {m.cell}, op::mul_Tensor, m.nodes);
            return keep != nullptr && add != nullptr &&
                   either_order(*keep, m,
                                [&](ir::Value* gate, ir::Value* old) {
                                  m.before = old;
-                                 return old != nullptr && take_function(gate, keep, "aten::sigmoid", kForget, m);
+                                 return old != nullptr && take_function(gate, keep, op::sigmoid, kForget, m);
                                }) &&
                   either_order(*add, m, [&](ir::Value* gate, ir::Value* candidate) {
-                    return take_function(gate, add, "aten::sigmoid", kIn, m) &&
-                           take_function(candidate, add, "aten::tanh", kCandidate, m);
+                    return take_function(gate, add, op::sigmoid, kIn, m) &&
+                           take_function(candidate, add, op::tanh, kCandidate, m);
                   });
          });
 }
@@ -43,14 +44,14 @@ bool match_cell(Match& m) {
 std::optional<Match> match(ir::Node* node) {
   Match m;
   m.hidden = node;
-  if (node->op != "aten::mul.Tensor" || !node->tag.empty()) {
+  if (node->op != op::mul_Tensor || !node->tag.empty()) {
     return std::nullopt;
   }
   const bool found = either_order(*node, m, [&](ir::Value* gate, ir::Value* squashed) {
-    const ir::Node* tanh = take(squashed, {node}, "aten::tanh", m.nodes);
+    const ir::Node* tanh = take(squashed, {node}, op::tanh, m.nodes);
     m.cell = tanh == nullptr ? nullptr : tanh->args()[0].value()->producer();
-    return m.cell != nullptr && m.cell->op == "aten::add.Tensor" && m.cell->tag.empty() &&
-           m.cell->graph() == node->graph() && take_function(gate, node, "aten::sigmoid", kOut, m) && match_cell(m);
+    return m.cell != nullptr && m.cell->op == op::add_Tensor && m.cell->tag.empty() &&
+           m.cell->graph() == node->graph() && take_function(gate, node, op::sigmoid, kOut, m) && match_cell(m);
   });
   if (!found) {
     return std::nullopt;
@@ -64,7 +65,7 @@ void fuse(const Match& m) {
   ir::Graph& graph = *m.hidden->graph();
   // Everything that reads c' comes behind it, and so does what takes its place: it stands where c' was computed.
   ir::Value* const gates = dequantized(m.sums, *m.cell);
-  ir::Node* fused = create_like(*m.cell, "et::lstm_gates", {{gates}, {m.before}});
+  ir::Node* fused = create_like(*m.cell, op::et_lstm_gates, {{gates}, {m.before}});
   ir::Value* hidden = fused->add_result("hidden", m.hidden->result()->type);
   ir::Value* cell = fused->add_result("cell", m.cell->result()->type);
   graph.replace_all_uses(m.hidden->result(), hidden);

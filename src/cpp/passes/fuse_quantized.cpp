@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/names.h"
 #include "passes/quantized_products.h"
 #include "passes/quantized_values.h"
 
@@ -24,17 +25,14 @@ std::optional<Clamp> clamp_of(const ir::Node& node) {
   };
   const Clamp open;
   std::optional<double> low = open.min, high = open.max;
-  if (node.op == "aten::relu") {
+  if (node.op == op::relu) {
     low = 0;
-  } else if (node.op == "aten::relu6") {
-    low = 0;
-    high = 6;
-  } else if (node.op == "aten::hardtanh" || node.op == "aten::clamp") {
+  } else if (node.op == op::hardtanh || node.op == op::clamp) {
     low = bound(node.args()[1], open.min);
     high = bound(node.args()[2], open.max);
-  } else if (node.op == "aten::clamp_min") {
+  } else if (node.op == op::clamp_min) {
     low = number_of(node.args()[1]);
-  } else if (node.op == "aten::clamp_max") {
+  } else if (node.op == op::clamp_max) {
     high = number_of(node.args()[1]);
   } else {
     return std::nullopt;
@@ -169,17 +167,17 @@ struct Row {
   Build build;
 };
 constexpr Row kRows[] = {
-    {"aten::linear", "et::quantized_linear", &build_linear},
-    {"aten::convolution", "et::quantized_convolution", &build_convolution},
-    {"aten::bmm", "et::quantized_matmul", &build_pair},
-    {"aten::mm", "et::quantized_matmul", &build_pair},
-    {"aten::add.Tensor", "et::quantized_add", &build_sum},
-    {"aten::sub.Tensor", "et::quantized_sub", &build_sum},
-    {"aten::mul.Tensor", "et::quantized_mul", &build_pair},
-    {"aten::mean.dim", "et::quantized_mean", &build_mean},
-    {"aten::avg_pool2d", "et::quantized_avg_pool2d", &build_avg_pool},
-    {"aten::_adaptive_avg_pool2d", "et::quantized_adaptive_avg_pool2d", &build_adaptive_avg_pool},
-    {"aten::_softmax", "et::quantized_softmax", &build_softmax},
+    {op::linear, op::et_quantized_linear, &build_linear},
+    {op::convolution, op::et_quantized_convolution, &build_convolution},
+    {op::bmm, op::et_quantized_matmul, &build_pair},
+    {op::mm, op::et_quantized_matmul, &build_pair},
+    {op::add_Tensor, op::et_quantized_add, &build_sum},
+    {op::sub_Tensor, op::et_quantized_sub, &build_sum},
+    {op::mul_Tensor, op::et_quantized_mul, &build_pair},
+    {op::mean_dim, op::et_quantized_mean, &build_mean},
+    {op::avg_pool2d, op::et_quantized_avg_pool2d, &build_avg_pool},
+    {op::_adaptive_avg_pool2d, op::et_quantized_adaptive_avg_pool2d, &build_adaptive_avg_pool},
+    {op::_softmax, op::et_quantized_softmax, &build_softmax},
 };
 
 /// Puts `op` in the place of `quantize`. `computed`: what it computes, from the last to the first; nodes that nobody
@@ -360,7 +358,7 @@ bool fuse_table(PassContext& context, ir::Node* quantize, const Activation& resu
   for (size_t i = 1; i + 1 < chain.size(); ++i) {
     computed.push_back(chain[i].first);
   }
-  replace_quantize(quantize, "et::quantized_table", {{source->integers}, {entries}}, computed);
+  replace_quantize(quantize, op::et_quantized_table, {{source->integers}, {entries}}, computed);
   return true;
 }
 

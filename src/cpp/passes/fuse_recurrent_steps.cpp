@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ops/names.h"
 #include "passes/step_gates.h"
 
 namespace et::passes {
@@ -12,11 +13,11 @@ namespace {
 struct Form {
   std::string_view product, lstm, gru;
 };
-constexpr std::string_view kIntegerProduct = "et::quantized_linear";
+constexpr std::string_view kIntegerProduct = op::et_quantized_linear;
 constexpr Form kForms[] = {
-    {kIntegerProduct, "et::quantized_lstm", "et::quantized_gru"},
-    {"et::dynamic_linear", "et::dynamic_lstm", "et::dynamic_gru"},
-    {"et::weight_only_linear", "et::weight_only_lstm", "et::weight_only_gru"},
+    {kIntegerProduct, op::et_quantized_lstm, op::et_quantized_gru},
+    {op::et_dynamic_linear, op::et_dynamic_lstm, op::et_dynamic_gru},
+    {op::et_weight_only_linear, op::et_weight_only_lstm, op::et_weight_only_gru},
 };
 
 const Form* form_of(const ir::Node& product) {
@@ -41,7 +42,7 @@ struct Step {
   ir::Node* sum = nullptr;  ///< LSTM: the quantized_add, or the add of floats
   StepNodes nodes;          ///< all of them, the last one first
 
-  bool is_lstm() const { return gates->op == "et::lstm_gates"; }
+  bool is_lstm() const { return gates->op == op::et_lstm_gates; }
   /// The node that reads the state for the product.
   const ir::Node* reader() const { return quantize != nullptr ? quantize : linear; }
 };
@@ -62,8 +63,8 @@ ir::Node* only_producer(ir::Value* value, const ir::Node* user, std::string_view
 /// True when `value` is a part of an unbind along the first dimension.
 bool take_part(ir::Value* value, Step& s) {
   ir::Node* const unbind = value == nullptr ? nullptr : value->producer();
-  if (unbind == nullptr || !is_one_of(unbind->op, {"aten::unbind_copy.int", "aten::unbind.int"}) ||
-      !unbind->tag.empty() || unbind->graph() != s.gates->graph() || int_of(unbind->args()[1]) != 0) {
+  if (unbind == nullptr || !is_one_of(unbind->op, {op::unbind_copy_int, op::unbind_int}) || !unbind->tag.empty() ||
+      unbind->graph() != s.gates->graph() || int_of(unbind->args()[1]) != 0) {
     return false;
   }
   s.unbind = unbind;
@@ -115,7 +116,7 @@ Activation parameters_at(const ir::Node& node, size_t operand) {
 
 /// Sums of floats.
 bool match_float_lstm(Step& s) {
-  s.sum = only_producer(s.gates->args()[0].value(), s.gates, "aten::add.Tensor");
+  s.sum = only_producer(s.gates->args()[0].value(), s.gates, op::add_Tensor);
   if (s.sum == nullptr || number_of(s.sum->args()[2]) != 1.0) {
     return false;
   }
@@ -131,7 +132,7 @@ bool match_float_lstm(Step& s) {
 bool match_static_lstm(Step& s) {
   ir::Node* const dequantize = only_producer(s.gates->args()[0].value(), s.gates, kDequantizePerTensor);
   const std::optional<Activation> sums = dequantize == nullptr ? std::nullopt : affine_of(*dequantize);
-  s.sum = sums ? only_producer(sums->integers, dequantize, "et::quantized_add") : nullptr;
+  s.sum = sums ? only_producer(sums->integers, dequantize, op::et_quantized_add) : nullptr;
   if (s.sum == nullptr || !is_parameter(s.sum->args()[kSumScale], s.sum->args()[kSumScale + 1], *sums)) {
     return false;
   }
@@ -181,7 +182,7 @@ std::optional<Step> match(ir::Node* node) {
   Step s;
   s.gates = node;
   s.nodes = {node};
-  if (!node->tag.empty() || !is_one_of(node->op, {"et::lstm_gates", "et::gru_gates"})) {
+  if (!node->tag.empty() || !is_one_of(node->op, {op::et_lstm_gates, op::et_gru_gates})) {
     return std::nullopt;
   }
   return (s.is_lstm() ? match_float_lstm(s) || match_static_lstm(s) : match_gru(s)) ? std::optional(std::move(s))
@@ -337,7 +338,7 @@ ir::Value* state_at(const ir::Value* state, ir::Value* states, int64_t time, con
   if (!is_row) {
     args.insert(args.end(), {{time + 1}, {int64_t{1}}});
   }
-  ir::Node* const node = fused.graph()->create_node(is_row ? "aten::select_copy.int" : "aten::slice_copy.Tensor",
+  ir::Node* const node = fused.graph()->create_node(is_row ? op::select_copy_int : op::slice_copy_Tensor,
                                                     std::move(args), fused.graph()->next(&fused));
   node->source = fused.source;
   return node->add_result(states->name + "_part", state->type);
@@ -345,7 +346,7 @@ ir::Value* state_at(const ir::Value* state, ir::Value* states, int64_t time, con
 
 /// True when `node` puts the states together in the order of time.
 bool is_sequence(const ir::Node& node, const Chain& chain, bool reverse) {
-  const auto* const parts = node.op == "aten::cat" ? node.args()[0].as<ir::Argument::List>() : nullptr;
+  const auto* const parts = node.op == op::cat ? node.args()[0].as<ir::Argument::List>() : nullptr;
   if (parts == nullptr || parts->size() != chain.size() || int_of(node.args()[1]) != 0 ||
       chain.front().gates->result(0)->type.tensor.rank() != 3 || !node.tag.empty()) {
     return false;
@@ -395,7 +396,7 @@ void fuse(ir::Program& program, const Chain& chain, bool is_backward) {
   ir::Graph& graph = *last.gates->graph();
   ir::Node* const behind = last.gates;
   ir::Value* input = start.unbind->args()[0].value();
-  const ir::Node* const flip = producer_if({input}, {"aten::flip"});
+  const ir::Node* const flip = producer_if({input}, {op::flip});
   const bool is_flipped = flip != nullptr && flip->tag.empty() && flip->graph() == &graph &&
                           ints_of(flip->args()[1]) == std::vector<int64_t>{0};
   if (is_flipped) {

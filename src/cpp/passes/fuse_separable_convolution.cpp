@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
-#include "ops/convolution_arguments.h"
+#include "ops/arguments.h"
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
 
-using namespace ops::convolution_arguments;
+using namespace ops::arguments::et_convolution_clamp;
 
 /// Bytes of an image that is worth keeping in the cache.
 constexpr int64_t kLeastNbytes = 1 << 20;
@@ -33,7 +34,7 @@ int64_t size_of(const ir::Value& value, size_t dim) { return value.type.tensor.d
 
 /// A convolution of such images with constant filters, not transposed, without dilation.
 bool is_convolution(const ir::Program& program, const ir::Node& node) {
-  if (!is_one_of(node.op, {"aten::convolution", "et::convolution_clamp"})) {
+  if (!is_one_of(node.op, {op::convolution, op::et_convolution_clamp})) {
     return false;
   }
   const ir::Constant* const weight = constant_of(program, node.args()[kWeight]);
@@ -112,7 +113,7 @@ bool fuse(const ir::Program& program, ir::Node* project) {
   args.insert(args.end(), {project->args()[kWeight], project->args()[kBias]});
   append_range(*project, &args);
 
-  ir::Node* const node = create_like(*project, "et::separable_convolution", std::move(args));
+  ir::Node* const node = create_like(*project, op::et_separable_convolution, std::move(args));
   node->add_result(project->result()->name, project->result()->type);
   if (expand != nullptr) {
     node->absorb(*expand);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/names.h"
 #include "passes/memory_groups.h"
 #include "passes/rewrite.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 /// Kernels whose in-place form is another operator, which also the official runtime has.
 constexpr std::pair<std::string_view, std::string_view> kInPlaceForms[] = {
-    {"aten::index_put.out", "aten::index_put_"},
+    {op::index_put_out, op::index_put_},
 };
 
 /// What is written: the value of the buffer's node (made when nothing reads the buffer), or the input.
@@ -32,7 +33,7 @@ ir::Value* target_of(const ir::Write& write, ir::Graph& method, const PassContex
 /// A copy of `value` at the end of the method.
 ir::Value* clone(ir::Graph& method, ir::Value* value) {
   ir::Node* node =
-      method.create_node("dim_order_ops::_clone_dim_order.out", {{value}, {false}, order_argument(value->type.tensor)});
+      method.create_node(op::dim_order_ops_clone_dim_order_out, {{value}, {false}, order_argument(value->type.tensor)});
   if (value->producer() != nullptr) {
     node->source = value->producer()->source;
   }
@@ -134,7 +135,7 @@ Result<Changed> InsertWriteBacks::run(ir::Graph& method, PassContext& context) {
       use_in_place_form(*value->producer());
       continue;
     }
-    ir::Node* copy = method.create_node("aten::copy_", {{target}, {value}, {false}});
+    ir::Node* copy = method.create_node(op::copy_, {{target}, {value}, {false}});
     if (value->producer() != nullptr) {
       copy->source = value->producer()->source;
     }

@@ -1,5 +1,6 @@
 #include "passes/lift_scalars.h"
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -48,7 +49,7 @@ ir::Constant constant_of_one(ScalarType dtype, T value) {
 /// A tensor without dims for a number that is known at run time only.
 ir::Value* tensor_for(ir::Value* number, ir::Node& node) {
   const ScalarType dtype = dtype_for(number->type.kind, node);
-  ir::Node* made = create_like(node, "aten::scalar_tensor", {{number}, {static_cast<int64_t>(dtype)}, {}, {}, {}});
+  ir::Node* made = create_like(node, op::scalar_tensor, {{number}, {static_cast<int64_t>(dtype)}, {}, {}, {}});
   return made->add_result("scalar", ir::Type::of(ir::TensorType::contiguous(dtype, {})));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/names.h"
 #include "passes/memory_groups.h"
 #include "passes/rewrite.h"
 #include "passes/size_expression.h"
@@ -9,7 +10,7 @@
 namespace et::passes {
 namespace {
 
-constexpr char kClone[] = "dim_order_ops::_clone_dim_order.out";
+constexpr const char* kClone = op::dim_order_ops_clone_dim_order_out;
 
 ir::Type int_type() { return ir::Type::of(ir::Kind::kInt); }
 
@@ -60,7 +61,7 @@ Result<ir::Value*> stacked_result(const ir::Value& result, ir::Node& before, Pas
     }
     sizes.push_back(*size);
   }
-  ir::Node* node = before.graph()->create_node("dim_order_ops::_empty_dim_order.out",
+  ir::Node* node = before.graph()->create_node(op::dim_order_ops_empty_dim_order_out,
                                                {{std::move(sizes)}, order_argument(result.type.tensor)}, &before);
   node->source = before.source;
   return node->add_result(result.name + "_items", result.type);
@@ -72,7 +73,7 @@ void take_items(ir::Graph& body, size_t carried, const std::vector<ir::Value*>& 
   ir::Node* first = first_node(body);
   for (ir::Value* source : scanned) {
     ir::Value* item = body.inputs()[carried].get();
-    ir::Node* select = body.create_node("aten::select_copy.int_out", {{source}, {int64_t{0}}, {counter}}, first);
+    ir::Node* select = body.create_node(op::select_copy_int_out, {{source}, {int64_t{0}}, {counter}}, first);
     select->source = cause.source;
     body.replace_all_uses(item, select->add_result(item->name + "_item", item->type));
     body.erase_input(carried);
@@ -160,7 +161,7 @@ void own_memory(ir::Node* node, const PassOptions& options) {
       continue;
     }
     const bool is_fresh = value->producer() != nullptr && value->producer()->graph() == &graph &&
-                          value->producer()->op == "dim_order_ops::_empty_dim_order.out" && is_only_use(value, node);
+                          value->producer()->op == op::dim_order_ops_empty_dim_order_out && is_only_use(value, node);
     if (!is_fresh) {
       args[i].data = clone(graph, value, node, *node);
     }
@@ -184,7 +185,7 @@ void own_memory(ir::Node* node, const PassOptions& options) {
     if (next == nullptr || !next->type.is_tensor() || next == slots[i]) {
       continue;
     }
-    ir::Node* copy = body.create_node("aten::copy_", {{slots[i]}, {next}, {false}});
+    ir::Node* copy = body.create_node(op::copy_, {{slots[i]}, {next}, {false}});
     copy->source = node->source;
     ir::Value* written = copy->add_result(slots[i]->name + "_next", slots[i]->type);
     written->alias_of = slots[i];

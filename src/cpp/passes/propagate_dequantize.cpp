@@ -3,122 +3,41 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/names.h"
 #include "passes/quantized_values.h"
 
 namespace et::passes {
 namespace {
 
-/// Operators whose results are elements of their first argument, or the largest of some of them; places of these may be
-/// a second result.
-struct Mover {
-  std::string_view op;
-  bool grows = false;  ///< gives more elements than it takes
-};
-constexpr Mover kMovers[] = {
-    {"aten::view"},
-    {"aten::view_copy"},
-    {"aten::reshape"},
-    {"aten::_unsafe_view"},
-    {"aten::permute"},
-    {"aten::permute_copy"},
-    {"aten::transpose.int"},
-    {"aten::transpose_copy.int"},
-    {"aten::t"},
-    {"aten::t_copy"},
-    {"aten::unsqueeze"},
-    {"aten::unsqueeze_copy"},
-    {"aten::squeeze.dim"},
-    {"aten::squeeze.dims"},
-    {"aten::squeeze_copy.dim"},
-    {"aten::squeeze_copy.dims"},
-    {"aten::slice.Tensor"},
-    {"aten::slice_copy.Tensor"},
-    {"aten::select.int"},
-    {"aten::select_copy.int"},
-    {"aten::split.Tensor"},
-    {"aten::split_copy.Tensor"},
-    {"aten::split_with_sizes"},
-    {"aten::split_with_sizes_copy"},
-    {"aten::unbind.int"},
-    {"aten::unbind_copy.int"},
-    {"aten::clone"},
-    {"aten::alias"},
-    {"aten::alias_copy"},
-    {"aten::detach"},
-    {"aten::flip"},
-    {"aten::pixel_shuffle"},
-    {"aten::pixel_unshuffle"},
-    {"aten::max_pool2d"},
-    {"aten::max_pool3d"},
-    {"aten::max_pool2d_with_indices"},
-    {"aten::adaptive_max_pool2d"},
-    {"aten::adaptive_max_pool3d"},
-    {"aten::amax"},
-    {"aten::amin"},
-    {"aten::max.dim"},
-    {"aten::min.dim"},
-    {"aten::topk"},
-    {"aten::sort"},
-    {"aten::channel_shuffle"},
-    {"aten::roll"},
-    {"aten::rot90"},
-    {"aten::diagonal_copy"},
-    {"aten::triu"},
-    {"aten::tril"},
-    {"aten::expand", true},
-    {"aten::expand_copy", true},
-    {"aten::repeat", true},
-    {"aten::upsample_nearest1d.vec", true},
-    {"aten::upsample_nearest2d.vec", true},
-    {"aten::upsample_nearest3d.vec", true},
-    {"aten::_upsample_nearest_exact1d.vec", true},
-    {"aten::_upsample_nearest_exact2d.vec", true},
-    {"aten::_upsample_nearest_exact3d.vec", true},
-    {"aten::reflection_pad1d", true},
-    {"aten::reflection_pad2d", true},
-    {"aten::reflection_pad3d", true},
-    {"aten::replication_pad1d", true},
-    {"aten::replication_pad2d", true},
-    {"aten::replication_pad3d", true},
-    {"aten::unfold_copy", true},
-    {"aten::im2col", true},
-    {"aten::index_select", true},
-    {"aten::index.Tensor", true},
-    {"aten::gather", true},
-};
+constexpr std::string_view kPad = op::constant_pad_nd;
 
-/// Operators whose results are elements of several tensors and numbers, or the largest of two.
-struct Joiner {
-  std::string_view op;
-  size_t first, second;  ///< arguments that hold the elements; twice the same where it is one, a list
-};
-constexpr std::string_view kPad = "aten::constant_pad_nd";
-constexpr Joiner kJoiners[] = {
-    {"aten::cat", 0, 0},
-    {"aten::stack", 0, 0},
-    {"aten::maximum", 0, 1},
-    {"aten::minimum", 0, 1},
-    {"aten::where.self", 1, 2},
-    {"aten::masked_fill.Scalar", 0, 2},
-    {"aten::masked_fill.Tensor", 0, 2},
-    {kPad, 0, 2},
-};
+bool moves(const ir::Node& node) { return ops::moves_of(node.op) != ops::Moves::kNot; }
 
-template <typename Row, size_t N>
-const Row* find_row(const Row (&rows)[N], std::string_view op) {
-  const auto* found = std::find_if(std::begin(rows), std::end(rows), [&](const Row& row) { return row.op == op; });
-  return found == std::end(rows) ? nullptr : found;
+/// Gives more elements than it takes.
+bool grows(const ir::Node& node) {
+  const ops::Moves how = ops::moves_of(node.op);
+  return how == ops::Moves::kRepeat || how == ops::Moves::kGather || how == ops::Moves::kPad;
 }
-const Mover* find_mover(std::string_view op) { return find_row(kMovers, op); }
-const Joiner* find_joiner(std::string_view op) { return find_row(kJoiners, op); }
+
+/// Positions of the arguments whose elements the result has, or the largest of two.
+std::vector<size_t> joined_arguments(const ir::Node& node) {
+  const ops::OpInfo* op = ops::find_op(node.op);
+  std::vector<size_t> positions;
+  for (size_t i = 0; op != nullptr && i < op->arguments.size(); ++i) {
+    if ((op->joins >> i & 1u) != 0) {
+      positions.push_back(i);
+    }
+  }
+  return positions;
+}
 
 /// Whether zeros of the result are no elements of the argument: integers have their zero point there.
 bool adds_zeros(const ir::Node& node) {
-  if (node.op == "aten::im2col") {
+  if (node.op == op::im2col) {
     const auto padding = ints_of(node.args()[3]);
     return !padding || std::any_of(padding->begin(), padding->end(), [](int64_t size) { return size != 0; });
   }
-  return is_one_of(node.op, {"aten::triu", "aten::tril"});
+  return ops::moves_of(node.op) == ops::Moves::kMask;
 }
 
 bool takes(const ir::Node& node, ScalarType dtype) {
@@ -138,7 +57,7 @@ bool is_quantized_only(const ir::Node& node) {
     }
     const auto& users = result->users();
     const auto quantizes = [&](const ir::Node* user) {
-      const bool hands_on = find_mover(user->op) != nullptr && user->args()[0].value() == result.get();
+      const bool hands_on = moves(*user) && user->args()[0].value() == result.get();
       return user->op == kQuantizePerTensor || (hands_on && is_quantized_only(*user));
     };
     if (node.graph()->is_output(result.get()) || users.empty() || !std::all_of(users.begin(), users.end(), quantizes)) {
@@ -195,10 +114,9 @@ bool has_integers(const ir::Node& node, size_t argument, std::optional<Activatio
 }
 
 bool move_single(ir::Node* node) {
-  const Mover* mover = find_mover(node->op);
   std::optional<Activation> activation;
-  if (mover == nullptr || !has_integers(*node, 0, &activation) || !takes(*node, activation->dtype) ||
-      (mover->grows && !is_quantized_only(*node)) || (activation->zero_point != 0 && adds_zeros(*node))) {
+  if (!moves(*node) || !has_integers(*node, 0, &activation) || !takes(*node, activation->dtype) ||
+      (grows(*node) && !is_quantized_only(*node)) || (activation->zero_point != 0 && adds_zeros(*node))) {
     return false;
   }
   std::vector<ir::Argument> args = node->args();
@@ -230,8 +148,7 @@ bool is_function_of_one(const ir::Program& program, const ir::Node& node) {
     const ir::Constant* constant = constant_of(program, argument);
     return constant != nullptr && constant->type.numel() == 1;
   };
-  return is_one_of(node.op, {"aten::maximum", "aten::minimum"}) &&
-         (is_number(node.args()[0]) || is_number(node.args()[1]));
+  return is_one_of(node.op, {op::maximum, op::minimum}) && (is_number(node.args()[0]) || is_number(node.args()[1]));
 }
 
 /// The parameters that elements from several places get: those that all have, or those of the one that quantizes the
@@ -273,7 +190,8 @@ ir::Argument as_element(const ir::Argument& element, const Activation& parameter
 }
 
 bool move_joined(const ir::Program& program, ir::Node* node) {
-  if (find_joiner(node->op) == nullptr || is_function_of_one(program, *node)) {
+  const std::vector<size_t> joined = joined_arguments(*node);
+  if (joined.empty() || is_function_of_one(program, *node)) {
     return false;
   }
   std::vector<ir::Argument> elements;
@@ -293,17 +211,17 @@ bool move_joined(const ir::Program& program, ir::Node* node) {
   if (!target || !takes(*node, target->dtype) || (node->op == kPad && !is_quantized_only(*node))) {
     return false;
   }
-  ir::Argument::List integers;
-  for (const ir::Argument& element : elements) {
-    integers.push_back(as_element(element, *target, *node));
-  }
   std::vector<ir::Argument> args = node->args();
-  const Joiner& joiner = *find_joiner(node->op);
-  if (joiner.first == joiner.second) {
-    args[joiner.first] = {std::move(integers)};
-  } else {
-    args[joiner.first] = integers[0];
-    args[joiner.second] = integers[1];
+  for (const size_t position : joined) {
+    if (const auto* list = args[position].as<ir::Argument::List>()) {
+      ir::Argument::List integers;
+      for (const ir::Argument& element : *list) {
+        integers.push_back(as_element(element, *target, *node));
+      }
+      args[position] = {std::move(integers)};
+    } else {
+      args[position] = as_element(args[position], *target, *node);
+    }
   }
   move_integers(node, std::move(args), *target);
   return true;
@@ -311,7 +229,7 @@ bool move_joined(const ir::Program& program, ir::Node* node) {
 
 /// permute(dequantize_per_channel(constant, …, axis, …)): the axis goes where the permutation brings it.
 bool move_weight(ir::Node* node) {
-  if (!is_one_of(node->op, {"aten::permute_copy", "aten::permute"})) {
+  if (!is_one_of(node->op, {op::permute_copy, op::permute})) {
     return false;
   }
   ir::Node* dequantize = producer_if(node->args()[0], {kDequantizePerChannel});
@@ -345,18 +263,17 @@ bool move_weight(ir::Node* node) {
 }  // namespace
 
 std::vector<const ir::Argument*> elements_of(const ir::Node& node) {
-  if (find_mover(node.op) != nullptr) {
+  if (moves(node)) {
     return {&node.args()[0]};
   }
-  const Joiner* joiner = find_joiner(node.op);
-  if (joiner == nullptr) {
-    return {};
+  std::vector<const ir::Argument*> elements;
+  for (const size_t position : joined_arguments(node)) {
+    elements.push_back(&node.args()[position]);
   }
-  const ir::Argument* first = &node.args()[joiner->first];
-  return joiner->first == joiner->second ? std::vector{first} : std::vector{first, &node.args()[joiner->second]};
+  return elements;
 }
 
-bool joins_tensors(const ir::Node& node) { return find_joiner(node.op) != nullptr && node.op != kPad; }
+bool joins_tensors(const ir::Node& node) { return !joined_arguments(node).empty() && node.op != kPad; }
 
 PassInfo PropagateDequantize::info() const {
   return PassInfo::extension("propagate-dequantize", "Moves integers instead of the floats that they stand for");

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -16,22 +17,19 @@ enum class Manner : uint8_t {
   kAny,           ///< takes any order, if all its images share it
 };
 
-bool wants_channels_last(std::string_view op) {
-  return is_one_of(op, {"aten::convolution", "et::convolution_clamp", "et::weight_only_convolution", "aten::max_pool2d",
-                        "aten::max_pool2d_with_indices", "aten::avg_pool2d", "aten::_adaptive_avg_pool2d",
-                        "aten::upsample_bilinear2d.vec", "aten::upsample_nearest2d.vec", "et::quantized_convolution",
-                        "et::quantized_avg_pool2d", "et::quantized_adaptive_avg_pool2d"});
+bool has_layout(std::string_view name, ops::Layout layout) {
+  const ops::OpInfo* op = ops::find_op(name);
+  return op != nullptr && op->layout == layout;
 }
 
+bool wants_channels_last(std::string_view op) { return has_layout(op, ops::Layout::kChannelsLast); }
+
 bool takes_any_order(const ir::Node& node) {
-  if (is_one_of(node.op,
-                {"aten::cat", "aten::constant_pad_nd", "aten::_native_batch_norm_legit_no_training",
-                 "aten::native_group_norm", "aten::slice_copy.Tensor", "aten::split_copy.Tensor",
-                 "aten::split_with_sizes_copy", "dim_order_ops::_to_dim_order_copy", "et::sparse_convolution"})) {
+  if (has_layout(node.op, ops::Layout::kAny)) {
     return true;
   }
-  const bool is_integer_mean = node.op == "et::quantized_mean";
-  if (is_integer_mean || is_one_of(node.op, {"aten::mean.dim", "aten::sum.dim_IntList", "aten::amax", "aten::amin"})) {
+  const bool is_integer_mean = node.op == op::et_quantized_mean;
+  if (is_integer_mean || is_one_of(node.op, {op::mean_dim, op::sum_dim_IntList, op::amax, op::amin})) {
     // Over all spatial dims, kept: global pooling.
     const size_t first = is_integer_mean ? 3 : 1;
     const auto dims = ints_of(node.args()[first]);
@@ -88,7 +86,7 @@ bool last_becomes_channels(const std::vector<int64_t>& dims) {
 }
 
 bool is_permutation(const ir::Node& node, bool (*kind)(const std::vector<int64_t>&)) {
-  if (!is_one_of(node.op, {"aten::permute_copy", "aten::permute"}) || image_rank(*node.result()) == 0 ||
+  if (!is_one_of(node.op, {op::permute_copy, op::permute}) || image_rank(*node.result()) == 0 ||
       node.args()[0].value() == nullptr || image_rank(*node.args()[0].value()) == 0) {
     return false;
   }
@@ -158,11 +156,11 @@ class Regions {
   /// Operators at a border whose integers are fewer bytes to convert than their floats: conversions go to the other
   /// side of them.
   static bool stays_outside(const ir::Node& node) {
-    if (node.op == "quantized_decomposed::quantize_per_tensor") {
+    if (node.op == op::quantized_decomposed_quantize_per_tensor) {
       const ir::Node* from = node.args()[0].value()->producer();
       return from == nullptr || !could_take_part(*from);
     }
-    if (node.op == "quantized_decomposed::dequantize_per_tensor") {
+    if (node.op == op::quantized_decomposed_dequantize_per_tensor) {
       const auto& users = node.result()->users();
       return std::none_of(users.begin(), users.end(), [](const ir::Node* user) { return could_take_part(*user); });
     }
@@ -250,10 +248,10 @@ class Regions {
     const ScalarType dtype = node.result()->type.tensor.dtype;
     const bool is_volume = node.result()->type.tensor.rank() == 5;
     const bool is_integer_pool =
-        is_one_of(node.op, {"aten::max_pool2d", "et::quantized_avg_pool2d", "et::quantized_adaptive_avg_pool2d"});
+        is_one_of(node.op, {op::max_pool2d, op::et_quantized_avg_pool2d, op::et_quantized_adaptive_avg_pool2d});
     const bool is_fast =
         !is_volume && (dtype == ScalarType::Float ||
-                       (dtype == ScalarType::Char && (is_integer_pool || node.op == "et::quantized_convolution")) ||
+                       (dtype == ScalarType::Char && (is_integer_pool || node.op == op::et_quantized_convolution)) ||
                        (dtype == ScalarType::Byte && is_integer_pool));
     if (wants_channels_last(node.op) && is_fast) {
       cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());
@@ -280,7 +278,7 @@ class Regions {
 
   static ir::Node* conversion(ir::Graph& graph, ir::Value* from, ir::TensorType type, ir::Node* before,
                               const char* suffix) {
-    ir::Node* node = graph.create_node("dim_order_ops::_clone_dim_order", {}, before);
+    ir::Node* node = graph.create_node(op::dim_order_ops_clone_dim_order, {}, before);
     if (from->producer() != nullptr) {
       node->source = from->producer()->source;
     }
@@ -345,7 +343,7 @@ class Regions {
 
   /// Operators that name the order of their result.
   static void set_order_argument(ir::Node& node, const ir::TensorType& type) {
-    if (node.op == "dim_order_ops::_to_dim_order_copy") {
+    if (node.op == op::dim_order_ops_to_dim_order_copy) {
       node.set_arg(node.args().size() - 1, order_argument(type));
     }
   }

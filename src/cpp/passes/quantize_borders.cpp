@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "ops/names.h"
 #include "passes/quantized_values.h"
 
 namespace et::passes {
@@ -23,7 +24,7 @@ bool is_written(const ir::Graph& graph, size_t input) {
 }
 
 /// Whether a node asks for a size of its argument only, which is the same for integers.
-bool reads_size(const ir::Node& node) { return node.op == "aten::sym_size.int"; }
+bool reads_size(const ir::Node& node) { return node.op == op::sym_size_int; }
 
 /// How all users that read elements quantize the value; nothing when one does something else.
 std::optional<Activation> common_quantization(const ir::Value& value) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/nibbles.h"
+#include "ops/names.h"
 
 namespace et::passes {
 namespace {
@@ -123,11 +124,11 @@ struct DynamicInput {
 
 std::optional<DynamicInput> dynamic_input(const ir::Argument& argument) {
   const ir::Node* dequantize = producer_if(
-      argument, {"quantized_decomposed::dequantize_per_tensor.tensor", "quantized_decomposed::dequantize_per_token"});
+      argument, {op::quantized_decomposed_dequantize_per_tensor_tensor, op::quantized_decomposed_dequantize_per_token});
   const ir::Node* quantize =
       dequantize == nullptr ? nullptr
-                            : producer_if(dequantize->args()[0], {"quantized_decomposed::quantize_per_tensor.tensor",
-                                                                  "quantized_decomposed::quantize_per_token"});
+                            : producer_if(dequantize->args()[0], {op::quantized_decomposed_quantize_per_tensor_tensor,
+                                                                  op::quantized_decomposed_quantize_per_token});
   const ir::Value* scale = quantize == nullptr ? nullptr : quantize->args()[1].value();
   const ir::Node* choose = scale == nullptr ? nullptr : scale->producer();
   if (choose == nullptr || choose->op.substr(0, kChoosePrefix.size()) != kChoosePrefix ||
@@ -138,7 +139,7 @@ std::optional<DynamicInput> dynamic_input(const ir::Argument& argument) {
   }
   DynamicInput found;
   found.floats = quantize->args()[0].value();
-  found.per_token = quantize->op == "quantized_decomposed::quantize_per_token";
+  found.per_token = quantize->op == op::quantized_decomposed_quantize_per_token;
   const auto low = int_of(quantize->args()[3]), high = int_of(quantize->args()[4]);
   const bool is_signed = quantize->result()->type.tensor.dtype == ScalarType::Char;
   if (!low || !high || (!is_signed && quantize->result()->type.tensor.dtype != ScalarType::Byte) ||
@@ -213,7 +214,7 @@ std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node
 }
 
 bool fuse_float_product(ir::Program& program, ir::Node* node) {
-  if (node->op != "aten::linear" || node->graph()->is_unused(node->result()) || !is_float_bias(node->args()[2]) ||
+  if (node->op != op::linear || node->graph()->is_unused(node->result()) || !is_float_bias(node->args()[2]) ||
       node->result()->type.tensor.dtype != ScalarType::Float) {
     return false;
   }
@@ -226,7 +227,7 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
   const ir::Argument scales = scales_constant(program, *node, *weight);
   ir::Node* created = nullptr;
   if (dynamic && weight->is_symmetric()) {
-    created = create_like(*node, "et::dynamic_linear",
+    created = create_like(*node, op::et_dynamic_linear,
                           {{dynamic->floats},
                            integers,
                            scales,
@@ -238,7 +239,7 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
                            {dynamic->quant_max},
                            {dynamic->eps}});
   } else {
-    created = create_like(*node, "et::weight_only_linear",
+    created = create_like(*node, op::et_weight_only_linear,
                           {node->args()[0],
                            integers,
                            scales,
@@ -252,8 +253,8 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
 }
 
 bool fuse_filter(ir::Program& program, ir::Node* node) {
-  const bool is_clamped = node->op == "et::convolution_clamp";
-  if ((!is_clamped && node->op != "aten::convolution") || node->graph()->is_unused(node->result()) ||
+  const bool is_clamped = node->op == op::et_convolution_clamp;
+  if ((!is_clamped && node->op != op::convolution) || node->graph()->is_unused(node->result()) ||
       node->result()->type.tensor.dtype != ScalarType::Float || !is_float_bias(node->args()[2])) {
     return false;
   }
@@ -273,14 +274,14 @@ bool fuse_filter(ir::Program& program, ir::Node* node) {
   if (!is_clamped) {
     args.insert(args.end(), 2, ir::Argument{});  // no bounds
   }
-  ir::Node* created = create_like(*node, "et::weight_only_convolution", std::move(args));
+  ir::Node* created = create_like(*node, op::et_weight_only_convolution, std::move(args));
   created->add_result(node->result()->name, node->result()->type);
   replace_node(node, created);
   return true;
 }
 
 bool fuse_embedding(ir::Program& program, ir::Node* node) {
-  if (node->op != "aten::embedding" || node->graph()->is_unused(node->result()) ||
+  if (node->op != op::embedding || node->graph()->is_unused(node->result()) ||
       node->result()->type.tensor.dtype != ScalarType::Float) {
     return false;
   }
@@ -288,7 +289,7 @@ bool fuse_embedding(ir::Program& program, ir::Node* node) {
   if (!weight) {
     return false;
   }
-  ir::Node* created = create_like(*node, "et::quantized_embedding",
+  ir::Node* created = create_like(*node, op::et_quantized_embedding,
                                   {weight_constant(program, *node, *weight),
                                    scales_constant(program, *node, *weight),
                                    zero_points_constant(program, *node, *weight),

@@ -7,14 +7,15 @@
 ///     parameters const std::optional<Weight> w = weight_of(program, node.args()[1]);    // a dequantized constant
 #pragma once
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 
-inline constexpr std::string_view kQuantizePerTensor = "quantized_decomposed::quantize_per_tensor";
-inline constexpr std::string_view kDequantizePerTensor = "quantized_decomposed::dequantize_per_tensor";
-inline constexpr std::string_view kDequantizePerChannel = "quantized_decomposed::dequantize_per_channel";
-inline constexpr std::string_view kDequantizePerGroup = "quantized_decomposed::dequantize_per_channel_group";
+inline constexpr std::string_view kQuantizePerTensor = op::quantized_decomposed_quantize_per_tensor;
+inline constexpr std::string_view kDequantizePerTensor = op::quantized_decomposed_dequantize_per_tensor;
+inline constexpr std::string_view kDequantizePerChannel = op::quantized_decomposed_dequantize_per_channel;
+inline constexpr std::string_view kDequantizePerGroup = op::quantized_decomposed_dequantize_per_channel_group;
 
 /// Integers of 8 or 16 bits with one scale: what dequantize_per_tensor reads, or quantize_per_tensor writes.
 struct Activation {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -77,15 +78,15 @@ constexpr Polynomial kGelu{{{0, 0.5}, {0, 0.5}}};  // x / 2 + x t / 2
 constexpr Polynomial kProduct{{{}, {0, 1}}};       // x t
 
 constexpr Row kRows[] = {
-    {"aten::tanh", false, 0, 0, {{{0, kRoot2OverPi, 0, 0.044715 * kRoot2OverPi}}}, kGelu, "aten::gelu", "tanh"},
-    {"aten::erf", false, 0, 0, {{{0, kRootHalf}}}, kGelu, "aten::gelu", "none"},
-    {"aten::sigmoid", false, 0, 0, {{{0, 1}}}, kProduct, "aten::silu", nullptr},
-    {"aten::sigmoid", false, 0, 0, {}, kProduct, "et::swish", nullptr, true},
-    {"aten::tanh", true, 0, 0, {}, kProduct, "aten::mish", nullptr},
-    {"aten::hardtanh", false, 0, 6, {{{3, 1}}}, {{{}, {0, 1.0 / 6}}}, "aten::hardswish", nullptr},
-    {"aten::hardtanh", false, 0, 6, {{{3, 1}}}, {{{}, {1.0 / 6}}}, "aten::hardsigmoid", nullptr},
-    {"aten::hardtanh", false, 0, 1, {{{0.5, 1.0 / 6}}}, kProduct, "aten::hardswish", nullptr},
-    {"aten::hardtanh", false, 0, 1, {{{0.5, 1.0 / 6}}}, {{{}, {1}}}, "aten::hardsigmoid", nullptr},
+    {op::tanh, false, 0, 0, {{{0, kRoot2OverPi, 0, 0.044715 * kRoot2OverPi}}}, kGelu, op::gelu, "tanh"},
+    {op::erf, false, 0, 0, {{{0, kRootHalf}}}, kGelu, op::gelu, "none"},
+    {op::sigmoid, false, 0, 0, {{{0, 1}}}, kProduct, op::silu, nullptr},
+    {op::sigmoid, false, 0, 0, {}, kProduct, op::et_swish, nullptr, true},
+    {op::tanh, true, 0, 0, {}, kProduct, op::mish, nullptr},
+    {op::hardtanh, false, 0, 6, {{{3, 1}}}, {{{}, {0, 1.0 / 6}}}, op::hardswish, nullptr},
+    {op::hardtanh, false, 0, 6, {{{3, 1}}}, {{{}, {1.0 / 6}}}, op::hardsigmoid, nullptr},
+    {op::hardtanh, false, 0, 1, {{{0.5, 1.0 / 6}}}, kProduct, op::hardswish, nullptr},
+    {op::hardtanh, false, 0, 1, {{{0.5, 1.0 / 6}}}, {{{}, {1}}}, op::hardsigmoid, nullptr},
 };
 
 /// Numbers that are one number in the type that is computed in.
@@ -147,10 +148,10 @@ class Reader {
 
   std::optional<Polynomial> read(const ir::Node& node) {
     const auto& args = node.args();
-    if (is_one_of(node.op, {"aten::square", "aten::pow.Tensor_Scalar", "aten::neg"})) {
+    if (is_one_of(node.op, {op::square, op::pow_Tensor_Scalar, op::neg})) {
       const double exponent = args.size() > 1 ? number_of(args[1]).value_or(0) : 2;
       const std::optional<Polynomial> base = read(args[0]);
-      if (node.op == "aten::neg") {
+      if (node.op == op::neg) {
         return base ? sum({}, *base, -1) : std::nullopt;
       }
       std::optional<Polynomial> power = exponent == 1 || exponent == 2 || exponent == 3 ? base : std::nullopt;
@@ -159,9 +160,8 @@ class Reader {
       }
       return power;
     }
-    if (!is_one_of(node.op,
-                   {"aten::add.Tensor", "aten::add.Scalar", "aten::sub.Tensor", "aten::sub.Scalar", "aten::rsub.Scalar",
-                    "aten::mul.Tensor", "aten::mul.Scalar", "aten::div.Tensor", "aten::div.Scalar"})) {
+    if (!is_one_of(node.op, {op::add_Tensor, op::add_Scalar, op::sub_Tensor, op::sub_Scalar, op::rsub_Scalar,
+                             op::mul_Tensor, op::mul_Scalar, op::div_Tensor, op::div_Scalar})) {
       return std::nullopt;
     }
     const std::optional<Polynomial> a = read(args[0]);
@@ -169,10 +169,10 @@ class Reader {
     if (!b) {
       return std::nullopt;
     }
-    if (is_one_of(node.op, {"aten::mul.Tensor", "aten::mul.Scalar"})) {
+    if (is_one_of(node.op, {op::mul_Tensor, op::mul_Scalar})) {
       return product(*a, *b);
     }
-    if (is_one_of(node.op, {"aten::div.Tensor", "aten::div.Scalar"})) {
+    if (is_one_of(node.op, {op::div_Tensor, op::div_Scalar})) {
       const std::optional<double> divisor = scalar_of(program_, args[1]);
       return divisor && *divisor != 0 ? sum({}, *a, 1 / *divisor) : std::nullopt;
     }
@@ -180,9 +180,9 @@ class Reader {
     if (!alpha) {
       return std::nullopt;
     }
-    return node.op == "aten::rsub.Scalar"                                 ? sum(*b, *a, -*alpha)
-           : is_one_of(node.op, {"aten::add.Tensor", "aten::add.Scalar"}) ? sum(*a, *b, *alpha)
-                                                                          : sum(*a, *b, -*alpha);
+    return node.op == op::rsub_Scalar                             ? sum(*b, *a, -*alpha)
+           : is_one_of(node.op, {op::add_Tensor, op::add_Scalar}) ? sum(*a, *b, *alpha)
+                                                                  : sum(*a, *b, -*alpha);
   }
 
   const ir::Program& program_;
@@ -202,7 +202,7 @@ std::vector<ir::Value*> candidates(const ir::Argument& argument) {
     const ir::Node* node = values[i]->producer();
     if (node == nullptr ||
         !is_one_of(node->op.substr(0, node->op.find('.')), {"aten::add", "aten::sub", "aten::rsub", "aten::mul",
-                                                            "aten::div", "aten::pow", "aten::square", "aten::neg"})) {
+                                                            "aten::div", "aten::pow", op::square, op::neg})) {
       continue;
     }
     node->for_each_input([&](ir::Value* input) {
@@ -218,17 +218,17 @@ std::vector<ir::Value*> candidates(const ir::Argument& argument) {
 /// x of log(1 + eˣ), however it is written; nullptr otherwise. The nodes are added to `nodes`.
 ir::Value* argument_of_softplus(const ir::Argument& argument, const ir::Program& program,
                                 std::vector<ir::Node*>& nodes) {
-  ir::Node* node = producer_if(argument, {"aten::softplus", "aten::log1p", "aten::log"});
+  ir::Node* node = producer_if(argument, {op::softplus, op::log1p, op::log});
   if (node == nullptr) {
     return nullptr;
   }
   nodes.push_back(node);
-  if (node->op == "aten::softplus") {
+  if (node->op == op::softplus) {
     return number_of(node->args()[1]) == 1.0 && number_of(node->args()[2]) == 20.0 ? node->args()[0].value() : nullptr;
   }
   const ir::Argument* exponential = &node->args()[0];
-  if (node->op == "aten::log") {
-    ir::Node* add = producer_if(node->args()[0], {"aten::add.Tensor", "aten::add.Scalar"});
+  if (node->op == op::log) {
+    ir::Node* add = producer_if(node->args()[0], {op::add_Tensor, op::add_Scalar});
     if (add == nullptr || number_of(add->args()[2]) != 1.0) {
       return nullptr;
     }
@@ -239,7 +239,7 @@ ir::Value* argument_of_softplus(const ir::Argument& argument, const ir::Program&
     }
     exponential = &add->args()[first ? 1 : 0];
   }
-  ir::Node* exp = producer_if(*exponential, {"aten::exp"});
+  ir::Node* exp = producer_if(*exponential, {op::exp});
   if (exp == nullptr) {
     return nullptr;
   }
@@ -283,15 +283,14 @@ std::optional<WrittenOut> climb(const Row& row, ir::Node& inner, ir::Value* x, c
 
 /// The row's name of an operator; clamps are all one.
 std::string_view inner_name(const ir::Node& node) {
-  return is_one_of(node.op, {"aten::clamp", "aten::relu6"}) ? "aten::hardtanh" : std::string_view(node.op);
+  return node.op == op::clamp ? op::hardtanh : std::string_view(node.op);
 }
 
 bool has_bounds(const ir::Node& node, const Row& row) {
   if (row.low == row.high) {
     return true;
   }
-  return node.op == "aten::relu6" ? row.low == 0 && row.high == 6
-                                  : number_of(node.args()[1]) == row.low && number_of(node.args()[2]) == row.high;
+  return number_of(node.args()[1]) == row.low && number_of(node.args()[2]) == row.high;
 }
 
 }  // namespace

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
 
-bool is_cast(const ir::Node& node) {
-  return is_one_of(node.op, {"dim_order_ops::_to_dim_order_copy", "aten::_to_copy"});
-}
+bool is_cast(const ir::Node& node) { return is_one_of(node.op, {op::dim_order_ops_to_dim_order_copy, op::_to_copy}); }
 
-bool is_add(const ir::Node& node) { return is_one_of(node.op, {"aten::add.Tensor", "aten::add.Scalar"}); }
+bool is_add(const ir::Node& node) { return is_one_of(node.op, {op::add_Tensor, op::add_Scalar}); }
 
 /// The argument as a value with a tensor's type; nullptr otherwise.
 ir::Value* tensor(const ir::Argument& argument) {
@@ -44,8 +43,8 @@ std::optional<size_t> reduced_dim(const ir::Node& node, size_t keepdim, size_t d
 
 /// True when a mean.dim or var.correction is over the last dim of floats, keeps it, and knows no correction.
 bool is_over_last(const ir::Node& node) {
-  const bool is_mean = node.op == "aten::mean.dim";
-  if (!is_mean && (node.op != "aten::var.correction" || number_of(node.args()[2]) != 0.0)) {
+  const bool is_mean = node.op == op::mean_dim;
+  if (!is_mean && (node.op != op::var_correction || number_of(node.args()[2]) != 0.0)) {
     return false;
   }
   const std::optional<size_t> dim = is_mean ? reduced_dim(node, 2, 3) : reduced_dim(node, 3, 0);
@@ -54,20 +53,20 @@ bool is_over_last(const ir::Node& node) {
 
 /// z of z²; nullptr otherwise.
 ir::Value* squared(const ir::Node& node) {
-  const bool is_square = node.op == "aten::square" ||
-                         (node.op == "aten::pow.Tensor_Scalar" && number_of(node.args()[1]) == 2.0) ||
-                         (node.op == "aten::mul.Tensor" && node.args()[0] == node.args()[1]);
+  const bool is_square = node.op == op::square ||
+                         (node.op == op::pow_Tensor_Scalar && number_of(node.args()[1]) == 2.0) ||
+                         (node.op == op::mul_Tensor && node.args()[0] == node.args()[1]);
   return is_square ? tensor(node.args()[0]) : nullptr;
 }
 
 /// x of x - mean(x); the nodes are added to `found`.
 ir::Value* centred(const ir::Value* value, WrittenOut& found) {
   ir::Node* sub = value->producer();
-  if (sub == nullptr || sub->op != "aten::sub.Tensor" || number_of(sub->args()[2]) != 1.0) {
+  if (sub == nullptr || sub->op != op::sub_Tensor || number_of(sub->args()[2]) != 1.0) {
     return nullptr;
   }
   ir::Value* x = tensor(sub->args()[0]);
-  ir::Node* mean = producer_if(sub->args()[1], {"aten::mean.dim"});
+  ir::Node* mean = producer_if(sub->args()[1], {op::mean_dim});
   if (x == nullptr || mean == nullptr || mean->args()[0].value() != x || !is_over_last(*mean)) {
     return nullptr;
   }
@@ -108,13 +107,13 @@ ir::Value* root_of(ir::Node& variance, const ir::Program& program, Norm& norm, b
   norm.eps = *eps;
   norm.found.add(add);
   norm.found.add(root);
-  const double exponent = root->op == "aten::pow.Tensor_Scalar" ? number_of(root->args()[1]).value_or(0) : 0;
-  divides = root->op == "aten::sqrt" || exponent == 0.5;
-  if (!divides && root->op != "aten::rsqrt" && exponent != -0.5) {
+  const double exponent = root->op == op::pow_Tensor_Scalar ? number_of(root->args()[1]).value_or(0) : 0;
+  divides = root->op == op::sqrt || exponent == 0.5;
+  if (!divides && root->op != op::rsqrt && exponent != -0.5) {
     return nullptr;
   }
   ir::Node* inverse = divides ? only_user(root->result()) : nullptr;
-  if (inverse != nullptr && inverse->op == "aten::reciprocal") {
+  if (inverse != nullptr && inverse->op == op::reciprocal) {
     norm.found.add(inverse);
     divides = false;
     return inverse->result();
@@ -141,7 +140,7 @@ bool is_same(const ir::Value* a, const ir::Value* b, int depth = 2) {
   const ir::Node* second = b == nullptr ? nullptr : b->producer();
   if (depth == 0 || first == nullptr || second == nullptr || first->op != second->op ||
       a->result_index() != b->result_index() || first->args().size() != second->args().size() ||
-      !is_one_of(first->op, {"aten::sub.Tensor", "aten::mean.dim"})) {
+      !is_one_of(first->op, {op::sub_Tensor, op::mean_dim})) {
     return false;
   }
   for (size_t i = 0; i < first->args().size(); ++i) {
@@ -173,7 +172,7 @@ bool is_base(ir::Value* value, ir::Value* z, bool of_variance, Norm& norm) {
 
 /// The node that scales what the variance was made of, with a weight before it or not.
 bool match_scaled(ir::Node& variance, const ir::Program& program, Norm& norm) {
-  const bool of_variance = variance.op == "aten::var.correction";
+  const bool of_variance = variance.op == op::var_correction;
   ir::Value* z = tensor(variance.args()[0]);
   if (!of_variance) {
     ir::Node* square = z == nullptr ? nullptr : z->producer();
@@ -186,7 +185,7 @@ bool match_scaled(ir::Node& variance, const ir::Program& program, Norm& norm) {
   bool divides = false;
   ir::Value* root = root_of(variance, program, norm, divides);
   ir::Node* scaled = root == nullptr ? nullptr : only_user(root);
-  if (scaled == nullptr || scaled->op != (divides ? "aten::div.Tensor" : "aten::mul.Tensor")) {
+  if (scaled == nullptr || scaled->op != (divides ? op::div_Tensor : op::mul_Tensor)) {
     return false;
   }
   ir::Value* value = divides ? tensor(scaled->args()[0]) : other_of(*scaled, root);
@@ -200,7 +199,7 @@ bool match_scaled(ir::Node& variance, const ir::Program& program, Norm& norm) {
     return true;
   }
   ir::Node* weighted = value->producer();  // weight * (x - mean) / root
-  for (size_t i = 0; weighted != nullptr && weighted->op == "aten::mul.Tensor" && i < 2; ++i) {
+  for (size_t i = 0; weighted != nullptr && weighted->op == op::mul_Tensor && i < 2; ++i) {
     ir::Value* inner = tensor(weighted->args()[i]);
     ir::Value* weight = tensor(weighted->args()[1 - i]);
     if (inner != nullptr && weight != nullptr && is_parameter(weight, z->type.tensor) &&
@@ -228,13 +227,13 @@ bool extend(Norm& norm) {
     norm.is_cast = true;
   } else {
     ir::Value* other =
-        next->op == "aten::mul.Tensor" || next->op == "aten::add.Tensor" ? other_of(*next, root->result()) : nullptr;
+        next->op == op::mul_Tensor || next->op == op::add_Tensor ? other_of(*next, root->result()) : nullptr;
     if (other == nullptr || type != *type_of(*root) || !is_parameter(other, type) || norm.bias != nullptr) {
       return false;
     }
-    if (next->op == "aten::mul.Tensor" && norm.weight == nullptr) {
+    if (next->op == op::mul_Tensor && norm.weight == nullptr) {
       norm.weight = other;
-    } else if (next->op == "aten::add.Tensor" && norm.is_centred && number_of(next->args()[2]) == 1.0) {
+    } else if (next->op == op::add_Tensor && norm.is_centred && number_of(next->args()[2]) == 1.0) {
       norm.bias = other;
     } else {
       return false;
@@ -270,11 +269,11 @@ std::optional<WrittenOut> finish(Norm norm, bool one_dtype) {
     }
   }
   if (!norm.is_centred) {
-    norm.found.op = "et::rms_norm";
+    norm.found.op = op::et_rms_norm;
     norm.found.args = {{x}, optional(norm.weight), {norm.eps}};
   } else if (type.dims.back().is_static() &&
              !(one_dtype && (is_other(norm.weight, type.dtype) || is_other(norm.bias, type.dtype)))) {
-    norm.found.op = "aten::native_layer_norm";
+    norm.found.op = op::native_layer_norm;
     const ir::Argument::List shape{{type.dims.back().min}};
     norm.found.args = {{x}, {shape}, optional(norm.weight), optional(norm.bias), {norm.eps}};
     std::vector<ir::Dim> dims = type.dims;
@@ -289,16 +288,16 @@ std::optional<WrittenOut> finish(Norm norm, bool one_dtype) {
 
 /// e / sum(e) with e = exp(x - max(x)), all over the same dim.
 std::optional<WrittenOut> softmax(ir::Node& sum) {
-  ir::Node* exp = producer_if(sum.args()[0], {"aten::exp"});
+  ir::Node* exp = producer_if(sum.args()[0], {op::exp});
   const std::optional<size_t> dim = exp == nullptr ? std::nullopt : reduced_dim(sum, 2, 3);
-  ir::Node* sub = exp == nullptr ? nullptr : producer_if(exp->args()[0], {"aten::sub.Tensor"});
+  ir::Node* sub = exp == nullptr ? nullptr : producer_if(exp->args()[0], {op::sub_Tensor});
   ir::Node* div = only_user(sum.result());
-  if (!dim || sub == nullptr || number_of(sub->args()[2]) != 1.0 || div == nullptr || div->op != "aten::div.Tensor" ||
+  if (!dim || sub == nullptr || number_of(sub->args()[2]) != 1.0 || div == nullptr || div->op != op::div_Tensor ||
       div->args()[0].value() != exp->result() || div->args()[1].value() != sum.result()) {
     return std::nullopt;
   }
   ir::Value* x = tensor(sub->args()[0]);
-  ir::Node* most = producer_if(sub->args()[1], {"aten::amax", "aten::max.dim"});
+  ir::Node* most = producer_if(sub->args()[1], {op::amax, op::max_dim});
   if (x == nullptr || most == nullptr || sub->args()[1].value() != most->result() || most->args()[0].value() != x ||
       reduced_dim(*most, 2, 0) != dim || !is_floating(x->type.tensor.dtype)) {
     return std::nullopt;
@@ -313,7 +312,7 @@ std::optional<WrittenOut> softmax(ir::Node& sum) {
       return std::nullopt;
     }
   }
-  found.op = "aten::_softmax";
+  found.op = op::_softmax;
   found.args = {{x}, {static_cast<int64_t>(*dim)}, {false}};
   return is_closed(found) ? std::optional(std::move(found)) : std::nullopt;
 }
@@ -321,11 +320,11 @@ std::optional<WrittenOut> softmax(ir::Node& sum) {
 }  // namespace
 
 std::optional<WrittenOut> written_out_norm(ir::Node& node, const ir::Program& program, bool one_dtype) {
-  if (node.op == "aten::sum.dim_IntList") {
+  if (node.op == op::sum_dim_IntList) {
     return softmax(node);
   }
   Norm norm;
-  if (!is_one_of(node.op, {"aten::mean.dim", "aten::var.correction"}) || !is_over_last(node) ||
+  if (!is_one_of(node.op, {op::mean_dim, op::var_correction}) || !is_over_last(node) ||
       !match_scaled(node, program, norm)) {
     return std::nullopt;
   }

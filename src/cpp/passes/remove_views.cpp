@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
+#include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
 
-/// The bytes of the result are always those of the argument.
-bool is_reshape(std::string_view op) {
-  return is_one_of(op, {"aten::view_copy.out", "aten::unsqueeze_copy.out", "aten::squeeze_copy.dim_out",
-                        "aten::squeeze_copy.dims_out", "aten::squeeze_copy.out", "aten::alias_copy.out",
-                        "aten::detach_copy.out", "aten::lift_fresh_copy.out"});
+/// The bytes of the result are always those of the argument. A clone is a copy that the model asked for.
+bool is_reshape(std::string_view out_name) {
+  const ops::OpInfo* op = ops::find_out(out_name);
+  return op != nullptr && op->moves == ops::Moves::kReshape && op->has_tag(ops::kView);
 }
 
 /// The dims of more than one element lie in memory as they did, so nothing moves: only others change places, or the dim
@@ -59,10 +59,10 @@ bool same_order(const ir::TensorType& from, const ir::TensorType& to) {
 bool keeps_bytes(const ir::Node& node) {
   const ir::TensorType& from = node.args()[0].value()->type.tensor;
   const ir::TensorType& to = node.result()->type.tensor;
-  if (node.op == "dim_order_ops::_clone_dim_order.out") {
+  if (node.op == op::dim_order_ops_clone_dim_order_out) {
     return from != to && same_order(from, to);  // a copy in the same order was kept for its own sake
   }
-  if (node.op == "aten::permute_copy.out") {
+  if (node.op == op::permute_copy_out) {
     return permutes_nothing(node);
   }
   if (!from.is_row_major() || !to.is_row_major()) {
@@ -71,11 +71,11 @@ bool keeps_bytes(const ir::Node& node) {
   if (is_reshape(node.op)) {
     return true;
   }
-  if (is_one_of(node.op, {"aten::transpose_copy.int_out", "aten::t_copy.out"})) {
+  if (is_one_of(node.op, {op::transpose_copy_int_out, op::t_copy_out})) {
     return transposes_only_ones(node);
   }
   // Nothing is repeated, or left out, when the number of elements stays.
-  return is_one_of(node.op, {"aten::expand_copy.out", "aten::slice_copy.Tensor_out", "aten::select_copy.int_out"}) &&
+  return is_one_of(node.op, {op::expand_copy_out, op::slice_copy_Tensor_out, op::select_copy_int_out}) &&
          to.is_static() && from.numel() == to.numel();
 }
 
@@ -129,7 +129,7 @@ Result<Changed> RemoveViews::run(ir::Graph& graph, PassContext& context) {
     if (from.is_static() && to.is_static() && !is_bound_by_move(self->root())) {
       node->op = "alias";
       node->set_args({{self}});
-    } else if (node->op == "aten::view_copy.out" && from.is_bounded() && to.is_bounded()) {
+    } else if (node->op == op::view_copy_out && from.is_bounded() && to.is_bounded()) {
       node->op = "executorch_prim::et_view.default";
     } else {
       continue;

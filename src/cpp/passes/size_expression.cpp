@@ -3,6 +3,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "ops/names.h"
+
 namespace et::passes {
 namespace {
 
@@ -54,7 +56,7 @@ std::optional<ir::Argument> read_size(std::string_view expression, ir::Node& bef
   if (source->dim < 0) {
     return ir::Argument{source->value};
   }
-  ir::Node* node = before.graph()->create_node("aten::sym_size.int", {{source->value}, {source->dim}}, &before);
+  ir::Node* node = before.graph()->create_node(op::sym_size_int, {{source->value}, {source->dim}}, &before);
   node->source = before.source;
   ir::Type type = ir::Type::of(ir::Kind::kInt);
   type.dim = source->value->type.tensor.dims[static_cast<size_t>(source->dim)];

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/names.h"
+
 namespace et::passes {
 
 ir::Node* take(ir::Value* value, std::initializer_list<const ir::Node*> users, std::string_view op, StepNodes& nodes) {
@@ -34,9 +36,9 @@ bool take_gate(ir::Value* value, const ir::Node* user, size_t index, GateSums& s
     value = dequantize->args()[0].value();
   }
   ir::Node* split = value->producer();
-  if (split == nullptr || !is_one_of(split->op, {"aten::split_copy.Tensor", "aten::split.Tensor"}) ||
-      !split->tag.empty() || split->results().size() != sums.gates || split->graph() != user->graph() ||
-      split->result(index) != value || !is_only_use(value, user)) {
+  if (split == nullptr || !is_one_of(split->op, {op::split_copy_Tensor, op::split_Tensor}) || !split->tag.empty() ||
+      split->results().size() != sums.gates || split->graph() != user->graph() || split->result(index) != value ||
+      !is_only_use(value, user)) {
     return false;
   }
   if (sums.split == nullptr) {

@@ -51,6 +51,34 @@ TAGS = [
     "data_dependent",  # output sizes depend on the values of the inputs
     "symbolic",  # computes numbers, not tensors; run by kernels/prim
     "fused",  # our own operator, made by a pass or kept whole by the importer
+    "irreducible",  # decompositions end here: torch's next step would be one that no kernel computes as well
+    "cheap",  # makes its result in the time it takes to write it, so that a large constant need not be stored
+    "clamps",  # limits elements to a range
+    "same_type",  # returns its first argument where the result has that argument's type, beside `moves: reshape`
+    "composite",  # torch takes it apart before Edge: models say it, the compiler's table does not hold it
+]
+
+#: How an operator's results come from the elements of its first argument. C++: ops::Moves, in this order.
+MOVES = [
+    "reshape",  # all of them in their order, whatever the sizes
+    "permute",  # each once, in another order
+    "part",  # some of them
+    "repeat",  # each any number of times
+    "gather",  # those that an index tensor names
+    "pad",  # all of them, those at the borders repeated
+    "pool",  # the largest of each window
+    "largest",  # the largest or smallest along dims
+    "mask",  # each at its place, or zero
+]
+
+#: Orders in memory that an operator on images wants or takes. C++: ops::Layout, in this order.
+LAYOUTS = ["any", "channels_last"]
+
+#: Who calls the kernel of an operator that torch's table takes apart and that Edge does not keep whole.
+DOORS = [
+    "export",  # exports all the same: torch's decomposition declines these calls
+    "published",  # files of the official exporter
+    "preserve",  # exports with EdgeCompileConfig(preserve_ops=...), and partitioners that want the operator whole
 ]
 
 #: Folders of src/cpp/kernels whose kernels the table names: the first by the file alone, others with "<folder>/" before it.
@@ -118,6 +146,12 @@ class Op:
     dtypes: tuple[str, ...] = ()
     tags: frozenset[str] = frozenset()
     in_place: tuple[str, ...] = ()  # tensor arguments whose memory the output may reuse
+    keep: str = ""  # why Edge keeps it whole; "" = torch's choice
+    copy: str = ""  # of a view: the operator that stands for it in Edge
+    moves: str = ""  # one of MOVES
+    joins: tuple[str, ...] = ()  # arguments that hold the elements of the result
+    layout: str = ""  # one of LAYOUTS
+    door: str = ""  # one of DOORS
     notes: str = ""
     specialised: tuple[Specialisation, ...] = ()  # of kernel libraries: tried before the kernel itself, in this order
     line: int = field(default=0, compare=False)
@@ -137,6 +171,16 @@ class Op:
     def in_place_bits(self) -> int:
         """Bit i: the output may reuse the memory of argument i of the kernel's schema."""
         return sum(1 << i for i, a in enumerate(self.kernel_schema.arguments) if a.name in self.in_place)
+
+    @property
+    def joins_bits(self) -> int:
+        """Bit i: argument i of the functional schema holds elements of the result."""
+        return sum(1 << i for i, a in enumerate(self.schema.arguments) if a.name in self.joins)
+
+    @property
+    def is_composite(self) -> bool:
+        """No row of the compiler's table."""
+        return "composite" in self.tags
 
 
 def _split_top_level(text: str) -> list[str]:
@@ -249,7 +293,10 @@ def read_yaml(text: str) -> list[dict]:
     return entries
 
 
-_KEYS = {"line", "schema", "out", "kernel", "dtypes", "tags", "in_place", "notes", "specialised"}
+_KEYS = {
+    "line", "schema", "out", "kernel", "dtypes", "tags", "in_place", "notes", "specialised",
+    "keep", "copy", "moves", "joins", "layout", "door",
+}  # fmt: skip
 
 #: Orders of a tensor in memory that a specialised kernel may ask for.
 MEMORY_ORDERS = ("contiguous", "channels_last")
@@ -310,7 +357,15 @@ def _make_op(entry: dict) -> Op:
     for item in _as_list(entry.get("dtypes", [])):
         dtypes += DTYPE_GROUPS.get(item, [item])
     tags = frozenset(_as_list(entry.get("tags", [])))
-    for what, bad in (("dtype", set(dtypes) - set(DTYPES)), ("tag", tags - set(TAGS))):
+    joins = tuple(_as_list(entry.get("joins", [])))
+    for what, bad in (
+        ("dtype", set(dtypes) - set(DTYPES)),
+        ("tag", tags - set(TAGS)),
+        ("kind of moving", {entry["moves"]} - set(MOVES) if "moves" in entry else set()),
+        ("layout", {entry["layout"]} - set(LAYOUTS) if "layout" in entry else set()),
+        ("door", {entry["door"]} - set(DOORS) if "door" in entry else set()),
+        ("argument that it joins", set(joins) - {a.name for a in schema.arguments}),
+    ):
         if bad:
             raise TableError(f"{where}: unknown {what} {', '.join(sorted(bad))} of {schema.name}")
     kernel = entry.get("kernel", "")
@@ -327,8 +382,9 @@ def _make_op(entry: dict) -> Op:
     names = {a.name for a in (out or schema).arguments if a.letter in "Tt" and not a.is_out}
     if set(in_place) - names:
         raise TableError(f"{where}: in_place names no tensor that {schema.name} is given: {in_place}")
-    return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place),
-              entry.get("notes", ""), specialised, entry["line"])  # fmt: skip
+    facts = {key: entry.get(key, "") for key in ("keep", "copy", "moves", "layout", "door", "notes")}
+    return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place), joins=joins,
+              specialised=specialised, line=entry["line"], **facts)  # fmt: skip
 
 
 def read_table(path: Path) -> list[Op]:

@@ -15,119 +15,18 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from executorch_py.operator_facts import OPERATORS, overload, overloads
+
 from .decompositions import OWN_DECOMPOSITIONS
 from .overloads import OVERLOAD_DECOMPOSITIONS
 
 aten = torch.ops.aten
 
 #: Recurrent layers. Decomposed they are unrolled over time, so that the graph grows with the sequence and only fits its length.
-RECURRENT: tuple[OpOverload, ...] = (
-    aten.lstm.input,
-    aten.lstm.data,
-    aten.gru.input,
-    aten.gru.data,
-    aten.rnn_tanh.input,
-    aten.rnn_tanh.data,
-    aten.rnn_relu.input,
-    aten.rnn_relu.data,
-)
+RECURRENT: tuple[OpOverload, ...] = overloads(lambda op: op.base_name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
 
-#: Not Core ATen, kept whole by default.
-KEPT_WHOLE: tuple[OpOverload, ...] = (
-    aten.scaled_dot_product_attention.default,  # fused: the matrix of weights never exists as a whole
-    aten.linear.default,  # one product with packed weights; as addmm the transpose of the weight would stand in the way
-    aten.scaled_dot_product_attention.default,  # one pass, without the matrix of scores
-    aten.max_pool2d.default,  # without the indices, which inference never reads
-    aten.hardswish.default,  # one pass over the data instead of four
-    aten.hardsigmoid.default,
-    aten.silu.default,
-    aten.mish.default,
-    aten.softplus.default,
-    aten.hardshrink.default,
-    aten.softshrink.default,
-    aten.lerp.Scalar,
-    aten.lerp.Tensor,
-    aten.nan_to_num.default,
-    aten.pixel_shuffle.default,  # one copy instead of three
-    aten.pixel_unshuffle.default,
-    aten.channel_shuffle.default,
-    aten.im2col.default,  # rows are copied; decomposed, every element has an index
-    aten.upsample_nearest2d.vec,  # Core ATen in the .vec overload
-    aten.upsample_bilinear2d.vec,
-    aten.index_select.default,
-    aten.masked_fill.Scalar,
-    aten.square.default,
-    aten.stack.default,
-    aten.glu.default,
-    aten.baddbmm.default,
-    aten.roll.default,
-    aten.rot90.default,  # one copy instead of a reversed and a transposed one
-    aten.block_diag.default,  # each element is written once; matrices of one element type
-    aten.repeat_interleave.Tensor,
-    aten.logit.default,
-    aten.huber_loss.default,  # one pass whatever the reduction; decomposed, one for each step of the formula
-    aten.mse_loss.default,
-    aten.smooth_l1_loss.default,
-    aten._softmax_backward_data.default,
-    aten._log_softmax_backward_data.default,
-    aten._native_batch_norm_legit_functional.default,  # batch norm of training
-    aten.round.decimals,
-    aten.frac.default,
-    aten.floor_divide.default,
-    aten.std.correction,  # the root of a variance that a float does not hold
-    aten.var_mean.correction,
-    aten.zeros.default,
-    aten.ones.default,
-    aten.split.Tensor,
-    aten.unbind.int,
-    aten.unfold.default,
-    aten.tril.default,
-    aten.triu.default,
-    aten.rsub.Scalar,
-    aten.cumprod.default,
-    aten.dot.default,  # one pass instead of a product and its sum
-    aten.mv.default,
-    aten.trace.default,
-    aten.linalg_vector_norm.default,  # one pass; order 2 of floats only
-    aten.median.default,
-    aten.median.dim,
-    aten._prelu_kernel.default,
-    aten.upsample_nearest1d.vec,
-    aten.upsample_nearest3d.vec,
-    aten._upsample_nearest_exact1d.vec,  # rows are copied; decomposed, every element has an index
-    aten._upsample_nearest_exact2d.vec,
-    aten._upsample_nearest_exact3d.vec,
-    aten.upsample_linear1d.vec,
-    aten.upsample_trilinear3d.vec,
-    aten.upsample_bicubic2d.vec,
-    aten.index_add.default,
-    aten.index_copy.default,
-    aten.masked_fill.Tensor,
-    aten.addcdiv.default,
-    aten.addcmul.default,
-    aten.adaptive_max_pool2d.default,
-    aten.max_unpool2d.default,  # one pass instead of arithmetic on the indices
-    aten.max_unpool3d.default,
-    aten.replication_pad1d.default,  # rows are copied; decomposed, every element has an index
-    aten.digamma.default,
-    aten.erfinv.default,
-    aten.erfc.default,
-    aten.exp2.default,
-    aten.lgamma.default,
-    aten.bitwise_left_shift.Tensor,
-    aten.bitwise_left_shift.Tensor_Scalar,
-    aten.bitwise_right_shift.Tensor,
-    aten.bitwise_right_shift.Tensor_Scalar,
-    aten.copysign.Tensor,
-    aten.gcd.default,
-    aten.hypot.default,
-    aten.nextafter.default,
-    aten.diagonal_scatter.default,
-    aten.tril_indices.default,
-    aten.triu_indices.default,
-    aten.bucketize.Tensor,
-    *RECURRENT,
-)
+#: Kept whole by default, each for the reason in the table.
+KEPT_WHOLE: tuple[OpOverload, ...] = overloads(lambda op: bool(op.keep))
 
 
 def is_whole(node: fx.Node) -> bool:
@@ -191,91 +90,11 @@ def _flat(arguments: Mapping[str, Any]) -> Iterator[tuple[str, fx.Node]]:
 
 
 #: Of these, what the official runtime has a kernel for; the rest is decomposed for files that it is to load.
-PUBLISHED_WHOLE: tuple[OpOverload, ...] = (
-    aten.linear.default,
-    aten.pixel_shuffle.default,
-    aten.pixel_unshuffle.default,
-    aten.upsample_nearest2d.vec,
-    aten.upsample_bilinear2d.vec,
-    aten.index_select.default,
-    aten.masked_fill.Scalar,
-    aten.stack.default,
-    aten.glu.default,
-    aten.roll.default,
-    aten.repeat_interleave.Tensor,
-    aten.logit.default,
-    aten.floor_divide.default,
-    aten.var_mean.correction,
-    aten.zeros.default,
-    aten.ones.default,
-    aten.split.Tensor,
-    aten.unbind.int,
-    aten.unfold.default,
-    aten.tril.default,
-    aten.rsub.Scalar,
-    aten.bitwise_left_shift.Tensor,
-    aten.bitwise_left_shift.Tensor_Scalar,
-    aten.bitwise_right_shift.Tensor,
-    aten.bitwise_right_shift.Tensor_Scalar,
-)
-
-#: Core ATen operators that torch's table would decompose further although kernels exist for them.
-CORE_KEPT: tuple[OpOverload, ...] = (
-    aten.avg_pool1d.default,
-    aten.adaptive_avg_pool1d.default,
-    aten.col2im.default,
-    aten.fill.Scalar,
-    aten.reflection_pad1d.default,
-    aten.reflection_pad2d.default,
-    aten.reflection_pad3d.default,
-    aten.replication_pad2d.default,
-    aten.replication_pad3d.default,
-    aten.select_scatter.default,
-    aten.sym_size.int,
-    aten.sym_stride.int,
-    aten.sym_is_contiguous.default,
-    aten.squeeze.dim,
-    aten.var.dim,
-)
-
-#: Operators with a kernel whose decomposition is one of torch's internal operators: other operators are written with them.
-REFERENCES_IN_PRIMS: tuple[OpOverload, ...] = (
-    aten.fmax.default,
-    aten.fmin.default,
-    aten.i0.default,
-    aten.igamma.default,
-    aten.igammac.default,
-    aten.special_bessel_j0.default,
-    aten.special_bessel_j1.default,
-    aten.special_erfcx.default,
-    aten.special_i0e.default,
-    aten.special_i1.default,
-    aten.special_i1e.default,
-    aten.special_ndtri.default,
-    aten.special_spherical_bessel_j0.default,
-    aten.special_zeta.default,
-)
+PUBLISHED_WHOLE: tuple[OpOverload, ...] = overloads(lambda op: bool(op.keep) and op.is_published)
 
 #: A view of Core ATen and the copy that stands for it in Edge.
 VIEW_TO_COPY: dict[OpOverload, OpOverload] = {
-    aten.as_strided.default: aten.as_strided_copy.default,
-    aten._conj.default: aten._conj_physical.default,
-    aten.diagonal.default: aten.diagonal_copy.default,
-    aten.expand.default: aten.expand_copy.default,
-    aten.permute.default: aten.permute_copy.default,
-    aten.select.int: aten.select_copy.int,
-    aten.slice.Tensor: aten.slice_copy.Tensor,
-    aten.split.Tensor: aten.split_copy.Tensor,
-    aten.split_with_sizes.default: aten.split_with_sizes_copy.default,
-    aten.squeeze.dim: aten.squeeze_copy.dim,
-    aten.squeeze.dims: aten.squeeze_copy.dims,
-    aten.unbind.int: aten.unbind_copy.int,
-    aten.unfold.default: aten.unfold_copy.default,
-    aten.unsqueeze.default: aten.unsqueeze_copy.default,
-    aten.view.default: aten.view_copy.default,
-    aten.view.dtype: aten.view_copy.dtype,
-    aten.view_as_real.default: aten.view_as_real_copy.default,
-    aten.view_as_complex.default: aten.view_as_complex_copy.default,
+    overload(view.name): overload(view.copy) for view in OPERATORS.values() if view.copy
 }
 
 COPY_TO_VIEW: dict[OpOverload, OpOverload] = {copy: view for view, copy in VIEW_TO_COPY.items()}
@@ -311,9 +130,7 @@ def decomposition_table(kept: frozenset[OpOverload] = frozenset()) -> Mapping[Op
             table.setdefault(op, function)
     table.update(OWN_DECOMPOSITIONS)
     table.update(OVERLOAD_DECOMPOSITIONS)
-    for op in (*CORE_KEPT, *COPY_TO_VIEW, *kept):
-        table.pop(op, None)
-    for op in REFERENCES_IN_PRIMS:
+    for op in (*overloads(lambda op: "irreducible" in op.tags), *COPY_TO_VIEW, *kept):
         table.pop(op, None)
     table.pop(aten.convolution_overrideable.default, None)
     table.pop(aten._upsample_bilinear2d_aa.default, None)

@@ -1,8 +1,9 @@
 #include "ops/op_table.h"
 
-#include "ops/convolution_arguments.h"
-
 #include <gtest/gtest.h>
+
+#include "ops/arguments.h"
+#include "ops/names.h"
 
 namespace et::ops {
 namespace {
@@ -59,30 +60,37 @@ void expect_argument(const char* op, size_t position, const char* name) {
   }
 }
 
-TEST(ConvolutionArguments, StandWhereTheSchemasHaveThem) {
+TEST(Arguments, StandWhereTheSchemasHaveThem) {
   {
-    using namespace convolution_arguments;
-    expect_argument("aten::convolution", kWeight, "weight");
-    expect_argument("aten::convolution", kTransposed, "transposed");
-    expect_argument("aten::convolution", kGroups, "groups");
-    expect_argument("et::convolution_clamp", kGroups, "groups");
-    expect_argument("et::convolution_clamp", kMax, "max");
+    using namespace arguments::et_convolution_clamp;
+    expect_argument(op::convolution, kWeight, "weight");
+    expect_argument(op::convolution, kTransposed, "transposed");
+    expect_argument(op::convolution, kGroups, "groups");
+    expect_argument(op::et_convolution_clamp, kMax, "max");
   }
   {
-    using namespace weight_only_convolution_arguments;
-    expect_argument("et::weight_only_convolution", kZeroPoints, "weight_zero_points");
-    expect_argument("et::weight_only_convolution", kTransposed, "transposed");
-    expect_argument("et::weight_only_convolution", kMax, "max");
-    EXPECT_EQ(find_op("et::weight_only_convolution")->out_arguments[kOut].name, "out");
-  }
-  {
-    using namespace quantized_convolution_arguments;
-    expect_argument("et::quantized_convolution", kWeightScales, "weight_scales");
-    expect_argument("et::quantized_convolution", kTransposed, "transposed");
-    expect_argument("et::quantized_convolution", kOutputMax, "output_max");
-    EXPECT_EQ(find_op("et::quantized_convolution")->out_arguments[kOut].name, "out");
+    using namespace arguments::et_quantized_convolution;
+    expect_argument(op::et_quantized_convolution, kWeightScales, "weight_scales");
+    expect_argument(op::et_quantized_convolution, kOutputMax, "output_max");
+    EXPECT_EQ(find_op(op::et_quantized_convolution)->out_arguments[kOut].name, "out");
   }
 }
+
+TEST(Facts, SayHowElementsMove) {
+  EXPECT_EQ(moves_of(op::view_copy), Moves::kReshape);
+  EXPECT_EQ(moves_of(op::permute_copy), Moves::kPermute);
+  EXPECT_EQ(moves_of(op::slice_copy_Tensor), Moves::kPart);
+  EXPECT_EQ(moves_of(op::expand_copy), Moves::kRepeat);
+  EXPECT_EQ(moves_of(op::tril), Moves::kMask);
+  EXPECT_EQ(moves_of(op::add_Tensor), Moves::kNot);
+  EXPECT_EQ(moves_of("aten::nothing"), Moves::kNot);
+  EXPECT_EQ(find_op(op::where_self)->joins, 0b110u);
+  EXPECT_EQ(find_op(op::cat)->layout, Layout::kAny);
+  EXPECT_EQ(find_op(op::convolution)->layout, Layout::kChannelsLast);
+  EXPECT_TRUE(has_tag(op::expand_copy, kSameType) && has_tag(op::eq_Tensor, kCheap) && !has_tag("aten::no", kCheap));
+}
+
+TEST(Facts, CompositesAreNoRows) { EXPECT_EQ(find_op("aten::flatten.using_ints"), nullptr); }
 
 }  // namespace
 }  // namespace et::ops

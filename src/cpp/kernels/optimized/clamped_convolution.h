@@ -10,7 +10,7 @@
 #include "kernels/optimized/fitting.h"
 #include "kernels/optimized/pointwise.h"
 #include "kernels/optimized/priorities.h"
-#include "ops/convolution_arguments.h"
+#include "ops/arguments.h"
 
 namespace et::kernels::optimized {
 
@@ -18,7 +18,7 @@ namespace et::kernels::optimized {
 /// either order ([in, out, h, w] when transposed; callers see to the groups), a constant bias of one number a channel
 /// or none, and a geometry that never changes. `rank` 5: of volumes, in either order.
 inline bool has_constant_filter(const runtime::PrepareContext& context, Arguments args, int rank = 4) {
-  using namespace ops::convolution_arguments;
+  using namespace ops::arguments::et_convolution_clamp;
   const EValue& bias = *args[kBias];
   const EValue& out = *args[args.size() - 1];
   if (!is_float(*args[kInput]) || !is_float(*args[kWeight]) || !is_float_or_none(bias) || !is_float(out) ||
@@ -116,7 +116,7 @@ struct ConvolutionKernels {
     return kPrepare(context, args, nullptr, nullptr, state);
   }
   static Error clamped(runtime::PrepareContext& context, Arguments args, void** state) {
-    using namespace ops::convolution_arguments;
+    using namespace ops::arguments::et_convolution_clamp;
     return kPrepare(context, args, args[kMin], args[kMax], state);
   }
   static constexpr Kernel kTable[] = {

@@ -298,7 +298,7 @@ using runtime::PrepareContext;
 using runtime::SharedCache;
 
 // Arguments by position; the two operators differ in what follows kGroups.
-using namespace ops::convolution_arguments;
+using namespace ops::arguments::et_convolution_clamp;
 
 constexpr size_t kMaxLanes = 16;
 

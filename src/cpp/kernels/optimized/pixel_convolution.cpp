@@ -13,7 +13,7 @@ namespace {
 using runtime::PrepareContext;
 
 // Arguments by position; the two operators differ in what follows kGroups.
-using namespace ops::convolution_arguments;
+using namespace ops::arguments::et_convolution_clamp;
 
 bool fits(const PrepareContext& context, Arguments args) {
   if (context.shared() == nullptr || !has_constant_filter(context, args)) {

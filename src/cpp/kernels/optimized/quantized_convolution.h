@@ -51,7 +51,7 @@ inline bool read_pair(const EValue& list, int64_t least, int64_t* h, int64_t* w)
 /// False for a call that is of another kind. Groups and the filter's sizes are left to the caller.
 inline bool read_quantized_convolution(const runtime::PrepareContext& context, Arguments args,
                                        QuantizedConvolution* c) {
-  using namespace ops::quantized_convolution_arguments;
+  using namespace ops::arguments::et_quantized_convolution;
   const auto is_image = [&](size_t i) {
     return args[i]->is_tensor() && args[i]->to_tensor().scalar_type() == ScalarType::Char &&
            args[i]->to_tensor().dim() == 4;

@@ -319,7 +319,7 @@ namespace {
 
 using runtime::PrepareContext;
 
-using namespace ops::quantized_convolution_arguments;
+using namespace ops::arguments::et_quantized_convolution;
 
 bool fits(const PrepareContext& context, Arguments args, QuantizedDepthwise* w) {
   if (!read_quantized_convolution(context, args, w)) {

@@ -185,7 +185,7 @@ namespace {
 
 using runtime::PrepareContext;
 
-using namespace ops::quantized_convolution_arguments;
+using namespace ops::arguments::et_quantized_convolution;
 
 bool fits(const PrepareContext& context, Arguments args, QuantizedGrouped* w) {
   if (HWY_DYNAMIC_DISPATCH(QuantizedGroupedHasLoops)() == 0 || !read_quantized_convolution(context, args, w)) {

@@ -19,7 +19,7 @@ namespace {
 
 using runtime::PrepareContext;
 
-using namespace ops::separable_convolution_arguments;
+using namespace ops::arguments::et_separable_convolution;
 
 constexpr const char* kOp = "et::separable_convolution";
 

@@ -26,7 +26,7 @@ namespace {
 
 using runtime::PrepareContext;
 
-using namespace ops::quantized_convolution_arguments;
+using namespace ops::arguments::et_quantized_convolution;
 
 constexpr const char* kOp = "et::quantized_convolution";
 constexpr char kMaker = 0;  // its address names our entries in the shared cache

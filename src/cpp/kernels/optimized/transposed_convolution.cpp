@@ -118,7 +118,7 @@ using runtime::PrepareContext;
 using runtime::SharedCache;
 
 // Arguments by position; the two operators differ in what follows kGroups.
-using namespace ops::convolution_arguments;
+using namespace ops::arguments::et_convolution_clamp;
 
 struct PackRequest {
   const float* weight;  // [in, out, kernel_h, kernel_w] in this order, or with out innermost

@@ -17,7 +17,7 @@
 #include "kernels/optimized/table.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/portable/fused_clamp.h"
-#include "ops/convolution_arguments.h"
+#include "ops/arguments.h"
 #include "runtime/host/heap_shared_cache.h"
 
 namespace et::kernels::optimized {
@@ -28,8 +28,8 @@ using runtime::SharedCache;
 
 constexpr const char* kOp = "et::weight_only_convolution";
 
-// et::convolution_clamp has one `weight` for kWeight, kScales and kZeroPoints.
-using namespace ops::weight_only_convolution_arguments;
+// et::convolution_clamp has one `weight` for kWeight, kWeightScales and kWeightZeroPoints.
+using namespace ops::arguments::et_weight_only_convolution;
 constexpr size_t kFloatCount = kOut - 1;
 
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
@@ -141,9 +141,9 @@ struct FloatArguments {
 };
 
 Error read_filter(const PrepareContext& context, Arguments args, IntegerFilter* filter) {
-  const EValue& zero_points = *args[kZeroPoints];
+  const EValue& zero_points = *args[kWeightZeroPoints];
   if (!is_float(*args[kInput]) || !is_float(*args[kOut]) || !context.is_constant(*args[kWeight]) ||
-      !context.is_constant(*args[kScales]) || !(zero_points.is_none() || context.is_constant(zero_points)) ||
+      !context.is_constant(*args[kWeightScales]) || !(zero_points.is_none() || context.is_constant(zero_points)) ||
       !context.is_constant(*args[kTransposed])) {
     return Error::NotSupported;
   }
@@ -155,7 +155,7 @@ Error read_filter(const PrepareContext& context, Arguments args, IntegerFilter* 
     return Error::NotSupported;
   }
   const Tensor points = zero_points.is_none() ? weight : zero_points.to_tensor();
-  return check_integer_filter(kOp, weight, args[kScales]->to_tensor(), zero_points.is_none() ? nullptr : &points,
+  return check_integer_filter(kOp, weight, args[kWeightScales]->to_tensor(), zero_points.is_none() ? nullptr : &points,
                               {input.size(1), out.size(1)}, args[kTransposed]->number_as_bool(), filter);
 }
 

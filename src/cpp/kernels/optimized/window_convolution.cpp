@@ -21,7 +21,7 @@ namespace {
 using runtime::PrepareContext;
 
 // Arguments by position; the two operators differ in what follows kGroups.
-using namespace ops::convolution_arguments;
+using namespace ops::arguments::et_convolution_clamp;
 
 struct WindowConvolution {
   PixelProduct product;  // of the first group

@@ -46,7 +46,7 @@ using runtime::PrepareContext;
 using runtime::SharedCache;
 
 // Arguments by position; the two operators differ in what follows kGroups.
-using namespace ops::convolution_arguments;
+using namespace ops::arguments::et_convolution_clamp;
 
 constexpr size_t kMaxStrip = 32;  // two of the longest vectors
 /// Of the output, of a block. The planes that a filter reaches beyond them are transformed for each block anew.

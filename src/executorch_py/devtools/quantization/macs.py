@@ -22,7 +22,7 @@ from executorch_py.devtools.text_table import aligned
 from executorch_py.errors import InvalidTypeError
 from executorch_py.export.sources import source_of
 
-from .nodes import constant_nodes, is_value_preserving, kind_of, op_name
+from .nodes import REARRANGING, constant_nodes, is_value_preserving, kind_of, op_name
 from .state import state_kept
 
 __all__ = ["LayerMacs", "MacCount", "count_macs"]
@@ -144,28 +144,12 @@ class _Counter(Interpreter):
         while isinstance(value, fx.Node):
             if kind_of(value) == "dequantize":
                 return True
-            if not (is_value_preserving(value) or op_name(value) in _MOVES) or not value.all_input_nodes:
+            if not (is_value_preserving(value) or op_name(value) in REARRANGING) or not value.all_input_nodes:
                 return False
             value = value.all_input_nodes[0]
         return False
 
 
-_MOVES = frozenset(
-    (
-        "view",
-        "reshape",
-        "_unsafe_view",
-        "permute",
-        "transpose",
-        "t",
-        "expand",
-        "unsqueeze",
-        "squeeze",
-        "select",
-        "slice",
-        "getitem",
-    )
-)
 _BIAS_FIRST = frozenset(("addmm", "baddbmm"))
 
 _Rule = Callable[[Any, Any, Any], int]

@@ -18,10 +18,13 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from executorch_py.operator_facts import OPERATORS
+
 from .table import Quantization
 
 __all__ = [
     "GROUP_SIZE",
+    "REARRANGING",
     "arguments_of",
     "constant_nodes",
     "is_dynamic",
@@ -36,6 +39,11 @@ __all__ = [
 
 #: In ``meta["custom"]`` of a weight's dequantize: the size of groups that was asked for and does not divide its columns.
 GROUP_SIZE = "executorch_py.group_size"
+
+#: Operators that only rearrange values, by name without overload: their figures are those of their operand.
+REARRANGING = frozenset(
+    op.base_name for op in OPERATORS.values() if op.moves in ("reshape", "permute", "part", "repeat")
+) | {"getitem"}
 
 _NAMESPACES = ("quantized_decomposed", "torchao")
 _KINDS = {"quantize": "quantize", "dequantize": "dequantize", "choose_qparams": "choose", "_choose_qparams": "choose"}

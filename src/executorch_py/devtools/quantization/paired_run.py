@@ -26,6 +26,7 @@ from torch.fx import Interpreter
 from .difference import RunningDifference
 from .matching import Match, operation
 from .nodes import (
+    REARRANGING,
     arguments_of,
     constant_nodes,
     is_dynamic,
@@ -39,36 +40,6 @@ from .nodes import (
 from .table import Quantization
 
 __all__ = ["Layer", "PairedRun"]
-
-# Operators that only rearrange values: their figures are those of their operand, so they are no rows.
-REARRANGING = frozenset(
-    (
-        "reshape",
-        "permute",
-        "transpose",
-        "t",
-        "flatten",
-        "unflatten",
-        "squeeze",
-        "unsqueeze",
-        "expand",
-        "expand_as",
-        "select",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "unbind",
-        "narrow",
-        "getitem",
-        "_reshape_alias",
-        "movedim",
-        "view_as",
-        "numpy_T",
-        "repeat",
-        "repeat_interleave",
-    )
-)
 
 
 class _CannotRunAlone(Exception):
