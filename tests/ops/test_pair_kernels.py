@@ -145,7 +145,7 @@ def test_special_values(name: str, dtype: torch.dtype) -> None:
 
 
 def _run_kernel(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The kernel by itself: what is exported of xlogy and logaddexp are chains of others."""
+    """The kernel by itself, with its vectors."""
     suffix = {"pow": ".Tensor_Tensor_out", "xlogy": ".OutTensor"}.get(name, ".out")
     out = torch.empty_like(a)
     place = 1 if name == "pow" and a.dtype == torch.float64 else 0  # there are vectors of floats only

@@ -80,12 +80,15 @@ def _cases(out: Record, name: str, make: Any) -> Iterator[tuple[str, Stages]]:
         sample = make()
     except UnsatisfiedAssumption:
         return  # torch.export refuses this network
+    except Exception as error:
+        yield name, [("error", out.text(_text_of(error)))]
+        return
     for preset in (FLOAT, *sample.presets):
         torch.manual_seed(0)
         try:
             programs = sample.programs if preset == FLOAT else _quantized(sample, preset)
-        except et.ExecutorchError as error:
-            yield f"{name}/{preset}", [("error", out.text(str(error)))]
+        except Exception as error:
+            yield f"{name}/{preset}", [("error", out.text(_text_of(error)))]
             continue
         for way, partitioners in (("kernels", []), ("delegate", [XnnpackPartitioner()])):
             stages: Stages = []
@@ -93,9 +96,14 @@ def _cases(out: Record, name: str, make: Any) -> Iterator[tuple[str, Stages]]:
                 stages += [("quantized", out.text(_graphs(programs)))]
             try:
                 stages += _lowered(out, sample, copy.deepcopy(programs), partitioners)
-            except et.ExecutorchError as error:
-                stages += [("error", out.text(str(error)))]
+            except Exception as error:
+                stages += [("error", out.text(_text_of(error)))]
             yield f"{name}/{preset}/{way}", stages
+
+
+def _text_of(error: Exception) -> str:
+    """Our messages whole; of others, which may name temporary files, the kind."""
+    return str(error) if isinstance(error, et.ExecutorchError) else type(error).__name__
 
 
 def _quantized(sample: Sample, preset: str) -> dict[str, torch.export.ExportedProgram]:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -109,8 +110,8 @@ bool join_permutes(ir::Node& node) {
 
 /// Attention whose mask is `value`, which it repeats by itself.
 bool is_mask_of(const ir::Node& user, const ir::Value* value) {
-  constexpr size_t kMask = 3;
-  return user.op == op::scaled_dot_product_attention && user.args()[kMask].value() == value &&
+  return user.op == op::scaled_dot_product_attention &&
+         ops::ScaledDotProductAttention(user).attn_mask().value() == value &&
          std::count_if(user.args().begin(), user.args().end(),
                        [&](const ir::Argument& argument) { return argument.value() == value; }) == 1;
 }
@@ -145,7 +146,8 @@ bool skip_expand(ir::Node& node) {
     return false;
   }
   for (ir::Node* user : users) {
-    user->set_arg(is_mask_of(*user, node.result()) ? 3 : fits(user->args()[0]) ? 1 : 0, {source});
+    constexpr size_t kMask = ops::arguments::scaled_dot_product_attention::kAttnMask;
+    user->set_arg(is_mask_of(*user, node.result()) ? kMask : fits(user->args()[0]) ? 1 : 0, {source});
   }
   users.front()->absorb(node);
   node.graph()->erase(&node);

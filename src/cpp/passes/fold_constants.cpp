@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -115,7 +116,8 @@ bool is_only_read(const ir::Value* value) {
   const auto& users = value->users();
   return std::all_of(users.begin(), users.end(), [&](const ir::Node* user) {
     return is_repeating(user->op) || keeps_bytes(user->op) || user->op == op::div_Tensor ||
-           (user->op == op::scaled_dot_product_attention && user->args()[3].value() == value);
+           (user->op == op::scaled_dot_product_attention &&
+            ops::ScaledDotProductAttention(*user).attn_mask().value() == value);
   });
 }
 

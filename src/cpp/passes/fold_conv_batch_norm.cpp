@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ir/op_views.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
@@ -11,7 +12,6 @@ namespace {
 
 // Positions of arguments.
 using namespace ops::arguments::et_convolution_clamp;
-enum BatchNorm : size_t { kX, kGamma, kBeta, kMean, kVariance, kMomentum, kEps };
 
 /// A constant of a floating dtype as doubles; empty when it is none.
 std::vector<double> read(const ir::Constant& constant) {
@@ -83,7 +83,7 @@ std::vector<double> channel_values(const ir::Program& program, const ir::Argumen
 Match match(const ir::Node& norm, const ir::Program& program) {
   Match m;
   const ir::Graph& graph = *norm.graph();
-  ir::Node* convolution = producer_if(norm.args()[kX], {op::convolution});
+  ir::Node* convolution = producer_if(ops::NativeBatchNormLegitNoTraining_(norm).input(), {op::convolution});
   if (convolution == nullptr || convolution->tag != norm.tag || !is_only_use(convolution->result(), &norm) ||
       !graph.is_unused(norm.result(1)) || !graph.is_unused(norm.result(2)) ||
       convolution->result()->type.tensor != norm.result()->type.tensor) {
@@ -92,7 +92,7 @@ Match match(const ir::Node& norm, const ir::Program& program) {
   m.weight = constant_of(program, convolution->args()[kWeight]);
   const auto transposed = int_of(convolution->args()[kTransposed]);
   const auto groups = int_of(convolution->args()[kGroups]);
-  const auto eps = number_of(norm.args()[kEps]);
+  const auto eps = number_of(ops::NativeBatchNormLegitNoTraining_(norm).eps());
   if (m.weight == nullptr || !m.weight->type.is_row_major() || m.weight->type.rank() < 3 || !transposed || !groups ||
       !eps) {
     return m;
@@ -105,10 +105,10 @@ Match match(const ir::Node& norm, const ir::Program& program) {
   m.channels = static_cast<size_t>(m.transposed ? dims[1].max * *groups : dims[0].max);
   m.weights = read(*m.weight);
   m.bias = channel_values(program, convolution->args()[kBias], m.channels, 0);
-  m.gamma = channel_values(program, norm.args()[kGamma], m.channels, 1);
-  m.beta = channel_values(program, norm.args()[kBeta], m.channels, 0);
-  m.mean = channel_values(program, norm.args()[kMean], m.channels, 0);
-  m.variance = channel_values(program, norm.args()[kVariance], m.channels, 1);
+  m.gamma = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).weight(), m.channels, 1);
+  m.beta = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).bias(), m.channels, 0);
+  m.mean = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).running_mean(), m.channels, 0);
+  m.variance = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).running_var(), m.channels, 1);
   return m;
 }
 

@@ -1,5 +1,6 @@
 #include "passes/fuse_activation.h"
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -26,11 +27,11 @@ std::optional<Bounds> bounds_of(const ir::Node& node) {
   if (node.op == op::relu) {
     bounds.min.data = int64_t{0};
   } else if (node.op == op::hardtanh || node.op == op::clamp) {
-    bounds = {node.args()[1], node.args()[2]};
+    bounds = {ops::Clamp(node).min(), ops::Clamp(node).max()};
   } else if (node.op == op::clamp_min) {
-    bounds.min = node.args()[1];
+    bounds.min = ops::ClampMin(node).min();
   } else if (node.op == op::clamp_max) {
-    bounds.max = node.args()[1];
+    bounds.max = ops::ClampMax(node).max();
   } else {
     return std::nullopt;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -10,7 +11,7 @@ namespace et::passes {
 namespace {
 
 constexpr const char* kAttention = op::scaled_dot_product_attention;
-enum Attention : size_t { kQuery, kKey, kValue, kMask, kDropout, kCausal, kScale, kEnableGqa };
+using namespace ops::arguments::scaled_dot_product_attention;
 
 bool is_view(std::string_view op) { return op == op::view_copy || op == op::view; }
 
@@ -360,10 +361,10 @@ bool hides_nothing(const ir::Program& program, const ir::Value* mask) {
 
 /// Leaves out a mask that hides nothing, as models make it for inputs without padding. True when it did.
 bool drop_open_mask(const ir::Program& program, ir::Node& attention) {
-  if (!attention.tag.empty() || !hides_nothing(program, attention.args()[kMask].value())) {
+  if (!attention.tag.empty() || !hides_nothing(program, attention.args()[kAttnMask].value())) {
     return false;
   }
-  attention.set_arg(kMask, {});
+  attention.set_arg(kAttnMask, {});
   return true;
 }
 

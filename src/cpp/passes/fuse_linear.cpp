@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -17,15 +18,16 @@ struct Product {
 
 std::optional<Product> product_of(const ir::Node& node) {
   if (node.op == op::mm) {
-    return Product{node.args()[0], node.args()[1], {}};
+    return Product{ops::Mm(node).self(), ops::Mm(node).mat2(), {}};
   }
   if (node.op == op::addmm) {
-    const ir::Value* bias = node.args()[0].value();
-    const bool plain = number_of(node.args()[3]) == 1.0 && number_of(node.args()[4]) == 1.0;
+    const ops::Addmm product(node);
+    const ir::Value* bias = product.self().value();
+    const bool plain = number_of(product.beta()) == 1.0 && number_of(product.alpha()) == 1.0;
     // linear adds a vector; addmm also takes what broadcasts to a matrix.
     if (plain && bias != nullptr && bias->type.tensor.rank() == 1 &&
         bias->type.tensor.dims[0] == node.result()->type.tensor.dims.back()) {
-      return Product{node.args()[1], node.args()[2], node.args()[0]};
+      return Product{product.mat1(), product.mat2(), product.self()};
     }
   }
   return std::nullopt;

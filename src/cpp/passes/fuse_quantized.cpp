@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/quantized_products.h"
 #include "passes/quantized_values.h"
@@ -28,12 +29,12 @@ std::optional<Clamp> clamp_of(const ir::Node& node) {
   if (node.op == op::relu) {
     low = 0;
   } else if (node.op == op::hardtanh || node.op == op::clamp) {
-    low = bound(node.args()[1], open.min);
-    high = bound(node.args()[2], open.max);
+    low = bound(ops::Clamp(node).min(), open.min);
+    high = bound(ops::Clamp(node).max(), open.max);
   } else if (node.op == op::clamp_min) {
-    low = number_of(node.args()[1]);
+    low = number_of(ops::ClampMin(node).min());
   } else if (node.op == op::clamp_max) {
-    high = number_of(node.args()[1]);
+    high = number_of(ops::ClampMax(node).max());
   } else {
     return std::nullopt;
   }

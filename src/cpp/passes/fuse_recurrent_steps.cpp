@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/step_gates.h"
 
@@ -47,10 +48,9 @@ struct Step {
   const ir::Node* reader() const { return quantize != nullptr ? quantize : linear; }
 };
 
-/// Arguments of et::quantized_linear; the others have their weight behind the input. And of et::quantized_add from its
-/// result on.
-enum LinearArgument : size_t { kInput, kInputScale, kInputZero, kWeight, kOutScale = 6, kLinearEnd = 10 };
-constexpr size_t kSumScale = 6, kSumEnd = 10;
+// Products that are not static have their weight behind the input.
+namespace product_args = ops::arguments::et_quantized_linear;
+namespace sum_args = ops::arguments::et_quantized_add;
 
 ir::Node* only_producer(ir::Value* value, const ir::Node* user, std::string_view op) {
   ir::Node* const node = value == nullptr ? nullptr : value->producer();
@@ -89,14 +89,16 @@ bool take_product(ir::Value* value, const ir::Node* user, Step& s) {
   }
   if (!s.is_static) {
     s.linear = linear;
-    s.hidden = linear->args()[kInput].value();
+    s.hidden = linear->args()[product_args::kInput].value();
     s.nodes.push_back(linear);
     return true;
   }
-  ir::Node* const quantize = only_producer(linear->args()[kInput].value(), linear, kQuantizePerTensor);
+  ir::Node* const quantize = only_producer(linear->args()[product_args::kInput].value(), linear, kQuantizePerTensor);
   const std::optional<Activation> state = quantize == nullptr ? std::nullopt : affine_of(*quantize);
-  if (!state || !is_parameter(linear->args()[kInputScale], linear->args()[kInputZero], *state) ||
-      !is_parameter(linear->args()[kOutScale], linear->args()[kOutScale + 1], s.product)) {
+  if (!state ||
+      !is_parameter(linear->args()[product_args::kInputScale], linear->args()[product_args::kInputZeroPoint], *state) ||
+      !is_parameter(linear->args()[product_args::kOutputScale], linear->args()[product_args::kOutputZeroPoint],
+                    s.product)) {
     return false;
   }
   s.linear = linear;
@@ -133,7 +135,8 @@ bool match_static_lstm(Step& s) {
   ir::Node* const dequantize = only_producer(s.gates->args()[0].value(), s.gates, kDequantizePerTensor);
   const std::optional<Activation> sums = dequantize == nullptr ? std::nullopt : affine_of(*dequantize);
   s.sum = sums ? only_producer(sums->integers, dequantize, op::et_quantized_add) : nullptr;
-  if (s.sum == nullptr || !is_parameter(s.sum->args()[kSumScale], s.sum->args()[kSumScale + 1], *sums)) {
+  if (s.sum == nullptr ||
+      !is_parameter(s.sum->args()[sum_args::kOutputScale], s.sum->args()[sum_args::kOutputZeroPoint], *sums)) {
     return false;
   }
   s.is_static = true;
@@ -223,8 +226,9 @@ bool follows(const ir::Program& program, const Chain& chain, const Step& next) {
   if (next.is_lstm()) {
     const ir::Value* const cell = last.gates->result(1);
     if (next.cell != cell || !is_only_use(cell, next.gates) ||
-        (next.is_static && !std::equal(next.sum->args().begin() + kSumScale, next.sum->args().begin() + kSumEnd,
-                                       last.sum->args().begin() + kSumScale))) {
+        (next.is_static &&
+         !std::equal(next.sum->args().begin() + sum_args::kOutputScale, next.sum->args().begin() + sum_args::kOut,
+                     last.sum->args().begin() + sum_args::kOutputScale))) {
       return false;
     }
   }
@@ -278,8 +282,10 @@ bool has_fitting_types(const Chain& chain) {
       rank > 3 || (rank == 3 && !(state.dims[0] == 1)) || !(state == last) || !has_fitting_first(step, input)) {
     return false;
   }
-  const ir::TensorType& weight =
-      chain.back().linear->args()[step.is_static ? kWeight : kInput + 1].value()->type.tensor;
+  const ir::TensorType& weight = chain.back()
+                                     .linear->args()[step.is_static ? product_args::kWeight : product_args::kInput + 1]
+                                     .value()
+                                     ->type.tensor;
   return weight.rank() == 2 && state.dims[rank - 2] == input.dims[1] && state.dims[rank - 1].is_static() &&
          input.dims[2] == ir::Dim(state.dims[rank - 1].max * (step.is_lstm() ? 4 : 3)) &&
          weight.dims[0] == input.dims[2] && weight.is_row_major();
@@ -376,11 +382,11 @@ std::vector<ir::Argument> arguments(const Chain& chain, ir::Value* input, ir::Ar
   if (last.is_static) {
     const Activation state = *affine_of(*last.quantize);
     args.insert(args.end(), {{state.scale}, {state.zero_point}, {state.quant_min}, {state.quant_max}});
-    add(linear.begin() + kWeight, linear.begin() + kOutScale);
+    add(linear.begin() + product_args::kWeight, linear.begin() + product_args::kOutputScale);
     args.push_back(std::move(first));
-    add(linear.begin() + kOutScale, linear.begin() + kLinearEnd);
+    add(linear.begin() + product_args::kOutputScale, linear.begin() + product_args::kOut);
     if (last.is_lstm()) {
-      add(last.sum->args().begin() + kSumScale, last.sum->args().begin() + kSumEnd);
+      add(last.sum->args().begin() + sum_args::kOutputScale, last.sum->args().begin() + sum_args::kOut);
     }
   } else {
     add(linear.begin() + 1, linear.end());

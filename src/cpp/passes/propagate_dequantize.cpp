@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/quantized_values.h"
 
@@ -34,7 +35,7 @@ std::vector<size_t> joined_arguments(const ir::Node& node) {
 /// Whether zeros of the result are no elements of the argument: integers have their zero point there.
 bool adds_zeros(const ir::Node& node) {
   if (node.op == op::im2col) {
-    const auto padding = ints_of(node.args()[3]);
+    const auto padding = ints_of(ops::Im2col(node).padding());
     return !padding || std::any_of(padding->begin(), padding->end(), [](int64_t size) { return size != 0; });
   }
   return ops::moves_of(node.op) == ops::Moves::kMask;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/nibbles.h"
+#include "ir/op_views.h"
 #include "ops/names.h"
 
 namespace et::passes {
@@ -129,18 +130,24 @@ std::optional<DynamicInput> dynamic_input(const ir::Argument& argument) {
       dequantize == nullptr ? nullptr
                             : producer_if(dequantize->args()[0], {op::quantized_decomposed_quantize_per_tensor_tensor,
                                                                   op::quantized_decomposed_quantize_per_token});
-  const ir::Value* scale = quantize == nullptr ? nullptr : quantize->args()[1].value();
-  const ir::Node* choose = scale == nullptr ? nullptr : scale->producer();
-  if (choose == nullptr || choose->op.substr(0, kChoosePrefix.size()) != kChoosePrefix ||
-      choose->args()[0].value() != quantize->args()[0].value() || quantize->args()[1].value() != choose->result(0) ||
-      quantize->args()[2].value() != choose->result(1) || dequantize->args()[1].value() != choose->result(0) ||
-      dequantize->args()[2].value() != choose->result(1)) {
+  if (quantize == nullptr) {
     return std::nullopt;
   }
+  // The arguments of tokens stand where those of tensors do, and so do those of all that choose.
+  const ops::QuantizedDecomposedQuantizePerTensorTensor q(*quantize);
+  const ops::QuantizedDecomposedDequantizePerTensorTensor dq(*dequantize);
+  const ir::Node* choose = q.scale().value() == nullptr ? nullptr : q.scale().value()->producer();
+  if (choose == nullptr || choose->op.substr(0, kChoosePrefix.size()) != kChoosePrefix ||
+      choose->args()[0].value() != q.input().value() || q.scale().value() != choose->result(0) ||
+      q.zero_point().value() != choose->result(1) || dq.scale().value() != choose->result(0) ||
+      dq.zero_point().value() != choose->result(1)) {
+    return std::nullopt;
+  }
+  const ops::QuantizedDecomposedChooseQparamsTensor range(*choose);
   DynamicInput found;
-  found.floats = quantize->args()[0].value();
+  found.floats = q.input().value();
   found.per_token = quantize->op == op::quantized_decomposed_quantize_per_token;
-  const auto low = int_of(quantize->args()[3]), high = int_of(quantize->args()[4]);
+  const auto low = int_of(q.quant_min()), high = int_of(q.quant_max());
   const bool is_signed = quantize->result()->type.tensor.dtype == ScalarType::Char;
   if (!low || !high || (!is_signed && quantize->result()->type.tensor.dtype != ScalarType::Byte) ||
       found.floats->type.tensor.dtype != ScalarType::Float) {
@@ -149,14 +156,14 @@ std::optional<DynamicInput> dynamic_input(const ir::Argument& argument) {
   found.quant_min = *low;
   found.quant_max = *high;
   const std::string_view kind = std::string_view(choose->op).substr(kChoosePrefix.size());
-  const auto eps = found.per_token ? std::optional<double>() : number_of(choose->args()[3]);
+  const auto eps = found.per_token ? std::optional<double>() : number_of(range.eps());
   // Tokens have constants of their own in the operators that choose for them, and the whole range of i8.
   const bool whole = is_signed && *low == -128 && *high == 127;
-  if (kind == ".tensor" && !found.per_token && eps && int_of(choose->args()[1]) == low &&
-      int_of(choose->args()[2]) == high) {
+  if (kind == ".tensor" && !found.per_token && eps && int_of(range.quant_min()) == low &&
+      int_of(range.quant_max()) == high) {
     found.symmetric = false;
-  } else if (kind == "_symmetric.tensor" && !found.per_token && eps && is_signed && int_of(choose->args()[1]) == low &&
-             int_of(choose->args()[2]) == high) {
+  } else if (kind == "_symmetric.tensor" && !found.per_token && eps && is_signed && int_of(range.quant_min()) == low &&
+             int_of(range.quant_max()) == high) {
     found.symmetric = true;
   } else if (kind == "_per_token_asymmetric" && found.per_token && whole) {
     found.symmetric = false;
@@ -214,15 +221,16 @@ std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node
 }
 
 bool fuse_float_product(ir::Program& program, ir::Node* node) {
-  if (node->op != op::linear || node->graph()->is_unused(node->result()) || !is_float_bias(node->args()[2]) ||
+  const ops::Linear linear(*node);
+  if (node->op != op::linear || node->graph()->is_unused(node->result()) || !is_float_bias(linear.bias()) ||
       node->result()->type.tensor.dtype != ScalarType::Float) {
     return false;
   }
-  const std::optional<Weight> weight = row_weight(program, node->args()[1]);
+  const std::optional<Weight> weight = row_weight(program, linear.weight());
   if (!weight) {
     return false;
   }
-  const std::optional<DynamicInput> dynamic = dynamic_input(node->args()[0]);
+  const std::optional<DynamicInput> dynamic = dynamic_input(linear.input());
   const ir::Argument integers = weight_constant(program, *node, *weight);
   const ir::Argument scales = scales_constant(program, *node, *weight);
   ir::Node* created = nullptr;
@@ -231,7 +239,7 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
                           {{dynamic->floats},
                            integers,
                            scales,
-                           node->args()[2],
+                           linear.bias(),
                            {weight->group_size},
                            {dynamic->per_token},
                            {dynamic->symmetric},
@@ -240,11 +248,11 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
                            {dynamic->eps}});
   } else {
     created = create_like(*node, op::et_weight_only_linear,
-                          {node->args()[0],
+                          {linear.input(),
                            integers,
                            scales,
                            zero_points_constant(program, *node, *weight),
-                           node->args()[2],
+                           linear.bias(),
                            {weight->group_size}});
   }
   created->add_result(node->result()->name, node->result()->type);
@@ -254,12 +262,13 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
 
 bool fuse_filter(ir::Program& program, ir::Node* node) {
   const bool is_clamped = node->op == op::et_convolution_clamp;
+  const ops::Convolution convolution(*node);
   if ((!is_clamped && node->op != op::convolution) || node->graph()->is_unused(node->result()) ||
-      node->result()->type.tensor.dtype != ScalarType::Float || !is_float_bias(node->args()[2])) {
+      node->result()->type.tensor.dtype != ScalarType::Float || !is_float_bias(convolution.bias())) {
     return false;
   }
-  const std::optional<Weight> weight = weight_of(program, node->args()[1]);
-  const auto transposed = int_of(node->args()[6]);
+  const std::optional<Weight> weight = weight_of(program, convolution.weight());
+  const auto transposed = int_of(convolution.transposed());
   const bool fit = weight && transposed && weight->type.rank() >= 3 && weight->group_size == 0 &&
                    (!weight->axis || *weight->axis == (*transposed != 0 ? 1u : 0u)) &&
                    std::all_of(weight->zero_points.begin(), weight->zero_points.end(),
@@ -267,10 +276,10 @@ bool fuse_filter(ir::Program& program, ir::Node* node) {
   if (!fit) {
     return false;
   }
-  std::vector<ir::Argument> args = {node->args()[0], weight_constant(program, *node, *weight),
+  std::vector<ir::Argument> args = {convolution.input(), weight_constant(program, *node, *weight),
                                     scales_constant(program, *node, *weight),
                                     zero_points_constant(program, *node, *weight)};
-  args.insert(args.end(), node->args().begin() + 2, node->args().end());
+  args.insert(args.end(), node->args().begin() + ops::arguments::convolution::kBias, node->args().end());
   if (!is_clamped) {
     args.insert(args.end(), 2, ir::Argument{});  // no bounds
   }
@@ -285,7 +294,7 @@ bool fuse_embedding(ir::Program& program, ir::Node* node) {
       node->result()->type.tensor.dtype != ScalarType::Float) {
     return false;
   }
-  const std::optional<Weight> weight = row_weight(program, node->args()[0]);
+  const std::optional<Weight> weight = row_weight(program, ops::Embedding(*node).weight());
   if (!weight) {
     return false;
   }
@@ -293,7 +302,7 @@ bool fuse_embedding(ir::Program& program, ir::Node* node) {
                                   {weight_constant(program, *node, *weight),
                                    scales_constant(program, *node, *weight),
                                    zero_points_constant(program, *node, *weight),
-                                   node->args()[1],
+                                   ops::Embedding(*node).indices(),
                                    {weight->type.dims[1].max},
                                    {weight->group_size}});
   created->add_result(node->result()->name, node->result()->type);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/op_views.h"
+
 namespace et::passes {
 namespace {
 
@@ -114,9 +116,11 @@ std::optional<Activation> affine_of(const ir::Node& node) {
   if (!quantizes && node.op != kDequantizePerTensor) {
     return std::nullopt;
   }
-  ir::Value* from = node.args()[0].value();
-  const auto scale = number_of(node.args()[1]);
-  const auto zero_point = int_of(node.args()[2]), low = int_of(node.args()[3]), high = int_of(node.args()[4]);
+  const ops::QuantizedDecomposedQuantizePerTensor affine(node);  // dequantize has the same arguments
+  ir::Value* from = affine.input().value();
+  const auto scale = number_of(affine.scale());
+  const auto zero_point = int_of(affine.zero_point());
+  const auto low = int_of(affine.quant_min()), high = int_of(affine.quant_max());
   if (from == nullptr || !scale || !zero_point || !low || !high || !is_scale(*scale)) {
     return std::nullopt;
   }

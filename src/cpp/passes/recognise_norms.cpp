@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -44,7 +45,7 @@ std::optional<size_t> reduced_dim(const ir::Node& node, size_t keepdim, size_t d
 /// True when a mean.dim or var.correction is over the last dim of floats, keeps it, and knows no correction.
 bool is_over_last(const ir::Node& node) {
   const bool is_mean = node.op == op::mean_dim;
-  if (!is_mean && (node.op != op::var_correction || number_of(node.args()[2]) != 0.0)) {
+  if (!is_mean && (node.op != op::var_correction || number_of(ops::VarCorrection(node).correction()) != 0.0)) {
     return false;
   }
   const std::optional<size_t> dim = is_mean ? reduced_dim(node, 2, 3) : reduced_dim(node, 3, 0);
@@ -53,21 +54,22 @@ bool is_over_last(const ir::Node& node) {
 
 /// z of z²; nullptr otherwise.
 ir::Value* squared(const ir::Node& node) {
-  const bool is_square = node.op == op::square ||
-                         (node.op == op::pow_Tensor_Scalar && number_of(node.args()[1]) == 2.0) ||
-                         (node.op == op::mul_Tensor && node.args()[0] == node.args()[1]);
+  const bool is_square =
+      node.op == op::square ||
+      (node.op == op::pow_Tensor_Scalar && number_of(ops::PowTensorScalar(node).exponent()) == 2.0) ||
+      (node.op == op::mul_Tensor && node.args()[0] == node.args()[1]);
   return is_square ? tensor(node.args()[0]) : nullptr;
 }
 
 /// x of x - mean(x); the nodes are added to `found`.
 ir::Value* centred(const ir::Value* value, WrittenOut& found) {
   ir::Node* sub = value->producer();
-  if (sub == nullptr || sub->op != op::sub_Tensor || number_of(sub->args()[2]) != 1.0) {
+  if (sub == nullptr || sub->op != op::sub_Tensor || number_of(ops::SubTensor(*sub).alpha()) != 1.0) {
     return nullptr;
   }
-  ir::Value* x = tensor(sub->args()[0]);
-  ir::Node* mean = producer_if(sub->args()[1], {op::mean_dim});
-  if (x == nullptr || mean == nullptr || mean->args()[0].value() != x || !is_over_last(*mean)) {
+  ir::Value* x = tensor(ops::SubTensor(*sub).self());
+  ir::Node* mean = producer_if(ops::SubTensor(*sub).other(), {op::mean_dim});
+  if (x == nullptr || mean == nullptr || ops::MeanDim(*mean).self().value() != x || !is_over_last(*mean)) {
     return nullptr;
   }
   found.add(sub);
@@ -107,7 +109,8 @@ ir::Value* root_of(ir::Node& variance, const ir::Program& program, Norm& norm, b
   norm.eps = *eps;
   norm.found.add(add);
   norm.found.add(root);
-  const double exponent = root->op == op::pow_Tensor_Scalar ? number_of(root->args()[1]).value_or(0) : 0;
+  const double exponent =
+      root->op == op::pow_Tensor_Scalar ? number_of(ops::PowTensorScalar(*root).exponent()).value_or(0) : 0;
   divides = root->op == op::sqrt || exponent == 0.5;
   if (!divides && root->op != op::rsqrt && exponent != -0.5) {
     return nullptr;
@@ -233,7 +236,7 @@ bool extend(Norm& norm) {
     }
     if (next->op == op::mul_Tensor && norm.weight == nullptr) {
       norm.weight = other;
-    } else if (next->op == op::add_Tensor && norm.is_centred && number_of(next->args()[2]) == 1.0) {
+    } else if (next->op == op::add_Tensor && norm.is_centred && number_of(ops::AddTensor(*next).alpha()) == 1.0) {
       norm.bias = other;
     } else {
       return false;
@@ -290,15 +293,17 @@ std::optional<WrittenOut> finish(Norm norm, bool one_dtype) {
 std::optional<WrittenOut> softmax(ir::Node& sum) {
   ir::Node* exp = producer_if(sum.args()[0], {op::exp});
   const std::optional<size_t> dim = exp == nullptr ? std::nullopt : reduced_dim(sum, 2, 3);
-  ir::Node* sub = exp == nullptr ? nullptr : producer_if(exp->args()[0], {op::sub_Tensor});
+  ir::Node* sub = exp == nullptr ? nullptr : producer_if(ops::Exp(*exp).self(), {op::sub_Tensor});
   ir::Node* div = only_user(sum.result());
-  if (!dim || sub == nullptr || number_of(sub->args()[2]) != 1.0 || div == nullptr || div->op != op::div_Tensor ||
-      div->args()[0].value() != exp->result() || div->args()[1].value() != sum.result()) {
+  if (!dim || sub == nullptr || number_of(ops::SubTensor(*sub).alpha()) != 1.0 || div == nullptr ||
+      div->op != op::div_Tensor || ops::DivTensor(*div).self().value() != exp->result() ||
+      ops::DivTensor(*div).other().value() != sum.result()) {
     return std::nullopt;
   }
-  ir::Value* x = tensor(sub->args()[0]);
-  ir::Node* most = producer_if(sub->args()[1], {op::amax, op::max_dim});
-  if (x == nullptr || most == nullptr || sub->args()[1].value() != most->result() || most->args()[0].value() != x ||
+  const ops::SubTensor difference(*sub);
+  ir::Value* x = tensor(difference.self());
+  ir::Node* most = producer_if(difference.other(), {op::amax, op::max_dim});
+  if (x == nullptr || most == nullptr || difference.other().value() != most->result() || most->args()[0].value() != x ||
       reduced_dim(*most, 2, 0) != dim || !is_floating(x->type.tensor.dtype)) {
     return std::nullopt;
   }
