@@ -17,6 +17,7 @@ annotation.py   how the tensors of a matched operator get their specs
 chains.py       where integers go on, and which sums and products are part of a function
 linear_forms.py products with a constant, written as linear layers before they are annotated
 expansion.py    operators that are taken apart before they are annotated (LSTM, GRU, attention)
+half_range.py   what leaves float16's range
 gates.py        what stays in float in the steps of a GRU
 flow.py         quantize, prepare, calibrate, convert
 pt2e_flow.py    the same under torchao's names, for modules

@@ -44,6 +44,7 @@ from .checks import (
     require_samples,
 )
 from .config import as_config
+from .half_range import wants_ranges
 from .input_moments import recorded_moments, wants_moments
 from .input_parts import share_input_scales
 from .lifting import constant_value, fold_quantized_constants, freeze_computed_weights, lift
@@ -96,7 +97,7 @@ def quantize(
     prepared = prepare(
         model, example_inputs, config_or_quantizer, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes
     )
-    if needs_data(prepared) or (calibration_data is not None and wants_moments(prepared)):
+    if needs_data(prepared) or (calibration_data is not None and (wants_moments(prepared) or wants_ranges(prepared))):
         if calibration_data is None:
             raise InvalidArgumentError(
                 "static quantization measures activations: give samples of your data as calibration_data (some 100 are "

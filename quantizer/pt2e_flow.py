@@ -16,6 +16,7 @@ import torch
 from torch import fx, nn
 
 from . import batch_norm, fake_quantization
+from .half_range import keep_far_values_in_float
 from .pt2e import Quantizer, convert_prepared, insert_observers, node_name_to_scope, without_modes
 
 #: In ``GraphModule.meta``: this package has folded its batch norms, or will.
@@ -64,6 +65,7 @@ def convert_pt2e(
         return convert_prepared(model, use_reference_representation, fold_quantize)
     batch_norm.close_after_training(model)
     batch_norm.set_training(model, False)
+    keep_far_values_in_float(model)
     with _nested_bodies_kept(model), batch_norm.hidden_from_torchao(model):
         converted = convert_prepared(model, use_reference_representation, fold_quantize)
     batch_norm.shown(converted)
