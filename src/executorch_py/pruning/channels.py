@@ -11,6 +11,7 @@ puts a layer's channels along two dimensions, those of the smaller one go togeth
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -84,6 +85,10 @@ _MADE = {
 }
 
 
+#: torch.export cannot run on two threads.
+_EXPORT_LOCK = threading.Lock()
+
+
 class Channels:
     """Labels that belong together, and why some of them stay.
 
@@ -149,7 +154,8 @@ def follow(model: nn.Module, example_inputs: tuple[Any, ...]) -> Channels:
         NotSupportedError: torch.export cannot take the model.
     """
     try:
-        program = torch.export.export(model, example_inputs, strict=False)
+        with _EXPORT_LOCK:
+            program = torch.export.export(model, example_inputs, strict=False)
     except Exception as error:
         raise NotSupportedError(
             f"channels are followed through the graph of torch.export, which does not take the model: {type(error).__name__}: "
@@ -429,7 +435,10 @@ class _Follower(fx.Interpreter):
         args, kwargs = fx.map_arg((n.args[1:], n.kwargs), self._value)
         several = isinstance(value, (list, tuple))
         found: list[Labels] = [{} for _ in (value if several else (value,))]
+        step = args[3] if self._packet(n.target) is aten.slice and len(args) > 3 else 1
         for full in self._spread(x):
+            if step > 1:  # which channel is every other one depends on all before it
+                self._equal_in_steps(full, args[0], step)
             moved = n.target(full, *args, **kwargs)  # type: ignore[operator]
             if several and len({part.shape for part in moved}) == 1:  # of each part go as many
                 boxes = [self._box(part) for part in moved]
@@ -441,6 +450,12 @@ class _Follower(fx.Interpreter):
         for labels in found:
             self._note_places(self._of(x), labels)
         return found if several else found[0]
+
+    def _equal_in_steps(self, full: torch.Tensor, dim: int, step: int) -> None:
+        whole = full.shape[dim] // step * step
+        for offset in range(1, step):
+            first, other = (full.movedim(dim, 0)[start:whole:step].reshape(-1) for start in (0, offset))
+            self.channels.join(first, other)
 
     def _note_places(self, before: Labels, after: Labels) -> None:
         known = {tuple(labels.tolist()) for labels in before.values()}

@@ -111,39 +111,24 @@ def prune_neurons(
     own = {names[module]: value for module, value in ratios.items()}
     widths = _widths(smaller)
     skipped: dict[str, str] = {}
-    stays = {names[module] for module in kept}
     if amount or ratios:
         found = follow(smaller, tuple(copy.deepcopy(tuple(example_inputs))))
-        for name in stays & found.rows.keys():
+        for name in {names[module] for module in kept} & found.rows.keys():
             found.fix(found.rows[name].tolist(), "")
-        skipped.update(_reasons(found))
-        stays |= {name for name, rows in found.rows.items() if _why(found, rows) == ""}
-        gone_labels = chosen(
-            found,
-            scores(found, smaller, importance, _gradients(smaller, loss, data) if importance == "taylor" else None),
-            amount,
-            own,
-            scope == "global",
-            round_to,
-        )
-        without_readers = masked_copy(found, smaller, gone_labels)
-        remove(found, smaller, gone_labels)
-        _require_equal(found, gone_labels, without_readers, smaller, example_inputs)
+        gradients = _gradients(smaller, loss, data) if importance == "taylor" else None
+        score = scores(found, smaller, importance, gradients)
+        labels = chosen(found, score, amount, own, scope == "global", round_to)
+        whole = masked_copy(found, smaller, labels)
+        remove(found, smaller, labels)
+        _require_equal(found, labels, whole, smaller, example_inputs)
+        stayed = [name for name, width in _widths(smaller).items() if name in found.rows and width == widths[name]]
+        parts = {name: own.get(name, amount) if scope == "layer" else 0.0 for name in stayed}
+        skipped = {n: why for n, part in parts.items() if (why := _reason(found.rows[n], found, part))}
     gone = remove_heads(smaller, heads, lambda a: a not in kept, importance) if heads else {}
     _require_running(model, smaller, example_inputs)
     smaller.train(training)
     after = _widths(smaller)
     channels = {n: (widths[n], after[n]) for n in widths if n in after and widths[n] != after[n]}
-    for name in widths.keys() & after.keys() - channels.keys() - stays:
-        part = own.get(name, amount)
-        if scope == "layer" and part > 0:
-            is_all = int(widths[name] * (1 - rounded(part))) == 0
-            skipped.setdefault(
-                name,
-                f"none of its {widths[name]} channels would stay with an amount of {part:g}"
-                if is_all
-                else "no smaller number of channels fits round_to, groups, or layers that keep theirs",
-            )
     return NeuronPruning(smaller, channels, gone, skipped)
 
 
@@ -268,15 +253,16 @@ def _widths(model: nn.Module) -> dict[str, int]:
     return found
 
 
-def _why(found: Channels, rows: torch.Tensor) -> str | None:
-    """Why all channels of a layer stay; None where some may go."""
+def _reason(rows: torch.Tensor, found: Channels, amount: float) -> str:
+    """Why a layer has all its channels; "" where nobody needs to be told."""
     reasons = [found.why_fixed(label) for label in rows.tolist()]
-    return None if None in reasons else next((reason for reason in reasons if reason), "")
-
-
-def _reasons(found: Channels) -> dict[str, str]:
-    """Layer -> why none of its channels goes, where that is worth a word."""
-    return {name: why for name, rows in found.rows.items() if (why := _why(found, rows))}
+    if None not in reasons:
+        return next((reason for reason in reasons if reason), "")
+    if amount == 0:
+        return ""
+    if int(len(rows) * (1 - rounded(amount))) == 0:
+        return f"none of its {len(rows)} channels would stay with an amount of {amount:g}"
+    return "no smaller number of channels fits round_to, groups, or layers that keep theirs"
 
 
 def _places(found: Channels, gone: set[int]) -> str:
