@@ -81,12 +81,10 @@ def fold(model: fx.GraphModule) -> None:
     changed = False
     known: dict[Any, dict[str, fx.Node]] = {}
     for node in list(model.graph.nodes):
-        if node.target not in BATCH_NORM or not _fits(node, _FOLDING) or _BatchNorm(*node.args).training:
+        if node.target not in BATCH_NORM or not _folds(node):
             continue
         norm = _BatchNorm(*node.args)
         layer = norm.x
-        if layer.target in LINEAR and layer.meta["val"].dim() != 2:
-            continue  # they work along different dimensions
         _fold_into(model, layer, layer.args[1], _attribute(model, layer.args[1]), norm, known=known)
         node.replace_all_uses_with(layer)
         model.graph.erase_node(node)
@@ -105,7 +103,7 @@ def as_convolutions(model: fx.GraphModule, wanted: Callable[[fx.Node], bool]) ->
     changed = False
     for node in model.graph.nodes:
         target = _CONV_OF_RANK.get(node.meta["val"].dim()) if node.target in BATCH_NORM else None
-        if target is None or not _stands_alone(node) or not wanted(node):
+        if target is None or not _stands_alone(node) or _folds(node) or not wanted(node):
             continue
         norm = _BatchNorm(*node.args)
         gamma, beta, mean, variance = norm.values(model)
@@ -264,6 +262,12 @@ def _fits(node: fx.Node, layers: frozenset[Any]) -> bool:
     if not all(isinstance(one, fx.Node) and one.op == "get_attr" for one in held):
         return False
     return node.args[5] is True or all(is_constant(one) for one in held)
+
+
+def _folds(node: fx.Node) -> bool:
+    """Whether ``fold`` takes a batch norm: behind a linear layer, both must work along one dimension."""
+    layer = node.args[0]
+    return _fits(node, _FOLDING) and not node.args[5] and (layer.target not in LINEAR or layer.meta["val"].dim() == 2)
 
 
 def _stands_alone(node: fx.Node) -> bool:

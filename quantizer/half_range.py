@@ -43,6 +43,10 @@ _GROWING = ops(
     "var.dim",
     "var.default",
     "var_mean.correction",
+    "linalg_vector_norm.default",
+    "linalg_norm.default",
+    "norm.ScalarOpt_dim",
+    "norm.Scalar",
 )
 #: What adds up elements; of these, a mean reaches no further than what it takes.
 _SUMS = ops("sum.default", "sum.dim_IntList", "cumsum.default", "nansum.default")
