@@ -321,7 +321,9 @@ def _for_filter(scale: Any, layer: fx.Node, shape: Any, run: Callable[..., Any])
     """A factor for each output channel in the shape that a filter is multiplied by; ``run(operator, *arguments)`` computes it."""
     transposed, groups = form_of(layer)
     spatial = [1] * (len(shape) - 2)
-    if transposed and groups != 1:  # along the first dimension lie the inputs of all groups, along the second a group's outputs
+    if (
+        transposed and groups != 1
+    ):  # along the first dimension lie the inputs of all groups, along the second a group's outputs
         scale = run(aten.reshape.default, scale, [groups, 1, -1])
         scale = run(aten.expand.default, scale, [groups, shape[0] // groups, -1])
         return run(aten.reshape.default, scale, [shape[0], -1, *spatial])

@@ -13,7 +13,7 @@
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 
 import torch

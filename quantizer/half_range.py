@@ -1,12 +1,12 @@
 """What leaves float16's range, and so stays float32 in a float16 configuration. float16 ends at 65504, the square of 256.
 
-By its form (``mark_far``): squares, powers, exponentials and products that are summed, and their sums and means, until an operator
-brings them back. In a norm that a model writes out,
+By its form (``mark_far``): squares, powers, exponentials, lengths, products that are summed, and what sums and means make of
+these, until another operator brings them back. In a norm that a model writes out, all but the layers around it stay float32:
 
     x * rsqrt(mean(x**2) + eps) * weight
 
-the square, the mean and the sum stay float32. By the data (``keep_far_values_in_float``): whatever went beyond 65504 on the samples
-of a calibration, or was smaller than float16's normal numbers in all of its elements; that is said, too.
+By the data (``keep_far_values_in_float``): what went beyond 65504 on the samples of a calibration, or was below float16's normal
+numbers in all of its elements. A warning names it.
 """
 
 import operator
@@ -129,8 +129,8 @@ def keep_far_values_in_float(prepared: fx.GraphModule) -> None:
     if found:
         prepared.recompile()
         warnings.warn(
-            f"float32 stays where values of the samples are outside of float16's {_HALF.smallest_normal:.2g} to {_HALF.max:g}:\n  "
-            + "\n  ".join(found),
+            "float32 stays where values of the samples are outside of float16's "
+            f"{_HALF.smallest_normal:.2g} to {_HALF.max:g}:\n  " + "\n  ".join(found),
             QuantizationWarning,
             stacklevel=4,
         )

@@ -1,8 +1,7 @@
 """prepare_pt2e, prepare_qat_pt2e and convert_pt2e, as torchao has them, with the batch norms folded by batch_norm.py.
 
-torchao folds a batch norm without asking who else reads the layer's result or its weight, so that these readers get other
-numbers. It divides filters of a transposed convolution in groups along the wrong dimension, and while a model trains it has an eps
-and a momentum of its own.
+torchao folds a batch norm without asking who else reads the layer's result or its weight. These readers then get other numbers.
+It fails at transposed convolutions in groups. While a model trains, its norms have an eps and a momentum of torchao's.
 
 >>> prepared = prepare_pt2e(torch.export.export(model, example).module(), quantizer)  # doctest: +SKIP
 >>> prepared(*sample)  # doctest: +SKIP
@@ -79,9 +78,7 @@ def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.G
     quantizer.validate(model)
     if is_qat:
         batch_norm.open_for_training(model)
-    prepared = insert_observers(
-        model, scopes, is_qat=is_qat, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback
-    )
+    prepared = insert_observers(model, scopes, is_qat=is_qat, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
     prepared.meta.update({**meta, _OURS: True})
     for node in prepared.graph.nodes:
         if not is_qat and node.target in _BODIES:

@@ -17,7 +17,14 @@ WIDTH = 8
 #: Spatial dimensions -> the input's sizes.
 SIZES = {0: (3, WIDTH), 1: (2, WIDTH, 9), 2: (2, WIDTH, 6, 7)}
 _NORMS = {0: nn.BatchNorm1d, 1: nn.BatchNorm1d, 2: nn.BatchNorm2d}
-_ACTIVATIONS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (F.relu, F.relu6, F.hardswish, F.silu, torch.sigmoid, torch.tanh)
+_ACTIVATIONS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
+    F.relu,
+    F.relu6,
+    F.hardswish,
+    F.silu,
+    torch.sigmoid,
+    torch.tanh,
+)
 
 
 class SharedNetwork(nn.Module):
@@ -58,7 +65,9 @@ class SharedNetwork(nn.Module):
 
     def _step(self, count: int) -> tuple[str, int, int, int]:
         """An operator, which one of its kind, and the values that it reads: the newest one, or any."""
-        kind = self.random.choice(("layer", "layer", "norm", "norm", "activation", "sum", "product", "halves", "scaled"))
+        kind = self.random.choice(
+            ("layer", "layer", "norm", "norm", "activation", "sum", "product", "halves", "scaled")
+        )
         newest = count - 1 if self.random.random() < 0.7 else self.random.randrange(count)
         return kind, self.random.randrange(12), newest, self.random.randrange(count)
 

@@ -42,7 +42,9 @@ def decibels(got: tuple[torch.Tensor, ...], want: tuple[torch.Tensor, ...]) -> f
 
 def lowered(program: torch.export.ExportedProgram, delegated: bool):
     partitioner = [XnnpackPartitioner()] if delegated else []
-    return et.load(et.to_edge_transform_and_lower(copy.deepcopy(program), partitioner=partitioner).to_executorch().buffer)
+    return et.load(
+        et.to_edge_transform_and_lower(copy.deepcopy(program), partitioner=partitioner).to_executorch().buffer
+    )
 
 
 def quantized(model: SharedNetwork, flow: str) -> torch.export.ExportedProgram:
@@ -65,7 +67,7 @@ def test_floats_are_those_of_eager(seed):
         program = torch.export.export(model, model.inputs)
     for delegated in (False, True):
         for got, want in zip(lowered(program, delegated)(*model.inputs), expected, strict=True):
-            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4, msg=lambda m: f"{m}\n{model.text}")  # noqa: B023
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4, msg=lambda m: f"{m}\n{model.text}")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -14,6 +14,7 @@ from executorch_py.errors import InvalidArgumentError, InvalidStateError, Invali
 from executorch_py.testing import assert_matches_eager
 from tests.models import zoo
 
+
 def smaller_of(name: str, **options):
     method = zoo.ZOO[name]()["forward"]
     result = pruning.prune_neurons(method.module, method.inputs, **options)

@@ -6,11 +6,11 @@ import warnings
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.quantizer.checks import QuantizationWarning
 from torch import nn
 
 import executorch_py as et
 from executorch_py import quantizer
-from executorch_py.quantizer.checks import QuantizationWarning
 
 
 class Formula(nn.Module):
@@ -41,11 +41,17 @@ NORMS = {
     "deviation": lambda s, x: centred(s.first(x)) / (s.first(x).std(-1, keepdim=True) + 1e-5),
     "length": lambda s, x: s.first(x) / s.first(x).norm(2, -1, keepdim=True),
     "normalize": lambda s, x: nn.functional.normalize(s.first(x), dim=-1),
-    "logsumexp": lambda s, x: s.first(x)
-    - (s.first(x) - s.first(x).amax(-1, keepdim=True)).exp().sum(-1, keepdim=True).log(),
+    "logsumexp": lambda s, x: (
+        s.first(x) - (s.first(x) - s.first(x).amax(-1, keepdim=True)).exp().sum(-1, keepdim=True).log()
+    ),
     "softmax": lambda s, x: (s.first(x) / 400).exp() / (s.first(x) / 400).exp().sum(-1, keepdim=True),
-    "cosine": lambda s, x: s.first(x)
-    * ((s.first(x) * x.flip(-1)).sum(-1, keepdim=True) / (s.first(x).norm(dim=-1, keepdim=True) * x.norm(dim=-1, keepdim=True))),
+    "cosine": lambda s, x: (
+        s.first(x)
+        * (
+            (s.first(x) * x.flip(-1)).sum(-1, keepdim=True)
+            / (s.first(x).norm(dim=-1, keepdim=True) * x.norm(dim=-1, keepdim=True))
+        )
+    ),
     "gelu by tanh": lambda s, x: 0.5 * x * (1 + torch.tanh(0.797 * (x + 0.044 * x**3))),
 }
 FAR = {

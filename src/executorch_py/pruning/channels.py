@@ -20,70 +20,14 @@ from torch import fx, nn
 
 from executorch_py.errors import NotSupportedError
 
+from .channel_operators import ALONG, CONVOLUTIONS, MADE, MOVES, REDUCTIONS, SPATIAL, STAYS, TAKES
+
 aten = torch.ops.aten
 
 #: A label of what is no channel that could go: its extent is written somewhere.
 FIXED = 0
 #: The labels of a tensor: dimension -> int64 [size]. Other dimensions are none of channels.
 Labels = dict[int, torch.Tensor]
-
-_CONVOLUTIONS = {
-    aten.conv1d: (1, False),
-    aten.conv2d: (2, False),
-    aten.conv3d: (3, False),
-    aten.conv_transpose1d: (1, True),
-    aten.conv_transpose2d: (2, True),
-    aten.conv_transpose3d: (3, True),
-}
-_MOVES = {
-    getattr(aten, name)
-    for name in (
-        "view reshape _unsafe_view flatten unflatten permute transpose t mT movedim swapaxes swapdims squeeze unsqueeze expand "
-        "expand_as repeat tile flip roll chunk split split_with_sizes tensor_split unsafe_chunk unsafe_split slice narrow unbind "
-        "pixel_shuffle pixel_unshuffle channel_shuffle repeat_interleave unfold diagonal contiguous clone alias detach to "
-        "type_as _to_copy lift_fresh_copy dropout feature_dropout alpha_dropout native_channel_shuffle"
-    ).split()
-    if hasattr(aten, name)
-}
-#: Operators that leave every element where it is -> the elements are copied; real tensors are not needed for labels.
-_STAYS = {
-    getattr(aten, name)
-    for name in "contiguous clone alias detach to type_as _to_copy lift_fresh_copy dropout feature_dropout alpha_dropout".split()
-}
-#: Operators that take elements by their places: what they take of a layer's channels must stay.
-_TAKES = {aten.select, aten.index, aten.index_select, aten.gather}
-_REDUCTIONS = {
-    getattr(aten, name)
-    for name in (
-        "sum mean amax amin max min var std norm linalg_vector_norm argmax argmin logsumexp prod var_mean std_mean median any all"
-    ).split()
-}
-_ALONG = {aten.softmax, aten.log_softmax, aten._softmax, aten._log_softmax, aten.cumsum, aten.cumprod, aten.sort}
-#: Operators over the last dimensions of images and lines -> how many these are.
-_SPATIAL = {
-    getattr(aten, name + suffix): rank
-    for name, ranks in {
-        "max_pool": (1, 2, 3),
-        "avg_pool": (1, 2, 3),
-        "adaptive_avg_pool": (1, 2, 3),
-        "adaptive_max_pool": (1, 2, 3),
-        "upsample_nearest": (1, 2, 3),
-        "_upsample_nearest_exact": (1, 2, 3),
-        "reflection_pad": (1, 2, 3),
-        "replication_pad": (1, 2, 3),
-    }.items()
-    for rank in ranks
-    for suffix in (f"{rank}d",)
-    if hasattr(aten, name + suffix)
-} | {aten.upsample_linear1d: 1, aten.upsample_bilinear2d: 2, aten.upsample_bicubic2d: 2, aten.upsample_trilinear3d: 3}
-_MADE = {
-    getattr(aten, name)
-    for name in (
-        "full full_like zeros zeros_like ones ones_like empty empty_like new_zeros new_ones new_full new_empty arange rand_like "
-        "scalar_tensor rand randn randn_like"
-    ).split()
-}
-
 
 #: torch.export cannot run on two threads.
 _EXPORT_LOCK = threading.Lock()
@@ -197,16 +141,17 @@ class _Follower(fx.Interpreter):
     def _follow(self, n: fx.Node, value: Any) -> Any:
         target: Any = n.target
         if getattr(target, "__name__", "") == "getitem":
-            source = self._labels.get(n.args[0])  # type: ignore[arg-type]
-            return source[n.args[1]] if isinstance(source, list) else {}
+            given: Any = n.args
+            source = self._labels.get(given[0])
+            return source[given[1]] if isinstance(source, list) else {}
         packet = self._packet(target)
-        if packet in _MADE:
+        if packet in MADE:
             self._made.add(n)
             return {}
         if packet is aten.linear:
             return self._linear(n)
-        if packet in _CONVOLUTIONS:
-            return self._convolution(n, *_CONVOLUTIONS[packet])
+        if packet in CONVOLUTIONS:
+            return self._convolution(n, *CONVOLUTIONS[packet])
         if packet in (aten.batch_norm, aten.instance_norm, aten.group_norm, aten.prelu):
             return self._norm_of_channels(n, packet)
         if packet in (aten.layer_norm, aten.rms_norm):
@@ -215,21 +160,21 @@ class _Follower(fx.Interpreter):
             return self._cat(n, value, packet is aten.stack)
         if packet in (aten.matmul, aten.bmm, aten.scaled_dot_product_attention):
             return self._product(n, value, packet)
-        if packet in _MOVES and packet not in _STAYS:
+        if packet in MOVES:
             return self._moved(n, value)
-        if packet in _TAKES:
+        if packet in TAKES:
             return self._taken(n, value)
-        if packet in _STAYS:
+        if packet in STAYS:
             return self._of(n.args[0])
         if packet is aten.glu:
             return self._glu(n)
-        if packet in _REDUCTIONS and len([s for s in n.all_input_nodes]) == 1:
+        if packet in REDUCTIONS and len(n.all_input_nodes) == 1:
             return self._reduced(n, value)
-        if packet in _ALONG:
+        if packet in ALONG:
             dim = n.args[1] % self._value(n.args[0]).dim()  # type: ignore[operator]
             self._mix(self._of(n.args[0]).get(dim, ()))
             return self._of(n.args[0]) if isinstance(value, torch.Tensor) else [self._of(n.args[0])] * len(value)
-        if packet in _SPATIAL or packet in (aten.pad, aten.constant_pad_nd):
+        if packet in SPATIAL or packet in (aten.pad, aten.constant_pad_nd):
             return self._spatial(n, value, packet)
         if torch.Tag.pointwise in self._tags(target):
             return self._pointwise(n, value)
@@ -241,8 +186,7 @@ class _Follower(fx.Interpreter):
         tensors = [s for s in n.all_input_nodes if isinstance(self._value(s), torch.Tensor) and s not in self._made]
         tensors = [s for s in tensors if self._value(s).dim() > 0]
         for dim in range(value.dim()):
-            labels = [self._at(s, dim, value.dim()) for s in tensors]
-            labels = [one for one in labels if one is not None]
+            labels = [one for s in tensors if (one := self._at(s, dim, value.dim())) is not None]
             if any(bool(one.any()) for one in labels):
                 found[dim] = self._joined(labels)
         return found
@@ -337,7 +281,8 @@ class _Follower(fx.Interpreter):
         x = n.args[0]
         labels = self._of(x).get(1)
         if packet is aten.group_norm and labels is not None:
-            self._equal_in_groups(labels, int(n.args[1]))  # type: ignore[call-overload]
+            groups: Any = n.args[1]
+            self._equal_in_groups(labels, groups)
             self._mix(labels)
         for parameter in n.all_input_nodes[1:]:
             if labels is not None and self._value(parameter).numel() > 1:
@@ -395,14 +340,15 @@ class _Follower(fx.Interpreter):
     def _product(self, n: fx.Node, value: torch.Tensor, packet: Any) -> Labels:
         """Batches meet element by element; the dimension that is summed over meets, too."""
         attention = packet is aten.scaled_dot_product_attention
-        a, b = n.args[0], n.args[1]
+        args: tuple[Any, ...] = n.args
+        a, b = args[:2]
         if attention:
-            if len(n.args) > 3 and n.args[3] is not None:
-                self._fix_of(n.args[3], "they go into the mask of an attention")
+            if len(args) > 3:
+                self._fix_of(args[3], "they go into the mask of an attention")
             self._meet(a, -1, b, -1)
             self._mix(self._of(a).get(self._value(a).dim() - 1, ()))
-            b = n.args[2]
-            self._meet(n.args[1], -2, b, -2)
+            b = args[2]
+            self._meet(args[1], -2, b, -2)
             first, last = self._of(a).get(self._value(a).dim() - 2), self._of(b).get(self._value(b).dim() - 1)
         elif min(self._value(a).dim(), self._value(b).dim()) < 2:
             self._fix(n, f"they go through {n.target} with a vector")
@@ -413,14 +359,13 @@ class _Follower(fx.Interpreter):
             first, last = self._of(a).get(self._value(a).dim() - 2), self._of(b).get(self._value(b).dim() - 1)
         found: Labels = {}
         rank = value.dim()
-        sources = [a, n.args[1], b] if attention else [a, b]
+        sources = [a, args[1], b] if attention else [a, b]
         for dim in range(rank - 2):
             labels = [one for s in sources if (one := self._at(s, dim, rank)) is not None]
             if any(bool(one.any()) for one in labels):
                 found[dim] = self._joined(labels)
-        for dim, labels in ((rank - 2, first), (rank - 1, last)):
-            if labels is not None:
-                found[dim] = labels
+        ends = {rank - 2: first, rank - 1: last}
+        found.update({dim: ids for dim, ids in ends.items() if ids is not None})
         return found
 
     def _meet(self, a: Any, dim: int, b: Any, other: int) -> None:
@@ -432,13 +377,14 @@ class _Follower(fx.Interpreter):
 
     def _moved(self, n: fx.Node, value: Any) -> Any:
         x = n.args[0]
+        args: Any
         args, kwargs = fx.map_arg((n.args[1:], n.kwargs), self._value)
         several = isinstance(value, (list, tuple))
         found: list[Labels] = [{} for _ in (value if several else (value,))]
-        step = args[3] if self._packet(n.target) is aten.slice and len(args) > 3 else 1
+        step: Any = args[3] if self._packet(n.target) is aten.slice and len(args) > 3 else 1
         for full in self._spread(x):
             if step > 1:  # which channel is every other one depends on all before it
-                self._equal_in_steps(full, args[0], step)
+                self._equal_in_steps(full, int(args[0]), step)
             moved = n.target(full, *args, **kwargs)  # type: ignore[operator]
             if several and len({part.shape for part in moved}) == 1:  # of each part go as many
                 boxes = [self._box(part) for part in moved]
@@ -466,10 +412,11 @@ class _Follower(fx.Interpreter):
     def _taken(self, n: fx.Node, value: torch.Tensor) -> Labels:
         """Elements by their places: where these are channels, all of them stay."""
         x, found = n.args[0], {}
+        args: Any
         args, kwargs = fx.map_arg((n.args[1:], n.kwargs), self._value)
         for source in n.all_input_nodes[1:]:
             self._fix_of(source, "they choose elements of a tensor by their places")
-        for (dim, labels), full in zip(self._of(x).items(), self._spread(x), strict=True):
+        for labels, full in zip(self._of(x).values(), self._spread(x), strict=True):
             moved = n.target(full, *args, **kwargs)  # type: ignore[operator]
             at = [d for d in range(moved.dim()) if moved.shape[d] == len(labels) and self._runs_along(moved, d, labels)]
             if at:
@@ -511,7 +458,7 @@ class _Follower(fx.Interpreter):
         return found if isinstance(value, torch.Tensor) else [found] * len(value)
 
     def _spatial(self, n: fx.Node, value: Any, packet: Any) -> Any:
-        spatial = _SPATIAL.get(packet)
+        spatial = SPATIAL.get(packet)
         if spatial is None:  # padding, from the last dimension on
             pads: Any = n.args[1]
             spatial = max((i // 2 + 1 for i, pad in enumerate(pads) if pad), default=0)
@@ -544,7 +491,9 @@ class _Follower(fx.Interpreter):
         if not varying:
             self.channels.fix([int(full.reshape(-1)[0])], "one of them is taken by its place")
             return {}
-        dim = max(varying, key=lambda d: (full.movedim(d, 0).reshape(full.shape[d], -1)[:, 0].unique().numel(), full.shape[d]))
+        dim = max(
+            varying, key=lambda d: (full.movedim(d, 0).reshape(full.shape[d], -1)[:, 0].unique().numel(), full.shape[d])
+        )
         for other in varying:
             if other != dim:
                 first = full.narrow(other, 0, 1).expand_as(full).reshape(-1)

@@ -127,7 +127,9 @@ def remove(found: Channels, model: nn.Module, gone: set[int]) -> None:
             value = value.index_select(dim, _kept(found, labels, gone, value.device))
         if value.shape != tensors[name].shape:
             changed[id(tensors[name])] = value
-    depthwise = {n: m.groups == m.in_channels for n, m in model.named_modules() if isinstance(m, nn.modules.conv._ConvNd)}
+    depthwise = {
+        n: m.groups == m.in_channels for n, m in model.named_modules() if isinstance(m, nn.modules.conv._ConvNd)
+    }
     for name, tensor in known:
         if id(tensor) in changed:
             path, _, last = name.rpartition(".")

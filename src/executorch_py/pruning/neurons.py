@@ -1,7 +1,7 @@
 """Neuron pruning: channels and attention heads are taken out of a model, and a smaller dense one is left.
 
-Which channels go together (through additions, halves of a gate, concatenations, norms, reshapes, groups) channels.py finds. Without
-those that go, the smaller model computes what the whole one does when nobody reads them; that is checked on the example.
+channels.py finds which channels go together: through additions, halves of a gate, concatenations, norms, reshapes, groups. The
+smaller model computes what the whole one does when no layer reads the channels that went. That is checked on the example.
 
 >>> smaller = prune_neurons(model, (image,), 0.5, keep=("classifier",))  # doctest: +SKIP
 """
@@ -26,6 +26,7 @@ from .masks import masked_parameters
 
 #: loss(model, batch) -> a scalar that can be differentiated.
 Loss = Callable[[nn.Module, Any], torch.Tensor]
+
 
 @dataclass(frozen=True)
 class NeuronPruning:
@@ -292,7 +293,9 @@ def _require_equal(
     for index, (first, second) in enumerate(zip(expected, actual, strict=True)):
         if not isinstance(first, torch.Tensor) or not first.is_floating_point():
             continue
-        if first.shape != second.shape or not torch.allclose(first, second, rtol=1e-2, atol=1e-3 * float(first.abs().max())):
+        if first.shape != second.shape or not torch.allclose(
+            first, second, rtol=1e-2, atol=1e-3 * float(first.abs().max())
+        ):
             raise NotSupportedError(
                 f"output {index} of the smaller model is another one, because its code takes channels by their places, where "
                 f"those that stay cannot be told: {_places(found, gone)} keeps them"
