@@ -39,6 +39,7 @@ class SharedNetwork(nn.Module):
         self.layers.append(self._layer())
         if type(self.layers[3]) is type(self.layers[0]) and self.layers[3].weight.shape == self.layers[0].weight.shape:
             self.layers[3].weight = self.layers[0].weight  # two layers of one weight
+        self.shift = nn.Parameter(torch.randn(WIDTH, *[1] * self.spatial) * 0.5)
         self.norms = nn.ModuleList(self._norm() for _ in range(3))
         self.steps = [self._step(i + 1) for i in range(self.random.randint(5, 9))]
         self.also = sorted(self.random.sample(range(1, len(self.steps)), 2))
@@ -66,7 +67,19 @@ class SharedNetwork(nn.Module):
     def _step(self, count: int) -> tuple[str, int, int, int]:
         """An operator, which one of its kind, and the values that it reads: the newest one, or any."""
         kind = self.random.choice(
-            ("layer", "layer", "norm", "norm", "activation", "sum", "product", "halves", "scaled")
+            (
+                "layer",
+                "layer",
+                "norm",
+                "norm",
+                "activation",
+                "sum",
+                "product",
+                "halves",
+                "scaled",
+                "shifted",
+                "written out",
+            )
         )
         newest = count - 1 if self.random.random() < 0.7 else self.random.randrange(count)
         return kind, self.random.randrange(12), newest, self.random.randrange(count)
@@ -88,6 +101,13 @@ class SharedNetwork(nn.Module):
             elif kind == "halves":
                 left, right = a.chunk(2, 1)
                 values.append(torch.cat([right, left], 1))
+            elif kind == "shifted":
+                values.append(a + self.shift if which % 2 else a * self.shift)
+            elif (
+                kind == "written out" and not self.spatial
+            ):  # a product with a weight that layers have, and a bias of several
+                weight = self.layers[which % len(self.layers)].weight
+                values.append((a @ weight, a @ weight.t() + self.shift, torch.addmm(self.shift, a, weight))[which % 3])
             else:
                 values.append(0.5 * a)
         norm, layer = self.norms[0], self.layers[0]

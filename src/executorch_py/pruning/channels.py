@@ -381,10 +381,9 @@ class _Follower(fx.Interpreter):
         args, kwargs = fx.map_arg((n.args[1:], n.kwargs), self._value)
         several = isinstance(value, (list, tuple))
         found: list[Labels] = [{} for _ in (value if several else (value,))]
-        step: Any = args[3] if self._packet(n.target) is aten.slice and len(args) > 3 else 1
+        if self._packet(n.target) is aten.slice and len(args) > 3:
+            self._equal_in_steps(self._of(x).get(args[0] % self._value(x).dim()), args[3])
         for full in self._spread(x):
-            if step > 1:  # which channel is every other one depends on all before it
-                self._equal_in_steps(full, int(args[0]), step)
             moved = n.target(full, *args, **kwargs)  # type: ignore[operator]
             if several and len({part.shape for part in moved}) == 1:  # of each part go as many
                 boxes = [self._box(part) for part in moved]
@@ -397,11 +396,12 @@ class _Follower(fx.Interpreter):
             self._note_places(self._of(x), labels)
         return found if several else found[0]
 
-    def _equal_in_steps(self, full: torch.Tensor, dim: int, step: int) -> None:
-        whole = full.shape[dim] // step * step
-        for offset in range(1, step):
-            first, other = (full.movedim(dim, 0)[start:whole:step].reshape(-1) for start in (0, offset))
-            self.channels.join(first, other)
+    def _equal_in_steps(self, labels: torch.Tensor | None, step: int) -> None:
+        """Which channel is every other one depends on all before it: those of a step go together."""
+        if labels is not None and step > 1:
+            for start in range(0, len(labels), step):
+                part = labels[start : start + step]
+                self.channels.join(part[:1].expand_as(part), part)
 
     def _note_places(self, before: Labels, after: Labels) -> None:
         known = {tuple(labels.tolist()) for labels in before.values()}
@@ -491,6 +491,8 @@ class _Follower(fx.Interpreter):
         if not varying:
             self.channels.fix([int(full.reshape(-1)[0])], "one of them is taken by its place")
             return {}
+        for d in set(range(full.dim())) - set(varying):
+            full = full.narrow(d, 0, 1)
         dim = max(
             varying, key=lambda d: (full.movedim(d, 0).reshape(full.shape[d], -1)[:, 0].unique().numel(), full.shape[d])
         )
