@@ -76,12 +76,12 @@ def without(whole: nn.Module, smaller: nn.Module) -> None:
 SHAPES = ((2, 10), (2, 3, 10), (2, 3, 5, 10), (2, 10, 6, 6))
 
 
-@pytest.mark.parametrize("amount", [0.5, 0.25])
 @pytest.mark.parametrize("join", JOINS)
 @pytest.mark.parametrize("parts", PARTS)
-def test_halves_go_together(parts, join, amount):
+def test_halves_go_together(parts, join):
     torch.manual_seed(0)
-    shape = SHAPES[(list(PARTS).index(parts) + 2 * list(JOINS).index(join) + (amount == 0.5)) % len(SHAPES)]
+    place = list(PARTS).index(parts) + 2 * list(JOINS).index(join)
+    shape, amount = SHAPES[place % 4], (0.5, 0.25)[place % 3 % 2]
     model, x = Gated(parts, join, images=shape[-1] == 6).eval(), torch.randn(shape)
     result = pruning.prune_neurons(model, (x,), amount)
     assert result.channels == {"up": (96, round(96 * (1 - amount)))}, result.skipped
