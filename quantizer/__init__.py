@@ -17,8 +17,10 @@ annotation.py   how the tensors of a matched operator get their specs
 chains.py       where integers go on, and which sums and products are part of a function
 linear_forms.py products with a constant, written as linear layers before they are annotated
 expansion.py    operators that are taken apart before they are annotated (LSTM, GRU, attention)
+half_range.py   what leaves float16's range
 gates.py        what stays in float in the steps of a GRU
 flow.py         quantize, prepare, calibrate, convert
+pt2e_flow.py    the same under torchao's names, for modules
 batch_norm.py   folds batch norms, after training and while it lasts
 checks.py       what must hold before and after calibration
 smallest_scales.py  below which no scale goes
@@ -48,10 +50,8 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "QuantizationSpecBase",
         "Quantizer",
         "SharedQuantizationSpec",
-        "convert_pt2e",
-        "prepare_pt2e",
-        "prepare_qat_pt2e",
     ),
+    "pt2e_flow": ("convert_pt2e", "prepare_pt2e", "prepare_qat_pt2e"),
     "accuracy_control": ("AccuracyResult", "quantize_to_accuracy"),
     "candidates": ("Candidates", "float_filter"),
     "config": ("PRESETS", "get_symmetric_quantization_config", "quantization_config"),

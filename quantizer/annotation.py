@@ -14,13 +14,13 @@ from .config import WEIGHTS, kind_of, quantization_config, weight_of
 from .lifting import constant_value
 from .matching import (
     AVERAGE,
-    CONV_TRANSPOSE,
     EMBEDDING,
     TAKES_PART,
     ZEROS,
     Match,
     depends_on_inputs,
     elements_of,
+    form_of,
     is_annotated,
     is_constant,
     is_float32,
@@ -54,7 +54,7 @@ def product(match: Match, config: QuantizationConfig) -> None:
     if not depends_on_inputs(x):
         return  # computed once, when the model is compiled
     kind = kind_of(config)
-    transposed, groups = _form_of(node)
+    transposed, groups = form_of(node)
     if kind == "dynamic" and (transposed or groups != 1):
         return  # no kernel quantizes the input of these at run time
     if config.weight is None or weight is x:
@@ -69,13 +69,6 @@ def product(match: Match, config: QuantizationConfig) -> None:
     if kind == "half" and isinstance(bias, fx.Node):
         inputs[bias] = config.weight
     annotate(match, inputs, config.output_activation)
-
-
-def _form_of(node: fx.Node) -> tuple[bool, int]:
-    """Whether a convolution is transposed, and its groups."""
-    names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
-    values: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    return node.target in CONV_TRANSPOSE or bool(values.get("transposed")), int(values.get("groups") or 1)
 
 
 def table(match: Match, config: QuantizationConfig) -> None:

@@ -16,6 +16,7 @@ and momentum 0.1 written into it, and leaves out, without a word, convolutions w
 """
 
 import contextlib
+import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -23,7 +24,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx, nn
 
-from .matching import BATCH_NORM, CONV, CONV_TRANSPOSE, LINEAR, has_running_statistics, is_float32, ops
+from .matching import (
+    BATCH_NORM,
+    CONV,
+    CONV_TRANSPOSE,
+    LINEAR,
+    form_of,
+    has_running_statistics,
+    is_constant,
+    is_float32,
+    ops,
+)
 from .pt2e import ANNOTATION, DerivedQuantizationSpec, SharedQuantizationSpec
 
 aten = torch.ops.aten
@@ -62,17 +73,19 @@ class _BatchNorm(NamedTuple):
 
 
 def fold(model: fx.GraphModule) -> None:
-    """Folds batch norms in evaluation mode, in place. What it leaves (shared weights) torchao folds, one by one and slowly."""
+    """Folds batch norms in evaluation mode, in place.
+
+    A layer whose result is read beside the norm keeps its numbers, and the norm stays. A weight that other layers read, too, is
+    not written to: the layer gets one of its own, which it shares with calls of the same layer before the same norm.
+    """
     changed = False
+    known: dict[Any, dict[str, fx.Node]] = {}
     for node in list(model.graph.nodes):
-        if node.target not in BATCH_NORM or not _fits(node, _FOLDING):
+        if node.target not in BATCH_NORM or not _folds(node):
             continue
         norm = _BatchNorm(*node.args)
         layer = norm.x
-        weight = layer.args[1]
-        if norm.training or len(weight.users) != 1 or (layer.target in LINEAR and layer.meta["val"].dim() != 2):
-            continue
-        _fold_into(model, layer, weight, _attribute(model, weight), norm)
+        _fold_into(model, layer, layer.args[1], _attribute(model, layer.args[1]), norm, known=known)
         node.replace_all_uses_with(layer)
         model.graph.erase_node(node)
         changed = True
@@ -90,7 +103,7 @@ def as_convolutions(model: fx.GraphModule, wanted: Callable[[fx.Node], bool]) ->
     changed = False
     for node in model.graph.nodes:
         target = _CONV_OF_RANK.get(node.meta["val"].dim()) if node.target in BATCH_NORM else None
-        if target is None or not _stands_alone(node) or _fits(node, _FOLDING) or not wanted(node):
+        if target is None or not _stands_alone(node) or _folds(node) or not wanted(node):
             continue
         norm = _BatchNorm(*node.args)
         gamma, beta, mean, variance = norm.values(model)
@@ -129,8 +142,8 @@ def open_for_training(model: fx.GraphModule) -> None:
             deviation = _call(layer, aten.sqrt.default, _call(layer, aten.add.Tensor, norm.variance, norm.eps))
             inverse = _call(layer, aten.reciprocal.default, deviation)
             scale = inverse if norm.weight is None else _call(layer, aten.mul.Tensor, inverse, norm.weight)
-            shape = [-1] + [1] * (rank - 1) if layer.target in CONV else by_channel
-            scaled = _call(layer, aten.mul.Tensor, weight, _call(layer, aten.reshape.default, scale, shape))
+            factor = _for_filter(scale, layer, weight.meta["val"].shape, functools.partial(_call, layer))
+            scaled = _call(layer, aten.mul.Tensor, weight, factor)
         layer.args = (x, scaled, None, *rest)
         with graph.inserting_before(node):
             # Dividing the images would take their gradient three passes more.
@@ -152,8 +165,9 @@ def close_after_training(prepared: fx.GraphModule) -> None:
             _fold_into(prepared, layer, weight, _attribute(prepared, weight.args[0]), _BatchNorm(*node.args), bias)
             node.replace_all_uses_with(layer)
             graph.erase_node(node)
-    for node in list(graph.nodes):  # the count of batches, which training mode keeps
-        if node.target is aten.add_.Tensor and str(getattr(node.args[0], "target", "")).endswith("num_batches_tracked"):
+    for node in reversed(graph.nodes):  # the count of batches, which training mode keeps: once for each call of a norm
+        if node.target is aten.add_.Tensor and _counts_batches(node):
+            node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
     graph.eliminate_dead_code()
     prepared.recompile()
@@ -233,17 +247,27 @@ def set_training(model: fx.GraphModule, mode: bool) -> None:
 
 
 def _fits(node: fx.Node, layers: frozenset[Any]) -> bool:
-    """Whether a batch norm stands alone behind a layer whose weight and numbers are attributes of the module."""
+    """Whether a batch norm is the only reader of a layer, and the numbers of both are attributes that the model never writes.
+
+    In training mode the statistics are written, by the norm itself.
+    """
     layer = node.args[0]
     if not isinstance(layer, fx.Node) or layer.target not in layers or len(layer.users) != 1:
         return False
-    weight, bias = layer.args[1], layer.args[2] if len(layer.args) > 2 else None
-    state = [weight, *node.args[3:5]]
-    if not all(isinstance(one, fx.Node) and one.op == "get_attr" for one in state) or node.kwargs or layer.kwargs:
+    if node.kwargs or layer.kwargs or len(node.args) != len(_BatchNorm._fields):
         return False
-    if layer.target in CONV_TRANSPOSE and len(layer.args) > 6 and layer.args[6] != 1:
-        return False  # in groups, output channels do not lie along one dimension of the filter
-    return all(one is None or one.op == "get_attr" for one in (bias, *node.args[1:3]))
+    weight, bias = layer.args[1], layer.args[2] if len(layer.args) > 2 else None
+    needed, optional = [weight, *node.args[3:5]], [bias, *node.args[1:3]]
+    held = needed + [one for one in optional if one is not None]
+    if not all(isinstance(one, fx.Node) and one.op == "get_attr" for one in held):
+        return False
+    return node.args[5] is True or all(is_constant(one) for one in held)
+
+
+def _folds(node: fx.Node) -> bool:
+    """Whether ``fold`` takes a batch norm: behind a linear layer, both must work along one dimension."""
+    layer = node.args[0]
+    return _fits(node, _FOLDING) and not node.args[5] and (layer.target not in LINEAR or layer.meta["val"].dim() == 2)
 
 
 def _stands_alone(node: fx.Node) -> bool:
@@ -252,37 +276,69 @@ def _stands_alone(node: fx.Node) -> bool:
     if norm is None or norm.training or norm.x.op != "call_function" or not is_float32(norm.x):
         return False
     state = [one for one in node.args[1:5] if one is not None]
-    return isinstance(norm.mean, fx.Node) and all(isinstance(one, fx.Node) and one.op == "get_attr" for one in state)
+    return isinstance(norm.mean, fx.Node) and all(one.op == "get_attr" and is_constant(one) for one in state)
 
 
 def _fold_into(
-    model: fx.GraphModule, layer: fx.Node, old: fx.Node, weight: torch.Tensor, norm: _BatchNorm, bias: Any = None
+    model: fx.GraphModule,
+    layer: fx.Node,
+    old: fx.Node,
+    weight: torch.Tensor,
+    norm: _BatchNorm,
+    bias: Any = None,
+    known: dict[Any, dict[str, fx.Node]] | None = None,
 ) -> None:
-    """Puts a batch norm into a layer: ``old`` is the node that the folded weight stands for."""
-    gamma, beta, mean, variance = norm.values(model)
+    """Puts a batch norm into a layer: ``old`` is the node that the folded weight stands for, ``known`` what was folded before."""
     if bias is None and len(layer.args) > 2:
         bias = layer.args[2]
-    before = 0 if bias is None else _attribute(model, bias)
-    axis = 1 if layer.target in CONV_TRANSPOSE else 0
-    with torch.no_grad():
-        scale = (
-            torch.sqrt(variance + norm.eps).reciprocal() * gamma
-        )  # to the bit as in training: the largest int4 is a tie
-        shape = [-1 if dim == axis else 1 for dim in range(weight.dim())]
-        folded = {"weight": weight * scale.reshape(shape), "bias": beta + (before - mean) * scale}
-    new = {}
-    with model.graph.inserting_before(old):
-        for part, tensor in folded.items():
-            name = f"_folded_{layer.name}_{part}"
-            model.register_parameter(name, nn.Parameter(tensor, requires_grad=False))
-            new[part] = model.graph.get_attr(name)
-            like = old if part == "weight" else norm.mean
-            new[part].meta = {key: value for key, value in like.meta.items() if key in ("val", "tensor_meta")}
+    key = (old, bias, form_of(layer), norm[1:])
+    new = {} if known is None else known.setdefault(key, {})
+    if not new:
+        gamma, beta, mean, variance = norm.values(model)
+        before = 0 if bias is None else _attribute(model, bias)
+        with torch.no_grad():
+            # To the bit as in training: the largest int4 is a tie.
+            scale = torch.sqrt(variance + norm.eps).reciprocal() * gamma
+            folded = {
+                "weight": weight * _for_filter(scale, layer, weight.shape, _run),
+                "bias": beta + (before - mean) * scale,
+            }
+        with model.graph.inserting_before(old):
+            for part, tensor in folded.items():
+                name = f"_folded_{layer.name}_{part}"
+                model.register_parameter(name, nn.Parameter(tensor, requires_grad=False))
+                new[part] = model.graph.get_attr(name)
+                like = old if part == "weight" else norm.mean
+                new[part].meta = {key: value for key, value in like.meta.items() if key in ("val", "tensor_meta")}
     if old in layer.all_input_nodes:
         layer.args = (layer.args[0], new["weight"], new["bias"], *layer.args[3:])
     else:  # fake quantization stands between
         old.replace_all_uses_with(new["weight"])
         layer.args = (*layer.args[:2], new["bias"], *layer.args[3:])
+
+
+def _for_filter(scale: Any, layer: fx.Node, shape: Any, run: Callable[..., Any]) -> Any:
+    """A factor for each output channel in the shape that a filter is multiplied by; ``run(operator, *arguments)`` computes it."""
+    transposed, groups = form_of(layer)
+    spatial = [1] * (len(shape) - 2)
+    if (
+        transposed and groups != 1
+    ):  # along the first dimension lie the inputs of all groups, along the second a group's outputs
+        scale = run(aten.reshape.default, scale, [groups, 1, -1])
+        scale = run(aten.expand.default, scale, [groups, shape[0] // groups, -1])
+        return run(aten.reshape.default, scale, [shape[0], -1, *spatial])
+    return run(aten.reshape.default, scale, [1, -1, *spatial] if transposed else [-1, 1, *spatial])
+
+
+def _run(operator: Any, *args: Any) -> Any:
+    return operator(*args)
+
+
+def _counts_batches(node: fx.Node) -> bool:
+    counted: Any = node
+    while isinstance(counted, fx.Node) and counted.target is aten.add_.Tensor:
+        counted = counted.args[0]
+    return isinstance(counted, fx.Node) and str(counted.target).endswith("num_batches_tracked")
 
 
 def _opened(prepared: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, fx.Node, fx.Node | None] | None:

@@ -22,7 +22,7 @@ import torch
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotSupportedError
 
 from . import smallest_scales
-from .observers import HistogramObserver, MinMax, MovingAverage, MSEObserver, PercentileObserver
+from .observers import HalfObserver, HistogramObserver, MinMax, MovingAverage, MSEObserver, PercentileObserver
 from .pt2e import (
     FakeQuantize,
     FusedMovingAvgObsFakeQuantize,
@@ -136,7 +136,7 @@ def quantization_config(
             raise NotSupportedError(
                 "fp16 goes with fp16: activations='fp16', weights='fp16', without dynamic, qat and group_size"
             )
-        half = QuantizationSpec(torch.float16, PlaceholderObserver.with_args(dtype=torch.float16))
+        half = QuantizationSpec(torch.float16, HalfObserver.with_args(dtype=torch.float16))
         return QuantizationConfig(half, half, half, None, False)
     return _assemble(
         activations=None if activations is None else _known("activations", activations, ACTIVATIONS),

@@ -13,7 +13,7 @@
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 
 import torch
@@ -44,18 +44,12 @@ from .checks import (
     require_samples,
 )
 from .config import as_config
+from .half_range import wants_ranges
 from .input_moments import recorded_moments, wants_moments
 from .input_parts import share_input_scales
 from .lifting import constant_value, fold_quantized_constants, freeze_computed_weights, lift
-from .pt2e import (
-    FakeQuantizeBase,
-    QuantizationConfig,
-    Quantizer,
-    convert_pt2e,
-    insert_observers,
-    node_name_to_scope,
-    prepare_pt2e,
-)
+from .pt2e import FakeQuantizeBase, QuantizationConfig, Quantizer
+from .pt2e_flow import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from .xnnpack_quantizer import XNNPACKQuantizer
 
 #: Where a prepared module keeps the program that it was made of.
@@ -103,7 +97,7 @@ def quantize(
     prepared = prepare(
         model, example_inputs, config_or_quantizer, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes
     )
-    if needs_data(prepared) or (calibration_data is not None and wants_moments(prepared)):
+    if needs_data(prepared) or (calibration_data is not None and (wants_moments(prepared) or wants_ranges(prepared))):
         if calibration_data is None:
             raise InvalidArgumentError(
                 "static quantization measures activations: give samples of your data as calibration_data (some 100 are "
@@ -134,7 +128,6 @@ def prepare(
     program = functionalize(exported)
     module = _module_of(program)
     freeze_computed_weights(module)
-    batch_norm.fold(module)
     return _kept(prepare_pt2e(module, quantizer), program)
 
 
@@ -172,17 +165,8 @@ def prepare_qat(
     with _as_it_trains(model):
         program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
     module = _module_of(program)
-    meta, scopes = dict(module.meta), node_name_to_scope(module)
-    module = quantizer.transform_for_annotation(module)
-    quantizer.annotate(module)
-    quantizer.validate(module)
-    batch_norm.open_for_training(module)
-    prepared = insert_observers(module, scopes, is_qat=True, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
-    prepared.meta.update(meta)
-    _kept(prepared, program)
-    fake_quantization.as_converted(prepared)
+    prepared = _kept(prepare_qat_pt2e(module, quantizer), program)
     fake_quantization.keep_in_checkpoints(prepared)
-    batch_norm.let_train_and_eval_work(prepared)
     return prepared
 
 
@@ -283,41 +267,11 @@ def converted_graph(prepared: fx.GraphModule) -> tuple[fx.GraphModule, ExportedP
     _observe_weights(prepared)
     check_observers(prepared)
     fit_biases(prepared)
-    batch_norm.set_training(prepared, False)
     del prepared.meta[PROGRAM]
-    with _nested_bodies_kept(prepared), batch_norm.hidden_from_torchao(prepared):
-        converted = convert_pt2e(prepared, fold_quantize=False)
-    batch_norm.shown(converted)
+    converted = convert_pt2e(prepared, fold_quantize=False)
     fold_quantized_constants(converted)
     freeze_computed_weights(converted)  # biases
     return converted, program
-
-
-@contextlib.contextmanager
-def _nested_bodies_kept(module: fx.GraphModule) -> Iterator[None]:
-    """While active, bodies of control flow inside of bodies are attributes, not submodules.
-
-    torch's ``delete_all_unused_submodules``, which torchao calls, looks for users in the outermost graph only and drops them.
-    """
-    hidden: list[tuple[nn.Module, str, nn.Module]] = []
-
-    def hide(body: fx.GraphModule) -> None:
-        for name, inner in [*body.named_children()]:
-            if isinstance(inner, fx.GraphModule):
-                hide(inner)
-                del body._modules[name]
-                object.__setattr__(body, name, inner)
-                hidden.append((body, name, inner))
-
-    for body in module.children():
-        if isinstance(body, fx.GraphModule):
-            hide(body)
-    try:
-        yield
-    finally:
-        for body, name, inner in hidden:
-            object.__delattr__(body, name)
-            body.add_module(name, inner)
 
 
 def _quantizer(choice: Choice) -> Quantizer:

@@ -83,7 +83,7 @@ CONV = ops(
     "conv3d.padding",
     "convolution.default",
 )
-CONV_TRANSPOSE = ops("conv_transpose1d.default", "conv_transpose2d.input")
+CONV_TRANSPOSE = ops("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
 LINEAR = ops("linear.default")
 BATCH_NORM = ops("batch_norm.default")
 RELU = ops("relu.default", "relu_.default", "relu6.default", "relu6_.default", "hardtanh.default", "hardtanh_.default")
@@ -145,6 +145,13 @@ def elements_of(node: fx.Node) -> list[Any]:
     """Tensors and numbers whose elements the result of an operator is made of that moves or joins them."""
     given = [node.args[i] for i in JOINED_ARGUMENTS.get(node.target, (0,))]
     return [one for argument in given for one in (argument if isinstance(argument, (list, tuple)) else (argument,))]
+
+
+def form_of(layer: fx.Node) -> tuple[bool, int]:
+    """Whether a convolution is transposed, and its groups."""
+    names = [argument.name for argument in layer.target._schema.arguments]  # type: ignore[union-attr]
+    values: dict[str, Any] = {**dict(zip(names, layer.args, strict=False)), **layer.kwargs}
+    return layer.target in CONV_TRANSPOSE or bool(values.get("transposed")), int(values.get("groups") or 1)
 
 
 def has_running_statistics(norm: fx.Node) -> bool:

@@ -8,6 +8,7 @@ MinMax, MovingAverage    torchao's; they count magnitudes beside it, so that out
 HistogramObserver        that loses least to clipping and rounding together, each end by itself
 PercentileObserver       that leaves out a fixed share of the values at each end
 MSEObserver              with the least squared error of the rounded values; both ends shrink together
+HalfObserver             none: float16 has its own, and the observer knows whether the values are in it
 """
 
 from abc import abstractmethod
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .pt2e import MinMaxObserver, MovingAverageMinMaxObserver, UniformQuantizationObserverBase
+from .pt2e import MinMaxObserver, MovingAverageMinMaxObserver, PlaceholderObserver, UniformQuantizationObserverBase
 
 #: Shares of the full range that are tried as ranges, largest first.
 _SHRINKS = torch.linspace(1.0, 0.3, 71)
@@ -60,6 +61,20 @@ class MinMax(_CountsMagnitudes):
 
 class MovingAverage(_CountsMagnitudes, MovingAverageMinMaxObserver):
     """torchao's MovingAverageMinMaxObserver that counts magnitudes."""
+
+
+class HalfObserver(PlaceholderObserver):
+    """Says that a tensor becomes float16, and how far from zero its finite values were."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.largest = 0.0
+
+    def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        """Looks at ``x_orig`` (any shape, floating point) and returns it."""
+        if x_orig.numel():
+            self.largest = max(self.largest, float(x_orig.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()))
+        return x_orig
 
 
 class _StreamingHistogram(UniformQuantizationObserverBase):

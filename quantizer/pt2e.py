@@ -44,7 +44,7 @@ with _quiet():
         UniformQuantizationObserverBase,
     )
     from torchao.quantization.pt2e.prepare import prepare as insert_observers
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e as convert_prepared
     from torchao.quantization.pt2e.quantizer import (
         ComposableQuantizer,
         DerivedQuantizationSpec,
@@ -57,6 +57,7 @@ with _quiet():
         Quantizer,
         SharedQuantizationSpec,
     )
+    from torchao.quantization.pt2e.utils import _disallow_eval_train as without_modes
     from torchao.quantization.pt2e.utils import _get_node_name_to_scope as node_name_to_scope
 
 #: Where torchao looks for a node's annotation: ``node.meta[ANNOTATION]``.
@@ -85,9 +86,8 @@ __all__ = [
     "Quantizer",
     "SharedQuantizationSpec",
     "UniformQuantizationObserverBase",
-    "convert_pt2e",
+    "convert_prepared",
     "insert_observers",
     "node_name_to_scope",
-    "prepare_pt2e",
-    "prepare_qat_pt2e",
+    "without_modes",
 ]

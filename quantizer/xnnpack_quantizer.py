@@ -20,6 +20,7 @@ from .chains import ACTIVATIONS, HANDS_ON, mark_wanted
 from .config import as_config, kind_of, weight_of
 from .expansion import EXPANDED, expand
 from .gates import gates_of_grus
+from .half_range import mark_far, takes_or_gives_far_values
 from .linear_forms import WRITTEN_AS, as_linear
 from .matching import (
     ADD,
@@ -174,6 +175,7 @@ class XNNPACKQuantizer(Quantizer):
         for pattern in PATTERNS:
             for match in find(model.graph, pattern):
                 self._take(pattern, match)
+        mark_far(model.graph)
         for patterns in (FOLLOWERS, CARRIERS):
             mark_wanted(model.graph)
             self._follow(model.graph, patterns)
@@ -211,6 +213,8 @@ class XNNPACKQuantizer(Quantizer):
             return
         config, named = self.config_of(match.first)
         if config is None or kind_of(config) not in pattern.kinds or (pattern.by_name_only and not named):
+            return
+        if pattern in FOLLOWERS and kind_of(config) == "half" and takes_or_gives_far_values(match.nodes):
             return
         if self._filter is None or all(self._filter(node) for node in match.nodes):
             pattern.rule(match, config)

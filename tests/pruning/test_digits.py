@@ -51,7 +51,6 @@ def figures(seed: int) -> dict[str, float]:
 
 
 def test_half_of_the_weights_or_channels_can_go():
-    pytest.importorskip("torch_pruning")
     pytest.importorskip("sklearn")
     float_accuracy = digits.accuracy(program(digits.trained(0)), 0)
     assert float_accuracy >= 0.98

@@ -14,8 +14,6 @@ from executorch_py.errors import InvalidArgumentError, InvalidStateError, Invali
 from executorch_py.testing import assert_matches_eager
 from tests.models import zoo
 
-torch_pruning = pytest.importorskip("torch_pruning")
-
 
 def smaller_of(name: str, **options):
     method = zoo.ZOO[name]()["forward"]
@@ -261,24 +259,17 @@ class Mixer(nn.Module):
         return self.last((x + self.down(torch.relu(self.up(x)))).mean(1))
 
 
-@pytest.mark.parametrize(("model", "size"), [(Shuffled, 8), (Mixer, 16)])
-def test_channels_that_cannot_be_followed_are_an_error_with_a_remedy(model, size):
-    """The library's indices left the range of the layers: it never came back, or stopped with an IndexError."""
+def test_shuffled_channels_all_go_together_and_so_all_stay():
     torch.manual_seed(0)
-    network, image, keep = model().eval(), torch.randn(2, 3, size, size), []
-    for _ in range(6):  # as a user who does what the message says
-        try:
-            result = pruning.prune_neurons(network, (image,), 0.5, keep=keep)
-            break
-        except NotSupportedError as error:
-            message = str(error)
-            assert "cannot be followed" in message, message
-            keep.append(message.split("keep=['")[1].split("']")[0])
-    else:
-        pytest.fail(f"{keep} are kept, and still: {message}")
-    assert keep
-    with torch.no_grad():
-        assert result.model(image).shape == network(image).shape
+    result = pruning.prune_neurons(Shuffled().eval(), (torch.randn(2, 3, 8, 8),), 0.5)
+    assert result.channels == {} and sorted(result.skipped) == ["first", "unit"]
+
+
+def test_tokens_and_channels_are_not_taken_for_each_other():
+    torch.manual_seed(0)
+    result = pruning.prune_neurons(Mixer().eval(), (torch.randn(2, 3, 16, 16),), 0.5)
+    assert result.channels == {"patches": (32, 16), "tokens_up": (24, 12), "up": (64, 32), "down": (32, 16)}
+    assert list(result.skipped) == ["tokens_down"]  # there are as many tokens as the image has
 
 
 class Slow(nn.Sequential):
@@ -293,19 +284,16 @@ class Slow(nn.Sequential):
         return super().forward(x)
 
 
-def test_threads_take_turns_in_the_library():
-    """The second began in the middle of the first and ended behind it: the library's method stayed replaced."""
-    add_dep = torch_pruning.dependency.Group.add_dep
+def test_threads_prune_beside_each_other():
     with ThreadPoolExecutor(2) as pool:
         for result in pool.map(lambda one: pruning.prune_neurons(one, (torch.randn(2, 8),)), [Slow(0.1), Slow(0.15)]):
             assert result.channels == {"0": (16, 8)}
-    assert torch_pruning.dependency.Group.add_dep is add_dep
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("importance", ["l2", "taylor"])
 def test_channels_go_without_gradients_around(mode, importance):
-    """The library follows gradients: under no_grad it stopped with an AssertionError."""
+    """Gradients are followed for "taylor", whatever stands around."""
     model, x = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), torch.randn(2, 8)
     with mode():
         result = pruning.prune_neurons(

@@ -1,19 +1,16 @@
 """Neuron pruning: channels and attention heads are taken out of a model, and a smaller dense one is left.
 
-Which layers depend on each other (through additions, concatenations, batch norms, reshapes, groups) is found by the library
-Torch-Pruning on a trace of the model; ``pip install --no-deps torch-pruning`` brings it.
+channels.py finds which channels go together: through additions, halves of a gate, concatenations, norms, reshapes, groups. The
+smaller model computes what the whole one does when no layer reads the channels that went. That is checked on the example.
 
 >>> smaller = prune_neurons(model, (image,), 0.5, keep=("classifier",))  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import fnmatch
-import threading
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,15 +19,13 @@ from torch import nn
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
 
+from .channels import Channels, follow
+from .fewer_channels import chosen, masked_copy, remove, rounded, scores
 from .heads import remove_heads
 from .masks import masked_parameters
 
 #: loss(model, batch) -> a scalar that can be differentiated.
 Loss = Callable[[nn.Module, Any], torch.Tensor]
-
-#: Held while the library works: it keeps the dimension that it prunes in objects that all of its pruners share, and
-#: _indices_checked replaces a method of it.
-_LIBRARY_LOCK = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class NeuronPruning:
     skipped: dict[str, str]
 
 
-@torch.inference_mode(False)  # the library follows gradients, whatever stands around
+@torch.inference_mode(False)  # "taylor" follows gradients, whatever stands around
 @torch.enable_grad()
 def prune_neurons(
     model: nn.Module,
@@ -91,12 +86,11 @@ def prune_neurons(
     Raises:
         InvalidArgumentError: A wrong argument, a name that fits nothing, a loss that is no finite scalar, a weight that is
             NaN (the message names its layer).
-        InvalidStateError: A mask of weight pruning is still on; torch-pruning is not installed.
+        InvalidStateError: A mask of weight pruning is still on.
         InvalidTypeError: The model is no module.
-        NotSupportedError: The smaller model does not run: its code has sizes of its own. Channels that cannot be followed, as
-            where they are shuffled and taken apart again.
+        NotSupportedError: The smaller model does not run, or computes something else, because its code has sizes of its own. The
+            model is none for torch.export.
     """
-    tp = _library()
     _require_module(model)
     _check(amount, scope, importance, loss, data, round_to, heads, layers)
     masked = masked_parameters(model)
@@ -112,53 +106,30 @@ def prune_neurons(
     smaller = copy.deepcopy(model)
     training = smaller.training
     smaller.eval()
-    frozen = [p for p in smaller.parameters() if not p.requires_grad]
-    for parameter in frozen:
-        parameter.requires_grad_(True)  # the library follows gradients
+    names = {module: name for name, module in smaller.named_modules()}
     kept = _modules(smaller, keep, "keep")
     ratios = {module: value for name, value in (layers or {}).items() for module in _modules(smaller, [name], "layers")}
-    score = _score(tp, smaller, importance, loss, data)
+    own = {names[module]: value for module, value in ratios.items()}
     widths = _widths(smaller)
     skipped: dict[str, str] = {}
-    ignored = [*kept, *_outputs(smaller, example_inputs)]
     if amount or ratios:
-        names = {module: name for name, module in smaller.named_modules()}
-        with _LIBRARY_LOCK, warnings.catch_warnings(), _indices_checked(tp, names):
-            warnings.simplefilter("ignore")
-            pruner = tp.pruner.BasePruner(
-                smaller,
-                tuple(example_inputs),
-                importance=score,
-                pruning_ratio=_rounded(amount),
-                pruning_ratio_dict={module: _rounded(value) for module, value in ratios.items()} or None,
-                ignored_layers=ignored,
-                round_to=round_to if round_to > 1 else None,
-                global_pruning=scope == "global",
-            )
-            for group in pruner.step(interactive=True):
-                reason = _fixed_width(group)
-                if reason:
-                    skipped[names.get(group[0].dep.target.module, "")] = reason
-                else:
-                    group.prune()
+        found = follow(smaller, tuple(copy.deepcopy(tuple(example_inputs))))
+        for name in {names[module] for module in kept} & found.rows.keys():
+            found.fix(found.rows[name].tolist(), "")
+        gradients = _gradients(smaller, loss, data) if importance == "taylor" else None
+        score = scores(found, smaller, importance, gradients)
+        labels = chosen(found, score, amount, own, scope == "global", round_to)
+        whole = masked_copy(found, smaller, labels)
+        remove(found, smaller, labels)
+        _require_equal(found, labels, whole, smaller, example_inputs)
+        stayed = [name for name, width in _widths(smaller).items() if name in found.rows and width == widths[name]]
+        parts = {name: own.get(name, amount) if scope == "layer" else 0.0 for name in stayed}
+        skipped = {n: why for n, part in parts.items() if (why := _reason(found.rows[n], found, part))}
     gone = remove_heads(smaller, heads, lambda a: a not in kept, importance) if heads else {}
     _require_running(model, smaller, example_inputs)
-    for parameter in smaller.parameters():
-        parameter.grad = None
     smaller.train(training)
     after = _widths(smaller)
     channels = {n: (widths[n], after[n]) for n in widths if n in after and widths[n] != after[n]}
-    for name, module in smaller.named_modules():
-        part = ratios.get(module, amount)
-        is_whole = scope == "layer" and name in after and name not in channels and module not in ignored
-        if is_whole and part > 0:
-            is_all = int(widths[name] * (1 - _rounded(part))) == 0
-            skipped.setdefault(
-                name,
-                f"none of its {widths[name]} channels would stay with an amount of {part:g}"
-                if is_all
-                else "no smaller number of channels fits round_to, groups, or layers that keep theirs",
-            )
     return NeuronPruning(smaller, channels, gone, skipped)
 
 
@@ -184,14 +155,6 @@ def prune_heads(
     if not any(isinstance(module, nn.MultiheadAttention) for module in smaller.modules()):
         raise NotSupportedError(f"{type(model).__name__} has no nn.MultiheadAttention")
     return NeuronPruning(smaller, {}, remove_heads(smaller, amount, lambda a: a not in kept, importance), {})
-
-
-def _library() -> Any:
-    try:
-        import torch_pruning
-    except ImportError as error:
-        raise InvalidStateError("neuron pruning needs Torch-Pruning: pip install --no-deps torch-pruning") from error
-    return torch_pruning
 
 
 def _require_module(model: Any) -> None:
@@ -232,11 +195,6 @@ def _check(
         raise InvalidArgumentError(f"round_to is {round_to!r}; it must be a whole number from 1 on")
 
 
-def _rounded(amount: float) -> float:
-    """The library keeps ``int(channels * (1 - amount))``: 0.8 of 10 leave 2, although 1 - 0.8 is a little less than 0.2."""
-    return max(amount - 1e-9, 0.0)
-
-
 def _modules(model: nn.Module, patterns: Iterable[str], argument: str) -> list[nn.Module]:
     if isinstance(patterns, str) or not isinstance(patterns, Iterable):
         what = f"the text '{patterns}'" if isinstance(patterns, str) else repr(patterns)
@@ -255,10 +213,12 @@ def _modules(model: nn.Module, patterns: Iterable[str], argument: str) -> list[n
     return found
 
 
-def _score(tp: Any, model: nn.Module, importance: str, loss: Loss | None, data: Iterable[Any] | None) -> Any:
-    if importance != "taylor":
-        return tp.importance.GroupMagnitudeImportance(p=1 if importance == "l1" else 2)
+def _gradients(model: nn.Module, loss: Loss | None, data: Iterable[Any] | None) -> dict[str, torch.Tensor]:
+    """The gradients of the summed loss, of parameters that have one."""
     assert loss is not None and data is not None
+    frozen = [p for p in model.parameters() if p.is_floating_point() and not p.requires_grad]
+    for parameter in frozen:
+        parameter.requires_grad_(True)
     model.zero_grad()
     batches = 0
     for batches, batch in enumerate(data, 1):
@@ -275,7 +235,12 @@ def _score(tp: Any, model: nn.Module, importance: str, loss: Loss | None, data: 
     for name, parameter in model.named_parameters():
         if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
             raise InvalidArgumentError(f"the loss has a gradient that is NaN or infinite at '{name}'")
-    return tp.importance.GroupTaylorImportance()
+    found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    for parameter in model.parameters():
+        parameter.grad = None
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    return found
 
 
 def _widths(model: nn.Module) -> dict[str, int]:
@@ -289,90 +254,52 @@ def _widths(model: nn.Module) -> dict[str, int]:
     return found
 
 
-def _outputs(model: nn.Module, example_inputs: Iterable[Any]) -> list[nn.Module]:
-    """Layers whose channels are the model's outputs: those that gradients of the outputs meet first."""
-    owners: dict[torch.Tensor, nn.Module] = {}
-    for module in model.modules():
-        for parameter in module.parameters(recurse=False):
-            owners[parameter] = module
-    result = model(*copy.deepcopy(tuple(example_inputs)))
-    tensors = [
-        t for t in torch.utils._pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and t.grad_fn is not None
-    ]
-    found: list[nn.Module] = []
-    seen: set[Any] = set()
-    # Breadth first, and not beyond a product: its output channels are those of the result.
-    front = [t.grad_fn for t in tensors]
-    while front:
-        node = front.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        weights = [owners[p.variable] for p, _ in _deep(node) if hasattr(p, "variable") and p.variable in owners]
-        products = [m for m in weights if isinstance(m, (nn.Linear, nn.modules.conv._ConvNd, nn.modules.rnn.RNNBase))]
-        if products:
-            found += products
-            continue
-        front += [follower for follower, _ in node.next_functions]
-    return found
+def _reason(rows: torch.Tensor, found: Channels, amount: float) -> str:
+    """Why a layer has all its channels; "" where nobody needs to be told."""
+    reasons = [found.why_fixed(label) for label in rows.tolist()]
+    if None not in reasons:
+        return next((reason for reason in reasons if reason), "")
+    if amount == 0:
+        return ""
+    if int(len(rows) * (1 - rounded(amount))) == 0:
+        return f"none of its {len(rows)} channels would stay with an amount of {amount:g}"
+    return "no smaller number of channels fits round_to, groups, or layers that keep theirs"
 
 
-def _deep(node: Any) -> list[tuple[Any, int]]:
-    """What feeds a node, and what feeds the views of weights among it (linear transposes its weight)."""
-    direct = [pair for pair in node.next_functions if pair[0] is not None]
-    views = ("TBackward", "PermuteBackward", "TransposeBackward", "ToCopyBackward", "ViewBackward")
-    behind = [
-        pair
-        for follower, _ in direct
-        if type(follower).__name__.startswith(views)
-        for pair in follower.next_functions
-        if pair[0] is not None and hasattr(pair[0], "variable")
-    ]
-    return [*direct, *behind]
+def _places(found: Channels, gone: set[int]) -> str:
+    """Layers whose channels the model's code takes by their places, as the argument that keeps them."""
+    pruned = {n: rows for n, rows in found.rows.items() if any(found.find(one) in gone for one in rows.tolist())}
+    moved = [n for n, rows in pruned.items() if found.placed & set(rows.tolist())]
+    return f"keep={moved or list(pruned)}"
 
 
-@contextlib.contextmanager
-def _indices_checked(tp: Any, names: dict[nn.Module, str]) -> Iterator[None]:
-    """While active, a channel that a layer has not is an error.
-
-    The library follows channels by their indices. Where it loses them (channel shuffles behind parts of a tensor, transposed
-    tokens) they leave the layers' range, multiply at each reshape, and it never comes back. Groups are made by the library
-    alone, from its constructor on, so their method is replaced, for the layers of ``names``; callers hold _LIBRARY_LOCK.
-    """
-    group_type = tp.dependency.Group
-    add = group_type.add_dep
-
-    def checked(group: Any, dep: Any, idxs: Any) -> None:
-        module = dep.target.module
-        side = "in" if "_in_" in getattr(dep.handler, "__name__", "") else "out"
-        width = getattr(module, f"{side}_{'features' if isinstance(module, nn.Linear) else 'channels'}", None)
-        if module in names and width is not None and any(int(getattr(i, "idx", i)) >= width for i in idxs):
-            root = module if not len(group) else group[0].dep.target.module
-            name, other = (names.get(one, type(one).__name__) for one in (root, module))
+def _require_equal(
+    found: Channels, gone: set[int], masked: nn.Module, smaller: nn.Module, example_inputs: Iterable[Any]
+) -> None:
+    """The smaller model runs, and computes what the whole one does that does not read the channels that went."""
+    leaves = torch.utils._pytree.tree_leaves
+    with torch.no_grad():
+        expected = leaves(masked(*copy.deepcopy(tuple(example_inputs))))
+        try:
+            actual = leaves(smaller(*copy.deepcopy(tuple(example_inputs))))
+        except Exception as error:
             raise NotSupportedError(
-                f"the channels of '{name}' cannot be followed through the model: by way of a reshape or transposition they "
-                f"become channels that '{other}' has not; keep the layer with keep=['{name}']"
+                "the smaller model does not run, because its code has sizes of its own: "
+                f"{type(error).__name__}: {str(error).splitlines()[0]}. Keep the layers before that place: "
+                f"{_places(found, gone)}"
+            ) from error
+    if {found.find(label) for label in found.mixed} & gone:
+        return  # a norm or a mean over channels is another one over fewer
+    for index, (first, second) in enumerate(zip(expected, actual, strict=True)):
+        if not isinstance(first, torch.Tensor) or not first.is_floating_point():
+            continue
+        if first.shape != second.shape or not torch.allclose(
+            first, second, rtol=1e-2, atol=1e-3 * float(first.abs().max())
+        ):
+            raise NotSupportedError(
+                f"output {index} of the smaller model is another one, because its code takes channels by their places, where "
+                f"those that stay cannot be told: {_places(found, gone)} keeps them"
             )
-        add(group, dep, idxs)
-
-    group_type.add_dep = checked
-    try:
-        yield
-    finally:
-        group_type.add_dep = add
-
-
-def _fixed_width(group: Any) -> str:
-    """Why the channels of a group must stay; empty when they need not."""
-    for dependency, _ in group:
-        module = dependency.target.module
-        if isinstance(module, nn.Parameter):
-            return "they are the size of a parameter of the model"
-        if isinstance(module, nn.Embedding):
-            return "they are the size of an embedding"
-        if isinstance(module, nn.MultiheadAttention):
-            return "they are the width of an attention layer"
-    return ""
 
 
 def _require_running(model: nn.Module, smaller: nn.Module, example_inputs: Iterable[Any]) -> None:
