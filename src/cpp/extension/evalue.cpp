@@ -1,6 +1,7 @@
 #include "extension/evalue.h"
 
 #include "extension/tensor/tensor_ptr_maker.h"
+#include "runtime/platform.h"
 
 namespace et::extension {
 namespace {
@@ -13,8 +14,15 @@ Error check_index(const runtime::MethodMeta& meta, const char* kind, size_t i, s
 
 }  // namespace
 
+Error EValue::wrong_kind(const char* kind) const {
+  runtime::platform_install_default_log();
+  return ET_ERROR_WITH_MESSAGE(InvalidType, "the value is %s, not %s", runtime::to_string(tag()), kind);
+}
+
 Result<Scalar> EValue::tryToScalar() const {
-  ET_CHECK_OR_RETURN(is_number(), InvalidType, "the value is %s, not a number", runtime::to_string(tag()));
+  if (!is_number()) {
+    return wrong_kind("a number");
+  }
   return is_double() ? Scalar(to_double()) : is_bool() ? Scalar(to_bool()) : Scalar(to_int());
 }
 

@@ -114,13 +114,18 @@ class EValue : public runtime::EValue {
   }
   template <typename T>
   Result<T> content(bool is_that, const char* kind, T (runtime::EValue::*get)() const) const {
-    ET_CHECK_OR_RETURN(is_that, InvalidType, "the value is %s, not %s", runtime::to_string(tag()), kind);
+    if (!is_that) {
+      return wrong_kind(kind);
+    }
     return (this->*get)();
   }
   template <typename T>
   static T or_nothing(Result<T> result) {
     return result.ok() ? result.get() : T{};
   }
+
+  /// InvalidType, with a message.
+  Error wrong_kind(const char* kind) const;
 
   std::shared_ptr<const void> owner_;
 };

@@ -17,6 +17,22 @@
 #include "runtime/platform.h"
 #include "threads/thread_pool.h"
 
+namespace et::extension {
+using BufferDataLoader = runtime::BufferLoader;
+
+/// The published names of the process's pool.
+namespace threadpool {
+struct ThreadPool {
+  size_t get_thread_count() const { return threads::num_threads(); }
+  bool _unsafe_reset_threadpool(uint32_t count) const { return threads::set_num_threads(count), true; }
+};
+inline const ThreadPool* get_threadpool() {
+  static constexpr ThreadPool kPool;
+  return &kPool;
+}
+}  // namespace threadpool
+}  // namespace et::extension
+
 namespace executorch {
 
 namespace extension = ::et::extension;

@@ -29,13 +29,14 @@
 
 namespace et::extension {
 
-/// The inputs of a call: one value, a list in braces, or a vector.
+/// The inputs of a call: one value, a list in braces, or a vector. Text stands in braces: alone it names a method.
 class Inputs : public std::vector<EValue> {
  public:
   Inputs() = default;
   Inputs(std::initializer_list<EValue> values) : vector(values) {}      // NOLINT(google-explicit-constructor)
   Inputs(std::vector<EValue> values) : vector(std::move(values)) {}     // NOLINT(google-explicit-constructor)
-  template <typename T, typename = std::enable_if_t<std::is_convertible_v<const T&, EValue>>>
+  template <typename T, typename = std::enable_if_t<std::is_convertible_v<const T&, EValue> &&
+                                                    !std::is_convertible_v<const T&, std::string>>>
   Inputs(const T& value) : vector(1, EValue(value)) {}  // NOLINT(google-explicit-constructor)
 };
 

@@ -199,7 +199,7 @@ bool is_there(const Tensor* tensor) {
   runtime::platform_install_default_log();
   const bool there = tensor != nullptr && tensor->defined();
   if (!there) {
-    ET_LOG_ERROR("a tensor cannot be made: the one it is to be made of is null");
+    ET_LOG_ERROR("the tensor given is null");
   }
   return there;
 }
@@ -333,7 +333,9 @@ TensorPtr clone_tensor_ptr(const TensorPtr& tensor, std::optional<ScalarType> dt
 }
 
 Error resize_tensor_ptr(const TensorPtr& tensor, const Sizes& sizes) {
-  ET_CHECK_OR_RETURN(tensor != nullptr && tensor->defined(), InvalidArgument, "a null tensor has no sizes to change");
+  if (!is_there(tensor.get())) {
+    return Error::InvalidArgument;
+  }
   return tensor->unsafe_impl()->resize(sizes);
 }
 
