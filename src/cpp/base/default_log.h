@@ -1,7 +1,7 @@
 /// The hook of a process that has chosen none.
 ///
-/// For: the host layer (runtime/host), whose users see messages without asking for them. Not for: applications, which call
-/// set_log_hook (log.h), and what runs on a microcontroller, which stays silent until it does.
+/// For: the host layer (runtime/host), whose users see messages without asking for them. Not for: applications, which
+/// call set_log_hook (log.h), and what runs on a microcontroller, which stays silent until it does.
 #pragma once
 
 #include "base/log.h"

@@ -1,12 +1,13 @@
 /// EValue and MethodMeta as applications use them: the runtime's, with owners and the published names.
 ///
-/// For: inputs and outputs of Module. Not for: kernels and backends, which are given the runtime's own (runtime/evalue.h).
+/// For: inputs and outputs of Module. Not for: kernels and backends, which are given the runtime's own
+/// (runtime/evalue.h).
 ///
 ///     std::vector<EValue> inputs = {make_tensor_ptr({1, 2}, {3.0f, 4.0f}), 5, 0.5};
 ///     const Tensor logits = outputs[0].toTensor();
 ///
-/// Ownership: made from a TensorPtr or text, an EValue keeps that alive. One that a Module gives keeps its method alive.
-/// One made from a Tensor borrows, as the Tensor itself does.
+/// Ownership: made from a TensorPtr or text, an EValue keeps that alive. One that a Module gives keeps its method
+/// alive. One made from a Tensor borrows, as the Tensor itself does.
 #pragma once
 
 #include <memory>
@@ -29,11 +30,11 @@ class EValue : public runtime::EValue {
  public:
   // All of these convert: a call is given tensors, numbers and text as they are.
   EValue() = default;
-  EValue(const runtime::EValue& value) : runtime::EValue(value) {}                           // NOLINT
-  EValue(const Tensor& tensor) : EValue(of(tensor)) {}                                       // NOLINT
+  EValue(const runtime::EValue& value) : runtime::EValue(value) {}                                         // NOLINT
+  EValue(const Tensor& tensor) : EValue(of(tensor)) {}                                                     // NOLINT
   EValue(const TensorPtr& tensor) : EValue(tensor ? of(*tensor) : runtime::EValue()) { owner_ = tensor; }  // NOLINT
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
-  EValue(T value) : EValue(of(value)) {}  // NOLINT
+  EValue(T value) : EValue(of(value)) {}                                               // NOLINT
   EValue(std::string text) : EValue(std::make_shared<const Text>(std::move(text))) {}  // NOLINT
   EValue(const char* text) : EValue(std::string(text)) {}                              // NOLINT
   /// A value whose content `owner` holds.
@@ -66,9 +67,7 @@ class EValue : public runtime::EValue {
   Result<Span<const double>> tryToDoubleList() const {
     return content(is_double_list(), "DoubleList", &EValue::to_double_list);
   }
-  Result<Span<const bool>> tryToBoolList() const {
-    return content(is_bool_list(), "BoolList", &EValue::to_bool_list);
-  }
+  Result<Span<const bool>> tryToBoolList() const { return content(is_bool_list(), "BoolList", &EValue::to_bool_list); }
   Result<Span<const Tensor>> tryToTensorList() const {
     return content(is_tensor_list(), "TensorList", &EValue::to_tensor_list);
   }

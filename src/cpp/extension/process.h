@@ -1,10 +1,10 @@
 /// The process's kernels, backends and pool: what every Module and the Python runtime load programs with.
 ///
-/// For: adding kernels and backends to a running process, and loading programs with HostProgram as Module does. Not for:
-/// programs that keep registries of their own; those fill HostOptions themselves.
+/// For: adding kernels and backends to a running process, and loading programs with HostProgram as Module does. Not
+/// for: programs that keep registries of their own; those fill HostOptions themselves.
 ///
-///     ET_RETURN_IF_ERROR(extension::register_kernels(my_ops::kernel_table()));   // an add_kernel_library of the user's
-///     ET_TRY(const std::string name, extension::load_plugin("libmy_ops.so"));
+///     ET_RETURN_IF_ERROR(extension::register_kernels(my_ops::kernel_table()));   // an add_kernel_library of the
+///     user's ET_TRY(const std::string name, extension::load_plugin("libmy_ops.so"));
 ///     ET_RETURN_IF_ERROR(extension::register_backend("MyBackend", &backend));
 ///     HostOptions options = extension::process_options();
 ///
@@ -66,8 +66,8 @@ struct Process {
   Error error = Error::Ok;
 };
 
-/// The one instance, with everything that this build holds registered. Made when it is first asked for, never destroyed:
-/// methods may outlive main(). Threads: safe.
+/// The one instance, with everything that this build holds registered. Made when it is first asked for, never
+/// destroyed: methods may outlive main(). Threads: safe.
 Process& process();
 
 /// The process's kernels, backends and pool of threads.
@@ -81,8 +81,9 @@ Error register_kernels(const runtime::KernelTable& table);
 /// BackendRegistry::add; InvalidState from inside a load. Threads: safe.
 Error register_backend(const char* name, const runtime::BackendInterface* backend);
 
-/// Opens a plug-in (runtime/plugin.h), registers what it brings and gives its name. Once more does nothing. Threads: safe.
-/// Errors: AccessFailed, no library or a part of one; InvalidArgument, no plug-in; NotSupported, one of another version;
+/// Opens a plug-in (runtime/plugin.h), registers what it brings and gives its name. Once more does nothing. Threads:
+/// safe. Errors: AccessFailed, no library or a part of one; InvalidArgument, no plug-in; NotSupported, one of another
+/// version;
 ///         those of the registries.
 Result<std::string> load_plugin(const std::string& path);
 

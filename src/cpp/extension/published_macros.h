@@ -34,27 +34,28 @@ inline constexpr LogLevel kContext = LogLevel::kContext;
 #define ET_CHECK(condition) ET_CHECK_MSG(condition, "")
 #define ET_CHECK_OR_RETURN_ERROR(condition, code, ...) ET_CHECK_OR_RETURN(condition, code, __VA_ARGS__)
 /// Returns the error of `expression` unless it is Ok, after a message, if one is given.
-#define ET_CHECK_OK_OR_RETURN_ERROR(expression, ...)                                                      \
-  do {                                                                                                    \
-    const ::et::Error et_error_ = (expression);                                                           \
-    if (et_error_ != ::et::Error::Ok) {                                                                   \
+#define ET_CHECK_OK_OR_RETURN_ERROR(expression, ...)                                                           \
+  do {                                                                                                         \
+    const ::et::Error et_error_ = (expression);                                                                \
+    if (et_error_ != ::et::Error::Ok) {                                                                        \
       ::et::log_message(::et::LogLevel::kContext, ET_FILE_NAME, __LINE__, "in " #expression ": " __VA_ARGS__); \
-      return et_error_;                                                                                   \
-    }                                                                                                     \
+      return et_error_;                                                                                        \
+    }                                                                                                          \
   } while (false)
-#define ET_CHECK_OR_RETURN_FALSE(condition, ...)                                                                     \
-  do {                                                                                                               \
-    if (!(condition)) {                                                                                              \
-      ::et::log_message(::et::LogLevel::kError, ET_FILE_NAME, __LINE__, "check failed (" #condition "): " __VA_ARGS__); \
-      return false;                                                                                                  \
-    }                                                                                                                \
+#define ET_CHECK_OR_RETURN_FALSE(condition, ...)                        \
+  do {                                                                  \
+    if (!(condition)) {                                                 \
+      ::et::log_message(::et::LogLevel::kError, ET_FILE_NAME, __LINE__, \
+                        "check failed (" #condition "): " __VA_ARGS__); \
+      return false;                                                     \
+    }                                                                   \
   } while (false)
 /// The value of a Result, or the return of its error.
-#define ET_UNWRAP(expression)        \
-  ({                                 \
-    auto et_result_ = (expression);  \
-    if (!et_result_.ok()) {          \
-      return et_result_.error();     \
-    }                                \
-    std::move(et_result_.get());     \
+#define ET_UNWRAP(expression)       \
+  ({                                \
+    auto et_result_ = (expression); \
+    if (!et_result_.ok()) {         \
+      return et_result_.error();    \
+    }                               \
+    std::move(et_result_.get());    \
   })

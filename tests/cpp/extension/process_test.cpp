@@ -108,7 +108,9 @@ TEST_F(ProcessTest, PublishedMacrosReturn) {
   };
   EXPECT_EQ(load(), Error::NotFound);
   said({"3 inputs", "both spellings", "no luck"});
-  const auto unwrap = [](Result<int> result) -> Error { return ET_UNWRAP(std::move(result)) == 3 ? Error::Ok : Error::Internal; };
+  const auto unwrap = [](Result<int> result) -> Error {
+    return ET_UNWRAP(std::move(result)) == 3 ? Error::Ok : Error::Internal;
+  };
   EXPECT_EQ(unwrap(3), Error::Ok);
   EXPECT_EQ(unwrap(Error::EndOfMethod), Error::EndOfMethod);
 }

@@ -86,9 +86,8 @@ TEST_F(TensorPtrTest, BorrowsAndCallsTheDeleter) {
   int64_t indices[] = {4};
   EXPECT_EQ(from_blob(indices, {1})->scalar_type(), ScalarType::Long) << "the pointer says it";
   EXPECT_EQ(from_blob(static_cast<void*>(data), {6})->scalar_type(), ScalarType::Float);
-  const TensorPtr built = for_blob(data, {2, 3}).dim_order({1, 0}).type(ScalarType::Int).deleter([&](void*) {
-    ++deleted;
-  });
+  const TensorPtr built =
+      for_blob(data, {2, 3}).dim_order({1, 0}).type(ScalarType::Int).deleter([&](void*) { ++deleted; });
   EXPECT_EQ(built->scalar_type(), ScalarType::Int);
   EXPECT_EQ(for_blob(data, {-1}).deleter([&](void*) { ++deleted; }).make_tensor_ptr(), nullptr);
   EXPECT_EQ(deleted, 2) << "memory that was handed over is given back on an error";
@@ -200,7 +199,8 @@ TEST_F(TensorPtrTest, ValuesOwnWhatTheyShow) {
     value = tensor;
   }
   EXPECT_EQ(value.toTensor().const_data_ptr<float>()[0], 4);
-  EXPECT_EQ(EValue(std::string("a text of more than sixteen letters")).toString(), "a text of more than sixteen letters");
+  EXPECT_EQ(EValue(std::string("a text of more than sixteen letters")).toString(),
+            "a text of more than sixteen letters");
   EXPECT_EQ(EValue(3).toInt(), 3);
   EXPECT_EQ(EValue(0.5f).toDouble(), 0.5);
   EXPECT_TRUE(EValue(true).isBool());

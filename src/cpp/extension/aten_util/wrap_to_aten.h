@@ -1,15 +1,16 @@
-/// WRAP_TO_ATEN: a kernel for the runtime as a function of at::Tensor, so that eager mode and torch.export call it, too.
+/// WRAP_TO_ATEN: a kernel for the runtime as a function of at::Tensor, so that eager mode and torch.export call it,
+/// too.
 ///
-/// For: libraries that are loaded into PyTorch (they link libtorch). Not for: kernels that want at::Tensor themselves; those
-/// are ATen mode's (docs/custom_operators.md).
+/// For: libraries that are loaded into PyTorch (they link libtorch). Not for: kernels that want at::Tensor themselves;
+/// those are ATen mode's (docs/custom_operators.md).
 ///
 ///     Error triple_out(KernelContext& context, const Tensor& x, Tensor& out);
 ///     TORCH_LIBRARY(my_ops, m) {
 ///       m.def("triple.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", WRAP_TO_ATEN(triple_out, 1));
 ///     }
 ///
-/// The kernel may have any form that EXECUTORCH_LIBRARY takes (kernel_util/registration.h). Tensors are passed without a
-/// copy when they are dense; an output is given the sizes that the kernel computes. An error is a c10::Error.
+/// The kernel may have any form that EXECUTORCH_LIBRARY takes (kernel_util/registration.h). Tensors are passed without
+/// a copy when they are dense; an output is given the sizes that the kernel computes. An error is a c10::Error.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -33,7 +34,10 @@ class BorrowedTensor {
       : dense_(given.is_non_overlapping_and_dense() ? given : given.contiguous()) {
     TORCH_CHECK(given.device().is_cpu(), "the kernel takes tensors on the CPU, one is on ", given.device());
     std::vector<int64_t> strides(dense_.strides().begin(), dense_.strides().end());
-    tensor_ = make_tensor({dense_.sizes(), {}, std::move(strides), static_cast<ScalarType>(dense_.scalar_type()),
+    tensor_ = make_tensor({dense_.sizes(),
+                           {},
+                           std::move(strides),
+                           static_cast<ScalarType>(dense_.scalar_type()),
                            runtime::TensorShapeDynamism::kDynamicUnbound},
                           nullptr, dense_.numel() == 0 ? nullptr : dense_.data_ptr(), std::nullopt);
     TORCH_CHECK(tensor_ != nullptr, "a tensor of ", dense_.dtype(), " and sizes ", dense_.sizes(),
@@ -91,8 +95,8 @@ struct AtenArgument<Tensor&> : BorrowedTensor {
   at::Tensor& out;
 };
 template <>
-struct AtenArgument<const std::optional<Tensor>&> : ConvertedArgument<const std::optional<at::Tensor>&,
-                                                                      std::optional<Tensor>> {
+struct AtenArgument<const std::optional<Tensor>&>
+    : ConvertedArgument<const std::optional<at::Tensor>&, std::optional<Tensor>> {
   explicit AtenArgument(const std::optional<at::Tensor>& given) {
     if (given) {
       value = borrowed.emplace(*given).get();
@@ -140,11 +144,11 @@ struct AtenArgument<ScalarType> : ConvertedArgument<at::ScalarType, ScalarType> 
 
 /// Tensors and optional tensors by reference, the rest by value.
 template <typename T>
-using argument_of = AtenArgument<std::conditional_t<
-    std::is_same_v<T, Tensor&>, Tensor&,
-    std::conditional_t<std::is_same_v<std::decay_t<T>, Tensor>, const Tensor&,
-                       std::conditional_t<std::is_same_v<std::decay_t<T>, std::optional<Tensor>>,
-                                          const std::optional<Tensor>&, std::decay_t<T>>>>>;
+using argument_of = AtenArgument<
+    std::conditional_t<std::is_same_v<T, Tensor&>, Tensor&,
+                       std::conditional_t<std::is_same_v<std::decay_t<T>, Tensor>, const Tensor&,
+                                          std::conditional_t<std::is_same_v<std::decay_t<T>, std::optional<Tensor>>,
+                                                             const std::optional<Tensor>&, std::decay_t<T>>>>>;
 
 template <auto Function, size_t Out, typename Type = decltype(&Adapted<Function>::run)>
 struct AtenFunctor;

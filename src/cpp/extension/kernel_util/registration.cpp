@@ -16,7 +16,9 @@ KernelRegistration::KernelRegistration(const runtime::Kernel& kernel, const char
   }
 }
 
-const KernelRegistration* KernelRegistration::take_all() { return g_first.exchange(nullptr, std::memory_order_acquire); }
+const KernelRegistration* KernelRegistration::take_all() {
+  return g_first.exchange(nullptr, std::memory_order_acquire);
+}
 
 KernelRuntimeContext::KernelRuntimeContext(runtime::KernelContext& context) : context_(context), outer_(t_context) {
   t_context = &context;

@@ -1,7 +1,8 @@
 /// EXECUTORCH_LIBRARY: a kernel of the application, registered by one line beside it.
 ///
 /// For: applications with a kernel or two. Not for: libraries of kernels. A linker leaves out object files of a static
-/// library that nobody calls, and their registrations with them; executorch_py_add_kernel_library makes a function to call.
+/// library that nobody calls, and their registrations with them; executorch_py_add_kernel_library makes a function to
+/// call.
 ///
 ///     Error triple_out(KernelContext& context, const Tensor& x, Tensor& out);
 ///     EXECUTORCH_LIBRARY(my_ops, "triple.out", triple_out);          // the operator my_ops::triple.out
@@ -13,8 +14,8 @@
 ///       …
 ///
 /// Place: the static object stands in the application's own file and only links itself into a list, which the process's
-/// registry takes (process.h) before the next load. The runtime and its kernels have no such objects (docs/ARCHITECTURE.md,
-/// decision 5).
+/// registry takes (process.h) before the next load. The runtime and its kernels have no such objects
+/// (docs/ARCHITECTURE.md, decision 5).
 #pragma once
 
 #include <type_traits>
@@ -64,8 +65,8 @@ class KernelRuntimeContext {
   Error error_ = Error::Ok;
 };
 
-/// As runtime::resize_tensor, with the context of the published kernel that runs on this thread; outside of one, a tensor
-/// grows within its own memory only. Errors: as there.
+/// As runtime::resize_tensor, with the context of the published kernel that runs on this thread; outside of one, a
+/// tensor grows within its own memory only. Errors: as there.
 Error resize_tensor(const runtime::Tensor& out, runtime::IntArrayRef sizes);
 
 namespace detail {
@@ -116,9 +117,10 @@ constexpr runtime::Kernel make_user_kernel(const char* name) {
 
 }  // namespace et::extension
 
-/// Registers `function` as the kernel of the operator `library`::`name` ("triple.out"). At namespace scope, once an operator.
-#define EXECUTORCH_LIBRARY(library, name, function)                                                         \
-  static const ::et::extension::KernelRegistration ET_CONCAT_(et_kernel_registration_, __COUNTER__)(       \
+/// Registers `function` as the kernel of the operator `library`::`name` ("triple.out"). At namespace scope, once an
+/// operator.
+#define EXECUTORCH_LIBRARY(library, name, function)                                                  \
+  static const ::et::extension::KernelRegistration ET_CONCAT_(et_kernel_registration_, __COUNTER__)( \
       ::et::extension::make_user_kernel<function>(#library "::" name), #library)
 
 /// In a published kernel: unless `condition` holds, the call fails with Error::`code` and returns `result`.

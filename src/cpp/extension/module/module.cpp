@@ -40,9 +40,8 @@ runtime::LoadMode host_mode(Module::LoadMode mode) {
 
 /// What input `i` takes, for messages: "float32 [1..8, 16]", or the kind of value.
 std::string input_text(const runtime::MethodMeta& meta, size_t i) {
-  const Result<runtime::TensorInfo> info = meta.input_tag(i) == Tag::kTensor
-                                               ? meta.input_tensor_info(i)
-                                               : Result<runtime::TensorInfo>(Error::InvalidType);
+  const Result<runtime::TensorInfo> info =
+      meta.input_tag(i) == Tag::kTensor ? meta.input_tensor_info(i) : Result<runtime::TensorInfo>(Error::InvalidType);
   if (!info.ok()) {
     return runtime::to_string(meta.input_tag(i));
   }

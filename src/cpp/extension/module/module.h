@@ -7,13 +7,12 @@
 ///     const auto result = module.forward(make_tensor_ptr({1, 3}, {1.0f, 2.0f, 3.0f}));
 ///     if (result.ok()) use(result->at(0).toTensor().const_data_ptr<float>());
 ///
-/// Nothing is read before the first call that needs it: load() and load_method() choose the moment. A failed call can be made
-/// again.
-/// Defaults: every kernel and backend of this build and of the process (extension/process.h), the process's pool of threads,
-/// messages on stderr unless the process has a log hook (base/log.h).
-/// Ownership: outputs are views of the method's memory, valid until the method's next execution; they outlive the Module.
-/// Threads: one call at a time. A call beside another one returns InvalidState and harms nothing. Modules that are made of
-/// one program() run side by side.
+/// Nothing is read before the first call that needs it: load() and load_method() choose the moment. A failed call can
+/// be made again. Defaults: every kernel and backend of this build and of the process (extension/process.h), the
+/// process's pool of threads, messages on stderr unless the process has a log hook (base/log.h). Ownership: outputs are
+/// views of the method's memory, valid until the method's next execution; they outlive the Module. Threads: one call at
+/// a time. A call beside another one returns InvalidState and harms nothing. Modules that are made of one program() run
+/// side by side.
 #pragma once
 
 #include <initializer_list>
@@ -33,15 +32,15 @@ namespace et::extension {
 class Inputs : public std::vector<EValue> {
  public:
   Inputs() = default;
-  Inputs(std::initializer_list<EValue> values) : vector(values) {}      // NOLINT(google-explicit-constructor)
-  Inputs(std::vector<EValue> values) : vector(std::move(values)) {}     // NOLINT(google-explicit-constructor)
+  Inputs(std::initializer_list<EValue> values) : vector(values) {}   // NOLINT(google-explicit-constructor)
+  Inputs(std::vector<EValue> values) : vector(std::move(values)) {}  // NOLINT(google-explicit-constructor)
   template <typename T, typename = std::enable_if_t<std::is_convertible_v<const T&, EValue> &&
                                                     !std::is_convertible_v<const T&, std::string>>>
   Inputs(const T& value) : vector(1, EValue(value)) {}  // NOLINT(google-explicit-constructor)
 };
 
-/// How files are read: into memory, or mapped; the last two keep the mapping in memory, and fail or not where the system
-/// does not allow it.
+/// How files are read: into memory, or mapped; the last two keep the mapping in memory, and fail or not where the
+/// system does not allow it.
 enum class ModuleLoadMode : uint8_t { File, Mmap, MmapUseMlock, MmapUseMlockIgnoreErrors };
 
 /// What a module is loaded with; what is nullptr is the process's. Everything pointed at must outlive the outputs.
@@ -119,7 +118,8 @@ class Module {
   Error set_inputs(const Inputs& values) { return set_inputs("forward", values); }
 
   /// Has an output written to the memory of `tensor`, which is given the output's sizes. An EValue of None ends that.
-  /// Errors: InvalidArgument, no such output; InvalidType, no tensor or another dtype; at execute(), OutOfResources, too
+  /// Errors: InvalidArgument, no such output; InvalidType, no tensor or another dtype; at execute(), OutOfResources,
+  /// too
   ///         small.
   Error set_output(const std::string& name, const EValue& tensor, size_t index = 0);
   Error set_output(const EValue& tensor, size_t index = 0) { return set_output("forward", tensor, index); }

@@ -34,7 +34,8 @@ std::string list_text(Span<const int64_t> list) {
   return text + "]";
 }
 
-/// Dimensions by falling stride, of equal ones the first: the order in which they lie in memory, if the tensor is dense.
+/// Dimensions by falling stride, of equal ones the first: the order in which they lie in memory, if the tensor is
+/// dense.
 std::vector<uint8_t> order_of(const std::vector<int64_t>& strides) {
   std::vector<uint8_t> order(strides.size());
   std::iota(order.begin(), order.end(), uint8_t{0});
@@ -234,8 +235,8 @@ Error convert_elements(ScalarType from, const void* source, ScalarType to, void*
                      dtype_name(from).c_str(), dtype_name(to).c_str());
   for (size_t i = 0; i < count; ++i) {
     const long double number = read(from, source, i);
-    ET_CHECK_OR_RETURN(write(to, number, destination, i), InvalidArgument, "element %zu is %Lg, which %s cannot hold", i,
-                       number, dtype_name(to).c_str());
+    ET_CHECK_OR_RETURN(write(to, number, destination, i), InvalidArgument, "element %zu is %Lg, which %s cannot hold",
+                       i, number, dtype_name(to).c_str());
   }
   return Error::Ok;
 }

@@ -6,7 +6,8 @@
 ///     TensorPtr b = make_tensor_ptr({1.0f, 2.0f}, ScalarType::Half);                      // float16 [2], converted
 ///     TensorPtr c = make_tensor_ptr({1, 3, 224, 224}, std::move(pixels), {0, 2, 3, 1});   // channels last
 ///     TensorPtr d = make_tensor_ptr(3.5);                                                 // float64 []
-///     TensorPtr e = from_blob(buffer, {1, 16000});                                        // borrows (tensor_ptr_maker.h)
+///     TensorPtr e = from_blob(buffer, {1, 16000});                                        // borrows
+///     (tensor_ptr_maker.h)
 ///
 /// A tensor is dense: the order of its dimensions in memory, or strides that follow from one.
 /// Errors: what cannot be made is a null pointer, and a message says why. Module refuses a null tensor as None.
@@ -59,7 +60,8 @@ TensorPtr make_zeros(Layout layout);
 /// make_tensor; another number of elements; one that an integer type cannot hold; no conversion (complex numbers).
 TensorPtr make_tensor_of(Layout layout, ScalarType from, const void* data, size_t count);
 
-/// Elements of any real dtype as another. Errors: InvalidArgument, naming the element; NotSupported for complex numbers.
+/// Elements of any real dtype as another. Errors: InvalidArgument, naming the element; NotSupported for complex
+/// numbers.
 Error convert_elements(ScalarType from, const void* source, ScalarType to, void* destination, size_t count);
 
 namespace detail {
@@ -147,16 +149,17 @@ TensorPtr make_tensor_ptr(Sizes sizes, void* data, ScalarType dtype = ScalarType
 
 /// Another view of the elements of `tensor`, with sizes of its own unless they are empty: no more bytes than there are.
 /// The first kind borrows, the second keeps `tensor`.
-TensorPtr make_tensor_ptr(const Tensor& tensor, Sizes sizes = {},
-                          std::vector<DimOrderType> dim_order = {}, std::vector<StridesType> strides = {});
-TensorPtr make_tensor_ptr(const TensorPtr& tensor, Sizes sizes = {},
-                          std::vector<DimOrderType> dim_order = {}, std::vector<StridesType> strides = {});
+TensorPtr make_tensor_ptr(const Tensor& tensor, Sizes sizes = {}, std::vector<DimOrderType> dim_order = {},
+                          std::vector<StridesType> strides = {});
+TensorPtr make_tensor_ptr(const TensorPtr& tensor, Sizes sizes = {}, std::vector<DimOrderType> dim_order = {},
+                          std::vector<StridesType> strides = {});
 
 /// A tensor of the same sizes with elements of its own, converted when a dtype is given.
 TensorPtr clone_tensor_ptr(const Tensor& tensor, std::optional<ScalarType> dtype = std::nullopt);
 TensorPtr clone_tensor_ptr(const TensorPtr& tensor, std::optional<ScalarType> dtype = std::nullopt);
 
-/// Changes the sizes within the memory that the tensor has. Errors: InvalidArgument (null); those of TensorImpl::resize.
+/// Changes the sizes within the memory that the tensor has. Errors: InvalidArgument (null); those of
+/// TensorImpl::resize.
 Error resize_tensor_ptr(const TensorPtr& tensor, const Sizes& sizes);
 
 /// The dtype in torch's words ("float32"), and a tensor with its sizes ("float32 [2, 8]"), for messages.

@@ -22,9 +22,7 @@ class TensorPtrMaker {
   TensorPtrMaker&& strides(std::vector<StridesType> strides) && {
     return layout_.strides = std::move(strides), std::move(*this);
   }
-  TensorPtrMaker&& dynamism(TensorShapeDynamism dynamism) && {
-    return layout_.dynamism = dynamism, std::move(*this);
-  }
+  TensorPtrMaker&& dynamism(TensorShapeDynamism dynamism) && { return layout_.dynamism = dynamism, std::move(*this); }
   /// Called with the address when the last pointer goes, and when there is none because of an error.
   TensorPtrMaker&& deleter(std::function<void(void*)> deleter) && {
     return deleter_ = std::move(deleter), std::move(*this);

@@ -49,8 +49,10 @@ Error MmapLoader::lock(bool report) {
     return Error::Ok;
   }
   const int error = errno;
-  ET_CHECK_OR_RETURN(!report, AccessFailed, "cannot keep '%s' (%zu bytes) in memory: %s; raise `ulimit -l` or map it "
-                     "without locking", path_.c_str(), size_, std::strerror(error));
+  ET_CHECK_OR_RETURN(!report, AccessFailed,
+                     "cannot keep '%s' (%zu bytes) in memory: %s; raise `ulimit -l` or map it "
+                     "without locking",
+                     path_.c_str(), size_, std::strerror(error));
   return Error::AccessFailed;
 }
 

@@ -34,7 +34,7 @@ enum class LoadMode : uint8_t {
   kMmap,  ///< Mapped: pages are read when they are used and shared with other processes. The file must not be changed
           ///< or cut off while it is mapped (SECURITY.md).
   kFile,  ///< Read into memory: slower to begin, independent of the file afterwards.
-  kMmapLocked,     ///< Mapped and kept in memory. Errors: AccessFailed when the system does not let the process lock it.
+  kMmapLocked,  ///< Mapped and kept in memory. Errors: AccessFailed when the system does not let the process lock it.
   kMmapTryLocked,  ///< The same; where the system does not allow it, as kMmap.
 };
 
