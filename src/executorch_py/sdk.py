@@ -2,7 +2,7 @@
 
     cmake -S . -B build -DCMAKE_PREFIX_PATH=$(python -c "import executorch_py; print(executorch_py.cmake_prefix_path)")
 
-In CMakeLists.txt: ``find_package(executorch_py CONFIG REQUIRED)``; docs/how-to/custom_operators.md shows the rest.
+In CMakeLists.txt: ``find_package(executorch_py CONFIG REQUIRED)``; docs/how-to/using_cpp.md shows the rest.
 """
 
 import importlib.util

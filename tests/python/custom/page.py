@@ -1,4 +1,4 @@
-"""A page of docs/ as a user works through it: every file that it shows is written, every command is run."""
+"""A page of docs/how-to/ as a user works through it: every file that it shows is written, every command is run."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def work_through(name: str, tmp_path: Path) -> tuple[Path, str]:
     environment = user_environment(tmp_path / "scripts")
     folder = tmp_path / "project"
     folder.mkdir()
-    blocks = BLOCK.findall((ROOT / "docs" / name).read_text())
+    blocks = BLOCK.findall((ROOT / "docs/how-to" / name).read_text())
     for language, file, _ in blocks:
         assert file or language == "sh", f"a block of {language} without the name of its file"
     for _, file, text in blocks:  # all files first: the text may show one after the command that takes it
