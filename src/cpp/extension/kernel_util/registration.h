@@ -15,7 +15,7 @@
 ///
 /// Place: the static object stands in the application's own file and only links itself into a list, which the process's
 /// registry takes (process.h) before the next load. The runtime and its kernels have no such objects
-/// (docs/ARCHITECTURE.md, decision 5).
+/// (docs/design, decision 5).
 #pragma once
 
 #include <type_traits>
