@@ -18,11 +18,8 @@ PREFIX = "executorch_py"
 FOLDERS = ("base", "runtime", "threads", "builtin", "extension", "kernels/portable")
 #: Of these libraries, the function that registers them.
 REGISTERED = ("prim", "optimized", "quantized")
-#: Headers of the sources that are nobody else's.
-INTERNAL = {
-    "flatbuffer_views.h", "method_loader.h", "method_state.h", "external_data.h", "program_verifier.h", "open_file.h",
-    "native_pool.h",
-}  # fmt: skip
+#: Headers that are nobody else's; so are those that include what the build generates from schemas.
+INTERNAL = {"flatbuffer_views.h", "method_loader.h", "open_file.h", "native_pool.h"}
 INCLUDE = re.compile(r'^(\s*#\s*include\s*)"([^"]+)"', re.MULTILINE)
 
 
@@ -30,7 +27,7 @@ def sources(root: Path) -> Iterator[Path]:
     """The headers that are installed, relative to the root."""
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".h", ".def") and path.name not in INTERNAL:
+            if path.suffix in (".h", ".def") and path.name not in INTERNAL and '"schema/' not in path.read_text("utf-8"):
                 yield path.relative_to(root)
     yield from (Path(f"kernels/{library}/register.h") for library in REGISTERED)
 
@@ -39,13 +36,15 @@ def headers(root: Path, published: Path) -> dict[Path, str]:
     """The text of each installed header by its path below the prefix.
 
     Raises:
-        ValueError: A line of the table names no header of ours, or one that is there already.
+        ValueError: A line of the table names no header of ours, or one that is there already; a header includes one that
+            is not installed.
     """
     ours = {path: (root / path).read_text(encoding="utf-8") for path in sources(root)}
-    folders = {path.parts[0] for path in ours} | {"aten"}
 
     def with_prefix(match: re.Match[str]) -> str:
-        return f'{match[1]}"{PREFIX}/{match[2]}"' if match[2].split("/")[0] in folders else match[0]
+        if Path(match[2]) not in ours and not match[2].startswith("aten/"):
+            raise ValueError(f"{match[2]} is included by an installed header and is not installed")
+        return f'{match[1]}"{PREFIX}/{match[2]}"'
 
     written = {path: INCLUDE.sub(with_prefix, text) for path, text in ours.items()}
     for number, line in enumerate(published.read_text(encoding="utf-8").splitlines(), 1):

@@ -200,7 +200,7 @@ TEST_F(ModuleTest, SaysWhatIsWrongWithAnInput) {
   Module sum(sum_program());
   text().clear();
   EXPECT_EQ(sum.forward({ones_of(5), ones_of(5)}).error(), Error::InvalidArgument);
-  said({"input 0", "0 to 4, 2]", "float32 [5, 2] was given"});
+  said({"input 0", "[0 to 4, 0 to 2]", "float32 [5, 2] was given"});
   EXPECT_EQ(sum.forward({ones_of(1), ones_of(1), 4}).error(), Error::InvalidArgument);
   said({"input 2 of method 'forward' of the program in memory is Int, Int was given"});
   EXPECT_TRUE(sum.forward({ones_of(1), ones_of(1), 3}).ok()) << "an error leaves the module usable: " << text();
