@@ -9,8 +9,9 @@
 ///       m.def("triple.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", WRAP_TO_ATEN(triple_out, 1));
 ///     }
 ///
-/// The kernel may have any form that EXECUTORCH_LIBRARY takes (kernel_util/registration.h). Tensors are passed without
-/// a copy when they are dense; an output is given the sizes that the kernel computes. An error is a c10::Error.
+/// The kernel may have any form that EXECUTORCH_LIBRARY takes (kernel_util/registration.h). Tensors are passed
+/// row-major, without a copy when they are so; an output is given the sizes that the kernel computes. An error is a
+/// c10::Error.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -27,11 +28,10 @@
 
 namespace et::extension::detail {
 
-/// A runtime tensor over the memory of ATen's, dense in some order of its dimensions.
+/// A runtime tensor over the memory of ATen's, row-major, as kernels expect it.
 class BorrowedTensor {
  public:
-  explicit BorrowedTensor(const at::Tensor& given)
-      : dense_(given.is_non_overlapping_and_dense() ? given : given.contiguous()) {
+  explicit BorrowedTensor(const at::Tensor& given) : dense_(given.contiguous()) {
     TORCH_CHECK(given.device().is_cpu(), "the kernel takes tensors on the CPU, one is on ", given.device());
     std::vector<int64_t> strides(dense_.strides().begin(), dense_.strides().end());
     tensor_ = make_tensor({dense_.sizes(),
@@ -51,8 +51,7 @@ class BorrowedTensor {
     const bool is_there = dense_.is_same(out) && dense_.sizes() == sizes &&
                           (out.numel() == 0 || tensor_->const_data_ptr() == out.const_data_ptr());
     if (!is_there) {
-      const at::IntArrayRef strides(tensor_->strides().data(), tensor_->strides().size());
-      const at::Tensor made = at::from_blob(tensor_->mutable_data_ptr(), sizes, strides, out.options()).clone();
+      const at::Tensor made = at::from_blob(tensor_->mutable_data_ptr(), sizes, out.options()).clone();
       out.resize_(sizes).copy_(made);
     }
   }
