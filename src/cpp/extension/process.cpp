@@ -1,7 +1,5 @@
 #include "extension/process.h"
 
-#include <vector>
-
 #include "builtin/builtin.h"
 #include "extension/kernel_util/registration.h"
 #include "runtime/platform.h"
@@ -13,16 +11,16 @@ namespace {
 thread_local int t_load_depth = 0;
 
 /// What EXECUTORCH_LIBRARY has named since the last time: one table, which lives as long as the process.
-Error take_registrations(runtime::KernelRegistry& kernels) {
+Error take_registrations(Process& shared) {
   const KernelRegistration* const first = KernelRegistration::take_all();
   if (first == nullptr) {
     return Error::Ok;
   }
-  auto* const table = new std::vector<runtime::Kernel>;
+  std::vector<runtime::Kernel>& table = shared.registered.emplace_back();
   for (const KernelRegistration* one = first; one != nullptr; one = one->next()) {
-    table->push_back(one->kernel());
+    table.push_back(one->kernel());
   }
-  return kernels.add(*table, first->library());
+  return shared.kernels.add(table, first->library());
 }
 
 }  // namespace
@@ -72,8 +70,11 @@ Process& process() {
 
 runtime::HostOptions process_options() {
   Process& shared = process();
-  if (t_load_depth == 0 && shared.error == Error::Ok) {  // a library that dlopen brought may have kernels, too
-    shared.error = shared.gate.exclusively([&] { return take_registrations(shared.kernels); });
+  if (KernelRegistration::any_left() && t_load_depth == 0) {  // a library that dlopen brought may have kernels, too
+    const Error error = shared.gate.exclusively([&] { return take_registrations(shared); });
+    if (error != Error::Ok) {
+      shared.error = error;
+    }
   }
   runtime::HostOptions options;
   options.kernels = &shared.kernels;

@@ -11,9 +11,12 @@
 /// Place: the host layer. Nothing below it knows of registries of a process.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <list>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "runtime/backend.h"
 #include "runtime/host/module.h"
@@ -62,8 +65,9 @@ struct Process {
   runtime::KernelRegistry kernels;
   runtime::BackendRegistry backends;
   LoadGate gate;
+  std::list<std::vector<runtime::Kernel>> registered;  // of EXECUTORCH_LIBRARY, a table each time some were taken
   /// Of registering what this build holds and what EXECUTORCH_LIBRARY named. A process that cannot is of no use.
-  Error error = Error::Ok;
+  std::atomic<Error> error{Error::Ok};
 };
 
 /// The one instance, with everything that this build holds registered. Made when it is first asked for, never

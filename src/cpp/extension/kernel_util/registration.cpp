@@ -16,6 +16,8 @@ KernelRegistration::KernelRegistration(const runtime::Kernel& kernel, const char
   }
 }
 
+bool KernelRegistration::any_left() { return g_first.load(std::memory_order_acquire) != nullptr; }
+
 const KernelRegistration* KernelRegistration::take_all() {
   return g_first.exchange(nullptr, std::memory_order_acquire);
 }

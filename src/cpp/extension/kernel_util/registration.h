@@ -15,7 +15,7 @@
 ///
 /// Place: the static object stands in the application's own file and only links itself into a list, which the process's
 /// registry takes (process.h) before the next load. The runtime and its kernels have no such objects
-/// (docs/design, decision 5).
+/// (docs/design/05-explicit-registration.md).
 #pragma once
 
 #include <type_traits>
@@ -34,6 +34,8 @@ class KernelRegistration {
   const runtime::Kernel& kernel() const { return kernel_; }
   const char* library() const { return library_; }
   const KernelRegistration* next() const { return next_; }
+  /// False when the list is empty. Threads: safe.
+  static bool any_left();
   /// The list, the last one first; it is empty afterwards. Threads: safe.
   static const KernelRegistration* take_all();
 
