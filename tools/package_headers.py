@@ -27,7 +27,11 @@ def sources(root: Path) -> Iterator[Path]:
     """The headers that are installed, relative to the root."""
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".h", ".def") and path.name not in INTERNAL and '"schema/' not in path.read_text("utf-8"):
+            if (
+                path.suffix in (".h", ".def")
+                and path.name not in INTERNAL
+                and '"schema/' not in path.read_text("utf-8")
+            ):
                 yield path.relative_to(root)
     yield from (Path(f"kernels/{library}/register.h") for library in REGISTERED)
 

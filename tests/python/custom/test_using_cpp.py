@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs/how-to/using_cpp.md").read_text()
 
 
 def test_the_page(tmp_path):
-    folder, output = work_through("using_cpp.md", tmp_path)
+    _, output = work_through("using_cpp.md", tmp_path)
     assert "output 0: f32 [" in output, "executor_runner prints outputs"
     assert "XnnpackBackend" in output, "pte_dump names the delegate"
     said = "input 0 of method 'forward' of 'model.pte' is float32 [1 to 32, 8], float32 [2, 9] was given"
@@ -57,12 +57,16 @@ def test_every_header_compiles_beside_namesakes(tmp_path):
 
 
 def test_published_target_names_link(tmp_path):
-    source = '#include <executorch_py/extension/module/module.h>\nint main() { executorch::extension::Module m("x"); }\n'
+    source = (
+        '#include <executorch_py/extension/module/module.h>\nint main() { executorch::extension::Module m("x"); }\n'
+    )
     build(tmp_path, source, "extension_module")
 
 
 def test_includes_without_the_prefix_are_found_last(tmp_path):
-    source = '#include "runtime/host/module.h"\n#include "builtin/builtin.h"\nint main() { et::runtime::HostOptions o; }\n'
+    source = (
+        '#include "runtime/host/module.h"\n#include "builtin/builtin.h"\nint main() { et::runtime::HostOptions o; }\n'
+    )
     build(tmp_path, source)
 
 
