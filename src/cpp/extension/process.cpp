@@ -62,7 +62,7 @@ Process& process() {
   static Process* const instance = [] {
     runtime::platform_install_default_log();
     auto* const made = new Process;
-    made->error = builtin::register_all(made->kernels, made->backends);
+    made->error.store(builtin::register_all(made->kernels, made->backends));
     return made;
   }();
   return *instance;
@@ -73,7 +73,7 @@ runtime::HostOptions process_options() {
   if (KernelRegistration::any_left() && t_load_depth == 0) {  // a library that dlopen brought may have kernels, too
     const Error error = shared.gate.exclusively([&] { return take_registrations(shared); });
     if (error != Error::Ok) {
-      shared.error = error;
+      shared.error.store(error);
     }
   }
   runtime::HostOptions options;
