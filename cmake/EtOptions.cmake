@@ -91,3 +91,5 @@ endif()
 
 set(ET_GENERATED_DIR ${CMAKE_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${ET_GENERATED_DIR})
+# <executorch_py/…>, as installed headers are included.
+file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/src/cpp ${ET_GENERATED_DIR}/executorch_py SYMBOLIC)

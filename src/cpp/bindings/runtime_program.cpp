@@ -142,7 +142,8 @@ class MethodDescription {
 };
 
 runtime::HostOptions options_for(std::vector<std::string> data_files, bool mmap) {
-  runtime::HostOptions options = process_runtime().options();
+  process_runtime();
+  runtime::HostOptions options = extension::process_options();
   options.data_files = std::move(data_files);
   options.mode = mmap ? runtime::LoadMode::kMmap : runtime::LoadMode::kFile;
   return options;
@@ -154,7 +155,7 @@ auto load_without_gil(Load&& load) {
   clear_last_message();
   auto result = [&] {
     const py::gil_scoped_release release;
-    const LoadScope scope(process_runtime().gate);
+    const extension::LoadScope scope(process_runtime().gate);
     return load();
   }();
   flush_log_if_waiting();

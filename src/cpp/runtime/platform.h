@@ -15,4 +15,7 @@ uint64_t platform_now_ns();
 /// Installs a log hook that writes warnings and errors where this platform's users look: stderr, or nowhere.
 void platform_install_log();
 
+/// The same, unless the process has chosen a hook (or none) by set_log_hook. Hosts call it before they load anything.
+void platform_install_default_log();
+
 }  // namespace et::runtime

@@ -8,4 +8,6 @@ __attribute__((weak)) uint64_t platform_now_ns() { return 0; }
 
 __attribute__((weak)) void platform_install_log() {}
 
+__attribute__((weak)) void platform_install_default_log() {}
+
 }  // namespace et::runtime

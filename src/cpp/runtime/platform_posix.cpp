@@ -1,7 +1,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "base/log.h"
+#include "base/default_log.h"
 #include "runtime/platform.h"
 
 namespace et::runtime {
@@ -22,5 +22,7 @@ uint64_t platform_now_ns() {
 }
 
 void platform_install_log() { set_log_hook(&write_to_stderr); }
+
+void platform_install_default_log() { set_default_log_hook(&write_to_stderr); }
 
 }  // namespace et::runtime

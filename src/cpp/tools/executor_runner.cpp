@@ -6,8 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "builtin/builtin.h"
-#include "runtime/host/module.h"
+#include "extension/process.h"
 #include "runtime/platform.h"
 #include "threads/thread_pool.h"
 #include "tools/chrome_trace.h"
@@ -216,14 +215,9 @@ void print_memory(const HostMethod& method) {
 double ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 Error run(const RunnerOptions& options) {
-  runtime::KernelRegistry kernels;
-  runtime::BackendRegistry backends;
-  ET_RETURN_IF_ERROR(builtin::register_all(kernels, backends));
   threads::set_num_threads(options.threads);
-  runtime::HostOptions host_options;
-  host_options.kernels = &kernels;
-  host_options.backends = &backends;
-  host_options.pool = threads::default_pool();
+  runtime::HostOptions host_options = extension::process_options();
+  ET_RETURN_IF_ERROR(extension::process().error);
   host_options.mode = options.read_file ? runtime::LoadMode::kFile : runtime::LoadMode::kMmap;
   host_options.data_files = options.data_files;
   ChromeTrace trace;
@@ -293,7 +287,6 @@ Error run(const RunnerOptions& options) {
 }  // namespace et::tools
 
 int main(int argc, char** argv) {
-  et::runtime::platform_install_log();
   et::tools::RunnerOptions options;
   switch (et::tools::parse_arguments(argc, argv, &options)) {
     case et::tools::ParseResult::kDone: return 0;

@@ -113,7 +113,7 @@ def kernels_header(rows: list[Row], namespace: str, head: str) -> str:
     """<name>/kernels.h."""
     lines = [
         f"{head}#pragma once\n",
-        '#include "runtime/kernel_types.h"\n',
+        '#include "executorch_py/runtime/kernel_types.h"\n',
         f"namespace {namespace} {{\n",
         "using namespace ::et;           // Error, Result, ScalarType, Span",
         "using namespace ::et::kernels;  // KernelContext, Tensor, Scalar, IntArrayRef, resize_tensor\n",
@@ -127,7 +127,7 @@ def kernels_header(rows: list[Row], namespace: str, head: str) -> str:
 def register_header(namespace: str, head: str) -> str:
     """<name>/register.h."""
     return (
-        f'{head}#pragma once\n\n#include "runtime/kernel.h"\n\nnamespace {namespace} {{\n\n'
+        f'{head}#pragma once\n\n#include "executorch_py/runtime/kernel.h"\n\nnamespace {namespace} {{\n\n'
         "/// The kernels of this library.\n::et::runtime::KernelTable kernel_table();\n\n"
         "/// Adds them. Errors: those of KernelRegistry::add.\n"
         f"::et::Error register_kernels(::et::runtime::KernelRegistry& registry);\n\n}}  // namespace {namespace}\n"
@@ -159,7 +159,7 @@ def register_source(rows: list[Row], library: str, namespace: str, priority: str
         variants += f'    "{row.specialisation.text if row.specialisation else ""}",\n'
     return (
         f'{head}#include "{library}/register.h"\n\n#include "{library}/kernels.h"\n'
-        '#include "runtime/in_place_kernel.h"\n#include "runtime/specialised_kernel.h"\n\n'
+        '#include "executorch_py/runtime/in_place_kernel.h"\n#include "executorch_py/runtime/specialised_kernel.h"\n\n'
         f"namespace {namespace} {{\nnamespace {{\n\nusing namespace ::et::runtime;\n\n{demands}\n"
         f"constexpr Kernel kKernels[] = {{\n{entries}}};\n\n"
         f"constexpr const char* kVariants[] = {{\n{variants}}};\n\n}}  // namespace\n\n"
@@ -172,7 +172,7 @@ def register_source(rows: list[Row], library: str, namespace: str, priority: str
 def plugin_source(library: str, namespace: str, head: str) -> str:
     """<name>/plugin.cpp."""
     return (
-        f'{head}#include "runtime/plugin.h"\n\n#include "{library}/register.h"\n\nnamespace {{\n\n'
+        f'{head}#include "executorch_py/runtime/plugin.h"\n\n#include "{library}/register.h"\n\nnamespace {{\n\n'
         "const ::et::runtime::Plugin& plugin() {\n"
         f"  const ::et::runtime::KernelTable table = {namespace}::kernel_table();\n"
         "  static const ::et::runtime::Plugin kPlugin = {table.library, table.kernels.data(), table.kernels.size(),\n"

@@ -304,25 +304,25 @@ TEST_F(ProgramTest, ExternalWeightsComeFromThePtd) {
   std::remove(path.c_str());
 }
 
-TEST_F(ProgramTest, FilesLoadInBothModes) {
+TEST_F(ProgramTest, FilesLoadInAllModes) {
   const std::vector<uint8_t> bytes = b_.build();
   const std::string path = ::testing::TempDir() + "program.pte";
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  for (const LoadMode mode : {LoadMode::kMmap, LoadMode::kFile}) {
+  for (const LoadMode mode : {LoadMode::kMmap, LoadMode::kFile, LoadMode::kMmapTryLocked}) {
     options_.mode = mode;
-    auto module = Module::load(path, options_);
-    ASSERT_TRUE(module.ok()) << messages();
+    auto program = HostProgram::from_file(path, options_);
+    ASSERT_TRUE(program.ok()) << messages();
+    auto m = method(*program);
     TestTensor x({2, 3}, {1, 1, 1, 1, 1, 1});
-    const EValue inputs[] = {x.value()};
-    const auto outputs = (*module)->forward(inputs);
-    ASSERT_TRUE(outputs.ok());
-    EXPECT_EQ(floats((*outputs)[0])[5], 7);
-    EXPECT_EQ((*module)->execute("nothing", inputs).error(), Error::NotFound);
+    ASSERT_EQ(m->method().set_input(x.value(), 0), Error::Ok);
+    ASSERT_EQ(m->method().execute(), Error::Ok);
+    EXPECT_EQ(floats(m->method().get_output(0))[5], 7);
+    EXPECT_EQ((*program)->load_method("nothing").error(), Error::NotFound);
   }
-  EXPECT_EQ(Module::load(path + ".missing", options_).error(), Error::AccessFailed);
+  EXPECT_EQ(HostProgram::from_file(path + ".missing", options_).error(), Error::AccessFailed);
   said("No such file or directory");
-  EXPECT_EQ(Module::load(::testing::TempDir(), options_).error(), Error::AccessFailed);
+  EXPECT_EQ(HostProgram::from_file(::testing::TempDir(), options_).error(), Error::AccessFailed);
   std::remove(path.c_str());
 }
 

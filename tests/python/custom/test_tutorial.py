@@ -1,7 +1,6 @@
 """docs/how-to/custom_operators.md from beginning to end: every file that it shows is written, every command is run."""
 
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -9,44 +8,14 @@ import sys
 from pathlib import Path
 
 import executorch_py as et
-from executorch_py import _core
+from tests.python.custom.page import work_through
 
-ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs/how-to/custom_operators.md"
-TREE = Path(_core.__file__).parent  # the package as a build tree has it
 EXPORTED = re.compile(r"^[0-9a-f]+ [TDBW] (\S+)$", re.MULTILINE)
 
 
 def test_the_page(tmp_path):
-    assert Path(et.cmake_prefix_path).is_dir(), "build the target et_sdk"
     assert importlib.util.find_spec("torchvision") is not None, "install the group models of pyproject.toml"
-    scripts = tmp_path / "scripts"
-    scripts.mkdir()
-    (scripts / "etpy").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m executorch_py.cli "$@"\n')
-    (scripts / "etpy").chmod(0o755)
-    environment = {**os.environ, "PATH": f"{scripts}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(TREE.parent), os.environ.get("PYTHONPATH", "")])
-    environment.setdefault(
-        "CMAKE_GENERATOR", "Ninja" if shutil.which("ninja", path=environment["PATH"]) else "Unix Makefiles"
-    )
-    if compiler_cache := shutil.which("ccache"):
-        environment.setdefault("CMAKE_CXX_COMPILER_LAUNCHER", compiler_cache)
-    folder = tmp_path / "detection"
-    folder.mkdir()
-    output = ""
-    blocks = re.findall(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    for language, name, _ in blocks:
-        assert name or language == "sh", f"a block of {language} without the name of its file"
-    for _, name, text in blocks:  # all files first: the text shows detect.cpp before it explains it
-        if name:
-            (folder / name).write_text(text)
-    for language, name, text in blocks:
-        if language == "sh" and not name:
-            result = subprocess.run(
-                ["sh", "-ec", text], cwd=folder, env=environment, capture_output=True, text=True, timeout=500
-            )
-            assert result.returncode == 0, f"{text}\n{result.stdout}{result.stderr}"
-            output += result.stdout
+    folder, output = work_through("custom_operators.md", tmp_path)
     assert "detection[input=f32 rois=f32] 1" in output, output
     assert "nothing is missing" in output
     assert output.count(" boxes") == 4, "three in Python, one in C++"

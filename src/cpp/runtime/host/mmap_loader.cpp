@@ -44,6 +44,18 @@ MmapLoader::~MmapLoader() {
   }
 }
 
+Error MmapLoader::lock(bool report) {
+  if (size_ == 0 || ::mlock(data_, size_) == 0) {
+    return Error::Ok;
+  }
+  const int error = errno;
+  ET_CHECK_OR_RETURN(!report, AccessFailed,
+                     "cannot keep '%s' (%zu bytes) in memory: %s; raise `ulimit -l` or map it "
+                     "without locking",
+                     path_.c_str(), size_, std::strerror(error));
+  return Error::AccessFailed;
+}
+
 Result<FreeableBuffer> MmapLoader::load(size_t offset, size_t nbytes) {
   ET_CHECK_OR_RETURN(offset <= size_ && nbytes <= size_ - offset, InvalidArgument,
                      "%zu bytes at %zu are not inside '%s' of %zu bytes", nbytes, offset, path_.c_str(), size_);

@@ -21,6 +21,8 @@ class MmapLoader final : public DataLoader {
   static Result<std::unique_ptr<MmapLoader>> open(const std::string& path);
   ~MmapLoader() override;
 
+  /// Keeps the whole mapping in memory. Errors: AccessFailed with the system's reason, which is logged when `report`.
+  Error lock(bool report);
   Result<FreeableBuffer> load(size_t offset, size_t nbytes) override;
   void discard(const void* data, size_t nbytes) override;
   size_t size() const override { return size_; }

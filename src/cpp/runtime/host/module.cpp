@@ -8,17 +8,24 @@
 #include "runtime/flat_tensor_data_map.h"
 #include "runtime/host/file_loader.h"
 #include "runtime/host/mmap_loader.h"
+#include "runtime/platform.h"
 
 namespace et::runtime {
 namespace {
 
 Result<std::unique_ptr<DataLoader>> open_loader(const std::string& path, LoadMode mode) {
-  if (mode == LoadMode::kMmap) {
-    ET_TRY(std::unique_ptr<DataLoader> loader, MmapLoader::open(path));
+  if (mode == LoadMode::kFile) {
+    ET_TRY(std::unique_ptr<DataLoader> loader, FileLoader::open(path));
     return loader;
   }
-  ET_TRY(std::unique_ptr<DataLoader> loader, FileLoader::open(path));
-  return loader;
+  ET_TRY(std::unique_ptr<MmapLoader> loader, MmapLoader::open(path));
+  if (mode != LoadMode::kMmap) {
+    const Error error = loader->lock(mode == LoadMode::kMmapLocked);
+    if (mode == LoadMode::kMmapLocked && error != Error::Ok) {
+      return error;
+    }
+  }
+  return std::unique_ptr<DataLoader>(std::move(loader));
 }
 
 /// For NamedDataMap::set_order.
@@ -76,12 +83,23 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
 }
 
 Result<std::shared_ptr<HostProgram>> HostProgram::from_file(const std::string& path, const HostOptions& options) {
+  platform_install_default_log();
   ET_TRY(std::unique_ptr<DataLoader> loader, open_loader(path, options.mode));
   return make(std::move(loader), nullptr, path, options);
 }
 
+Result<std::shared_ptr<HostProgram>> HostProgram::from_loader(std::unique_ptr<DataLoader> loader,
+                                                              const HostOptions& options) {
+  platform_install_default_log();
+  ET_CHECK_OR_RETURN(loader != nullptr, InvalidArgument, "a program cannot be loaded: the data loader is null");
+  return make(std::move(loader), nullptr, "", options);
+}
+
 Result<std::shared_ptr<HostProgram>> HostProgram::from_buffer(std::shared_ptr<const void> keep_alive, const void* data,
                                                               size_t size, const HostOptions& options) {
+  platform_install_default_log();
+  ET_CHECK_OR_RETURN(data != nullptr || size == 0, InvalidArgument,
+                     "a program cannot be loaded: the address of its %zu bytes is null", size);
   if (reinterpret_cast<uintptr_t>(data) % 16 != 0) {
     constexpr size_t kAlignment = 64;
     size_t rounded;
@@ -151,35 +169,6 @@ Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view na
   ET_TRY(Method method, program_->load_method(name, &host->manager_, options));
   host->method_ = std::make_unique<Method>(std::move(method));
   return host;
-}
-
-Result<std::unique_ptr<Module>> Module::load(const std::string& path, const HostOptions& options) {
-  ET_TRY(std::shared_ptr<HostProgram> program, HostProgram::from_file(path, options));
-  return std::unique_ptr<Module>(new Module(std::move(program)));
-}
-
-Result<HostMethod*> Module::method(std::string_view name) {
-  for (const std::unique_ptr<HostMethod>& method : methods_) {
-    if (method->meta().name() == name) {
-      return method.get();
-    }
-  }
-  ET_TRY(std::unique_ptr<HostMethod> method, program_->load_method(name));
-  methods_.push_back(std::move(method));
-  return methods_.back().get();
-}
-
-Result<std::vector<EValue>> Module::execute(std::string_view name, Span<const EValue> inputs) {
-  ET_TRY(HostMethod* const host, method(name));
-  Method& method = host->method();
-  ET_RETURN_IF_ERROR(method.set_inputs(inputs));
-  ET_RETURN_IF_ERROR(method.execute());
-  std::vector<EValue> outputs;
-  outputs.reserve(method.num_outputs());
-  for (size_t i = 0; i < method.num_outputs(); ++i) {
-    outputs.push_back(method.get_output(i));
-  }
-  return outputs;
 }
 
 }  // namespace et::runtime

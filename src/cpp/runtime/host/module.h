@@ -3,12 +3,6 @@
 /// For: desktop and server programs, executor_runner, the Python bindings. Not for: microcontrollers, which use Program
 ///      and Method with memory of their own.
 ///
-///     HostOptions options{&kernels, &backends};
-///     ET_TRY(std::unique_ptr<Module> const module, Module::load("model.pte", options));
-///     ET_TRY(std::vector<EValue> const outputs, module->execute("forward", inputs));
-///
-/// Or, with several methods, sessions and threads:
-///
 ///     ET_TRY(auto const program, HostProgram::from_file("model.pte", options));        // shared by threads
 ///     ET_TRY(auto const session, program->new_session());                              // one a conversation
 ///     ET_TRY(auto const method, program->load_method("decode", session));              // one a thread
@@ -40,6 +34,8 @@ enum class LoadMode : uint8_t {
   kMmap,  ///< Mapped: pages are read when they are used and shared with other processes. The file must not be changed
           ///< or cut off while it is mapped (SECURITY.md).
   kFile,  ///< Read into memory: slower to begin, independent of the file afterwards.
+  kMmapLocked,  ///< Mapped and kept in memory. Errors: AccessFailed when the system does not let the process lock it.
+  kMmapTryLocked,  ///< The same; where the system does not allow it, as kMmap.
 };
 
 /// What programs work with. Everything pointed at must outlive what is made with it.
@@ -114,6 +110,9 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
   /// Uses bytes in memory. `keep_alive` holds them; they are copied only when they do not start at a multiple of 16.
   static Result<std::shared_ptr<HostProgram>> from_buffer(std::shared_ptr<const void> keep_alive, const void* data,
                                                           size_t size, const HostOptions& options);
+  /// Reads through a loader of the caller's. Errors: those of Program::load and of the loader.
+  static Result<std::shared_ptr<HostProgram>> from_loader(std::unique_ptr<DataLoader> loader,
+                                                          const HostOptions& options);
   ~HostProgram();
 
   const Program& program() const { return *program_; }
@@ -147,26 +146,6 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
   HeapSharedCache shared_cache_;
   std::mutex mutex_;  // guards default_session_
   std::unique_ptr<HostSession> default_session_;
-};
-
-/// The shortest way: one file, methods loaded when they are first called, the default session.
-class Module {
- public:
-  /// Errors: as HostProgram::from_file.
-  static Result<std::unique_ptr<Module>> load(const std::string& path, const HostOptions& options);
-
-  const std::shared_ptr<HostProgram>& program() const { return program_; }
-  /// The loaded method, loading it when needed. Errors: as Program::load_method.
-  Result<HostMethod*> method(std::string_view name);
-  /// Runs a method. The outputs are valid until its next execution. Errors: as Method::set_inputs and execute.
-  Result<std::vector<EValue>> execute(std::string_view name, Span<const EValue> inputs);
-  Result<std::vector<EValue>> forward(Span<const EValue> inputs) { return execute("forward", inputs); }
-
- private:
-  explicit Module(std::shared_ptr<HostProgram> program) : program_(std::move(program)) {}
-
-  std::shared_ptr<HostProgram> program_;
-  std::vector<std::unique_ptr<HostMethod>> methods_;
 };
 
 }  // namespace et::runtime

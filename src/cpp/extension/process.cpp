@@ -1,0 +1,95 @@
+#include "extension/process.h"
+
+#include "builtin/builtin.h"
+#include "extension/kernel_util/registration.h"
+#include "runtime/platform.h"
+#include "threads/thread_pool.h"
+
+namespace et::extension {
+namespace {
+
+thread_local int t_load_depth = 0;
+
+/// What EXECUTORCH_LIBRARY has named since the last time: one table, which lives as long as the process.
+Error take_registrations(Process& shared) {
+  const KernelRegistration* const first = KernelRegistration::take_all();
+  if (first == nullptr) {
+    return Error::Ok;
+  }
+  std::vector<runtime::Kernel>& table = shared.registered.emplace_back();
+  for (const KernelRegistration* one = first; one != nullptr; one = one->next()) {
+    table.push_back(one->kernel());
+  }
+  return shared.kernels.add(table, first->library());
+}
+
+}  // namespace
+
+void LoadGate::enter() {
+  if (t_load_depth++ != 0) {
+    return;
+  }
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return !changing_; });
+  ++loads_;
+}
+
+void LoadGate::leave() {
+  if (--t_load_depth != 0) {
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --loads_;
+  changed_.notify_all();
+}
+
+Error LoadGate::lock() {
+  ET_CHECK_OR_RETURN(t_load_depth == 0, InvalidState,
+                     "kernels and backends cannot be registered while this thread loads a method");
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return !changing_ && loads_ == 0; });
+  changing_ = true;
+  return Error::Ok;
+}
+
+void LoadGate::unlock() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  changing_ = false;
+  changed_.notify_all();
+}
+
+Process& process() {
+  static Process* const instance = [] {
+    runtime::platform_install_default_log();
+    auto* const made = new Process;
+    made->error.store(builtin::register_all(made->kernels, made->backends));
+    return made;
+  }();
+  return *instance;
+}
+
+runtime::HostOptions process_options() {
+  Process& shared = process();
+  if (KernelRegistration::any_left() && t_load_depth == 0) {  // a library that dlopen brought may have kernels, too
+    const Error error = shared.gate.exclusively([&] { return take_registrations(shared); });
+    if (error != Error::Ok) {
+      shared.error.store(error);
+    }
+  }
+  runtime::HostOptions options;
+  options.kernels = &shared.kernels;
+  options.backends = &shared.backends;
+  options.pool = threads::default_pool();
+  return options;
+}
+
+Error register_kernels(const runtime::KernelTable& table) {
+  return process().gate.exclusively([&] { return process().kernels.add(table); });
+}
+
+Error register_backend(const char* name, const runtime::BackendInterface* backend) {
+  ET_CHECK_OR_RETURN(name != nullptr && backend != nullptr, InvalidArgument, "a backend needs a name and an object");
+  return process().gate.exclusively([&] { return process().backends.add(name, backend); });
+}
+
+}  // namespace et::extension
