@@ -1,7 +1,8 @@
-/// Training methods, optimizers and checkpoints as Python classes; executorch_py/training/ gives them their public form.
+/// Training methods, optimizers and checkpoints as Python classes; executorch_py/training/ gives them their public
+/// form.
 ///
-/// Parameters, gradients and what optimizers remember are live views: tensors of the caller's library over the memory of the
-/// method or optimizer, which they keep alive.
+/// Parameters, gradients and what optimizers remember are live views: tensors of the caller's library over the memory
+/// of the method or optimizer, which they keep alive.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -43,8 +44,8 @@ py::dict live_views(const NamedTensors& tensors, const py::object& owner) {
 /// A caller's dict of tensors, borrowed for as long as this lives.
 class NamedArguments {
  public:
-  /// `what` begins the messages. Errors (CoreError): InvalidType for something that is no name or no tensor; InvalidArgument
-  /// for a tensor with strides, or one that is to be written and cannot be.
+  /// `what` begins the messages. Errors (CoreError): InvalidType for something that is no name or no tensor;
+  /// InvalidArgument for a tensor with strides, or one that is to be written and cannot be.
   NamedArguments(const py::dict& given, const std::string& what, bool written) {
     items_.reserve(given.size());
     for (const auto& [key, value] : given) {
@@ -74,8 +75,8 @@ class NamedArguments {
         throw CoreError(error.code(), what + ": " + error.message());
       }
       if (!is_tensor) {
-        throw CoreError(Error::InvalidType, what + " is " + std::string(py::repr(py::type::handle_of(value))) +
-                                                ", must be a tensor");
+        throw CoreError(Error::InvalidType,
+                        what + " is " + std::string(py::repr(py::type::handle_of(value))) + ", must be a tensor");
       }
       const TensorView& view = tensor.view();
       for (size_t d = 0; d < view.rank; ++d) {
@@ -101,8 +102,8 @@ class NamedArguments {
 class TrainingMethod {
  public:
   TrainingMethod(HostProgram& program, const std::string& name, std::shared_ptr<HostSession> session, uint64_t seed)
-      : outputs_(load_without_gil([&] { return TrainingOutputs::of(program, name); })), method_(load(program, name, std::move(session), seed),
-                                                                      outputs_.gradients_begin) {
+      : outputs_(load_without_gil([&] { return TrainingOutputs::of(program, name); })),
+        method_(load(program, name, std::move(session), seed), outputs_.gradients_begin) {
     runtime::Method& method = method_.host().method();
     for (size_t i = outputs_.gradients_begin; i < outputs_.parameters_begin; ++i) {
       // Memory that stays where it is, so that a view of an earlier step is never a dangling one.
@@ -147,8 +148,12 @@ training::SGDOptions to_options(const py::dict& given, training::SGDOptions) {
 
 training::AdamWOptions to_options(const py::dict& given, training::AdamWOptions) {
   const auto betas = given["betas"].cast<std::pair<double, double>>();
-  return {given["lr"].cast<double>(),  betas.first, betas.second, given["eps"].cast<double>(),
-          given["weight_decay"].cast<double>(), given["amsgrad"].cast<bool>()};
+  return {given["lr"].cast<double>(),
+          betas.first,
+          betas.second,
+          given["eps"].cast<double>(),
+          given["weight_decay"].cast<double>(),
+          given["amsgrad"].cast<bool>()};
 }
 
 /// An optimizer and the tensors of its callers.
@@ -205,7 +210,8 @@ void init_training(py::module_& module) {
       .def(py::init<HostProgram&, const std::string&, std::shared_ptr<HostSession>, uint64_t>(), py::arg("program"),
            py::arg("name"), py::arg("session") = nullptr, py::arg("seed") = 0)
       .def("execute", &TrainingMethod::execute, py::arg("inputs"), "Runs the method; a list with the model's outputs")
-      .def("cancel", [](TrainingMethod& self) { self.method().cancel(); }, "Makes a running execution end soon")
+      .def(
+          "cancel", [](TrainingMethod& self) { self.method().cancel(); }, "Makes a running execution end soon")
       .def_property_readonly("has_gradients", &TrainingMethod::has_gradients, "Whether it has been executed")
       .def_property_readonly(
           "parameters",

@@ -12,8 +12,8 @@
 
 namespace et::schema {
 
-/// Copies the finished flatbuffer to `head` with `length` zero bytes at kHeaderOffset, and raises its root offset by that.
-/// Errors: OutOfResources, it is larger than a flatbuffer can be.
+/// Copies the finished flatbuffer to `head` with `length` zero bytes at kHeaderOffset, and raises its root offset by
+/// that. Errors: OutOfResources, it is larger than a flatbuffer can be.
 inline Error insert_header(const flatbuffers::FlatBufferBuilder& builder, size_t length, std::vector<uint8_t>& head) {
   const uint8_t* body = builder.GetBufferPointer();
   const size_t size = builder.GetSize();

@@ -102,7 +102,8 @@ std::string type_of_entry(const runtime::NamedDataEntry& entry) {
 
 Error save_ptd(const std::string& path, const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
-    const bool fits = std::all_of(tensor.sizes().begin(), tensor.sizes().end(), [](int64_t n) { return n <= INT32_MAX; });
+    const bool fits =
+        std::all_of(tensor.sizes().begin(), tensor.sizes().end(), [](int64_t n) { return n <= INT32_MAX; });
     ET_CHECK_OR_RETURN(fits, OutOfResources, "'%s' is %s; a .ptd file holds sizes up to 2^31 - 1", name.c_str(),
                        type_of(tensor).c_str());
   }

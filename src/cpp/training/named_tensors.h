@@ -21,8 +21,8 @@ std::string names_of(const NamedTensors& tensors);
 /// "f32 [3, 4]".
 std::string type_of(const runtime::Tensor& tensor);
 
-/// Checks that two tensors have one element type, one shape and one memory order. `what` and `other` name them in the message.
-/// Errors: InvalidArgument, naming both sides.
+/// Checks that two tensors have one element type, one shape and one memory order. `what` and `other` name them in the
+/// message. Errors: InvalidArgument, naming both sides.
 Error check_same_type(const std::string& what, const runtime::Tensor& tensor, const std::string& other,
                       const runtime::Tensor& expected);
 

@@ -29,9 +29,9 @@ std::string type_of(const Tensor& tensor) {
 
 Error check_same_type(const std::string& what, const Tensor& tensor, const std::string& other, const Tensor& expected) {
   const auto equal = [](auto a, auto b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); };
-  ET_CHECK_OR_RETURN(
-      tensor.scalar_type() == expected.scalar_type() && equal(tensor.sizes(), expected.sizes()), InvalidArgument,
-      "%s is %s, %s is %s", what.c_str(), type_of(tensor).c_str(), other.c_str(), type_of(expected).c_str());
+  ET_CHECK_OR_RETURN(tensor.scalar_type() == expected.scalar_type() && equal(tensor.sizes(), expected.sizes()),
+                     InvalidArgument, "%s is %s, %s is %s", what.c_str(), type_of(tensor).c_str(), other.c_str(),
+                     type_of(expected).c_str());
   ET_CHECK_OR_RETURN(equal(dim_order(tensor), dim_order(expected)), InvalidArgument,
                      "%s and %s differ in the order of dimensions in memory", what.c_str(), other.c_str());
   return Error::Ok;
@@ -82,7 +82,8 @@ Error Optimizer<Rule>::check_gradients(const NamedTensors& gradients) const {
     for (const auto& [name, parameter] : group.parameters) {
       const auto gradient = gradients.find(name);
       if (gradient != gradients.end()) {
-        ET_RETURN_IF_ERROR(check_same_type("the gradient of '" + name + "'", gradient->second, "the parameter", parameter));
+        ET_RETURN_IF_ERROR(
+            check_same_type("the gradient of '" + name + "'", gradient->second, "the parameter", parameter));
       } else {
         without_gradient = without_gradient == nullptr ? &name : without_gradient;
       }
@@ -118,8 +119,12 @@ Error Optimizer<Rule>::step(const NamedTensors& gradients) {
       }
       reserve(group, name, parameter);
       ParamState& state = states_[name];
-      Update update{parameter.scalar_type(),      parameter.numel(), ++state.step, parameter.mutable_data_ptr(),
-                    gradient->second.const_data_ptr(), {}};
+      Update update{parameter.scalar_type(),
+                    parameter.numel(),
+                    ++state.step,
+                    parameter.mutable_data_ptr(),
+                    gradient->second.const_data_ptr(),
+                    {}};
       for (size_t i = 0; i < std::size(Rule::kBuffers); ++i) {
         update.buffers[i] = Rule::uses(group.options, i) ? state.buffers[i]->impl.data() : nullptr;
       }

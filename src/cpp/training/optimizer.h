@@ -6,8 +6,8 @@
 ///     ET_RETURN_IF_ERROR(optimizer->step(gradients));
 ///     optimizer->param_groups()[0].options.lr *= 0.5;      // a schedule
 ///
-/// Parameters of a group have options of their own; no parameter is in two groups. A parameter without a gradient in a step
-/// stays as it is, as in torch.
+/// Parameters of a group have options of their own; no parameter is in two groups. A parameter without a gradient in a
+/// step stays as it is, as in torch.
 #pragma once
 
 #include <memory>
@@ -31,20 +31,22 @@ class Optimizer {
   /// Errors: those of add_param_group.
   static Result<std::unique_ptr<Optimizer>> create(NamedTensors parameters, const Options& options = {});
 
-  /// Errors: InvalidArgument for an option out of range, a group without parameters, a parameter that a group has already;
+  /// Errors: InvalidArgument for an option out of range, a group without parameters, a parameter that a group has
+  /// already;
   ///         InvalidType for a parameter that is not of a floating element type or lies in read-only memory.
   Error add_param_group(NamedTensors parameters, const Options& options);
 
   /// Changes every parameter that has a gradient.
-  /// Errors: InvalidArgument, before anything is changed: an option out of range; a gradient of another shape or element type than its parameter; names
+  /// Errors: InvalidArgument, before anything is changed: an option out of range; a gradient of another shape or
+  /// element type than its parameter; names
   ///         that do not fit, which is that some gradient has no parameter and some parameter no gradient.
   Error step(const NamedTensors& gradients);
 
   std::vector<ParamGroup>& param_groups() { return groups_; }
 
-  /// What the optimizer remembers, by name: "optimizer.fc.weight.momentum_buffer", and "optimizer.fc.weight.step" (Long,
-  /// without dimensions).
-  /// To save it in a checkpoint, or to have a checkpoint written into it. The tensors live as long as the optimizer.
+  /// What the optimizer remembers, by name: "optimizer.fc.weight.momentum_buffer", and "optimizer.fc.weight.step"
+  /// (Long, without dimensions). To save it in a checkpoint, or to have a checkpoint written into it. The tensors live
+  /// as long as the optimizer.
   NamedTensors state();
 
  private:

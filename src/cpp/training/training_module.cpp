@@ -69,9 +69,10 @@ Result<TrainingOutputs> TrainingOutputs::of(HostProgram& program, std::string_vi
   for (size_t i = outputs.gradients_begin; fits && i < meta.num_outputs(); ++i) {
     fits = meta.output_tag(i) == runtime::Tag::kTensor;
   }
-  ET_CHECK_OR_RETURN(fits, InvalidProgram,
-                     "method '%s' has %zu outputs; its program says that %zu gradients begin at %zu and parameters at %zu",
-                     method.c_str(), meta.num_outputs(), count, outputs.gradients_begin, outputs.parameters_begin);
+  ET_CHECK_OR_RETURN(
+      fits, InvalidProgram,
+      "method '%s' has %zu outputs; its program says that %zu gradients begin at %zu and parameters at %zu",
+      method.c_str(), meta.num_outputs(), count, outputs.gradients_begin, outputs.parameters_begin);
   return outputs;
 }
 

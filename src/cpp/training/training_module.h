@@ -12,9 +12,8 @@
 ///       ET_RETURN_IF_ERROR(optimizer->step(gradients));
 ///     }
 ///
-/// Parameters are state of the session: an optimizer writes them in place, and every method of the program that was exported
-/// with the same parameters sees the new values.
-/// Place: Program → Method → **TrainingModule** → optimizers.
+/// Parameters are state of the session: an optimizer writes them in place, and every method of the program that was
+/// exported with the same parameters sees the new values. Place: Program → Method → **TrainingModule** → optimizers.
 #pragma once
 
 #include <memory>
@@ -33,8 +32,8 @@ struct TrainingOutputs {
   size_t parameters_begin = 0;
   std::vector<std::string> names;
 
-  /// Reads what the program says of `method`. Errors: InvalidArgument when the method returns no gradients; NotFound when
-  /// there is no such method; InvalidProgram when what the program says does not fit the method.
+  /// Reads what the program says of `method`. Errors: InvalidArgument when the method returns no gradients; NotFound
+  /// when there is no such method; InvalidProgram when what the program says does not fit the method.
   static Result<TrainingOutputs> of(runtime::HostProgram& program, std::string_view method);
 
   /// Both are handles to tensors of `method`. Gradients have their values after an execution, until the next one.
@@ -45,8 +44,8 @@ struct TrainingOutputs {
   NamedTensors named(const runtime::Method& method, size_t begin) const;
 };
 
-/// The state that a method names: buffers, such as the running statistics of a batch norm, and trained parameters. What a
-/// checkpoint holds.
+/// The state that a method names: buffers, such as the running statistics of a batch norm, and trained parameters. What
+/// a checkpoint holds.
 NamedTensors named_state(const runtime::Method& method);
 
 /// Threads: one call at a time.
@@ -58,14 +57,15 @@ class TrainingModule {
 
   const std::shared_ptr<runtime::HostProgram>& program() const { return program_; }
 
-  /// Runs a training method; returns the model's own outputs, the loss among them. They are valid until its next execution.
-  /// Errors: those of TrainingOutputs::of, Program::load_method, Method::set_inputs and Method::execute.
+  /// Runs a training method; returns the model's own outputs, the loss among them. They are valid until its next
+  /// execution. Errors: those of TrainingOutputs::of, Program::load_method, Method::set_inputs and Method::execute.
   Result<std::vector<runtime::EValue>> execute_forward_backward(std::string_view method,
                                                                 Span<const runtime::EValue> inputs);
   /// Runs any other method of the program, with the present values of the parameters. Outputs as above.
   Result<std::vector<runtime::EValue>> execute(std::string_view method, Span<const runtime::EValue> inputs);
 
-  /// The parameters that a training method returns gradients of. Their memory stays where it is as long as the module lives.
+  /// The parameters that a training method returns gradients of. Their memory stays where it is as long as the module
+  /// lives.
   Result<NamedTensors> named_parameters(std::string_view method);
   /// The gradients of the last execution. Errors: InvalidState before the first one.
   Result<NamedTensors> named_gradients(std::string_view method);

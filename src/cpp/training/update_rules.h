@@ -1,11 +1,11 @@
 /// The arithmetic of optimizers: how one parameter changes, given its gradient and what the optimizer remembers of it.
 ///
-/// For: optimizer.h. Each rule follows the algorithm that the documentation of the torch.optim class of its name writes down,
-/// in the same order of operations, so that results differ from torch's by rounding only.
-/// Half and BFloat16 are computed in float, and what is remembered has the parameter's element type, as in torch.
+/// For: optimizer.h. Each rule follows the algorithm that the documentation of the torch.optim class of its name writes
+/// down, in the same order of operations, so that results differ from torch's by rounding only. Half and BFloat16 are
+/// computed in float, and what is remembered has the parameter's element type, as in torch.
 ///
-/// A rule is a type with: `Options`; `kBuffers`, the names of what it remembers; `uses(options, i)`, whether buffer i is
-/// needed; `check(options)`; `update(options, step, param, grad, buffers, count)`.
+/// A rule is a type with: `Options`; `kBuffers`, the names of what it remembers; `uses(options, i)`, whether buffer i
+/// is needed; `check(options)`; `update(options, step, param, grad, buffers, count)`.
 #pragma once
 
 #include <cstdint>

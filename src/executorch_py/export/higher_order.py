@@ -11,6 +11,7 @@ computation only. Branches and loops are not of this kind; control_flow.py write
     >>> program = expand_operators(functionalize(inline_wrappers(exported)))  # doctest: +SKIP
 """
 
+import copy
 import operator
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,13 +19,14 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._higher_order_ops import flex_attention as flex
+from torch._higher_order_ops.flex_attention import math_attention, sdpa_dense_backward
 from torch._higher_order_ops.out_dtype import out_dtype_fallback
 from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from .dialect import EdgeVerifier
 from .rewriting import copied_graph, inherited_meta, nodes_with_bodies, with_guards_of
 
 #: A body and the values that its placeholders stand for.
@@ -63,8 +65,8 @@ _WRAPPERS: dict[str, Callable[[fx.Node], _Call]] = {
 
 #: Operators that eager PyTorch computes by a function of tensors and bodies.
 _EXPANDED: dict[str, Callable[..., Any]] = {
-    "flex_attention": flex.math_attention,
-    "flex_attention_backward": flex.sdpa_dense_backward,
+    "flex_attention": math_attention,
+    "flex_attention_backward": sdpa_dense_backward,
     "out_dtype": out_dtype_fallback,
 }
 
@@ -76,7 +78,7 @@ def inline_wrappers(program: ExportedProgram) -> ExportedProgram:
 
 def expand_operators(program: ExportedProgram) -> ExportedProgram:
     """The program with operators in the place of those in ``_EXPANDED``; ``program`` itself when it has none."""
-    return _rewritten(program, set(_EXPANDED), _traced)
+    return _rewritten(program, set(_EXPANDED), _traced, [EdgeVerifier])  # which takes constants that tracing made
 
 
 def needs_expansion(program: ExportedProgram) -> bool:
@@ -84,7 +86,12 @@ def needs_expansion(program: ExportedProgram) -> bool:
     return any(True for _ in _calls(program.graph_module, set(_EXPANDED)))
 
 
-def _rewritten(program: ExportedProgram, names: set[str], call_of: Callable[[fx.Node], _Call]) -> ExportedProgram:
+def _rewritten(
+    program: ExportedProgram,
+    names: set[str],
+    call_of: Callable[[fx.Node], _Call],
+    verifiers: list[type] | None = None,
+) -> ExportedProgram:
     if not any(True for _ in _calls(program.graph_module, names)):
         return program
     module = copied_graph(program.graph_module)
@@ -98,7 +105,8 @@ def _rewritten(program: ExportedProgram, names: set[str], call_of: Callable[[fx.
             inner.recompile()
     outputs: Any = next(reversed(module.graph.nodes)).args[0]
     signature = _renamed(program.graph_signature, program.graph, outputs)
-    return with_guards_of(program._update(module, signature), program)
+    changed = program._update(module, signature, verifiers=verifiers)
+    return with_guards_of(changed, program)
 
 
 def _renamed(signature: Any, old: fx.Graph, outputs: Any) -> Any:
@@ -111,8 +119,6 @@ def _renamed(signature: Any, old: fx.Graph, outputs: Any) -> Any:
 
 
 def _with_name(signature: Any, old: str, new: str) -> Any:
-    import copy
-
     changed = copy.deepcopy(signature)
     changed.replace_all_uses(old, new)
     return changed
@@ -154,6 +160,8 @@ def _traced(node: fx.Node) -> _Call:
         warnings.simplefilter("ignore")
         body = make_fx(call, _allow_non_fake_inputs=True)(*values)
     for inner in body.graph.nodes:
+        if inner.op == "get_attr":
+            inner.meta["val"] = modes[0].from_tensor(_module(inner), static_shapes=True)
         if inner.op not in ("placeholder", "output"):
             inner.meta = inherited_meta(node, inner.meta.get("val"))
     return body, operands
