@@ -22,12 +22,16 @@ from torch import fx
 from torch._higher_order_ops.flex_attention import math_attention, sdpa_dense_backward
 from torch._higher_order_ops.out_dtype import out_dtype_fallback
 from torch._ops import HigherOrderOperator
+from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from executorch_py.errors import NotSupportedError
+
 from .dialect import EdgeVerifier
 from .rewriting import copied_graph, inherited_meta, nodes_with_bodies, with_guards_of
+from .sources import source_of
 
 #: A body and the values that its placeholders stand for.
 _Call = tuple[fx.GraphModule, list[Any]]
@@ -72,13 +76,35 @@ _EXPANDED: dict[str, Callable[..., Any]] = {
 
 
 def inline_wrappers(program: ExportedProgram) -> ExportedProgram:
-    """The program without wrappers; ``program`` itself when it has none."""
+    """The program without wrappers; ``program`` itself when it has none.
+
+    Warns:
+        UserWarning: The model prints; a program does not.
+
+    Raises:
+        NotSupportedError: ``torch.func.grad`` or ``vjp`` lost what they were given when the model was exported.
+    """
+    _require_constants(program)
+    for node in _calls(program.graph_module, {"print"}):
+        warnings.warn(f"{source_of(node)}: the model prints here; a program does not, and leaves it out", stacklevel=2)
     return _rewritten(program, set(_WRAPPERS), lambda node: _WRAPPERS[node.target.name()](node))
 
 
 def expand_operators(program: ExportedProgram) -> ExportedProgram:
     """The program with operators in the place of those in ``_EXPANDED``; ``program`` itself when it has none."""
     return _rewritten(program, set(_EXPANDED), _traced, [EdgeVerifier])  # which takes constants that tracing made
+
+
+def _require_constants(program: ExportedProgram) -> None:
+    """``torch.func.grad`` and ``vjp`` put a tensor without data in the place of their input when they are exported."""
+    for name, held in program.constants.items():
+        if isinstance(held, FakeTensor):
+            users = [node for node in program.graph.nodes if getattr(node.target, "__name__", "") == "_unwrap_for_grad"]
+            where = f"{source_of(users[0])}: " if users else ""
+            raise NotSupportedError(
+                f"{where}torch.export kept the constant '{name}' without its data, as it does for torch.func.grad and "
+                "vjp; write the derivative with tensor operators, or use torch.func.jvp, which exports"
+            )
 
 
 def needs_expansion(program: ExportedProgram) -> bool:
