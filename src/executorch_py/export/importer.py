@@ -8,7 +8,7 @@ operator, the line and what to do.
     >>> print(imported.program.text())  # doctest: +SKIP
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -300,9 +300,8 @@ class MethodImporter:
         arguments = SchemaArguments.of(target).fill(self, node)
         results = node.meta.get("val")
         if isinstance(results, (list, tuple)):
-            self._value[node] = self.emit(
-                node, operator_name(target), arguments, [self.type_of(node, r) for r in results]
-            )
+            kinds = [self.type_of(node, r if r is not None else _left_out(results)) for r in results]
+            self._value[node] = self.emit(node, operator_name(target), arguments, kinds)
         else:
             self._value[node] = self.emit(node, operator_name(target), arguments, [self.type_of(node, results)])[0]
 
@@ -456,6 +455,12 @@ def dim_order_of(value: torch.Tensor) -> list[int]:
         if value.is_contiguous(memory_format=memory_format) and not value.is_contiguous():
             return [0, *range(2, rank), 1]
     return list(range(rank))
+
+
+def _left_out(results: Sequence[Any]) -> torch.Tensor:
+    """What stands for a result that is not asked for, such as the gradient of a bias that is not there: no elements."""
+    dtype = next((r.dtype for r in results if isinstance(r, torch.Tensor)), torch.float32)
+    return torch.empty(0, dtype=dtype)
 
 
 def _attribute(node: fx.Node) -> Any:

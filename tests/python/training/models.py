@@ -32,7 +32,7 @@ class Cnn(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first = nn.Conv2d(2, 8, 3, padding=1)
+        self.first = nn.Conv2d(2, 8, 3, padding=1, bias=False)  # the norm takes a bias away
         self.norm = nn.BatchNorm2d(8)
         self.second = nn.Conv2d(8, 8, 3, stride=2, groups=4, bias=False)
         self.out = nn.Linear(8, 4)
@@ -71,7 +71,7 @@ class Transformer(nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(11, 8)
-        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.attention = nn.MultiheadAttention(8, 2, bias=False, batch_first=True)  # a bias of keys does nothing
         self.norms = nn.ModuleList([nn.LayerNorm(8), nn.LayerNorm(8)])
         self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models import Cnn, Mlp, Transformer, exported, made
+from tests.python.training.models import Cnn, Mlp, Transformer, exported, made
 
 from executorch_py.errors import AccessFailedError, InvalidExternalDataError
 from executorch_py.training import SGD, AdamW, TrainingModule

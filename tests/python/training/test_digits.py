@@ -6,7 +6,7 @@ import time
 import pytest
 import sklearn.datasets
 import torch
-from models import exported
+from tests.python.training.models import exported
 from torch import nn
 from torch.export.experimental import _export_forward_backward
 from torch.nn import functional as F

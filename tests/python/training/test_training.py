@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models import MODELS, Cnn, Mlp, exported, made
+from tests.python.training.models import MODELS, Cnn, Mlp, exported, made
 from torch import nn
 from torch.export.experimental import _export_forward_backward
 
@@ -95,7 +95,7 @@ def test_parameters_with_one_gradient_between_them():
             self.a, self.b = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.ones(3))
 
         def forward(self, x):
-            return ((self.a + self.b - x) ** 2).sum()
+            return ((self.a + self.b * 1.0 - x) ** 2).sum()
 
     model, x = Sum(), torch.tensor([1.0, 2.0, 3.0])
     module = TrainingModule.load(exported(model, (x,)))
