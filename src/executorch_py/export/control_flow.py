@@ -129,6 +129,15 @@ _WRITERS: dict[str, Callable[["MethodImporter", fx.Node], list[Any]]] = {
 
 #: Operators that no program can hold, and what to do about each.
 _REMEDIES = {
+    "_export_tracepoint": "export without preserve_module_call_signature",
+    "autograd_function_apply": "export with strict=False, which traces what the autograd.Function computes",
+    "custom_function_call": "export with strict=False, which traces what the autograd.Function computes",
+    "dynamo_bypassing_wrapper": "call the wrapped function itself",
+    "flat_apply": "call the function without the decorator that hides it from export",
+    "graphsafe_run_with_rng_state": "leave out the activation checkpoint, which draws its random numbers again",
+    "run_and_save_rng_state": "leave out the activation checkpoint, which draws its random numbers again",
+    "run_dtensor_rng_op": "it draws random numbers on several devices; export the model with ordinary tensors",
+    "run_with_rng_state": "leave out the activation checkpoint, which draws its random numbers again",
     "aoti_call_delegate": "it is code compiled for this machine; export the model that it was compiled from",
     "call_torchbind": "methods of a script object do not leave Python; give the model the tensors that it computes",
     "cudagraph_conditional_nodes": "it belongs to CUDA graphs; export with torch.cond",
@@ -136,6 +145,7 @@ _REMEDIES = {
     "inline_asm_elementwise": "it is code for a GPU; write the computation with tensor operators",
     "invoke_leaf_function": "a leaf function is Python that export does not look into; call it without the decorator",
     "local_map_hop": "it splits tensors over several devices; export the model without local_map",
+    "trace_wrapped": "it belongs to compiled autograd; export without it",
     "triton_kernel_wrapper_functional": "Triton kernels run on GPUs; export with the PyTorch form of the kernel",
     "triton_kernel_wrapper_mutation": "Triton kernels run on GPUs; export with the PyTorch form of the kernel",
     "while_loop_stack_output": "it belongs to the gradient of while_loop; train with scan or map instead",

@@ -98,13 +98,23 @@ def expand_operators(program: ExportedProgram) -> ExportedProgram:
 def _require_constants(program: ExportedProgram) -> None:
     """``torch.func.grad`` and ``vjp`` put a tensor without data in the place of their input when they are exported."""
     for name, held in program.constants.items():
-        if isinstance(held, FakeTensor):
+        if isinstance(held, torch.Tensor) and not _has_data(held):
             users = [node for node in program.graph.nodes if getattr(node.target, "__name__", "") == "_unwrap_for_grad"]
             where = f"{source_of(users[0])}: " if users else ""
             raise NotSupportedError(
                 f"{where}torch.export kept the constant '{name}' without its data, as it does for torch.func.grad and "
                 "vjp; write the derivative with tensor operators, or use torch.func.jvp, which exports"
             )
+
+
+def _has_data(tensor: torch.Tensor) -> bool:
+    if isinstance(tensor, FakeTensor) or tensor.layout != torch.strided:
+        return tensor.layout != torch.strided
+    try:
+        tensor.data_ptr()
+    except RuntimeError:  # a wrapper of a transformation that is over
+        return False
+    return True
 
 
 def needs_expansion(program: ExportedProgram) -> bool:
