@@ -249,8 +249,9 @@ class MethodImporter:
                 self.builder.input_write(user_inputs[spec.target], written)
             elif spec.kind == OutputKind.GRADIENT_TO_USER_INPUT:
                 self.refuse(
-                    node, f"the gradient of the input '{spec.target}' has no place among a training method's outputs; "
-                    f"export the model with an example input that does not require gradients"
+                    node,
+                    f"the gradient of the input '{spec.target}' has no place among a training method's outputs; "
+                    f"export the model with an example input that does not require gradients",
                 )
             else:
                 self.refuse(node, f"an output of kind {spec.kind.name} has no form in a program")

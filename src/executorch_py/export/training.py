@@ -19,6 +19,9 @@ from collections.abc import Mapping
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
+#: Metadata of the placeholder of a parameter that some method of the program trains.
+TRAINED = "is_trained"
+
 _RETURNED = (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
 
 

@@ -23,6 +23,7 @@ from executorch_py.export.functionalize import functionalize
 from executorch_py.export.higher_order import expand_operators, inline_wrappers
 from executorch_py.export.operators import KEPT_WHOLE
 from executorch_py.export.quantized_forms import canonical_quantization
+from executorch_py.export.state import mark_trained
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, require_known_methods
 from .delegation import Delegated, delegate
@@ -226,6 +227,7 @@ def _to_edge(
         edge[name] = decompose(functional, whole, accepts)
         if config._check_ir_validity:
             check_edge(name, edge[name], {*wanted, *config._core_aten_ops_exception_list})
+    mark_trained(edge)
     return EdgeProgramManager(edge, constant_methods, config)
 
 

@@ -121,9 +121,11 @@ class TrainingModule:
         _core.load_ptd(_arguments.path("the checkpoint", path), self._checkpoint(optimizer, method_name))
 
     def _checkpoint(self, optimizer: Optimizer | None, method_name: str) -> dict[str, Any]:
-        remembered = {} if optimizer is None else _arguments.instance(
-            "optimizer", optimizer, Optimizer, "an SGD or AdamW"
-        ).named_state()
+        remembered = (
+            {}
+            if optimizer is None
+            else _arguments.instance("optimizer", optimizer, Optimizer, "an SGD or AdamW").named_state()
+        )
         return {**self.named_state(method_name), **remembered}
 
     def _method(self, method_name: str) -> _core.TrainingMethod:

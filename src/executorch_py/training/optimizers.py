@@ -95,7 +95,9 @@ class Optimizer:
         options = [{key: value for key, value in group.items() if key != "params"} for group in groups]
         checked = [self._options({**self._defaults, **group}) for group in options]
         views = self._core.state(checked)
-        known = {f"optimizer.{p}.{what}": value for p, items in state_dict["state"].items() for what, value in items.items()}
+        known = {
+            f"optimizer.{p}.{what}": value for p, items in state_dict["state"].items() for what, value in items.items()
+        }
         if set(known) != set(views):
             name = min(set(known) ^ set(views))
             raise InvalidArgumentError(
@@ -130,8 +132,7 @@ class Optimizer:
 
     def __repr__(self) -> str:
         groups = "; ".join(
-            f"{len(group['params'])} parameters, "
-            + ", ".join(f"{name}={group[name]!r}" for name in self._defaults)
+            f"{len(group['params'])} parameters, " + ", ".join(f"{name}={group[name]!r}" for name in self._defaults)
             for group in self.param_groups
         )
         return f"{type(self).__name__}({groups})"

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from tests.python.training.models import Cnn, Mlp, Transformer, exported, made
 
 from executorch_py.errors import AccessFailedError, InvalidExternalDataError
 from executorch_py.training import SGD, AdamW, TrainingModule
+from tests.python.training.models import Cnn, Mlp, Transformer, exported, made
 
 
 def _train(module, optimizer, batches):
@@ -47,10 +47,12 @@ def test_checkpoints_that_do_not_fit_change_nothing(tmp_path):
     _, other, _ = made(Cnn)
     before = {name: value.clone() for name, value in module.named_state().items()}
     other.save_checkpoint(tmp_path / "other.ptd")
-    with pytest.raises(InvalidExternalDataError, match="has no 'hidden.bias', so it is the checkpoint of another model"):
+    with pytest.raises(
+        InvalidExternalDataError, match=r"has no 'hidden.bias', so it is the checkpoint of another model"
+    ):
         module.load_checkpoint(tmp_path / "other.ptd")
     module.save_checkpoint(tmp_path / "without.ptd")
-    with pytest.raises(InvalidExternalDataError, match="has no 'optimizer.hidden.bias.momentum_buffer'"):
+    with pytest.raises(InvalidExternalDataError, match=r"has no 'optimizer.hidden.bias.momentum_buffer'"):
         module.load_checkpoint(tmp_path / "without.ptd", SGD(module.named_parameters(), lr=0.1, momentum=0.9))
     wide = Mlp()
     wide.out = torch.nn.Linear(16, 3)
@@ -61,7 +63,7 @@ def test_checkpoints_that_do_not_fit_change_nothing(tmp_path):
     (tmp_path / "cut.ptd").write_bytes(bytes_[: len(bytes_) // 2])
     with pytest.raises(InvalidExternalDataError):
         module.load_checkpoint(tmp_path / "cut.ptd")
-    with pytest.raises(AccessFailedError, match="none.ptd"):
+    with pytest.raises(AccessFailedError, match=r"none.ptd"):
         module.load_checkpoint(tmp_path / "none.ptd")
     with pytest.raises(AccessFailedError, match="cannot be written"):
         module.save_checkpoint(tmp_path / "no" / "folder.ptd")

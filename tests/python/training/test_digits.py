@@ -6,13 +6,13 @@ import time
 import pytest
 import sklearn.datasets
 import torch
-from tests.python.training.models import exported
 from torch import nn
 from torch.export.experimental import _export_forward_backward
 from torch.nn import functional as F
 
 import executorch_py as et
 from executorch_py.training import AdamW, TrainingModule
+from tests.python.training.models import exported
 
 BATCH = 29  # 899 = 31 batches
 

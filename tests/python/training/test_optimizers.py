@@ -118,7 +118,9 @@ def test_a_state_that_comes_back_goes_on_as_before(kind):
     with pytest.raises(InvalidArgumentError, match="hold the parameters"):
         kind({"a": kept["a"]}, lr=0.1, **options).load_state_dict(state)
     with pytest.raises(InvalidArgumentError, match="another optimizer's"):
-        (AdamW if kind is SGD else SGD)(kept, lr=0.1).load_state_dict({**state, "param_groups": [{"params": list(kept)}]})
+        (AdamW if kind is SGD else SGD)(kept, lr=0.1).load_state_dict(
+            {**state, "param_groups": [{"params": list(kept)}]}
+        )
 
 
 def test_errors_in_words():
@@ -126,7 +128,7 @@ def test_errors_in_words():
     optimizer = SGD(parameters, lr=0.1)
     gradients = _parameters(torch.float32, 1)
     before = copy.deepcopy(parameters)
-    with pytest.raises(InvalidArgumentError, match="the gradient 'z'.*the parameter 'a'"):
+    with pytest.raises(InvalidArgumentError, match=r"the gradient 'z'.*the parameter 'a'"):
         optimizer.step({"z": gradients["a"], "b": gradients["b"]})
     with pytest.raises(InvalidArgumentError, match=r"gradient of 'e' is f32 \[2\].*f32 \[4, 1, 33\]"):
         optimizer.step({**gradients, "e": torch.ones(2)})

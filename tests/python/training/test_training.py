@@ -2,13 +2,14 @@
 
 import pytest
 import torch
-from tests.python.training.models import MODELS, Cnn, Mlp, exported, made
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
 from torch.export.experimental import _export_forward_backward
 
 import executorch_py as et
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, NotFoundError, NotSupportedError
 from executorch_py.training import SGD, AdamW, TrainingModule
+from tests.python.training.models import MODELS, Cnn, Mlp, exported, made
 
 
 def _close(ours, theirs, what):
@@ -59,11 +60,14 @@ def test_the_program_describes_itself_as_published():
         torch.testing.assert_close(output, parameter.detach())
 
 
-def test_inference_in_the_same_program_sees_the_trained_parameters():
+@pytest.mark.parametrize("partitioners", [(), (XnnpackPartitioner,)])
+def test_inference_in_the_same_program_sees_the_trained_parameters(partitioners):
     torch.manual_seed(0)
     model, batch = Cnn().train(), Cnn.batch()
     joint = _export_forward_backward(torch.export.export(model, batch))
-    program = et.to_edge({"forward": joint, "infer": torch.export.export(model.eval(), batch)}).to_executorch()
+    methods = {"forward": joint, "infer": torch.export.export(model.eval(), batch)}
+    delegates = [partitioner() for partitioner in partitioners]
+    program = et.to_edge_transform_and_lower(methods, partitioner=delegates).to_executorch()
     module = TrainingModule.load(program.buffer)
     before = module.run_method("infer", batch)[0]
     torch.testing.assert_close(before, model(*batch)[0].detach())
@@ -141,9 +145,9 @@ def test_errors_in_words():
     with pytest.raises(NotFoundError, match="backward"):
         module.forward_backward("backward", batches[0])
     inference = et.to_edge(torch.export.export(model.eval(), batches[0])).to_executorch()
-    with pytest.raises(InvalidArgumentError, match="returns no gradients; export the model with"):
+    with pytest.raises(InvalidArgumentError, match=r"returns no gradients; export the model with"):
         TrainingModule.load(inference.buffer).named_parameters()
-    with pytest.raises(InvalidArgumentError, match="takes 2 inputs"):
+    with pytest.raises(InvalidArgumentError, match=r"takes 2 inputs"):
         module.forward_backward("forward", batches[0][:1])
     x, y = batches[0]
     with pytest.raises(NotSupportedError, match="does not require gradients"):
