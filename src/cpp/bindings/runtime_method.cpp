@@ -96,7 +96,8 @@ class CallableMethod::Call {
   CallableMethod& method_;
 };
 
-CallableMethod::CallableMethod(std::unique_ptr<runtime::HostMethod> method, size_t num_outputs) : method_(std::move(method)) {
+CallableMethod::CallableMethod(std::unique_ptr<runtime::HostMethod> method, size_t num_outputs)
+    : method_(std::move(method)) {
   const runtime::MethodMeta meta = method_->meta();
   name_ = meta.name();
   const auto describe_tensor = [](Slot& slot, const TensorInfo& info) {
