@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CPP = ROOT / "src" / "cpp"
 
 _RUNTIME_SIDE = ("base", "ops", "schema", "runtime", "threads", "kernels")
-_ALL = (*_RUNTIME_SIDE, "builtin", "extension", "ir", "passes", "planning", "emit", "driver", "backends")
+_ALL = (*_RUNTIME_SIDE, "training", "builtin", "extension", "ir", "passes", "planning", "emit", "driver", "backends")
 
 # folder of src/cpp -> folders it may include beside itself
 MAY_INCLUDE: dict[str, tuple[str, ...]] = {
@@ -29,6 +29,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "planning": ("base", "ops", "ir"),
     "emit": ("base", "ops", "schema", "ir"),
     "runtime": ("base", "ops", "schema"),
+    "training": ("base", "schema", "runtime"),
     "threads": ("base",),
     "kernels": ("base", "ops", "runtime", "threads"),
     "builtin": (*_RUNTIME_SIDE, "backends"),
@@ -56,7 +57,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 # first word of an outside include -> folders that may have it; backends may include what their vendor gives
 OUTSIDE: dict[str, tuple[str, ...]] = {
-    "flatbuffers": ("schema", "emit", "runtime", "driver", "bindings", "tools"),
+    "flatbuffers": ("schema", "emit", "runtime", "training", "driver", "bindings", "tools"),
     "pthreadpool": ("threads",),
     "hwy": ("kernels/optimized",),
     "pybind11": ("bindings",),

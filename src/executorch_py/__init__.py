@@ -68,7 +68,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
 }
 
 #: Packages that are attributes of this one without an import of their own: ``et.pruning.prune_weights(…)``.
-_PACKAGES = ("pruning",)
+_PACKAGES = ("pruning", "training")
 
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 

@@ -3,6 +3,19 @@
 import collections.abc
 from typing import Any
 
+class AdamW:
+    """An optimizer; its options are those of the Python class of that name"""
+
+    def __init__(self) -> None: ...
+
+    def add_param_group(self, parameters: dict[Any, Any], options: dict[Any, Any]) -> None: ...
+
+    def state(self, options: list[Any]) -> dict[Any, Any]:
+        """What it remembers: name -> live view"""
+
+    def step(self, gradients: dict[Any, Any], options: list[Any]) -> None: ...
+
+
 class BackendExecutionContext:
     """What execute of a backend may use"""
 
@@ -212,6 +225,19 @@ class ProgramBuilder:
     def text(self) -> str: ...
 
 
+class SGD:
+    """An optimizer; its options are those of the Python class of that name"""
+
+    def __init__(self) -> None: ...
+
+    def add_param_group(self, parameters: dict[Any, Any], options: dict[Any, Any]) -> None: ...
+
+    def state(self, options: list[Any]) -> dict[Any, Any]:
+        """What it remembers: name -> live view"""
+
+    def step(self, gradients: dict[Any, Any], options: list[Any]) -> None: ...
+
+
 class Session:
     """Mutable state that methods share"""
 
@@ -248,6 +274,30 @@ class TensorInfo:
 
     @property
     def symbols(self) -> list[str]: ...
+
+
+class TrainingMethod:
+    """A method that returns gradients"""
+
+    def __init__(self, program: Program, name: str, session: Session | None = None, seed: int = 0) -> None: ...
+
+    def cancel(self) -> None:
+        """Makes a running execution end soon"""
+
+    def execute(self, inputs: Any) -> list[Any]:
+        """Runs the method; a list with the model's outputs"""
+
+    @property
+    def gradients(self) -> dict[Any, Any]: ...
+
+    @property
+    def has_gradients(self) -> bool: ...
+
+    @property
+    def parameters(self) -> dict[Any, Any]: ...
+
+    @property
+    def state(self) -> dict[Any, Any]: ...
 
 
 class Value:
@@ -296,6 +346,9 @@ def list_passes() -> list[Any]:
 def load_plugin(path: str) -> str:
     """Loads a plug-in (runtime/plugin.h); gives its name"""
 
+def load_ptd(path: str, tensors: dict[Any, Any]) -> None:
+    """Fills tensors from a .ptd file, all or none"""
+
 def num_threads() -> int:
     """Threads of the process's pool"""
 
@@ -316,6 +369,9 @@ def register_backend(name: str, implementation: Any) -> None:
 
 def run_passes(program: ProgramBuilder, ids: collections.abc.Sequence[str], compatible: bool = False) -> None:
     """Runs passes by their ids on a program, in place"""
+
+def save_ptd(path: str, tensors: dict[Any, Any]) -> None:
+    """Writes tensors to a .ptd file, whole or not at all"""
 
 def set_exception_factory(factory: Any) -> None:
     """factory(code, message, diagnostics) makes the exceptions that this module raises; None: RuntimeError"""

@@ -96,7 +96,8 @@ class CallableMethod::Call {
   CallableMethod& method_;
 };
 
-CallableMethod::CallableMethod(std::unique_ptr<runtime::HostMethod> method) : method_(std::move(method)) {
+CallableMethod::CallableMethod(std::unique_ptr<runtime::HostMethod> method, size_t num_outputs)
+    : method_(std::move(method)) {
   const runtime::MethodMeta meta = method_->meta();
   name_ = meta.name();
   const auto describe_tensor = [](Slot& slot, const TensorInfo& info) {
@@ -115,7 +116,7 @@ CallableMethod::CallableMethod(std::unique_ptr<runtime::HostMethod> method) : me
       describe_tensor(inputs_[i], unwrap(meta.input_tensor_info(i)));
     }
   }
-  outputs_.resize(meta.num_outputs());
+  outputs_.resize(std::min(num_outputs, meta.num_outputs()));
   for (size_t i = 0; i < outputs_.size(); ++i) {
     outputs_[i].tag = meta.output_tag(i);
     outputs_[i].name = meta.output_name(i);

@@ -19,7 +19,8 @@ namespace et::bindings {
 
 class CallableMethod {
  public:
-  explicit CallableMethod(std::unique_ptr<runtime::HostMethod> method);
+  /// `num_outputs`: how many of its outputs a call returns; the others stay in the method's memory.
+  explicit CallableMethod(std::unique_ptr<runtime::HostMethod> method, size_t num_outputs = SIZE_MAX);
 
   /// Runs the method.
   ///

@@ -149,19 +149,6 @@ runtime::HostOptions options_for(std::vector<std::string> data_files, bool mmap)
   return options;
 }
 
-/// Runs a function that returns a Result, without the GIL and as a load.
-template <typename Load>
-auto load_without_gil(Load&& load) {
-  clear_last_message();
-  auto result = [&] {
-    const py::gil_scoped_release release;
-    const extension::LoadScope scope(process_runtime().gate);
-    return load();
-  }();
-  flush_log_if_waiting();
-  return unwrap(std::move(result));
-}
-
 std::shared_ptr<HostProgram> load_file(const std::string& path, std::vector<std::string> data_files, bool mmap) {
   const runtime::HostOptions options = options_for(std::move(data_files), mmap);
   return load_without_gil([&] { return HostProgram::from_file(path, options); });

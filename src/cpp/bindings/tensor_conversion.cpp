@@ -448,6 +448,48 @@ py::object plain_to_python(const runtime::EValue& value) {
   }
 }
 
+namespace {
+
+/// What a live view of another library than numpy needs as long as it lives.
+struct SharedView {
+  dlpack::ManagedTensor managed;  // `context` is the view itself
+  py::object owner;
+  int64_t sizes[kMaxRank];
+  int64_t strides[kMaxRank];
+};
+
+}  // namespace
+
+py::object live_view(TensorLibrary library, const runtime::Tensor& tensor, py::object owner) {
+  if (library.is_numpy()) {
+    return numpy_view(tensor.mutable_data_ptr(), tensor.scalar_type(), tensor.sizes(), tensor.strides(), owner, true);
+  }
+  auto* const view = new SharedView;
+  view->owner = std::move(owner);
+  std::copy(tensor.sizes().begin(), tensor.sizes().end(), view->sizes);
+  std::copy(tensor.strides().begin(), tensor.strides().end(), view->strides);
+  const DTypeNames& names = names_of(tensor.scalar_type());
+  view->managed.version = {dlpack::kMajorVersion, dlpack::kMinorVersion};
+  view->managed.context = view;
+  view->managed.deleter = [](dlpack::ManagedTensor* self) {
+    const py::gil_scoped_acquire gil;
+    delete static_cast<SharedView*>(self->context);
+  };
+  view->managed.flags = 0;
+  view->managed.tensor = {tensor.mutable_data_ptr(),
+                          {dlpack::kCpu, 0},
+                          static_cast<int32_t>(tensor.dim()),
+                          {names.code, names.bits, 1},
+                          view->sizes,
+                          view->strides,
+                          0};
+  void* object = nullptr;
+  if (library.api()->object_from_managed(&view->managed, &object) != 0) {
+    throw py::error_already_set();
+  }
+  return py::reinterpret_steal<py::object>(static_cast<PyObject*>(object));
+}
+
 py::object numpy_view(void* data, ScalarType dtype, Span<const int64_t> sizes, Span<const int64_t> strides,
                       py::handle owner, bool writable) {
   const py::ssize_t itemsize = static_cast<py::ssize_t>(element_size(dtype));

@@ -141,6 +141,10 @@ class OutputBlock {
 pybind11::object numpy_view(void* data, ScalarType dtype, Span<const int64_t> sizes, Span<const int64_t> strides,
                             pybind11::handle owner, bool writable);
 
+/// A tensor of `library` over memory that somebody else owns and `owner` keeps alive; writing it writes that memory.
+/// Errors (CoreError): NotSupported bfloat16 for numpy without ml_dtypes.
+pybind11::object live_view(TensorLibrary library, const runtime::Tensor& tensor, pybind11::object owner);
+
 /// A value that is no tensor, as int, float, bool, str or None. Errors (CoreError): NotSupported for tensors and lists.
 pybind11::object plain_to_python(const runtime::EValue& value);
 

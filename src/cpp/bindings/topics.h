@@ -14,5 +14,6 @@ void init_program_builder(pybind11::module_& module);
 void init_python_backend(pybind11::module_& module);
 void init_runtime_program(pybind11::module_& module);
 void init_runtime_registry(pybind11::module_& module);
+void init_training(pybind11::module_& module);
 
 }  // namespace et::bindings

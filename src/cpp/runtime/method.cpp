@@ -245,6 +245,38 @@ const EValue& Method::get_output(size_t i) const {
   return *state_->outputs[i].value;
 }
 
+const EValue* Method::find_attribute(size_t skipped, std::string_view* name, size_t* found) const {
+  *found = 0;
+  for (uint32_t i = 0; i < state_->values.size(); ++i) {
+    const fb::Tensor* tensor = state_->plan->values()->Get(i)->val_as_Tensor();
+    if (tensor == nullptr || tensor->allocation_info() == nullptr || tensor->extra_tensor_info() == nullptr ||
+        count(tensor->extra_tensor_info()->fully_qualified_name()) == 0) {
+      continue;
+    }
+    if ((*found)++ == skipped) {
+      *name = view(tensor->extra_tensor_info()->fully_qualified_name());
+      return &state_->values[i];
+    }
+  }
+  return nullptr;
+}
+
+size_t Method::num_attributes() const {
+  std::string_view name;
+  size_t found;
+  static_cast<void>(find_attribute(SIZE_MAX, &name, &found));
+  return found;
+}
+
+Method::Attribute Method::attribute(size_t i) const {
+  Attribute attribute;
+  size_t found;
+  const EValue* const value = find_attribute(i, &attribute.name, &found);
+  ET_DCHECK(value != nullptr);
+  attribute.tensor = value->to_tensor();
+  return attribute;
+}
+
 Error Method::reset_state() {
   ET_CHECK_OR_RETURN(!state_->is_running.exchange(true, std::memory_order_acquire), InvalidState,
                      "the method is running; reset its state when it is done");

@@ -104,6 +104,16 @@ class Method {
   /// set_input() or execution. Before the first execution the sizes are the upper bounds and data may be nullptr.
   const EValue& get_output(size_t i) const;
 
+  /// A tensor of the state that the program names: a mutable buffer, or a parameter that is trained.
+  struct Attribute {
+    std::string_view name;  ///< fully qualified, in the module that was exported
+    Tensor tensor;          ///< its memory stays where it is as long as the method (or its session) lives
+  };
+  /// Attributes in the order of the file. Each call walks over the values of the program.
+  size_t num_attributes() const;
+  /// i < num_attributes().
+  Attribute attribute(size_t i) const;
+
   /// Puts mutable buffers back to their initial values: those of the session, too.
   /// Errors: InvalidState while a method of the session runs.
   Error reset_state();
@@ -123,6 +133,9 @@ class Method {
   friend class Program;
   friend class MethodLoader;
   struct State;
+
+  /// The value of the attribute with `skipped` others before it; their number when there are no more.
+  const EValue* find_attribute(size_t skipped, std::string_view* name, size_t* found) const;
 
   explicit Method(State* state) : state_(state) {}
 

@@ -20,12 +20,11 @@ def import_control_flow(importer: "MethodImporter", node: fx.Node) -> list[Any]:
     Raises:
         NotSupportedError: No form in the IR for this higher-order operator.
     """
-    writer = _WRITERS.get(node.target.name())
+    name = node.target.name()
+    writer = _WRITERS.get(name)
     if writer is None:
-        importer.refuse(
-            node,
-            f"the higher-order operator '{node.target.name()}' is not supported; supported are {', '.join(sorted(_WRITERS))}",
-        )
+        remedy = _REMEDIES.get(name, f"supported are {', '.join(sorted(_WRITERS))}; write the computation with those")
+        importer.refuse(node, f"the higher-order operator '{name}' has no form in a program; {remedy}")
     return writer(importer, node)
 
 
@@ -126,4 +125,29 @@ _WRITERS: dict[str, Callable[["MethodImporter", fx.Node], list[Any]]] = {
     "map_impl": _map,
     "scan": _scan,
     "while_loop": _while_loop,
+}
+
+#: Operators that no program can hold, and what to do about each.
+_REMEDIES = {
+    "_export_tracepoint": "export without preserve_module_call_signature",
+    "autograd_function_apply": "export with strict=False, which traces what the autograd.Function computes",
+    "custom_function_call": "export with strict=False, which traces what the autograd.Function computes",
+    "dynamo_bypassing_wrapper": "call the wrapped function itself",
+    "flat_apply": "call the function without the decorator that hides it from export",
+    "graphsafe_run_with_rng_state": "leave out the activation checkpoint, which draws its random numbers again",
+    "run_and_save_rng_state": "leave out the activation checkpoint, which draws its random numbers again",
+    "run_dtensor_rng_op": "it draws random numbers on several devices; export the model with ordinary tensors",
+    "run_with_rng_state": "leave out the activation checkpoint, which draws its random numbers again",
+    "aoti_call_delegate": "it is code compiled for this machine; export the model that it was compiled from",
+    "call_torchbind": "methods of a script object do not leave Python; give the model the tensors that it computes",
+    "cudagraph_conditional_nodes": "it belongs to CUDA graphs; export with torch.cond",
+    "inductor_compiled_code": "it is code compiled for this machine; export the model itself, not torch.compile of it",
+    "inline_asm_elementwise": "it is code for a GPU; write the computation with tensor operators",
+    "invoke_leaf_function": "a leaf function is Python that export does not look into; call it without the decorator",
+    "local_map_hop": "it splits tensors over several devices; export the model without local_map",
+    "trace_wrapped": "it belongs to compiled autograd; export without it",
+    "triton_kernel_wrapper_functional": "Triton kernels run on GPUs; export with the PyTorch form of the kernel",
+    "triton_kernel_wrapper_mutation": "Triton kernels run on GPUs; export with the PyTorch form of the kernel",
+    "while_loop_stack_output": "it belongs to the gradient of while_loop; train with scan or map instead",
+    "with_effects": "operators with effects beside their results cannot run on a device; leave the call out",
 }

@@ -306,6 +306,36 @@ def _empty_permuted(
     return torch.empty(size, dtype=dtype, device=device)
 
 
+@_decomposes(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)
+def _attention_backward(
+    grad_out: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> Any:
+    """The weights are computed again: PyTorch's decomposition of the forward pass has no logsumexp to make them from."""
+    if dropout_p:
+        return NotImplemented
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = query @ key.transpose(-2, -1) * factor
+    if is_causal:
+        rows, columns = torch.arange(query.shape[-2]), torch.arange(key.shape[-2])
+        scores = torch.where(columns > rows.unsqueeze(1), -math.inf, scores)
+    if attn_mask is not None:
+        scores = torch.where(attn_mask, scores, -math.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+    weights = aten._safe_softmax(scores, -1)
+    grad_weights = grad_out @ value.transpose(-2, -1)
+    grad_scores = weights * (grad_weights - (grad_out * out).sum(-1, keepdim=True)) * factor
+    return grad_scores @ key, grad_scores.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ grad_out
+
+
 @_decomposes(aten._upsample_bicubic2d_aa.default)
 def _upsample_bicubic2d_aa(
     self: Tensor,

@@ -29,6 +29,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind, Outpu
 from executorch_py.errors import NotSupportedError
 
 from .functional_regions import functional_call, is_control_flow
+from .higher_order import needs_expansion
 from .in_place import auto_functionalized, changed_arguments, named_arguments, simplify
 from .operators import RECURRENT, is_composite
 from .rewriting import GraphWriter, with_guards_of
@@ -44,12 +45,13 @@ class _NotCertain(Exception):
 
 def functionalize(program: ExportedProgram) -> ExportedProgram:
     """An equal program without mutation; ``program`` itself when it is functional already."""
-    if not _needs_work(program):
+    if not _needs_work(program) and not needs_expansion(program):
         return program
-    try:
-        return Functionalizer(program).run()
-    except _NotCertain:
-        pass
+    if not needs_expansion(program):  # torch's way traces the bodies of such operators, too
+        try:
+            return Functionalizer(program).run()
+        except _NotCertain:
+            pass
     _require_torchs_way(program)
     try:
         with torch.no_grad():  # else torch prepares for a backward pass, which state that is written does not allow

@@ -8,7 +8,7 @@ operator, the line and what to do.
     >>> print(imported.program.text())  # doctest: +SKIP
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ from .state import ProgramState, StateTensor, TensorVersion, require_storable
 from .structure import structure_text
 from .symbolic_ops import emit_check, emit_symbolic, is_symbolic
 from .symbols import SymbolTable, least_sizes, named_symbols
+from .training import training_methods
 
 aten = torch.ops.aten
 
@@ -92,7 +93,7 @@ def import_programs(
         MethodImporter(name, programs[name], imported, state, external_file, delegates, with_checks).run()
     for key in sorted(delegates):
         imported.program.named_data(key, delegates[key])
-    for name, value in sorted((constant_methods or {}).items()):
+    for name, value in sorted({**(constant_methods or {}), **training_methods(programs)}.items()):
         if name in programs:
             raise InvalidArgumentError(f"constant method '{name}' has the name of a method")
         imported.program.constant_method(
@@ -225,10 +226,15 @@ class MethodImporter:
 
     def _outputs(self, node: fx.Node, user_inputs: dict[str, int]) -> None:
         outputs: list[Any] = []
+        parameters: list[Any] = []
         states = {spec.target: spec for spec in self.program.graph_signature.input_specs if spec.target is not None}
+        placeholders = {item.name: item for item in self.program.graph.nodes if item.op == "placeholder"}
         for spec, argument in zip(self.program.graph_signature.output_specs, node.args[0], strict=True):
-            if spec.kind == OutputKind.USER_OUTPUT:
+            if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
                 outputs.append(self.value(argument) if isinstance(argument, fx.Node) else self._literal(node, argument))
+            elif spec.kind == OutputKind.GRADIENT_TO_PARAMETER:
+                outputs.append(self.value(argument))
+                parameters.append(self.value(placeholders[states[spec.target].arg.name]))
             elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
                 written = self.value(argument)
                 state = self._state.of(self.name, states[spec.target])
@@ -241,9 +247,15 @@ class MethodImporter:
                     kind = (*self.type_of(argument, argument.meta["val"]), order)
                     written = self._reordered(argument, written, order, kind)
                 self.builder.input_write(user_inputs[spec.target], written)
+            elif spec.kind == OutputKind.GRADIENT_TO_USER_INPUT:
+                self.refuse(
+                    node,
+                    f"the gradient of the input '{spec.target}' has no place among a training method's outputs; "
+                    f"export the model with an example input that does not require gradients",
+                )
             else:
-                self.refuse(node, f"an output of kind {spec.kind.name} (training) has no form in a program")
-        self.builder.outputs(outputs)
+                self.refuse(node, f"an output of kind {spec.kind.name} has no form in a program")
+        self.builder.outputs(outputs + parameters)
 
     def _read_state(self, state: StateTensor) -> None:
         """A buffer that is only written must be declared, too."""
@@ -289,9 +301,8 @@ class MethodImporter:
         arguments = SchemaArguments.of(target).fill(self, node)
         results = node.meta.get("val")
         if isinstance(results, (list, tuple)):
-            self._value[node] = self.emit(
-                node, operator_name(target), arguments, [self.type_of(node, r) for r in results]
-            )
+            kinds = [self.type_of(node, r if r is not None else _left_out(results)) for r in results]
+            self._value[node] = self.emit(node, operator_name(target), arguments, kinds)
         else:
             self._value[node] = self.emit(node, operator_name(target), arguments, [self.type_of(node, results)])[0]
 
@@ -445,6 +456,12 @@ def dim_order_of(value: torch.Tensor) -> list[int]:
         if value.is_contiguous(memory_format=memory_format) and not value.is_contiguous():
             return [0, *range(2, rank), 1]
     return list(range(rank))
+
+
+def _left_out(results: Sequence[Any]) -> torch.Tensor:
+    """What stands for a result that is not asked for, such as the gradient of a bias that is not there: no elements."""
+    dtype = next((r.dtype for r in results if isinstance(r, torch.Tensor)), torch.float32)
+    return torch.empty(0, dtype=dtype)
 
 
 def _attribute(node: fx.Node) -> Any:

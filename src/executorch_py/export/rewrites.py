@@ -244,6 +244,8 @@ def _dropout(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, A
 )
 def _to(self: "Decomposer", node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     value = node.meta["val"]
+    if not isinstance(args[0], fx.Node):  # a number that tracing found in the place of a tensor
+        return self.emit(node, aten.full.default, (list(value.shape), args[0]), value, {"dtype": value.dtype})
     if _node_value(args[0]).dtype == value.dtype:
         return args[0]
     return self.emit(node, aten._to_copy.default, (args[0],), value, {"dtype": value.dtype})

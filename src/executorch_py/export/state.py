@@ -1,7 +1,8 @@
 """The tensors that a program carries: parameters, buffers and constants of all its methods, told apart by storage.
 
 Two names of one storage are one tensor (tied weights, a module exported twice as two methods); the same name with another
-storage is another tensor. A tensor that any method writes is a mutable buffer for all of them.
+storage is another tensor. A tensor that any method writes, or that an optimizer does because a method returns its
+gradient, is a mutable buffer for all of them.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from executorch_py import _core
 from executorch_py.errors import InvalidStateError, NotSupportedError
 
 from .arguments import dtype_code
+from .training import TRAINED, trained_parameters
 
 _Key = tuple[Any, ...]
 
@@ -31,7 +33,7 @@ class StateTensor:
         symbol: Its name in the program: the fully qualified name in the module.
         source: The module's own tensor.
         tensor: Its content, detached.
-        is_mutable: Some method writes it.
+        is_mutable: Some method writes it, or an optimizer does.
         methods: The methods that use it.
     """
 
@@ -103,6 +105,7 @@ class ProgramState:
             for spec in program.graph_signature.output_specs
             if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
         }
+        trained = {spec.target for spec in _marked(program)}.union(trained_parameters(program))
         mutable_here: dict[int, str] = {}
         for spec in program.graph_signature.input_specs:
             if spec.kind not in _STATE_KINDS:
@@ -120,7 +123,7 @@ class ProgramState:
                         "and both are written; give each its own tensor"
                     )
                 mutable_here[id(state)] = spec.target
-                state.is_mutable = True
+            state.is_mutable = state.is_mutable or spec.target in written or spec.target in trained
             state.methods.add(method)
             self._of[method, spec.target] = state
 
@@ -161,6 +164,28 @@ def same_tensors(program: ExportedProgram) -> dict[fx.Node, fx.Node]:
             if known is not node:
                 same[node] = known
     return same
+
+
+def mark_trained(programs: Mapping[str, ExportedProgram]) -> None:
+    """Marks, in all programs, the placeholders of parameters that one of them is trained by: no backend may keep a copy."""
+    keys = {
+        _key(program.state_dict[name].detach().cpu())
+        for program in programs.values()
+        for name in trained_parameters(program)
+    }
+    for program in programs.values() if keys else ():
+        placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+        for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+            held = _held(program, spec) if spec.kind in _STATE_KINDS else None
+            if isinstance(held, torch.Tensor) and held.layout == torch.strided and _key(held.detach().cpu()) in keys:
+                node.meta[TRAINED] = True
+
+
+def _marked(program: ExportedProgram) -> list[InputSpec]:
+    """The inputs of a signature that :func:`mark_trained` marked."""
+    placeholders = (node for node in program.graph.nodes if node.op == "placeholder")
+    specs = program.graph_signature.input_specs
+    return [spec for node, spec in zip(placeholders, specs, strict=False) if node.meta.get(TRAINED)]
 
 
 def _content(tensor: torch.Tensor) -> tuple[int, int]:

@@ -20,8 +20,10 @@ from executorch_py.exir.backend.partitioner import Partitioner
 from executorch_py.export.decompose import decompose
 from executorch_py.export.dialect import check_edge
 from executorch_py.export.functionalize import functionalize
+from executorch_py.export.higher_order import expand_operators, inline_wrappers
 from executorch_py.export.operators import KEPT_WHOLE
 from executorch_py.export.quantized_forms import canonical_quantization
+from executorch_py.export.state import mark_trained
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, require_known_methods
 from .delegation import Delegated, delegate
@@ -219,12 +221,13 @@ def _to_edge(
     if not named:
         raise InvalidArgumentError("there is no program to lower: the dict of programs is empty")
     for name, program in named.items():
-        functional = canonical_quantization(functionalize(program))
+        functional = canonical_quantization(expand_operators(functionalize(inline_wrappers(program))))
         wanted, accepts = _wanted_whole(functional, partitioners.get(name, ()), config)
         whole = frozenset((*KEPT_WHOLE, *wanted)) - set(config.decompose_ops)
         edge[name] = decompose(functional, whole, accepts)
         if config._check_ir_validity:
             check_edge(name, edge[name], {*wanted, *config._core_aten_ops_exception_list})
+    mark_trained(edge)
     return EdgeProgramManager(edge, constant_methods, config)
 
 

@@ -14,6 +14,7 @@
   TABLE(cast)                    \
   TABLE(compare)                 \
   TABLE(convolution)             \
+  TABLE(convolution_backward)    \
   TABLE(copy)                    \
   TABLE(depthwise)               \
   TABLE(distance)                \

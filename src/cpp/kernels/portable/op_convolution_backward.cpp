@@ -6,31 +6,16 @@
 
 #include "base/checked_math.h"
 #include "kernels/portable/convert.h"
-#include "kernels/portable/convolution_extents.h"
+#include "kernels/portable/convolution_gradients.h"
 
 namespace et::kernels::portable {
 namespace {
 
 constexpr const char* kOp = "aten::convolution_backward";
 
-// Three spatial dimensions; fewer have leading sizes of 1. For transposed convolutions input and output change places,
-// so that `image` is always the larger side that windows slide over.
-struct Walk {
-  int64_t batch;
-  int64_t groups;
-  int64_t image_channels;   // in a group
-  int64_t window_channels;  // in a group
-  int64_t image[3];
-  int64_t window[3];
-  int64_t kernel[3];
-  int64_t stride[3];
-  int64_t padding[3];
-  int64_t dilation[3];
-};
-
 // Calls f(image element, weight element, window element) for each product.
 template <typename F>
-void for_each_product(const Walk& w, F&& f) {
+void for_each_product(const ConvolutionGradients& w, F&& f) {
   const int64_t image_plane = w.image[0] * w.image[1] * w.image[2];
   const int64_t window_plane = w.window[0] * w.window[1] * w.window[2];
   const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
@@ -87,10 +72,9 @@ Error size_gradient(KernelContext& context, bool wanted, IntArrayRef sizes, cons
 
 }  // namespace
 
-Error convolution_backward_out(KernelContext& context, const Tensor& grad_output, const Tensor& input,
-                               const Tensor& weight, std::optional<IntArrayRef>, IntArrayRef stride,
-                               IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef, int64_t groups,
-                               Span<const bool> output_mask, Tensor& out0, Tensor& out1, Tensor& out2) {
+Error plan_gradients(KernelContext& context, const Tensor& grad_output, const Tensor& input, const Tensor& weight,
+                     const ConvolutionNumbers& numbers, Span<const bool> output_mask, const Tensor& out0,
+                     const Tensor& out1, const Tensor& out2, ConvolutionGradients* plan) {
   ET_RETURN_IF_ERROR(check_rank(kOp, "weight", weight, 3, 5));
   const int64_t spatial = weight.dim() - 2;
   ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, spatial + 2, spatial + 2));
@@ -99,37 +83,47 @@ Error convolution_backward_out(KernelContext& context, const Tensor& grad_output
   ET_CHECK_OR_RETURN(is_floating(input.scalar_type()) && output_mask.size() == 3, InvalidArgument,
                      "%s: input is %s, output_mask has %zu entries", kOp, to_string(input.scalar_type()),
                      output_mask.size());
-  const Tensor& image = transposed ? grad_output : input;
-  const Tensor& window = transposed ? input : grad_output;
+  const Tensor& image = numbers.is_transposed ? grad_output : input;
+  const Tensor& window = numbers.is_transposed ? input : grad_output;
+  const int64_t groups = numbers.groups;
   int64_t of_groups = 0;
   ET_CHECK_OR_RETURN(
       groups > 0 && !mul_overflow(weight.size(1), groups, &of_groups) && image.size(1) == of_groups &&
           window.size(1) == weight.size(0) && weight.size(0) % groups == 0 && image.size(0) == window.size(0),
       InvalidArgument, "%s: shapes %s, %s and %s with %" PRId64 " groups do not go together", kOp,
       ShapeText(grad_output.sizes()).text, ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
-  Walk walk;
-  walk.batch = image.size(0);
-  walk.groups = groups;
-  walk.image_channels = weight.size(1);
-  walk.window_channels = weight.size(0) / groups;
+  plan->batch = image.size(0);
+  plan->groups = groups;
+  plan->image_channels = weight.size(1);
+  plan->window_channels = weight.size(0) / groups;
   for (int64_t d = 0; d < 3; ++d) {
     const int64_t i = d - (3 - spatial);
     const auto item = static_cast<size_t>(i);
-    walk.image[d] = i >= 0 ? image.size(2 + i) : 1;
-    walk.window[d] = i >= 0 ? window.size(2 + i) : 1;
-    walk.kernel[d] = i >= 0 ? weight.size(2 + i) : 1;
-    walk.stride[d] = i >= 0 ? list_item(stride, item, 1) : 1;
-    walk.padding[d] = i >= 0 ? list_item(padding, item, 0) : 0;
-    walk.dilation[d] = i >= 0 ? list_item(dilation, item, 1) : 1;
+    plan->image[d] = i >= 0 ? image.size(2 + i) : 1;
+    plan->window[d] = i >= 0 ? window.size(2 + i) : 1;
+    plan->kernel[d] = i >= 0 ? weight.size(2 + i) : 1;
+    plan->stride[d] = i >= 0 ? list_item(numbers.stride, item, 1) : 1;
+    plan->padding[d] = i >= 0 ? list_item(numbers.padding, item, 0) : 0;
+    plan->dilation[d] = i >= 0 ? list_item(numbers.dilation, item, 1) : 1;
     ET_RETURN_IF_ERROR(
-        check_window(kOp, walk.window[d], walk.kernel[d], walk.stride[d], walk.padding[d], walk.dilation[d]));
+        check_window(kOp, plan->window[d], plan->kernel[d], plan->stride[d], plan->padding[d], plan->dilation[d]));
   }
   ET_RETURN_IF_ERROR(size_gradient(context, output_mask[0], input.sizes(), out0));
   ET_RETURN_IF_ERROR(size_gradient(context, output_mask[1], weight.sizes(), out1));
-  ET_RETURN_IF_ERROR(size_gradient(context, output_mask[2], {grad_output.size(1)}, out2));
+  return size_gradient(context, output_mask[2], {grad_output.size(1)}, out2);
+}
+
+Error convolution_backward_out(KernelContext& context, const Tensor& grad_output, const Tensor& input,
+                               const Tensor& weight, std::optional<IntArrayRef>, IntArrayRef stride,
+                               IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef, int64_t groups,
+                               Span<const bool> output_mask, Tensor& out0, Tensor& out1, Tensor& out2) {
+  ConvolutionGradients plan;
+  ET_RETURN_IF_ERROR(plan_gradients(context, grad_output, input, weight,
+                                    {stride, padding, dilation, transposed, {}, groups}, output_mask, out0, out1, out2,
+                                    &plan));
   ET_TRY(double* input_grad, zeros(context, output_mask[0] ? input.numel() : 0));
   ET_TRY(double* weight_grad, zeros(context, output_mask[1] ? weight.numel() : 0));
-  for_each_product(walk, [&](int64_t image_at, int64_t weight_at, int64_t window_at) {
+  for_each_product(plan, [&](int64_t image_at, int64_t weight_at, int64_t window_at) {
     const int64_t input_at = transposed ? window_at : image_at;
     const double grad = at(grad_output, transposed ? image_at : window_at);
     if (output_mask[0]) {

@@ -5,6 +5,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from executorch_py.export.rewriting import nodes_with_bodies
+from executorch_py.export.training import TRAINED
 
 __all__ = [
     "constant_names",
@@ -22,11 +23,11 @@ _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TEN
 def tag_constant_data(edge_program: ExportedProgram) -> None:
     """Tags each constant all of whose users carry one tag: the backend then owns it.
 
-    Mutable buffers are left alone (``tag_mutated_buffer``).
+    Mutable buffers are left alone (``tag_mutated_buffer``), and so are parameters that are trained.
     """
-    written = _written_buffers(edge_program)
+    changing = _changing(edge_program)
     for node, spec in _state_inputs(edge_program):
-        if spec.target not in written:
+        if spec.target not in changing:
             _tag_like_users(node)
 
 
@@ -51,6 +52,12 @@ def _written_buffers(program: ExportedProgram) -> set[str]:
     return {spec.target for spec in program.graph_signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
 
 
+def _changing(program: ExportedProgram) -> set[str]:
+    """What changes while a program is used: buffers that it writes, and parameters that are trained."""
+    trained = {spec.target for node, spec in _state_inputs(program) if node.meta.get(TRAINED)}
+    return _written_buffers(program) | trained
+
+
 def _tag_like_users(node: fx.Node) -> None:
     tags = {user.meta.get("delegation_tag") for user in node.users}
     if len(tags) == 1 and (tag := tags.pop()) is not None:
@@ -58,9 +65,9 @@ def _tag_like_users(node: fx.Node) -> None:
 
 
 def constant_names(exported_program: ExportedProgram) -> frozenset[str]:
-    """Names of the placeholders that are constants: parameters and buffers that nobody writes, lifted constants."""
-    written = _written_buffers(exported_program)
-    return frozenset(node.name for node, spec in _state_inputs(exported_program) if spec.target not in written)
+    """Names of the placeholders that are constants: parameters and buffers that nobody writes or trains, lifted constants."""
+    changing = _changing(exported_program)
+    return frozenset(node.name for node, spec in _state_inputs(exported_program) if spec.target not in changing)
 
 
 def is_param_node(exported_program: ExportedProgram, node: fx.Node) -> bool:
