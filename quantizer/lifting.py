@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 from executorch_py.errors import InternalError
 from executorch_py.export.rewriting import argument_of, with_guards_of
 
-from .matching import CONV, CONV_TRANSPOSE, LINEAR, is_constant
+from .matching import CONV, CONV_TRANSPOSE, LINEAR, constants_remembered, is_constant
 
 aten = torch.ops.aten
 
@@ -64,9 +64,10 @@ def fold_quantized_constants(module: fx.GraphModule) -> None:
     """
     graph = module.graph
     done: dict[Any, fx.Node] = {}
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _QUANTIZE or not is_constant(node):
-            continue
+    quantized = [node for node in graph.nodes if node.op == "call_function" and node.target in _QUANTIZE]
+    with constants_remembered():
+        constant = [node for node in quantized if is_constant(node)]
+    for node in constant:
         key = (node.target, *node.args)
         if key not in done:
             name = f"_frozen_param{len(done)}"

@@ -63,10 +63,19 @@ class QuantizedValue:
         member = None if name.startswith("__") else getattr(torch.Tensor, name, None)
         if member is None:
             raise AttributeError(f"a quantized tensor has no attribute {name!r}")
-        return functools.partial(call, member, self) if callable(member) else getattr(self.values, name)
+        if callable(member):
+            return functools.partial(call, member, self)
+        value = getattr(self.values, name)  # a property: the sizes, the transposed tensor
+        return self.like(value) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
     def __getitem__(self, index: Any) -> Any:
         return call(torch.Tensor.__getitem__, self, index)
+
+    def __gt__(self, other: Any) -> Any:
+        return call(torch.gt, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return call(torch.lt, self, other)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -213,6 +222,8 @@ def _operator(name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str,
     given = _given(name, function, args, kwargs)
     if name in _FLOAT:
         return _FLOAT[name](_Given(**plain(given)))
+    if name == "dropout":
+        return given["self"]
     base, relu = (name, False) if name in _REQUANTIZED else (name.removesuffix("_relu"), name.endswith("_relu"))
     quantized = [v for v in pytree.tree_leaves(given) if isinstance(v, QuantizedValue)]
     scalar = _scalar_of(base, given)
@@ -331,7 +342,6 @@ _REQUANTIZED: dict[str, Callable[[_Given], torch.Tensor]] = {
     "prelu": lambda g: functional.prelu(g.qx, g.weight),
     "sigmoid": lambda g: torch.sigmoid(g.qx),
     "softmax": lambda g: torch.softmax(g.qx, g.dim),
-    "dropout": lambda g: g.self,
     "relu6": lambda g: functional.relu6(g.qx),
     "clamp": lambda g: torch.clamp(g.qx, g.min, g.max),
     "threshold": lambda g: functional.threshold(g.qx, g.threshold, g.value),
