@@ -16,7 +16,8 @@ from torch import fx, nn
 
 from . import batch_norm, fake_quantization
 from .half_range import keep_far_values_in_float
-from .pt2e import Quantizer, convert_prepared, insert_observers, node_name_to_scope, without_modes
+from .insertion import insert_observers, replace_by_quantization
+from .pt2e import Quantizer, convert_prepared, node_name_to_scope, without_modes
 
 #: In ``GraphModule.meta``: this package has folded its batch norms, or will.
 _OURS = "executorch_py.norms_are_ours"
@@ -65,10 +66,15 @@ def convert_pt2e(
     batch_norm.close_after_training(model)
     batch_norm.set_training(model, False)
     keep_far_values_in_float(model)
+    for node in model.graph.nodes:
+        if node.target in _BODIES:
+            name = str(node.args[_BODIES[node.target]].target)
+            body = convert_pt2e(model.get_submodule(name), use_reference_representation, fold_quantize)
+            setattr(model, name, body)
     with _nested_bodies_kept(model), batch_norm.hidden_from_torchao(model):
-        converted = convert_prepared(model, use_reference_representation, fold_quantize)
+        converted = replace_by_quantization(model, use_reference_representation, fold_quantize)
     batch_norm.shown(converted)
-    return converted
+    return without_modes(converted)
 
 
 def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.GraphModule:
