@@ -26,6 +26,15 @@ def quantized_part(model: nn.Module) -> str:
     return ""
 
 
+def export_hint(model: nn.Module) -> str:
+    """What someone does first who gives a module where a program is wanted."""
+    if part := quantized_part(model):
+        return (
+            f"; {part} is quantized by torch itself: torch.export.export(quantizer.from_torch_quantized(model), inputs) exports it"
+        )
+    return "; call torch.export.export(model, inputs) first"
+
+
 def _is_quantizing(node: fx.Node) -> bool:
     if node.op != "call_function":
         return False

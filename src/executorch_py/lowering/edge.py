@@ -22,6 +22,7 @@ from executorch_py.export.dialect import check_edge
 from executorch_py.export.functionalize import functionalize
 from executorch_py.export.operators import KEPT_WHOLE
 from executorch_py.export.quantized_forms import canonical_quantization
+from executorch_py.export.torch_quantized import export_hint
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, require_known_methods
 from .delegation import Delegated, delegate
@@ -201,7 +202,7 @@ def _named(programs: Programs) -> dict[str, ExportedProgram]:
     for name, program in named.items():
         require_method_name(name)
         if not isinstance(program, ExportedProgram):
-            hint = "; call torch.export.export(model, inputs) first" if isinstance(program, torch.nn.Module) else ""
+            hint = export_hint(program) if isinstance(program, torch.nn.Module) else ""
             raise InvalidArgumentError(f"method '{name}' is a {type(program).__name__}, not an ExportedProgram{hint}")
     return named
 
