@@ -66,7 +66,6 @@ with _quiet():
         Quantizer,
         SharedQuantizationSpec,
     )
-    from torchao.quantization.pt2e.utils import _disallow_eval_train as without_modes
     from torchao.quantization.pt2e.utils import _get_node_name_to_scope as node_name_to_scope
 
 #: Where torchao looks for a node's annotation: ``node.meta[ANNOTATION]``.
@@ -107,5 +106,4 @@ __all__ = [
     "reference_representation_rewrite",
     "replace_observers",
     "specs_in",
-    "without_modes",
 ]

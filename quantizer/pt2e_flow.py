@@ -9,15 +9,18 @@ It fails at transposed convolutions in groups. While a model trains, its norms h
 """
 
 import contextlib
+import types
 from collections.abc import Iterator
 
 import torch
 from torch import fx, nn
 
+from executorch_py.errors import InvalidStateError
+
 from . import batch_norm, fake_quantization
 from .half_range import keep_far_values_in_float
 from .insertion import insert_observers, replace_by_quantization
-from .pt2e import Quantizer, convert_prepared, node_name_to_scope, without_modes
+from .pt2e import Quantizer, convert_prepared, node_name_to_scope
 
 #: In ``GraphModule.meta``: this package has folded its batch norms, or will.
 _OURS = "executorch_py.norms_are_ours"
@@ -33,7 +36,7 @@ def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
         quantizer: Says what is observed.
     """
     batch_norm.fold(model)
-    return without_modes(_prepared(model, quantizer, is_qat=False))
+    return _without_modes(_prepared(model, quantizer, is_qat=False))
 
 
 def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
@@ -74,7 +77,23 @@ def convert_pt2e(
     with _nested_bodies_kept(model), batch_norm.hidden_from_torchao(model):
         converted = replace_by_quantization(model, use_reference_representation, fold_quantize)
     batch_norm.shown(converted)
-    return without_modes(converted)
+    return _without_modes(converted)
+
+
+def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
+    """Has a module stay in evaluation mode, which is part of its graph."""
+
+    def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
+        if mode:
+            raise InvalidStateError(
+                "the module was exported as the model evaluates, and train() cannot change that; prepare_qat (or prepare_qat_pt2e) "
+                "prepares a model for training"
+            )
+        return self
+
+    module.train = types.MethodType(train, module)  # type: ignore[method-assign]
+    module.eval = types.MethodType(lambda self: self, module)  # type: ignore[method-assign]
+    return module
 
 
 def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.GraphModule:

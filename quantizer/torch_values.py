@@ -131,9 +131,7 @@ def quantize(x: Any, scale: Any, zero_point: Any, dtype: torch.dtype) -> Quantiz
     scale, zero_point = float(scale), int(zero_point)
     arguments = (scale, zero_point - shift, low, high, stored)
     integers = _q.quantize_per_tensor.default(plain(x), *arguments)
-    return QuantizedValue(
-        _q.dequantize_per_tensor.default(integers, *arguments), integers, scale, zero_point, dtype
-    )
+    return QuantizedValue(_q.dequantize_per_tensor.default(integers, *arguments), integers, scale, zero_point, dtype)
 
 
 def quantized_constant(weight: PackedWeight) -> QuantizedValue:
@@ -362,9 +360,7 @@ def _linear_of_given_scale(g: _Given) -> torch.Tensor:
 #: Operator -> what it computes: its results are floats.
 _FLOAT: dict[str, Callable[[_Given], Any]] = {
     **dict.fromkeys(("linear_dynamic", "linear_dynamic_fp16"), _linear_of_floats),
-    **dict.fromkeys(
-        ("linear_relu_dynamic", "linear_relu_dynamic_fp16"), lambda g: torch.relu(_linear_of_floats(g))
-    ),
+    **dict.fromkeys(("linear_relu_dynamic", "linear_relu_dynamic_fp16"), lambda g: torch.relu(_linear_of_floats(g))),
     **dict.fromkeys(
         [f"conv{kind}{dims}d_dynamic" for kind in ("", "_transpose") for dims in (1, 2, 3)], _convolved_dynamically
     ),

@@ -3,6 +3,8 @@
 import torch
 from torch import fx, nn
 
+from executorch_py.errors import NotSupportedError
+
 _LAYERS = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
 _OPERATORS = "quantized."
 
@@ -26,12 +28,23 @@ def quantized_part(model: nn.Module) -> str:
     return ""
 
 
+def require_exportable(model: nn.Module) -> None:
+    """Before a helper exports a model itself.
+
+    Raises:
+        NotSupportedError: torch has quantized it; says what makes an ordinary module of it.
+    """
+    if isinstance(model, nn.Module) and (part := quantized_part(model)):
+        raise NotSupportedError(
+            f"{part} is quantized by torch itself, and torch.export does not take packed weights: give "
+            "executorch_py.quantizer.from_torch_quantized(model)"
+        )
+
+
 def export_hint(model: nn.Module) -> str:
     """What someone does first who gives a module where a program is wanted."""
     if part := quantized_part(model):
-        return (
-            f"; {part} is quantized by torch itself: torch.export.export(quantizer.from_torch_quantized(model), inputs) exports it"
-        )
+        return f"; {part} is quantized by torch itself: torch.export.export(quantizer.from_torch_quantized(model), inputs) exports it"
     return "; call torch.export.export(model, inputs) first"
 
 

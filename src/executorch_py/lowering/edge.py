@@ -20,6 +20,7 @@ from executorch_py.exir.backend.partitioner import Partitioner
 from executorch_py.export.decompose import decompose
 from executorch_py.export.dialect import check_edge
 from executorch_py.export.functionalize import functionalize
+from executorch_py.export.modes import warn_of_training
 from executorch_py.export.operators import KEPT_WHOLE
 from executorch_py.export.quantized_forms import canonical_quantization
 from executorch_py.export.torch_quantized import export_hint
@@ -220,6 +221,7 @@ def _to_edge(
     if not named:
         raise InvalidArgumentError("there is no program to lower: the dict of programs is empty")
     for name, program in named.items():
+        warn_of_training(name, program)
         functional = canonical_quantization(functionalize(program))
         wanted, accepts = _wanted_whole(functional, partitioners.get(name, ()), config)
         whole = frozenset((*KEPT_WHOLE, *wanted)) - set(config.decompose_ops)
