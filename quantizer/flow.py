@@ -295,7 +295,9 @@ def _exported(
     if not isinstance(inputs, tuple):
         raise InvalidTypeError(f"example_inputs is {describe(inputs)}, must be a tuple of the model's arguments")
     require_float_model(model)
-    return torch.export.export(model, inputs, kwargs, dynamic_shapes=dynamic_shapes)
+    program = torch.export.export(model, inputs, kwargs, dynamic_shapes=dynamic_shapes)
+    require_float_program(program)
+    return program
 
 
 def _kept(prepared: fx.GraphModule, program: ExportedProgram) -> fx.GraphModule:

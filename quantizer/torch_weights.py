@@ -14,6 +14,8 @@ from executorch_py.errors import NotSupportedError
 
 _decomposed = torch.ops.quantized_decomposed
 
+#: Half the integers that a table has.
+_EIGHT_BITS, _FOUR_BITS = 128, 8
 #: How torch's objects with packed weights name themselves; those of recurrent layers hold two of the first.
 _LINEAR, _CONVOLUTIONS, _TABLE, _CELL = "Linear", ("Conv2d", "Conv3d"), "Embedding", "Cell"
 
@@ -27,9 +29,9 @@ class PackedWeight(nn.Module):
     """A weight of integers with its scales, or of float16, and the bias beside it.
 
     Attributes:
-        integers: [out, in, …] as torch packs it: int8, uint8 for tables, float16.
+        integers: [out, in, …] as torch packs it: int8 or float16. Of tables less by half their range, as int8, too.
         scales: [channels], empty for float16.
-        zero_points: [channels]; integers, but for tables.
+        zero_points: [channels]; integers, but for tables, where they are floats.
         axis: The dimension of the channels; None for one scale.
         bias: [out], or None.
     """
@@ -49,10 +51,13 @@ class PackedWeight(nn.Module):
         elif weight.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
             integers, self.scale, self.zero_point = weight.int_repr(), weight.q_scale(), weight.q_zero_point()
         else:
-            integers, self.axis = _integers_of(weight), weight.q_per_channel_axis()
-            scales = weight.q_per_channel_scales().float()
-            zero_points = weight.q_per_channel_zero_points()
-            zero_points = zero_points.float() if zero_points.is_floating_point() else zero_points.long()
+            self.axis = weight.q_per_channel_axis()
+            scales, zero_points = weight.q_per_channel_scales().float(), weight.q_per_channel_zero_points().long()
+            if weight.qscheme() == torch.per_channel_affine_float_qparams:
+                less = _FOUR_BITS if weight.dtype == torch.quint4x2 else _EIGHT_BITS
+                integers, zero_points = _table_of(weight), weight.q_per_channel_zero_points().float() - less
+            else:
+                integers = weight.int_repr()
         self.register_buffer("integers", integers.contiguous())
         self.register_buffer("scales", scales)
         self.register_buffer("zero_points", zero_points)
@@ -95,9 +100,8 @@ class PackedWeight(nn.Module):
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
         """Rows of a table in float32. Only these leave their integers."""
-        integers = functional.embedding(indices, self.integers).float()
-        points, scales = (functional.embedding(indices, x[:, None]) for x in (self.zero_points, self.scales))
-        return (integers - points) * scales
+        integers, points, scales = (x[indices] for x in (self.integers, self.zero_points, self.scales))
+        return (integers.float() - points[..., None]) * scales[..., None]
 
 
 class PackedConvolution(PackedWeight):
@@ -135,9 +139,9 @@ class PackedCell(nn.Module):
         self.reduce_range = bool(numbers[0]) if numbers else False
 
 
-def _integers_of(weight: torch.Tensor) -> torch.Tensor:
-    """The integers of a table, two of which torch has in a byte where they have four bits."""
-    integers = weight.int_repr()
-    if weight.dtype != torch.quint4x2:
-        return integers
-    return torch.stack((integers & 15, integers >> 4), dim=-1).flatten(-2)[..., : weight.shape[-1]]
+def _table_of(weight: torch.Tensor) -> torch.Tensor:
+    """The integers of a table as int8: less by 128 than torch's, or by 8 where they have four bits."""
+    if weight.dtype == torch.quint4x2:  # two in a byte
+        points, scales = (x[:, None] for x in (weight.q_per_channel_zero_points(), weight.q_per_channel_scales()))
+        return ((weight.dequantize() / scales + points).round() - _FOUR_BITS).to(torch.int8)
+    return (weight.int_repr().to(torch.int16) - _EIGHT_BITS).to(torch.int8)
