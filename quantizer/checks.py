@@ -55,14 +55,16 @@ def require_float_model(model: nn.Module) -> None:
         _require_float_graph(model.graph)
     if part := quantized_part(model):
         raise NotSupportedError(
-            f"{part} is quantized by torch.ao.quantization already: quantizer.from_torch_quantized(model) gives an ordinary module "
-            "with the same integers for torch.export; or give the float model to quantizer.quantize (or prepare / convert)"
+            f"{part} is quantized by eager-mode or FX-mode torch.ao.quantization: quantizer.from_torch_quantized(model) "
+            "gives an ordinary module with the same integers for torch.export; or give the float model to "
+            "quantizer.quantize (or prepare / convert)"
         )
     for path, module in model.named_modules():
         if type(module).__name__ in _STUBS:
             raise NotSupportedError(
-                f"'{path or type(module).__name__}' is a {type(module).__name__} of eager-mode torch.ao.quantization; give the float "
-                "model without QuantStub and DeQuantStub, or let torch convert it and call quantizer.from_torch_quantized"
+                f"'{path or type(module).__name__}' is a {type(module).__name__} of eager-mode torch.ao.quantization; "
+                "give the float model without QuantStub and DeQuantStub to quantizer.quantize, or let torch convert it and "
+                "call quantizer.from_torch_quantized"
             )
     for name, parameter in model.named_parameters():
         if type(parameter.data).__module__.startswith("torchao."):

@@ -1,8 +1,8 @@
 """Observers in an annotated graph, and quantize and dequantize in their place: torchao's steps, each of them once.
 
-torchao asks all of a model's parameters for their device at each observer, counts names from zero and writes the graph's code
-after each step, so that its time grows with the square of the layers. What it says of annotations holds here: which tensors share
-an observer (its own function decides), and where it stands.
+torchao asks all of a model's parameters for their device at each observer, counts names from zero and writes the graph's
+code after each step, so that its time grows with the square of the layers. What it says of annotations holds here: which
+tensors share an observer (its own function decides), and where it stands.
 """
 
 from collections.abc import Callable
@@ -150,16 +150,17 @@ class _Observers:
 
 def _leads_nowhere(place: EdgeOrNode, target: EdgeOrNode) -> str:
     return (
-        f"{_described(place)} has its scale from {_described(target)}, which has no quantization specification; annotate that "
-        "(the node's output_qspec, or the entry of this argument in the reader's input_qspec_map), or give a QuantizationSpec here"
+        f"{_described(place)} has its scale from {_described(target)}, which has no quantization specification; annotate "
+        "that (the node's output_qspec, or the argument's entry in the reader's input_qspec_map), or give a "
+        "QuantizationSpec here"
     )
 
 
 def _in_a_circle(places: list[EdgeOrNode]) -> str:
     chain = ", which has it from ".join(_described(place) for place in places[1:])
     return (
-        f"{_described(places[0])} has its scale from {chain}: a circle, in which nobody says what the scale is; give one of them a "
-        "QuantizationSpec"
+        f"{_described(places[0])} has its scale from {chain}: a circle, in which nobody says what the scale is; give one "
+        "of them a QuantizationSpec"
     )
 
 

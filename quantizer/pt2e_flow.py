@@ -86,8 +86,8 @@ def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
     def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
         if mode:
             raise InvalidStateError(
-                "the module was exported as the model evaluates, and train() cannot change that; prepare_qat (or prepare_qat_pt2e) "
-                "prepares a model for training"
+                "the module was exported as the model evaluates, and train() cannot change that; prepare_qat (or "
+                "prepare_qat_pt2e) prepares a model for training"
             )
         return self
 

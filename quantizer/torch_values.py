@@ -1,8 +1,8 @@
 """Values and operators of torch's own quantization, on ordinary tensors: a quantize and a dequantize around each operator.
 
-A model that torch has quantized (torch_quantized.py) hands quantized tensors from operator to operator, which nothing exports. Here
-a :class:`QuantizedValue` takes their place: what the integers stand for, with their scale. Functions of torch come to it through
-``__torch_function__``; one table says what each operator of the namespace ``quantized`` computes.
+A model that torch has quantized (torch_quantized.py) hands quantized tensors from operator to operator. Nothing exports these.
+Here a :class:`QuantizedValue` takes their place: what the integers stand for, with their scale. Functions of torch come to it
+through ``__torch_function__``. One table says what each operator of the namespace ``quantized`` computes.
 
 >>> x = quantize(torch.tensor([0.1, -0.26]), 0.1, 128, torch.quint8)  # doctest: +SKIP
 >>> torch.relu(x).values  # doctest: +SKIP
@@ -231,7 +231,7 @@ def _operator(name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str,
         raise NotSupportedError(
             f"torch.ops.quantized.{name} has no form here; quantize the float model with executorch_py.quantizer"
         )
-    values = _REQUANTIZED[base](_Given(**plain(given)))
+    values = _REQUANTIZED[base](_Given(**plain(given), quantized=given))
     values = torch.relu(values) if relu else values
     for scale, zero_point in _RESULT_SCALES:
         if given.get(scale) is not None:
@@ -311,6 +311,14 @@ def _table_bag(g: _Given) -> torch.Tensor:
     )
 
 
+def _prelu(g: _Given) -> torch.Tensor:
+    """Torch multiplies what is positive by one as the slopes' integers have it, which is less where their range ends before."""
+    slopes: QuantizedValue = g.quantized["weight"]
+    largest = (255 if slopes.dtype == torch.quint8 else 127) - slopes.zero_point
+    one = min(round(1 / slopes.scale), largest) * slopes.scale
+    return torch.relu(g.qx) * one + functional.prelu(g.qx.clamp(max=0), g.weight)
+
+
 def _pool(name: str) -> Callable[[_Given], torch.Tensor]:
     return lambda g: getattr(functional, name)(
         g.qx, g.kernel_size, g.stride or None, g.padding, g.dilation, g.ceil_mode
@@ -337,7 +345,7 @@ _REQUANTIZED: dict[str, Callable[[_Given], torch.Tensor]] = {
     "celu": lambda g: functional.celu(g.self, g.alpha),
     "hardswish": lambda g: functional.hardswish(g.input),
     "leaky_relu": lambda g: functional.leaky_relu(g.qx, g.negative_slope),
-    "prelu": lambda g: functional.prelu(g.qx, g.weight),
+    "prelu": _prelu,
     "sigmoid": lambda g: torch.sigmoid(g.qx),
     "softmax": lambda g: torch.softmax(g.qx, g.dim),
     "relu6": lambda g: functional.relu6(g.qx),

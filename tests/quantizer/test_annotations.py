@@ -523,4 +523,3 @@ def test_scales_shared_with_nobody_are_told(says):
         quantizer.prepare_pt2e(exported, _Says(says))
     with pytest.raises(InvalidArgumentError, match="has its scale from"):
         quantizer.prepare(model, example, _Says(says))
-

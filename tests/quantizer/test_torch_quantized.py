@@ -1,9 +1,10 @@
-"""Models that torch quantized itself: an ordinary module has the same integers, exports, and compiles with and without XNNPACK."""
+"""Models that torch quantized itself: an ordinary module has the same integers, exports, and compiles both ways."""
 
 import copy
 
 import pytest
 import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
 from torch.ao import quantization as tq
 from torch.ao.nn import intrinsic
@@ -12,14 +13,15 @@ from torch.nn import functional
 
 import executorch_py as et
 from executorch_py import quantizer
-from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotSupportedError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.ao.quantization is deprecated.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
 ]
-ENGINES = [engine for engine in ("fbgemm", "qnnpack", "x86", "onednn") if engine in torch.backends.quantized.supported_engines]
+ENGINES = [
+    engine for engine in ("fbgemm", "qnnpack", "x86", "onednn") if engine in torch.backends.quantized.supported_engines
+]
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +61,9 @@ class Functional(nn.Module):
         return self.matmul.matmul(self.cat.cat([a, c], 1), self.cat.cat([c, b], 1))
 
 
-def eager(inner: nn.Module, shape: tuple[int, ...], engine: str = "fbgemm", fuse=None) -> tuple[nn.Module, torch.Tensor]:
+def eager(
+    inner: nn.Module, shape: tuple[int, ...], engine: str = "fbgemm", fuse=None
+) -> tuple[nn.Module, torch.Tensor]:
     torch.backends.quantized.engine = engine
     model = Eager(inner).eval()
     if fuse:
@@ -140,7 +144,9 @@ LAYERS = {
     "relu6 in place": (lambda: nn.Sequential(nn.Linear(8, 8), nn.ReLU6(inplace=True)), (4, 8)),
     "sigmoid": (lambda: nn.Sequential(nn.Linear(8, 8), nn.Sigmoid()), (4, 8)),
     "pools": (
-        lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.MaxPool2d(2), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 4, 1), nn.MaxPool2d(2), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        ),
         (2, 3, 12, 12),
     ),
     "upsample": (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.Upsample(scale_factor=2)), (2, 3, 6, 6)),
@@ -192,7 +198,9 @@ def test_signed_activations():
     converted = tq.convert(prepared)
     try:
         converted(torch.randn(4, 8))
-    except RuntimeError:  # torch's kernels for linear layers take unsigned ones only; the numbers are defined all the same
+    except (
+        RuntimeError
+    ):  # torch's kernels for linear layers take unsigned ones only; the numbers are defined all the same
         module = quantizer.from_torch_quantized(converted)
         x = torch.randn(4, 8)
         require_within_a_step(compiled(module, (x,), False)(x), module(x), step_of(converted))
@@ -255,7 +263,7 @@ def test_tables(bits: int):
     model.bag.qconfig = model.words.qconfig if bits == 8 else tq.float_qparams_weight_only_qconfig_4bit
     model = tq.convert(tq.prepare(model))
     inputs = (torch.tensor([[1, 4, 19], [0, 0, 7]]), torch.tensor([3, 4, 5, 6]), torch.tensor([0, 1, 4]))
-    check(model, *inputs, step=1e-4)
+    check(model, *inputs, step=1e-4 if bits == 8 else 2e-3)  # with 4 bits torch's scales have 16
 
 
 def test_recurrent_layer_of_parts():
@@ -304,8 +312,9 @@ def test_fx_mode_dynamic():
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
 def test_torchvision(name: str):
-    from examples import models  # noqa: F401  defines the operator names that torchvision needs
     from torchvision.models import quantization
+
+    from examples import models  # noqa: F401  defines the operator names that torchvision needs
 
     model = getattr(quantization, name)(weights=None, quantize=False).eval()
     model.fuse_model(is_qat=False)
@@ -351,7 +360,9 @@ def test_names_of_arguments_and_dynamic_sizes():
     module = quantizer.from_torch_quantized(tq.quantize_dynamic(Two().eval(), {nn.Linear}))
     batch = torch.export.Dim("batch", min=1, max=16)
     exported = torch.export.export(module, (), {"rows": torch.randn(3, 8)}, dynamic_shapes={"rows": {0: batch}})
-    method = et.load(et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch().buffer)
+    method = et.load(
+        et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch().buffer
+    )
     x = torch.randn(11, 8)
     require_within_a_step(method(rows=x), module(x), tolerance(module(x)))
 

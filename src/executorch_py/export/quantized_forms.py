@@ -66,7 +66,8 @@ def canonical_quantization(program: ExportedProgram) -> ExportedProgram:
         if _name(node).startswith(_EAGER):
             raise _refusal(
                 node,
-                "it is an operator of eager-mode torch.ao.quantization; quantize the float model with executorch_py.quantizer",
+                "it is an operator of eager-mode torch.ao.quantization; quantizer.from_torch_quantized(model) gives a module "
+                "without it, or quantize the float model with executorch_py.quantizer",
             )
     # Where torch made the program functional, tensor subclasses are gone, and only a product with integers is left of them.
     held = (*program.state_dict.values(), *program.constants.values())

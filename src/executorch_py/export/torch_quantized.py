@@ -1,4 +1,4 @@
-"""Whether torch has quantized a model itself: its weights are packed for torch's kernels then, and nothing exports it as it is."""
+"""Whether torch has quantized a model itself: its weights are packed for torch's kernels then, and nothing exports it."""
 
 import torch
 from torch import fx, nn
@@ -44,7 +44,8 @@ def require_exportable(model: nn.Module) -> None:
 def export_hint(model: nn.Module) -> str:
     """What someone does first who gives a module where a program is wanted."""
     if part := quantized_part(model):
-        return f"; {part} is quantized by torch itself: torch.export.export(quantizer.from_torch_quantized(model), inputs) exports it"
+        return f"; {part} is quantized by torch itself: call "
+            "torch.export.export(quantizer.from_torch_quantized(model), inputs)"
     return "; call torch.export.export(model, inputs) first"
 
 
