@@ -44,8 +44,10 @@ def require_exportable(model: nn.Module) -> None:
 def export_hint(model: nn.Module) -> str:
     """What someone does first who gives a module where a program is wanted."""
     if part := quantized_part(model):
-        return f"; {part} is quantized by torch itself: call "
+        return (
+            f"; {part} is quantized by torch itself: call "
             "torch.export.export(quantizer.from_torch_quantized(model), inputs)"
+        )
     return "; call torch.export.export(model, inputs) first"
 
 
