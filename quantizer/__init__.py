@@ -25,7 +25,12 @@ batch_norm.py   folds batch norms, after training and while it lasts
 checks.py       what must hold before and after calibration
 smallest_scales.py  below which no scale goes
 biases.py       biases as integer kernels add them: in 32 bits, in whole steps
+insertion.py    observers in an annotated graph, quantize and dequantize in their place
 lifting.py      the converted module as an ExportedProgram, with its source lines
+torch_quantized.py   models that torch quantized itself, as ordinary modules
+torch_values.py      the values and operators of such models
+torch_recurrent.py   their recurrent layers, step by step
+torch_weights.py     their packed weights, as buffers
 candidates.py    variants of one quantized model with other layers in float
 layer_sweep.py   which layers lose most: each quantized alone
 accuracy_control.py  the fastest variant that keeps a metric
@@ -60,6 +65,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
     "flow": ("calibrate", "convert", "prepare", "prepare_qat", "quantize"),
     "layer_sweep": ("SensitivityReport", "sensitivity"),
     "observers": ("HistogramObserver", "MSEObserver", "PercentileObserver"),
+    "torch_quantized": ("from_torch_quantized",),
     "weight_observers": ("GroupwiseObserver", "PerChannelMSEObserver"),
     "xnnpack_quantizer": ("XNNPACKQuantizer",),
 }

@@ -12,6 +12,7 @@ from torch import fx, nn
 from torch.export import ExportedProgram
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
+from executorch_py.export.torch_quantized import quantized_part
 
 from . import smallest_scales
 from .batch_norm import is_in_training
@@ -32,7 +33,7 @@ _PROBABILITIES = ops("softmax.int", "_softmax.default", "sigmoid.default", "sigm
 #: Values beyond this have no use for 255 steps: masks with the smallest float, overflows.
 _LARGEST_RANGE = 1e30
 
-_EAGER = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized", "torch.ao.nn.quantizable")
+_STUBS = ("QuantStub", "DeQuantStub", "QuantWrapper")
 
 
 _DIFFER_IN_TRAINING = (nn.modules.batchnorm._NormBase, nn.modules.dropout._DropoutNd)
@@ -52,13 +53,18 @@ def require_float_model(model: nn.Module) -> None:
     """
     if isinstance(model, fx.GraphModule):
         _require_float_graph(model.graph)
+    if part := quantized_part(model):
+        raise NotSupportedError(
+            f"{part} is quantized by eager-mode or FX-mode torch.ao.quantization: quantizer.from_torch_quantized(model) "
+            "gives an ordinary module with the same integers for torch.export; or give the float model to "
+            "quantizer.quantize (or prepare / convert)"
+        )
     for path, module in model.named_modules():
-        home = type(module).__module__
-        if home.startswith(_EAGER) or type(module).__name__ in ("QuantStub", "DeQuantStub", "QuantWrapper"):
+        if type(module).__name__ in _STUBS:
             raise NotSupportedError(
-                f"'{path or type(model).__name__}' is a {home}.{type(module).__name__}: the model went through eager-mode "
-                "torch.ao.quantization, which torch.export cannot take; give the float model, without QuantStub and "
-                "DeQuantStub, to executorch_py.quantizer.quantize (or prepare / convert)"
+                f"'{path or type(module).__name__}' is a {type(module).__name__} of eager-mode torch.ao.quantization; "
+                "give the float model without QuantStub and DeQuantStub to quantizer.quantize, or let torch convert it and "
+                "call quantizer.from_torch_quantized"
             )
     for name, parameter in model.named_parameters():
         if type(parameter.data).__module__.startswith("torchao."):

@@ -29,12 +29,11 @@ from .pt2e import (
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
-    PerChannelMinMaxObserver,
     PlaceholderObserver,
     QuantizationConfig,
     QuantizationSpec,
 )
-from .weight_observers import GroupwiseObserver, PerChannelMSEObserver
+from .weight_observers import GroupwiseObserver, PerChannelMinMax, PerChannelMSEObserver
 
 Kind = Literal["static", "dynamic", "weight_only", "half"]
 
@@ -311,7 +310,7 @@ def _weight_spec(
             observer=observer, eps=eps, averaging_constant=1.0, **({"ch_axis": axis} if channels else {})
         )
     elif channels:
-        made_by = (PerChannelMSEObserver if search else PerChannelMinMaxObserver).with_args(eps=eps)
+        made_by = (PerChannelMSEObserver if search else PerChannelMinMax).with_args(eps=eps)
     else:
         made_by = (MSEObserver if search else MinMaxObserver).with_args(eps=eps)
     scheme = torch.per_channel_symmetric if channels else torch.per_tensor_symmetric

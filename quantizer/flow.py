@@ -47,7 +47,7 @@ from .config import as_config
 from .half_range import wants_ranges
 from .input_moments import recorded_moments, wants_moments
 from .input_parts import share_input_scales
-from .lifting import constant_value, fold_quantized_constants, freeze_computed_weights, lift
+from .lifting import constant_value, fold_quantized_constants, freeze_computed_weights, lift, unlift
 from .pt2e import FakeQuantizeBase, QuantizationConfig, Quantizer
 from .pt2e_flow import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from .xnnpack_quantizer import XNNPACKQuantizer
@@ -126,7 +126,7 @@ def prepare(
     if isinstance(model, ExportedProgram) or is_exported_module(model):
         require_eval_program(exported)
     program = functionalize(exported)
-    module = _module_of(program)
+    module = unlift(program)
     freeze_computed_weights(module)
     return _kept(prepare_pt2e(module, quantizer), program)
 
@@ -164,7 +164,7 @@ def prepare_qat(
     quantizer = _quantizer(config)
     with _as_it_trains(model):
         program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
-    module = _module_of(program)
+    module = unlift(program)
     prepared = _kept(prepare_qat_pt2e(module, quantizer), program)
     fake_quantization.keep_in_checkpoints(prepared)
     return prepared
@@ -295,13 +295,9 @@ def _exported(
     if not isinstance(inputs, tuple):
         raise InvalidTypeError(f"example_inputs is {describe(inputs)}, must be a tuple of the model's arguments")
     require_float_model(model)
-    return torch.export.export(model, inputs, kwargs, dynamic_shapes=dynamic_shapes)
-
-
-def _module_of(program: ExportedProgram) -> fx.GraphModule:
-    module = program.module(check_guards=False)
-    assert isinstance(module, fx.GraphModule)
-    return module
+    program = torch.export.export(model, inputs, kwargs, dynamic_shapes=dynamic_shapes)
+    require_float_program(program)
+    return program
 
 
 def _kept(prepared: fx.GraphModule, program: ExportedProgram) -> fx.GraphModule:

@@ -1,16 +1,18 @@
-"""The converted module as an ExportedProgram, without tracing the model again.
+"""A program as a module that quantization works on, and the converted module as a program, without tracing again.
 
-torch.export of a converted module takes as long as that of the model, and forgets modules and source lines. The graph, however,
-is there already: its constants become inputs again, in the order that torch.export gives them, and the few new nodes get the
-types that their operators say.
+``ExportedProgram.module()`` asks every module about every parameter and writes the graph's code three times. ``unlift``
+does neither. torch.export of a converted module takes as long as that of the model, and forgets modules and source lines.
+The graph, however, is there already: ``lift`` makes inputs of its constants again, in the order that torch.export gives
+them, and the few new nodes get the types that their operators say.
 """
 
 import copy
 from typing import Any
 
 import torch
-from torch import fx
+from torch import fx, nn
 from torch.export import ExportedProgram
+from torch.export._unlift import _unlift as unlift_graph
 from torch.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
@@ -19,12 +21,14 @@ from torch.export.graph_signature import (
     OutputSpec,
     TensorArgument,
 )
+from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule
+from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils import _pytree as pytree
 
 from executorch_py.errors import InternalError
 from executorch_py.export.rewriting import argument_of, with_guards_of
 
-from .matching import CONV, CONV_TRANSPOSE, LINEAR, is_constant
+from .matching import CONV, CONV_TRANSPOSE, LINEAR, constants_remembered, is_constant
 
 aten = torch.ops.aten
 
@@ -41,6 +45,8 @@ _KEEPS_SIZES = {
     **dict.fromkeys((_decomposed.dequantize_per_tensor.default, _decomposed.dequantize_per_channel.default), False),
 }
 
+#: Outputs that are written back.
+_WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION, OutputKind.PARAMETER_MUTATION)
 _PREFIX = {InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_", InputKind.CONSTANT_TENSOR: "c_"}
 
 
@@ -57,6 +63,46 @@ def lift(module: fx.GraphModule, program: ExportedProgram) -> ExportedProgram:
     return _Lifting(module, program).run()
 
 
+def unlift(program: ExportedProgram) -> fx.GraphModule:
+    """What ``program.module(check_guards=False)`` gives, without its checks of inputs. Its code is written when it runs."""
+    if program.verifiers[0].dialect != "TRAINING":
+        return program.module(check_guards=False)
+    signature, call = program.graph_signature, program.module_call_graph[0]
+    module = LazyGraphModule(program.graph_module, copy.deepcopy(program.graph))
+    module.meta.update(program.graph_module.meta)
+    for node, source in zip(module.graph.nodes, program.graph.nodes, strict=True):
+        node.meta["from_node"] = [NodeSource(source, "ExportedProgram.module()", NodeSourceAction.CREATE)]
+    for spec in signature.input_specs:
+        if spec.kind in _PREFIX:
+            held_in = program.constants if spec.target not in program.state_dict else program.state_dict
+            _hold(module, str(spec.target), held_in[spec.target], spec)
+        elif spec.kind is InputKind.CUSTOM_OBJ:
+            _hold(module, str(spec.target), program.constants[spec.target], spec)
+    return unlift_graph(
+        module,
+        [None if spec.kind is InputKind.USER_INPUT else spec.target for spec in signature.input_specs],
+        [spec.target if spec.kind in _WRITES else None for spec in signature.output_specs],
+        program.call_spec.in_spec,
+        program.call_spec.out_spec,
+        forward_arg_names=call.signature.forward_arg_names if call.signature else None,
+    )
+
+
+def _hold(module: nn.Module, path: str, value: Any, spec: InputSpec) -> None:
+    """Gives a module what a program holds at a path, with the modules on the way there."""
+    *owners, name = path.split(".")
+    for owner in owners:
+        if owner not in module._modules:
+            module.add_module(owner, nn.Module())
+        module = module.get_submodule(owner)
+    if spec.kind is InputKind.PARAMETER:
+        module.register_parameter(name, value)
+    elif spec.kind is InputKind.BUFFER:
+        module.register_buffer(name, value, persistent=bool(spec.persistent))
+    else:
+        setattr(module, name, value)
+
+
 def fold_quantized_constants(module: fx.GraphModule) -> None:
     """Quantizes what is constant, in place: integers take the place of float weights.
 
@@ -64,9 +110,10 @@ def fold_quantized_constants(module: fx.GraphModule) -> None:
     """
     graph = module.graph
     done: dict[Any, fx.Node] = {}
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _QUANTIZE or not is_constant(node):
-            continue
+    quantized = [node for node in graph.nodes if node.op == "call_function" and node.target in _QUANTIZE]
+    with constants_remembered():
+        constant = [node for node in quantized if is_constant(node)]
+    for node in constant:
         key = (node.target, *node.args)
         if key not in done:
             name = f"_frozen_param{len(done)}"
@@ -284,9 +331,8 @@ class _Lifting:
         specs += [OutputSpec(OutputKind.USER_OUTPUT, argument_of(value), None) for value in results]
         output = self._graph.output(tuple(outputs))
         output.meta["val"] = tuple(v.meta.get("val") if isinstance(v, fx.Node) else v for v in outputs)
-        graph_module = fx.GraphModule(self._root, self._graph)
         lifted = ExportedProgram(
-            root=graph_module,
+            root=self._root,
             graph=self._graph,
             graph_signature=ExportGraphSignature(self._specs, specs),
             state_dict=self._state,

@@ -6,6 +6,9 @@ rule that annotates what was found (annotation.py).
 >>> Pattern("linear_relu", (LINEAR, RELU), product)  # doctest: +SKIP
 """
 
+import contextlib
+import contextvars
+import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -170,43 +173,65 @@ def is_float32(node: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32
 
 
+#: What a value is made of, as far as it was asked for; None where nobody keeps it.
+_KNOWN: contextvars.ContextVar[dict[fx.Node, "_MadeOf"] | None] = contextvars.ContextVar("known", default=None)
+
+
+class _MadeOf(enum.Enum):
+    """What a node depends on, the first of these that applies."""
+
+    INPUTS = enum.auto()
+    TENSORS = enum.auto()
+    NUMBERS = enum.auto()
+
+
+@contextlib.contextmanager
+def constants_remembered() -> Iterator[None]:
+    """While active, ``is_constant`` walks each node once: for work that changes of no node what it depends on."""
+    token = _KNOWN.set({})
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
 def is_constant(node: Any) -> bool:
     """Whether a node depends on parameters and buffers only, none of which the model writes.
 
     What is made of no tensor (a mask, a range) may take part, but is none by itself; as the input of a layer (the first state of
     an LSTM) it is an activation, as it is in the steps behind.
     """
-    seen, waiting, holds_tensor = set(), [node], False
-    while waiting:
-        one = waiting.pop()
-        if not isinstance(one, fx.Node) or one.op not in ("get_attr", "call_function"):
-            return False
-        if one not in seen:
-            seen.add(one)
-            waiting.extend(one.all_input_nodes)
-            if one.op == "get_attr":
-                holds_tensor = True
-                if any(_writes(user, one) for user in one.users):
-                    return False
-            elif torch.Tag.nondeterministic_seeded in getattr(one.target, "tags", ()) or _is_layer_of_made(one):
-                return False
-    return holds_tensor
-
-
-def _is_layer_of_made(node: fx.Node) -> bool:
-    """Whether a node is a layer whose input is made of no tensor at all: zeros, a range."""
-    if node.target not in LINEAR | CONV | CONV_TRANSPOSE:
+    if not isinstance(node, fx.Node):
         return False
-    seen: set[fx.Node] = set()
-    waiting: list[Any] = [node.args[0]]
+    remembered = _KNOWN.get()
+    known = {} if remembered is None else remembered
+    waiting = [node]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, fx.Node) and one.op != "call_function":
-            return False
-        if isinstance(one, fx.Node) and one not in seen:
-            seen.add(one)
-            waiting.extend(one.all_input_nodes)
-    return True
+        one = waiting[-1]
+        sources = one.all_input_nodes if one.op == "call_function" else []
+        missing = [source for source in sources if source not in known]
+        if one in known or not missing or any(known.get(source) is _MadeOf.INPUTS for source in sources):
+            known.setdefault(one, _made_of(one, sources, known))
+            waiting.pop()
+        else:
+            waiting.append(missing[-1])
+    return known[node] is _MadeOf.TENSORS
+
+
+def _made_of(node: fx.Node, sources: list[fx.Node], known: dict[fx.Node, _MadeOf]) -> _MadeOf:
+    if node.op == "get_attr":
+        return _MadeOf.INPUTS if any(_writes(user, node) for user in node.users) else _MadeOf.TENSORS
+    kinds = {known.get(source) for source in sources}
+    if (
+        node.op != "call_function"
+        or _MadeOf.INPUTS in kinds
+        or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    ):
+        return _MadeOf.INPUTS
+    first: Any = node.args[0] if node.args else None
+    if node.target in LINEAR | CONV | CONV_TRANSPOSE and known.get(first) in (None, _MadeOf.NUMBERS):
+        return _MadeOf.INPUTS
+    return _MadeOf.TENSORS if _MadeOf.TENSORS in kinds else _MadeOf.NUMBERS
 
 
 def _writes(node: fx.Node, held: fx.Node) -> bool:

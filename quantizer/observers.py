@@ -95,12 +95,14 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
         self.register_buffer("limit", torch.tensor(0.0))
         self.register_buffer("histogram", torch.zeros(bins, dtype=torch.float64))
         self.register_buffer("zeros", torch.zeros((), dtype=torch.float64))
+        self._chosen: tuple[float, float] | None = None
 
     def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
         """Counts ``x_orig`` (any shape, floating point) and returns it."""
         x = x_orig.detach().reshape(-1).float()
         if x.numel() == 0:
             return x_orig
+        self._chosen = None
         low, high = torch.aminmax(x)
         # NaN stays in min_val and max_val, where checks.py finds it.
         self.min_val.copy_(torch.minimum(self.min_val, low))
@@ -141,6 +143,10 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
         used = counts > 0
         return centers[used].clamp(float(self.min_val), float(self.max_val)), counts[used]
 
+    def _load_from_state_dict(self, *args: Any) -> None:
+        self._chosen = None
+        super()._load_from_state_dict(*args)
+
     @abstractmethod
     def _range(self) -> tuple[float, float]:
         """Lowest and highest number that the integers shall stand for."""
@@ -154,7 +160,9 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
         """Scale and zero point, each of shape [1]."""
         if not torch.isfinite(self.min_val) or not torch.isfinite(self.max_val) or float(self.limit) == 0:
             return self._calculate_qparams(self.min_val, self.max_val)
-        low, high = self._range()
+        if self._chosen is None:
+            self._chosen = self._range()
+        low, high = self._chosen
         return self._calculate_qparams(torch.tensor(low), torch.tensor(high))
 
     @property

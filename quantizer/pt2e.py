@@ -43,13 +43,22 @@ with _quiet():
         PlaceholderObserver,
         UniformQuantizationObserverBase,
     )
-    from torchao.quantization.pt2e.prepare import prepare as insert_observers
+    from torchao.quantization.pt2e.constant_fold import constant_fold
+    from torchao.quantization.pt2e.convert import _convert_to_reference_decomposed_fx as replace_observers
+    from torchao.quantization.pt2e.prepare import _create_obs_or_fq_from_qspec as make_observer
+    from torchao.quantization.pt2e.prepare import _get_edge_or_node_to_group_id as groups_of_shared
+    from torchao.quantization.pt2e.prepare import _get_edge_or_node_to_qspec as specs_in
+    from torchao.quantization.pt2e.prepare import _is_mutable_buffer_arg as is_written_buffer
+    from torchao.quantization.pt2e.quantize_pt2e import _quant_node_constraint as is_quantize
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e as convert_prepared
+    from torchao.quantization.pt2e.quantize_pt2e import reference_representation_rewrite
     from torchao.quantization.pt2e.quantizer import (
         ComposableQuantizer,
         DerivedQuantizationSpec,
+        DuplicateDQPass,
         EdgeOrNode,
         FixedQParamsQuantizationSpec,
+        PortNodeMetaForQDQ,
         QuantizationAnnotation,
         QuantizationConfig,
         QuantizationSpec,
@@ -57,7 +66,6 @@ with _quiet():
         Quantizer,
         SharedQuantizationSpec,
     )
-    from torchao.quantization.pt2e.utils import _disallow_eval_train as without_modes
     from torchao.quantization.pt2e.utils import _get_node_name_to_scope as node_name_to_scope
 
 #: Where torchao looks for a node's annotation: ``node.meta[ANNOTATION]``.
@@ -67,6 +75,7 @@ __all__ = [
     "ANNOTATION",
     "ComposableQuantizer",
     "DerivedQuantizationSpec",
+    "DuplicateDQPass",
     "EdgeOrNode",
     "FakeQuantize",
     "FakeQuantizeBase",
@@ -79,6 +88,7 @@ __all__ = [
     "ObserverBase",
     "PerChannelMinMaxObserver",
     "PlaceholderObserver",
+    "PortNodeMetaForQDQ",
     "QuantizationAnnotation",
     "QuantizationConfig",
     "QuantizationSpec",
@@ -86,8 +96,14 @@ __all__ = [
     "Quantizer",
     "SharedQuantizationSpec",
     "UniformQuantizationObserverBase",
+    "constant_fold",
     "convert_prepared",
-    "insert_observers",
+    "groups_of_shared",
+    "is_quantize",
+    "is_written_buffer",
+    "make_observer",
     "node_name_to_scope",
-    "without_modes",
+    "reference_representation_rewrite",
+    "replace_observers",
+    "specs_in",
 ]

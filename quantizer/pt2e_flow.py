@@ -9,14 +9,18 @@ It fails at transposed convolutions in groups. While a model trains, its norms h
 """
 
 import contextlib
+import types
 from collections.abc import Iterator
 
 import torch
 from torch import fx, nn
 
+from executorch_py.errors import InvalidStateError
+
 from . import batch_norm, fake_quantization
 from .half_range import keep_far_values_in_float
-from .pt2e import Quantizer, convert_prepared, insert_observers, node_name_to_scope, without_modes
+from .insertion import insert_observers, replace_by_quantization
+from .pt2e import Quantizer, convert_prepared, node_name_to_scope
 
 #: In ``GraphModule.meta``: this package has folded its batch norms, or will.
 _OURS = "executorch_py.norms_are_ours"
@@ -32,7 +36,7 @@ def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
         quantizer: Says what is observed.
     """
     batch_norm.fold(model)
-    return without_modes(_prepared(model, quantizer, is_qat=False))
+    return _without_modes(_prepared(model, quantizer, is_qat=False))
 
 
 def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
@@ -65,10 +69,31 @@ def convert_pt2e(
     batch_norm.close_after_training(model)
     batch_norm.set_training(model, False)
     keep_far_values_in_float(model)
+    for node in model.graph.nodes:
+        if node.target in _BODIES:
+            name = str(node.args[_BODIES[node.target]].target)
+            body = convert_pt2e(model.get_submodule(name), use_reference_representation, fold_quantize)
+            setattr(model, name, body)
     with _nested_bodies_kept(model), batch_norm.hidden_from_torchao(model):
-        converted = convert_prepared(model, use_reference_representation, fold_quantize)
+        converted = replace_by_quantization(model, use_reference_representation, fold_quantize)
     batch_norm.shown(converted)
-    return converted
+    return _without_modes(converted)
+
+
+def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
+    """Has a module stay in evaluation mode, which is part of its graph."""
+
+    def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
+        if mode:
+            raise InvalidStateError(
+                "the module was exported as the model evaluates, and train() cannot change that; prepare_qat (or "
+                "prepare_qat_pt2e) prepares a model for training"
+            )
+        return self
+
+    module.train = types.MethodType(train, module)  # type: ignore[method-assign]
+    module.eval = types.MethodType(lambda self: self, module)  # type: ignore[method-assign]
+    return module
 
 
 def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.GraphModule:

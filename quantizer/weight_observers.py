@@ -1,6 +1,7 @@
 """Observers of weights, which are there whole: nothing streams, the last tensor counts.
 
 class                    chooses
+PerChannelMinMax         torchao's, for each channel the range of all its values
 PerChannelMSEObserver    for each channel the scale with the least squared error
 GroupwiseObserver        for each group of a row's columns scale and zero point, and the integers: int4 weights
 """
@@ -14,10 +15,27 @@ from executorch_py.devtools.quantization.nodes import GROUP_SIZE
 
 from . import smallest_scales
 from .group_rounding import Grid, fit, round_by_output
-from .pt2e import ObserverBase
+from .pt2e import ObserverBase, PerChannelMinMaxObserver
 
 #: Shares of the full range that are tried as ranges, largest first.
 _SHRINKS = tuple(1.0 - 0.02 * i for i in range(36))
+
+
+class PerChannelMinMax(PerChannelMinMaxObserver):
+    """torchao's PerChannelMinMaxObserver in one thread for small weights: torch's ``aminmax`` of rows starts all for any."""
+
+    def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        """Looks at ``x_orig`` (any shape, floating point) and returns it."""
+        if x_orig.numel() == 0:
+            return x_orig
+        rows = x_orig.detach().transpose(0, self.ch_axis).to(self.min_val.dtype)
+        rows = rows.reshape(rows.shape[0], -1)
+        low, high = rows.amin(1), rows.amax(1)
+        if self.min_val.numel():
+            low, high = torch.minimum(low, self.min_val), torch.maximum(high, self.max_val)
+        self.min_val.resize_(low.shape).copy_(low)
+        self.max_val.resize_(high.shape).copy_(high)
+        return x_orig
 
 
 class _WholeWeight(ObserverBase):

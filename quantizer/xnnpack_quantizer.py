@@ -40,6 +40,7 @@ from .matching import (
     SPLIT,
     Match,
     Pattern,
+    constants_remembered,
     find,
     is_annotated,
     modules_of,
@@ -172,14 +173,15 @@ class XNNPACKQuantizer(Quantizer):
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
         """Writes annotations; nodes that another quantizer has annotated are left."""
-        for pattern in PATTERNS:
-            for match in find(model.graph, pattern):
-                self._take(pattern, match)
-        mark_far(model.graph)
-        for patterns in (FOLLOWERS, CARRIERS):
-            mark_wanted(model.graph)
-            self._follow(model.graph, patterns)
-        share_steps(model.graph)
+        with constants_remembered():
+            for pattern in PATTERNS:
+                for match in find(model.graph, pattern):
+                    self._take(pattern, match)
+            mark_far(model.graph)
+            for patterns in (FOLLOWERS, CARRIERS):
+                mark_wanted(model.graph)
+                self._follow(model.graph, patterns)
+            share_steps(model.graph)
         return model
 
     def validate(self, model: fx.GraphModule) -> None:

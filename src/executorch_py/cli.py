@@ -311,10 +311,12 @@ def _passes(_: argparse.Namespace) -> int:
 def _lowered(arguments: argparse.Namespace) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
     import torch
 
+    from executorch_py.export.torch_quantized import require_exportable
     from executorch_py.lowering.edge import to_edge_transform_and_lower
 
     model, inputs, kwargs = _model(arguments.model)
     partitioners = [_resolve(name)() for name in arguments.partitioner]
+    require_exportable(model)
     exported = torch.export.export(model, inputs, kwargs or None)
     program = to_edge_transform_and_lower(exported, partitioner=partitioners or None).to_executorch()
     return program, model, inputs, kwargs

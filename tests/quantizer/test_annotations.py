@@ -17,6 +17,9 @@ from executorch_py.quantizer.pt2e import ANNOTATION
 from torch import nn
 from torch.nn import functional as F
 
+from executorch_py import quantizer
+from executorch_py.errors import InvalidArgumentError
+
 
 def spec_text(spec) -> str:
     if spec is None:
@@ -468,3 +471,55 @@ def test_a_module_that_nothing_computes_so_is_named():
     with pytest.warns(QuantizationWarning, match=r"'0' stays as it is.*conv2d.*groups") as said:
         quantize(model, (torch.randn(1, 4, 8, 8),), chosen)
     assert len([one for one in said if "stays as it is" in str(one.message)]) == 1
+
+
+class _Says(quantizer.Quantizer):
+    """Annotates as the test wants it."""
+
+    def __init__(self, says) -> None:
+        super().__init__()
+        self._says = says
+
+    def annotate(self, model):
+        self._says({"x" if node.op == "placeholder" else node.name: node for node in model.graph.nodes})
+        return model
+
+    def validate(self, model) -> None:
+        pass
+
+
+def _annotated(node, inputs=None, output=None) -> None:
+    node.meta["quantization_annotation"] = quantizer.QuantizationAnnotation(inputs or {}, output, _annotated=True)
+
+
+def _nowhere(nodes) -> None:
+    _annotated(nodes["relu"], output=quantizer.SharedQuantizationSpec(nodes["linear"]))
+
+
+def _missing_edge(nodes) -> None:
+    linear = nodes["linear"]
+    _annotated(nodes["relu"], {linear: quantizer.SharedQuantizationSpec((nodes["x"], linear))})
+
+
+def _circle(nodes) -> None:
+    _annotated(nodes["linear"], output=quantizer.SharedQuantizationSpec(nodes["relu"]))
+    _annotated(nodes["relu"], output=quantizer.SharedQuantizationSpec(nodes["linear"]))
+
+
+def _derived_from_nothing(nodes) -> None:
+    spec = quantizer.DerivedQuantizationSpec(
+        [(nodes["x"], nodes["linear"])], lambda observers: (torch.ones(1), torch.zeros(1)), torch.int32
+    )
+    _annotated(nodes["relu"], output=spec)
+
+
+@pytest.mark.parametrize("says", [_nowhere, _missing_edge, _circle, _derived_from_nothing])
+def test_scales_shared_with_nobody_are_told(says):
+    """torchao has an assertion, a KeyError or a recursion without end for these."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
+    example = (torch.randn(2, 4),)
+    with pytest.raises(InvalidArgumentError, match=r"(aten\.relu|aten\.linear).*node '.*QuantizationSpec"):
+        exported = torch.export.export(model, example).module()
+        quantizer.prepare_pt2e(exported, _Says(says))
+    with pytest.raises(InvalidArgumentError, match="has its scale from"):
+        quantizer.prepare(model, example, _Says(says))

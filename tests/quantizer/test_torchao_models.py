@@ -200,3 +200,61 @@ def test_products_with_scales_of_tokens_that_are_not_known_are_refused():
 
     with pytest.raises(NotSupportedError, match=r"computes with the scales of its tokens"):
         et.to_edge(torch.export.export(OwnProduct().eval(), (X,)))
+
+
+class Tied(nn.Module):
+    """A small language model: its table of embeddings is the head's weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.inner, self.head = nn.Embedding(50, 64), nn.Linear(64, 64), nn.Linear(64, 50, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, words):
+        x = self.table(words)
+        return self.head(x + torch.tanh(self.inner(x)))
+
+
+def decibels(got: torch.Tensor, want: torch.Tensor) -> float:
+    got, want = got.double(), want.double()
+    return float(10 * torch.log10(want.square().sum() / (got - want).square().sum().clamp(min=1e-30)))
+
+
+@pytest.mark.parametrize("delegated", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", NAMES)
+def test_models_of_16_bits(name: str, dtype: torch.dtype, delegated: bool):
+    """Activations keep their type; inputs of one dimension to three, with a bias and without, and for any batch."""
+    from torchao.quantization import quantize_
+
+    batch = torch.export.Dim("batch", min=2, max=16)
+    for shape in ((64,), (3, 64), (2, 3, 64)):
+        quantized = model().to(dtype)
+        quantize_(quantized, configurations()[name])
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(2)).to(dtype)
+        dynamic = ({0: batch},) if len(shape) == 2 and not name.endswith("_tensor") else None
+        with torch.no_grad():
+            program = torch.export.export(quantized, (x,), dynamic_shapes=dynamic)
+            want = quantized(x)
+        edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else None)
+        got = et.load(edge.to_executorch().buffer)(x)
+        assert got.dtype == dtype and got.shape == want.shape and decibels(got, want) > 26
+
+
+@pytest.mark.parametrize("delegated", [True, False])
+@pytest.mark.parametrize("bits", [torch.int8, torch.int4])
+def test_tied_embeddings_of_16_bits(bits: torch.dtype, delegated: bool):
+    from torchao.quantization import IntxWeightOnlyConfig, PerGroup, quantize_
+
+    torch.manual_seed(0)
+    tied = Tied().to(torch.bfloat16).eval()
+    config = IntxWeightOnlyConfig(weight_dtype=bits, granularity=PerGroup(32))
+    quantize_(tied, config, lambda module, name: isinstance(module, (nn.Embedding, nn.Linear)))
+    words = torch.tensor([[1, 2, 49], [0, 7, 7]])
+    with torch.no_grad():
+        want = tied(words)
+    edge = et.to_edge_transform_and_lower(
+        torch.export.export(tied, (words,)), partitioner=[XnnpackPartitioner()] if delegated else None
+    )
+    got = et.load(edge.to_executorch().buffer)(words)
+    assert got.dtype == torch.bfloat16 and decibels(got, want) > 26

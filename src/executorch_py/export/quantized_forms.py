@@ -66,7 +66,8 @@ def canonical_quantization(program: ExportedProgram) -> ExportedProgram:
         if _name(node).startswith(_EAGER):
             raise _refusal(
                 node,
-                "it is an operator of eager-mode torch.ao.quantization; quantize the float model with executorch_py.quantizer",
+                "it is an operator of eager-mode torch.ao.quantization; quantizer.from_torch_quantized(model) gives a module "
+                "without it, or quantize the float model with executorch_py.quantizer",
             )
     # Where torch made the program functional, tensor subclasses are gone, and only a product with integers is left of them.
     held = (*program.state_dict.values(), *program.constants.values())
@@ -180,6 +181,11 @@ class _Rewriter:
         return (values[0] if isinstance(values, (tuple, list)) else values).fake_mode
 
 
+_SIXTEEN_BITS = (torch.bfloat16, torch.float16)
+#: What computes with dequantized weights.
+_TAKE_WEIGHTS = frozenset({aten.linear.default, aten.embedding.default})
+
+
 class _Affine(_Rewriter):
     """torchao's affine operators, by their block sizes, and its products of integers, by their chains."""
 
@@ -188,24 +194,57 @@ class _Affine(_Rewriter):
         products = [product for node in program.graph.nodes if (product := _product_of(node, self.constants))]
         self._products = {product.last: product for product in products}
         self._needed = _needed(program.graph, self._products)
+        self._floats: dict[fx.Node, fx.Node] = {}  # old node of 16 bits -> its value in float32, in the new graph
+
+    def read(self, node: fx.Node) -> Any:
+        if node not in self.value and node in self._floats and node not in self.constants:
+            self.value[node] = self._cast(node, self._floats[node], node.meta["val"].dtype)
+        return super().read(node)
 
     def rewrite(self, node: fx.Node) -> bool:
         name = _name(node)
         if node in self._products:
             self.value[node] = self._linear(node, self._products[node])
         elif name == _DEQUANTIZE and node.args[0] in self.constants:
-            given = _arguments(node)
-            self.value[node] = self._weight(node, given)
+            self._computed(node, self._weight(node, _arguments(node)))
         elif name in (_QUANTIZE, _DEQUANTIZE):
-            self.value[node] = self._activation(node)
+            self._computed(node, self._activation(node))
         elif name == _CHOOSE:
             self.value[node] = self._choose(node)
+        elif node.target in _TAKE_WEIGHTS and any(source in self._floats for source in node.all_input_nodes):
+            args = [self.read_float(arg) if isinstance(arg, fx.Node) else arg for arg in node.args]
+            result = self.emit(node, node.target, *args)
+            self.value[node] = self._cast(node, result, node.meta["val"].dtype)
         else:
             return False
         return True
 
+    def read_float(self, node: fx.Node) -> fx.Node:
+        """What stands for an old node; in float32 where that has 16 bits, which is what kernels of integers read and write."""
+        if node.meta["val"].dtype not in _SIXTEEN_BITS:
+            return self.read(node)
+        if node not in self._floats:
+            self._floats[node] = (
+                self.lift(node, self.constants[node].float())
+                if node in self.constants
+                else self._cast(node, self.read(node), torch.float32)
+            )
+        return self._floats[node]
+
+    def _computed(self, node: fx.Node, result: fx.Node) -> None:
+        """Notes what stands for a node, whose float32 may stand for 16 bits."""
+        self.value.pop(node, None)
+        (self._floats if node.meta["val"].dtype in _SIXTEEN_BITS else self.value)[node] = result
+
+    def _cast(self, origin: fx.Node, x: fx.Node, dtype: torch.dtype) -> fx.Node:
+        if x.meta["val"].dtype == dtype:
+            return x
+        with self._mode(origin), torch.no_grad():
+            value = aten._to_copy.default(x.meta["val"], dtype=dtype)
+        return self.writer.emit(origin, aten._to_copy.default, (x,), {"dtype": dtype}, value)
+
     def _linear(self, node: fx.Node, product: "_Product") -> fx.Node:
-        x = self.read(product.x)
+        x = self.read_float(product.x)
         q = torch.ops.quantized_decomposed
         if product.is_dynamic:
             choose = self.emit(node, q.choose_qparams_per_token_asymmetric.default, x, torch.int8)
@@ -228,13 +267,13 @@ class _Affine(_Rewriter):
             127,
             torch.int8,
         )
-        bias = None if product.bias is None else self.read(product.bias)
-        return self.emit(node, aten.linear.default, x, weight, bias)
+        bias = None if product.bias is None else self.read_float(product.bias)
+        return self._cast(node, self.emit(node, aten.linear.default, x, weight, bias), node.meta["val"].dtype)
 
     def _weight(self, node: fx.Node, given: dict[str, Any]) -> fx.Node:
         integers = self.constants[given["input"]]
-        if integers.dtype != torch.int8 or node.meta["val"].dtype != torch.float32:
-            raise _refusal(node, f"weights of {integers.dtype} for {node.meta['val'].dtype}; only int8 for float32")
+        if integers.dtype != torch.int8 or node.meta["val"].dtype not in (torch.float32, *_SIXTEEN_BITS):
+            raise _refusal(node, f"weights of {integers.dtype} for {node.meta['val'].dtype}; only int8 for floats")
         if given["scale"] not in self.constants or given["zero_point"] not in {None, *self.constants}:
             raise _refusal(node, "scales that are no constants")
         scale = self.constants[given["scale"]].detach().float()
@@ -260,7 +299,7 @@ class _Affine(_Rewriter):
     def _choose(self, node: fx.Node) -> Any:
         given = _arguments(node)
         low, high = _limits(given, "target_dtype")
-        q, x = torch.ops.quantized_decomposed, self.read(given["input"])
+        q, x = torch.ops.quantized_decomposed, self.read_float(given["input"])
         if _is_per_token(given):
             # Symmetric ones, too: an asymmetric scale is never coarser. It is no scale for a product of the integers, though.
             for user in (user for part in node.users for user in part.users if user in self._needed):
@@ -279,7 +318,7 @@ class _Affine(_Rewriter):
         given = _arguments(node)
         quantizes = _name(node) == _QUANTIZE
         low, high = _limits(given, "output_dtype" if quantizes else "input_dtype")
-        q, x = torch.ops.quantized_decomposed, self.read(given["input"])
+        q, x = torch.ops.quantized_decomposed, self.read_float(given["input"])
         per_token = _is_per_token(given)
         if not per_token:
             _require_whole(node, given)

@@ -21,9 +21,11 @@ from executorch_py.export.decompose import decompose
 from executorch_py.export.dialect import check_edge
 from executorch_py.export.functionalize import functionalize
 from executorch_py.export.higher_order import expand_operators, inline_wrappers
+from executorch_py.export.modes import warn_of_training
 from executorch_py.export.operators import KEPT_WHOLE
 from executorch_py.export.quantized_forms import canonical_quantization
 from executorch_py.export.state import mark_trained
+from executorch_py.export.torch_quantized import export_hint
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, require_known_methods
 from .delegation import Delegated, delegate
@@ -203,7 +205,7 @@ def _named(programs: Programs) -> dict[str, ExportedProgram]:
     for name, program in named.items():
         require_method_name(name)
         if not isinstance(program, ExportedProgram):
-            hint = "; call torch.export.export(model, inputs) first" if isinstance(program, torch.nn.Module) else ""
+            hint = export_hint(program) if isinstance(program, torch.nn.Module) else ""
             raise InvalidArgumentError(f"method '{name}' is a {type(program).__name__}, not an ExportedProgram{hint}")
     return named
 
@@ -221,6 +223,7 @@ def _to_edge(
     if not named:
         raise InvalidArgumentError("there is no program to lower: the dict of programs is empty")
     for name, program in named.items():
+        warn_of_training(name, program)
         functional = canonical_quantization(expand_operators(functionalize(inline_wrappers(program))))
         wanted, accepts = _wanted_whole(functional, partitioners.get(name, ()), config)
         whole = frozenset((*KEPT_WHOLE, *wanted)) - set(config.decompose_ops)

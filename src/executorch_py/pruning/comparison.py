@@ -29,6 +29,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.export.modes import in_mode
+from executorch_py.export.torch_quantized import require_exportable
 from executorch_py.module import Module, load
 
 from .masks import masked_parameters, sparsity
@@ -238,6 +239,7 @@ def _densities(model: nn.Module) -> dict[str, float]:
 def _lowered(model: nn.Module, inputs: tuple[Any, ...], dynamic_shapes: Any, partitioner: Any) -> bytes:
     from executorch_py.lowering.edge import to_edge_transform_and_lower
 
+    require_exportable(model)
     with in_mode(model, training=False):
         exported = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
     return to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch().buffer

@@ -49,8 +49,10 @@ def lower(
     """
     import torch
 
+    from executorch_py.export.torch_quantized import require_exportable
     from executorch_py.lowering.edge import to_edge_transform_and_lower
 
+    require_exportable(model)
     exported = torch.export.export(model, inputs, dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
     edge = to_edge_transform_and_lower(
         exported, partitioner=list(partitioner) if partitioner else None, compile_config=compile_config

@@ -20,6 +20,7 @@ from torch.utils import _pytree
 
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.export.sources import source_of
+from executorch_py.export.torch_quantized import require_exportable
 
 from .batches import calls
 from .difference import RunningDifference
@@ -140,6 +141,7 @@ def _float_graph(model: Any, first: tuple[tuple[Any, ...], dict[str, Any]], dyna
         if model.training:
             raise InvalidArgumentError("the float model is in training mode: call model.eval() first")
         args, kwargs = first
+        require_exportable(model)
         with torch.no_grad():
             exported = torch.export.export(model, args, kwargs or None, dynamic_shapes=dynamic_shapes)
         return _graph_module(exported, "float")
