@@ -82,7 +82,7 @@ method @forward(%x: f32[s0:{1..40}, 4, s1:{4..24}, s2:{4..20}]) {
   %w3 = constant @w3 : f32[6, 2, 2, 2]
   %c = aten::convolution(%x, %w1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : f32[s0, 6, s1, s2]
   %d = aten::convolution(%c, %w2, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 6) : f32[s0, 6, s1, s2]
-  %t = aten::convolution(%d, %w3, none, [2, 2], [0, 0], [1, 1], true, [0, 0], 1) : f32[s0, 2, 2*s1:{8..48}, 2*s2:{8..40}]
+  %t = aten::convolution(%d, %w3, none, [2,2], [0,0], [1,1], true, [0,0], 1) : f32[s0, 2, 2*s1:{8..48}, 2*s2:{8..40}]
   %m = aten::max_pool2d(%c, [3, 3], [1, 1], [1, 1], [1, 1], false) : f32[s0, 6, s1, s2]
   %a = aten::avg_pool2d(%d, [3, 3], [1, 1], [1, 1], false, true, none) : f32[s0, 6, s1, s2]
   %k = aten::constant_pad_nd(%m, [1, 1, 1, 1], 0.5) : f32[s0, 6, s1 + 2:{6..26}, s2 + 2:{6..22}]
