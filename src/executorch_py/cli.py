@@ -390,7 +390,7 @@ def _parser() -> argparse.ArgumentParser:
         "--input", action="append", default=[], help=".npy file (a number: JSON); in order, rest generated"
     )
     run.add_argument("--output", help="folder for the outputs as .npy files")
-    run.add_argument("--data", help=".ptd file with external weights")
+    run.add_argument("--data", action="append", help=".ptd file with external weights; may be repeated")
     run.add_argument("--runs", type=_positive, default=1)
     run.add_argument("--threads", type=int, help="0: all processors")
     run.add_argument(

@@ -7,6 +7,8 @@
                                    NAME.eager.pt, what that program computes
     python peer.py groups FOLDER   every NAME.module (a pickled module of linear layers) becomes NAME.pte, delegated, quantized by
                                    torchao: inputs at run time, weights of 4 bits with a scale for 32 columns
+    python peer.py external FOLDER as delegate, with the weights in NAME.ptd
+    python peer.py run_external FOLDER  as run, for files with NAME.ptd beside them
     python peer.py run FOLDER      every NAME.pte runs on NAME.inputs.pt in the official runtime, giving NAME.outputs.pt
 
 Several commands before the folder run one after the other. What fails writes NAME.error (one line) instead, and the others
@@ -48,6 +50,29 @@ def _delegate(exported: torch.export.ExportedProgram, path: Path) -> None:
     importlib.import_module("executorch.kernels.quantized")  # the out variants of what is not delegated
     program = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
     path.with_suffix(".pte").write_bytes(program.buffer)
+
+
+def external(path: Path) -> None:
+    """As `delegate`, with the weights in a `.ptd` of the same name."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir.passes.external_constants_pass import delegate_external_constants_pass_unlifted
+
+    module, inputs = torch.export.load(path).module(), torch.load(path.with_suffix(".inputs.pt"))[0]
+    delegate_external_constants_pass_unlifted(module=module, gen_tag_fn=lambda node: path.stem)
+    exported = torch.export.export(module, tuple(inputs), strict=True)
+    program = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+    path.with_suffix(".pte").write_bytes(program.buffer)
+    program.write_tensor_data_to_file(str(path.parent))
+
+
+def run_external(path: Path) -> None:
+    """Runs `forward` of a `.pte` file whose weights are in a `.ptd`."""
+    from executorch.extension.pybindings import portable_lib
+
+    module = portable_lib._load_for_executorch(str(path), str(path.with_suffix(".ptd")))
+    outputs = [module.forward(list(call)) for call in torch.load(path.with_suffix(".inputs.pt"))]
+    torch.save([[o.clone() for o in call] for call in outputs], path.with_suffix(".outputs.pt"))
 
 
 def quantize(path: Path) -> None:
@@ -108,7 +133,9 @@ def main(arguments: list[str]) -> int:
         "delegate": (delegate, "*.pt2"),
         "quantize": (quantize, "*.float"),
         "groups": (groups, "*.module"),
+        "external": (external, "*.pt2"),
         "run": (run, "*.pte"),
+        "run_external": (run_external, "*.pte"),
     }
     *names, folder = arguments or [""]
     if not names or not set(names) <= set(commands):

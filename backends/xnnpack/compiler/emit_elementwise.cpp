@@ -101,10 +101,11 @@ std::vector<double> numbers_of(const Lowering& lowering, const ir::Argument& arg
   return out;
 }
 
-/// A constant with a number for each channel, laid out to be broadcast against `type` in `form`.
-uint32_t channel_constant(Lowering& lowering, const ir::TensorType& type, Form form,
-                          const std::vector<double>& values) {
+/// A constant with a number for each channel, made from `source`, laid out to be broadcast against `type` in `form`.
+uint32_t channel_constant(Lowering& lowering, const ir::TensorType& type, Form form, const std::vector<double>& values,
+                          const ir::Argument& source) {
   ValueSpec spec;
+  spec.external_file = passes::external_file_of(lowering.program(), source.value());
   spec.datatype = Lowering::datatype_of(type.dtype);
   spec.dims.assign(form == Form::kImage ? 1 : type.rank() - 1, 1);
   spec.dims[0] = static_cast<uint32_t>(values.size());
@@ -176,9 +177,9 @@ Error emit_batch_norm(Lowering& lowering, const ir::Node& node) {
   const Form form = is_image ? Form::kImage : Form::kRowMajor;
   const uint32_t input = lowering.id_of(source, form);
   const uint32_t product = lowering.define_hidden(Lowering::datatype_of(type.dtype), Lowering::dims_of(type, form));
-  lowering.writer.add_binary(NodeUnion::NodeUnion_Multiply, input, channel_constant(lowering, type, form, scale),
-                             product, node.debug_handle);
-  const uint32_t addend = channel_constant(lowering, type, form, shift);
+  lowering.writer.add_binary(NodeUnion::NodeUnion_Multiply, input,
+                             channel_constant(lowering, type, form, scale, node.args()[3]), product, node.debug_handle);
+  const uint32_t addend = channel_constant(lowering, type, form, shift, node.args()[3]);
   const Lowering::Tail tail = lowering.take_clamps(node);
   lowering.writer.add_binary(NodeUnion::NodeUnion_Add, product, addend, lowering.define(tail.result, form),
                              node.debug_handle, tail.range());
@@ -190,7 +191,8 @@ Error emit_prelu(Lowering& lowering, const ir::Node& node) {
   const ir::Value* source = node.args()[0].value();
   const ir::Constant& slopes = *constant_of(lowering.program(), node.args()[1]);
   const auto count = static_cast<size_t>(slopes.type.numel());
-  const uint32_t slope = channel_constant(lowering, type, Form::kImage, numbers_of(lowering, node.args()[1], count, 0));
+  const uint32_t slope =
+      channel_constant(lowering, type, Form::kImage, numbers_of(lowering, node.args()[1], count, 0), node.args()[1]);
   if (type.rank() == 3 && lowering.form_of(source) == Form::kRowMajor) {
     const auto write = [&](uint32_t from, uint32_t to) {
       lowering.writer.add_binary(NodeUnion::NodeUnion_PReLU, from, slope, to, node.debug_handle);

@@ -96,6 +96,11 @@ std::string convolution(const Question& q) {
   if (!stride || !padding || !dilation || !extra || !groups) {
     return "strides, paddings or groups that are computed at run time";
   }
+  for (const auto* list : {&stride, &padding, &dilation, &extra}) {
+    if ((*list)->size() != x.rank() - 2) {
+      return "strides or paddings of another number of dimensions than the image has";
+    }
+  }
   if (std::any_of(padding->begin(), padding->end(), [](int64_t p) { return p < 0 || p > 1 << 15; })) {
     return "a negative padding";
   }

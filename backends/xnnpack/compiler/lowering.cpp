@@ -293,7 +293,9 @@ uint32_t Lowering::add_constant(const ir::Value* value, const ir::Constant& cons
   if (form == Form::kImage) {
     std::rotate(perm.begin() + 1, perm.begin() + 2, perm.end());  // channels last
   }
-  return writer.add_constant(spec_of(value, form), permuted_bytes(constant, perm));
+  ValueSpec spec = spec_of(value, form);
+  spec.external_file = passes::external_file_of(program(), value);
+  return writer.add_constant(spec, permuted_bytes(constant, perm));
 }
 
 uint32_t Lowering::operand_constant(const ir::Value* value, Form form, size_t rank) {
@@ -308,6 +310,7 @@ uint32_t Lowering::operand_constant(const ir::Value* value, Form form, size_t ra
   ValueSpec spec;
   spec.datatype = datatype_of(padded.type.dtype);
   spec.dims = dims_of(padded.type, form);
+  spec.external_file = passes::external_file_of(program(), value);
   return writer.add_constant(spec, permuted_bytes(padded, perm));
 }
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backends/xnnpack/compiler/content_key.h"
+#include "ir/content_key.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -40,11 +40,12 @@ uint32_t PayloadWriter::add_value(const ValueSpec& spec, uint32_t external_id, u
 }
 
 uint32_t PayloadWriter::add_constant(const ValueSpec& spec, std::string bytes) {
-  return add_typed(spec, add_bytes(std::move(bytes)), kInvalidId, 0);
+  return add_typed(spec, add_bytes(std::move(bytes), spec.external_file), kInvalidId, 0);
 }
 
 uint32_t PayloadWriter::add_filter(const ValueSpec& spec, std::string bytes) {
-  return add_typed(spec, add_bytes(std::move(bytes), sparse_dtype_of(spec.datatype)), kInvalidId, 0);
+  return add_typed(spec, add_bytes(std::move(bytes), spec.external_file, sparse_dtype_of(spec.datatype)), kInvalidId,
+                   0);
 }
 
 uint32_t PayloadWriter::add_typed(const ValueSpec& spec, uint32_t constant, uint32_t external_id, uint32_t flags) {
@@ -70,7 +71,7 @@ uint32_t PayloadWriter::add_typed(const ValueSpec& spec, uint32_t constant, uint
     case payload::Datatype_qcint4:
     case payload::Datatype_qcint32: {
       type = payload::QuantParams_PerChannelQuant;
-      const uint32_t scales = add_numbers(quant.channel_scales);
+      const uint32_t scales = add_numbers(quant.channel_scales, spec.external_file);
       const auto num_scales = static_cast<uint32_t>(quant.channel_scales.size());
       params = shared({kPerChannel, static_cast<uint32_t>(quant.channel_dim), scales, num_scales}, [&] {
         return payload::CreatePerChannelQuantDirect(builder, nullptr, quant.channel_dim, scales, num_scales);
@@ -79,7 +80,7 @@ uint32_t PayloadWriter::add_typed(const ValueSpec& spec, uint32_t constant, uint
     }
     case payload::Datatype_qbint4: {
       type = payload::QuantParams_PerChannelGroupQuant;
-      const uint32_t scales = add_numbers(quant.group_scales);
+      const uint32_t scales = add_numbers(quant.group_scales, spec.external_file);
       const auto num_scales = static_cast<uint32_t>(quant.group_scales.size());
       const auto group_size = static_cast<uint32_t>(quant.group_size);
       params = shared({kPerGroup, static_cast<uint32_t>(quant.channel_dim), group_size, scales, num_scales}, [&] {
@@ -104,13 +105,14 @@ uint32_t PayloadWriter::add_typed(const ValueSpec& spec, uint32_t constant, uint
   return id;
 }
 
-uint32_t PayloadWriter::add_bytes(std::string bytes, std::optional<ScalarType> sparse_dtype) {
-  std::string key = content_key(bytes);
+uint32_t PayloadWriter::add_bytes(std::string bytes, const std::string& external_file,
+                                  std::optional<ScalarType> sparse_dtype) {
+  std::string key = ir::content_key(bytes);
   const auto [entry, is_new] = index_of_key_.emplace(key, static_cast<uint32_t>(constants_.size() + 1));
   if (is_new) {
-    constants_.push_back({std::move(key), std::move(bytes), sparse_dtype});
-  } else if (constants_[entry->second - 1].sparse_dtype != sparse_dtype) {
-    constants_[entry->second - 1].sparse_dtype.reset();  // something else reads it, too
+    constants_.push_back({std::move(key), std::move(bytes), sparse_dtype, external_file});
+  } else {
+    constants_[entry->second - 1].share(sparse_dtype, external_file);
   }
   return entry->second;
 }
@@ -130,8 +132,10 @@ void PayloadWriter::finish(const std::vector<uint32_t>& inputs, const std::vecto
   std::vector<flatbuffers::Offset<payload::ConstantDataOffset>> constants;
   constants.push_back(payload::CreateConstantDataOffsetDirect(builder, 0, 0, ""));  // reserved
   for (const ir::NamedData& constant : constants_) {
-    constants.push_back(
-        payload::CreateConstantDataOffsetDirect(builder, kIsNamed, constant.bytes.size(), constant.key.c_str()));
+    const auto key = builder.CreateString(constant.key);
+    const std::string& file = constant.external_file;
+    constants.push_back(payload::CreateConstantDataOffset(builder, kIsNamed, constant.bytes.size(), key,
+                                                          file.empty() ? 0 : builder.CreateSharedString(file)));
   }
   const auto root = payload::CreateGraphDirect(builder, "0", &nodes_, &values_, num_external_, &inputs, &outputs,
                                                nullptr, nullptr, &constants);

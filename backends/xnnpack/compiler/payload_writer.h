@@ -42,6 +42,7 @@ struct ValueSpec {
   payload::Datatype datatype = payload::Datatype_fp32;
   std::vector<uint32_t> dims;
   QuantSpec quant;
+  std::string external_file = {};  ///< of a constant: the .ptd (ir::NamedData) that its bytes and scales go to
 };
 
 /// A clamp that a node does with its output.
@@ -81,10 +82,12 @@ class PayloadWriter {
  private:
   void add_union(payload::NodeUnion type, flatbuffers::Offset<void> table, uint32_t debug_handle, const Clamp* clamp);
   /// Index of a constant's bytes in Graph.constant_data.
-  uint32_t add_bytes(std::string bytes, std::optional<ScalarType> sparse_dtype = std::nullopt);
+  uint32_t add_bytes(std::string bytes, const std::string& external_file,
+                     std::optional<ScalarType> sparse_dtype = std::nullopt);
   template <typename T>
-  uint32_t add_numbers(const std::vector<T>& numbers) {
-    return add_bytes(std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)));
+  uint32_t add_numbers(const std::vector<T>& numbers, const std::string& external_file) {
+    return add_bytes(std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)),
+                     external_file);
   }
   uint32_t add_typed(const ValueSpec& spec, uint32_t constant, uint32_t external_id, uint32_t flags);
   /// Offset of the part with this description, made by `make` where it is new: values have few different sizes and

@@ -352,6 +352,7 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
     filter.dims.erase(filter.dims.begin());
   }
   filter.quant.channel_dim = static_cast<int32_t>(channel_dim);
+  filter.external_file = passes::external_file_of(program, weight.value());
   filter_bytes = permuted_bytes(shaped, filter_perm);
   if (filter.datatype == payload::Datatype_qcint4 || filter.datatype == payload::Datatype_qbint4) {
     filter_bytes = packed_nibbles(std::vector<int8_t>(filter_bytes.begin(), filter_bytes.end()));
@@ -381,6 +382,7 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
   if (!bias_values.empty()) {
     ValueSpec spec;
     spec.dims = {static_cast<uint32_t>(bias_values.size())};
+    spec.external_file = passes::external_file_of(program, bias.value());
     if (kind == InputKind::kStatic) {
       const auto input_scale = static_cast<double>(lowering.parameters(source)->scale);
       const bool by_channel = filter.datatype == payload::Datatype_qcint8;

@@ -119,7 +119,13 @@ class ModelReader {
         set_sparse(i, known->second);
         continue;
       }
-      ET_TRY(runtime::StoredData stored, runtime::get_stored(*named_data_, key));
+      Result<runtime::StoredData> found = runtime::get_stored(*named_data_, key);
+      ET_CHECK_OR_RETURN(
+          found.error() != Error::NotFound || entry.external_file() == nullptr, InvalidExternalData,
+          "xnnpack payload: constant '%s' was written to '%s.ptd'; none of the .ptd files that were given "
+          "has it: give the one that was made with this program",
+          entry.named_key()->c_str(), entry.external_file()->c_str());
+      ET_TRY(runtime::StoredData stored, std::move(found));
       ET_RETURN_IF_ERROR(set_constant(i, stored.nbytes()));
       if (stored.is_sparse) {
         const auto next = static_cast<uint32_t>(model_.sparse.size());
@@ -142,8 +148,8 @@ class ModelReader {
   Error set_constant(uint32_t index, size_t nbytes) {
     const uint64_t said = graph_.constant_data()->Get(index)->size();
     ET_CHECK_OR_RETURN(nbytes >= said, InvalidProgram,
-                       "xnnpack payload: constant %u has %zu bytes under its name, the payload says %" PRIu64, index,
-                       nbytes, said);
+                       "xnnpack payload: constant %u has %zu bytes under its name '%s', the payload says %" PRIu64,
+                       index, nbytes, graph_.constant_data()->Get(index)->named_key()->c_str(), said);
     constants_of_graph_[index].nbytes = static_cast<size_t>(said);
     return Error::Ok;
   }

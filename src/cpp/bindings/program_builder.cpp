@@ -318,10 +318,10 @@ void init_program_builder(py::module_& module) {
       .def("constant_method", &add_constant_method, py::arg("name"), py::arg("values"))
       .def(
           "named_data",
-          [](ProgramHandle& handle, const std::string& key, const py::bytes& data) {
-            handle.program->named_data.push_back({key, static_cast<std::string>(data)});
+          [](ProgramHandle& handle, const std::string& key, const py::bytes& data, const std::string& external_file) {
+            handle.program->named_data.push_back({key, static_cast<std::string>(data), std::nullopt, external_file});
           },
-          py::arg("key"), py::arg("data"))
+          py::arg("key"), py::arg("data"), py::arg("external_file") = "")
       .def("text", [](const ProgramHandle& handle) { return ir::to_text(*handle.program); });
 }
 

@@ -272,9 +272,7 @@ class DelegateCutter {
         return diagnose(diagnostics_, Error::InvalidArgument, method, &first,
                         "two delegates put different bytes under the key '" + data.key + "'");
       }
-      if (known.sparse_dtype != data.sparse_dtype) {
-        known.sparse_dtype.reset();  // one of them reads the entry as it is
-      }
+      known.share(data.sparse_dtype, data.external_file);
     }
 
     for (auto dropped = payload.dropped_inputs.rbegin(); dropped != payload.dropped_inputs.rend(); ++dropped) {

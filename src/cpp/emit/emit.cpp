@@ -54,9 +54,14 @@ class FileEmitter {
       return diagnostics_.front().code;
     }
     ET_RETURN_IF_ERROR(finish_program());
-    for (const auto& [name, constants] : tables_.externals) {
+    for (const ir::NamedData& data : program_.named_data) {
+      if (!data.external_file.empty()) {
+        tables_.externals[data.external_file].emplace(data.key, ExternalEntry{data.bytes.data(), data.bytes.size()});
+      }
+    }
+    for (const auto& [name, entries] : tables_.externals) {
       File& file = emitted_.externals[name];
-      ET_RETURN_IF_ERROR(lay_out_flat_tensor(constants, options_.segment_alignment, file));
+      ET_RETURN_IF_ERROR(lay_out_flat_tensor(entries, options_.segment_alignment, file));
       file.keep_alive.push_back(owner_);
     }
     return Error::Ok;

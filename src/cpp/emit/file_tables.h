@@ -35,8 +35,8 @@ struct FileTables {
   ContentIndex inline_index;
   std::vector<flatbuffers::Offset<schema::BackendDelegateInlineData>> inline_payloads;  ///< of delegates, in the tables
   uint32_t first_payload = 1;  ///< number in the file of the first segment of `payloads`: they follow those two
-  std::map<std::string_view, SparseConstant> sparse;   ///< constants that are stored without their zeros
-  std::map<std::string, ExternalConstants> externals;  ///< what goes to each `.ptd`, by the name of the file
+  std::map<std::string_view, SparseConstant> sparse;  ///< constants that are stored without their zeros
+  std::map<std::string, ExternalEntries> externals;   ///< what goes to each `.ptd`, by the name of the file
 };
 
 }  // namespace et::emit

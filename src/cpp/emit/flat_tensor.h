@@ -1,4 +1,4 @@
-/// The `.ptd` beside a program: constants that stay outside, by name.
+/// The `.ptd` beside a program: constants and named data of delegates that stay outside, by name.
 ///
 /// For: emit.cpp. The format: docs/reference/format.md, "Siblings".
 #pragma once
@@ -12,11 +12,17 @@
 
 namespace et::emit {
 
-/// Constants of one file, by key.
-using ExternalConstants = std::map<std::string, const ir::Constant*>;
+/// One entry of a file.
+struct ExternalEntry {
+  const void* data = nullptr;
+  uint64_t nbytes = 0;
+  const ir::Constant* tensor = nullptr;  ///< whose bytes they are; nullptr: bytes that a delegate asks for
+};
+/// The entries of one file, by key.
+using ExternalEntries = std::map<std::string, ExternalEntry>;
 
-/// Lays out `constants`, each in a segment of its own. The bytes are borrowed.
+/// Lays out `entries`; equal bytes are one segment. The bytes are borrowed.
 /// Errors: OutOfResources, the tables take 2 GiB or more.
-Error lay_out_flat_tensor(const ExternalConstants& constants, uint64_t alignment, File& file);
+Error lay_out_flat_tensor(const ExternalEntries& entries, uint64_t alignment, File& file);
 
 }  // namespace et::emit

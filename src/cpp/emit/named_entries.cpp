@@ -15,6 +15,9 @@ Span<const uint8_t> bytes_of(const std::string& text) {
 NamedEntries::NamedEntries(const ir::Program& program, const DataPool& constants)
     : program_(program), constants_(constants) {
   for (const ir::NamedData& entry : program.named_data) {
+    if (!entry.external_file.empty()) {
+      continue;
+    }
     entries_.emplace(entry.key, entry.bytes);
     if (!entry.sparse_dtype) {
       dense_.find_or_add(entry.bytes.data(), entry.bytes.size(), 0);
@@ -35,7 +38,7 @@ bool NamedEntries::is_dense(const ir::NamedData& entry) const {
 
 void NamedEntries::make_sparse(double least_zeros) {
   for (const ir::NamedData& entry : program_.named_data) {
-    if (least_zeros > 1 || is_dense(entry)) {
+    if (least_zeros > 1 || !entry.external_file.empty() || is_dense(entry)) {
       continue;
     }
     std::string key = std::string(kSparsePrefix) + entry.key;

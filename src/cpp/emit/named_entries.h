@@ -1,4 +1,5 @@
-/// The named data of a file: keys and the bytes that are written, in the program's form or in a sparse one.
+/// The named data of a `.pte`: keys and the bytes that are written, in the program's form or in a sparse one. Entries
+/// of the program that go to a `.ptd` (flat_tensor.h) are none of them.
 ///
 /// For: emit.cpp. The program's entries are borrowed, what is made here is kept for the file.
 ///

@@ -135,7 +135,8 @@ Result<int32_t> PlanEmitter::tensor_index(ir::Value* value) {
   uint32_t data_index = 0;
   Offset<schema::ExtraTensorInfo> extra = 0;
   const auto external = [&](const ir::Constant& constant) {
-    tables_.externals[constant.external_file].emplace(constant.external_key, &constant);
+    const ExternalEntry entry{constant.data, static_cast<uint64_t>(constant.type.max_nbytes()), &constant};
+    tables_.externals[constant.external_file].emplace(constant.external_key, entry);
     return schema::CreateExtraTensorInfoDirect(builder_, 0, constant.external_key.c_str(),
                                                schema::TensorDataLocation_EXTERNAL);
   };

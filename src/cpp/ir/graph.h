@@ -267,6 +267,18 @@ struct NamedData {
   /// Set when all delegates that use the entry read its sparse form as well (base/sparse_bytes.h): what its elements
   /// are. The sign of their zeros does not matter then.
   std::optional<ScalarType> sparse_dtype = std::nullopt;
+  /// Name of the .ptd, without its extension, that the bytes go to instead of the program; empty = none.
+  std::string external_file = {};
+
+  /// Another user of the same bytes, which wants them so: what both can do with, and inside the program if one says so.
+  void share(std::optional<ScalarType> dtype, const std::string& file) {
+    if (sparse_dtype != dtype) {
+      sparse_dtype.reset();
+    }
+    if (file.empty()) {
+      external_file.clear();
+    }
+  }
 };
 
 /// Everything that becomes one file.

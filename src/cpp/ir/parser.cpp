@@ -538,6 +538,11 @@ class Parser {
          !scan_.expect(")", "after the dtype"))) {
       return false;
     }
+    if (scan_.try_token("external") &&
+        (!scan_.expect("(", "after external") || !scan_.expect_string("the file", &entry.external_file) ||
+         !scan_.expect(")", "after the file"))) {
+      return false;
+    }
     return scan_.expect("=", "before the bytes") && scan_.expect_string("the bytes of named data", &entry.bytes);
   }
 

@@ -66,7 +66,8 @@ class Printer {
     for (const NamedData& entry : program.named_data) {
       const std::string sparse =
           entry.sparse_dtype ? std::string(" sparse(") + to_string(*entry.sparse_dtype) + ')' : std::string();
-      out_ += "named_data " + quote(entry.key) + sparse + " = " + quote(entry.bytes) + '\n';
+      const std::string external = entry.external_file.empty() ? "" : " external(" + quote(entry.external_file) + ')';
+      out_ += "named_data " + quote(entry.key) + sparse + external + " = " + quote(entry.bytes) + '\n';
     }
     if (program.next_debug_handle != largest + 1) {
       out_ += "next_debug_handle " + std::to_string(program.next_debug_handle) + '\n';

@@ -152,7 +152,6 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
     if (source != nullptr && is_viewed(*node, *source)) {
       ir::Constant view = *source;
       view.type = node->result()->type.tensor;
-      view.external_key.clear();
       view.from_module = false;
       results.push_back(std::move(view));
     } else if (context.evaluator == nullptr ||

@@ -136,8 +136,9 @@ void fold(ir::Node* norm, Match& m, PassContext& context) {
   const std::string name = norm->result()->name;
   const ir::TensorType bias_type = ir::TensorType::contiguous(m.weight->type.dtype, {static_cast<int64_t>(m.channels)});
   std::vector<ir::Argument> args = m.convolution->args();
-  ir::Value* weight = add_constant(context.program, graph, name + "_weight", write(m.weight->type, m.weights), norm);
-  ir::Value* bias = add_constant(context.program, graph, name + "_bias", write(bias_type, m.bias), norm);
+  ir::Value* weight =
+      add_constant(context.program, graph, name + "_weight", write(m.weight->type, m.weights), m.convolution);
+  ir::Value* bias = add_constant(context.program, graph, name + "_bias", write(bias_type, m.bias), m.convolution);
   args[kWeight].data = weight;
   args[kBias].data = bias;
   ir::Node* folded = create_like(*m.convolution, op::convolution, std::move(args));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/content_key.h"
+
 namespace et::passes {
 
 std::optional<int64_t> int_of(const ir::Argument& argument) {
@@ -52,6 +54,15 @@ const ir::Constant* constant_of(const ir::Program& program, const ir::Value* val
 
 const ir::Constant* constant_of(const ir::Program& program, const ir::Argument& argument) {
   return constant_of(program, argument.value());
+}
+
+std::string external_file_of(const ir::Program& program, const ir::Value* value) {
+  if (const ir::Constant* constant = constant_of(program, value)) {
+    return constant->external_key.empty() ? "" : constant->external_file;
+  }
+  const ir::Node* producer = value == nullptr ? nullptr : value->producer();
+  const bool is_dequantized = producer != nullptr && producer->op.rfind("quantized_decomposed::dequantize", 0) == 0;
+  return is_dequantized ? external_file_of(program, producer->args()[0].value()) : "";
 }
 
 ir::Node* producer_if(const ir::Argument& argument, std::initializer_list<std::string_view> ops) {
@@ -117,6 +128,18 @@ ir::Value* add_constant(ir::Program& program, ir::Graph& graph, std::string_view
   std::string name = base;
   for (int i = 1; program.constants.find(name) != program.constants.end(); ++i) {
     name = base + "." + std::to_string(i);
+  }
+  constant.external_key.clear();
+  constant.external_file.clear();
+  if (before != nullptr) {
+    before->for_each_input([&](const ir::Value* value) {
+      constant.external_file =
+          constant.external_file.empty() ? external_file_of(program, value) : constant.external_file;
+    });
+  }
+  if (!constant.external_file.empty()) {  // files of several programs have no name for different bytes
+    const auto nbytes = static_cast<size_t>(constant.type.max_nbytes());
+    constant.external_key = "_derived." + ir::content_key({static_cast<const char*>(constant.data), nbytes});
   }
   ir::Node* node = graph.create_node("constant", {}, before);
   node->symbol = name;

@@ -44,6 +44,10 @@ const ir::Constant* constant_of(const ir::Program& program, const ir::Value* val
 /// The same for an argument.
 const ir::Constant* constant_of(const ir::Program& program, const ir::Argument& argument);
 
+/// Name of the .ptd (ir::Constant::external_file) of the constants that `value` is computed from; empty when they are
+/// inside the program, or when it depends on anything else.
+std::string external_file_of(const ir::Program& program, const ir::Value* value);
+
 /// The node that made the value when it has one of the names; nullptr for inputs and other nodes.
 ir::Node* producer_if(const ir::Argument& argument, std::initializer_list<std::string_view> ops);
 /// True when `user` is the only use of the value: one argument of it, no output, no write.
@@ -64,6 +68,7 @@ ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir:
 void replace_node(ir::Node* node, ir::Node* created);
 
 /// Adds a constant that a pass made and a node for it before `before`. The name is `hint` in the method's name space.
+/// Where `before` reads constants of a .ptd, it goes to that file, under a name that says its content.
 ir::Value* add_constant(ir::Program& program, ir::Graph& graph, std::string_view hint, ir::Constant constant,
                         ir::Node* before);
 

@@ -1,7 +1,8 @@
 """A node's arguments in the order of its operator's schema, each in the form that the IR takes.
 
-Defaults are filled in, dtypes become numbers, layouts, devices and memory formats become None (Edge is row-major and on
-the CPU), ints given for floats become floats. One plan an operator, made once.
+Defaults are filled in, and one number for all spatial dimensions is written for each. Dtypes become numbers, layouts,
+devices and memory formats become None (Edge is row-major and on the CPU), ints given for floats become floats. One plan
+an operator, made once.
 """
 
 import functools
@@ -47,6 +48,9 @@ class SchemaArguments:
             (argument.name, str(argument.real_type), argument.has_default_value(), argument.default_value)
             for argument in op._schema.arguments
         ]
+        # A list of one number stands for as many as the schema says; of a convolution, for those that its weight has.
+        self._lengths = [argument.N for argument in op._schema.arguments]
+        self._is_convolution = op is torch.ops.aten.convolution.default
 
     @staticmethod
     @functools.lru_cache(maxsize=4096)
@@ -68,8 +72,17 @@ class SchemaArguments:
                 value = default
             else:
                 importer.refuse(node, f"argument '{name}' is missing")
-            arguments.append(_converted(importer, node, name, kind, value))
+            converted = _converted(importer, node, name, kind, value)
+            if isinstance(converted, list) and len(converted) == 1 and "int" in kind.lower():
+                converted *= _num_spatial(given, named) if self._is_convolution else self._lengths[index] or 1
+            arguments.append(converted)
         return arguments
+
+
+def _num_spatial(given: Any, named: Any) -> int:
+    """Spatial dimensions of the weight of a convolution."""
+    weight = given[1] if len(given) > 1 else named["weight"]
+    return weight.meta["val"].dim() - 2
 
 
 def _converted(importer: "MethodImporter", node: fx.Node, name: str, kind: str, value: Any) -> Any:

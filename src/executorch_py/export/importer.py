@@ -37,6 +37,9 @@ from .training import training_methods
 
 aten = torch.ops.aten
 
+#: Node of a constant, symbol and tensor -> name of its ``.ptd`` file; "" keeps it in the program.
+ExternalFile = Callable[[fx.Node, str, torch.Tensor], str]
+
 #: Most dimensions of a tensor in the file format.
 _MAX_RANK = 16
 
@@ -70,7 +73,7 @@ class Imported:
 def import_programs(
     programs: Mapping[str, ExportedProgram],
     constant_methods: Mapping[str, Any] | None = None,
-    external_file: Callable[[str, torch.Tensor], str] | None = None,
+    external_file: ExternalFile | None = None,
     with_checks: bool = True,
 ) -> Imported:
     """Writes Edge programs into one IR program.
@@ -78,7 +81,7 @@ def import_programs(
     Args:
         programs: Method name -> Edge program.
         constant_methods: Method name -> what it returns (a number, bool, string, tensor, or list of these).
-        external_file: Asked for each constant (symbol, tensor): a name moves it to the ``.ptd`` file of that name, "" keeps it.
+        external_file: Asked for each constant: a name moves it to the ``.ptd`` file of that name, "" keeps it.
         with_checks: Whether ``torch._check`` and the guards of torch.export are enforced at run time. The published
             operators have no check, so files for the official runtime go without.
 
@@ -138,7 +141,7 @@ class MethodImporter:
         program: ExportedProgram,
         imported: Imported,
         state: ProgramState,
-        external_file: Callable[[str, torch.Tensor], str] | None,
+        external_file: ExternalFile | None,
         named_data: dict[str, bytes],
         with_checks: bool,
     ) -> None:
@@ -167,7 +170,7 @@ class MethodImporter:
                 user_inputs[node.name] = len(user_inputs)
                 self._value[node] = self._user_input(node, spec.arg)
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                self._pending[node] = self._state_reader(self._state.of(self.name, spec))
+                self._pending[node] = self._state_reader(node, self._state.of(self.name, spec))
             else:
                 self.refuse(node, f"the module holds an object '{spec.target}' that is no tensor ({spec.kind.name})")
         if self._with_checks:
@@ -212,17 +215,19 @@ class MethodImporter:
             node, f"input '{node.name}' is a {type(value).__name__}; tensors, numbers, bools and strings can be"
         )
 
-    def _state_reader(self, state: StateTensor) -> Callable[[], Any]:
+    def _state_reader(self, node: fx.Node, state: StateTensor) -> Callable[[], Any]:
         def read() -> Any:
             tensor = state.tensor.contiguous()
             kind = (dtype_code(tensor.dtype), list(tensor.shape))
             data = tensor.data_ptr() if tensor.numel() else 0
             if state.is_mutable:
                 return self.builder.buffer(state.symbol, kind, data, tensor, len(state.methods) > 1)
-            key = self._external_file(state.symbol, tensor) if self._external_file is not None else ""
-            return self.builder.constant(state.symbol, kind, data, tensor, key)
+            return self.builder.constant(state.symbol, kind, data, tensor, self._file_of(node, state.symbol, tensor))
 
         return read
+
+    def _file_of(self, node: fx.Node, symbol: str, tensor: torch.Tensor) -> str:
+        return self._external_file(node, symbol, tensor) if self._external_file is not None else ""
 
     def _outputs(self, node: fx.Node, user_inputs: dict[str, int]) -> None:
         outputs: list[Any] = []
@@ -238,7 +243,7 @@ class MethodImporter:
             elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
                 written = self.value(argument)
                 state = self._state.of(self.name, states[spec.target])
-                self._read_state(state)
+                self._read_state(node, state)
                 self.builder.buffer_write(state.symbol, written)
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
                 written = self.value(argument)
@@ -257,9 +262,9 @@ class MethodImporter:
                 self.refuse(node, f"an output of kind {spec.kind.name} has no form in a program")
         self.builder.outputs(outputs + parameters)
 
-    def _read_state(self, state: StateTensor) -> None:
+    def _read_state(self, node: fx.Node, state: StateTensor) -> None:
         """A buffer that is only written must be declared, too."""
-        self._state_reader(state)()
+        self._state_reader(node, state)()
 
     def _literal(self, node: fx.Node, value: Any) -> Any:
         if value is None or isinstance(value, (bool, int, float, str)):
@@ -339,12 +344,10 @@ class MethodImporter:
 
     def _constant_attribute(self, node: fx.Node, tensor: torch.Tensor) -> Any:
         kept = tensor.detach().cpu().contiguous()
-        return self.builder.constant(
-            self._state.reserve(f"{self.name}.{node.target}"),
-            (dtype_code(kept.dtype), list(kept.shape)),
-            kept.data_ptr() if kept.numel() else 0,
-            kept,
-        )
+        symbol = self._state.reserve(f"{self.name}.{node.target}")
+        kind = (dtype_code(kept.dtype), list(kept.shape))
+        data = kept.data_ptr() if kept.numel() else 0
+        return self.builder.constant(symbol, kind, data, kept, self._file_of(node, symbol, kept))
 
     # ------------------------------------------------------------------------------------- used by the neighbouring files
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import fx
 from torch._ops import OpOverload
 
 from executorch_py import _arguments
@@ -136,8 +137,9 @@ class MemoryPlanningPass:
             _arguments.integer(f"the capacity of memory {memory_id}", capacity, 0, 2**63 - 1)
 
 
-#: A rule for external constants: (fully qualified name, tensor) -> name of its .ptd file; "" keeps it in the program.
-ExternalRule = Callable[[str, torch.Tensor], str]
+#: A rule for external constants: the node of a constant, or its fully qualified name and the tensor -> name of its
+#: ``.ptd`` file; None or "" keeps it in the program.
+ExternalRule = Callable[[fx.Node], str | None] | Callable[[str, torch.Tensor], str]
 
 
 @dataclass
@@ -156,7 +158,9 @@ class ExecutorchBackendConfig:
         memory_planning_pass: A MemoryPlanningPass, or one for each method by name.
         segment_alignment: Bytes, of segments of 4 KB and more; a power of two of at least 16.
         extract_delegate_segments: Payloads are segments of the file; False: they stand inline.
-        external_constants: True moves all constants to a ``.ptd``; a function decides for each.
+        external_constants: True moves all constants to a ``.ptd``, those of delegates too; a function of the constant's
+            node (as in the published package), or of its name and tensor, names a file for each
+            (docs/how-to/external_weights.md).
         sparse_weights: Store weights of linear layers and convolutions without their zeros, when at least 40 % of their
             elements are zero; a number: at least this part; False: never. Float kernels run sparse where that is faster
             and dense elsewhere; int8 weights and those of delegates are unpacked at load (docs/how-to/pruning.md). ``compatible``

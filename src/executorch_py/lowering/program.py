@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from executorch_py import _arguments, _core
-from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
+from executorch_py.errors import InvalidArgumentError, InvalidStateError
 from executorch_py.export.custom_operators import CustomOperator, find_custom_operators
 from executorch_py.export.decompose import decompose
 from executorch_py.export.importer import Imported, import_programs
@@ -21,9 +20,7 @@ from executorch_py.export.rewriting import nodes_with_bodies
 
 from .config import ExecutorchBackendConfig
 from .delegation import Delegated, for_compatible
-
-#: Where external constants go when nobody names a file; the published name.
-_DEFAULT_EXTERNAL_FILE = "_default_external_constant"
+from .external_constants import external_file_of
 
 
 @dataclass
@@ -135,7 +132,7 @@ class ExecutorchProgramManager:
     def write_tensor_data_to_file(self, outdir: str | os.PathLike[str]) -> list[Path]:
         """Writes each ``.ptd`` file of external constants into a folder; returns their paths.
 
-        None is written where ``external_constants`` finds no constant: the model has none, or delegates hold them all.
+        None is written where ``external_constants`` finds no constant.
 
         Raises:
             InvalidStateError: Constants were not to be external; set ``ExecutorchBackendConfig(external_constants=True)``.
@@ -176,7 +173,9 @@ def compile_methods(
             for name, program in programs.items()
         }
     custom = find_custom_operators(programs, config.target_kernels)
-    imported = import_programs(programs, constant_methods, _external_rule(config), not config.compatible)
+    imported = import_programs(
+        programs, constant_methods, external_file_of(config.external_constants), not config.compatible
+    )
     if config.debug_info:
         _note_delegation(methods, programs, imported)
     compiled = _core.compile(imported.program, _options(methods, custom, config))
@@ -208,28 +207,6 @@ def _target_kernels(custom: Mapping[str, CustomOperator], config: ExecutorchBack
     if config.target_kernels is True:
         return [op.kernel for op in custom.values()]
     return list(config.target_kernels or ())
-
-
-def _external_rule(config: ExecutorchBackendConfig) -> Any:
-    """Symbol and tensor -> name of the ``.ptd`` file; "" keeps the constant in the program."""
-    rule = config.external_constants
-    if rule is False:
-        return None
-    if rule is True:
-        return lambda symbol, tensor: _DEFAULT_EXTERNAL_FILE
-
-    def name_of(symbol: str, tensor: torch.Tensor) -> str:
-        name = rule(symbol, tensor)
-        if not isinstance(name, str):
-            raise InvalidTypeError(
-                f"external_constants gave {name!r:.80} for '{symbol}', must give the name of a .ptd file, or '' to keep it "
-                "in the program"
-            )
-        if "/" in name or not name.isprintable():
-            raise InvalidArgumentError(f"external_constants gave {name!r} for '{symbol}', which is no name of a file")
-        return name
-
-    return name_of
 
 
 def _sparse_option(sparse_weights: bool | float) -> dict[str, float]:

@@ -317,6 +317,38 @@ method @forward(%x: f32[2]) stage(lowered) {
   EXPECT_EQ(value, 2.0f);
 }
 
+TEST(Emit, ExternalNamedDataGoToAnotherFile) {
+  auto program = planned(R"(
+constant @w : f32[2] external("layer.weight", "weights") = [1.0, 2.0]
+named_data "inside" = "here"
+named_data "outside" external("weights") = "there"
+method @forward(%x: f32[2]) stage(lowered) {
+  %w = constant @w : f32[2]
+  %y = aten::add.out(%x, %w, 1) : f32[2]
+  return %y
+})");
+  Emitted emitted;
+  ir::Diagnostics diagnostics;
+  ASSERT_EQ(emit(program, without_debug(), emitted, diagnostics), Error::Ok);
+  const std::vector<uint8_t> bytes = bytes_of(emitted.program);
+  const auto& inside = *schema::GetProgram(bytes.data())->named_data();
+  ASSERT_EQ(inside.size(), 1u);
+  EXPECT_EQ(inside.Get(0)->key()->str(), "inside");
+  ASSERT_EQ(emitted.externals.size(), 1u);
+  const std::vector<uint8_t> external = bytes_of(emitted.externals.at("weights"));
+  const auto layout = schema::parse_flat_tensor_header(Span<const uint8_t>(external.data(), schema::kHeaderPrefixSize),
+                                                       external.size());
+  ASSERT_TRUE(layout.ok());
+  const auto* table = schema::flat_tensor::GetFlatTensor(external.data());
+  ASSERT_EQ(table->named_data()->size(), 2u);
+  EXPECT_NE(table->named_data()->Get(0)->tensor_layout(), nullptr);
+  EXPECT_EQ(table->named_data()->Get(1)->key()->str(), "outside");
+  EXPECT_EQ(table->named_data()->Get(1)->tensor_layout(), nullptr);
+  const auto* segment = table->segments()->Get(table->named_data()->Get(1)->segment_index());
+  const auto* data = reinterpret_cast<const char*>(external.data()) + layout.get().segment_base_offset;
+  EXPECT_EQ(std::string(data + segment->offset(), segment->size()), "there");
+}
+
 TEST(Emit, DelegatesShareEqualPayloads) {
   auto program = planned(R"(
 delegate "backend" = "same"

@@ -71,6 +71,7 @@ TEST(Text, ProgramLevelItems) {
 constant_method @get_dim = (3, 2.5, true, "text", none, [1, 2])
 named_data "key" = "bytes"
 named_data "weight" sparse(f16) = "bytes"
+named_data "outside" external("base") = "bytes"
 next_debug_handle 40
 
 method @a(%x: f32[2]) {

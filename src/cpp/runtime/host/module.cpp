@@ -3,41 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
 
-#include "runtime/flat_tensor_data_map.h"
-#include "runtime/host/file_loader.h"
-#include "runtime/host/mmap_loader.h"
 #include "runtime/platform.h"
 
 namespace et::runtime {
-namespace {
-
-Result<std::unique_ptr<DataLoader>> open_loader(const std::string& path, LoadMode mode) {
-  if (mode == LoadMode::kFile) {
-    ET_TRY(std::unique_ptr<DataLoader> loader, FileLoader::open(path));
-    return loader;
-  }
-  ET_TRY(std::unique_ptr<MmapLoader> loader, MmapLoader::open(path));
-  if (mode != LoadMode::kMmap) {
-    const Error error = loader->lock(mode == LoadMode::kMmapLocked);
-    if (mode == LoadMode::kMmapLocked && error != Error::Ok) {
-      return error;
-    }
-  }
-  return std::unique_ptr<DataLoader>(std::move(loader));
-}
-
-/// For NamedDataMap::set_order.
-std::vector<uint32_t> order_by_key(const NamedDataMap& map) {
-  std::vector<uint32_t> order(map.num_entries());
-  std::iota(order.begin(), order.end(), uint32_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&map](uint32_t a, uint32_t b) { return map.entry(a).key < map.entry(b).key; });
-  return order;
-}
-
-}  // namespace
 
 std::shared_ptr<HostProgram> HostSession::program() const { return program_->shared_from_this(); }
 
@@ -52,18 +21,10 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
   host->loader_ = std::move(loader);
   size_t nbytes = host->loader_->size();
   for (const std::string& path : options.data_files) {
-    ET_TRY(std::unique_ptr<DataLoader> data_loader, open_loader(path, options.mode));
-    Result<FlatTensorDataMap> map = FlatTensorDataMap::load(data_loader.get());
-    if (!map.ok()) {
-      ET_LOG_CONTEXT("'%s' cannot be used as external data: %s", path.c_str(), to_string(map.error()));
-      return map.error();
-    }
-    nbytes += data_loader->size();
-    host->data_loaders_.push_back(std::move(data_loader));
-    host->data_maps_.push_back(std::make_unique<FlatTensorDataMap>(std::move(map.get())));
-    host->key_orders_.push_back(order_by_key(*host->data_maps_.back()));
-    host->data_maps_.back()->set_order(host->key_orders_.back());
-    host->data_map_list_.push_back(host->data_maps_.back().get());
+    ET_TRY(std::shared_ptr<const DataFile> file, DataFile::open(path, options.mode));
+    nbytes += file->nbytes();
+    host->data_map_list_.push_back(&file->map());
+    host->data_files_.push_back(std::move(file));
   }
   host->shared_cache_.set_constant_nbytes(nbytes);
   host->external_data_ = std::make_unique<MergedDataMap>(Span<const NamedDataMap* const>(host->data_map_list_));
@@ -75,8 +36,8 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
     return program.error();
   }
   host->program_ = std::make_unique<Program>(std::move(program.get()));
-  host->key_orders_.push_back(order_by_key(host->program_->named_data()));
-  host->program_->set_named_data_order(host->key_orders_.back());
+  host->key_order_ = order_by_key(host->program_->named_data());
+  host->program_->set_named_data_order(host->key_order_);
   host->constants_ = std::make_unique<SparseConstants>(host->program_->named_data(), *host->external_data_);
   host->shared_cache_.set_constants(host->constants_.get());
   return host;
@@ -166,8 +127,18 @@ Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view na
   options.tracer = method_options.tracer;
   options.seed = method_options.seed;
   options.max_backward_jumps = method_options.max_backward_jumps;
-  ET_TRY(Method method, program_->load_method(name, &host->manager_, options));
-  host->method_ = std::make_unique<Method>(std::move(method));
+  Result<Method> method = program_->load_method(name, &host->manager_, options);
+  if (!method.ok()) {
+    if (method.error() == Error::InvalidExternalData) {
+      std::string given;
+      for (const std::string& path : options_.data_files) {
+        given += (given.empty() ? "'" : ", '") + path + "'";
+      }
+      ET_LOG_CONTEXT(".ptd files that were given: %s", given.empty() ? "none" : given.c_str());
+    }
+    return method.error();
+  }
+  host->method_ = std::make_unique<Method>(std::move(method.get()));
   return host;
 }
 

@@ -20,23 +20,13 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/host/data_file.h"
 #include "runtime/host/heap_allocator.h"
 #include "runtime/host/heap_shared_cache.h"
 #include "runtime/host/sparse_constants.h"
 #include "runtime/method.h"
 
 namespace et::runtime {
-
-class FlatTensorDataMap;
-
-/// How a file is read.
-enum class LoadMode : uint8_t {
-  kMmap,  ///< Mapped: pages are read when they are used and shared with other processes. The file must not be changed
-          ///< or cut off while it is mapped (SECURITY.md).
-  kFile,  ///< Read into memory: slower to begin, independent of the file afterwards.
-  kMmapLocked,  ///< Mapped and kept in memory. Errors: AccessFailed when the system does not let the process lock it.
-  kMmapTryLocked,  ///< The same; where the system does not allow it, as kMmap.
-};
 
 /// What programs work with. Everything pointed at must outlive what is made with it.
 struct HostOptions {
@@ -136,11 +126,10 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
   HostOptions options_;
   std::shared_ptr<const void> keep_alive_;
   std::unique_ptr<DataLoader> loader_;
-  std::vector<std::unique_ptr<DataLoader>> data_loaders_;
-  std::vector<std::unique_ptr<FlatTensorDataMap>> data_maps_;
+  std::vector<std::shared_ptr<const DataFile>> data_files_;
   std::vector<const NamedDataMap*> data_map_list_;
   std::unique_ptr<MergedDataMap> external_data_;
-  std::vector<std::vector<uint32_t>> key_orders_;  // of each map of named data
+  std::vector<uint32_t> key_order_;  // of the program's named data
   std::unique_ptr<Program> program_;
   std::unique_ptr<SparseConstants> constants_;
   HeapSharedCache shared_cache_;

@@ -59,8 +59,24 @@ const Registries& registries() {
   return *made;
 }
 
-/// "constant @name : dtype[sizes] = [...]" with numbers around 0 that do not repeat soon, whole ones for integers.
-std::string constant(const std::string& name, const std::string& dtype, const std::vector<int>& sizes) {
+std::string positive(const std::string& name, int count, const char* value) {
+  return "constant @" + name + " : f32[" + std::to_string(count) + "] = splat(" + value + ")\n";
+}
+
+/// Every node that is no constant gets the tag.
+std::string tagged(const std::string& text) {
+  std::istringstream lines(text);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_node = line.rfind("  %", 0) == 0 && line.find(" = constant @") == std::string::npos;
+    out += line + (is_node ? " tag(\"delegate\")\n" : "\n");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string weight(const std::string& name, const std::string& dtype, const std::vector<int>& sizes) {
   std::ostringstream text;
   text << "constant @" << name << " : " << dtype << "[";
   int count = 1;
@@ -80,42 +96,30 @@ std::string constant(const std::string& name, const std::string& dtype, const st
   return text.str();
 }
 
-std::string positive(const std::string& name, int count, const char* value) {
-  return "constant @" + name + " : f32[" + std::to_string(count) + "] = splat(" + value + ")\n";
-}
-
-/// Every node that is no constant gets the tag.
-std::string tagged(const std::string& text) {
-  std::istringstream lines(text);
-  std::string out;
-  for (std::string line; std::getline(lines, line);) {
-    const bool is_node = line.rfind("  %", 0) == 0 && line.find(" = constant @") == std::string::npos;
-    out += line + (is_node ? " tag(\"delegate\")\n" : "\n");
-  }
-  return out;
-}
-
-}  // namespace
-
 const runtime::KernelRegistry& portable_kernels() { return registries().portable; }
 const runtime::KernelRegistry& all_kernels() { return registries().with_backends; }
 const runtime::BackendRegistry& all_backends() { return registries().backends; }
 
-std::vector<uint8_t> lowered(const std::string& text, bool delegated) {
+namespace {
+
+std::unique_ptr<ir::Program> parsed(const std::string& text) {
   ir::ParseError parse_error;
-  Result<std::unique_ptr<ir::Program>> program = ir::parse(delegated ? tagged(text) : text, &parse_error);
+  Result<std::unique_ptr<ir::Program>> program = ir::parse(text, &parse_error);
   if (!program.ok()) {
     ADD_FAILURE() << parse_error.to_string();
-    return {};
+    return std::make_unique<ir::Program>();
   }
+  return std::move(*program);
+}
+
+std::vector<uint8_t> compiled_file(std::unique_ptr<ir::Program> program) {
   driver::CompileOptions options;
   options.kernels = &all_kernels();
   options.backends = &registries().compilers;
   options.delegation["delegate"] = {"XnnpackBackend", {}};
   driver::Compiled compiled;
   ir::Diagnostics diagnostics;
-  const Error error =
-      driver::compile(std::shared_ptr<ir::Program>(std::move(*program)), options, compiled, diagnostics);
+  const Error error = driver::compile(std::shared_ptr<ir::Program>(std::move(program)), options, compiled, diagnostics);
   if (error != Error::Ok) {
     ADD_FAILURE() << to_string(error) << ": " << (diagnostics.empty() ? "" : diagnostics[0].message);
     return {};
@@ -126,10 +130,23 @@ std::vector<uint8_t> lowered(const std::string& text, bool delegated) {
   return bytes;
 }
 
+}  // namespace
+
+std::vector<uint8_t> lowered(const std::string& text, bool delegated) {
+  return compiled_file(parsed(delegated ? tagged(text) : text));
+}
+
+std::vector<uint8_t> lowered(const std::string& text, passes::BackendPayload payload) {
+  std::unique_ptr<ir::Program> program = parsed(text);
+  program->delegates.push_back({"XnnpackBackend", std::move(payload.bytes), {}});
+  program->named_data = std::move(payload.named_data);
+  return compiled_file(std::move(program));
+}
+
 const std::vector<Network>& networks() {
   static const auto* const made = new std::vector<Network>{
-      {"images", constant("w1", "f32", {6, 3, 3, 3}) + constant("b1", "f32", {6}) +
-                     constant("w2", "f32", {6, 1, 3, 3}) + constant("w3", "f32", {6, 2, 2, 2}) + R"(
+      {"images", weight("w1", "f32", {6, 3, 3, 3}) + weight("b1", "f32", {6}) + weight("w2", "f32", {6, 1, 3, 3}) +
+                     weight("w3", "f32", {6, 2, 2, 2}) + R"(
 method @forward(%x: f32[1, 3, 9, 10]) {
   %w1 = constant @w1 : f32[6, 3, 3, 3]
   %b1 = constant @b1 : f32[6]
@@ -145,7 +162,7 @@ method @forward(%x: f32[1, 3, 9, 10]) {
   %g = aten::mean.dim(%r, [2, 3], true, none) : f32[1, 6, 1, 1]
   return %t, %m, %a, %u, %g
 })"},
-      {"movement", constant("w", "f32", {8, 12}) + R"(
+      {"movement", weight("w", "f32", {8, 12}) + R"(
 method @forward(%x: f32[2, 3, 12]) {
   %w = constant @w : f32[8, 12]
   %y = aten::linear(%x, %w, none) : f32[2, 3, 8]
@@ -156,7 +173,7 @@ method @forward(%x: f32[2, 3, 12]) {
   %c = aten::cat([%v, %s, %k], 1) : f32[4, 27]
   return %c, %p
 })"},
-      {"elementwise", constant("w", "f32", {8, 8}) + constant("b", "f32", {8}) + R"(
+      {"elementwise", weight("w", "f32", {8, 8}) + weight("b", "f32", {8}) + R"(
 method @forward(%x: f32[5, 8], %z: f32[5, 1]) {
   %w = constant @w : f32[8, 8]
   %b = constant @b : f32[8]
@@ -176,7 +193,7 @@ method @forward(%x: f32[5, 8], %z: f32[5, 1]) {
   %f = aten::exp(%j) : f32[5, 8]
   return %f, %q
 })"},
-      {"products", constant("w", "f32", {24, 8}) + constant("b", "f32", {24}) + R"(
+      {"products", weight("w", "f32", {24, 8}) + weight("b", "f32", {24}) + R"(
 method @forward(%x: f32[2, 5, 8]) {
   %w = constant @w : f32[24, 8]
   %b = constant @b : f32[24]
@@ -188,8 +205,8 @@ method @forward(%x: f32[2, 5, 8]) {
   %o = aten::bmm(%p, %v) : f32[2, 5, 8]
   return %o
 })"},
-      {"integers", constant("w", "i8", {4, 3, 3, 3}) + constant("b", "f32", {4}) + positive("s", 4, "0.02") +
-                       constant("h", "i8", {5, 4}) + positive("hs", 5, "0.03") + R"(
+      {"integers", weight("w", "i8", {4, 3, 3, 3}) + weight("b", "f32", {4}) + positive("s", 4, "0.02") +
+                       weight("h", "i8", {5, 4}) + positive("hs", 5, "0.03") + R"(
 method @forward(%x: i8[1, 3, 8, 8]) {
   %w = constant @w : i8[4, 3, 3, 3]
   %s = constant @s : f32[4]
@@ -215,8 +232,8 @@ method @forward(%x: i8[1, 3, 8, 8]) {
 })"},
       // Each layer, a node of one input and a clamp: with a Clamp or a Copy in its place it is what other writers'
       // files have.
-      {"clamps", constant("w1", "f32", {6, 3, 3, 3}) + constant("w2", "f32", {6, 1, 3, 3}) +
-                     constant("w3", "f32", {6, 2, 2, 2}) + constant("w4", "f32", {4, 10}) + R"(
+      {"clamps", weight("w1", "f32", {6, 3, 3, 3}) + weight("w2", "f32", {6, 1, 3, 3}) +
+                     weight("w3", "f32", {6, 2, 2, 2}) + weight("w4", "f32", {4, 10}) + R"(
 method @forward(%x: f32[1, 3, 9, 10]) {
   %w1 = constant @w1 : f32[6, 3, 3, 3]
   %w2 = constant @w2 : f32[6, 1, 3, 3]
@@ -251,9 +268,9 @@ method @forward(%x: f32[1, 3, 9, 10]) {
 }
 
 std::string dynamic_network() {
-  std::string text = constant("w1", "f32", {16, 3, 3, 3}) + constant("b1", "f32", {16}) +
-                     constant("w2", "f32", {32, 16, 3, 3}) + constant("w3", "f32", {32, 1, 3, 3}) +
-                     constant("w4", "f32", {7, 32}) + constant("b4", "f32", {7});
+  std::string text = weight("w1", "f32", {16, 3, 3, 3}) + weight("b1", "f32", {16}) +
+                     weight("w2", "f32", {32, 16, 3, 3}) + weight("w3", "f32", {32, 1, 3, 3}) +
+                     weight("w4", "f32", {7, 32}) + weight("b4", "f32", {7});
   for (const char* name : {"forward", "again"}) {
     text += "method @" + std::string(name) + R"((%x: f32[s0:{1..4}, 3, s1:{8..24}, s2:{8..24}]) {
   %w1 = constant @w1 : f32[16, 3, 3, 3]

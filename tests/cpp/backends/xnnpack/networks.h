@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "passes/backend_compiler.h"
 #include "runtime/backend.h"
 #include "runtime/kernel.h"
 
@@ -25,8 +26,13 @@ const std::vector<Network>& networks();
 /// several threads. `methods`: "forward" and, over the same weights, "again".
 std::string dynamic_network();
 
+/// "constant @name : dtype[sizes] = [...]" with numbers around 0 that do not repeat soon, whole ones for integers.
+std::string weight(const std::string& name, const std::string& dtype, const std::vector<int>& sizes);
+
 /// The file of a program; `delegated` = all of it for the delegate.
 std::vector<uint8_t> lowered(const std::string& text, bool delegated = true);
+/// The file of a method, text, whose delegate @0 has this payload.
+std::vector<uint8_t> lowered(const std::string& text, passes::BackendPayload payload);
 
 const runtime::KernelRegistry& portable_kernels();
 /// Those and what the backends have.

@@ -1,9 +1,9 @@
-#include "backends/xnnpack/compiler/content_key.h"
+#include "ir/content_key.h"
 
 #include <cstdint>
 #include <cstring>
 
-namespace et::backends::xnnpack {
+namespace et::ir {
 namespace {
 
 constexpr uint64_t kFirst = 0x87C37B91114253D5ull;
@@ -51,4 +51,4 @@ std::string content_key(std::string_view bytes) {
   return text;
 }
 
-}  // namespace et::backends::xnnpack
+}  // namespace et::ir

@@ -1,0 +1,53 @@
+/// Opening files: a program's own, and the `.ptd` files with external weights beside it.
+///
+/// For: HostProgram. A `.ptd` that is mapped is opened once in a process, however many programs name it. So models over
+/// one file of base weights, each with an adapter of its own, take its memory once.
+///
+///     ET_TRY(const std::shared_ptr<const DataFile> base, DataFile::open("base.ptd", LoadMode::kMmap));
+///     base->map().get("layer.weight");
+///
+/// A file that another one replaces (by a rename) is another file: programs that have it open keep the old one.
+/// Threads: safe at any time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/flat_tensor_data_map.h"
+
+namespace et::runtime {
+
+/// How a file is read.
+enum class LoadMode : uint8_t {
+  kMmap,  ///< Mapped: pages are read when they are used and shared with other processes. The file must not be changed
+          ///< or cut off while it is mapped (SECURITY.md).
+  kFile,  ///< Read into memory: slower to begin, independent of the file afterwards.
+  kMmapLocked,  ///< Mapped and kept in memory. Errors: AccessFailed when the system does not let the process lock it.
+  kMmapTryLocked,  ///< The same; where the system does not allow it, as kMmap.
+};
+
+/// Errors: AccessFailed, naming the path and the system's reason.
+Result<std::unique_ptr<DataLoader>> open_loader(const std::string& path, LoadMode mode);
+
+/// For NamedDataMap::set_order.
+std::vector<uint32_t> order_by_key(const NamedDataMap& map);
+
+class DataFile {
+ public:
+  /// Errors: AccessFailed; InvalidExternalData. Both name the path.
+  static Result<std::shared_ptr<const DataFile>> open(const std::string& path, LoadMode mode);
+
+  const NamedDataMap& map() const { return map_; }
+  size_t nbytes() const { return loader_->size(); }
+
+ private:
+  DataFile(std::unique_ptr<DataLoader> loader, FlatTensorDataMap map);
+  static Result<std::shared_ptr<const DataFile>> make(const std::string& path, LoadMode mode);
+
+  std::unique_ptr<DataLoader> loader_;
+  FlatTensorDataMap map_;
+  std::vector<uint32_t> order_;
+};
+
+}  // namespace et::runtime
