@@ -234,9 +234,7 @@ def _run_special(item: Item, sample: Sample, exported: ExportedProgram, buffer: 
         if rule is not None:
             actual, *references = (rule(special, outputs) for outputs in (actual, *references))
         for index, mine in enumerate(actual):
-            wrong = class_difference(
-                mine, [r[index] for r in references], largest_of(special, variant), with_signs
-            )
+            wrong = class_difference(mine, [r[index] for r in references], largest_of(special, variant), with_signs)
             if wrong and not is_undefined(exported, index):
                 return Status.WRONG, f"{variant}: output {index}: {wrong}"
     return Status.PASSED, ""

@@ -23,15 +23,16 @@ class Expected:
 
 EXPECTED: tuple[Expected, ...] = (
     Expected("special/to_sparse/*", "sparse tensors have no form in the file; refused when the program is lowered"),
-    Expected(
-        "special/sparse.*/*", "sparse tensors have no form in the file; refused when the program is lowered"
-    ),
+    Expected("special/sparse.*/*", "sparse tensors have no form in the file; refused when the program is lowered"),
     Expected(
         "special/chalf/*", "complex numbers of two 16-bit floats are in no kernel; refused when the program is compiled"
     ),
-    Expected("special/complex/float16/*", "complex numbers of two 16-bit floats are in no kernel; refused at compile time"),
     Expected(
-        "special/view_as_complex/float16/*", "complex numbers of two 16-bit floats are in no kernel; refused at compile time"
+        "special/complex/float16/*", "complex numbers of two 16-bit floats are in no kernel; refused at compile time"
+    ),
+    Expected(
+        "special/view_as_complex/float16/*",
+        "complex numbers of two 16-bit floats are in no kernel; refused at compile time",
     ),
     Expected("op/to_sparse/*", "sparse tensors have no form in the file; refused when the program is lowered"),
     Expected(

@@ -61,7 +61,20 @@ def planted(tensor: torch.Tensor, variant: str, seed: int = 0) -> torch.Tensor:
 _FIRST_ONLY = ("conv", "Conv")
 
 #: Entries, beside pointwise ones, whose zeros have the sign that the operator gives them. Of sums it is that of their order.
-_ZEROS_HAVE_SIGNS = ("*elu", "*ELU*", "*ReLU*", "*relu*", "*hardtanh", "*Hardtanh", "*silu", "*SiLU", "*mish", "*Mish", "clamp*", "*tanh")
+_ZEROS_HAVE_SIGNS = (
+    "*elu",
+    "*ELU*",
+    "*ReLU*",
+    "*relu*",
+    "*hardtanh",
+    "*Hardtanh",
+    "*silu",
+    "*SiLU",
+    "*mish",
+    "*Mish",
+    "clamp*",
+    "*tanh",
+)
 
 
 def zeros_have_signs(name: str) -> bool:

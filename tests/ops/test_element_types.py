@@ -373,7 +373,22 @@ def test_unsigned_samples(dtype):
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_integers_of_floats_that_fit_none(dtype: torch.dtype, to: torch.dtype, size: int) -> None:
     """What eager makes of them on this processor, for all elements alike."""
-    numbers = [torch.nan, torch.inf, -torch.inf, 3e9, -3e9, 5e9, 2.0**40, 1e19, -1e19, 300.7, -300.7, 70000.5, -0.0, 3e38]
+    numbers = [
+        torch.nan,
+        torch.inf,
+        -torch.inf,
+        3e9,
+        -3e9,
+        5e9,
+        2.0**40,
+        1e19,
+        -1e19,
+        300.7,
+        -300.7,
+        70000.5,
+        -0.0,
+        3e38,
+    ]
     rows = torch.tensor(numbers, dtype=torch.float64).repeat_interleave(size).to(dtype)
     check({"cast": lambda x: x.to(to)}, rows)
 

@@ -97,7 +97,9 @@ def test_linear(activation: str, dtype: torch.dtype) -> None:
             x = special((rows, inputs), dtype, kind, share=5 * inputs)
             for given in (bias, None):
                 # Of 16 bits eager's own libraries differ in how they add infinities up.
-                expected = limited(F.linear(x.double(), weight.double(), None if given is None else given.double()), clamp)
+                expected = limited(
+                    F.linear(x.double(), weight.double(), None if given is None else given.double()), clamp
+                )
                 name, arguments = clamped("linear", [x, weight, given, torch.empty(rows, outputs, dtype=dtype)], clamp)
                 what = f"{rows} x {inputs} -> {outputs}, {kind}"
                 taken += every_kernel(name, arguments, {0}, expected.to(dtype), what)
@@ -115,7 +117,9 @@ def test_matrix_products(dtype: torch.dtype) -> None:
         for variable in ({0}, {0, 1, 2}):
             every_kernel("aten::mm.out", [a, b, torch.empty(m, n, dtype=dtype)], variable, exact.to(dtype), what)
             for activation in CLAMPS:
-                name, arguments = clamped("addmm", [row, a, b, 1, 1, torch.empty(m, n, dtype=dtype)], CLAMPS[activation])
+                name, arguments = clamped(
+                    "addmm", [row, a, b, 1, 1, torch.empty(m, n, dtype=dtype)], CLAMPS[activation]
+                )
                 expected = limited(exact + row.double(), CLAMPS[activation]).to(dtype)
                 every_kernel(name, arguments, variable - {0} | {1}, expected, f"{what}, {activation}")
         batch = torch.stack([a, a]), torch.stack([b, b])
@@ -143,7 +147,9 @@ def test_convolutions(dtype: torch.dtype, activation: str) -> None:
         for kind, order in itertools.product(("nan", "mixed"), orders(rank)):
             x = special((1, inputs, *[12] * (rank - 1), 13), dtype, kind, share=60).to(memory_format=order)
             exact = conv(x.double(), weight.double(), None, stride, padding, 1, groups)
-            check_convolution(x, weight, lists, exact, order, CLAMPS[activation], f"{rank}-D {inputs} -> {outputs}, {kind}")
+            check_convolution(
+                x, weight, lists, exact, order, CLAMPS[activation], f"{rank}-D {inputs} -> {outputs}, {kind}"
+            )
 
 
 @pytest.mark.parametrize("activation", ["none", "relu6", "above"])
@@ -151,7 +157,8 @@ def test_convolutions(dtype: torch.dtype, activation: str) -> None:
 def test_transposed_convolutions(dtype: torch.dtype, activation: str) -> None:
     torch.manual_seed(0)
     for rank, (inputs, outputs, groups, kernel, stride) in itertools.product(
-        (1, 2, 3), [(4, 1, 1, 2, 2), (8, 4, 1, 2, 2), (6, 10, 1, 3, 2), (1, 1, 1, 1, 1), (8, 8, 4, 3, 1), (16, 33, 1, 4, 2)]
+        (1, 2, 3),
+        [(4, 1, 1, 2, 2), (8, 4, 1, 2, 2), (6, 10, 1, 3, 2), (1, 1, 1, 1, 1), (8, 8, 4, 3, 1), (16, 33, 1, 4, 2)],
     ):
         conv = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
         weight = torch.randn(inputs, outputs // groups, *[kernel] * rank).to(dtype)
@@ -159,7 +166,9 @@ def test_transposed_convolutions(dtype: torch.dtype, activation: str) -> None:
         for kind, order in itertools.product(("nan", "mixed"), orders(rank)):
             x = special((1, inputs, *[5] * (rank - 1), 7), dtype, kind, share=60).to(memory_format=order)
             exact = conv(x.double(), weight.double(), None, stride, 0, 0, groups)
-            check_convolution(x, weight, lists, exact, order, CLAMPS[activation], f"{rank}-D {inputs} -> {outputs}, {kind}")
+            check_convolution(
+                x, weight, lists, exact, order, CLAMPS[activation], f"{rank}-D {inputs} -> {outputs}, {kind}"
+            )
 
 
 def orders(rank: int) -> list[torch.memory_format]:
@@ -188,7 +197,9 @@ def test_pooling(dtype: torch.dtype) -> None:
             lists = [[kernel] * 2, [stride] * 2, [padding] * 2]
             what = f"{channels} channels, windows of {kernel}, {kind}, {order}"
             largest = F.max_pool2d(x, kernel, stride, padding)
-            every_kernel("et::max_pool2d.out", [x, *lists, [1, 1], False, torch.empty_like(largest)], {0}, largest, what)
+            every_kernel(
+                "et::max_pool2d.out", [x, *lists, [1, 1], False, torch.empty_like(largest)], {0}, largest, what
+            )
             mean = F.avg_pool2d(x.double(), kernel, stride, padding).to(dtype)
             rest = [False, True, None, torch.empty_like(mean)]
             every_kernel("aten::avg_pool2d.out", [x, *lists, *rest], {0}, mean, what)
@@ -213,7 +224,9 @@ def norm_calls(x: torch.Tensor, weight: torch.Tensor) -> Iterator[tuple[str, lis
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_norms(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    for shape, kind in itertools.product([(3, 5), (2, 16), (4, 33), (1, 300), (7, 130)], ("nan", "inf", "-inf", "opposite")):
+    for shape, kind in itertools.product(
+        [(3, 5), (2, 16), (4, 33), (1, 300), (7, 130)], ("nan", "inf", "-inf", "opposite")
+    ):
         x, weight = special(shape, dtype, kind, share=17), torch.randn(shape[-1]).to(dtype)
         for name, arguments, expected in norm_calls(x, weight):
             every_kernel(name, arguments, {0}, expected.to(dtype), f"{shape}, {kind}")

@@ -8,7 +8,6 @@ import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
-from torch.nn import functional as F
 
 import executorch_py as et
 

@@ -201,16 +201,8 @@ Error general_eigen(MatrixWork& work, const Matrix& a, double* re, double* im, c
 }
 
 constexpr portable::LargeMatrices kLargeMatrices = {
-    &lu_factor,
-    &triangular_solve,
-    &cholesky_factor,
-    &ldl_factor,
-    &qr_factor,
-    &apply_reflectors,
-    &symmetric_eigen,
-    &singular_values,
-    &general_eigen,
-    &multiply,
+    &lu_factor,        &triangular_solve, &cholesky_factor, &ldl_factor,    &qr_factor,
+    &apply_reflectors, &symmetric_eigen,  &singular_values, &general_eigen, &multiply,
 };
 
 struct Row {

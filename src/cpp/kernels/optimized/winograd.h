@@ -69,8 +69,8 @@ struct ConvolutionSizes {
   size_t in_channels, out_channels, planes, images, out_h, out_w;
 };
 
-/// The kernels with tiles of 2 or 4 pixels a side for every convolution, where those of the registry choose by a cost that
-/// differs from machine to machine. For tests of the arithmetic.
+/// The kernels with tiles of 2 or 4 pixels a side for every convolution, where those of the registry choose by a cost
+/// that differs from machine to machine. For tests of the arithmetic.
 Span<const Kernel> winograd_kernels_with_tiles_of(size_t side);
 
 /// A constant filter [out, in, planes, 3, 3] in any order.

@@ -136,8 +136,7 @@ Error truth_over(KernelContext& context, const char* op, const Tensor& self, con
   }
   return dispatch_compute(self.scalar_type(), [&](auto zero) {
     using C = decltype(zero);
-    return elementwise<C, bool>(
-        context, op, self.scalar_type(), out, [](C value) { return is_true(value); }, self);
+    return elementwise<C, bool>(context, op, self.scalar_type(), out, [](C value) { return is_true(value); }, self);
   });
 }
 

@@ -1,6 +1,7 @@
 /// The inputs that one output of an interpolation is made of, and their weights.
 ///
-/// For: linear and cubic interpolation, of floats and of images of bytes, which have weights in fixed point. Antialiased
+/// For: linear and cubic interpolation, of floats and of images of bytes, which have weights in fixed point.
+/// Antialiased
 ///      resizing (op_upsample_aa.cpp) takes the fixed point only.
 #pragma once
 
