@@ -115,7 +115,9 @@ UNDEFINED: tuple[Undefined, ...] = (
     ),
     Undefined(("mode",), _NOT_FINITE, "eager sorts NaN by an order that is none"),
     Undefined(
-        ("nn.functional.bilinear", "nn.Bilinear"), ("infinite", "mixed"), "the order of the three factors decides between infinity and NaN"
+        ("nn.functional.bilinear", "nn.Bilinear"),
+        ("infinite", "mixed"),
+        "the order of the three factors decides between infinity and NaN",
     ),
     Undefined(
         ("nn.MultiMarginLoss", "nn.MultiLabelMarginLoss", "*multi*margin_loss"),
@@ -123,7 +125,9 @@ UNDEFINED: tuple[Undefined, ...] = (
         "eager's kernel leaves a NaN out of its sum, the decomposition that torch.export makes keeps it",
     ),
     Undefined(
-        ("*scaled_dot_product_attention*",), _NOT_FINITE, "keys that a mask hides are left out; eager multiplies some of them by 0"
+        ("*scaled_dot_product_attention*",),
+        _NOT_FINITE,
+        "keys that a mask hides are left out; eager multiplies some of them by 0",
     ),
     Undefined(("*conv*", "*Conv*"), ("zeros",), "libraries differ in flushing subnormal products to zero"),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Special values: NaN, infinities, both zeros, subnormal, tiny and huge numbers among the elements of a sample's inputs.
 
-What counts as equal then is the class of each element: NaN, either infinity, a zero of that sign, or a number close by. Where eager
-gives something else for the same elements in float64, or element by element, one of its answers is enough.
+What counts as equal then is the class of each element: NaN, either infinity, a zero of that sign, or a number close by.
+Where eager gives something else in float64, or as an exported program, one of its answers is enough.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def planted(tensor: torch.Tensor, variant: str, seed: int = 0) -> torch.Tensor:
     return result
 
 
-#: Entries whose first input alone gets special values: a NaN of a filter meets padding in eager's matrices, not in its other ways.
+#: Entries whose first input alone gets special values: a filter's NaN meets padding in some of eager's libraries only.
 _FIRST_ONLY = ("conv", "Conv")
 
 #: Entries, beside pointwise ones, whose zeros have the sign that the operator gives them. Of sums it is that of their order.

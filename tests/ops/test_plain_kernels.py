@@ -77,16 +77,23 @@ def kernels() -> dict[str, str]:
     """Digests of what some plain kernels give."""
 
     def calls() -> dict[str, tuple[str, list, str, int]]:
-        a, integers = definite(), torch.int32
+        a = definite()
         n = len(a)
+
+        def square() -> torch.Tensor:
+            return torch.empty(n, n)
+
+        def integers(*size: int) -> torch.Tensor:
+            return torch.empty(size, dtype=torch.int32)
+
         return {
-            "cholesky": ("aten::linalg_cholesky_ex.L", [a, False, False, torch.empty(n, n), torch.empty((), dtype=integers)], "TbbTT", 3),
-            "lu": ("aten::linalg_lu_factor_ex.out", [a, True, False, torch.empty(n, n), torch.empty(n, dtype=integers), torch.empty((), dtype=integers)], "TbbTTT", 3),
-            "qr": ("aten::linalg_qr.out", [a, "reduced", torch.empty(n, n), torch.empty(n, n)], "", 3),
-            "svd": ("aten::_linalg_svd.U", [a, False, True, None, torch.empty(n, n), torch.empty(n), torch.empty(n, n)], "TbbSTTT", 5),
-            "eigh": ("aten::_linalg_eigh.eigenvalues", [a, "L", True, torch.empty(n), torch.empty(n, n)], "", 4),
-            "mm": ("aten::mm.out", [a, a, torch.empty(n, n)], "", 2),
-            "softmax": ("aten::_softmax.out", [matrix(), 1, False, torch.empty(n, n)], "", 3),
+            "cholesky": ("aten::linalg_cholesky_ex.L", [a, False, False, square(), integers()], "TbbTT", 3),
+            "lu": ("aten::linalg_lu_factor_ex.out", [a, True, False, square(), integers(n), integers()], "TbbTTT", 3),
+            "qr": ("aten::linalg_qr.out", [a, "reduced", square(), square()], "", 3),
+            "svd": ("aten::_linalg_svd.U", [a, False, True, None, square(), torch.empty(n), square()], "TbbSTTT", 5),
+            "eigh": ("aten::_linalg_eigh.eigenvalues", [a, "L", True, torch.empty(n), square()], "", 4),
+            "mm": ("aten::mm.out", [a, a, square()], "", 2),
+            "softmax": ("aten::_softmax.out", [matrix(), 1, False, square()], "", 3),
             "neg of half": ("aten::neg.out", [narrow(torch.float16), narrow(torch.float16).clone()], "", 1),
             "erf of bfloat16": ("aten::erf.out", [narrow(torch.bfloat16), narrow(torch.bfloat16).clone()], "", 1),
         }  # fmt: skip

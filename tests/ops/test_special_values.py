@@ -176,7 +176,8 @@ def orders(rank: int) -> list[torch.memory_format]:
 
 
 def check_convolution(
-    x: torch.Tensor, weight: torch.Tensor, lists: list, exact: torch.Tensor, order: torch.memory_format, clamp: tuple | None, what: str
+    x: torch.Tensor, weight: torch.Tensor, lists: list, exact: torch.Tensor, order: torch.memory_format, clamp: tuple | None,
+    what: str,
 ) -> None:  # fmt: skip
     expected = limited(exact, clamp).to(x.dtype)
     out = torch.empty_like(expected).to(memory_format=order)

@@ -1,4 +1,4 @@
-"""NaN, infinities and signed zeros through the delegate: what a program gives is of the class that eager gives, element by element."""
+"""NaN, infinities and signed zeros through the delegate: each element is of the class that eager gives."""
 
 from __future__ import annotations
 
