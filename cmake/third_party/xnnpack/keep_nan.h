@@ -1,5 +1,5 @@
-// Included before x86 kernels that limit their results by min(x, bound): those instructions give the second operand beside a
-// NaN, which so became a bound, and infinity where there is none. Here a NaN in either operand stays.
+// Included before x86 kernels that limit their results by min(x, bound): those instructions give the second operand
+// beside a NaN, which so became a bound, and infinity where there is none. Here a NaN in either operand stays.
 #pragma once
 
 #include <immintrin.h>
