@@ -272,7 +272,7 @@ def build(name: str, arguments: argparse.Namespace) -> Path:
             definitions[f"{need.upper()}_PREFIX"] = str(prefix)
             identity.append(prefix.name)
     recipe = ROOT / "cmake" / "third_party" / name
-    identity.append((recipe / "CMakeLists.txt").read_text())
+    identity += [path.read_text() for path in sorted(recipe.iterdir()) if path.is_file()]
 
     prefix = cache_root() / "built" / f"{name}-{hashlib.sha256(chr(0).join(identity).encode()).hexdigest()[:12]}"
     if prefix.is_dir():

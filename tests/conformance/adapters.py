@@ -60,6 +60,7 @@ def samples_of(item: Item, seed: int) -> Iterator[Sample]:
     np.random.seed(mixed & 0xFFFFFFFF)
     maker = {
         "op": _operator_samples, "module": _module_samples, "example": _example, "architecture": _architecture,
+        "special": _special,
     }[item.group]  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -109,6 +110,10 @@ def _module_samples(item: Item) -> Iterator[Sample]:
         constructor, forward = given.constructor_input, given.forward_input
         module = entry.module_cls(*constructor.args, **constructor.kwargs).to(dtype).eval()
         yield Sample(module, tuple(forward.args), dict(forward.kwargs))
+
+
+def _special(item: Item) -> Iterator[Sample]:
+    return _module_samples(item) if item.name in module_entries() else _operator_samples(item)
 
 
 def _example(item: Item) -> Iterator[Sample]:

@@ -24,9 +24,6 @@ _UNDEFINED = frozenset(
     {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted", "resize", "resize_as"}
 )
 
-#: Eager smooths images of bytes with weights of 16-bit integers, which is off by one here and there.
-_OFF_BY_ONE = frozenset({"_upsample_bilinear2d_aa"})
-
 #: Values that are drawn to compare two distributions, and the largest number of runs to draw them.
 _DRAWS, _MOST_RUNS = 4000, 400
 
@@ -74,13 +71,6 @@ def _kind_difference(actual: Any, expected: Any) -> str:
 def _first(wrong: torch.Tensor, actual: torch.Tensor, expected: torch.Tensor) -> str:
     at = tuple(wrong.nonzero()[0].tolist())
     return f"{actual[at].item()} instead of {expected[at].item()} at {list(at)}"
-
-
-def is_off_by_one(name: str, actual: Any, expected: Any) -> bool:
-    """Whether bytes that an operator of that name interpolated are at most one apart."""
-    if name not in _OFF_BY_ONE or _kind_difference(actual, expected) or expected.dtype != torch.uint8:
-        return False
-    return bool((actual.int() - expected.int()).abs().max() <= 1)
 
 
 def _draws(node: fx.Node) -> bool:

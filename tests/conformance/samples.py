@@ -22,8 +22,12 @@ OPERATOR_SAMPLES = {
 }  # fmt: skip
 MODULE_SAMPLES = {"float32": 4, "bfloat16": 1, "float64": 1}
 
-#: The databases of torch, which run by default, and the published architectures, which take longer than all of them.
-DATABASES = ("op", "module", "example")
+#: Samples whose inputs get special values.
+SPECIAL_SAMPLES = {"float32": 3, "bfloat16": 1, "float16": 1, "float64": 1}
+
+#: The databases of torch and their operators with special values, which run by default, and the published architectures,
+#: which take longer than all of them.
+DATABASES = ("op", "module", "example", "special")
 GROUPS = (*DATABASES, "architecture")
 
 
@@ -89,6 +93,17 @@ def all_items() -> Iterator[Item]:
                 yield Item("module", name, dtype, limit)
     for name in example_entries():
         yield Item("example", name, "-", 2)  # with and without tracing of bytecode
+    yield from special_items()
+
+
+def special_items() -> Iterator[Item]:
+    """Operators and modules with special values among their inputs."""
+    import torch
+
+    for name, entry in [*operator_entries().items(), *module_entries().items()]:
+        for dtype, limit in SPECIAL_SAMPLES.items():
+            if getattr(torch, dtype) in entry.dtypes:
+                yield Item("special", name, dtype, limit)
 
 
 def architecture_items() -> Iterator[Item]:

@@ -366,3 +366,37 @@ def test_unsigned_samples(dtype):
     a, f = (torch.arange(48) * 1365 % 65536).view(2, 6, 4).to(dtype), torch.tensor([1.5, -70.0, 40000.0])
     program = et.to_edge(torch.export.export(model, (a, f))).to_executorch()
     torch.testing.assert_close(et.load(program.buffer)(a, f), model(a, f), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("size", [1, 3, 37])
+@pytest.mark.parametrize("to", [*INTEGERS, torch.uint16, torch.bool], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_integers_of_floats_that_fit_none(dtype: torch.dtype, to: torch.dtype, size: int) -> None:
+    """What eager makes of them on this processor, for all elements alike."""
+    numbers = [
+        torch.nan,
+        torch.inf,
+        -torch.inf,
+        3e9,
+        -3e9,
+        5e9,
+        2.0**40,
+        1e19,
+        -1e19,
+        300.7,
+        -300.7,
+        70000.5,
+        -0.0,
+        3e38,
+    ]
+    rows = torch.tensor(numbers, dtype=torch.float64).repeat_interleave(size).to(dtype)
+    check({"cast": lambda x: x.to(to)}, rows)
+
+
+def test_truth_over_no_dimension() -> None:
+    """An empty list reduces nothing."""
+    for dtype in (torch.float32, torch.uint8, torch.bool, torch.int64):
+        x = torch.tensor([[0, 1, 2], [0, 0, 3]]).to(dtype)
+        for function in (torch.ops.aten.any.dims, torch.ops.aten.all.dims):
+            for dims in ([], [0], [0, 1], None):
+                check({"truth": lambda x, f=function, d=dims: f(x, d)}, x)

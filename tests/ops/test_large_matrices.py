@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ import torch
 import executorch_py as et
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import kernel_count, run_kernel
+from kernel_runner import kernel_count, prepare_and_run
 
 # A leaf is 32 rows, a matrix large from 48 on; 257 is more than a panel of any product.
 SIZES = [31, 32, 33, 47, 48, 49, 64, 65, 100, 257]
@@ -21,10 +22,10 @@ SHAPES = [(n, n) for n in SIZES] + [(130, 50), (50, 130), (64, 49), (49, 200), (
 DTYPES = [torch.float32, torch.float64]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def in_vectors() -> None:
-    """Registers the vector kernels, which portable kernels give their large matrices to from then on."""
-    assert kernel_count("aten::mm.out") > 1
+def run_kernel(name: str, arguments: list[Any], letters: str = "") -> None:
+    """Runs the kernel that a load chooses: the one with blocks."""
+    assert kernel_count(name) > 1
+    prepare_and_run(name, 0, arguments, letters, set())
 
 
 def near(dtype: torch.dtype, n: int, units: float = 8.0) -> dict[str, float]:

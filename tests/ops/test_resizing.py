@@ -136,3 +136,51 @@ def test_damaged_factors(name, flags):
             except KernelError:
                 continue
             assert bool(torch.isfinite(y).all()), (factors, size)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("channels", [1, 3, 5])
+def test_smoothed_images_of_bytes(channels, align_corners):
+    """ATen's weights in fixed point: equal byte for byte."""
+    torch.manual_seed(channels)
+    for size, target in [((17, 23), (5, 7)), ((17, 23), (40, 50)), ((9, 4), (3, 2)), ((3, 31), (17, 2))]:
+        x = torch.randint(0, 256, (2, channels, *size), dtype=torch.uint8)
+        expected = torch.ops.aten._upsample_bilinear2d_aa(x, target, align_corners, None, None)
+        out = torch.empty_like(expected)
+        run_kernel("aten::_upsample_bilinear2d_aa.out", [x, list(target), align_corners, None, None, out])
+        assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_volumes_of_16_bit_floats_round_once(dtype):
+    torch.manual_seed(0)
+    for size in [(1, 3, 9), (7, 2, 5), (6, 12, 1)]:
+        x = (4 * torch.randn(2, 3, 4, 5, 6)).to(dtype)
+        for align_corners in (False, True):
+            exact = F.interpolate(x.double(), size, mode="trilinear", align_corners=align_corners)
+            out = torch.empty(exact.shape, dtype=dtype)
+            run_kernel("et::upsample_trilinear3d.vec_out", [x, list(size), align_corners, None, out])
+            error = (out.double() - exact).abs().max() / exact.abs().max()
+            assert error < torch.finfo(dtype).eps / 2
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_a_weight_of_zero_keeps_what_is_no_number(mode):
+    name = {"bilinear": "aten", "bicubic": "et"}[mode] + f"::upsample_{mode}2d.vec_out"
+    x = torch.tensor([[[[float("nan"), 1.0, 4.0], [2.0, 3.0, 5.0]]]])
+    for size in [(2, 5), (2, 3), (4, 6)]:
+        expected = F.interpolate(x, size, mode=mode)
+        out = torch.empty_like(expected)
+        run_kernel(name, [x, list(size), False, None, out])
+        assert torch.equal(out.isnan(), expected.isnan())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e20])
+def test_samples_at_places_that_are_no_numbers(value):
+    x, grid = torch.arange(1.0, 7).view(1, 1, 2, 3), torch.zeros(1, 1, 20, 2)
+    grid[..., 0] = value
+    for mode, padding in [(m, p) for m in (0, 1, 2) for p in (0, 1, 2)]:
+        expected = torch.ops.aten.grid_sampler_2d(x, grid, mode, padding, False)
+        out = torch.empty_like(expected)
+        run_kernel("aten::grid_sampler_2d.out", [x, grid, mode, padding, False, out])
+        torch.testing.assert_close(out, expected, equal_nan=True)

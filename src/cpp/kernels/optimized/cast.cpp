@@ -14,6 +14,7 @@
 #include "kernels/optimized/pointwise-inl.h"
 #include "kernels/optimized/table.h"
 #include "kernels/portable/convert.h"
+#include "kernels/portable/float_to_integer.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized {
@@ -30,7 +31,7 @@ void FloatToFloat(const PointwiseBlock& block) {
     map_elements<FROM, TO>([](FROM x) HWY_ATTR { return static_cast<TO>(EXPRESSION); }, block); \
   }
 ET_CAST(FloatToLong, float, int64_t, portable::convert<int64_t>(x))
-ET_CAST(FloatToInt, float, int32_t, portable::convert<int32_t>(x))
+ET_CAST(FloatToInt, float, int32_t, portable::float_to_integer<int32_t>(x))
 ET_CAST(FloatToBool, float, uint8_t, x != 0.0f)
 ET_CAST(LongToFloat, int64_t, float, x)
 ET_CAST(LongToInt, int64_t, int32_t, x)

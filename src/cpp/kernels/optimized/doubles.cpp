@@ -121,6 +121,11 @@ HWY_INLINE Vector gelu_tanh(Vector x) {
                  hn::Add(set(1.0), hn::Tanh(Doubles(), hn::Mul(set(0.79788456080286535588), inner))));
 }
 
+/// y, but x where it is a zero or subnormal: what functions give that are x near 0, of which Highway's lose the sign.
+HWY_INLINE Vector near_zero(Vector x, Vector y) {
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), set(2.2250738585072014e-308)), x, y);
+}
+
 // DoubleNAME(block) applies VECTOR, which sees x, to elements in [LOW, HIGH], SCALAR, which sees x, to others.
 #define ET_CHECKED(NAME, LOW, HIGH, VECTOR, SCALAR)                           \
   void Double##NAME(const PointwiseBlock& block) {                            \
@@ -165,7 +170,7 @@ ET_CHECKED(Erf, -26.0, 26.0, erf(x), std::erf(x))
 ET_CHECKED(Erfc, -26.0, 26.0, erfc(x), std::erfc(x))
 ET_CHECKED(Exp, -kExponent, kExponent, exp(x), std::exp(x))
 ET_CHECKED(Exp2, -1000.0, 1000.0, hn::Exp2(d, x), std::exp2(x))
-ET_CHECKED(Expm1, -kExponent, kExponent, hn::Expm1(d, x), std::expm1(x))
+ET_CHECKED(Expm1, -kExponent, kExponent, near_zero(x, hn::Expm1(d, x)), std::expm1(x))
 ET_CHECKED(GeluErf, -36.0, 36.0, hn::Mul(hn::Mul(x, set(0.5)), erfc(hn::Mul(x, set(-kHalfRoot)))),
            0.5 * x * (1.0 + std::erf(x * kHalfRoot)))
 ET_CHECKED(GeluTanh, -1e100, 1e100, gelu_tanh(x),
@@ -177,9 +182,9 @@ ET_BOUNDED(Log2, kLogarithm<double>, kSmallest, kLargest, hn::Log2(d, x), std::l
 ET_CHECKED(Mish, -kExponent, kLargest, mish(x), x* std::tanh(std::log1p(std::exp(x))))
 ET_CHECKED(Sigmoid, -kExponent, kExponent, sigmoid(x), sigmoid_of(x))
 ET_CHECKED(Silu, -kExponent, kExponent, hn::Mul(x, sigmoid(x)), x* sigmoid_of(x))
-ET_CHECKED(Sin, -kAngle, kAngle, hn::Sin(d, x), std::sin(x))
+ET_CHECKED(Sin, -kAngle, kAngle, near_zero(x, hn::Sin(d, x)), std::sin(x))
 ET_CHECKED(Sinh, -kExponent, kExponent, hn::Sinh(d, x), std::sinh(x))
-ET_CHECKED(Tan, -kAngle, kAngle, hn::Div(hn::Sin(d, x), hn::Cos(d, x)), std::tan(x))
+ET_CHECKED(Tan, -kAngle, kAngle, near_zero(x, hn::Div(hn::Sin(d, x), hn::Cos(d, x))), std::tan(x))
 ET_CHECKED(Tanh, -kLargest, kLargest, hn::Tanh(d, x), std::tanh(x))
 #undef ET_BOUNDED
 #undef ET_CHECKED
@@ -207,7 +212,7 @@ ET_PLAIN(Frac, hn::Sub(x, hn::Trunc(x)))
 ET_PLAIN(LeakyRelu, hn::IfThenElse(hn::Lt(x, set(0.0)), hn::Mul(x, a), x))
 ET_PLAIN(Neg, hn::Neg(x))
 ET_PLAIN(Reciprocal, hn::Div(set(1.0), x))
-ET_PLAIN(Relu, hn::IfThenZeroElse(hn::Le(x, set(0.0)), x))
+ET_PLAIN(Relu, hn::IfThenZeroElse(hn::Lt(x, set(0.0)), x))
 ET_PLAIN(Round, hn::Round(x))
 ET_PLAIN(Rsqrt, hn::Div(set(1.0), hn::Sqrt(x)))
 ET_PLAIN(Sqrt, hn::Sqrt(x))
@@ -222,8 +227,8 @@ void DoubleElu(const PointwiseBlock& block) {
   map_doubles(
       [a = set(numbers.a), b = set(numbers.b)](Vector x) HWY_ATTR {
         const Vector low = hn::IfThenElse(hn::Lt(x, set(-700.0)), set(-700.0), at_most(x, 0.0));
-        const Vector below = hn::Mul(a, hn::Expm1(Doubles(), low));
-        return hn::IfThenElse(hn::Le(x, set(0.0)), below, hn::Mul(x, b));
+        const Vector below = hn::Mul(a, near_zero(low, hn::Expm1(Doubles(), low)));
+        return hn::IfThenElse(hn::Lt(x, set(0.0)), below, hn::Mul(x, b));
       },
       block);
 }

@@ -1,7 +1,17 @@
-#include "kernels/optimized/large_matrices.h"
+// Linear algebra: the portable kernels with blocked decompositions (dense.h) for matrices that are large.
+
+#include <array>
+#include <string_view>
 
 #include "kernels/optimized/dense.h"
+#include "kernels/optimized/table.h"
 #include "kernels/portable/large_matrices.h"
+#include "kernels/portable/op_linalg_cholesky.h"
+#include "kernels/portable/op_linalg_eigen.h"
+#include "kernels/portable/op_linalg_ldl.h"
+#include "kernels/portable/op_linalg_lu.h"
+#include "kernels/portable/op_linalg_qr.h"
+#include "kernels/portable/register.h"
 
 namespace et::kernels::optimized {
 namespace {
@@ -192,10 +202,72 @@ Error general_eigen(MatrixWork& work, const Matrix& a, double* re, double* im, c
 
 constexpr portable::LargeMatrices kLargeMatrices = {
     &lu_factor,        &triangular_solve, &cholesky_factor, &ldl_factor,    &qr_factor,
-    &apply_reflectors, &symmetric_eigen,  &singular_values, &general_eigen, &multiply};
+    &apply_reflectors, &symmetric_eigen,  &singular_values, &general_eigen, &multiply,
+};
+
+struct Row {
+  const char* name;
+  const char* signature;
+};
+/// Names only the type of the portable kernel, which a build with selected kernels may lack.
+template <auto Function>
+constexpr Row row_of(const char* name) {
+  return {name, runtime::detail::Boxed<Function>::signature};
+}
+constexpr Row kRows[] = {
+    row_of<&portable::cholesky_out>("aten::cholesky.out"),
+    row_of<&portable::cholesky_inverse_out>("aten::cholesky_inverse.out"),
+    row_of<&portable::cholesky_solve_out>("aten::cholesky_solve.out"),
+    row_of<&portable::geqrf_a>("aten::geqrf.a"),
+    row_of<&portable::linalg_cholesky_ex_l>("aten::linalg_cholesky_ex.L"),
+    row_of<&portable::linalg_det_result>("aten::_linalg_det.result"),
+    row_of<&portable::linalg_eig_out>("aten::linalg_eig.out"),
+    row_of<&portable::linalg_eigh_eigenvalues>("aten::_linalg_eigh.eigenvalues"),
+    row_of<&portable::linalg_eigvals_out>("aten::linalg_eigvals.out"),
+    row_of<&portable::linalg_householder_product_out>("aten::linalg_householder_product.out"),
+    row_of<&portable::linalg_inv_ex_inverse>("aten::linalg_inv_ex.inverse"),
+    row_of<&portable::linalg_ldl_factor_ex_out>("aten::linalg_ldl_factor_ex.out"),
+    row_of<&portable::linalg_ldl_solve_out>("aten::linalg_ldl_solve.out"),
+    row_of<&portable::linalg_lstsq_out>("aten::linalg_lstsq.out"),
+    row_of<&portable::linalg_lu_out>("aten::linalg_lu.out"),
+    row_of<&portable::linalg_lu_factor_ex_out>("aten::linalg_lu_factor_ex.out"),
+    row_of<&portable::linalg_lu_solve_out>("aten::linalg_lu_solve.out"),
+    row_of<&portable::linalg_matrix_exp_out>("aten::linalg_matrix_exp.out"),
+    row_of<&portable::linalg_pinv_atol_rtol_tensor_out>("aten::linalg_pinv.atol_rtol_tensor_out"),
+    row_of<&portable::linalg_qr_out>("aten::linalg_qr.out"),
+    row_of<&portable::linalg_slogdet_sign>("aten::_linalg_slogdet.sign"),
+    row_of<&portable::linalg_solve_ex_result>("aten::_linalg_solve_ex.result"),
+    row_of<&portable::linalg_solve_triangular_out>("aten::linalg_solve_triangular.out"),
+    row_of<&portable::linalg_svd_u>("aten::_linalg_svd.U"),
+    row_of<&portable::ormqr_out>("aten::ormqr.out"),
+    row_of<&portable::triangular_solve_x>("aten::triangular_solve.X"),
+};
+
+template <size_t row>
+Error prepare(runtime::PrepareContext&, Span<EValue* const>, void** state) {
+  for (const Kernel& kernel : portable::portable_kernels()) {
+    if (std::string_view(kernel.name) == kRows[row].name) {
+      *state = const_cast<Kernel*>(&kernel);
+      return Error::Ok;
+    }
+  }
+  return Error::NotSupported;
+}
+
+/// Runs the portable kernel that `state` is.
+Error run(KernelContext& context, Span<EValue* const> args, void* state) {
+  const portable::LentMethods lent(kLargeMatrices);
+  return static_cast<const Kernel*>(state)->run(context, args, nullptr);
+}
+
+template <size_t... rows>
+constexpr std::array<Kernel, sizeof...(rows)> make_kernels(std::index_sequence<rows...>) {
+  return {{{kRows[rows].name, kRows[rows].signature, &run, &prepare<rows>, nullptr, runtime::kPriorityOptimized}...}};
+}
+constexpr auto kKernels = make_kernels(std::make_index_sequence<std::size(kRows)>());
 
 }  // namespace
 
-void use_large_matrices() { portable::use_large_matrices(kLargeMatrices); }
+ET_KERNEL_TABLE(large_matrices, {kKernels.data(), kKernels.size()})
 
 }  // namespace et::kernels::optimized

@@ -1,10 +1,7 @@
 #include "kernels/optimized/register.h"
 
-#include "kernels/optimized/float_runs.h"
-#include "kernels/optimized/large_matrices.h"
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/targets.h"
-#include "kernels/portable/run_conversions.h"
 
 #include <hwy/targets.h>
 
@@ -16,20 +13,12 @@ namespace {
 constexpr Span<const Kernel> (*kTables[])() = {ET_KERNEL_TABLES(ET_ADDRESS_OF_TABLE)};
 #undef ET_ADDRESS_OF_TABLE
 
-// Portable kernels gain from them, too: they convert a piece at a time.
-constexpr portable::RunConversions kConversions = {
-    [](ScalarType dtype, const void* data, size_t n, float* out) { floats_from(dtype, data, 1, n, out); },
-    [](ScalarType dtype, const float* values, size_t n, void* data) { floats_to(dtype, values, n, data); },
-};
-
 }  // namespace
 
 Error register_optimized_kernels(runtime::KernelRegistry& registry) {
   // Now, and once: a function that is looked up before asks the processor itself at each of its calls, and CPUID is
   // some 5 us in a virtual machine (it was 2.2 of the 2.3 ms of DS-CNN's first inference).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  portable::use_run_conversions(kConversions);
-  use_large_matrices();
   for (const auto table : kTables) {
     ET_RETURN_IF_ERROR(registry.add(table(), "optimized"));
   }

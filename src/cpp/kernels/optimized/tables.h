@@ -28,6 +28,7 @@
   TABLE(glu)                     \
   TABLE(grouped_matmul)          \
   TABLE(integers)                \
+  TABLE(large_matrices)          \
   TABLE(losses)                  \
   TABLE(matmul)                  \
   TABLE(nonzero)                 \

@@ -50,6 +50,12 @@ namespace HWY_NAMESPACE {
         block);                                                                        \
   }
 
+/// y, but x where it is a zero or subnormal: what functions give that are x near 0, of which Highway's lose the sign.
+template <class D, class V>
+HWY_INLINE V near_zero(D d, V x, V y) {
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 1.17549435e-38f)), x, y);
+}
+
 constexpr float kLargest = 3.402823466e38f;
 constexpr float kSmallest = 1.17549435e-38f;  // that is not subnormal
 constexpr float kAngle = 30000.0f;            // Highway reduces angles up to 39000 well
@@ -65,14 +71,14 @@ ET_CHECKED(Cos, -kAngle, kAngle, hn::Cos(d, x), std::cos(x))
 ET_CHECKED(Cosh, -kExponent, kExponent, hn::MulAdd(exp(d, x), hn::Set(d, 0.5f), hn::Div(hn::Set(d, 0.5f), exp(d, x))),
            std::cosh(x))
 ET_CHECKED(Exp2, -125.0f, 127.0f, hn::Exp2(d, x), std::exp2(x))
-ET_CHECKED(Expm1, -kExponent, kExponent, hn::Expm1(d, x), std::expm1(x))
+ET_CHECKED(Expm1, -kExponent, kExponent, near_zero(d, x, hn::Expm1(d, x)), std::expm1(x))
 ET_BOUNDED(Log, kLogarithm<float>, kSmallest, kLargest, hn::Log(d, x), std::log(x))
 ET_BOUNDED(Log10, kLogarithm<float>, kSmallest, kLargest, hn::Log10(d, x), std::log10(x))
 ET_BOUNDED(Log1p, kLogarithm1<float>, -0.999f, kLargest, hn::Log1p(d, x), std::log1p(x))
 ET_BOUNDED(Log2, kLogarithm<float>, kSmallest, kLargest, hn::Log2(d, x), std::log2(x))
-ET_CHECKED(Sin, -kAngle, kAngle, hn::Sin(d, x), std::sin(x))
+ET_CHECKED(Sin, -kAngle, kAngle, near_zero(d, x, hn::Sin(d, x)), std::sin(x))
 ET_CHECKED(Sinh, -kExponent, kExponent, hn::Sinh(d, x), std::sinh(x))
-ET_CHECKED(Tan, -kAngle, kAngle, hn::Div(hn::Sin(d, x), hn::Cos(d, x)), std::tan(x))
+ET_CHECKED(Tan, -kAngle, kAngle, near_zero(d, x, hn::Div(hn::Sin(d, x), hn::Cos(d, x))), std::tan(x))
 
 /// erfinv(x) for |x| < 1: a polynomial in w = -log(1 - x²) around 2.5 or, near the ends, in sqrt(w) around 3.
 /// Source: M. Giles, "Approximating the erfinv function", 2010 (single precision).
@@ -121,8 +127,9 @@ ET_PLAIN(Trunc, hn::Trunc(x))
 void Elu(const PointwiseBlock& block) {
   map_floats(
       [a = block.a, b = block.b](auto d, auto x) HWY_ATTR {
-        const auto below = hn::Mul(hn::Set(d, a), hn::Expm1(d, limit(d, x, -100.0f, 0.0f)));
-        return hn::IfThenElse(hn::Le(x, hn::Zero(d)), below, hn::Mul(x, hn::Set(d, b)));
+        const auto negative = limit(d, x, -100.0f, 0.0f);
+        const auto below = hn::Mul(hn::Set(d, a), near_zero(d, negative, hn::Expm1(d, negative)));
+        return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, hn::Mul(x, hn::Set(d, b)));
       },
       block);
 }

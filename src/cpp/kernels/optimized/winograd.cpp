@@ -17,7 +17,6 @@
 #include <cstdlib>
 #include <limits>
 #include <new>
-#include <utility>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimized/winograd.cpp"
@@ -78,6 +77,9 @@ struct ConvolutionCost {
   }
 };
 
+/// Pixels of a tile's side, 2 or 4; 0 = direct convolution is about as fast or faster.
+using TileRule = size_t (*)(const ConvolutionSizes& sizes);
+
 /// The rule by cost.
 size_t cheapest_tile(const ConvolutionSizes& sizes) {
   const size_t strip = HWY_DYNAMIC_DISPATCH(WinogradStrip)();
@@ -102,7 +104,10 @@ size_t cheapest_tile(const ConvolutionSizes& sizes) {
   return with_tile(chosen) < 0.9 * cost.direct(pixels) ? chosen : 0;
 }
 
-TileRule choose_tile = cheapest_tile;
+template <size_t side>
+size_t always(const ConvolutionSizes&) {
+  return side;
+}
 
 // ------------------------------------------------------------------------------------------------------------------
 // filters
@@ -228,6 +233,7 @@ void set_extents(Winograd& w, const Tensor& input) {
   w.out_w = output_extent(w.in_w, w.pad_w, 3);
 }
 
+template <TileRule choose_tile>
 Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
   Winograd w{};
   if (context.shared() == nullptr || !fits(context, args, &w)) {
@@ -464,9 +470,14 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare, kPriorityWinograd>::kTable)
+ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare<cheapest_tile>, kPriorityWinograd>::kTable)
 
-TileRule set_tile_rule(TileRule rule) { return std::exchange(choose_tile, rule); }
+Span<const Kernel> winograd_kernels_with_tiles_of(size_t side) {
+  if (side == 2) {
+    return ConvolutionKernels<&run, &prepare<always<2>>, kPriorityWinograd>::kTable;
+  }
+  return ConvolutionKernels<&run, &prepare<always<4>>, kPriorityWinograd>::kTable;
+}
 
 }  // namespace et::kernels::optimized
 #endif  // HWY_ONCE

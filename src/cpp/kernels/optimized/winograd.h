@@ -18,8 +18,7 @@
 /// complexity of computations", 1980. The interpolation points are our choice, see winograd-inl.h.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include "runtime/kernel_types.h"
 
 namespace et::kernels::optimized {
 
@@ -70,13 +69,9 @@ struct ConvolutionSizes {
   size_t in_channels, out_channels, planes, images, out_h, out_w;
 };
 
-/// Pixels of a tile's side, 2 or 4, for a convolution of these sizes; 0 = direct convolution is about as fast or
-/// faster.
-using TileRule = size_t (*)(const ConvolutionSizes& sizes);
-
-/// Puts a rule in the place of the one by cost, which differs from machine to machine, and returns the former one. For
-/// tests of the arithmetic only; no method may be loading meanwhile.
-TileRule set_tile_rule(TileRule rule);
+/// The kernels with tiles of 2 or 4 pixels a side for every convolution, where those of the registry choose by a cost
+/// that differs from machine to machine. For tests of the arithmetic.
+Span<const Kernel> winograd_kernels_with_tiles_of(size_t side);
 
 /// A constant filter [out, in, planes, 3, 3] in any order.
 struct WinogradFilter {

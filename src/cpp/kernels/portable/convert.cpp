@@ -1,11 +1,10 @@
 #include "kernels/portable/convert.h"
 
 #include <algorithm>
-#include <atomic>
 #include <type_traits>
 
 #include "kernels/portable/dispatch.h"
-#include "kernels/portable/run_conversions.h"
+#include "kernels/portable/float_to_integer.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -14,17 +13,6 @@ namespace {
 using StoredTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
                            ScalarType::Half, ScalarType::Float, ScalarType::Double, ScalarType::Bool,
                            ScalarType::BFloat16, ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64>;
-
-std::atomic<const RunConversions*> run_conversions{nullptr};
-
-/// Those of 16-bit floats, where there are some and the run is worth a call.
-const RunConversions* conversions_for(ScalarType dtype, int64_t stride, int64_t n) {
-  constexpr int64_t kShort = 8;
-  if (stride != 1 || n < kShort || (dtype != ScalarType::Half && dtype != ScalarType::BFloat16)) {
-    return nullptr;
-  }
-  return run_conversions.load(std::memory_order_acquire);
-}
 
 /// An element. A bool is read as the byte it is, since memory that a program shares between tensors may hold any byte.
 template <typename T>
@@ -36,15 +24,25 @@ T element(const T* data, int64_t i) {
   }
 }
 
+/// As convert(), with ATen's integers for floats that fit none.
+template <typename To, typename From>
+To cast(From value) {
+  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && !std::is_same_v<To, bool>) {
+    return float_to_integer<To>(value);
+  } else {
+    return convert<To>(value);
+  }
+}
+
 template <typename T, typename C>
 void load_run(const T* data, int64_t stride, int64_t n, C* out) {
   if (stride == 1) {
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = portable::convert<C>(element(data, i));
+      out[i] = cast<C>(element(data, i));
     }
   } else {
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = portable::convert<C>(element(data, i * stride));
+      out[i] = cast<C>(element(data, i * stride));
     }
   }
 }
@@ -53,28 +51,19 @@ template <typename T, typename C>
 void store_run(const C* values, int64_t n, T* data, int64_t stride) {
   if (stride == 1) {
     for (int64_t i = 0; i < n; ++i) {
-      data[i] = convert<T>(values[i]);
+      data[i] = cast<T>(values[i]);
     }
   } else {
     for (int64_t i = 0; i < n; ++i) {
-      data[i * stride] = convert<T>(values[i]);
+      data[i * stride] = cast<T>(values[i]);
     }
   }
 }
 
 }  // namespace
 
-void use_run_conversions(const RunConversions& conversions) {
-  run_conversions.store(&conversions, std::memory_order_release);
-}
-
 template <typename C>
 void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out) {
-  if constexpr (std::is_same_v<C, float>) {
-    if (const RunConversions* const better = conversions_for(dtype, stride, n)) {
-      return better->load(dtype, data, static_cast<size_t>(n), out);
-    }
-  }
   const Error error = dispatch<StoredTypes>(dtype, "load", [&](auto tag) {
     load_run(static_cast<const typename decltype(tag)::type*>(data), stride, n, out);
     return Error::Ok;
@@ -87,11 +76,6 @@ void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out)
 
 template <typename C>
 void store(ScalarType dtype, const C* values, int64_t n, void* data, int64_t stride) {
-  if constexpr (std::is_same_v<C, float>) {
-    if (const RunConversions* const better = conversions_for(dtype, stride, n)) {
-      return better->store(dtype, values, static_cast<size_t>(n), data);
-    }
-  }
   const Error error = dispatch<StoredTypes>(dtype, "store", [&](auto tag) {
     store_run(values, n, static_cast<typename decltype(tag)::type*>(data), stride);
     return Error::Ok;

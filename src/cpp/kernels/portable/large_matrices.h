@@ -1,7 +1,11 @@
-/// Decompositions of large matrices that somebody else does better, and what they work in.
+/// Decompositions of large matrices that another library does faster.
 ///
-/// For: a library with vector code (kernels/optimized), when it registers its kernels; the functions of matrix.h then
-/// give it matrices of kLargeMatrix rows and columns and more. Not for: small ones, which plain loops do as fast.
+/// For: kernels of a library with vector code (kernels/optimized), which call the portable kernels and lend them these
+/// methods; the functions of matrix.h then take them for matrices of kLargeMatrix rows and columns and more. A portable
+/// kernel that is called by itself is lent nothing. Not for: small matrices, which plain loops do as fast.
+///
+///     const LentMethods lent(kMethods);
+///     return portable_kernel.run(context, args, nullptr);
 #pragma once
 
 #include "kernels/portable/matrix.h"
@@ -34,9 +38,16 @@ struct LargeMatrices {
 /// Where rows and columns are as many, sums of vectors are worth their calls.
 inline constexpr int64_t kLargeMatrix = 48;
 
-/// `methods` stay where they are until the process ends. From any thread.
-void use_large_matrices(const LargeMatrices& methods);
-/// nullptr: nobody does.
-const LargeMatrices* large_matrices();
+/// Lends methods to the portable kernels that this thread calls while the object lives.
+class LentMethods {
+ public:
+  explicit LentMethods(const LargeMatrices& methods);
+  ~LentMethods();
+  LentMethods(const LentMethods&) = delete;
+  LentMethods& operator=(const LentMethods&) = delete;
+
+ private:
+  const LargeMatrices* before_;
+};
 
 }  // namespace et::kernels::portable

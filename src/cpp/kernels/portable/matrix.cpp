@@ -1,8 +1,8 @@
 #include "kernels/portable/matrix.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
+#include <utility>
 
 #include "base/checked_math.h"
 #include "kernels/portable/large_matrices.h"
@@ -10,17 +10,17 @@
 namespace et::kernels::portable {
 namespace {
 
-std::atomic<const LargeMatrices*> methods_for_large{nullptr};
-
-// The methods for a matrix of these sizes, if there are.
-const LargeMatrices* methods_for(int64_t rows, int64_t cols) {
-  return std::min(rows, cols) >= kLargeMatrix ? large_matrices() : nullptr;
-}
+thread_local const LargeMatrices* t_lent = nullptr;
 
 }  // namespace
 
-void use_large_matrices(const LargeMatrices& methods) { methods_for_large.store(&methods, std::memory_order_release); }
-const LargeMatrices* large_matrices() { return methods_for_large.load(std::memory_order_acquire); }
+LentMethods::LentMethods(const LargeMatrices& methods) : before_(std::exchange(t_lent, &methods)) {}
+LentMethods::~LentMethods() { t_lent = before_; }
+
+MatrixWork::MatrixWork(KernelContext& context, const Tensor& result)
+    : context_(context), methods_(t_lent), in_float_(result.scalar_type() != ScalarType::Double) {}
+
+const LargeMatrices* MatrixWork::methods_for(int64_t n) const { return n >= kLargeMatrix ? methods_ : nullptr; }
 
 Result<double*> make_vector(KernelContext& context, int64_t n) {
   constexpr int64_t kMost = INT64_MAX / static_cast<int64_t>(sizeof(double));
@@ -86,7 +86,7 @@ int normalise(const Matrix& a) {
 }
 
 Error multiply(MatrixWork& work, const Matrix& a, const Matrix& b, const Matrix& c) {
-  if (const LargeMatrices* const methods = methods_for(std::min(a.rows, a.cols), b.cols)) {
+  if (const LargeMatrices* const methods = work.methods_for(std::min({a.rows, a.cols, b.cols}))) {
     return methods->multiply(work, a, b, c);
   }
   std::fill(c.data, c.data + c.rows * c.cols, 0.0);
@@ -258,7 +258,7 @@ void subtract_from_two(const Matrix& a, double* row, const double* factors, cons
 
 // A panel of columns at a time, so that the rest of the matrix is walked over once a panel and not once a column.
 Result<int64_t> lu_factor(MatrixWork& work, const Matrix& a, int64_t* pivots) {
-  if (const LargeMatrices* const methods = methods_for(a.rows, a.cols)) {
+  if (const LargeMatrices* const methods = work.methods_for(std::min(a.rows, a.cols))) {
     return methods->lu_factor(work, a, pivots);
   }
   int64_t info = 0;
@@ -311,7 +311,7 @@ Result<int64_t> lu_factor(MatrixWork& work, const Matrix& a, int64_t* pivots) {
 }
 
 Error triangular_solve(MatrixWork& work, const Matrix& a, const Matrix& b, bool upper, bool transposed, bool unit) {
-  if (const LargeMatrices* const methods = methods_for(a.rows, a.cols)) {
+  if (const LargeMatrices* const methods = work.methods_for(std::min(a.rows, a.cols))) {
     return methods->triangular_solve(work, a, b, upper, transposed, unit);
   }
   const int64_t n = b.rows;
@@ -357,7 +357,7 @@ Error lu_solve(MatrixWork& work, const Matrix& lu, const int64_t* pivots, const 
 // Row by row, each without what the rows above it give.
 Result<int64_t> cholesky_factor(MatrixWork& work, const Matrix& a) {
   const int64_t n = a.rows;
-  if (const LargeMatrices* const methods = methods_for(n, n)) {
+  if (const LargeMatrices* const methods = work.methods_for(n)) {
     return methods->cholesky_factor(work, a);
   }
   for (int64_t i = 0; i < n; ++i) {
@@ -404,7 +404,7 @@ void apply_reflector(const Matrix& a, double tau, int64_t r, const Matrix& c, in
 }  // namespace
 
 Error qr_factor(MatrixWork& work, const Matrix& a, double* tau) {
-  if (const LargeMatrices* const methods = methods_for(a.rows, a.cols)) {
+  if (const LargeMatrices* const methods = work.methods_for(std::min(a.rows, a.cols))) {
     return methods->qr_factor(work, a, tau);
   }
   for (int64_t k = 0; k < std::min(a.rows, a.cols); ++k) {
@@ -430,7 +430,7 @@ Error qr_factor(MatrixWork& work, const Matrix& a, double* tau) {
 
 Error apply_reflectors(MatrixWork& work, const Matrix& a, const double* tau, int64_t k, const Matrix& c,
                        bool transposed, bool onto_identity) {
-  if (const LargeMatrices* const methods = methods_for(k, c.cols)) {
+  if (const LargeMatrices* const methods = work.methods_for(std::min(k, c.cols))) {
     return methods->apply_reflectors(work, a, tau, k, c, transposed, onto_identity);
   }
   for (int64_t step = 0; step < k; ++step) {

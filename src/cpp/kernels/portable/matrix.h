@@ -1,8 +1,8 @@
 /// Dense matrices in double precision, and the batches of them that tensors hold.
 ///
 /// For: the linear algebra kernels (op_linalg_*.cpp). They compute in double whatever the tensors hold, so that each
-/// method is compiled once and f32 results are as good as f32 can be; large ones go to somebody who may do better
-/// (large_matrices.h). Not for: matrix products of tensors (op_matmul.cpp).
+/// method is compiled once and f32 results are as good as f32 can be; a calling kernel may lend
+/// faster methods for large ones (large_matrices.h). Not for: matrix products of tensors (op_matmul.cpp).
 ///
 ///     MatrixBatch from(self, batch), to(out, batch);
 ///     ET_TRY(Matrix a, make_matrix(context, n, n));
@@ -29,16 +29,19 @@ Result<Matrix> make_matrix(KernelContext& context, int64_t rows, int64_t cols);
 /// `n` zeros. Errors: MemoryAllocationFailed.
 Result<double*> make_vector(KernelContext& context, int64_t n);
 
+struct LargeMatrices;
+
 /// What a decomposition works in: its kernel's context, memory that the calls for a batch of matrices share, and how
 /// exact it must be.
 class MatrixWork {
  public:
   /// For a kernel whose results are like `result`: floats are computed in float where matrices are large.
-  MatrixWork(KernelContext& context, const Tensor& result)
-      : context_(context), in_float_(result.scalar_type() != ScalarType::Double) {}
+  MatrixWork(KernelContext& context, const Tensor& result);
 
   KernelContext& context() const { return context_; }
   bool in_float() const { return in_float_; }
+  /// What the calling kernel lends for matrices of `n` rows and columns; nullptr: nothing.
+  const LargeMatrices* methods_for(int64_t n) const;
   /// `nbytes` bytes, until the next call. Errors: MemoryAllocationFailed.
   Result<uint8_t*> reserve(size_t nbytes) { return grown(nbytes, bytes_); }
   /// `n` numbers beside them, until the next call of this. Errors: MemoryAllocationFailed.
@@ -61,6 +64,7 @@ class MatrixWork {
   }
 
   KernelContext& context_;
+  const LargeMatrices* methods_;
   bool in_float_;
   Piece bytes_, numbers_;
 };

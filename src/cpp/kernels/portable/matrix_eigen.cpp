@@ -88,7 +88,7 @@ Error symmetric_eigen(MatrixWork& work, const Matrix& a, double* values, const M
   ET_TRY(double* numbers, work.numbers(5 * n));
   double *const e = numbers, *const tau = numbers + n, *const c = numbers + 2 * n, *const s = numbers + 3 * n;
   const bool wanted = v.data != nullptr;
-  const LargeMatrices* const methods = n >= kLargeMatrix ? large_matrices() : nullptr;
+  const LargeMatrices* const methods = work.methods_for(n);
   if (methods != nullptr) {
     ET_RETURN_IF_ERROR(methods->symmetric_eigen(work, a, values, e, c, s, rows));
   } else {

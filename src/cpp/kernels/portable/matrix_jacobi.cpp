@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/portable/matrix.h"
 
@@ -123,6 +124,12 @@ Error singular_values(MatrixWork& work, const Matrix& a, double* s, const Matrix
   const bool wide = a.rows < a.cols;
   const int64_t n = std::min(a.rows, a.cols);
   const int64_t m = std::max(a.rows, a.cols);
+  if (!std::all_of(a.data, a.data + m * n, [](double x) { return std::isfinite(x); })) {
+    std::fill_n(s, n, std::numeric_limits<double>::quiet_NaN());
+    std::fill_n(u.data, u.rows * u.cols, std::numeric_limits<double>::quiet_NaN());
+    std::fill_n(vt.data, vt.rows * vt.cols, std::numeric_limits<double>::quiet_NaN());
+    return Error::Ok;
+  }
   constexpr int64_t kLarge = 8;
   if (n >= kLarge) {
     ET_TRY(const bool is_done, singular_values_of_large(work, a, s, u, vt));

@@ -166,7 +166,7 @@ void normalise_vectors(const Matrix& vt, const double* im, const double* scale) 
 Error general_eigen(MatrixWork& work, const Matrix& a, double* re, double* im, const Matrix& vt) {
   const int64_t n = a.rows;
   const bool wanted = vt.data != nullptr;
-  const LargeMatrices* const methods = n >= kLargeMatrix ? large_matrices() : nullptr;
+  const LargeMatrices* const methods = work.methods_for(n);
   const bool keeps = wanted && methods == nullptr;
   ET_TRY(double* numbers, work.numbers(3 * n + (keeps ? n * n + (n + 1) * n : 0)));
   double *const scale = numbers, *const v = numbers + n, *const sums = numbers + 2 * n;

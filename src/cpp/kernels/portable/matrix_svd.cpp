@@ -202,7 +202,7 @@ Result<bool> singular_values_of_large(MatrixWork& memory, const Matrix& a, doubl
       std::all_of(a.data, end, [](double x) { return x == 0.0; })) {
     return false;
   }
-  const LargeMatrices* const methods = n >= kLargeMatrix ? large_matrices() : nullptr;
+  const LargeMatrices* const methods = memory.methods_for(n);
   const bool keeps = wanted && methods == nullptr;  // the reflections, apart from a
   const int64_t left_rows = wide ? vt.rows : u.cols;
   ET_TRY(double* numbers,

@@ -40,7 +40,7 @@ double scaled_bessel_i(int order, double x) {
       term = next;
       sum += term;
     }
-    result = sum / std::sqrt(2.0 * kPi * size);
+    result = sum / (std::sqrt(2.0 * kPi) * std::sqrt(size));  // which overflows for no size
   }
   return order == 1 && x < 0 ? -result : result;
 }
@@ -50,6 +50,14 @@ double bessel_i(int order, double x) { return scaled_bessel_i(order, x) * std::e
 // exp(x) K_order(x) for x > 0: the trapezoidal rule on an integral whose integrand falls off doubly exponentially.
 // Source: Abramowitz and Stegun, 9.6.24.
 double integrated_bessel_k(double order, double x) {
+  if (x > 50.0) {  // what is integrated gets narrow; source: Abramowitz and Stegun, 9.7.2
+    double term = 1.0, sum = 1.0;
+    for (int k = 1; std::fabs(term) > 1e-17 * sum; ++k) {
+      term *= (4.0 * order * order - (2.0 * k - 1.0) * (2.0 * k - 1.0)) / (8.0 * k * x);
+      sum += term;
+    }
+    return std::sqrt(0.5 * kPi / x) * sum;
+  }
   constexpr double kStep = 1.0 / 16.0;
   double sum = 0.5;
   for (int i = 1; i < 400; ++i) {

@@ -42,6 +42,9 @@ double zeta(double x, double q) {
       return NAN;
     }
   }
+  if (std::isinf(q)) {
+    return std::isinf(x) ? static_cast<double>(NAN) : 0.0;
+  }
   double sum = 0.0, a = q;
   for (int i = 0; i < 12 || a <= 12.0; ++i, a += 1.0) {
     const double term = inverse_power(a, x);
@@ -103,6 +106,23 @@ double gamma_fraction(double a, double x) {
   return h * std::exp(a * std::log(x) - x - std::lgamma(a));
 }
 
+// Either of them for large a, of which the series take long: the first two terms of a uniform expansion.
+// Source: NIST Handbook of Mathematical Functions, 8.12.3 to 8.12.8.
+double gamma_of_large(double a, double x, bool upper) {
+  const double distance = (x - a) / a;
+  double half_square = distance - std::log1p(distance);  // eta² / 2
+  double correction = 1.0 / distance;                    // less 1 / eta
+  if (std::fabs(distance) < 1e-3) {
+    half_square = distance * distance * (0.5 - distance * (1.0 / 3.0 - distance * (0.25 - distance * 0.2)));
+    correction = -1.0 / 3.0 + distance * (1.0 / 12.0 + 1.0 / 36.0);
+  } else {
+    correction -= std::copysign(1.0 / std::sqrt(2.0 * half_square), distance);
+  }
+  const double side = std::copysign(std::sqrt(a * half_square), upper ? distance : -distance);
+  const double rest = std::exp(-a * half_square) / std::sqrt(2.0 * kPi * a) * correction;
+  return 0.5 * std::erfc(side) + (upper ? rest : -rest);
+}
+
 double incomplete_gamma(double a, double x, bool upper) {
   if (std::isnan(a) || std::isnan(x) || a < 0.0 || x < 0.0) {
     return NAN;
@@ -118,6 +138,9 @@ double incomplete_gamma(double a, double x, bool upper) {
   }
   if (std::isinf(x)) {
     return upper ? 0.0 : 1.0;
+  }
+  if (a > 1e7) {
+    return gamma_of_large(a, x, upper);
   }
   if (x < a + 1.0) {
     const double lower = gamma_series(a, x);

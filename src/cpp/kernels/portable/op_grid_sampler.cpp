@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
@@ -23,7 +24,7 @@ T unnormalize(T x, int64_t size, bool align_corners) {
 
 template <typename T>
 T clip(T x, int64_t size) {
-  return std::min(static_cast<T>(size - 1), std::max(x, T(0)));  // NaN gives 0
+  return std::min(static_cast<T>(size - 1), std::max(x, T(0)));  // NaN gives size - 1
 }
 
 // Folds x into [low / 2, high / 2] by reflections at both ends.
@@ -50,6 +51,13 @@ T pad_position(T x, int64_t size, Padding padding, bool align_corners) {
   }
   // Positions far outside sample nothing, and must not overflow an integer.
   return std::isfinite(x) && std::abs(x) < T(1e9) ? x : T(-100);
+}
+
+// The same in an image, where eager takes the first pixel for a position that is not a number once it is reflected.
+template <typename T>
+T pad_position_2d(T x, int64_t size, Padding padding, bool align_corners) {
+  const bool is_lost = std::isnan(x) || (padding == Padding::kReflection && std::isinf(x));
+  return is_lost && padding != Padding::kZeros ? T(0) : pad_position(x, size, padding, align_corners);
 }
 
 // Keys' cubic convolution kernel with A = -0.75, at the four neighbours of a position `t` past the second one.
@@ -83,6 +91,9 @@ struct Plane {
   }
 
   T bicubic(T y, T x) const {
+    if (!std::isfinite(x) || !std::isfinite(y)) {
+      return std::numeric_limits<T>::quiet_NaN();
+    }
     const T y0 = std::floor(y);
     const T x0 = std::floor(x);
     T wy[4];
@@ -136,6 +147,12 @@ struct Corners {
     count = 0;
     add(static_cast<int64_t>(std::nearbyint(z)), static_cast<int64_t>(std::nearbyint(y)),
         static_cast<int64_t>(std::nearbyint(x)), 1);
+  }
+  // A sample that is not a number.
+  void nowhere() {
+    count = 1;
+    offsets[0] = 0;
+    weights[0] = std::numeric_limits<T>::quiet_NaN();
   }
   template <typename E>
   T sample(const E* data) const {
@@ -256,9 +273,16 @@ Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Ten
       for (int64_t first = 0; interpolation != Interpolation::kBicubic && first < points; first += kChunk) {
         const int64_t count = std::min(kChunk, points - first);
         for (int64_t i = 0; i < count; ++i) {
-          const T x = pad_position(x_of(first + i), width, padding, align_corners);
-          const T y = pad_position(y_of(first + i), height, padding, align_corners);
-          interpolation == Interpolation::kBilinear ? corners[i].bilinear(y, x) : corners[i].nearest(0, y, x);
+          const T x = pad_position_2d(x_of(first + i), width, padding, align_corners);
+          const T y = pad_position_2d(y_of(first + i), height, padding, align_corners);
+          if (interpolation != Interpolation::kBilinear) {
+            corners[i].nearest(0, y, x);
+          } else if (padding == Padding::kZeros &&
+                     !(std::isfinite(x_of(first + i)) && std::isfinite(y_of(first + i)))) {
+            corners[i].nowhere();
+          } else {
+            corners[i].bilinear(y, x);
+          }
         }
         for (int64_t c = 0; c < channels; ++c) {
           for (int64_t i = 0; i < count; ++i) {

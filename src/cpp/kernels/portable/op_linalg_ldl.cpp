@@ -17,7 +17,7 @@ namespace {
 Result<int64_t> ldl_factor(MatrixWork& work, const Matrix& a, double* pivots) {
   const double alpha = (1.0 + std::sqrt(17.0)) / 8.0;
   const int64_t n = a.rows;
-  if (const LargeMatrices* const methods = n >= kLargeMatrix ? large_matrices() : nullptr) {
+  if (const LargeMatrices* const methods = work.methods_for(n)) {
     return methods->ldl_factor(work, a, pivots);
   }
   int64_t info = 0;

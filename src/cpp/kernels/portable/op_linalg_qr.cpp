@@ -222,7 +222,7 @@ Error linalg_pinv_atol_rtol_tensor_out(KernelContext& context, const Tensor& sel
       largest = std::max(largest, std::fabs(s[r]));
     }
     for (int64_t r = 0; r < k; ++r) {
-      const bool counts = std::fabs(s[r]) > std::max(absolute, relative * largest);
+      const bool counts = !(std::fabs(s[r]) <= std::max(absolute, relative * largest));  // NaN, too
       std::for_each(ut[r], ut[r] + m, [=](double& x) { x = counts ? x / s[r] : 0.0; });
     }
     ET_RETURN_IF_ERROR(multiply(work, v, ut, inverse));

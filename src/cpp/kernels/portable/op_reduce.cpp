@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/portable/arithmetic.h"
+#include "kernels/portable/elementwise.h"
 #include "kernels/portable/promote.h"
 #include "kernels/portable/reduce.h"
 
@@ -124,6 +125,18 @@ Error truth(KernelContext& context, const char* op, const Tensor& self, IntArray
         },
         [&](bool result, char* const* outs) { store_one(out.scalar_type(), result, outs[0]); });
     return Error::Ok;
+  });
+}
+
+// any and all over a list of dimensions: none means all of them, an empty list that each element stands alone.
+Error truth_over(KernelContext& context, const char* op, const Tensor& self, const OptionalDims& dims, bool keepdim,
+                 bool any, Tensor& out) {
+  if (!dims.has_value() || !dims->empty()) {
+    return truth(context, op, self, dims_or_all(dims), keepdim, any, out);
+  }
+  return dispatch_compute(self.scalar_type(), [&](auto zero) {
+    using C = decltype(zero);
+    return elementwise<C, bool>(context, op, self.scalar_type(), out, [](C value) { return is_true(value); }, self);
   });
 }
 
@@ -276,7 +289,7 @@ Error any_out(KernelContext& context, const Tensor& self, int64_t dim, bool keep
 }
 
 Error any_dims_out(KernelContext& context, const Tensor& self, OptionalDims dim, bool keepdim, Tensor& out) {
-  return truth(context, "aten::any", self, dims_or_all(dim), keepdim, true, out);
+  return truth_over(context, "aten::any", self, dim, keepdim, true, out);
 }
 
 Error all_all_out(KernelContext& context, const Tensor& self, Tensor& out) {
@@ -288,7 +301,7 @@ Error all_out(KernelContext& context, const Tensor& self, int64_t dim, bool keep
 }
 
 Error all_dims_out(KernelContext& context, const Tensor& self, OptionalDims dim, bool keepdim, Tensor& out) {
-  return truth(context, "aten::all", self, dims_or_all(dim), keepdim, false, out);
+  return truth_over(context, "aten::all", self, dim, keepdim, false, out);
 }
 
 Error var_out(KernelContext& context, const Tensor& self, OptionalDims dim, bool unbiased, bool keepdim, Tensor& out) {

@@ -23,9 +23,9 @@ void softmax_lane(C* values, int64_t n, bool log) {
     for (int64_t i = 0; i < n; ++i) {
       total += static_cast<double>(std::exp(values[i] - largest));
     }
-    const C shift = largest + static_cast<C>(std::log(total));
+    const C shift = static_cast<C>(std::log(total));
     for (int64_t i = 0; i < n; ++i) {
-      values[i] -= shift;
+      values[i] = values[i] - largest - shift;
     }
     return;
   }

@@ -16,9 +16,13 @@ namespace {
 struct Resize {
   int64_t batch;
   int64_t channels;
+  int64_t spatial;
   ResizeAxis axes[3];
   int64_t in_strides[5];
   int64_t out_strides[5];
+
+  // Taps along an axis, `taps` if the tensor has it.
+  int64_t taps_along(int axis, int64_t taps) const { return axis < 3 - spatial ? 1 : taps; }
 };
 
 Error plan(KernelContext& context, const char* op, const Tensor& input, int64_t spatial, const ResizeSizes& output_size,
@@ -29,6 +33,7 @@ Error plan(KernelContext& context, const char* op, const Tensor& input, int64_t 
       resize_axes(op, input, static_cast<size_t>(spatial), output_size, factors, align_corners, r->axes, &sizes));
   r->batch = input.size(0);
   r->channels = input.size(1);
+  r->spatial = spatial;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   spread_strides(input, spatial, r->in_strides);
   spread_strides(out, spatial, r->out_strides);
@@ -76,13 +81,12 @@ Error nearest(KernelContext& context, const char* op, const Tensor& input, int64
 
 // The byte nearest to sum(weight[k] * value[k]), the weights in fixed point.
 template <typename ValueOf>
-int32_t weighted_byte(const Taps<int32_t>& along, const ByteAxis& axis, const ValueOf& value_of) {
-  int32_t sum = axis.bits() == 0 ? 0 : int32_t{1} << (axis.bits() - 1);
+uint8_t weighted_byte(const Taps<int32_t>& along, const ByteAxis& axis, const ValueOf& value_of) {
+  int32_t sum = fixed_point_half(axis.bits());
   for (int64_t k = 0; k < axis.num_taps(); ++k) {
     sum += along.weight[k] == 0 ? 0 : along.weight[k] * value_of(k);
   }
-  sum >>= axis.bits();
-  return sum < 0 ? 0 : sum > 255 ? 255 : sum;
+  return byte_of(sum, axis.bits());
 }
 
 // Images of bytes as ATen resizes them: along rows, then along columns, with bytes in between.
@@ -95,7 +99,7 @@ void resize_bytes(const Resize& r, const Tensor& input, Tensor& out, const ByteA
       const unsigned char* row = bytes + along_h.position[k] * r.in_strides[3];
       return weighted_byte(along_w, columns, [&](int64_t c) { return row[along_w.position[c] * r.in_strides[4]]; });
     };
-    *reinterpret_cast<unsigned char*>(target) = static_cast<unsigned char>(weighted_byte(along_h, rows, row_value));
+    *reinterpret_cast<unsigned char*>(target) = weighted_byte(along_h, rows, row_value);
   });
 }
 
@@ -152,7 +156,7 @@ class ResizedRows {
       const Taps<C>& t = along_[w];
       C part = 0;
       for (int64_t c = 0; c < taps_; ++c) {
-        part += t.weight[c] != C(0) ? t.weight[c] * values[t.position[c] * step] : C(0);
+        part += t.weight[c] * values[t.position[c] * step];  // a weight of 0, too: NaN stays
       }
       row[w] = part;
     }
@@ -185,13 +189,10 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
     const char* sources[16];
     C weights[16];
     int64_t count = 0;
-    for (int64_t a = 0; a < taps; ++a) {
-      for (int64_t b = 0; b < taps; ++b) {
-        if (along_d.weight[a] != C(0) && along_h.weight[b] != C(0)) {
-          sources[count] =
-              plane + (along_d.position[a] * r.in_strides[2] + along_h.position[b] * r.in_strides[3]) * size;
-          weights[count++] = along_d.weight[a] * along_h.weight[b];
-        }
+    for (int64_t a = 0; a < r.taps_along(0, taps); ++a) {
+      for (int64_t b = 0; b < r.taps_along(1, taps); ++b) {
+        sources[count] = plane + (along_d.position[a] * r.in_strides[2] + along_h.position[b] * r.in_strides[3]) * size;
+        weights[count++] = along_d.weight[a] * along_h.weight[b];
       }
     }
     rows.keep(sources, count);

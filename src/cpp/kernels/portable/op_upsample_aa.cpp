@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/portable/convert.h"
-#include "kernels/portable/resize_axis.h"
+#include "kernels/portable/resize_taps.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -66,7 +66,6 @@ template <typename C>
 void resize_plane(const Filter<C>& across, const Filter<C>& down, ScalarType dtype, const char* from, int64_t height,
                   int64_t width, C* line, C* rows, char* to, int64_t out_height, int64_t out_width) {
   const auto size = static_cast<int64_t>(element_size(dtype));
-  const bool is_integer = dtype == ScalarType::Byte;
   const bool is_direct = dtype == dtype_of<C>;
   for (int64_t h = 0; h < height; ++h) {
     const C* row = reinterpret_cast<const C*>(from + h * width * size);
@@ -81,7 +80,7 @@ void resize_plane(const Filter<C>& across, const Filter<C>& down, ScalarType dty
       for (int64_t i = 0; i < across.count[o]; ++i) {
         sum += weights[i] * values[i];
       }
-      rows[h * out_width + o] = is_integer ? std::nearbyint(sum) : sum;
+      rows[h * out_width + o] = sum;
     }
   }
   for (int64_t o = 0; o < out_height; ++o, to += out_width * size) {
@@ -99,10 +98,54 @@ void resize_plane(const Filter<C>& across, const Filter<C>& down, ScalarType dty
       }
     }
     if (!is_direct) {
-      for (int64_t w = 0; is_integer && w < out_width; ++w) {
-        sums[w] = std::nearbyint(sums[w]);
-      }
       store(dtype, sums, out_width, to, 1);
+    }
+  }
+}
+
+// A filter in fixed point, and its bits after the point.
+struct ByteFilter {
+  Filter<int32_t> filter;
+  int bits;
+
+  static Result<ByteFilter> make(KernelContext& context, const Filter<double>& exact, int64_t out) {
+    ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(out * exact.widest) * sizeof(int32_t)));
+    const Filter<int32_t> filter{exact.first, exact.count, static_cast<int32_t*>(memory), exact.widest};
+    const auto each = [&](auto f) {
+      for (int64_t o = 0; o < out; ++o) {
+        for (int64_t i = 0; i < exact.count[o]; ++i) {
+          f(o * exact.widest + i);
+        }
+      }
+    };
+    double largest = 0;
+    each([&](int64_t i) { largest = std::fmax(largest, exact.weights[i]); });
+    const int bits = fixed_point_bits(largest);
+    each([&](int64_t i) { filter.weights[i] = fixed_point(exact.weights[i], bits); });
+    return ByteFilter{filter, bits};
+  }
+  // Of inputs `step` bytes apart.
+  uint8_t at(int64_t o, const uint8_t* from, int64_t step) const {
+    const int32_t* const weights = filter.weights + o * filter.widest;
+    int32_t sum = fixed_point_half(bits);
+    for (int64_t i = 0; i < filter.count[o]; ++i) {
+      sum += weights[i] * from[(filter.first[o] + i) * step];
+    }
+    return byte_of(sum, bits);
+  }
+};
+
+// A plane of bytes, as ATen resizes it: along the rows into `rows` [height, out_width], which are bytes, then down.
+void resize_byte_plane(const ByteFilter& across, const ByteFilter& down, const uint8_t* from, int64_t height,
+                       int64_t width, uint8_t* rows, uint8_t* to, int64_t out_height, int64_t out_width) {
+  for (int64_t h = 0; h < height; ++h) {
+    for (int64_t o = 0; o < out_width; ++o) {
+      rows[h * out_width + o] = across.at(o, from + h * width, 1);
+    }
+  }
+  for (int64_t o = 0; o < out_height; ++o) {
+    for (int64_t w = 0; w < out_width; ++w) {
+      to[o * out_width + w] = down.at(o, rows + w, out_width);
     }
   }
 }
@@ -145,6 +188,19 @@ Error upsample_bilinear2d_aa_out(KernelContext& context, const Tensor& self, Int
     const auto size = static_cast<int64_t>(self.element_size());
     const char* from = static_cast<const char*>(self.const_data_ptr());
     char* to = static_cast<char*>(out.mutable_data_ptr());
+    if constexpr (std::is_same_v<C, double>) {
+      if (dtype == ScalarType::Byte) {
+        ET_TRY(const ByteFilter along_rows, ByteFilter::make(context, across, out_width));
+        ET_TRY(const ByteFilter along_columns, ByteFilter::make(context, down, out_height));
+        for (int64_t plane = 0; plane < self.size(0) * self.size(1); ++plane) {
+          resize_byte_plane(along_rows, along_columns, reinterpret_cast<const uint8_t*>(from), height, width,
+                            reinterpret_cast<uint8_t*>(line), reinterpret_cast<uint8_t*>(to), out_height, out_width);
+          from += height * width;
+          to += out_height * out_width;
+        }
+        return Error::Ok;
+      }
+    }
     for (int64_t plane = 0; plane < self.size(0) * self.size(1); ++plane) {
       resize_plane(across, down, dtype, from, height, width, line, line + longest, to, out_height, out_width);
       from += height * width * size;
@@ -152,7 +208,7 @@ Error upsample_bilinear2d_aa_out(KernelContext& context, const Tensor& self, Int
     }
     return Error::Ok;
   };
-  // Bytes are rounded from doubles: a sum halfway between two of them must not depend on a float's last bit.
+  // Weights of bytes are made as doubles.
   return is_floating(dtype) && dtype != ScalarType::Double ? resize(float{}) : resize(double{});
 }
 

@@ -16,6 +16,19 @@ Taps<double> merged(Taps<double> taps) {
 
 }  // namespace
 
+int fixed_point_bits(double largest) {
+  int bits = 0;
+  while (bits < 22 && static_cast<int64_t>(0.5 + largest * static_cast<double>(int64_t{1} << (bits + 1))) < (1 << 15)) {
+    ++bits;
+  }
+  return bits;
+}
+
+int32_t fixed_point(double weight, int bits) {
+  const double scaled = weight * static_cast<double>(int64_t{1} << bits);
+  return std::isnan(scaled) ? 0 : static_cast<int32_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+}
+
 ByteAxis::ByteAxis(const ResizeAxis& axis, bool align_corners, bool cubic)
     : axis_(axis), align_corners_(align_corners), is_cubic_(cubic) {
   double largest = 0;
@@ -25,10 +38,7 @@ ByteAxis::ByteAxis(const ResizeAxis& axis, bool align_corners, bool cubic)
       largest = std::fmax(largest, along.weight[k]);
     }
   }
-  while (bits_ < 22 &&
-         static_cast<int64_t>(0.5 + largest * static_cast<double>(int64_t{1} << (bits_ + 1))) < (1 << 15)) {
-    ++bits_;
-  }
+  bits_ = fixed_point_bits(largest);
 }
 
 Taps<double> ByteAxis::exact_taps(int64_t o) const {
@@ -43,10 +53,8 @@ Taps<int32_t> ByteAxis::taps(int64_t o) const {
   const Taps<double> exact = exact_taps(o);
   Taps<int32_t> taps{};
   for (int k = 0; k < 4; ++k) {
-    const double scaled = exact.weight[k] * static_cast<double>(int64_t{1} << bits_);
     taps.position[k] = exact.position[k];
-    // No weight of a scale that is no number.
-    taps.weight[k] = std::isnan(scaled) ? 0 : static_cast<int32_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+    taps.weight[k] = fixed_point(exact.weight[k], bits_);
   }
   return taps;
 }

@@ -1,7 +1,8 @@
 /// The inputs that one output of an interpolation is made of, and their weights.
 ///
-/// For: linear and cubic interpolation, of floats and of images of bytes, which have weights in fixed point. Not for:
-///      antialiased resizing (op_upsample_aa.cpp).
+/// For: linear and cubic interpolation, of floats and of images of bytes, which have weights in fixed point.
+/// Antialiased
+///      resizing (op_upsample_aa.cpp) takes the fixed point only.
 #pragma once
 
 #include <cmath>
@@ -40,6 +41,17 @@ Taps<C> cubic_taps(const ResizeAxis& axis, int64_t o, bool align_corners) {
     taps.position[k] = p < 0 ? 0 : p >= axis.in ? axis.in - 1 : p;
   }
   return taps;
+}
+
+/// Bits after the point of weights in fixed point, 0 to 22: as many as keep the largest weight in 16 bits.
+int fixed_point_bits(double largest);
+/// A weight with so many bits after the point; one that is no number is 0.
+int32_t fixed_point(double weight, int bits);
+/// The byte nearest to a sum with so many bits after the point, which began with fixed_point_half(bits).
+inline int32_t fixed_point_half(int bits) { return bits == 0 ? 0 : int32_t{1} << (bits - 1); }
+inline uint8_t byte_of(int32_t sum, int bits) {
+  sum >>= bits;
+  return static_cast<uint8_t>(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
 /// One dimension of an image of bytes, which ATen resizes with weights of 16 bits.

@@ -85,7 +85,8 @@ const runtime::KernelRegistry& test_registry();
 
 class Call {
  public:
-  explicit Call(const char* name) : name_(name) {}
+  explicit Call(const char* name, const runtime::KernelRegistry& registry = test_registry())
+      : name_(name), registry_(registry) {}
 
   /// A float tensor of random values in [low, high).
   Call& tensor(std::vector<int64_t> sizes, Order order = kRowMajor, float low = -2.0f, float high = 2.0f) {
@@ -263,7 +264,7 @@ class Call {
   int chosen() {
     add_returned();
     const Kernel* found[kMaxKernels];
-    const size_t count = std::min(test_registry().find(name_, found), kMaxKernels);
+    const size_t count = std::min(registry_.find(name_, found), kMaxKernels);
     for (size_t i = 0; i < count; ++i) {
       if (run_kernel(*found[i], nullptr, nullptr) != Error::NotSupported) {
         return found[i]->priority;
@@ -356,7 +357,7 @@ class Call {
   Error run(uint8_t priority, size_t threads, std::vector<std::vector<char>>* outputs) {
     add_returned();
     const Kernel* found[kMaxKernels];
-    const size_t count = std::min(test_registry().find(name_, found), kMaxKernels);
+    const size_t count = std::min(registry_.find(name_, found), kMaxKernels);
     threads::ThreadPool* const pool = threads == 0 ? nullptr : threads::make_pool(threads);
     Error result = Error::NotSupported;
     for (size_t i = 0; i < count && result == Error::NotSupported; ++i) {
@@ -444,6 +445,7 @@ class Call {
   }
 
   const char* name_;
+  const runtime::KernelRegistry& registry_;
   std::mt19937_64 random_{42};
   std::deque<OwnedTensor> tensors_;
   std::deque<EValue> values_;

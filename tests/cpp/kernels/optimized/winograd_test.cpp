@@ -5,6 +5,7 @@
 #include "instruction_sets.h"
 #include "kernel_harness.h"
 #include "kernels/optimized/priorities.h"
+#include "kernels/portable/register.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -52,30 +53,21 @@ Call& describe(Call& call, const Convolution& c, const Depth& d, const Options& 
       o.order);
 }
 
-template <size_t tile>
-size_t always(const optimized::ConvolutionSizes&) {
-  return tile;
+/// The portable kernels, and Winograd's with tiles of this side.
+runtime::KernelRegistry with_tiles_of(size_t side) {
+  runtime::KernelRegistry registry;
+  EXPECT_EQ(portable::register_portable_kernels(registry), Error::Ok);
+  EXPECT_EQ(registry.add(optimized::winograd_kernels_with_tiles_of(side)), Error::Ok);
+  return registry;
 }
-
-/// Tiles of one size for as long as this lives, whatever the machine's own rule says.
-class Tiles {
- public:
-  explicit Tiles(optimized::TileRule rule) : former_(optimized::set_tile_rule(rule)) {}
-  ~Tiles() { optimized::set_tile_rule(former_); }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-
- private:
-  optimized::TileRule former_;
-};
 
 void expect_same(const Convolution& c, const Options& o) {
   SCOPED_TRACE(::testing::Message() << c.batch << " x " << c.in << " -> " << c.out << ", " << c.height << " x "
                                     << c.width << ", padding " << c.pad_h << ", " << c.pad_w);
-  for (const optimized::TileRule rule : {always<2>, always<4>}) {
-    const Tiles tiles(rule);
-    SCOPED_TRACE(rule == always<2> ? "tiles of 2" : "tiles of 4");
-    Call call(convolution_of(o));
+  for (const size_t side : {2, 4}) {
+    SCOPED_TRACE(::testing::Message() << "tiles of " << side);
+    const runtime::KernelRegistry registry = with_tiles_of(side);
+    Call call(convolution_of(o), registry);
     describe(call, c, o).expect_same(kPriority, 5e-6);
   }
 }
@@ -84,9 +76,9 @@ void expect_same_volume(const Convolution& c, const Depth& d, const Options& o =
   SCOPED_TRACE(::testing::Message() << d.size << " planes, " << d.kernel << " of the filter, padding " << d.pad
                                     << ", dilation " << d.dilation << "; " << c.batch << " x " << c.in << " -> "
                                     << c.out << ", " << c.height << " x " << c.width);
-  for (const optimized::TileRule rule : {always<2>, always<4>}) {
-    const Tiles tiles(rule);
-    Call call(convolution_of(o));
+  for (const size_t side : {2, 4}) {
+    const runtime::KernelRegistry registry = with_tiles_of(side);
+    Call call(convolution_of(o), registry);
     describe(call, c, d, o).expect_same(kPriority, 5e-6);
   }
 }
@@ -215,8 +207,8 @@ TEST(Winograd, EveryInstructionSet) {
 }
 
 TEST(Winograd, NotANumberStaysVisible) {
-  const Tiles tiles(always<4>);
-  Call call("et::convolution_clamp.out");
+  const runtime::KernelRegistry registry = with_tiles_of(4);
+  Call call("et::convolution_clamp.out", registry);
   call.tensor({1, 16, 12, 12}, kChannelsLast).set(0, std::numeric_limits<float>::quiet_NaN());
   call.constant({16, 16, 3, 3}).none().list({1}).list({1}).list({1}).flag(false).list({0}).integer(1);
   call.number(0.0).none().out({1, 16, 12, 12}, kChannelsLast);
