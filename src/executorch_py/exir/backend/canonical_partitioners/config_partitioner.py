@@ -58,15 +58,16 @@ class ConfigerationBasedPartitioner(Partitioner):
 
     Args:
         delegation_spec: Who takes the nodes.
-        partitioner_configs: Classes derived from PartitionerConfig.
+        partitioner_configs: Objects of classes derived from PartitionerConfig, or the classes.
     """
 
     def __init__(
-        self, delegation_spec: DelegationSpec, partitioner_configs: Iterable[Callable[[], PartitionerConfig]]
+        self, delegation_spec: DelegationSpec, partitioner_configs: Iterable[PartitionerConfig | type[PartitionerConfig]]
     ) -> None:
         super().__init__()
         self.delegation_spec = delegation_spec
-        self.target_partitioner_configs = {one.target_name: one for one in (make() for make in partitioner_configs)}
+        made = (one() if isinstance(one, type) else one for one in partitioner_configs)
+        self.target_partitioner_configs = {one.target_name: one for one in made}
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
         """The original operators of the configurations."""
