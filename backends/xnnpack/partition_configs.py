@@ -83,8 +83,9 @@ def operators_of(configs: Iterable[type[XNNPartitionerConfig]]) -> frozenset[str
 
 def is_meant(node: fx.Node, operators: frozenset[str]) -> bool:
     """Whether a node calls one of these operators, or converts integers for one."""
-    namespace, _, name = getattr(node.target, "_qualified_op_name", "::").partition("::")
-    return namespace in _QUANTIZATION or name.partition(".")[0] in operators
+    schema = getattr(node.target, "_schema", None)
+    namespace, _, name = ("" if schema is None else schema.name).partition("::")
+    return namespace in _QUANTIZATION or name in operators
 
 
 class AbsConfig(XNNPartitionerConfig):

@@ -59,6 +59,11 @@ class Image(nn.Module):
         return self.linear(torch.relu(self.conv(x)).mean((2, 3)))
 
 
+class Logit(nn.Module):
+    def forward(self, x):
+        return torch.logit(torch.sigmoid(x), 0.01)
+
+
 class Counter(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -1056,14 +1061,14 @@ def config_partitioner():
 
 def not_decomposed_for_a_backend():
     _backend("KeepDemo")
-    partitioner = _partitioner("KeepDemo", lambda n: "hardswish" in str(n.target))
+    partitioner = _partitioner("KeepDemo", lambda n: "logit" in str(n.target))
     kept = []
     partitioner.ops_to_not_decompose = lambda ep: (
-        [torch.ops.aten.hardswish.default],
+        [torch.ops.aten.logit.default],
         lambda node: (kept.append(node.name), True)[1],
     )
-    edge = use("exir", "to_edge_transform_and_lower")(exported(nn.Hardswish(), X), partitioner=[partitioner])
-    assert kept and edge.exported_program().graph_module.lowered_module_0.processed_bytes == b"hardswish"
+    edge = use("exir", "to_edge_transform_and_lower")(exported(Logit(), X), partitioner=[partitioner])
+    assert kept and edge.exported_program().graph_module.lowered_module_0.processed_bytes == b"logit"
 
 
 def transform_before_decomposition():

@@ -27,6 +27,8 @@ def getter(path: str, own: Callable[[str], Any] | None = None) -> Callable[[str]
         from executorch_py import _lazy
         from executorch_py.compat import published
 
+        if name.startswith("__"):
+            raise AttributeError(f"module {ROOT + '.' + path!r} has no attribute {name!r}")
         if own is not None:
             try:
                 return own(name)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import fx
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 from torch.export import ExportedProgram
 
@@ -118,4 +119,24 @@ class LoweredBackendModule(torch.nn.Module):
         return self
 
 
-__all__ = ["LoweredBackendModule", "executorch_call_delegate"]
+def get_lowered_submodules(graph_module: fx.GraphModule) -> list[tuple[str, LoweredBackendModule, fx.Node]]:
+    """Name, compiled part and node of each part that the graph holds."""
+    found = []
+    for node in graph_module.graph.nodes:
+        held = getattr(graph_module, str(node.target), None) if node.op == "get_attr" else None
+        if isinstance(held, LoweredBackendModule):
+            found.append((str(node.target), held, node))
+    return found
+
+
+def get_lowered_backend_modules(graph_module: fx.GraphModule) -> list[LoweredBackendModule]:
+    """The compiled parts of a graph."""
+    return [part for _, part, _ in get_lowered_submodules(graph_module)]
+
+
+__all__ = [
+    "LoweredBackendModule",
+    "executorch_call_delegate",
+    "get_lowered_backend_modules",
+    "get_lowered_submodules",
+]

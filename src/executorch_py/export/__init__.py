@@ -9,3 +9,8 @@ Pipeline, in the order of the files::
     importer.py        Edge -> et::ir::Program             (the only file that knows both fx and our IR;
                                                             guards.py: what torch assumed of sizes, as checks)
 """
+
+from executorch_py.compat.finder import getter as _getter
+
+#: ``executorch_py.export`` is also the published path of recipes: those names come from ``executorch_py.recipes``.
+__getattr__ = _getter("export")

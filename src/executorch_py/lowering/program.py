@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 
 from executorch_py import _arguments, _core
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
-from executorch_py.exir.backend.delegated_graph import get_lowered_backend_modules
+from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
 from executorch_py.exir.passes.memory_planning_pass import core_algorithm, is_own_planner
 from executorch_py.exir.print_program import print_program
 from executorch_py.export.custom_operators import CustomOperator, find_custom_operators

@@ -8,34 +8,17 @@ from typing import Any
 from torch import fx
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 
-from executorch_py.exir.lowered_backend_module import LoweredBackendModule
+from executorch_py.exir.lowered_backend_module import get_lowered_submodules
 
 __all__ = [
     "format_delegated_graph",
     "get_delegated_payload",
     "get_delegates",
-    "get_lowered_backend_modules",
-    "get_lowered_submodules",
     "get_non_lowered_nodes",
     "is_identical_graph",
     "is_shape_dynamic",
     "print_delegated_graph",
 ]
-
-
-def get_lowered_submodules(graph_module: fx.GraphModule) -> list[tuple[str, LoweredBackendModule, fx.Node]]:
-    """Name, compiled part and node of each part that the graph holds."""
-    found = []
-    for node in graph_module.graph.nodes:
-        held = getattr(graph_module, str(node.target), None) if node.op == "get_attr" else None
-        if isinstance(held, LoweredBackendModule):
-            found.append((str(node.target), held, node))
-    return found
-
-
-def get_lowered_backend_modules(graph_module: fx.GraphModule) -> list[LoweredBackendModule]:
-    """The compiled parts of a graph."""
-    return [part for _, part, _ in get_lowered_submodules(graph_module)]
 
 
 def get_delegates(graph: fx.Graph) -> list[fx.Node]:
