@@ -28,6 +28,12 @@ class InTheCompiler(PassBase):
         """The graph as it is."""
         return PassResult(graph_module, False)
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
 
 class ToOutVarPass(InTheCompiler):
     """Operators become kernels that write into given memory.
