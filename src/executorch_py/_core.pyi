@@ -142,6 +142,8 @@ class MethodBuilder:
 class MethodMeta:
     """What a method takes, gives and needs"""
 
+    def attribute_tensor(self, index: int) -> TensorInfo: ...
+
     @property
     def backends(self) -> list[str]: ...
 
@@ -156,6 +158,9 @@ class MethodMeta:
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def num_attributes(self) -> int: ...
 
     @property
     def num_inputs(self) -> int: ...
