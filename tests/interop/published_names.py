@@ -2,7 +2,8 @@
 
     python published_names.py FILE
 
-Introspection only: `dir`, `inspect.signature`, dataclasses. Folders of tests, examples, third-party sources and of other vendors are left out.
+Introspection only: `vars` and `inspect.signature`. Folders of tests, examples, third-party sources and of other vendors
+are left out.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def main(path: str) -> None:
     import executorch
 
     told: dict[str, Any] = {}
-    for name in modules(list(executorch.__path__)[0]):
+    for name in modules(next(iter(executorch.__path__))):
         try:
             module = importlib.import_module(f"executorch.{name}")
         except (Exception, SystemExit) as error:
@@ -71,7 +72,9 @@ def main(path: str) -> None:
             "names": {
                 one: {
                     "parameters": parameters(value) if callable(value) else None,
-                    "members": sorted(m for m in vars(value) if not m.startswith("_")) if inspect.isclass(value) else [],
+                    "members": sorted(m for m in vars(value) if not m.startswith("_"))
+                    if inspect.isclass(value)
+                    else [],
                 }
                 for one, value in own.items()
             }

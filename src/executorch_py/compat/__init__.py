@@ -7,8 +7,8 @@ leave the source as it is, where the published package is not installed:
 >>> compat.install()  # doctest: +SKIP
 >>> from executorch.exir import to_edge  # executorch_py's  # doctest: +SKIP
 
-``published.py`` is the one table of the published modules; ``finder.py`` makes them from it, ``stubs.py`` tells type checkers, and
-``page.py`` writes the page on moving over.
+``published.py`` is the one table of the published modules. ``finder.py`` makes them from it, ``stubs.py`` tells type
+checkers, and ``page.py`` writes the page on moving over.
 """
 
 from executorch_py.compat.finder import install

@@ -74,7 +74,9 @@ class PublishedModules(MetaPathFinder, Loader):
             raise published.not_here(path, published.why_not(path))
         row = published.names_of(path)
         module.__doc__ = f"The published names of ``{PUBLISHED_ROOT}.{path}``; see the page on moving over."
-        module.__dict__.update(__all__=sorted(row), __getattr__=getter(path), __dir__=lambda: sorted({*module.__dict__, *row}))
+        module.__dict__.update(
+            __all__=sorted(row), __getattr__=getter(path), __dir__=lambda: sorted({*module.__dict__, *row})
+        )
 
 
 class _SameModules(MetaPathFinder, Loader):

@@ -1,6 +1,6 @@
 """The page on moving over, written from the table.
 
-    python -m executorch_py.compat.page > docs/migration.md
+python -m executorch_py.compat.page > docs/how-to/migrate.md
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from executorch_py import compat
 compat.install()  # import executorch now gives executorch_py; refused where the published package is installed
 ```
 
-`compat/published.py` is the table behind this page, behind the modules and behind the stubs that type checkers see. A test holds it
+`compat/published.py` is the table behind this page, the modules and the stubs that type checkers see. A test holds it
 against version 1.5.1 of the published package. What is not here raises an ImportError that gives the reason.
 
 ## What differs
 
-| published | here |
-|---|---|
-| `node.target` of Edge is an EdgeOpOverload, `target._op` is torch's operator | `target` is torch's operator itself; `exir_ops.edge.aten.add.Tensor` compares equal with it |
-| Edge takes `linear` apart, unless a partitioner wants it whole | Edge keeps `linear`, attention and some others whole (`EdgeCompileConfig(decompose_ops=…)` takes them apart) |
-| tags of XnnpackPartitioner become calls in `to_backend` | they stay tags until `to_executorch`, because the delegate's compiler is C++ |
-| `ExecutorchProgramManager.executorch_program` has the file's tables | it is the manager itself; `dump()` and `print_program` show the compiled program |
-| `exported_program()` of a compiled program has kernels and places | it is the Edge program; `devtools.memory_trace.planned_graph` has kernels and places |
-| a `MemoryPlanningPass` sees the graph after out variants | the same, after all passes of the compiler: some nodes are merged, and views share their base's spec |
-| `external_constants=fn(node)` | works; `fn(name, tensor)` as well |
-| `Module.forward` of portable_lib gives tensors that may share memory (`clone_outputs=False`) | results own their memory always |
+- **Operators of Edge** are torch's own: `node.target` is `torch.ops.aten.add.Tensor`, and so is
+  `exir_ops.edge.aten.add.Tensor`. There is no `target._op` to unwrap.
+- **Whole operators**: Edge keeps `linear`, attention and some others whole. `EdgeCompileConfig(decompose_ops=…)` takes them
+  apart.
+- **Delegation to XNNPACK**: nodes stay in the graph, with a tag, until `to_executorch`. The delegate's compiler is C++.
+- **Compiled programs**: `executorch_program` is the manager itself. `dump()` and `print_program` show the program, and
+  `devtools.memory_trace.planned_graph` gives kernels and places as a graph.
+- **Memory planners** see a method after all passes of the compiler. Views share the spec of what they look at.
+- **External constants**: a rule takes a node, as there, or a name and a tensor.
+- **Results** own their memory, whatever `clone_outputs` says.
+- **Positional arguments**: `ExecutorchBackendConfig` and `EdgeCompileConfig` begin with the published fields in their order;
+  ours follow. `XnnpackPartitioner` begins with `configs`.
 
 ## Renamed or in another place
 

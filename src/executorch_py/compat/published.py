@@ -1,8 +1,8 @@
 """The one table of the published package's modules: where their names are here, and why some are not.
 
-``MODULES`` maps a path below the root to the places of its names, "module: name, name; module: name"; a module is relative to
-``executorch_py``, and "name=other" gives ``other`` under the published ``name``. A path without places is a package with nothing of its
-own. Modules that are files here (``exir/backend/partitioner.py``) have no row unless names come from elsewhere.
+``MODULES`` maps a path below the root to the places of its names, "module: name, name; module: name". A module is
+relative to ``executorch_py``, and "name=other" gives ``other`` under the published ``name``. A path without places is a
+package with nothing of its own. Modules that are files here (``exir/backend/partitioner.py``) have no row unless names come from elsewhere.
 
 ``NOT_HERE`` maps a path, or a name of a module, to the reason. It holds for everything below it.
 
@@ -22,9 +22,7 @@ _RECIPES = (
     "RecipeType, StageType, export, recipe_registry"
 )
 _EDGE_OPS = "exir.dialects._ops: EdgeOpOverload, EdgeOpOverloadPacket"
-_MANAGERS = (
-    "lowering.edge: EdgeProgramManager, to_edge, to_edge_transform_and_lower; lowering.program: ExecutorchProgramManager"
-)
+_MANAGERS = "lowering.edge: EdgeProgramManager, to_edge, to_edge_transform_and_lower; lowering.program: ExecutorchProgramManager"
 _CONFIGS = "lowering.config: EdgeCompileConfig, ExecutorchBackendConfig"
 
 MODULES: dict[str, str] = {
@@ -105,7 +103,7 @@ MODULES: dict[str, str] = {
     "export.stages": "recipes.session: PipelineArtifact, Stage",
     "export.types": "recipes: StageType",
     "extension": "",
-    "extension.export_util": "compat.export_util: export_to_edge, export_to_exec_prog, save_pte_program; compat: utils=export_util",
+    "extension.export_util": "compat.export_util: export_to_edge, export_to_exec_prog, save_pte_program",
     "extension.export_util.utils": "compat.export_util: export_to_edge, export_to_exec_prog, save_pte_program",
     "extension.pybindings": "",
     "extension.pybindings.portable_lib": "compat.portable_lib: *",
@@ -128,7 +126,7 @@ MODULES: dict[str, str] = {
 _VENDOR = "it is another vendor's backend, which needs the published package and the vendor's compiler; XNNPACK is here"
 _IN_CPP = "the compiler does this in C++ (`etpy passes` lists its passes)"
 _FILE_TABLES = "files are written and read in C++; `etpy inspect` and `pte_dump` show them"
-_DEVTOOLS = "profiles and records are another format here: et.validate, et.delegation_report, et.quantization_report, `etpy run --runs`"
+_DEVTOOLS = "profiles and records are another format here: et.validate, et.delegation_report, `etpy run --runs`"
 _XNN_PASSES = "the delegate's compiler is C++ and needs no passes over fx"
 _LLM = "language models are exported with torch.export like others; custom kernels for them are not needed here"
 
@@ -261,5 +259,7 @@ def names_of(path: str) -> dict[str, tuple[str, str]]:
 def _all_of(module: str) -> list[str]:
     """The names that a whole module gives: those it lists, or all that are not private and its own."""
     found = importlib.import_module(f"executorch_py.{module}")
-    own = [name for name, value in vars(found).items() if getattr(value, "__module__", found.__name__) == found.__name__]
+    own = [
+        name for name, value in vars(found).items() if getattr(value, "__module__", found.__name__) == found.__name__
+    ]
     return list(getattr(found, "__all__", [name for name in own if not name.startswith("_")]))

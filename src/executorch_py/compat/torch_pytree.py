@@ -35,7 +35,10 @@ def from_str(text: str) -> TreeSpec:
 
 
 def register_custom(
-    kind: type[Any], flatten: Callable[[Any], tuple[list[Any], Any]], unflatten: Callable[[Any, Any], Any], **options: Any
+    kind: type[Any],
+    flatten: Callable[[Any], tuple[list[Any], Any]],
+    unflatten: Callable[[Any, Any], Any],
+    **options: Any,
 ) -> None:
     """Makes a class a container: how it is taken apart and put together. Options as of torch's ``register_pytree_node``."""
     register_pytree_node(kind, flatten, lambda children, context: unflatten(children, context), **options)

@@ -51,8 +51,8 @@ class DelegationInfo:
 def get_delegation_info(graph_module: fx.GraphModule) -> DelegationInfo:
     """Counts the calls of operators of an Edge program's graph.
 
-    Parts for backends that compile in C++ are still nodes of the graph: their tags count, and each connected set of nodes of a tag is a
-    part.
+    Parts for backends that compile in C++ are still nodes of the graph: their tags count, and each connected set of nodes
+    of a tag is a part.
     """
     table: dict[str, DelegationBreakdown] = {}
     tagged: set[fx.Node] = set()

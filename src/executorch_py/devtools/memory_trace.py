@@ -1,6 +1,6 @@
 """What lies where in planned memory, step by step, as a file for chrome://tracing.
 
-A row is a step of the method. Along it lie the tensors that are alive: each as long as its bytes, in megabytes as the viewer reads them.
+A row is a step of the method. Along it lie the tensors that are alive, each as long as its bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def planned_graph(program: Any, method_name: str = "forward") -> fx.GraphModule:
     if method_name not in program.methods:
         raise NotFoundError(f"there is no method '{method_name}'; there are {', '.join(sorted(program.methods))}")
     methods = ("\n" + program.dump()).split("\nmethod ")[1:]
-    text = next(one for one in methods if one.split("(", 1)[0].strip("@\" ") == method_name)
+    text = next(one for one in methods if one.split("(", 1)[0].strip('@" ') == method_name)
     return read_method(f"method {text}").module
 
 

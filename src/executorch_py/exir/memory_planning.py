@@ -106,7 +106,11 @@ def greedy(
 
 
 def naive(
-    alignment: int, specs: Iterable[TensorSpec], graph_module: fx.GraphModule, graph_signature: Any, extra_padding: int = 0
+    alignment: int,
+    specs: Iterable[TensorSpec],
+    graph_module: fx.GraphModule,
+    graph_signature: Any,
+    extra_padding: int = 0,
 ) -> MemoryAlgoResult:
     """Each tensor has memory of its own. Arguments as of ``greedy``."""
     return _placed(list(specs), alignment, extra_padding, False)
@@ -137,7 +141,12 @@ class MemoryPlanningAlgorithmSuite:
         self.algo_list: list[Callable[..., MemoryAlgoResult]] = [greedy] if algo_list is None else list(algo_list)
 
     def __call__(
-        self, alignment: int, specs: Iterable[TensorSpec], graph_module: fx.GraphModule, graph_signature: Any, extra_padding: int = 0
+        self,
+        alignment: int,
+        specs: Iterable[TensorSpec],
+        graph_module: fx.GraphModule,
+        graph_signature: Any,
+        extra_padding: int = 0,
     ) -> list[int]:
         """Sets the place of each spec; returns the bytes of each arena."""
         specs = list(specs)
@@ -151,7 +160,9 @@ class MemoryPlanningAlgorithmSuite:
 def _result(algorithm: Any, result: Any, specs: Sequence[TensorSpec]) -> MemoryAlgoResult:
     name = getattr(algorithm, "__name__", type(algorithm).__name__)
     if not isinstance(result, MemoryAlgoResult):
-        raise InvalidTypeError(f"the memory planning algorithm {name} returned {result!r:.80}, must return a MemoryAlgoResult")
+        raise InvalidTypeError(
+            f"the memory planning algorithm {name} returned {result!r:.80}, must return a MemoryAlgoResult"
+        )
     if missing := [spec for spec in specs if spec not in result.spec_dict]:
         raise InvalidTypeError(f"the memory planning algorithm {name} gave no place for {missing[0]}")
     return result
@@ -229,7 +240,11 @@ def get_node_tensor_specs(node: fx.Node) -> list[TensorSpec]:
 def get_graph_input_tensors(nodes: Iterable[fx.Node], graph_signature: Any = None) -> set[TensorSpec]:
     """Specs of the inputs that the caller gives; buffers that the method writes are none."""
     return {
-        spec for node in nodes if node.op == "placeholder" for spec in get_node_tensor_specs(node) if not _is_state(node)
+        spec
+        for node in nodes
+        if node.op == "placeholder"
+        for spec in get_node_tensor_specs(node)
+        if not _is_state(node)
     }
 
 
@@ -282,7 +297,9 @@ def collect_specs_from_nodes(
         if do_assertion and node.op == "call_function" and "spec" not in node.meta:
             raise InternalError(f"node '{node.name}' has no spec")
         for spec in get_node_tensor_specs(node):
-            skipped = (ignore_const and spec.const) or (ignore_dynamic_unbound_tensor and spec.is_dynamic_unbound_tensor)
+            skipped = (ignore_const and spec.const) or (
+                ignore_dynamic_unbound_tensor and spec.is_dynamic_unbound_tensor
+            )
             if skipped or spec in inputs or spec in outputs or (dedup and spec in seen):
                 continue
             seen.add(spec)
@@ -388,5 +405,3 @@ class Verifier:
             for spec in specs:
                 if not spec.const and not spec.is_dynamic_unbound_tensor and (spec.mem_offset is not None) != wanted:
                     raise InternalError(f"an {what} has {'no' if wanted else 'a'} place in planned memory: {spec}")
-
-

@@ -61,10 +61,10 @@ class ExportedProgramPassBase(ABC):
     def call(self, exported_program: ExportedProgram) -> ExportedProgramPassResult:
         """The pass itself."""
 
-    def requires(self, exported_program: ExportedProgram) -> None:
+    def requires(self, exported_program: ExportedProgram) -> None:  # noqa: B027  overriding it is a choice
         """Called before ``call``; may raise."""
 
-    def ensures(self, exported_program: ExportedProgram) -> None:
+    def ensures(self, exported_program: ExportedProgram) -> None:  # noqa: B027
         """Called after ``call``; may raise."""
 
 

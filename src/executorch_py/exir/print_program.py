@@ -32,7 +32,9 @@ def inspect_node(graph: fx.Graph, node: fx.Node) -> str:
     """A node in its graph, and what is known of where it comes from: for error messages and for a look at a pass."""
     text = f"{node.name} in the graph module:\n{add_cursor_to_graph(graph, node)}\n"
     stack = node.meta.get("stack_trace") or "not known\n"
-    modules = [f"{path} ({kind if isinstance(kind, str) else kind.__qualname__})" for path, kind in _modules(node) if path]
+    modules = [
+        f"{path} ({kind if isinstance(kind, str) else kind.__qualname__})" for path, kind in _modules(node) if path
+    ]
     return f"{text}The node's lines in the source:\n{stack}The modules around it: {', '.join(modules) or 'not known'}\n"
 
 

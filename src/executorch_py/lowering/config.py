@@ -14,6 +14,7 @@ from executorch_py.exir.dynamic_shape import DynamicMemoryPlanningMode
 from executorch_py.exir.passes.fixed_passes import ConstraintBasedSymShapeEvalPass, PropagateDeviceConfig, ToOutVarPass
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass, require_power_of_two
 
+
 def _require_flags(config: Any, *names: str) -> None:
     for name in names:
         _arguments.flag(name, getattr(config, name))
@@ -160,7 +161,9 @@ class ExecutorchBackendConfig:
             InvalidArgumentError: A value is out of bounds.
         """
         _require_flags(self, "compatible", "quantized_io", "extract_delegate_segments", "debug_info")
-        _require_flags(self, "emit_mutable_buffer_names", "emit_stacktrace", "remove_view_copy", "external_mutable_weights")
+        _require_flags(
+            self, "emit_mutable_buffer_names", "emit_stacktrace", "remove_view_copy", "external_mutable_weights"
+        )
         _require_flags(self, "do_quant_fusion_and_const_prop", "run_reinplace_pass", "enable_non_cpu_memory_planning")
         self._require_published()
         for name in _listed("disabled_passes", self.disabled_passes):
@@ -204,7 +207,9 @@ class ExecutorchBackendConfig:
             "propagate_device_config", self.propagate_device_config, PropagateDeviceConfig, "a PropagateDeviceConfig"
         )
         mode = self.dynamic_memory_planning_mode
-        _arguments.instance("dynamic_memory_planning_mode", mode, DynamicMemoryPlanningMode, "a DynamicMemoryPlanningMode")
+        _arguments.instance(
+            "dynamic_memory_planning_mode", mode, DynamicMemoryPlanningMode, "a DynamicMemoryPlanningMode"
+        )
         if mode is not DynamicMemoryPlanningMode.UPPER_BOUND:
             raise NotSupportedError(
                 f"dynamic_memory_planning_mode is {mode.name}; memory is planned for the largest sizes: take UPPER_BOUND, or "
@@ -212,8 +217,8 @@ class ExecutorchBackendConfig:
             )
         if type(self.to_out_var_pass) is not ToOutVarPass:
             raise NotSupportedError(
-                f"to_out_var_pass is {self.to_out_var_pass!r:.80}; the compiler chooses kernels itself: register a kernel for the "
-                "operator, or rewrite nodes in `passes`"
+                f"to_out_var_pass is {self.to_out_var_pass!r:.80}; the compiler chooses kernels itself: register a kernel "
+                "for the operator, or rewrite nodes in `passes`"
             )
         passes = self.sym_shape_eval_pass
         for one in passes.values() if isinstance(passes, Mapping) else [passes]:

@@ -71,7 +71,9 @@ def _(edge_program: ExportedProgram, partitioner: Partitioner) -> ExportedProgra
 @to_backend.register(str)
 def _(backend_id: str, edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> LoweredBackendModule:
     backend = require_python_backend(backend_id)
-    result = backend.preprocess(backend.copy_exported_program_for_preprocess(edge_program, compile_specs), compile_specs)
+    result = backend.preprocess(
+        backend.copy_exported_program_for_preprocess(edge_program, compile_specs), compile_specs
+    )
     return LoweredBackendModule(
         edge_program,
         backend_id,
@@ -203,7 +205,10 @@ def _compile(parts: _Parts) -> None:
         backend = require_python_backend(backend_id)
         copy = backend.copy_exported_program_for_preprocess
         results = backend.preprocess_multimethod(
-            {name: [copy(part.original_module, part.compile_specs) for part in found] for name, found in by_method.items()},
+            {
+                name: [copy(part.original_module, part.compile_specs) for part in found]
+                for name, found in by_method.items()
+            },
             {method: [part.compile_specs for part in found] for method, found in by_method.items()},
         )
         for method, found in by_method.items():

@@ -111,9 +111,11 @@ class _Reader:
     def _next(self, *expected: str) -> str:
         if not self.tokens:
             raise InternalError(f"a line of the compiler's text ends early: {self.lines[self.at - 1]}")
-        kind, text = self.tokens.pop(0)
+        _, text = self.tokens.pop(0)
         if expected and text not in expected:
-            raise InternalError(f"the compiler's text has {text!r} instead of {expected[0]!r}: {self.lines[self.at - 1]}")
+            raise InternalError(
+                f"the compiler's text has {text!r} instead of {expected[0]!r}: {self.lines[self.at - 1]}"
+            )
         return text
 
     def _peek(self) -> str:
@@ -171,7 +173,11 @@ class _Reader:
         first = next(iter(scope.graph.nodes), None)
         while first is not None and first.op == "placeholder":
             first = first.next if first.next.op != "root" else None
-        with scope.graph.inserting_before(first) if first is not None else scope.graph.inserting_after(_last(scope.graph)):
+        with (
+            scope.graph.inserting_before(first)
+            if first is not None
+            else scope.graph.inserting_after(_last(scope.graph))
+        ):
             node = scope.graph.placeholder(name)
         node.meta["spec"] = spec
         return node

@@ -49,7 +49,9 @@ def plan_in_python(
     """
     texts: dict[str, str] = {}
     requests: dict[str, list[Request]] = {}
-    recording = {name: options_of(plan, _recorder(requests, name)) | {"capacities": {}} for name, plan in planners.items()}
+    recording = {
+        name: options_of(plan, _recorder(requests, name)) | {"capacities": {}} for name, plan in planners.items()
+    }
     _core.compile(
         program,
         {

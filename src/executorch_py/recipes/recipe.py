@@ -183,7 +183,9 @@ class ExportRecipe:
             aten_transform_passes=_joined(one.aten_transform_passes for one in recipes),
             source_transform_in_place=any(one.source_transform_in_place for one in recipes),
             lowering_recipe=_joined_lowering(lowering) if lowering else None,
-            executorch_backend_config=_same("executorch_backend_config", [one.executorch_backend_config for one in recipes]),
+            executorch_backend_config=_same(
+                "executorch_backend_config", [one.executorch_backend_config for one in recipes]
+            ),
             mode=recipes[0].mode,
             strict=all(one.strict for one in recipes),
         )

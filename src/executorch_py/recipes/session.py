@@ -183,7 +183,9 @@ class ExportSession:
         example = self._inputs[method][0]
         shapes = self._shapes.get(method)
         if shapes is None and recipe.dynamic_batch_size:
-            shapes = tuple({0: torch.export.Dim.AUTO} if isinstance(x, torch.Tensor) and x.dim() else None for x in example)
+            shapes = tuple(
+                {0: torch.export.Dim.AUTO} if isinstance(x, torch.Tensor) and x.dim() else None for x in example
+            )
         captured = torch.export.export(model, example, dynamic_shapes=shapes, strict=self.recipe.strict).module()
         captured = _after(recipe.pre_prepare_passes, captured)
         prepared = (prepare_qat_pt2e if recipe.is_qat else prepare_pt2e)(captured, quantizer)
@@ -222,7 +224,9 @@ class ExportSession:
 
     def _passes(self, programs: Mapping[str, Any]) -> dict[str, list[Any]]:
         changes = self._lowering().edge_transform_passes or []
-        return {name: [one for change in changes for one in _several(change(name, programs[name]))] for name in programs}
+        return {
+            name: [one for change in changes for one in _several(change(name, programs[name]))] for name in programs
+        }
 
     def _to_edge(self, artifact: PipelineArtifact) -> EdgeProgramManager:
         return to_edge(artifact.data, self._constant_methods, self._lowering().edge_compile_config)
@@ -230,7 +234,9 @@ class ExportSession:
     def _transform_manager(self, artifact: PipelineArtifact) -> EdgeProgramManager:
         manager: EdgeProgramManager = artifact.data
         if self._lowering().edge_transform_passes:
-            manager = manager.transform(self._passes({name: manager.exported_program(name) for name in manager.methods}))
+            manager = manager.transform(
+                self._passes({name: manager.exported_program(name) for name in manager.methods})
+            )
         for change in self._lowering().edge_manager_transform_passes or []:
             manager = manager.transform(_several(change(manager)))
         return manager

@@ -79,7 +79,9 @@ def test_install_is_refused_beside_the_published_package(tmp_path):
 def test_the_page_is_that_of_the_table():
     from executorch_py.compat.page import page
 
-    assert (ROOT / "docs" / "migration.md").read_text() == page(), "python -m executorch_py.compat.page > docs/migration.md"
+    assert (ROOT / "docs/how-to/migrate.md").read_text() == page(), (
+        "python -m executorch_py.compat.page > docs/how-to/migrate.md"
+    )
 
 
 def test_version_and_module():

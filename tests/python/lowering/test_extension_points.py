@@ -59,7 +59,11 @@ FIELDS = {
     "memory_planning_pass": ([MemoryPlanningPass("naive")], [], [3, MemoryPlanningPass]),
     "propagate_device_config": ([], [PropagateDeviceConfig(True, {"forward": True})], [True]),
     "to_out_var_pass": ([ToOutVarPass(True)], [], [lambda gm: None]),
-    "dynamic_memory_planning_mode": ([], [DynamicMemoryPlanningMode.UPPER_BOUND], [DynamicMemoryPlanningMode.SYMBOLIC, 0]),
+    "dynamic_memory_planning_mode": (
+        [],
+        [DynamicMemoryPlanningMode.UPPER_BOUND],
+        [DynamicMemoryPlanningMode.SYMBOLIC, 0],
+    ),
     "emit_stacktrace": ([], [True], ["yes"]),
     "extract_delegate_segments": ([], [False], [1]),
     "segment_alignment": ([4096], [], [3]),
@@ -178,13 +182,19 @@ def test_a_planner_that_overlaps_is_refused():
                     node.meta["spec"].mem_id, node.meta["spec"].mem_offset = 1, 0
             return PassResult(graph_module, True)
 
-    with pytest.raises(et.ExecutorchError, match="share|overlap|same"):
+    with pytest.raises(et.ExecutorchError, match=r"share|overlap|same"):
         compiled(Same())
 
 
 @pytest.mark.parametrize(
     ("mem_id", "mem_offset", "words"),
-    [(1, None, "no place"), (99, 0, "ids are 1 to"), (0, 0, "ids are 1 to"), (1, -16, "offsets from 0"), (1, 1.5, "must be an int")],
+    [
+        (1, None, "no place"),
+        (99, 0, "ids are 1 to"),
+        (0, 0, "ids are 1 to"),
+        (1, -16, "offsets from 0"),
+        (1, 1.5, "must be an int"),
+    ],
 )
 def test_a_wrong_place_is_named(mem_id, mem_offset, words):
     class Wrong(MemoryPlanningPass):
@@ -232,7 +242,7 @@ def test_published_algorithms(name):
 
 @pytest.mark.parametrize("algorithm", [lambda: 1, lambda a, b, c: 1, lambda *a: "no", lambda a, s, g, h, p: "no"])
 def test_other_functions_are_refused_in_words(algorithm):
-    with pytest.raises(et.ExecutorchError, match="must (take|return)"):
+    with pytest.raises(et.ExecutorchError, match=r"must (take|return)"):
         compiled(MemoryPlanningPass(algorithm))
 
 
@@ -262,7 +272,11 @@ class Conv(nn.Module):
         (Loops, (torch.randn(3, 5), torch.randn(3, 5)), None),
         (Conv, (torch.randn(2, 3, 6, 6),), None),
         (Chain, INPUTS, None),
-        (lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), (torch.randn(3, 4),), ({0: torch.export.Dim("n", max=9)},)),
+        (
+            lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)),
+            (torch.randn(3, 4),),
+            ({0: torch.export.Dim("n", max=9)},),
+        ),
     ],
 )
 @pytest.mark.parametrize("options", [{}, {"alloc_graph_input": False}, {"alloc_graph_output": False}])
@@ -335,7 +349,9 @@ def test_each_method_of_a_backend_is_called(method):
     assert method in called
 
 
-@pytest.mark.parametrize("method", ["partition", "ops_to_not_decompose", "transform_for_pre_decomposition", "for_compatible"])
+@pytest.mark.parametrize(
+    "method", ["partition", "ops_to_not_decompose", "transform_for_pre_decomposition", "for_compatible"]
+)
 def test_each_method_of_a_partitioner_is_called(method):
     from executorch_py.backends.xnnpack import XnnpackPartitioner
 

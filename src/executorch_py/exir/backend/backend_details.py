@@ -109,7 +109,7 @@ def named_data_of(result: PreprocessResult) -> dict[str, bytes]:
         )
     if getattr(store, "external_data", None):
         raise PartitionError(
-            f"preprocess wants data in the files {', '.join(sorted(store.external_data))}; data of delegates goes into the program: "
-            "leave external_tag out, and use ExecutorchBackendConfig(external_constants=...)"
+            f"preprocess wants data in the files {', '.join(sorted(store.external_data))}; data of delegates goes into the "
+            "program: leave external_tag out, and use ExecutorchBackendConfig(external_constants=...)"
         )
     return {key: bytes(store.buffers[entry.buffer_index]) for key, entry in (named or {}).items()}

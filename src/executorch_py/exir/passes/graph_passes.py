@@ -73,7 +73,7 @@ class SpecPropPass(PassBase):
 
 
 class RemoveNoopPass(PassBase):
-    """Takes out operators that give their argument back: sums with zero are none, copies to the same type and whole slices are."""
+    """Takes out operators that give their argument back: copies to the same type, and whole slices."""
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
         """Takes them out."""
@@ -90,11 +90,16 @@ class RemoveNoopPass(PassBase):
 def _gives_back(node: fx.Node) -> bool:
     aten = torch.ops.aten
     source = node.args[0] if node.args and isinstance(node.args[0], fx.Node) else None
-    if source is None or any(user.op == "output" for user in node.users) and source.op == "placeholder":
+    if source is None or (any(user.op == "output" for user in node.users) and source.op == "placeholder"):
         return False
     if node.target is aten.slice_copy.Tensor:
         mine, other = node.meta.get("val"), source.meta.get("val")
-        return mine is not None and other is not None and tuple(mine.shape) == tuple(other.shape) and (node.args + (1,) * 5)[4] == 1
+        return (
+            mine is not None
+            and other is not None
+            and tuple(mine.shape) == tuple(other.shape)
+            and (node.args + (1,) * 5)[4] == 1
+        )
     if node.target in (aten._to_copy.default, aten.clone.default, aten.alias_copy.default):
         mine, other = node.meta.get("val"), source.meta.get("val")
         same = mine is not None and other is not None and (mine.dtype, mine.stride()) == (other.dtype, other.stride())

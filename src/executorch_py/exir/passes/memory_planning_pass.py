@@ -50,8 +50,8 @@ class MemoryPlanningPass:
     """How memory is planned.
 
     A subclass that overrides ``run`` plans itself: it gets the method after all passes, in the published form, with
-    ``node.meta["spec"]`` at each node, and sets ``mem_id`` and ``mem_offset`` of the specs, or sets ``mem_id`` and calls ``run`` of
-    this class. The compiler checks the plan and writes it into the file as it is.
+    ``node.meta["spec"]`` at each node. It sets ``mem_id`` and ``mem_offset`` of the specs, or sets ``mem_id`` and calls
+    ``run`` of this class. The compiler checks the plan and writes it into the file as it is.
 
     Attributes:
         memory_planning_algo: "greedy", "naive", "best"; a function ``(requests, arenas) -> places``; an algorithm or a
@@ -99,7 +99,9 @@ class MemoryPlanningPass:
         for name in _FLAGS:
             _arguments.flag(name, getattr(self, name))
         if not self.alloc_mutable_buffers:
-            raise NotSupportedError("alloc_mutable_buffers is False; state always has planned memory here: leave it True")
+            raise NotSupportedError(
+                "alloc_mutable_buffers is False; state always has planned memory here: leave it True"
+            )
         require_power_of_two("alignment", self.alignment, 1)
         capacities = _arguments.instance("memory_capacities", self._capacities(), Mapping, "a dict of id and bytes")
         for memory_id, capacity in capacities.items():
@@ -202,16 +204,22 @@ def _kind_of(algorithm: Any) -> str:
 
 
 #: Number of arguments -> how they are written, and the kind.
-_FORMS = {2: "(requests, arenas)", 5: "(alignment, specs, graph_module, graph_signature, extra_padding), as published algorithms do"}
+_FORMS = {
+    2: "(requests, arenas)",
+    5: "(alignment, specs, graph_module, graph_signature, extra_padding), as published algorithms do",
+}
 _KINDS = {2: "requests", 5: "published"}
 
 
 def _over_specs(planner: Callable[..., Any]) -> Callable[..., Any]:
     """A function of requests and arenas, as an algorithm over specs."""
 
-    def algorithm(alignment: int, specs: Sequence[TensorSpec], module: fx.GraphModule, signature: Any, padding: int) -> Any:
+    def algorithm(
+        alignment: int, specs: Sequence[TensorSpec], module: fx.GraphModule, signature: Any, padding: int
+    ) -> Any:
         requests = [
-            (f"spec {index}", *spec.lifetime, spec.allocated_memory, 1, spec.mem_id or 0) for index, spec in enumerate(specs)
+            (f"spec {index}", *spec.lifetime, spec.allocated_memory, 1, spec.mem_id or 0)
+            for index, spec in enumerate(specs)
         ]
         arenas = [("", 0)] * max([spec.mem_id or 1 for spec in specs], default=1)
         places = planner(requests, arenas)

@@ -62,7 +62,9 @@ class ConfigerationBasedPartitioner(Partitioner):
     """
 
     def __init__(
-        self, delegation_spec: DelegationSpec, partitioner_configs: Iterable[PartitionerConfig | type[PartitionerConfig]]
+        self,
+        delegation_spec: DelegationSpec,
+        partitioner_configs: Iterable[PartitionerConfig | type[PartitionerConfig]],
     ) -> None:
         super().__init__()
         self.delegation_spec = delegation_spec
