@@ -42,7 +42,8 @@ def getter(path: str, own: Callable[[str], Any] | None = None) -> Callable[[str]
             setattr(sys.modules[f"{ROOT}.{path}"], name, value)
             return value
         if reason := published.why_not(f"{path}.{name}"):
-            raise published.not_here(f"{path}.{name}", reason)
+            # `from x import y` then asks for a module x.y, and gets the reason as an ImportError (exec_module).
+            raise AttributeError(f"executorch_py has no '{path}.{name}': {reason}", name=name)
         raise missing if own is not None else _lazy.unknown_name(f"{ROOT}.{path}", name, row)
 
     return get

@@ -2,7 +2,8 @@
 
 ``MODULES`` maps a path below the root to the places of its names, "module: name, name; module: name". A module is
 relative to ``executorch_py``, and "name=other" gives ``other`` under the published ``name``. A path without places is a
-package with nothing of its own. Modules that are files here (``exir/backend/partitioner.py``) have no row unless names come from elsewhere.
+package with nothing of its own. Modules that are files here (``exir/backend/partitioner.py``) have no row unless names
+come from elsewhere.
 
 ``NOT_HERE`` maps a path, or a name of a module, to the reason. It holds for everything below it.
 
@@ -52,7 +53,6 @@ MODULES: dict[str, str] = {
         "backends.xnnpack.configs: get_transform_passes, get_xnnpack_edge_compile_config, "
         "get_xnnpack_executorch_backend_config"
     ),
-    "backends.xnnpack.utils.utils": "exir.backend.utils: is_param_node",
     "devtools.backend_debug": (
         "devtools.delegation_info: DelegationBreakdown, DelegationInfo, get_delegation_info, print_delegation_info"
     ),
@@ -128,6 +128,7 @@ _IN_CPP = "the compiler does this in C++ (`etpy passes` lists its passes)"
 _FILE_TABLES = "files are written and read in C++; `etpy inspect` and `pte_dump` show them"
 _DEVTOOLS = "profiles and records are another format here: et.validate, et.delegation_report, `etpy run --runs`"
 _XNN_PASSES = "the delegate's compiler is C++ and needs no passes over fx"
+_OWN = "helpers of the published package's own"
 _LLM = "language models are exported with torch.export like others; custom kernels for them are not needed here"
 
 NOT_HERE: dict[str, str] = {
@@ -157,6 +158,9 @@ NOT_HERE: dict[str, str] = {
     "backends.xnnpack.utils.quant_utils": "the delegate's compiler knows quantized operators itself",
     "backends.xnnpack.utils.xnnpack_constants": "numbers of XNNPACK's C interface, which C++ reads",
     "backends.xnnpack.xnnpack_preprocess": "the delegate's compiler is C++",
+    "backends.xnnpack.partition.config": "those operators are taken with the ones around them",
+    "backends.xnnpack.quantizer": "executorch_py.quantizer annotates by its own tables",
+    "backends.xnnpack.utils.utils": _XNN_PASSES,
     "codegen.api": "kernels are registered by executorch_py.codegen, from C++ types",
     "codegen.gen": "kernels are registered by executorch_py.codegen, from C++ types",
     "codegen.model": "kernels are registered by executorch_py.codegen, from C++ types",
@@ -174,37 +178,58 @@ NOT_HERE: dict[str, str] = {
     "devtools.size_analysis_tool": _DEVTOOLS,
     "devtools.visualization": _DEVTOOLS,
     "examples": "they are the published repository's examples",
+    **dict.fromkeys(
+        (f"exir.{name}" for name in ("CallSpec", "CaptureConfig", "ExirDynamoConfig", "ExirExportedProgram", "load", "save")),
+        "torch.export.export, torch.export.save and torch.export.load took its place",
+    ),
+    **dict.fromkeys(
+        (f"exir.{name}" for name in ("EmitterOutput", "ExecutorchProgram", "edge_to_executorch_passes", "emit_program")),
+        "programs are compiled and written in C++: to_executorch()",
+    ),
     "exir._program_utils": _IN_CPP,
     "exir._serialize": _FILE_TABLES,
     "exir._warnings": "they are marks of the published package's own development",
+    "exir.backend.backend_api": _OWN,
+    "exir.backend.backend_details": _OWN,
+    "exir.backend.canonical_partitioners": "constants and dequantizations may be read by several parts here",
+    "exir.backend.utils": "quantized operators are fused in C++",
     "exir.banked_memory_planning": "MemoryPlanningPass(memory_capacities={1: bytes, 2: 0}) plans several memories",
     "exir.capture": "torch.export.export and to_edge took its place",
-    "exir.common": "helpers of the published package's own",
+    "exir.common": _OWN,
     "exir.control_flow": "torch.cond, torch.while_loop and torch.ops.higher_order are lowered as they are",
-    "exir.debug_handle_utils": "helpers of the published package's own",
-    "exir.dialects.edge.arg": "helpers of the published package's own",
-    "exir.dialects.edge.dtype": "helpers of the published package's own",
-    "exir.dialects.edge.op": "helpers of the published package's own",
-    "exir.dialects.edge.spec": "helpers of the published package's own",
+    "exir.debug_handle_utils": _OWN,
+    "exir.dialects.edge.arg": _OWN,
+    "exir.dialects.edge.dtype": _OWN,
+    "exir.dialects.edge.op": _OWN,
+    "exir.dialects.edge.spec": _OWN,
+    "exir.dialects.edge._ops": "operators of Edge are torch's own; kernels say their element types when they are registered",
     "exir.dim_order_utils": _IN_CPP,
     "exir.emit": "programs are written in C++: to_executorch()",
     "exir.error": "errors are classes of executorch_py.errors, and each is the builtin exception that fits as well",
     "exir.graph": "graphs are torch.fx graphs",
     "exir.graph_module": "helpers of the published package's own; exir.backend.utils.nodes_with_bodies walks into branches",
+    "exir.lowered_backend_module": "lowering.cut cuts parts out of graphs; get_lowered_submodules finds them",
+    "exir.memory_planning": "greedy and naive are here without the tables inside; the compiler's planner is C++",
     "exir.native": _IN_CPP,
     "exir.operator": _IN_CPP,
+    "exir.pass_base": _OWN,
     "exir.passes": _IN_CPP,
-    "exir.program": "helpers of the published package's own",
+    "exir.print_program": "source lines are in the program's text",
+    "exir.program": _OWN,
     "exir.schema": _FILE_TABLES,
     "exir.serde": "torch.export.save and torch.export.load do it",
+    "exir.sym_util": _OWN,
+    "exir.tensor": _FILE_TABLES,
     "exir.tensor_layout": _FILE_TABLES,
     "exir.tests": "they are the published package's own tests",
     "exir.tracer": "torch.export.export took its place",
-    "exir.types": "helpers of the published package's own",
+    "exir.types": _OWN,
     "exir.verification": "programs are verified in C++ when they are loaded: Runtime.load_program",
     "exir.version": "executorch_py.__version__ is the version",
     "exir.wrap": "torch.export.export took its place",
     "exir.capture_fn": "torch.export.export took its place",
+    "export.recipe": _OWN,
+    "export.stages": "a session's stages are its own; register_stage takes objects with run and get_artifacts",
     "export.target_recipes": "they name other vendors' backends; XNNPackRecipeType has XNNPACK's",
     "export.utils": "they ask for other vendors' backends",
     "extension.audio": "torchaudio's transforms are exported like other modules",

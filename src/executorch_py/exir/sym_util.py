@@ -10,18 +10,18 @@ from executorch_py.errors import InvalidArgumentError
 __all__ = ["eval_expr", "eval_shape", "eval_shape_upper_bound", "eval_upper_bound"]
 
 
-def eval_upper_bound(size: Any) -> int:
-    """The largest value that ``size`` can have.
+def eval_upper_bound(maybe_symint: Any) -> int:
+    """The largest value that a size can have.
 
     Raises:
         InvalidArgumentError: It has no bound.
     """
-    if isinstance(size, int):
-        return size
-    node = size.node
+    if isinstance(maybe_symint, int):
+        return maybe_symint
+    node = maybe_symint.node
     bound = node.shape_env.bound_sympy(node.expr).upper
     if not getattr(bound, "is_Integer", False) and not isinstance(bound, int):
-        raise InvalidArgumentError(f"the size {size} has no upper bound; give its Dim a max")
+        raise InvalidArgumentError(f"the size {maybe_symint} has no upper bound; give its Dim a max")
     return int(bound)
 
 
@@ -30,11 +30,11 @@ def eval_shape_upper_bound(shape: Iterable[Any]) -> list[int]:
     return [eval_upper_bound(size) for size in shape]
 
 
-def eval_expr(size: Any) -> int | None:
-    """The value that ``size`` had at export; None when it had none."""
-    if isinstance(size, int):
-        return size
-    hint = size.node.hint if isinstance(size, torch.SymInt) else None
+def eval_expr(symint: Any) -> int | None:
+    """The value that a size had at export; None when it had none."""
+    if isinstance(symint, int):
+        return symint
+    hint = symint.node.hint if isinstance(symint, torch.SymInt) else None
     return None if hint is None else int(hint)
 
 

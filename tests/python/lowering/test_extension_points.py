@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import executorch_py as et
-from executorch_py.exir import memory_planning
+from executorch_py.exir import memory, memory_planning
 from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch_py.exir.dynamic_shape import DynamicMemoryPlanningMode
@@ -19,6 +19,7 @@ from executorch_py.exir.passes import (
     PropagateDeviceConfig,
     ToOutVarPass,
 )
+from executorch_py.exir.tensor import TensorSpec
 
 
 class Chain(nn.Module):
@@ -82,8 +83,8 @@ FIELDS = {
     "run_reinplace_pass": ([], [True, False], [1]),
     "enable_non_cpu_memory_planning": ([], [True, False], [1]),
     "reinplace_extra_ops": ([], [None, ()], [[torch.ops.aten.relu.default]]),
-    "compatible": ([True], [False], [1]),
-    "quantized_io": ([], [True, False], [1]),
+    "compatible": ([], [True, False], [1]),
+    "quantized_io": ([], [False], [True, 1]),
     "disabled_passes": ([["remove-views"]], [()], ["remove-views"]),
     "target_kernels": ([], [True, ["my::op.out"]], ["all"]),
     "sparse_weights": ([], [True, False, 0.5], [2.0, "no"]),
@@ -156,15 +157,15 @@ def test_places_that_run_sets_are_those_of_the_file():
             self.places, ends = {}, {1: 0, 2: 0}
             for node in graph_module.graph.nodes:
                 spec = node.meta.get("spec")
-                if not isinstance(spec, et.exir.tensor.TensorSpec) or spec.const or spec.mem_offset is not None:
+                if node.target is memory.alloc or not isinstance(spec, TensorSpec):
+                    continue
+                if spec.const or spec.mem_offset is not None:
                     continue
                 spec.mem_id = 2 if "mul" in str(node.target) else 1
                 spec.mem_offset = ends[spec.mem_id]
                 ends[spec.mem_id] += -(-spec.nbytes() // 64) * 64 + 64
                 self.places[node.name] = (spec.mem_id, spec.mem_offset)
             return PassResult(graph_module, True)
-
-    import executorch_py.exir.tensor  # noqa: F401
 
     planner = Apart()
     text = compiled(planner).dump()

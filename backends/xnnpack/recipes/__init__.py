@@ -21,9 +21,9 @@ from executorch_py.recipes import (
     recipe_registry,
 )
 
-from .configs import get_xnnpack_edge_compile_config, get_xnnpack_executorch_backend_config
-from .partitioner import XnnpackPartitioner
-from .preprocess import Precision
+from ..configs import get_xnnpack_edge_compile_config, get_xnnpack_executorch_backend_config
+from ..partitioner import XnnpackPartitioner
+from ..preprocess import Precision
 
 __all__ = ["XNNPACKRecipeProvider", "XNNPackRecipeType", "get_xnnpack_recipe", "recipe_registry"]
 
