@@ -34,9 +34,9 @@ Quantizers and backends know nothing of each other: the quantize and dequantize 
 them. Names are loaded on first use, so that importing this package imports neither torch nor torchao.
 """
 
-import importlib
-from typing import Any
+from executorch_py import _lazy
 
+<<<<<<< HEAD
 # module -> its public names, as the package gives them
 _EXPORTS: dict[str, tuple[str, ...]] = {
     "pt2e": (
@@ -80,3 +80,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+=======
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, __file__)
+>>>>>>> 3d38476 (Types of pruning and quantizer; stubs of published paths in the wheel)

@@ -66,6 +66,9 @@ from .errors import (
     NotFoundError as NotFoundError,
 )
 from .errors import (
+    NotHereError as NotHereError,
+)
+from .errors import (
     NotSupportedError as NotSupportedError,
 )
 from .errors import (

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import importlib
 
-from executorch_py.errors import NotSupportedError
-
 _PARTITION_CONFIGS = "backends.xnnpack.partition_configs: *"
 _RECIPES = (
     "recipes: AOQuantizationConfig, BackendRecipeProvider, ExportRecipe, ExportSession, LoweringRecipe, QuantizationRecipe, "
@@ -246,13 +244,11 @@ NOT_HERE: dict[str, str] = {
 }  # fmt: skip
 
 
-def not_here(path: str, reason: str) -> ImportError:
+def not_here(path: str, reason: str) -> Exception:
     """The error for what the table has a reason for. It is an ImportError, so that ``from x import y`` shows the reason."""
+    from executorch_py.errors import NotHereError
+
     return NotHereError(f"executorch_py has no '{path}': {reason}")
-
-
-class NotHereError(NotSupportedError, ImportError):
-    """Something of the published package that is not here; the text says why, and what to take."""
 
 
 def why_not(path: str) -> str:
