@@ -27,7 +27,7 @@ def getter(path: str, own: Callable[[str], Any] | None = None) -> Callable[[str]
         from executorch_py import _lazy
         from executorch_py.compat import published
 
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__version__":
             raise AttributeError(f"module {ROOT + '.' + path!r} has no attribute {name!r}")
         if own is not None:
             try:
