@@ -49,6 +49,17 @@ def getter(path: str, own: Callable[[str], Any] | None = None) -> Callable[[str]
     return get
 
 
+class NamesFirst(ModuleType):
+    """A package in which a name of its row stays what it is when the module of the same name is imported (``export.export``)."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        from executorch_py.compat import published
+
+        if isinstance(value, ModuleType) and name in published.names_of(self.__name__.partition(".")[2]):
+            return
+        super().__setattr__(name, value)
+
+
 class PublishedModules(MetaPathFinder, Loader):
     """Finds and makes the modules of the table."""
 

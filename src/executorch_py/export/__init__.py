@@ -10,7 +10,10 @@ Pipeline, in the order of the files::
                                                             guards.py: what torch assumed of sizes, as checks)
 """
 
-from executorch_py.compat.finder import getter as _getter
+import sys as _sys
+
+from executorch_py.compat import finder as _finder
 
 #: ``executorch_py.export`` is also the published path of recipes: those names come from ``executorch_py.recipes``.
-__getattr__ = _getter("export")
+__getattr__ = _finder.getter("export")
+_sys.modules[__name__].__class__ = _finder.NamesFirst

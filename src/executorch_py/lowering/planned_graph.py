@@ -7,6 +7,7 @@ tear them apart. What the planner sets goes back to the compiler by the names of
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -178,7 +179,7 @@ class _Reader:
             if first is not None
             else scope.graph.inserting_after(_last(scope.graph))
         ):
-            node = scope.graph.placeholder(name)
+            node = scope.graph.placeholder(_identifier(name))
         node.meta["spec"] = spec
         return node
 
@@ -334,6 +335,12 @@ class _Reader:
             return int(eval(expression, {"__builtins__": {}, "min": min, "max": max}, values))
         except (ArithmeticError, SyntaxError):
             return None
+
+
+def _identifier(name: str) -> str:
+    """A name that fx can write into the code of a graph."""
+    plain = re.sub(r"\W", "_", name)
+    return plain if plain.isidentifier() and not keyword.iskeyword(plain) else f"_{plain}"
 
 
 def _last(graph: fx.Graph) -> fx.Node:
