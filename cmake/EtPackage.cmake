@@ -60,6 +60,11 @@ function(et_install_package)
                 ${CMAKE_SOURCE_DIR}/cmake/package/executorch_py_add_kernel_library.cmake
     DESTINATION ${package} COMPONENT sdk)
 
+  # Modules with published paths are made when they are imported (compat/finder.py); type checkers get stubs of them.
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${CMAKE_SOURCE_DIR}/src ${Python_EXECUTABLE}
+    -m executorch_py.compat.stubs ${CMAKE_BINARY_DIR}/stubs COMMAND_ERROR_IS_FATAL ANY)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/stubs/executorch_py-stubs DESTINATION . COMPONENT python)
+
   add_custom_target(et_sdk ALL
     COMMAND ${CMAKE_COMMAND} -DCMAKE_INSTALL_COMPONENT=sdk
             -DCMAKE_INSTALL_PREFIX=${CMAKE_BINARY_DIR}/python -P ${CMAKE_BINARY_DIR}/cmake_install.cmake

@@ -39,50 +39,6 @@ Quantizers and backends know nothing of each other: the quantize and dequantize 
 them. Names are loaded on first use, so that importing this package imports neither torch nor torchao.
 """
 
-import importlib
-from typing import Any
+from executorch_py import _lazy
 
-# module -> its public names, as the package gives them
-_EXPORTS: dict[str, tuple[str, ...]] = {
-    "pt2e": (
-        "ComposableQuantizer",
-        "DerivedQuantizationSpec",
-        "EdgeOrNode",
-        "FixedQParamsQuantizationSpec",
-        "QuantizationAnnotation",
-        "QuantizationConfig",
-        "QuantizationSpec",
-        "QuantizationSpecBase",
-        "Quantizer",
-        "SharedQuantizationSpec",
-    ),
-    "pt2e_flow": ("convert_pt2e", "prepare_pt2e", "prepare_qat_pt2e"),
-    "accuracy_control": ("AccuracyResult", "quantize_to_accuracy"),
-    "candidates": ("Candidates", "float_filter"),
-    "config": ("PRESETS", "get_symmetric_quantization_config", "quantization_config"),
-    "embedding_quantizer": ("EmbeddingQuantizer",),
-    "example": ("ExampleQuantizer",),
-    "flow": ("calibrate", "convert", "prepare", "prepare_qat", "quantize"),
-    "layer_sweep": ("SensitivityReport", "sensitivity"),
-    "observers": ("HistogramObserver", "MSEObserver", "PercentileObserver"),
-    "torch_quantized": ("from_torch_quantized",),
-    "weight_observers": ("GroupwiseObserver", "PerChannelMSEObserver"),
-    "xnnpack_quantizer": ("XNNPACKQuantizer",),
-}
-
-_HOME = {name: module for module, names in _EXPORTS.items() for name in names}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value  # the next access does not come here
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, __file__)

@@ -4,7 +4,15 @@
 >>> program = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])  # doctest: +SKIP
 """
 
-from .partitioner import XnnpackPartitioner
+from .configs import get_xnnpack_edge_compile_config, get_xnnpack_executorch_backend_config
+from .partitioner import XnnpackDynamicallyQuantizedPartitioner, XnnpackPartitioner
 from .preprocess import BACKEND_ID, Precision
 
-__all__ = ["BACKEND_ID", "Precision", "XnnpackPartitioner"]
+__all__ = [
+    "BACKEND_ID",
+    "Precision",
+    "XnnpackDynamicallyQuantizedPartitioner",
+    "XnnpackPartitioner",
+    "get_xnnpack_edge_compile_config",
+    "get_xnnpack_executorch_backend_config",
+]

@@ -5,29 +5,36 @@
 """
 
 import copy
+import logging
 from collections.abc import Iterable
 
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py import _core
+from executorch_py import _arguments, _core
+from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
 from executorch_py.exir.backend.utils import nodes_with_bodies, note_refusal
 from executorch_py.export.importer import import_programs
 
+from .partition_configs import XNNPartitionerConfig, is_meant, operators_of
 from .preprocess import BACKEND_ID, Precision, delegation_spec
 from .units import units
 
 _TAG = "xnnpack"
+
+_logger = logging.getLogger("executorch_py.backends.xnnpack")
 
 
 class XnnpackPartitioner(Partitioner):
     """Gives XNNPACK what it can do, in parts that are as large as the graph allows.
 
     Args:
-        config_precisions: One precision or several; None takes all.
+        configs: Classes of ``partition_configs``: only operators that one of them is for are taken; None takes all.
+        config_precisions: One precision or several, as members of Precision or their values ("fp32"); None takes all.
         per_op_mode: One part for each operator, with its conversions where it computes in integers, instead of the largest
             ones, for finding the operator that differs.
+        verbose: Log, at the level INFO, why each other node is left alone.
         always: Take parts that hold elementwise operators and views only, too, functions that are written out (GELU,
             norms) and the steps of quantized recurrent layers; by default they stay with the kernels, which do them at least
             as fast as a call of the delegate. Files for the official runtime (``compatible=True``), which has no such
@@ -39,13 +46,16 @@ class XnnpackPartitioner(Partitioner):
 
     def __init__(
         self,
-        config_precisions: Precision | Iterable[Precision] | None = None,
+        configs: Iterable[type[XNNPartitionerConfig]] | None = None,
+        config_precisions: Precision | str | Iterable[Precision | str] | None = None,
         per_op_mode: bool = False,
+        verbose: bool = False,
         always: bool = False,
     ) -> None:
         super().__init__()
-        chosen = [config_precisions] if isinstance(config_precisions, Precision) else config_precisions
-        self._precisions = frozenset(Precision if chosen is None else chosen)
+        self._precisions = _precisions(config_precisions)
+        self._operators = None if configs is None else operators_of(configs)
+        self._verbose = _arguments.flag("verbose", verbose)
         self._delegation_spec = delegation_spec(self._precisions)
         self._per_op_mode = per_op_mode
         self._leaves_parts = not (always or per_op_mode)
@@ -68,6 +78,9 @@ class XnnpackPartitioner(Partitioner):
         for handle, reason in answers:
             node = imported.nodes[handle]
             reasons[node] = reasons.get(node) or reason  # one node may have become several
+        for node in reasons if self._operators is not None else ():
+            if not reasons[node] and not is_meant(node, self._operators):
+                reasons[node] = "its operator is not among the configs of the partitioner"
         self.refusals = {node.name: reason for node, reason in reasons.items() if reason}
         tags = {}
         nodes = [
@@ -79,9 +92,57 @@ class XnnpackPartitioner(Partitioner):
         for node in nodes:
             if reason := reasons[node]:
                 note_refusal(node, BACKEND_ID, reason)
+                if self._verbose:
+                    _logger.info("%s (%s) is left alone: %s", node.name, node.target, reason)
         for node in taken:
             place = places.setdefault(owner.get(node, node), len(places))
             tag = f"{_TAG}_{place}" if self._per_op_mode else _TAG
             node.meta["delegation_tag"] = tag
             tags[tag] = self._delegation_spec
         return PartitionResult(exported_program, tags)
+
+
+def _precisions(given: Precision | str | Iterable[Precision | str] | None) -> frozenset[Precision]:
+    """The precisions that are meant.
+
+    Raises:
+        InvalidArgumentError: A string is the value of none.
+        InvalidTypeError: Something else is given.
+    """
+    if given is None:
+        return frozenset(Precision)
+    several = [given] if isinstance(given, (Precision, str)) else given
+    if not isinstance(several, Iterable):
+        raise InvalidTypeError(f"config_precisions is {given!r:.60}, must be members of Precision or their values")
+    found = set()
+    for one in several:
+        if not isinstance(one, (Precision, str)):
+            raise InvalidTypeError(f"config_precisions has {one!r:.60}, must have members of Precision or their values")
+        known = {member.value: member for member in Precision} | {member.name: member for member in Precision}
+        value = one.value if isinstance(one, Precision) else one
+        if value not in known:
+            values = ", ".join(member.value for member in Precision)
+            raise InvalidArgumentError(f"config_precisions has '{one}', must be of {values}")
+        found.add(known[value])
+    return frozenset(found)
+
+
+class XnnpackDynamicallyQuantizedPartitioner(XnnpackPartitioner):
+    """Takes linear layers whose inputs are quantized at run time, and nothing else."""
+
+    def __init__(self, verbose: bool = False) -> None:
+        super().__init__(config_precisions=Precision.DYNAMIC_QUANT, per_op_mode=True, verbose=verbose)
+
+
+class XnnpackFloatingPointPartitioner(XnnpackPartitioner):
+    """Takes what computes in float32, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(config_precisions=Precision.FP32)
+
+
+class XnnpackQuantizedPartitioner(XnnpackPartitioner):
+    """Takes what computes with integers, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(config_precisions=[Precision.STATIC_QUANT, Precision.DYNAMIC_QUANT])

@@ -10,13 +10,15 @@ Example:
 
 from __future__ import annotations
 
+import inspect
 import operator
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["flag", "instance", "integer", "path", "text"]
+__all__ = ["count_taken", "flag", "instance", "integer", "path", "text"]
 
 
 def integer(what: str, value: Any, lowest: int, highest: int) -> int:
@@ -62,6 +64,30 @@ def instance(what: str, value: Any, kind: type, name: str) -> Any:
     if not isinstance(value, kind):
         raise InvalidTypeError(f"{what} is {value!r}, must be {name}")
     return value
+
+
+def count_taken(what: str, function: Any, forms: Mapping[int, str]) -> int:
+    """With how many positional arguments a user's function can be called: the first of ``forms`` that fits.
+
+    Args:
+        what: Name of the option.
+        function: Python's own functions, which do not say what they take, count as the first form.
+        forms: Number of arguments -> how messages write them.
+
+    Raises:
+        InvalidTypeError: None fits.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return next(iter(forms))
+    for count in forms:
+        try:
+            signature.bind(*[None] * count)
+        except TypeError:
+            continue
+        return count
+    raise InvalidTypeError(f"{what} takes {signature}, must take {' or '.join(forms.values())}")
 
 
 def path(what: str, value: Any) -> str:

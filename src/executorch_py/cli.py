@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from executorch_py import _core
+from executorch_py import __version__, _core
 from executorch_py.errors import ExecutorchError, InvalidArgumentError
 from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, ScalarType, TensorInfo
 
@@ -375,6 +375,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="etpy", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--version", action="version", version=f"etpy {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     export = commands.add_parser("export", help="export and lower a model")

@@ -151,6 +151,10 @@ class NotSupportedError(ExecutorchError, NotImplementedError):
     default_code = ErrorCode.NotSupported
 
 
+class NotHereError(NotSupportedError, ImportError):
+    """Something of the published package that is not here; the text says why, and what to take."""
+
+
 class InvalidArgumentError(ExecutorchError, ValueError):
     """An argument has a wrong value, shape or layout."""
 

@@ -186,6 +186,18 @@ class MethodMetadata:
         """Description of a tensor output. Raises as :meth:`input_tensor_meta`."""
         return TensorInfo(self._core.output_tensor(_place(index)))
 
+    def num_attributes(self) -> int:
+        """Number of attributes: mutable buffers that the file names."""
+        return self._core.num_attributes
+
+    def attribute_tensor_meta(self, index: int) -> TensorInfo:
+        """Description of an attribute; ``name()`` is its name in the model.
+
+        Raises:
+            IndexError: There is no such attribute.
+        """
+        return TensorInfo(self._core.attribute_tensor(_place(index)))
+
     def planned_buffer_sizes(self) -> tuple[int, ...]:
         """Bytes of each planned arena, those of sessions included."""
         return tuple(self._core.planned_buffer_sizes)

@@ -159,7 +159,9 @@ def test_delegate_that_is_told_to_leave_integers(left):
     model, data = Mixed().eval(), [rand(2, 3, 8, 8) for _ in range(4)]
     program = quantizer.quantize(model, (data[0],), "static_int8", data)
     taken = [precision for precision in Precision if precision.value != left]
-    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(taken)]).to_executorch()
+    manager = et.to_edge_transform_and_lower(
+        program, partitioner=[XnnpackPartitioner(config_precisions=taken)]
+    ).to_executorch()
     for ours, expected in zip(et.load(manager.buffer)(data[0]), program.module()(data[0]), strict=True):
         assert sqnr(ours, expected) >= 40
 

@@ -52,7 +52,7 @@ def _program(numbers: Precision) -> tuple[torch.export.ExportedProgram, tuple[to
 def _lower(numbers: Precision, chosen: list[Precision]) -> tuple[bytes, dict[str, str]]:
     """The file, after a look at what it computes, and operator -> reason of the products that are not delegated."""
     program, inputs = _program(numbers)
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(chosen)])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(config_precisions=chosen)])
     reasons = {row.op: row.reason for row in et.delegation_report(edge).refused()}
     file = edge.to_executorch().buffer
     (actual,) = et.Runtime.get().load_program(file).load_method("forward").execute(inputs)

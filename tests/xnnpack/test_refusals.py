@@ -500,7 +500,7 @@ def lowered(case: Case) -> tuple[nn.Module, et.EdgeProgramManager, dict[str, str
     if shapes is not None and not isinstance(case.function, nn.Module):
         shapes = (shapes,)  # the arguments of a Call are one
     exported = torch.export.export(module, case.inputs, dynamic_shapes=shapes)
-    partitioner = XnnpackPartitioner(case.precisions, always=True)
+    partitioner = XnnpackPartitioner(config_precisions=case.precisions, always=True)
     partitioner = partitioner.for_compatible() if case.compatible else partitioner
     return module, et.to_edge_transform_and_lower(exported, partitioner=[partitioner]), partitioner.refusals
 

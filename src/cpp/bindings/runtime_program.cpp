@@ -95,6 +95,12 @@ class MethodDescription {
     return describe_tensor(unwrap(meta_.output_tensor_info(i)), meta_.output_name(i));
   }
 
+  size_t num_attributes() const { return meta_.num_attributes(); }
+  TensorDescription attribute_tensor(size_t i) const {
+    in_range("attribute", i, num_attributes());
+    return describe_tensor(unwrap(meta_.attribute_tensor_info(i)), meta_.attribute_name(i));
+  }
+
   std::vector<uint64_t> planned_buffer_sizes() const {
     std::vector<uint64_t> sizes;
     for (size_t i = 0; i < meta_.num_memory_planned_buffers(); ++i) {
@@ -232,6 +238,8 @@ void bind_descriptions(py::module_& module) {
       .def("output_name", &MethodDescription::output_name, py::arg("index"))
       .def("input_tensor", &MethodDescription::input_tensor, py::arg("index"))
       .def("output_tensor", &MethodDescription::output_tensor, py::arg("index"))
+      .def_property_readonly("num_attributes", &MethodDescription::num_attributes)
+      .def("attribute_tensor", &MethodDescription::attribute_tensor, py::arg("index"))
       .def_property_readonly("planned_buffer_sizes", &MethodDescription::planned_buffer_sizes)
       .def_property_readonly("uses_state", &MethodDescription::uses_state)
       .def_property_readonly("num_instructions", &MethodDescription::num_instructions)

@@ -14,19 +14,38 @@ Tag tag_of(const fb::ExecutionPlan& plan, Span<const int32_t> indices, size_t i)
                             : Tag::kNone;
 }
 
+TensorInfo tensor_info(const fb::Tensor& tensor) {
+  TensorInfo info;
+  info.dtype = static_cast<ScalarType>(tensor.scalar_type());
+  info.sizes = span(tensor.sizes());
+  info.dim_order = span(tensor.dim_order());
+  info.dynamism = static_cast<TensorShapeDynamism>(tensor.shape_dynamism());
+  info.is_memory_planned = tensor.allocation_info() != nullptr;
+  info.nbytes = static_cast<size_t>(tensor_nbytes(tensor));
+  return info;
+}
+
+/// The tensor of attribute `i`; nullptr when there is none. `num` gets the number of attributes before it, or all.
+const fb::Tensor* attribute(const fb::ExecutionPlan& plan, size_t i, size_t* num) {
+  *num = 0;
+  for (uint32_t at = 0; at < count(plan.values()); ++at) {
+    const fb::Tensor* tensor = plan.values()->Get(at)->val_as_Tensor();
+    if (tensor == nullptr || tensor->allocation_info() == nullptr || tensor->extra_tensor_info() == nullptr ||
+        count(tensor->extra_tensor_info()->fully_qualified_name()) == 0) {
+      continue;
+    }
+    if ((*num)++ == i) {
+      return tensor;
+    }
+  }
+  return nullptr;
+}
+
 Result<TensorInfo> tensor_info(const fb::ExecutionPlan& plan, Span<const int32_t> indices, size_t i, const char* what) {
   ET_CHECK_OR_RETURN(i < indices.size() && tag_of(plan, indices, i) == Tag::kTensor, InvalidArgument,
                      "%s %zu of '%s' does not exist or is no tensor; there are %zu", what, i, plan.name()->c_str(),
                      indices.size());
-  const fb::Tensor* tensor = plan.values()->Get(static_cast<uint32_t>(indices[i]))->val_as_Tensor();
-  TensorInfo info;
-  info.dtype = static_cast<ScalarType>(tensor->scalar_type());
-  info.sizes = span(tensor->sizes());
-  info.dim_order = span(tensor->dim_order());
-  info.dynamism = static_cast<TensorShapeDynamism>(tensor->shape_dynamism());
-  info.is_memory_planned = tensor->allocation_info() != nullptr;
-  info.nbytes = static_cast<size_t>(tensor_nbytes(*tensor));
-  return info;
+  return tensor_info(*plan.values()->Get(static_cast<uint32_t>(indices[i]))->val_as_Tensor());
 }
 
 }  // namespace
@@ -88,6 +107,24 @@ SizeBounds MethodMeta::input_bounds(size_t i, size_t dim) const {
     }
   }
   return bounds;
+}
+
+size_t MethodMeta::num_attributes() const {
+  size_t num = 0;
+  attribute(*plan_, SIZE_MAX, &num);
+  return num;
+}
+std::string_view MethodMeta::attribute_name(size_t i) const {
+  size_t num = 0;
+  const fb::Tensor* tensor = attribute(*plan_, i, &num);
+  return tensor == nullptr ? std::string_view() : view(tensor->extra_tensor_info()->fully_qualified_name());
+}
+Result<TensorInfo> MethodMeta::attribute_tensor_info(size_t i) const {
+  size_t num = 0;
+  const fb::Tensor* tensor = attribute(*plan_, i, &num);
+  ET_CHECK_OR_RETURN(tensor != nullptr, InvalidArgument, "'%s' has %zu attributes, there is no attribute %zu",
+                     plan_->name()->c_str(), num, i);
+  return tensor_info(*tensor);
 }
 
 size_t MethodMeta::num_memory_planned_buffers() const {

@@ -57,6 +57,13 @@ class MethodMeta {
   /// Smallest and largest size of dimension `dim` of tensor input `i`. Both are the size itself when it is static.
   SizeBounds input_bounds(size_t i, size_t dim) const;
 
+  /// Attributes: mutable buffers that have a name in the file ("cache.keys"), in the order of the method's values.
+  size_t num_attributes() const;
+  /// Empty when there is no such attribute.
+  std::string_view attribute_name(size_t i) const;
+  /// Errors: InvalidArgument when there is no such attribute.
+  Result<TensorInfo> attribute_tensor_info(size_t i) const;
+
   /// Planned buffers: buffer `i` is memory id i + 1. Sizes in bytes.
   size_t num_memory_planned_buffers() const;
   uint64_t memory_planned_buffer_size(size_t i) const;

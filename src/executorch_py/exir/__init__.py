@@ -4,29 +4,8 @@ Code written for the published ExecuTorch moves by changing the import from ``ex
 Names are loaded on first use: the lowering package itself uses the interfaces in ``exir.backend``.
 """
 
-import importlib
-from typing import Any
+from executorch_py import _lazy
+from executorch_py.compat.finder import getter
 
-_HOME = {
-    "EdgeCompileConfig": "config",
-    "EdgeProgramManager": "edge",
-    "ExecutorchBackendConfig": "config",
-    "ExecutorchProgramManager": "program",
-    "MemoryPlanningPass": "config",
-    "to_edge": "edge",
-    "to_edge_transform_and_lower": "edge",
-}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"executorch_py.lowering.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+_own, __dir__, __all__ = _lazy.attach(__name__, __file__)
+__getattr__ = getter("exir", _own)

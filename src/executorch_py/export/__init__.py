@@ -9,3 +9,11 @@ Pipeline, in the order of the files::
     importer.py        Edge -> et::ir::Program             (the only file that knows both fx and our IR;
                                                             guards.py: what torch assumed of sizes, as checks)
 """
+
+import sys as _sys
+
+from executorch_py.compat import finder as _finder
+
+#: ``executorch_py.export`` is also the published path of recipes: those names come from ``executorch_py.recipes``.
+__getattr__ = _finder.getter("export")
+_sys.modules[__name__].__class__ = _finder.NamesFirst

@@ -296,3 +296,40 @@ def copied(program: ExportedProgram) -> ExportedProgram:
         verifiers=program.verifiers,
     )
     return with_guards_of(new, program)
+
+
+def whole_as_call(program: ExportedProgram, lowered: torch.nn.Module) -> ExportedProgram:
+    """A program with the inputs and outputs of ``program`` that calls ``lowered``, which was compiled from all of it."""
+    graph, root = fx.Graph(), torch.nn.Module()
+    root.add_module("lowered_module_0", lowered)
+    inputs = []
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+        if spec.kind == InputKind.USER_INPUT:
+            inputs.append(graph.placeholder(node.name))
+            inputs[-1].meta = dict(node.meta)
+    call = graph.call_function(executorch_call_delegate, (graph.get_attr("lowered_module_0"), *inputs))
+    returned: Any = next(reversed(program.graph.nodes)).args[0]
+    specs = program.graph_signature.output_specs
+    values = [value for value, spec in zip(returned, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
+    call.meta["val"] = tuple(value.meta["val"] for value in values)
+    results = []
+    for index, value in enumerate(values):
+        results.append(graph.call_function(operator.getitem, (call, index)))
+        results[-1].meta["val"] = value.meta["val"]
+    graph.output(tuple(results))
+    signature = ExportGraphSignature(
+        [InputSpec(InputKind.USER_INPUT, argument_of(node), None) for node in inputs],
+        [OutputSpec(OutputKind.USER_OUTPUT, argument_of(node), None) for node in results],
+    )
+    return ExportedProgram(
+        root=fx.GraphModule(root, graph),
+        graph=graph,
+        graph_signature=signature,
+        state_dict={},
+        range_constraints=copy.copy(program.range_constraints),
+        module_call_graph=program.module_call_graph,
+        example_inputs=program.example_inputs,
+        constants={},
+        verifiers=[EdgeVerifier],
+    )

@@ -70,7 +70,10 @@ def _(edge_program: ExportedProgram, partitioner: Partitioner) -> ExportedProgra
 
 @to_backend.register(str)
 def _(backend_id: str, edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> LoweredBackendModule:
-    result = require_python_backend(backend_id).preprocess(copied(edge_program), compile_specs)
+    backend = require_python_backend(backend_id)
+    result = backend.preprocess(
+        backend.copy_exported_program_for_preprocess(edge_program, compile_specs), compile_specs
+    )
     return LoweredBackendModule(
         edge_program,
         backend_id,
@@ -199,8 +202,13 @@ def _take_along(members: set[Any]) -> None:
 def _compile(parts: _Parts) -> None:
     """Gives each backend all its parts at once, and each part its payload."""
     for backend_id, by_method in parts.items():
-        results = require_python_backend(backend_id).preprocess_multimethod(
-            {method: [copied(part.original_module) for part in found] for method, found in by_method.items()},
+        backend = require_python_backend(backend_id)
+        copy = backend.copy_exported_program_for_preprocess
+        results = backend.preprocess_multimethod(
+            {
+                name: [copy(part.original_module, part.compile_specs) for part in found]
+                for name, found in by_method.items()
+            },
             {method: [part.compile_specs for part in found] for method, found in by_method.items()},
         )
         for method, found in by_method.items():

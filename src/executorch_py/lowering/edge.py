@@ -41,6 +41,7 @@ def to_edge(
     programs: Programs,
     constant_methods: Mapping[str, Any] | None = None,
     compile_config: EdgeCompileConfig | None = None,
+    generate_etrecord: bool = False,
 ) -> "EdgeProgramManager":
     """Brings exported programs into the Edge dialect.
 
@@ -48,6 +49,7 @@ def to_edge(
         programs: One program (method ``forward``), or several by method name.
         constant_methods: Method name -> what it returns: a number, bool, string, tensor, or list of these.
         compile_config: Options.
+        generate_etrecord: Accepted; ``ExecutorchProgramManager.get_etrecord`` needs no preparation.
 
     Raises:
         NotSupportedError: An operator has no form in Edge; names it, its source line and what to do.
@@ -61,6 +63,7 @@ def to_edge_transform_and_lower(
     partitioner: Partitioners | None = None,
     constant_methods: Mapping[str, Any] | None = None,
     compile_config: EdgeCompileConfig | None = None,
+    generate_etrecord: bool = False,
 ) -> "EdgeProgramManager":
     """``to_edge``, users' passes and delegation in one step; operators that a partitioner wants whole stay whole.
 
@@ -70,6 +73,7 @@ def to_edge_transform_and_lower(
         partitioner: One, several (first come first served), or several for each method by name.
         constant_methods: As in ``to_edge``.
         compile_config: Options.
+        generate_etrecord: As in ``to_edge``.
     """
     named = _named(programs)
     wanted = _partitioners_by_method(partitioner, named)
@@ -87,8 +91,13 @@ class EdgeProgramManager:
         edge_programs: Programs,
         constant_methods: Mapping[str, Any] | None = None,
         compile_config: EdgeCompileConfig | None = None,
+        core_aten_ops_exception_list: Sequence[OpOverload] | None = None,
+        preserve_ops: Sequence[OpOverload] | None = None,
     ) -> None:
         self.compile_config = compile_config or EdgeCompileConfig()
+        given = {"_core_aten_ops_exception_list": core_aten_ops_exception_list, "preserve_ops": preserve_ops}
+        if lists := {name: value for name, value in given.items() if value is not None}:
+            self.compile_config = replace(self.compile_config, **lists)
         if not isinstance(constant_methods, (Mapping, NoneType)):
             raise InvalidTypeError(f"constant_methods is {constant_methods!r:.80}, must be a dict of names and values")
         self._constant_methods = dict(constant_methods or {})
@@ -223,6 +232,9 @@ def _to_edge(
     if not named:
         raise InvalidArgumentError("there is no program to lower: the dict of programs is empty")
     for name, program in named.items():
+        for one in partitioners.get(name, ()):
+            program = one.transform_for_pre_decomposition(program)
+            _require_program(f"{type(one).__name__}.transform_for_pre_decomposition", program)
         warn_of_training(name, program)
         functional = canonical_quantization(expand_operators(functionalize(inline_wrappers(program))))
         wanted, accepts = _wanted_whole(functional, partitioners.get(name, ()), config)
@@ -232,6 +244,11 @@ def _to_edge(
             check_edge(name, edge[name], {*wanted, *config._core_aten_ops_exception_list})
     mark_trained(edge)
     return EdgeProgramManager(edge, constant_methods, config)
+
+
+def _require_program(what: str, given: Any) -> None:
+    if not isinstance(given, ExportedProgram):
+        raise InvalidTypeError(f"{what} returned {given!r:.60}, must return an ExportedProgram")
 
 
 def _wanted_whole(

@@ -1,7 +1,8 @@
 """Users' passes on fx programs: what ``transform`` and ``transform_passes`` take.
 
 A pass is a callable that takes a GraphModule and returns a PassResult (or None when it changed the module in place). The
-program around the new graph is made again, so that its signature names the nodes that exist now.
+program around the new graph is made again, so that its signature names the nodes that exist now. An ExportedProgramPassBase takes
+and gives the whole program; a manager of such passes does as well.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, OutputSpec
 
 from executorch_py.errors import ExecutorchError, InvalidArgumentError, InvalidTypeError
+from executorch_py.exir.pass_base import ExportedProgramPassBase, ExportedProgramPassResult
 from executorch_py.export.rewriting import argument_of
 
 from .cut import copied, rebuilt
@@ -49,6 +51,9 @@ def run_passes(program: ExportedProgram, passes: Sequence[Callable[..., Any]]) -
     program = copied(program)
     for one in passes:
         name = getattr(one, "__name__", type(one).__name__)
+        if isinstance(one, ExportedProgramPassBase):
+            program = _whole(one, program, name)
+            continue
         module = _result_of(one, program.graph_module)
         try:
             program = _around(program, module, name)
@@ -57,6 +62,15 @@ def run_passes(program: ExportedProgram, passes: Sequence[Callable[..., Any]]) -
         except Exception as error:  # of fx's checks and those of the Edge dialect, which know nothing of passes
             raise InvalidArgumentError(f"the pass {name} left the graph broken: {error}") from error
     return program
+
+
+def _whole(one: ExportedProgramPassBase, program: ExportedProgram, name: str) -> ExportedProgram:
+    """The program that a pass over whole programs made of ``program``."""
+    result: ExportedProgramPassResult = one(program)
+    try:
+        return rebuilt(result.exported_program, result.exported_program.graph_signature)
+    except Exception as error:
+        raise InvalidArgumentError(f"the pass {name} left the program broken: {error}") from error
 
 
 def _result_of(one: Callable[..., Any], module: fx.GraphModule) -> fx.GraphModule:

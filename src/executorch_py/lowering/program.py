@@ -5,13 +5,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from executorch_py import _arguments, _core
 from executorch_py.errors import InvalidArgumentError, InvalidStateError
+from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
+from executorch_py.exir.passes.memory_planning_pass import core_algorithm, is_own_planner
+from executorch_py.exir.print_program import print_program
 from executorch_py.export.custom_operators import CustomOperator, find_custom_operators
 from executorch_py.export.decompose import decompose
 from executorch_py.export.importer import Imported, import_programs
@@ -21,6 +24,7 @@ from executorch_py.export.rewriting import nodes_with_bodies
 from .config import ExecutorchBackendConfig
 from .delegation import Delegated, for_compatible
 from .external_constants import external_file_of
+from .python_planning import options_of, plan_in_python
 
 
 @dataclass
@@ -108,6 +112,27 @@ class ExecutorchProgramManager:
             )
         return self._programs[method_name]
 
+    @property
+    def executorch_program(self) -> "ExecutorchProgramManager":
+        """The program itself, for ``print_program``; the published class of file tables has no like here."""
+        return self
+
+    @property
+    def delegate_map(self) -> dict[str, dict[int, Any]]:
+        """Method -> number of a call of a compiled part -> backend and its own debug handles."""
+        found: dict[str, dict[int, Any]] = {}
+        for name, program in self._programs.items():
+            parts = get_lowered_backend_modules(program.graph_module)
+            found[name] = {
+                index: {"name": part.backend_id, "delegate_map": part.meta["debug_handle_map"] or {}}
+                for index, part in enumerate(parts)
+            }
+        return found
+
+    def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
+        """Writes the program as text to ``out`` or standard output; ``verbose``: with the bytes of arenas."""
+        print_program(self, show_meminfo=verbose, out=out)
+
     def dump(self) -> str:
         """The IR after the last pass, as text."""
         return self._compiled.text
@@ -172,13 +197,21 @@ def compile_methods(
             )
             for name, program in programs.items()
         }
-    custom = find_custom_operators(programs, config.target_kernels)
-    imported = import_programs(
-        programs, constant_methods, external_file_of(config.external_constants), not config.compatible
-    )
+    custom = find_custom_operators(programs, True if _any_kernel(config) else config.target_kernels)
+    options = _options(methods, custom, config)
+
+    def imports() -> Imported:
+        return import_programs(
+            programs, constant_methods, external_file_of(config.external_constants), not config.compatible
+        )
+
+    if planners := {name: plan for name in methods if is_own_planner(plan := config.planning_for(name))}:
+        signatures = {name: program.graph_signature for name, program in programs.items()}
+        options["planning"].update(plan_in_python(planners, signatures, imports().program, options))
+    imported = imports()
     if config.debug_info:
         _note_delegation(methods, programs, imported)
-    compiled = _core.compile(imported.program, _options(methods, custom, config))
+    compiled = _core.compile(imported.program, options)
     return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config)
 
 
@@ -204,9 +237,14 @@ def _only_delegated(program: ExportedProgram) -> frozenset[OpOverload]:
 
 
 def _target_kernels(custom: Mapping[str, CustomOperator], config: ExecutorchBackendConfig) -> list[str]:
-    if config.target_kernels is True:
+    if _any_kernel(config):
         return [op.kernel for op in custom.values()]
-    return list(config.target_kernels or ())
+    return [] if isinstance(config.target_kernels, bool) else list(config.target_kernels)
+
+
+def _any_kernel(config: ExecutorchBackendConfig) -> bool:
+    """Whether operators are lowered whose kernels this process has not."""
+    return config.target_kernels is True or config.to_out_var_pass.ignore_to_out_var_failure
 
 
 def _sparse_option(sparse_weights: bool | float) -> dict[str, float]:
@@ -216,31 +254,26 @@ def _sparse_option(sparse_weights: bool | float) -> dict[str, float]:
     return {"sparse_weights": 2.0 if sparse_weights is False else float(sparse_weights)}
 
 
+def _planning(plan: Any) -> dict[str, Any]:
+    return options_of(plan, None if is_own_planner(plan) else core_algorithm(plan))
+
+
 def _options(
     methods: Mapping[str, Delegated], custom: Mapping[str, CustomOperator], config: ExecutorchBackendConfig
 ) -> dict[str, Any]:
     """The options of driver::compile, by name."""
-    planning = {name: config.planning_for(name) for name in methods}
     return {
         "compatible": config.compatible,
         "quantized_io": config.quantized_io,
-        "disabled_passes": list(config.disabled_passes),
+        "disabled_passes": [*config.disabled_passes, *([] if config.remove_view_copy else ["remove-views"])],
         "custom_ops": {name: (op.kernel, op.changed, op.signature) for name, op in custom.items()},
         "target_kernels": _target_kernels(custom, config),
-        "segment_alignment": config.segment_alignment,
+        "segment_alignment": max(config.segment_alignment, config.delegate_alignment or 1),
+        "constant_alignment": config.constant_tensor_alignment or 16,
         "inline_delegates": not config.extract_delegate_segments,
         "debug_info": config.debug_info,
         **_sparse_option(config.sparse_weights),
-        "planning": {
-            name: {
-                "algorithm": plan.memory_planning_algo,
-                "alloc_graph_input": plan.alloc_graph_input,
-                "alloc_graph_output": plan.alloc_graph_output,
-                "alignment": plan.alignment,
-                "capacities": dict(plan.memory_capacities),
-            }
-            for name, plan in planning.items()
-        },
+        "planning": {name: _planning(config.planning_for(name)) for name in methods},
         "delegation": {
             tag: (spec.backend_id, [(item.key, bytes(item.value)) for item in spec.compile_specs])
             for method in methods.values()

@@ -9,31 +9,6 @@ Example:
     >>> pruner.finish()  # doctest: +SKIP
 """
 
-import importlib
-from typing import Any
+from executorch_py import _lazy
 
-# module -> its public names
-_EXPORTS: dict[str, tuple[str, ...]] = {
-    "comparison": ("PruningReport", "report"),
-    "masks": ("LayerSparsity", "make_permanent", "masked_parameters", "sparsity"),
-    "neurons": ("NeuronPruning", "prune_heads", "prune_neurons"),
-    "pruner": ("Pruner", "prune_weights"),
-    "schedule": ("Schedule",),
-}
-
-_HOME = {name: module for module, names in _EXPORTS.items() for name in names}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, __file__)

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 import executorch_py
-from executorch_py import _core, errors
+from executorch_py import _core, _lazy, errors
 
 CODES = [entry for entry in _core.error_codes() if entry[0] != "Ok"]
 
@@ -20,7 +20,7 @@ def test_every_code_has_its_member_and_class():
 def test_the_package_gives_every_public_name_of_the_module():
     named = {name for name, value in vars(errors).items() if getattr(value, "__module__", "") == errors.__name__}
     public = {name for name in named if isinstance(getattr(errors, name), type) and not name.startswith("_")}
-    assert public == set(executorch_py._EXPORTS["errors"])
+    assert public == {name for name, home in _lazy.exports(executorch_py.__file__).items() if home == ".errors"}
 
 
 @pytest.mark.parametrize(("name", "value", "python_class", "meaning"), CODES)

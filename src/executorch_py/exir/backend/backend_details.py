@@ -26,12 +26,14 @@ class PreprocessResult:
     Attributes:
         processed_bytes: The payload that the backend's runtime gets.
         debug_handle_map: The backend's own ids -> debug handles of the nodes they stand for.
-        data_store_output: Data that payloads share: key -> bytes (or an object with ``pub_data`` and ``buffers``).
+        data_store_output: Data that payloads share: key -> bytes, or a NamedDataStoreOutput.
+        _delegate_info_meta: Accepted; what a backend's developer tools want to know.
     """
 
     processed_bytes: bytes = b""
     debug_handle_map: dict[int, Any] | None = None
     data_store_output: Any = None
+    _delegate_info_meta: Any = None
 
 
 class BackendDetails(ABC):
@@ -47,6 +49,15 @@ class BackendDetails(ABC):
     @abstractmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
         """Compiles ``edge_program``, which is the backend's own to change."""
+
+    @staticmethod
+    def copy_exported_program_for_preprocess(
+        edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+    ) -> ExportedProgram:
+        """The program that ``preprocess`` gets: graphs of its own, and weights that it must not change."""
+        from executorch_py.lowering.cut import copied
+
+        return copied(edge_program)
 
     @classmethod
     def preprocess_multimethod(
@@ -91,6 +102,14 @@ def named_data_of(result: PreprocessResult) -> dict[str, bytes]:
                     f"preprocess gave {key!r:.60}: {data!r:.60} as shared data, must be a string: bytes"
                 )
         return {key: bytes(data) for key, data in store.items()}
-    if not hasattr(store, "pub_data") or not hasattr(store, "buffers"):
-        raise PartitionError(f"preprocess gave {store!r:.60} as data_store_output, must be a dict of key -> bytes")
-    return {key: bytes(store.buffers[entry.buffer_index]) for key, entry in store.pub_data.items()}
+    named = getattr(store, "pte_data", None) or getattr(store, "pub_data", None)
+    if not hasattr(store, "buffers"):
+        raise PartitionError(
+            f"preprocess gave {store!r:.60} as data_store_output, must be a dict of key -> bytes or a NamedDataStoreOutput"
+        )
+    if getattr(store, "external_data", None):
+        raise PartitionError(
+            f"preprocess wants data in the files {', '.join(sorted(store.external_data))}; data of delegates goes into the "
+            "program: leave external_tag out, and use ExecutorchBackendConfig(external_constants=...)"
+        )
+    return {key: bytes(store.buffers[entry.buffer_index]) for key, entry in (named or {}).items()}

@@ -72,3 +72,10 @@ class Partitioner(ABC):
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
         """Operators that this backend wants whole, and a filter that says for a node whether it really does."""
         return [], None
+
+    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
+        """Changes the program as torch exported it, before operators are decomposed (``to_edge_transform_and_lower`` only).
+
+        Several partitioners change it one after the other, in their order.
+        """
+        return exported_program

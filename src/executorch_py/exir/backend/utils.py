@@ -7,11 +7,35 @@ from torch.export.graph_signature import InputKind, OutputKind
 from executorch_py.export.rewriting import nodes_with_bodies
 from executorch_py.export.training import TRAINED
 
+from .delegate_mapping import DelegateMappingBuilder
+from .delegated_graph import (
+    format_delegated_graph,
+    get_delegated_payload,
+    get_delegates,
+    get_non_lowered_nodes,
+    is_identical_graph,
+    is_shape_dynamic,
+    print_delegated_graph,
+)
+from .refusals import ReportRejected, WhyNoPartition, WhyNoPartitionReporter
+
 __all__ = [
+    "DelegateMappingBuilder",
+    "ReportRejected",
+    "WhyNoPartition",
+    "WhyNoPartitionReporter",
     "constant_names",
+    "format_delegated_graph",
+    "get_delegated_payload",
+    "get_delegates",
+    "get_non_lowered_nodes",
+    "is_constant_node",
+    "is_identical_graph",
     "is_param_node",
+    "is_shape_dynamic",
     "nodes_with_bodies",
     "note_refusal",
+    "print_delegated_graph",
     "refusals_of",
     "tag_constant_data",
     "tag_mutated_buffer",
@@ -73,6 +97,11 @@ def constant_names(exported_program: ExportedProgram) -> frozenset[str]:
 def is_param_node(exported_program: ExportedProgram, node: fx.Node) -> bool:
     """Whether ``node`` is a parameter, buffer or constant of the module."""
     return any(found is node for found, _ in _state_inputs(exported_program))
+
+
+def is_constant_node(exported_program: ExportedProgram, node: fx.Node) -> bool:
+    """Whether ``node`` is a parameter, buffer or constant that the method only reads."""
+    return node.name in constant_names(exported_program)
 
 
 _REFUSALS = "delegation_refusals"

@@ -1,0 +1,39 @@
+"""Recipes: a model's whole way to a file as one object, under the published names (``executorch.export``).
+
+>>> from executorch_py.recipes import ExportRecipe, export
+>>> from executorch_py.backends.xnnpack.recipes import XNNPackRecipeType
+>>> recipe = ExportRecipe.get_recipe(XNNPackRecipeType.FP32)  # doctest: +SKIP
+>>> session = export(model, [(x,)], recipe)  # doctest: +SKIP
+>>> session.save_to_pte("model")  # doctest: +SKIP
+
+recipe.py    what a recipe says
+registry.py  recipes by name: backends register who makes them
+session.py   the stages, and the session that runs them
+"""
+
+from .recipe import (
+    AOQuantizationConfig,
+    ExportRecipe,
+    LoweringRecipe,
+    Mode,
+    QuantizationRecipe,
+    RecipeType,
+    StageType,
+)
+from .registry import BackendRecipeProvider, RecipeRegistry, recipe_registry
+from .session import ExportSession, export
+
+__all__ = [
+    "AOQuantizationConfig",
+    "BackendRecipeProvider",
+    "ExportRecipe",
+    "ExportSession",
+    "LoweringRecipe",
+    "Mode",
+    "QuantizationRecipe",
+    "RecipeRegistry",
+    "RecipeType",
+    "StageType",
+    "export",
+    "recipe_registry",
+]
