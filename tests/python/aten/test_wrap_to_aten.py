@@ -49,7 +49,7 @@ Error pick_out(et::runtime::KernelContext& context, const Tensor& x, et::runtime
 }
 
 at::Tensor scale(const at::Tensor& x, double by) {
-  at::Tensor out = at::empty({0}, x.options());
+  at::Tensor out = at::empty_like(x);
   return WRAP_TO_ATEN(scale_out, 2)(x, by, out);
 }
 

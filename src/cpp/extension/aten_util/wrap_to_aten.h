@@ -9,9 +9,9 @@
 ///       m.def("triple.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", WRAP_TO_ATEN(triple_out, 1));
 ///     }
 ///
-/// The kernel may have any form that EXECUTORCH_LIBRARY takes (kernel_util/registration.h). Tensors are passed
-/// row-major, without a copy when they are so; an output is given the sizes that the kernel computes. An error is a
-/// c10::Error.
+/// An output has the rank of the tensor that is given for it. The kernel may have any form that EXECUTORCH_LIBRARY
+/// takes (kernel_util/registration.h). Tensors are passed row-major, without a copy when they are so; an output is
+/// given the sizes that the kernel computes. An error is a c10::Error.
 #pragma once
 
 #include <ATen/ATen.h>
