@@ -176,7 +176,7 @@ class ExportSession:
         return {method: self._quantized(model, method, recipe) for method, model in artifact.data.items()}
 
     def _quantized(self, model: Any, method: str, recipe: QuantizationRecipe) -> Any:
-        from executorch_py.quantizer.pt2e import ComposableQuantizer, convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+        from executorch_py.quantizer import ComposableQuantizer, convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
         quantizers = recipe.get_quantizers() or []
         quantizer = quantizers[0] if len(quantizers) == 1 else ComposableQuantizer(quantizers)
