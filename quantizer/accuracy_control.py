@@ -1,10 +1,10 @@
 """The fastest quantized configuration that still holds a user's metric.
 
 It starts fully quantized and, while the metric has dropped too far, puts layers back to float, in an order from a sweep
-(layer_sweep.py), what gains most for its cost first: as many as are needed, found by bisection; then layers that turn out not to
-be needed go back to integers. Those that are left are also tried in other numbers than float32 (fallbacks.py).
-Configurations that hold are lowered and measured by the runtime; the fastest is given back, its metric checked on the runtime
-itself.
+(layer_sweep.py). What gains most for its cost comes first, as many as are needed, found by bisection. Then layers that
+turn out not to be needed go back to integers. Those that are left are also tried in other numbers than float32
+(fallbacks.py). Configurations that hold are lowered and measured by the runtime; the fastest is given back, its metric
+checked on the runtime itself.
 
 >>> result = quantize_to_accuracy(  # doctest: +SKIP
 ...     model, example_inputs, "static_int8", calibration_data, metric=accuracy, max_drop=0.01, partitioner=[...]
@@ -186,8 +186,8 @@ def quantize_to_accuracy(
 ) -> AccuracyResult:
     """Quantizes as much of a model as a permitted drop of a metric allows.
 
-    The metric is measured on the float model in eager PyTorch, on the converted graphs, and on the runtime for those that are
-    lowered; it gets a callable with the model's arguments and result each time.
+    The metric is measured on the float model in eager PyTorch, on the converted graphs, and on the runtime for those
+    that are lowered. It gets a callable with the model's arguments and result each time.
 
     Args:
         model: The float model in eval mode, or its exported program.

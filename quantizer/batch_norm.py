@@ -1,9 +1,9 @@
 """Batch norms are folded into the convolution or linear layer before them; others become convolutions.
 
-After training: ``fold`` puts them into the weights, before anything is observed. What stands behind no layer (joined tensors, as
-in DenseNet, or a sum) is a number to multiply by and one to add for each channel: ``as_convolutions`` writes it as a convolution
-of 1x1 with a filter a channel, which integers, quantizers and backends know. Its weight has no error: the weight of a channel is
-the largest integer times the scale of that channel.
+After training: ``fold`` puts them into the weights, before anything is observed. What stands behind no layer (joined
+tensors, as in DenseNet, or a sum) is a number to multiply by and one to add for each channel. ``as_convolutions``
+writes it as a convolution of 1x1 with a filter a channel, which integers, quantizers and backends know. Its weight has
+no error: the weight of a channel is the largest integer times the scale of that channel.
 
 While training: ``open_for_training`` writes a convolution and its batch norm so that what is quantized is the folded weight,
 

@@ -9,9 +9,10 @@ milliseconds, has the very scales of the full model, and can be lowered like any
 >>> program = candidates.program(float_layers=["head"])  # doctest: +SKIP
 >>> program = candidates.program(float_layers=["head"], instead="dynamic_int8")  # see fallbacks.py  # doctest: +SKIP
 
-A *layer* is what a quantizer annotates as a unit (a convolution with its relu), named by its module path ("layer1.0.conv1") or,
-where the model has no module of its own for it, by its node ("add_3"). What stands in one module and is no module itself is one
-layer. Operators that only hand on quantized values (pooling, views) follow the layer before them.
+A *layer* is what a quantizer annotates as a unit, such as a convolution with its relu. It is named by its module path
+("layer1.0.conv1") or, where the model has no module of its own for it, by its node ("add_3"). What stands in one module
+and is no module itself is one layer. Operators that only hand on quantized values (pooling, views) follow the layer
+before them.
 """
 
 from __future__ import annotations

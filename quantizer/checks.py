@@ -23,9 +23,10 @@ from .weight_observers import GroupwiseObserver
 
 #: Steps that the values of a tensor take at least, of some 255, before it is mentioned.
 _FEW_STEPS = 32
-#: A tensor is mentioned when more than this share of its values are this many steps from zero at most, so that one channel among
-#: two dozen that takes the range is found: those of ordinary layers are within 57 steps and more, and the blocks of a sentence
-#: encoder that plain int8 ruins within 1 to 4. Nine tenths would be too few: most results of a gelu are near zero by nature.
+#: A tensor is mentioned when more than this share of its values are this many steps from zero at most, so that one
+#: channel among two dozen that takes the range is found. Those of ordinary layers are within 57 steps and more. The
+#: blocks of a sentence encoder that plain int8 ruins have theirs within 1 to 4. Nine tenths would be too few: most
+#: results of a gelu are near zero by nature.
 _MOST_CROWDED = 0.95
 _CROWDED_STEPS = 4
 #: Their largest results are what they say: probabilities near 1, nearly all others near 0.

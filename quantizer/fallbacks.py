@@ -8,9 +8,10 @@ int8_weight_only   its weight of 4 bits gets 8, a scale a channel;        in flo
                    input and result are float32                           embeddings as they are
 float16            input, weight and result are float16                   in float32
 
-An input whose outliers move from sample to sample, or a result with a few channels that are far larger than the others, has no
-good fixed scale: run time knows the first, and floats have no such trouble with the second, while the multiplications stay
-between integers. Of a model with weights of 4 bits the layers that lose most want 8: a quarter of the bytes that floats have.
+An input whose outliers move from sample to sample, or a result with a few channels that are far larger than the others,
+has no good fixed scale. Run time knows the first, and floats have no such trouble with the second, while the
+multiplications stay between integers. Of a model with weights of 4 bits the layers that lose most want 8: a quarter of
+the bytes that floats have.
 """
 
 import operator

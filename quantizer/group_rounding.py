@@ -22,11 +22,12 @@ from . import smallest_scales
 
 #: Shares of the full range that are tried.
 _SHRINKS = tuple(1.0 - 0.04 * i for i in range(15))
-#: Added to the diagonal of the moments, as a share of its mean: inputs that are never seen apart cannot be solved for. At least
-#: the first, else the second times columns / rows: of few rows the moments are noise as much as they are moments, by about
-#: columns / rows, and what is made up for on these samples is lost on others (Ledoit and Wolf, "A well-conditioned estimator for
-#: large-dimensional covariance matrices", 2004, shrink by such a ratio). Sentence encoder, cosine of unseen sentences: with
-#: 16 sentences 0.984 -> 0.988, with 64 0.989 -> 0.990, with 200 0.991 -> 0.992; the same within 0.0007 from 0.1 to 0.4.
+#: Added to the diagonal of the moments, as a share of its mean: inputs that are never seen apart cannot be solved for.
+#: At least the first, else the second times columns / rows. Of few rows the moments are noise as much as they are
+#: moments, by about columns / rows, and what is made up for on these samples is lost on others. Ledoit and Wolf, "A
+#: well-conditioned estimator for large-dimensional covariance matrices", 2004, shrink by such a ratio. Sentence
+#: encoder, cosine of unseen sentences: with 16 sentences 0.984 -> 0.988, with 64 0.989 -> 0.990, with 200 0.991 ->
+#: 0.992; the same within 0.0007 from 0.1 to 0.4.
 _DAMPING = 0.01
 _DAMPING_BY_ROWS = 0.2
 #: Times that scales and integers are looked at again. Sentence encoder, 64 sentences: the squared error of the layers' outputs is

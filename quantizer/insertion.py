@@ -1,8 +1,8 @@
 """Observers in an annotated graph, and quantize and dequantize in their place: torchao's steps, each of them once.
 
-torchao asks all of a model's parameters for their device at each observer, counts names from zero and writes the graph's
-code after each step, so that its time grows with the square of the layers. What it says of annotations holds here: which
-tensors share an observer (its own function decides), and where it stands.
+torchao asks all of a model's parameters for their device at each observer, counts names from zero and writes the
+graph's code after each step. So its time grows with the square of the layers. What it says of annotations holds here:
+which tensors share an observer (its own function decides), and where it stands.
 """
 
 from collections.abc import Callable

@@ -198,8 +198,8 @@ def constants_remembered() -> Iterator[None]:
 def is_constant(node: Any) -> bool:
     """Whether a node depends on parameters and buffers only, none of which the model writes.
 
-    What is made of no tensor (a mask, a range) may take part, but is none by itself; as the input of a layer (the first state of
-    an LSTM) it is an activation, as it is in the steps behind.
+    What is made of no tensor (a mask, a range) may take part, but is none by itself. As the input of a layer (the first
+    state of an LSTM) it is an activation, as it is in the steps behind.
     """
     if not isinstance(node, fx.Node):
         return False

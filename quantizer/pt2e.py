@@ -1,7 +1,7 @@
 """torchao's PT2E classes and functions, the same objects. The only file of this package that imports torchao.
 
-torchao takes over a second to import and says three things at start-up that no user of this package can act on (kernels of
-its own for other processors, newer calls of torch); they are kept quiet during the import, and only there.
+torchao takes over a second to import and says three things at start-up that no user of this package can act on (kernels
+of its own for other processors, newer calls of torch). They are kept quiet during the import, and only there.
 """
 
 import contextlib

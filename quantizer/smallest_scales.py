@@ -1,8 +1,8 @@
 """The smallest scale that a tensor gets: no step of its integers is smaller.
 
-What is smaller than some of these steps becomes zero, so the scales that are measured have room for every model's numbers. Others
-must not be that small: the scale of a sum of products is that of its input times that of its weight, and integer kernels multiply
-by it over that of the result, which has bounds (256 in delegates).
+What is smaller than some of these steps becomes zero, so the scales that are measured have room for every model's
+numbers. Others must not be that small. The scale of a sum of products is that of its input times that of its weight,
+and integer kernels multiply by it over that of the result. That ratio has bounds (256 in delegates).
 """
 
 #: Scales that are measured, on samples, at the call or of weights. Products of two are floats still.

@@ -1,8 +1,9 @@
 """One scale for all the steps of a recurrent layer.
 
-Taken apart, a recurrent layer has the same operators again for each element of its sequence. Measured one by one, each step
-would have scales of its own, and with them a bias and factors of its own: more bytes than the weights have, and ranges that hold
-for the sequences of the calibration data only. So what stands at one place of the step is measured together.
+Taken apart, a recurrent layer has the same operators again for each element of its sequence. Measured one by one, each
+step would have scales of its own, and with them a bias and factors of its own. They have more bytes than the weights,
+and ranges that hold for the sequences of the calibration data only. So what stands at one place of the step is measured
+together.
 """
 
 from collections.abc import Hashable, Sequence

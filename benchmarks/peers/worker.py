@@ -41,8 +41,8 @@ def status_bytes(field: str) -> int:
 
 
 def settle_memory(nbytes: int = 512 << 20) -> None:
-    """Touches memory and gives it back, small pages and huge ones, so that no load pays for pages of a virtual machine which its
-    host has not filled yet: that took 100 ms for a model of 90 MB, whoever came first.
+    """Touches memory and gives it back, small pages and huge ones. No load then pays for pages of a virtual machine
+    which its host has not filled yet: that took 100 ms for a model of 90 MB, whoever came first.
     """
     for advice in (None, mmap.MADV_HUGEPAGE):
         with mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:

@@ -133,8 +133,9 @@ def small_language_model(name: str) -> nn.Module:
 def export_as_transformers_does(
     model: nn.Module, kwargs: dict[str, Any]
 ) -> tuple[torch.export.ExportedProgram, dict[str, Any]]:
-    """What transformers' own exporter makes, and the inputs of that: it computes beforehand what hangs on numbers in the data
-    (positions of an image's pieces, lengths of sequences), and puts other functions where torch.export cannot follow."""
+    """What transformers' own exporter makes, and the inputs of that. It computes beforehand what depends on numbers in
+    the data (positions of an image's pieces, lengths of sequences), and puts other functions where torch.export cannot
+    follow."""
     from transformers.exporters.exporter_dynamo import DynamoConfig, DynamoExporter
 
     inputs = dict(kwargs)  # what is computed beforehand is put there

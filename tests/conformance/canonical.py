@@ -1,7 +1,8 @@
 """Answers that are not unique: what of them is, by name of the database entry.
 
-A rule takes the sample and the outputs of one side and returns tensors that are equal for all right answers: of a singular value
-decomposition the singular values and the product of the factors; of a sort with ties the values and what the indices lead to.
+A rule takes the sample and the outputs of one side and returns tensors that are equal for all right answers. Of a
+singular value decomposition these are the singular values and the product of the factors. Of a sort with ties they are
+the values and what the indices lead to.
 """
 
 from __future__ import annotations

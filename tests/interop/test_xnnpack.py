@@ -1,8 +1,8 @@
 """The XNNPACK delegate both ways: our delegated files in the official runtime, the official exporter's in ours.
 
-float32: the zoo and the small models, within 1e-4 of the largest value of eager's outputs. int8: modules that the official
-quantizer quantized, lowered by both sides; integers may fall to the other side of a rounding, so one step of the output's
-scale is allowed, and the two files must agree with one another.
+float32: the zoo and the small models, within 1e-4 of the largest value of eager's outputs. int8: modules that the
+official quantizer quantized, lowered by both sides. Integers may fall to the other side of a rounding, so one step of
+the output's scale is allowed, and the two files must agree with one another.
 """
 
 from __future__ import annotations

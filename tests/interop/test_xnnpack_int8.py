@@ -1,8 +1,9 @@
 """Whole models in integers, delegated, both ways: their quantizer and exporter -> our runtime, ours -> theirs.
 
-Each file runs in both runtimes, and the two must agree: bit for bit where all that computes is in the delegate; to 1e-6 of the
-largest value where float kernels of each runtime's own (layer norm, sigmoid, tanh, softmax) are between, whose last bits differ.
-What a file computes is as near to the float model as what eager PyTorch makes of the same integers.
+Each file runs in both runtimes, and the two must agree: bit for bit where all that computes is in the delegate. They
+agree to 1e-6 of the largest value where float kernels of each runtime's own (layer norm, sigmoid, tanh, softmax) are
+between, whose last bits differ. What a file computes is as near to the float model as what eager PyTorch makes of the
+same integers.
 
 Small models of each architecture by default; with ET_INTEROP_ZOO (`make interop`) the zoo, too.
 """
@@ -34,8 +35,8 @@ pytestmark = [
 
 #: Files with float kernels of the runtimes' own between integers.
 OWN_KERNELS = ("vit-dynamic", "minilm-dynamic", "lstm-dynamic", "gru-dynamic", "vit_small-dynamic")
-#: One last bit of a layer norm moves one activation of the third layer to the other side of a rounding, and the fourth layer
-#: spreads it over all tokens: the runtimes are as far apart as a rounding of everything, no nearer.
+#: One last bit of a layer norm moves one activation of the third layer to the other side of a rounding. The fourth
+#: layer spreads it over all tokens: the runtimes are as far apart as a rounding of everything, no nearer.
 FLIPS = ("vit_small-dynamic",)
 #: What the official quantizer cannot do: its exporter gets our quantized program instead.
 PEER_CANNOT_QUANTIZE = {

@@ -1,5 +1,6 @@
-"""Names that several files can see mean one thing. To the linker two inline constants of one name in one namespace are one, and
-it takes the value of either: a panel of 32 columns became one of 2048 wherever the compiler left the constant in memory. So are
+"""Names that several files can see mean one thing. To the linker two inline constants of one name in one namespace are
+one, and it takes the value of either. A panel of 32 columns became one of 2048 wherever the compiler left the constant
+in memory. So are
 functions of two types of one name."""
 
 import collections

@@ -1,9 +1,9 @@
 """What a `.pte` file itself says about memory: lifetimes of its tensors, recomputed from its instructions.
 
-Reads the tables with flatc and the project's schema, so that nothing of the compiler or the runtime takes part. The rules it
-goes by are the format's: the last argument of a call is what it writes (a tensor, or a list of them); a tensor that no call
-writes is a view of what lies at its place when it is first read; an output at the place of an input that dies there is that
-input's memory used again.
+Reads the tables with flatc and the project's schema, so that nothing of the compiler or the runtime takes part. The
+rules it goes by are the format's. The last argument of a call is what it writes (a tensor, or a list of them). A tensor
+that no call writes is a view of what lies at its place when it is first read. An output at the place of an input that
+dies there is that input's memory used again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Operators in every element type through the whole runtime, so with the kernels that a program really gets, against eager: sizes
-beyond a vector and beyond the pieces that are converted at a time, broadcasting, NaN and infinities.
+"""Operators in every element type through the whole runtime, so with the kernels that a program really gets, against
+eager. Sizes go beyond a vector and beyond the pieces that are converted at a time; operands broadcast and hold NaN and
+infinities.
 
 Integers must be equal bit for bit; floats of 16 bits may differ by one rounding of the result.
 """

@@ -1,5 +1,6 @@
-"""Kernels that take whole rows at a time, through the whole runtime against eager: fills, reversals, running products, dot
-products, reductions of integers, casts of 16-bit floats and to complex numbers, sums with products and quotients. Sizes
+"""Kernels that take whole rows at a time, through the whole runtime against eager. They are fills, reversals, running
+products, dot products, reductions of integers, casts of 16-bit floats and to complex numbers, sums with products and
+quotients. Sizes
 around a vector's and a piece's, strides, channels-last images, empty tensors, NaN, infinities, sums and products that wrap."""
 
 import sys

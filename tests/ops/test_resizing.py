@@ -1,5 +1,6 @@
-"""Resizing to the nearest element and along lines, through the whole runtime against eager: every element type, sizes that grow
-and shrink, factors beside sizes, channels-last images, lines with values that are no numbers; numbers of damaged files."""
+"""Resizing to the nearest element and along lines, through the whole runtime against eager. The cases are every element
+type, sizes that grow and shrink, factors beside sizes, channels-last images, lines with values that are no numbers, and
+numbers of damaged files."""
 
 import sys
 from pathlib import Path

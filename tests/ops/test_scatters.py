@@ -1,5 +1,5 @@
-"""Scatters and sums at indices through the whole runtime against eager: every element type, places that occur often, what was
-there counted or not, indices of 32 bits, shapes that are smaller than self, wrong indices."""
+"""Scatters and sums at indices through the whole runtime against eager. The cases are every element type, places that
+occur often, what was there counted or not, indices of 32 bits, shapes that are smaller than self, and wrong indices."""
 
 import sys
 from pathlib import Path

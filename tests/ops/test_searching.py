@@ -1,5 +1,6 @@
-"""Searches in sorted sequences (searchsorted, bucketize, isin) through the whole runtime against eager: every element type, both
-sides, sequences of one value and of none, values between and beyond, sequences that are not sorted, numbers that are none."""
+"""Searches in sorted sequences (searchsorted, bucketize, isin) through the whole runtime against eager. The cases are
+every element type, both sides, sequences of one value and of none, values between and beyond, sequences that are not
+sorted, and NaN."""
 
 import sys
 from pathlib import Path

@@ -106,8 +106,8 @@ def test_whole_network_is_near_the_eager_reference(delegated):
         expected = program.module()(data()[2]).double()
     actual = run(program, delegated).double()
     assert 10 * torch.log10(expected.square().mean() / (actual - expected).square().mean()) >= 40
-    # Numbers may be one step of the output's scale apart, so where the two best classes are, they may change places: in one
-    # image of 898 with the weights that one processor trained, in none with another's.
+    # Numbers may be one step of the output's scale apart, so where the two best classes are, they may change places.
+    # That was so in one image of 898 with the weights that one processor trained, in none with another's.
     step = expected.unique().diff().min()
     best = expected.topk(2).values
     is_clear = best[:, 0] - best[:, 1] > 1.5 * step

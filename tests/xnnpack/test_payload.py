@@ -269,8 +269,9 @@ LAYERS = {
 @pytest.mark.parametrize("bounds", [(0.1, 1.0), (-0.5, -0.1), (7e-45, 1.0)], ids=["positive", "negative", "denormal"])
 @pytest.mark.parametrize("layer", LAYERS)
 def test_clamps_of_other_writers(layer: str, bounds: tuple[float, float], between: str) -> None:
-    """A Clamp of its own behind a node: the library makes them one and writes the bounds over the node's paddings, so that a
-    padding was 0.1, read as an integer, or 5 (7e-45) instead of 2, and the result larger than its memory. A Copy between them
+    """A Clamp of its own behind a node. The library makes them one and writes the bounds over the node's paddings. So a
+    padding was 0.1, read as an integer, or 5 (7e-45) instead of 2, and the result larger than its memory. A Copy
+    between them
     it leaves out first."""
     torch.manual_seed(0)
     made, x = LAYERS[layer]().eval(), torch.randn(2, 3, 8, 9)

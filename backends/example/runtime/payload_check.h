@@ -14,8 +14,8 @@ inline constexpr uint32_t kPayloadVersion = 1;
 
 /// The graph in `bytes`.
 ///
-/// Guarantees: ids and indices are in range; every value has one definition, before its uses; constants have as many
-/// elements as their sizes say; filters have rank 4, biases rank 1 and matching channels; strides and dilations
+/// Guarantees: ids and indices are in range. Every value has one definition, before its uses. Constants have as many
+/// elements as their sizes say. Filters have rank 4, biases rank 1 and matching channels. Strides and dilations are
 /// positive. Errors: InvalidProgram, saying what is wrong; DelegateInvalidCompatibility for another version.
 Result<const payload::Graph*> checked_graph(const runtime::FreeableBuffer& bytes);
 

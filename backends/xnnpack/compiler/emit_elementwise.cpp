@@ -122,8 +122,8 @@ uint32_t channel_constant(Lowering& lowering, const ir::TensorType& type, Form f
   return lowering.writer.add_constant(spec, std::move(bytes));
 }
 
-/// Lets `write` make a result whose channels stand innermost from such a source, both of the row-major form: [N, C, L],
-/// which needs no reshape on the way (its sizes may all be dynamic), or [N, C, H, W].
+/// Lets `write` make a result whose channels stand innermost from such a source, both of the row-major form. The form
+/// is [N, C, L], which needs no reshape on the way (its sizes may all be dynamic), or [N, C, H, W].
 template <typename Write>
 Error with_channels_innermost(Lowering& lowering, const ir::Node& node, const Write& write) {
   const ir::Value* source = node.args()[0].value();

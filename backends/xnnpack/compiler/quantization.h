@@ -44,8 +44,8 @@ std::optional<IntegerWeight> read_weight(const ir::Program& program, const ir::V
 /// known yet. Errors: nothing when integers are not constant.
 std::optional<std::vector<double>> bias_of_product(const ir::Program& program, const ir::Argument& bias);
 
-/// Whether a bias can be written divided by the scale of its channel, which is how products of floats with integer
-/// weights want it: the library adds it to the sums of integers and scales both.
+/// Whether a bias can be written divided by the scale of its channel. Products of floats with integer weights want it
+/// so: the library adds it to the sums of integers and scales both.
 bool fits_scaled(double bias, double scale);
 
 /// The elements of a constant.

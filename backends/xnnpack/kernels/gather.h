@@ -2,10 +2,10 @@
 /// side.
 ///
 /// For: integer convolutions of images, sound and spectrograms, first layers of most networks. The library's kernel
-/// multiplies eight channels at a time, so that of three it wastes more than half, of one seven in eight; and it keeps
-/// a pointer for each pixel and tap, 5 MB for a 7x7 kernel on 224 x 224 pixels. A block of rows is gathered at a time
-/// and stays in the cache. Not for: many channels, where the copies cost more than they save; transposed, grouped or
-/// depthwise convolutions.
+/// multiplies eight channels at a time. It wastes more than half of its work on three channels, and seven eighths on
+/// one. It also keeps a pointer for each pixel and tap, 5 MB for a 7x7 kernel on 224 x 224 pixels. A block of rows is
+/// gathered at a time and stays in the cache. Not for: many channels, where the copies cost more than they save;
+/// transposed, grouped or depthwise convolutions.
 #pragma once
 
 #include "backends/xnnpack/kernels/packed_convolution.h"

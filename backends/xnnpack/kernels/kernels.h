@@ -1,8 +1,8 @@
 /// The kernels of this library, one table a source file, and their registration.
 ///
-/// For: every build that has the backend, with or without delegation: convolution, linear, matmul and softmax of models
-/// run on XNNPACK's operators where the arguments fit, and so do linear and convolution of int8; elsewhere the next
-/// best kernel is taken. Not for: fusing more than a clamp; that is the delegate's and the compiler's part.
+/// For: every build that has the backend, with or without delegation. Convolution, linear, matmul and softmax of models
+/// run on XNNPACK's operators where the arguments fit, and so do linear and convolution of int8. Elsewhere the next
+/// best kernel runs. Not for: fusing more than a clamp; that is the delegate's and the compiler's part.
 #pragma once
 
 #include "runtime/kernel.h"

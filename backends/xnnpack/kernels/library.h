@@ -34,8 +34,9 @@ inline constexpr int64_t kWindowPs = 100;         ///< an element of a pooling w
 inline constexpr int64_t kExponentialPs = 500;    ///< an element of a softmax
 inline constexpr int64_t kInterpolationPs = 500;  ///< an element of a resized image
 
-/// The pool for `steps` steps; nullptr, the calling thread alone, where a hand-over to the workers takes as long as
-/// they would save: one or two microseconds while they wait actively, some fifty when they sleep.
+/// The pool for `steps` steps. The result is nullptr, for the calling thread alone, where a hand-over to the workers
+/// takes as long as they would save. That is one or two microseconds while they wait actively, some fifty when they
+/// sleep.
 inline threads::ThreadPool* pool_for(const KernelContext& context, int64_t steps, int64_t picoseconds = kDensePs) {
   constexpr int64_t kWorthWaking = 5'000'000;
   return steps < kWorthWaking / picoseconds ? nullptr : context.pool();
@@ -106,10 +107,10 @@ using WeightForm = std::array<uint64_t, 25>;
 ///     xnn_create_…(…, scope.cache(), op.receive());
 ///
 /// The library names an entry by the addresses it is given, which for a weight that was transposed first is a temporary
-/// address. The scope therefore names entries by the constants themselves, by the weight's sizes (a program may show
-/// the same bytes in several shapes), by `kind`, how they were transposed and whatever else decides how the library
-/// packs them, and by `factors`: the names, or a hash, of what it multiplies in, which decides about results and not
-/// about sizes. Threads: one scope of a Program at a time; others wait.
+/// address. The scope therefore names entries by the constants themselves and by the weight's sizes, because a program
+/// may show the same bytes in several shapes. It also names them by `kind`, by how they were transposed and by whatever
+/// else decides how the library packs them. `factors` are the names, or a hash, of what the library multiplies in,
+/// which decides about results and not about sizes. Threads: one scope of a Program at a time; others wait.
 class PackedWeightsScope {
  public:
   PackedWeightsScope(SharedCache* shared, const void* weight, IntArrayRef sizes, const void* bias, uint64_t kind,

@@ -348,9 +348,9 @@ Error Delegate::resize_outputs(KernelContext& context, Span<EValue* const> outpu
   return Error::Ok;
 }
 
-/// The library computes nothing without elements. Where an input has none and some output has, which does not come from
-/// it, the sizes of 0 become 1 and the arguments without elements get memory for that; what is computed there, nobody
-/// sees.
+/// The library computes nothing without elements. Where an input has none and some output has elements that do not come
+/// from it, the sizes of 0 become 1. The arguments without elements get memory for that; nothing reads what is computed
+/// there.
 Error Delegate::make_room(KernelContext& context, Span<EValue* const> args) {
   for (const Node& node : model_.nodes) {
     bool from_nothing = false;

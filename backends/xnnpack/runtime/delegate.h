@@ -5,8 +5,8 @@
 /// are.
 ///
 /// The library binds a graph to a pool of threads when it makes a runtime of it. So there are two: one on the process's
-/// pool, and one for the calling thread alone, made when it is first needed: for parts too small to wake threads for,
-/// and while another method holds the pool. They share packed weights. Each has a workspace of its own.
+/// pool, and one for the calling thread alone. The second is made when it is first needed, for parts too small to wake
+/// threads for and while another method holds the pool. They share packed weights. Each has a workspace of its own.
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"

@@ -1,9 +1,9 @@
 /// Filters that the file holds without their zeros, while the library makes a runtime.
 ///
-/// For: delegate.cpp. The graph needs an address for each filter, the library reads each once, to pack it. Most it
-/// looks for among packed weights first, and one that is not there it packs at once: such filters are written to one
-/// block at that moment, one over the other, at addresses that differ by a line. So a model takes the memory of its
-/// largest filter for its zeros, which stays in the cache, and a second runtime or method with the same weights unpacks
+/// For: delegate.cpp. The graph needs an address for each filter, the library reads each once, to pack it. It looks for
+/// most filters among packed weights first, and packs a missing one at once. Such filters are written to one block at
+/// that moment, one over the other, at addresses that differ by a line. So a model takes the memory of its largest
+/// filter for its zeros, which stays in the cache, and a second runtime or method with the same weights unpacks
 /// nothing. The others, and all where packed weights are not shared, are written before and have memory of their own.
 ///
 ///     const PackedWeightsScope scope(…);

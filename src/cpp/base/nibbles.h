@@ -1,8 +1,9 @@
 /// Integers of 4 bits, two a byte: each is held as value + 8, the first of two in the low half.
 ///
-/// For: the compiler that packs weights, kernels that read them, and libraries that unpack them once at load. Two of a
-/// byte are neighbours of a row in matrices (each row begins a byte; where their number is odd the last half is
-/// unused), and one place of two neighbouring rows in filters of convolutions, whose inner sizes stay as they are so.
+/// For: the compiler that packs weights, kernels that read them, and libraries that unpack them once at load. In
+/// matrices the two numbers of a byte are neighbours of a row. Each row begins a byte; an odd row leaves the last half
+/// unused. In filters of convolutions they are one place of two neighbouring rows, so that the inner sizes stay as they
+/// are.
 ///
 ///     unpack_nibbles(row, columns, integers);                       // a row of a matrix
 ///     unpack_nibble_rows(filter, rows, elements_of_a_row, integers);  // a filter

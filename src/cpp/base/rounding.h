@@ -1,7 +1,7 @@
 /// Rounding to the nearest integer, ties to even, as quantization does it everywhere (docs/reference/numerics.md).
 ///
-/// For: kernels that quantize. A library call a value would be slow where the processor has no instruction for it;
-/// adding and taking away a number whose steps are one apart rounds in the floating-point unit, and compilers make
+/// For: kernels that quantize. A library call a value would be slow where the processor has no instruction for it.
+/// Adding and taking away a number whose steps are one apart rounds in the floating-point unit, and compilers make
 /// vectors of it.
 #pragma once
 

@@ -11,8 +11,8 @@
 ///     }
 ///
 /// Bits cost as much at every density: 1/8 byte an element, so that a float weight with half of its elements takes 53 %
-/// of its bytes and one with a tenth 13 %. Column numbers would be smaller below a density of 6 % only, and need a
-/// check each; here the number of set bits and the bits behind each row's end are all that can be wrong.
+/// of its bytes and one with a tenth 13 %. Column numbers would be smaller only below a density of 6 %, and each needs
+/// a check. Here only the number of set bits and the bits behind each row's end can be wrong.
 #pragma once
 
 #include "base/span.h"

@@ -9,9 +9,9 @@
 ///     handle, (y,) = method.node("aten::relu", [x], [("y", (6, [("s0", 1, 64), 8]))], ("relu", "", "model.py", 3,
 ///     "forward"), "") method.outputs([y]) method.finish()
 ///
-/// A type is (dtype, dims) or (dtype, dims, dim_order) for a tensor, where a dim is an int or (expression, min, max)
-/// and a max of None means unbounded; "int", "double", "bool", "string", "none", or ("int", dim) for numbers. An input
-/// that became part of the program carries its value: ("double", 2.5), ("bool", True), ("string", "mean").
+/// A tensor's type is (dtype, dims) or (dtype, dims, dim_order). A dim is an int or (expression, min, max), where a max
+/// of None means unbounded. Other types are "int", "double", "bool", "string", "none", and ("int", dim) for numbers. An
+/// input that became part of the program carries its value: ("double", 2.5), ("bool", True), ("string", "mean").
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

@@ -85,7 +85,7 @@ class BorrowedTensor {
   pybind11::object capsule_;  // of __dlpack__
 };
 
-/// Where the memory of a large output waits for the next call once the caller has dropped the result: the system gives
+/// Where the memory of a large output waits for the next call once the caller has dropped the result. The system gives
 /// fresh memory page by page, which takes several times as long as writing it. A method has one for each output, and
 /// frees it. Threads: callers drop results on any thread.
 class SpareOutput {

@@ -37,7 +37,7 @@ using DelegationTable = std::map<std::string, DelegationSpec, std::less<>>;
 Error outline_delegates(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
                         ir::Diagnostics& diagnostics);
 
-/// Reads sizes at the inputs of the method instead of at values that a part may compute: a size that is read in between
+/// Reads sizes at the inputs of the method instead of at values that a part may compute. A size that is read in between
 /// would divide the part, although the same number is known at the start.
 void read_sizes_at_inputs(ir::Graph& graph);
 

@@ -57,7 +57,7 @@ class DataPool {
   ContentIndex index_;
 };
 
-/// Smaller segments stand at multiples of `kSmallAlignment`, which is what payloads and constants need: a delegate has
+/// Smaller segments stand at multiples of `kSmallAlignment`, which is what payloads and constants need. A delegate has
 /// many of a few hundred bytes (biases, scales), and the padding before each would be a good part of them.
 inline constexpr uint64_t kLeastAlignedNbytes = 4096;
 inline constexpr uint64_t kSmallAlignment = 16;

@@ -30,8 +30,8 @@ struct SparseConstant {
   std::string bytes;  ///< of its sparse form; empty where the key is another's name
 };
 
-/// Constants that are stored in sparse form, by their names: int8 weights of at least kLeastSparseBytes that one call
-/// in each method uses, as the weight of a product whose kernels pack it or read it where it stands. Empty when
+/// Constants that are stored in sparse form, by their names. These are int8 weights of at least kLeastSparseBytes that
+/// one call in each method uses, as the weight of a product whose kernels pack it or read it in place. Empty when
 /// `least_zeros` is above 1. A constant that anything else uses, that a constant method returns, that goes to a .ptd
 /// file, or whose name is a key of named data is not among them.
 std::map<std::string_view, SparseConstant> sparse_constants(const ir::Program& program, double least_zeros);

@@ -1,7 +1,7 @@
 /// ValueTable: the values of one plan, numbered as instructions name them.
 ///
 /// For: the plan emitter. Literals are shared: two calls that take `1` name the same value. Values that an instruction
-/// writes, tensors and computed numbers, are added by themselves and never shared, nor are lists that hold them: a list
+/// writes, tensors and computed numbers, are added by themselves and never shared, nor are lists that hold them. A list
 /// of a computed size is keyed by the index of that size.
 #pragma once
 

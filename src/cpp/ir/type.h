@@ -69,7 +69,7 @@ enum class Kind : uint8_t {
 /// Type of a value. `tensor` is meaningful for kTensor; `dim` for a symbolic kInt (its expression and bounds).
 ///
 /// An input that was no tensor when the program was exported became part of it, and must have the same value at each
-/// call: a constant `dim` of a kInt, `number` of a kDouble or kBool (1 for true), `text` of a kString.
+/// call. It is a constant `dim` of a kInt, `number` of a kDouble or kBool (1 for true), `text` of a kString.
 struct Type {
   Kind kind = Kind::kTensor;
   TensorType tensor;

@@ -80,9 +80,9 @@ const ir::Node* only_reader(const ir::Node& node) {
   return is_only ? reader : nullptr;
 }
 
-/// Whether a node computes with dequantized values and a quantize reads its result, behind clamps at most: an operator
-/// on integers with one scale for its result, which it is only as long as nothing else reads its floats. What moves
-/// elements keeps its integers whoever reads it.
+/// Whether a node computes with dequantized values and a quantize reads its result, behind clamps at most. It is an
+/// operator on integers with one scale for its result as long as nothing else reads its floats. What moves elements
+/// keeps its integers whoever reads it.
 bool is_rounded(const ir::Node& node) {
   const auto is_dequantized = [](const ir::Argument& argument) {
     return producer_if(argument, {kDequantizePerTensor}) != nullptr;

@@ -7,9 +7,9 @@ namespace et::passes {
 /// Merges nodes that compute the same value.
 ///
 /// Requires: Stage::kEdge, verified.
-/// Ensures:  no two nodes of a graph with equal op, symbol, arguments, tag and result types, unless the operator draws
-///           random numbers, writes its arguments, is unknown to the table, or both results are returned (a method's
-///           outputs stay tensors of their own).
+/// Ensures:  no two nodes of a graph have equal op, symbol, arguments, tag and result types. Exceptions are operators
+///           that draw random numbers, write their arguments or are unknown to the table, and results that are both
+///           returned (a method's outputs stay tensors of their own).
 /// Cost:     O(nodes), one hash table.
 /// Example:  %a = aten::relu(%x); %b = aten::relu(%x); add(%a, %b)   =>   %a = aten::relu(%x); add(%a, %a)
 class EliminateCommonSubexpressions final : public Pass {

@@ -8,12 +8,12 @@ namespace et::passes {
 /// cache.
 ///
 /// Requires: Stage::kEdge, verified, dim orders final. An extension: the fused operator is ours.
-/// Ensures:  a depthwise convolution of 3x3 or 5x5 whose only reader is a convolution of 1x1, and the convolution of
-///           1x1 before it where the depthwise one is its only reader, are one et::separable_convolution: float images
-///           with channels innermost, sizes that do not change, constant filters, strides of 1 or 2, no dilation, equal
-///           tags; clamps that fuse-activation left included. Only where the largest image that is saved has 1 MiB or
-///           more: smaller ones stay in the cache as they are, and a library's products are faster there
-///           (docs/design/kernels.md).
+/// Ensures:  a depthwise convolution of 3x3 or 5x5 whose only reader is a convolution of 1x1 is one
+///           et::separable_convolution with it. A convolution of 1x1 before it joins them where the depthwise one is
+///           its only reader. Images are floats with channels innermost and sizes that do not change. Filters are
+///           constant, strides are 1 or 2, there is no dilation, and tags are equal. Clamps that fuse-activation left
+///           are included. Only where the largest image that is saved has 1 MiB or more: smaller ones stay in the cache
+///           as they are, and a library's products are faster there (docs/design/kernels.md).
 /// Cost:     O(nodes).
 /// Example:  %e = et::convolution_clamp(%x, %we, …); %d = et::convolution_clamp(%e, %wd, …); %y = aten::convolution(%d,
 ///           %wp, …) => %y = et::separable_convolution(%x, %we, …, %wd, …, %wp, …)

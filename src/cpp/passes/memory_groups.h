@@ -27,7 +27,7 @@ class MemoryGroups {
   /// Position of the last node that reads a value of the group; 0 when there is none (positions count from 1).
   size_t last_use(const ir::Value* value) const;
   /// The graph, or a region in it, returns a value of the group or writes it back, or control flow takes it as an
-  /// operand (and may return it): its memory is read after its last use.
+  /// operand (and may return it). Its memory is read after its last use.
   bool is_returned(const ir::Value* value) const;
   /// Makes `value` an alias of `target` and joins the groups.
   void make_alias(ir::Value* value, ir::Value* target);

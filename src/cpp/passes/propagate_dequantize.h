@@ -10,9 +10,10 @@ namespace et::passes {
 ///           reads the integers instead, and its result is dequantized with the same parameters. Operators that give
 ///           more elements than they take do so only when every user quantizes, and those that put zeros beside them
 ///           only when 0 is the zero point. What joins elements of several tensors and numbers (cat, where, maximum,
-///           constant padding) does so when all have the same parameters (zeros have any), or when its only user
-///           quantizes: then the others are quantized as that one would. Constant padding wants every user to quantize.
-///           A permutation of a weight with a scale for each channel moves the axis. Values are the same bit for bit.
+///           constant padding) does so when all have the same parameters; zeros have any. It also does so when its only
+///           user quantizes: then the others are quantized as that one would. Constant padding wants every user to
+///           quantize. A permutation of a weight with a scale for each channel moves the axis. Values are the same bit
+///           for bit.
 /// Cost:     O(nodes).
 /// Example:  %d = dequantize_per_tensor(%q, 0.5, 3, …); %v = aten::view_copy(%d, [4])
 ///             =>   %v_integers = aten::view_copy(%q, [4]); %v = dequantize_per_tensor(%v_integers, 0.5, 3, …)

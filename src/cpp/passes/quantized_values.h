@@ -36,9 +36,9 @@ struct Activation {
 /// them.
 bool is_run_time_conversion(std::string_view op);
 
-/// The parameters of a quantize_per_tensor or dequantize_per_tensor node; nothing for other nodes, when a parameter is
-/// computed or outside of its type, for scales that are no positive normal float, other integer types, and floats that
-/// are not f32.
+/// The parameters of a quantize_per_tensor or dequantize_per_tensor node. There are none for other nodes, when a
+/// parameter is computed or outside of its type, for scales that are no positive normal float, for other integer types,
+/// and for floats that are not f32.
 std::optional<Activation> affine_of(const ir::Node& node);
 /// The integers behind a dequantized value that is not tagged.
 std::optional<Activation> activation_of(const ir::Argument& argument);

@@ -13,13 +13,14 @@ namespace et::passes {
 ///   x * tanh(log(1 + exp(x)))                            =>   mish(x)
 ///   x * clamp(x + 3, 0, 6) / 6                           =>   hardswish(x); without the factor x hardsigmoid(x)
 ///
-/// What stands around the inner function, and in its argument, is compared as a polynomial of x and of that function,
-/// so that the order of factors and terms does not matter, nor how a power is written.
+/// What stands around the inner function, and in its argument, is compared as a polynomial of x and of that function.
+/// So the order of factors and terms does not matter, nor how a power is written.
 ///
 /// Requires: Stage::kEdge, verified. For a compatible file only what has a published operator is replaced.
-/// Ensures:  no such expression of floats whose intermediate results nobody else reads, all of one type and without
-///           tags, with numbers that are those of the operator in its element type (in float for 16 bits). Results may
-///           differ in their last bits; those of 16 bits are rounded once instead of after each step.
+/// Ensures:  no such expression of floats is left whose intermediate results have no other reader. All its values are
+///           of one type and without tags, and its numbers are those of the operator in its element type (in float for
+///           16 bits). Results may differ in their last bits; those of 16 bits are rounded once instead of after each
+///           step.
 /// Cost:     O(nodes).
 /// Example:  %s = aten::sigmoid(%x); %y = aten::mul.Tensor(%x, %s)   =>   %y = aten::silu(%x)
 /// Source:   Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016; Misra, "Mish", 2019; Howard et al.,

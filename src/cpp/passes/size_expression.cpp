@@ -63,8 +63,10 @@ std::optional<ir::Argument> read_size(std::string_view expression, ir::Node& bef
   return ir::Argument{node->add_result("size", std::move(type))};
 }
 
-/// Recursive descent over  sum := product (('+' | '-') product)* ;  product := atom (('*' | '//' | '%') atom)* ;
-/// atom := number | symbol | ('min' | 'max') '(' sum {',' sum} ')' | '(' sum ')' | '-' atom.
+/// Recursive descent over the grammar
+///   sum := product (('+' | '-') product)*
+///   product := atom (('*' | '//' | '%') atom)*
+///   atom := number | symbol | ('min' | 'max') '(' sum {',' sum} ')' | '(' sum ')' | '-' atom
 class Writer {
  public:
   Writer(std::string_view text, ir::Node& before) : text_(text), before_(before) {}

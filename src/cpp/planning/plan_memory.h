@@ -8,9 +8,9 @@
 ///     ET_RETURN_IF_ERROR(plan_memory(program, plans, &report));
 ///
 /// Memory ids: 1 … n are `arenas` in order. Mutable buffers lie in id n + 1 (n of the method with most arenas), at the
-/// same offsets in every method, so that the methods of a session can share that memory and a session's state is one
-/// block; buffers of several methods (Buffer::is_shared) come first in it. A value whose `allocation.memory_id` is set
-/// before planning stays in that arena.
+/// same offsets in every method. So the methods of a session can share that memory, and a session's state is one block.
+/// Buffers of several methods (Buffer::is_shared) come first in it. A value whose `allocation.memory_id` is set before
+/// planning stays in that arena.
 ///
 /// After the planner, whichever it is, overlap.h checks what it did.
 /// Background: docs/design/memory_planning.md.

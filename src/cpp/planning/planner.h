@@ -60,7 +60,7 @@ class NaivePlanner final : public Planner {
 /// Places requests one at a time into the smallest gap that is free during their life, the lowest of equal ones.
 ///
 /// What decides the total is the order. By falling size is best for most models; the others (area, length of life,
-/// time) win on some, so all are tried until a plan has the size of the live-bytes bound, and the best is kept. When
+/// time) win on some. So all are tried until a plan has the size of the live-bytes bound, and the best is kept. When
 /// none comes within 1 %, requests at the top of the best plan are moved to the front of the order, a bounded number of
 /// times.
 ///

@@ -6,8 +6,8 @@
 ///     constexpr Kernel kKernels[] = {make_in_place_kernel<&add_, 0b1>("my::add_", kPriorityUser)};
 ///
 /// A program is functional: it calls the operator with its arguments, then an output for each returned tensor, then one
-/// for each argument that changes. The wrapper copies the argument into that output and lets the kernel work there;
-/// where the old value is not needed any more, the compiler gives both the same memory (a KV cache is never copied).
+/// for each argument that changes. The wrapper copies the argument into that output and lets the kernel work there.
+/// Where the old value is not needed any more, the compiler gives both the same memory (a KV cache is never copied).
 #pragma once
 
 #include <cstring>

@@ -11,9 +11,9 @@
 /// `make_kernel` derives the boxed wrapper and the signature from the function's type. The Method checks the arguments
 /// of each call against the signature once, at load; the wrapper then unpacks without checks.
 ///
-/// A kernel with work to do at load (packing a constant weight, choosing a micro-kernel) is *stateful*: `prepare` looks
-/// at the arguments and returns NotSupported when this kernel does not fit them (the next best kernel is tried), or
-/// makes a state that `run` gets with every call and `destroy` frees.
+/// A kernel with work to do at load (packing a constant weight, choosing a micro-kernel) is *stateful*. Its `prepare`
+/// looks at the arguments and returns NotSupported when this kernel does not fit them, and the next best kernel is
+/// tried. Otherwise `prepare` makes a state that `run` gets with every call and `destroy` frees.
 #pragma once
 
 #include <atomic>

@@ -66,7 +66,7 @@ class Method {
   size_t num_outputs() const;
 
   /// Gives input `i` for the next execution. A tensor's bytes are copied when the program planned memory for the input
-  /// that other values share, or when they end where a page may (kernels read whole vectors); otherwise they are
+  /// that other values share, or when they end where a page may (kernels read whole vectors). Otherwise they are
   /// borrowed until execute() returns. So they must be there when this is called, and must not change until then.
   ///
   /// Shapes:  rank and dim_order of the program; sizes equal, or within bounds when dynamic.

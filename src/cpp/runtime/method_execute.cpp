@@ -162,7 +162,7 @@ void Method::State::move_inputs_from_page_ends() {
 }
 
 /// True when the memory that the caller gives for output `index` is also that of an input, which is still to be read,
-/// or of an output before it: the output must not be made there.
+/// or of an output before it. The output must not be made there.
 bool Method::State::shares_caller_memory(size_t index) const {
   const OutputSlot& slot = outputs[index];
   const auto begin = reinterpret_cast<uintptr_t>(slot.caller_data);

@@ -227,8 +227,8 @@ Error MethodLoader::finish_values() {
   return Error::Ok;
 }
 
-/// True for a planned tensor of which no other value has a byte, so that no view of it and nothing that is made in
-/// place can depend on where it lies, and that begins without a value.
+/// True for a planned tensor of which no other value has a byte, and that begins without a value. No view of it and
+/// nothing that is made in place can then depend on where it lies.
 bool MethodLoader::has_own_place(size_t index) const {
   constexpr size_t kMostLooks = size_t{1} << 22;  // a load takes no more time than its file has bytes, some times over
   const fb::Tensor& tensor = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();

@@ -1,8 +1,9 @@
 /// MethodLoader: from a verified plan to a Method. Internal to runtime.
 ///
-/// Steps, in this order: planned buffers → value table → instructions with the kernels that may run them → what follows
-/// for values (which are computed, written, bound late) → inputs and outputs → delegates → kernels → initial values.
-/// All memory is the method allocator's; what an error leaves behind is undone by the Method's destructor.
+/// The steps, in this order, are: planned buffers, the value table, instructions with the kernels that may run them,
+/// and what follows for values (which are computed, written, bound late). Then come inputs and outputs, delegates,
+/// kernels, and initial values. All memory is the method allocator's; what an error leaves behind is undone by the
+/// Method's destructor.
 /// Cost: linear in the plan.
 #pragma once
 

@@ -16,8 +16,8 @@
 ///
 /// The library links the few functions that a kernel calls (resize_tensor, allocate_temp, log_message) statically and
 /// hidden; registries, programs and methods are the host's alone, and nothing of the host is resolved by name. The one
-/// exported function is called first with the host's version, before anything else of the library is touched, so a
-/// library that was built against other headers is refused with both versions in the message and never misread.
+/// exported function is called first with the host's version, before anything else of the library is touched. A library
+/// that was built against other headers is refused with both versions in the message and never misread.
 ///
 /// A loaded plug-in stays until the process ends: methods hold pointers into it.
 #pragma once

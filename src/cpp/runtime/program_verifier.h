@@ -72,8 +72,8 @@ inline bool is_external(const schema::Tensor& tensor) {
 /// True when `text` is well-formed UTF-8 (no overlong forms, surrogates or values beyond U+10FFFF).
 bool is_utf8(std::string_view text);
 
-/// Options of the FlatBuffers verifier for `nbytes` bytes of tables: the number of tables that are looked at is bounded
-/// by the size, so that tables which refer to the same tables again and again cannot take long.
+/// Options of the FlatBuffers verifier for `nbytes` bytes of tables. The size bounds the number of tables that are
+/// looked at, so that tables which refer to the same tables again and again cannot take long.
 flatbuffers::Verifier::Options flatbuffer_verifier_options(size_t nbytes);
 
 }  // namespace et::runtime

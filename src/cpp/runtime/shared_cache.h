@@ -37,7 +37,7 @@ class SharedCache {
   virtual Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) = 0;
 
   /// Said by a kernel at the end of its `prepare`, when it has packed the constant bytes at `data` and will not read
-  /// them again: where they were unpacked for it, their memory can be given back.
+  /// them again. Where they were unpacked for it, their memory can be given back.
   virtual void release(const void* data) { static_cast<void>(data); }
 
   /// Bytes of the constants that objects are made from, which is about what packed weights take; SIZE_MAX: not known.

@@ -2,8 +2,8 @@
 ///
 /// For: the thread pool. The log hook is called on the thread that logs, and whoever turns an Error into an exception
 /// looks at the messages of its own thread; so a message of a worker would be lost. Messages of all tasks are held back
-/// until the loop is done, and then the last error of the failed task with the lowest index is logged, with its
-/// context: the same one whatever the number of threads. Not for: warnings and notices, which go to the hook at once.
+/// until the loop is done. Then the last error of the failed task with the lowest index is logged, with its context:
+/// the same one whatever the number of threads. Not for: warnings and notices, which go to the hook at once.
 ///
 ///     MessageRelay relay;                                  // on the calling thread
 ///     … on any thread: { const MessageRelay::Task scope(relay, i); body(i); }

@@ -1,8 +1,8 @@
 // The pool that callers share, on a WorkerPool.
 //
 // One word, `holder_`, says who may use the workers; it is taken with one compare-and-swap and nobody waits for it.
-// What is taken holds the *generation* of the process, a counter that a child of fork() increases: the workers of the
-// parent do not exist in the child, so a WorkerPool of another generation is forgotten (not destroyed: its threads
+// What is taken holds the *generation* of the process, a counter that a child of fork() increases. The workers of the
+// parent do not exist in the child. So a WorkerPool of another generation is forgotten (not destroyed: its threads
 // cannot be joined) and made anew, and a hold that another thread of the parent had is void.
 
 #include <pthread.h>

@@ -16,8 +16,8 @@ namespace {
 constexpr uint64_t kOpen = uint64_t{1} << 31;
 constexpr uint64_t kInside = kOpen - 1;
 
-/// How long a worker waits actively for the next loop before it sleeps: between the layers of a network pass some
-/// microseconds to some hundred of them, and to wake a thread costs the caller 2 to 5, the thread 50 and more.
+/// How long a worker waits actively for the next loop before it sleeps. Between the layers of a network pass some
+/// microseconds to some hundred of them. To wake a thread costs the caller 2 to 5, the thread 50 and more.
 constexpr int64_t kActiveNs = 200'000;
 /// Looks at the state between two looks at the clock: about a microsecond.
 constexpr int kLooks = 32;

@@ -7,8 +7,8 @@
 ///     pool->run(8, [](void* sums, size_t thread, size_t i) { … }, sums, /*flush_denormals=*/false);
 ///
 /// The thread that starts a loop never waits for a worker to arrive. Every thread has a share of the indices and takes
-/// from the shares of others when its own is done, and when none is left the loop closes: who has not come by then
-/// comes to the next one. So a worker that the system does not schedule (a busy machine, a thread that was just
+/// from the shares of others when its own is done. When none is left the loop closes; a thread that has not come by
+/// then comes to the next one. So a worker that the system does not schedule (a busy machine, a thread that was just
 /// created, a virtual processor that sleeps) costs nothing but its help. pthreadpool, whose interface
 /// pthreadpool_api.cpp provides, begins and ends each loop with all workers; with another program on the second of two
 /// cores a call of MobileNetV2 took 2 to 130 ms there instead of 4.

@@ -1,8 +1,8 @@
 """Reads the operator table (src/cpp/ops/ops.yaml and tables in the same format of backends and users).
 
-For: tools/gen_tables.py, kernel_library.py and the tests. Uses the standard library only, because it runs at configure time
-on machines that have nothing but Python: the table keeps to a small part of YAML, which `read_yaml` parses strictly (a test
-checks that a full YAML parser reads the same). Not for: general YAML.
+For: tools/gen_tables.py, kernel_library.py and the tests. Uses the standard library only, because it runs at configure
+time on machines that have nothing but Python. The table keeps to a small part of YAML, which `read_yaml` parses
+strictly (a test checks that a full YAML parser reads the same). Not for: general YAML.
 
 Example:
     >>> op = parse_schema("aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)")

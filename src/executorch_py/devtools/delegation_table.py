@@ -146,8 +146,8 @@ _NUMBERED = re.compile(r"(.+)_(0|[1-9]\d{0,8})", re.DOTALL)
 def _packed(rows: list[DelegatedOperator]) -> dict[str, list]:
     """Columns instead of rows, each as its different values and their positions.
 
-    Names are different in all rows; without their numbers they are not, and the numbers count up: what is kept of each is how far
-    it is from the one after the last of its kind. A recurrent layer's steps have thousands of rows.
+    Names are different in all rows. Without their numbers they are not, and the numbers count up. So what is kept of
+    each is how far it is from the one after the last of its kind. A recurrent layer's steps have thousands of rows.
     """
     columns: list[list[Any]] = [list(column) for column in zip(*(asdict(row).values() for row in rows))]
     steps: list[int] = []

@@ -5,13 +5,14 @@ through views and calls of regions under ``no_grad`` stand in it as the model wr
 traces the whole model once more (over a second for MobileNetV2); here the graph is rewritten in one walk:
 
 * an in-place operator becomes its functional form, and later uses of the tensor see the new value;
-* a write through a view is carried back to the view's base (``slice`` -> ``slice_scatter`` and so on), and other views of
-  the base are taken again, from the new value, when they are next read;
+* a write through a view is carried back to the view's base (``slice`` -> ``slice_scatter`` and so on). Other views of
+the base are taken again, from the new value, when they are next read;
 * branches and bodies that mutate become functional ones (functional_regions.py);
 * buffers and inputs that end with a new value become outputs of kind BUFFER_MUTATION or USER_INPUT_MUTATION.
 
-Where this analysis is not certain (a write to something that may or may not be a view, such as ``reshape``; a cast hidden in
-an in-place operator; vmap; batch_norm in training mode) torch's functionalisation is used instead: slower, never wrong.
+Where this analysis is not certain, torch's functionalisation is used instead: slower, never wrong. Examples are a write
+to something that may or may not be a view, such as ``reshape``; a cast hidden in an in-place operator; vmap; batch_norm
+in training mode.
 
     >>> program = functionalize(torch.export.export(model, inputs))  # doctest: +SKIP
 """
@@ -285,8 +286,8 @@ class Functionalizer:
 
     Tensors of the old graph are *roots* (memory of their own) or views of a parent. ``_value`` holds each one's newest node
     in the new graph; ``_version`` counts the writes to a root, ``_seen`` says at which count a view's value was taken.
-    ``_maybe`` holds, for a root that may in truth be a view (``reshape``), what it may share memory with, and the version
-    of that: reading it after a later write, or writing it, is where the analysis stops being certain.
+    ``_maybe`` holds, for a root that may in truth be a view (``reshape``), what it may share memory with, and the
+    version of that. Reading it after a later write, or writing it, is where the analysis stops being certain.
     """
 
     def __init__(self, program: ExportedProgram, writer: GraphWriter | None = None) -> None:

@@ -1,8 +1,8 @@
 """Which operators stay whole in the Edge dialect, and how views become copies. Tables only.
 
-Edge is Core ATen in its functional form: views are ``*_copy`` operators, nothing is mutated. Beyond Core ATen it keeps a
-few operators whole for which the runtime has one good kernel, because a backend or a kernel library wants them as one
-operator and because a decomposition would cost several passes over the data. ``ExecutorchBackendConfig(compatible=True)``
+Edge is Core ATen in its functional form: views are ``*_copy`` operators, nothing is mutated. Beyond Core ATen it keeps
+a few operators whole for which the runtime has one good kernel. A backend or a kernel library wants them as one
+operator, and a decomposition would cost several passes over the data. ``ExecutorchBackendConfig(compatible=True)``
 decomposes those of them that the official runtime lacks.
 """
 
@@ -32,9 +32,10 @@ KEPT_WHOLE: tuple[OpOverload, ...] = overloads(lambda op: bool(op.keep))
 def is_whole(node: fx.Node) -> bool:
     """False for a call of an operator in KEPT_WHOLE that its kernel does not cover.
 
-    That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast;
-    recurrent layers that drop states at random or mix dtypes; norms of other orders, other dtypes or dims that are apart;
-    block diagonals of several dtypes; standard deviations of complex numbers; linear layers whose bias broadcasts.
+    That is attention that drops weights at random, or whose query, key and value have batch dims that broadcast. It is
+    also recurrent layers that drop states at random or mix dtypes, norms of other orders, other dtypes or dims that are
+    apart, and block diagonals of several dtypes. Standard deviations of complex numbers and linear layers whose bias
+    broadcasts belong to it, too.
     """
     if node.target is aten.linear.default:
         return _has_plain_bias(node)

@@ -1,7 +1,7 @@
 """Decompositions that need no tracing: what most models are made of, written down directly.
 
 A rule takes the decomposer, the node and its mapped arguments, and returns the new value (a node, or a list for several
-results), or None when the general way (trace the operator once with fake tensors, decompose.py) has to do it.
+results). It returns None when the general way has to do it: trace the operator once with fake tensors (decompose.py).
 """
 
 import operator

@@ -35,7 +35,7 @@ _STATE_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR
 def convex_groups(graph: fx.Graph, members: set[fx.Node]) -> list[list[fx.Node]]:
     """Splits ``members`` into groups that can each be one node, in execution order.
 
-    A node's level is the number of times that a path to it has left the members and come back; members of one level are
+    A node's level is the number of times that a path to it has left the members and come back. Members of one level are
     convex, because a path from one to another through a stranger would raise the level.
     """
     level: dict[fx.Node, int] = {}

@@ -63,7 +63,7 @@ def prune_neurons(
 ) -> NeuronPruning:
     """Takes the least important channels out of a copy of a model, with everything that depends on them.
 
-    Layers that give the model's outputs keep their channels, and so do those whose channels are the width of a residual
+    Layers that give the model's outputs keep their channels. So do those whose channels are the width of a residual
     stream that a parameter, an embedding or an attention layer is part of: its size is written into such models.
 
     Args:

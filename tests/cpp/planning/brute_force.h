@@ -1,6 +1,6 @@
 /// The smallest arena for a few requests, by trying everything. The oracle of the planners' tests.
 ///
-/// Placing requests in some order, each at the lowest free offset, gives the best plan for at least one order: take a
+/// Placing requests in some order, each at the lowest free offset, gives the best plan for at least one order. Take a
 /// best plan, push every request down as far as it goes, and order them by offset. So trying every order finds it.
 /// Cost: n! * n².
 #pragma once

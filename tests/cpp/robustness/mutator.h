@@ -1,8 +1,8 @@
 /// Damages `.pte` files, in the ways files are damaged and in the ways an attacker would.
 ///
-/// Two kinds: blind ones on the bytes (flips, words, truncation, splices), of which the FlatBuffers verifier stops
-/// most; and informed ones on the tables (indices, sizes, offsets, instructions), which are well-formed flatbuffers and
-/// reach what comes behind.
+/// There are two kinds. Blind ones work on the bytes (flips, words, truncation, splices), and the FlatBuffers verifier
+/// stops most of them. Informed ones work on the tables (indices, sizes, offsets, instructions); these are well-formed
+/// flatbuffers and reach what comes behind.
 #pragma once
 
 #include <cstdint>

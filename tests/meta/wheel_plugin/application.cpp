@@ -1,7 +1,7 @@
 // A program on the installed package: all kernels and backends, and those of a user's library.
-#include <cstdio>
 #include <executorch_py/extension/module/module.h>
 #include <executorch_py/extension/tensor/tensor.h>
+#include <cstdio>
 
 #include "smoke/register.h"
 

@@ -1,7 +1,7 @@
 """ATen mode: the portable kernels and a user's, compiled on at::Tensor, run a program and agree with eager PyTorch.
 
-The kernels are built here, for a few families of operators, into a tree of their own; a process of its own loads them, for
-they would take the place of the runtime's kernels in every test that follows.
+The kernels are built here, for a few families of operators, into a tree of their own. A process of its own loads them,
+for they would take the place of the runtime's kernels in every test that follows.
 """
 
 from __future__ import annotations

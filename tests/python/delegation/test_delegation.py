@@ -6,12 +6,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from executorch_py.exir.backend.backend_api import to_backend
 from torch import nn
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 
 import executorch_py as et
 from executorch_py.errors import InvalidStateError, NotFoundError, PartitionError
-from executorch_py.exir.backend.backend_api import to_backend
 from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch_py.exir.backend.canonical_partitioners.pattern_op_partitioner import (
     generate_partitions_from_list_of_nodes,

@@ -1,4 +1,4 @@
-"""The gradients of convolutions through the whole runtime beside eager's: random ranks, groups, strides, and what is asked for."""
+"""The gradients of convolutions through the whole runtime beside eager's: random ranks, groups and strides."""
 
 import random
 

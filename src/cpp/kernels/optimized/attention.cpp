@@ -1,10 +1,10 @@
 // et::scaled_dot_product_attention: softmax(query · keyᵀ · scale + mask) · value in one pass, without the matrix of
 // scores.
 //
-// Work is cut into tasks of one head and some query rows. A task walks over blocks of kKeyBlock keys: it transposes the
-// block's keys once, then for a few query rows at a time computes scores in registers, turns them into weights with a
-// running maximum and sum, and adds weighted values to the output. Earlier output is rescaled when the maximum grows.
-// Scores and sums are float for floats of up to 32 bits, double for double.
+// Work is cut into tasks of one head and some query rows. A task walks over blocks of kKeyBlock keys and transposes
+// each block's keys once. Then, for a few query rows at a time, it computes scores in registers and turns them into
+// weights with a running maximum and sum. It adds the weighted values to the output. Earlier output is rescaled when
+// the maximum grows. Scores and sums are float for floats of up to 32 bits, double for double.
 // Source: Milakov and Gimelshein 2018 (online softmax); Dao et al. 2022 (FlashAttention), the forward pass.
 
 #include "kernels/optimized/targets.h"

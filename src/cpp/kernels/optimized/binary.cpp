@@ -1,5 +1,5 @@
-// Pointwise arithmetic of two operands with broadcasting, tensors or a tensor and a number: add, sub, mul, div,
-// maximum, minimum and the bitwise operators, in every element type that they have; and choices by a mask: where,
+// Pointwise arithmetic of two operands with broadcasting, tensors or a tensor and a number, in every element type. The
+// operators are add, sub, mul, div, maximum, minimum and the bitwise ones, and the choices by a mask: where,
 // masked_fill.
 
 #include "kernels/optimized/targets.h"

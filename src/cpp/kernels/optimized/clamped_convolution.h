@@ -14,9 +14,9 @@
 
 namespace et::kernels::optimized {
 
-/// True for a convolution of float images with channels innermost and a constant filter [out, in / groups, h, w] in
-/// either order ([in, out, h, w] when transposed; callers see to the groups), a constant bias of one number a channel
-/// or none, and a geometry that never changes. `rank` 5: of volumes, in either order.
+/// True for a convolution of float images with channels innermost, a constant filter, a constant bias or none, and a
+/// geometry that never changes. The filter is [out, in / groups, h, w] in either order, or [in, out, h, w] when
+/// transposed; callers check the groups. The bias has one number a channel. `rank` 5: of volumes, in either order.
 inline bool has_constant_filter(const runtime::PrepareContext& context, Arguments args, int rank = 4) {
   using namespace ops::arguments::et_convolution_clamp;
   const EValue& bias = *args[kBias];

@@ -1,6 +1,6 @@
-// aten::convolution and et::convolution_clamp in one to three dimensions as products of packed matrices (gemm.h): sums
-// are float for floats of up to 32 bits, double for double, int32 for integers of up to 32 bits and int64 for int64;
-// integers wrap.
+// aten::convolution and et::convolution_clamp in one to three dimensions as products of packed matrices (gemm.h). Sums
+// are float for floats of up to 32 bits and double for double. They are int32 for integers of up to 32 bits and int64
+// for int64; integers wrap.
 //
 // Forward, for each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions],
 // where the windows are packed straight from the input. Transposed: weight' [channels and taps, input channels] ·

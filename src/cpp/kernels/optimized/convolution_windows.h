@@ -2,8 +2,8 @@
 ///
 /// For: convolution.cpp and sparse_convolution.cpp. Not for: layouts of libraries.
 ///
-/// For each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions], where the
-/// windows are packed straight from the input; step (c * kernel[0] + d) * kernel[1] … of a window is input channel c,
+/// For each image and group: out [channels, positions] = weight [channels, taps] · windows [taps, positions]. The
+/// windows are packed straight from the input. Step (c * kernel[0] + d) * kernel[1] … of a window is input channel c,
 /// tap d ….
 #pragma once
 

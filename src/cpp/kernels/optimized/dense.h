@@ -133,9 +133,9 @@ inline int64_t lu_numbers(int64_t rows) { return 32 * rows; }
 template <typename T>
 Error factor_cholesky(DenseWork<T>& work, const Dense<T>& a, int64_t* info);
 
-/// As LAPACK's sytrf of a lower triangle: blocks of one or two rows on the diagonal, the factor below them, pivots [n]
-/// from 1, negative for blocks of two; `info`: 0 or the number of the first block that is zero. Memory: ldl_numbers(n)
-/// numbers. Errors: Cancelled.
+/// As LAPACK's sytrf of a lower triangle: blocks of one or two rows on the diagonal, the factor below them. The pivots
+/// [n] count from 1 and are negative for blocks of two. `info` is 0 or the number of the first block that is zero.
+/// Memory: ldl_numbers(n) numbers. Errors: Cancelled.
 template <typename T>
 Error factor_ldl(DenseWork<T>& work, const Dense<T>& a, double* pivots, int64_t* info);
 inline int64_t ldl_numbers(int64_t n) { return 64 * n; }

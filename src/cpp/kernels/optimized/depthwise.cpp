@@ -1,10 +1,10 @@
 // aten::convolution and et::convolution_clamp with one constant filter a channel on channels-last images, and those of
 // groups of 2, 4 or 8 channels with as many results, as in ResNeXt and RegNet.
 //
-// A few neighbouring pixels of an output row are computed at a time: a vector of channels of an input pixel is loaded
+// A few neighbouring pixels of an output row are computed at a time. A vector of channels of an input pixel is loaded
 // once for all of them, and the filter's row once a block, so that there is less than one load a multiplication. (A
 // library that computes pixel by pixel loads both operands of each.) So are filters of 3x3, 5x5 and 7x7 with stride 1
-// or 2; the others load a tap for all pixels of a block, and each pixel's input for it. Of a group, each channel in
+// or 2. The others load a tap for all pixels of a block, and each pixel's input for it. Of a group, each channel in
 // turn is spread over the lanes of its group: no lane is empty, where a product of matrices has as many columns as a
 // group has results. Sums take taps and channels in the order of such a product, and have its bits.
 

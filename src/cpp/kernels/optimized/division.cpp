@@ -230,8 +230,8 @@ HWY_EXPORT(AnyZero);
 
 namespace {
 
-// One operator: its name in messages, its loops, and what ATen does with 16-bit floats over a number: take it as an
-// element and round once, or (quotients) take it as it is and not round in between.
+// One operator: its name in messages, its loops, and what ATen does with 16-bit floats over a number. ATen takes the
+// number as an element and rounds once, or (quotients) takes it as it is and does not round in between.
 struct FloorOperator {
   static constexpr const char* kName = "aten::div";
   static constexpr bool kIsQuotient = true;

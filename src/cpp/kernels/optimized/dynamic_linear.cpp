@@ -1,11 +1,11 @@
-// et::dynamic_linear.out: linear layers of floats that become 8-bit integers at the call, row by row, and meet a
-// constant weight of integers of 8 or packed 4 bits with a scale for each row or group of columns.
+// et::dynamic_linear.out: linear layers of floats that become 8-bit integers at the call, row by row. They meet a
+// constant weight of 8-bit or packed 4-bit integers with a scale for each row or group of columns.
 //
 // The weight is packed at load, so that a vector holds a lane for each of so many outputs: four columns of each, or
 // eight of 4 bits. One instruction then multiplies four columns of all these outputs by those of a row of the input,
 // and no sum runs across lanes.
 //
-// Bytes are multiplied as the instructions have it, unsigned by signed: w + o (o = 8 or 128) by q + s, where q is the
+// Bytes are multiplied as the instructions have it, unsigned by signed: w + o (o = 8 or 128) by q + s. There q is the
 // input's integer and s moves its range into 8 bits. With z the zero point, moved too, the sum of a group is
 //
 //     Σ w (q - z) = Σ (w + o) q - z Σ (w + o) - o Σ (q - z),

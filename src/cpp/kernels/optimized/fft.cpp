@@ -104,7 +104,7 @@ Error run_job(KernelContext& context, FftJob<T>& job) {
   return Error::Ok;
 }
 
-/// Complex transforms of one length, one after the other, each by two rounds of shorter ones: n numbers as a matrix
+/// Complex transforms of one length, one after the other, each by two rounds of shorter ones. n numbers as a matrix
 /// [first, second] are transformed along the columns, multiplied by roots of unity and transformed along the rows.
 template <typename T>
 class RowTransform {

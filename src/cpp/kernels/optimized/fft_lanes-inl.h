@@ -160,8 +160,8 @@ T* run_stages(const FftPlan<T>& plan, T* x, T* y) {
   return x;
 }
 
-/// The transform of the plan's n elements in x; also of a length with a large prime factor: jk = (j² + k² - (k - j)²) /
-/// 2 makes the sum over j of x[j] w^jk a convolution of x[j] w^(j²/2) with w^(-j²/2).
+/// The transform of the plan's n elements in x, also of a length with a large prime factor. There jk = (j² + k² - (k -
+/// j)²) / 2 makes the sum over j of x[j] w^jk a convolution of x[j] w^(j²/2) with w^(-j²/2).
 template <class T>
 T* transform(const FftPlan<T>& plan, T* x, T* y) {
   if (plan.chirp == nullptr) {

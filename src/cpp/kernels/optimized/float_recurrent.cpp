@@ -1,6 +1,6 @@
-// et::dynamic_lstm, et::dynamic_gru, et::weight_only_lstm and et::weight_only_gru: steps of a layer, each the product
-// that et::dynamic_linear or et::weight_only_linear computes, with the weight that load has packed, and the gates of
-// et::lstm_gates or et::gru_gates: the same bits as those operators one by one.
+// et::dynamic_lstm, et::dynamic_gru, et::weight_only_lstm and et::weight_only_gru: the steps of a layer. Each step is
+// the product of et::dynamic_linear or et::weight_only_linear, with the weight that load has packed, and the gates of
+// et::lstm_gates or et::gru_gates. The bits are those of the operators one by one.
 
 #include <algorithm>
 #include <array>

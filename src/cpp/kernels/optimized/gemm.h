@@ -19,8 +19,8 @@
 namespace et::kernels::optimized {
 
 /// One operand, cut into strips of rows (left) or columns (right). `pack` writes `depth` steps of a strip, beginning
-/// with step `k`: out[s * width + i] = element of step k + s in row or column first + i, for i < count; 0 up to
-/// `width`.
+/// with step `k`: out[s * width + i] = element of step k + s in row or column first + i, for i < count. The rest, up to
+/// `width`, is 0.
 template <typename T>
 struct GemmStripsOf {
   using Pack = void (*)(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width, T* out);

@@ -39,8 +39,8 @@ namespace et::kernels::optimized {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Each reduction has: the element types it reads and writes, a vector of numbers of the latter for `Lanes` of the
-/// former, where it starts, what a pixel adds, and what is left at the end of window `i`.
+/// Each reduction has the element types it reads and writes, a vector of numbers of the latter for `Lanes` of the
+/// former, and where it starts. It also has what a pixel adds, and what is left at the end of window `i`.
 struct LargestFloats {
   using T = float;
   using Tag = hn::ScalableTag<float>;

@@ -18,9 +18,9 @@ namespace et::kernels::optimized {
 inline constexpr size_t kLineColumns = 64;
 
 /// Calls row(first, n) for each line along `dim` where its n elements lie side by side, from element `first` of the
-/// tensor's memory on; columns(first, columns, n, stride) for pieces of at most kLineColumns lines side by side where
-/// they are `stride` apart. `tensor` has elements; `dim` is 0 for one without dimensions; `cost`: of an element, next
-/// to a copy.
+/// tensor's memory on. Calls columns(first, columns, n, stride) for pieces of at most kLineColumns lines side by side
+/// where the elements are `stride` apart. `tensor` has elements; `dim` is 0 for one without dimensions; `cost`: of an
+/// element, next to a copy.
 template <typename Row, typename Columns>
 void for_each_line(KernelContext& context, const Tensor& tensor, int64_t dim, size_t cost, const Row& row,
                    const Columns& columns) {

@@ -35,7 +35,7 @@ HWY_INLINE void each_pair(const Fn& fn, const T* a, const T* b, T* out, size_t n
 }
 
 /// Losses that are half a square as long as z, the distance of a pair, is below `number`, and go on as a line from
-/// there: near(z * z / 2, number) and far(z - number / 2, number).
+/// there. near(z * z / 2, number) and far(z - number / 2, number) give both parts.
 template <class T, class Near, class Far>
 HWY_INLINE void piecewise(const Near& near, const Far& far, const T* a, const T* b, T* out, size_t n, T number) {
   const hn::ScalableTag<T> d;

@@ -20,8 +20,8 @@ struct MatrixLines {
   void (*dot)(const T* x, int64_t stride, int64_t count, const T* v, int64_t n, T* out);
   /// y = A x of the symmetric A [n, n] whose lower triangle is given; each element of it is read once.
   void (*symmetric)(const T* a, int64_t stride, int64_t n, const T* x, T* y);
-  /// Rows k and k + 1 of x become c[k] x_k + s[k] x_(k+1) and c[k] x_(k+1) - s[k] x_k, for k = 0, 1, … count - 1;
-  /// `downward` false: for k = count - 1 … 0. Rows of n elements.
+  /// Rows k and k + 1 of x become c[k] x_k + s[k] x_(k+1) and c[k] x_(k+1) - s[k] x_k. That is done for k = 0, 1, …
+  /// count - 1 or, with `downward` false, for k = count - 1 … 0. Rows of n elements.
   void (*rotate)(T* x, int64_t stride, int64_t n, const T* c, const T* s, int64_t count, bool downward);
 };
 

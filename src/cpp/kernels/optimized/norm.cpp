@@ -4,7 +4,7 @@
 // That is as exact as Welford's method and needs no division in the loop. Tensors of 16-bit floats are converted first,
 // and what comes out is rounded once.
 //
-// Group norm of channels-last images takes its statistics from blocks of pixels, each while it is in the cache: vectors
+// Group norm of channels-last images takes its statistics from blocks of pixels, each while it is in the cache. Vectors
 // go over channels, and the blocks' means and squared deviations are put together as in T. Chan, G. Golub, R. LeVeque,
 // "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 

@@ -1,6 +1,6 @@
 // aten::convolution and et::convolution_clamp with a constant 1x1 filter on channels-last images, where our tiles are
-// faster than a library's: it would compute columns that no output channel has (24 channels are 32 to it), or loads
-// more for each multiplication.
+// faster than a library's. The library would compute columns that no output channel has (24 channels are 32 to it), or
+// loads more for each multiplication.
 #include <new>
 
 #include "kernels/optimized/clamped_convolution.h"

@@ -245,10 +245,10 @@ bool is_faster_than_library(size_t pixels, size_t out_channels, size_t rows) {
   const size_t library_rows = is_wide ? 7 : 5;  // it computes whole tiles as well
   const size_t left = pixels % kTilePixels;
   const size_t computed_pixels = has_high_tiles ? pixels - left + round_up(left, kTilePixels / 3) : pixels;
-  // In hundredths of what the library computes. Measured on one processor of each kind (docs/design/kernels.md): on one
-  // with AVX-512 both are at 0.98 of the peak where the library fills no tile up; those with tiles of integers have two
-  // units for 64 bytes, which the library's seven rows, each read from the second cache again, cannot feed; with AVX2
-  // the library's tiles of whole columns are the faster ones.
+  // In hundredths of what the library computes. Measured on one processor of each kind (docs/lab/kernels.md). On one
+  // with AVX-512 both are at 0.98 of the peak where the library fills no tile up. Processors with tiles of integers
+  // have two units for 64 bytes, which the library's seven rows cannot feed, because each row is read from the second
+  // cache again. With AVX2 the library's tiles of whole columns are the faster ones.
   const size_t permitted = has_high_tiles ? 120 : is_wide ? 98 : 90;
   const size_t least = is_wide && !has_high_tiles ? 2 : 2 * kTilePixels;
   return rows * pixels >= least && 100 * rows * computed_pixels * computed_columns(out_channels) <=

@@ -1,7 +1,7 @@
 // Loops over pointwise blocks, compiled once a target. Included inside the target's pass only.
 //
-// Two families: map_floats, pair_floats and their like take a functor over vectors of float (map_numbers and
-// pair_numbers: or double); map_elements and pair_elements take one over single elements of any types, whose plain
+// There are two families. map_floats, pair_floats and their like take a functor over vectors of float (map_numbers and
+// pair_numbers: or double). map_elements and pair_elements take one over single elements of any types, whose plain
 // loops the compiler makes vectors of.
 
 #if defined(ET_KERNELS_OPTIMIZED_POINTWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)

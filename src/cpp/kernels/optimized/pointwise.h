@@ -60,8 +60,8 @@ struct PointwiseOperation {
   size_t cost = 1;     // of an element, in simple instructions; decides when a second thread is worth it
   float a = 0, b = 0;  // numbers for the function
   alignas(8) char parameters[48] = {};  // others, a plain struct of the operator's own (set_parameters)
-  /// The function is one of floats, some of the tensors are not: operands are converted in front of it, a few hundred
-  /// at a time, and its result behind it, unless the output is a tensor of floats or bools.
+  /// The function is one of floats, and some of the tensors are not. Operands are converted in front of it, a few
+  /// hundred at a time, and its result behind it, unless the output is a tensor of floats or bools.
   bool converts = false;
   size_t num_operands = 0;
   PointwiseOperand operands[kMaxOperands];

@@ -1,11 +1,11 @@
 // et::quantized_convolution with a constant int8 filter in groups of 4 or 8 channels with as many results, as in
-// ResNeXt and RegNet, on channels-last images of int8, where one instruction multiplies four bytes of each lane
-// (AVX-512 with VNNI).
+// ResNeXt and RegNet, on channels-last images of int8. One instruction multiplies four bytes of each lane (AVX-512 with
+// VNNI).
 //
-// A lane is a result. Four channels of a group are a lane's four bytes: they are spread over the lanes of their group,
-// so that no lane is empty, where a product of matrices has as many columns as a group has results. Sums, scales and
-// rounding are those of the plain kernel (docs/reference/numerics.md), bit for bit. (Groups of 16 take 1.5 of the time
-// of a library's product, whose columns they fill.)
+// A lane is a result. Four channels of a group are a lane's four bytes. They are spread over the lanes of their group,
+// so that no lane is empty; a product of matrices has as many columns as a group has results. Sums, scales and rounding
+// are those of the plain kernel (docs/reference/numerics.md), bit for bit. (Groups of 16 take 1.5 of the time of a
+// library's product, whose columns they fill.)
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
 #include "kernels/optimized/targets.h"

@@ -169,8 +169,8 @@ void DequantizeChar(const PointwiseBlock& block) { dequantize<int8_t>(block); }
 void DequantizeByte(const PointwiseBlock& block) { dequantize<uint8_t>(block); }
 void DequantizeShort(const PointwiseBlock& block) { dequantize<int16_t>(block); }
 
-/// Where an instruction has a table of 128 bytes the entries stand in two of them; elsewhere in 16 vectors, each looked
-/// up by the low half of a byte and taken where its number is the high half.
+/// Where an instruction has a table of 128 bytes the entries stand in two of them. Elsewhere they stand in 16 vectors,
+/// each looked up by the low half of a byte and taken where its number is the high half.
 void LookUp(const PointwiseBlock& block) {
   const auto& p = *static_cast<const TableParameters*>(block.parameters);
   const hn::ScalableTag<uint8_t> d;

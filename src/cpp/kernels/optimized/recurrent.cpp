@@ -1,8 +1,8 @@
 // LSTM, GRU and plain recurrent layers with constant weights, of f32 and, computed in float, the 16-bit floats.
 //
 // Weights are packed once at load. Inputs of some steps are multiplied together, then the steps run one by one.
-// Sequences are independent of each other, so groups of them run on different threads without ever waiting; for few
-// sequences the two directions of a layer, or else the units of a step, are shared among the threads.
+// Sequences are independent of each other, so groups of them run on different threads without ever waiting. With few
+// sequences the threads share the two directions of a layer, or else the units of a step.
 
 #include <algorithm>
 #include <cstdlib>

@@ -77,8 +77,8 @@ void for_each_piece(const Tensor& tensor, size_t first, size_t count, F&& f) {
 }
 
 /// Calls f(x, rows, stride) for blocks of rows of `columns` (at most kPieceColumns) columns from element `first` of a
-/// dense tensor on, rows being `inner` elements apart and `length` in number: element (r, c) of a block is x[r * stride
-/// + c].
+/// dense tensor on. Rows are `inner` elements apart and `length` in number: element (r, c) of a block is x[r * stride +
+/// c].
 template <typename F>
 void for_each_block(const Tensor& tensor, size_t first, size_t columns, size_t length, size_t inner, F&& f) {
   if (tensor.scalar_type() == ScalarType::Float) {

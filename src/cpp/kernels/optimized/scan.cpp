@@ -2,8 +2,8 @@
 // products along rows, or of rows along columns.
 //
 // The tensor is seen as [outer, length, inner] with the dimension of the sums in the middle. Floats are taken in
-// double, as in the portable kernel. Along rows (inner == 1) each sum waits for the one before: sums of floats, which
-// double holds with room to spare, are taken in blocks first; doubles, whose rounding would change with the order, take
+// double, as in the portable kernel. Along rows (inner == 1) each sum waits for the one before. Sums of floats, which
+// double holds with room to spare, are taken in blocks first. Doubles, whose rounding would change with the order, take
 // several rows at a time.
 
 #include "kernels/optimized/targets.h"

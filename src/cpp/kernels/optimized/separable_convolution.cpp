@@ -1,7 +1,7 @@
 // et::separable_convolution with constant filters on channels-last images, kept in the cache: an image is walked by
-// strips of output rows. The rows that a strip looks at are expanded into a ring of rows, those that the strip before
-// it needed too stay there; its depthwise results go to a buffer, and the product of that one into the output. Ring and
-// buffer are a thread's own, and small enough for the second cache, where the images between the convolutions are
+// strips of output rows. The rows that a strip looks at are expanded into a ring of rows; those that the strip before
+// it needed too stay there. Its depthwise results go to a buffer, and the product of that buffer into the output. Ring
+// and buffer are a thread's own, and small enough for the second cache, where the images between the convolutions are
 // written to memory and read again.
 //
 // The arithmetic is that of the convolutions alone (pixel_product.h, depthwise.h), so the bits are, too.

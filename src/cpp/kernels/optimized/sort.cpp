@@ -1,6 +1,6 @@
 // Order along one dimension: sort, topk, kthvalue, median. NaN counts as the largest value, as in ATen.
 //
-// Elements become unsigned keys whose order is the wanted one (for descending order: their complements), each with its
+// Elements become unsigned keys whose order is the wanted one (for descending order: their complements). Each has its
 // position below it, so that keys compare without a branch on the type, no two are equal and every method is stable. A
 // sort is a radix sort from the lowest digit; the others select.
 //

@@ -43,9 +43,9 @@ double density_of(const SparseWeight& weight) {
 // Times of a library's dense kernels over those of the sparse ones, both in one process and taking turns, one thread
 // with AVX-512 on a quiet machine, at densities of 0.3, 0.2, 0.1 and 0.05. Linear 512 to 512: 1 row 0.6, 0.5, 0.9, 1.3;
 // 4 rows 0.6, 0.6, 1.2, 1.7; 8 rows 0.9, 1.2, 2.2, 3.2; 64 rows 1.4, 2.0, 3.5, 5.4. Linear 2048 to 2048: 1 row 0.8,
-// 0.6, 1.2, 2.3; 64 rows 1.1, 1.7, 3.6, 6.6. Convolutions 1x1: 128 channels on 28x28 1.9, 2.5, 3.8, 5.6; 512 on
-// 7x7 1.1, 1.6, 2.8, 4.4; 3x3 on 28x28 0.4, 0.4, 0.5, 0.5 (of stride 1, dense by Winograd's filtering) and 0.5, 0.5,
-// 0.6, 0.7 (of stride 2): copying the windows takes most of the time.
+// 0.6, 1.2, 2.3; 64 rows 1.1, 1.7, 3.6, 6.6. Convolutions 1x1: 128 channels on 28x28 1.9, 2.5, 3.8, 5.6; 512 on 7x7
+// 1.1, 1.6, 2.8, 4.4. Convolutions 3x3 on 28x28: 0.4, 0.4, 0.5, 0.5 (stride 1, dense by Winograd's method) and 0.5,
+// 0.5, 0.6, 0.7 (stride 2), because copying the windows takes most of the time.
 bool is_faster_sparse(const SparseWeight& weight, int64_t positions, bool has_windows) {
   const double most = positions > static_cast<int64_t>(kMostDotRows) ? 0.21 : 0.055;
   return !has_windows && density_of(weight) <= most;

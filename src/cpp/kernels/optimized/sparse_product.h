@@ -1,8 +1,8 @@
 /// Products whose left operand is a sparse constant weight (base/sparse_weight.h) and whose right operand is packed.
 ///
 /// For: et::sparse_linear and et::sparse_convolution. A step for each value that is kept: one number of the weight
-/// times a row of positions, which fills whole vectors whatever the pattern of the zeros is; so the time falls with the
-/// density. With few positions the vectors run along the weight's rows instead: bits and values are read as the file
+/// times a row of positions, which fills whole vectors whatever the pattern of the zeros is. So the time falls with the
+/// density. With few positions the vectors run along the weight's rows instead. Bits and values are read as the file
 /// has them and spread by the mask, so that a large weight costs memory traffic for what it keeps only. Not for:
 /// weights with few zeros; a dense kernel is faster (SparseCost has what was measured).
 ///

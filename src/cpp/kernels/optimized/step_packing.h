@@ -1,5 +1,5 @@
 /// The integer weight of a recurrent layer in the order in which vectors take it: a lane for each of so many units,
-/// four columns of each; the vectors of a strip's gates lie side by side.
+/// four columns of each. The vectors of a strip's gates lie side by side.
 ///
 ///     const StepPacking packing{&weight, gates, hidden, lanes};
 ///     ET_TRY(const int8_t* const packed, packed_steps(context, packing));   // [strips, depth / 4, gates, lanes, 4]

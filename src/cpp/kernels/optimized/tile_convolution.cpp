@@ -4,8 +4,8 @@
 // is wide, with all their channels. The next pixel's run begins a stride further on. So the input of a tile's 16 pixels
 // is read where it stands, by the tile's own stride, and a pixel that lies beside the image must stand there, too:
 // images with a border are copied into one of zero points. Its rows go to a plane for each step of the vertical stride,
-// so that pixel after pixel, over the ends of rows, begins at the same distance; the few that lie between two rows are
-// computed and left out. Filters of 1x1 take the input itself.
+// so that pixel after pixel, over the ends of rows, begins at the same distance. The few pixels that lie between two
+// rows are computed and left out. Filters of 1x1 take the input itself.
 //
 // Sums, scales and rounding are those of the plain kernel (docs/reference/numerics.md), bit for bit.
 #include <algorithm>

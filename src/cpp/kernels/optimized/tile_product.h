@@ -17,8 +17,8 @@
 
 namespace et::kernels::optimized {
 
-/// How the weights of a product are packed: columns in panels of two tiles, and what meets an output in runs of bytes
-/// that lie side by side in the input, each multiplied in steps of 64 bytes. Behind a run's end stand zeros.
+/// How the weights of a product are packed: columns in panels of two tiles. What meets an output stands in runs of
+/// bytes that lie side by side in the input, each multiplied in steps of 64 bytes. Behind a run's end stand zeros.
 struct TilePacking {
   static constexpr size_t kStep = kTileRowBytes;     ///< bytes of an input that a tile has
   static constexpr size_t kColumns = 2 * kTileSide;  ///< of a panel; the last one may have one tile only
@@ -45,7 +45,7 @@ struct TilePacking {
   }
 };
 
-/// A product whose weights are packed. Row r of the input begins at `in + r * in_stride`; from `rows_from_tail` on rows
+/// A product whose weights are packed. Row r of the input begins at `in + r * in_stride`. From `rows_from_tail` on rows
 /// are read from `tail`, a copy of the last rows with room behind it, since every step reads 64 bytes.
 struct TileProduct {
   TilePacking packing;

@@ -1,10 +1,10 @@
 // aten::convolution and et::convolution_clamp, transposed, whose windows do not overlap: a constant filter of the size
 // of the stride, no padding, dilation or groups, on channels-last images.
 //
-// Each input pixel then makes a patch of the output of its own, and a row of that patch, [columns of the filter,
-// channels], is one contiguous run of numbers: the pixel's channels times a matrix. So the whole is one product of
-// pixels and filter rows, whose results go to their places in the output as they leave the registers. (A library for
-// all transposed convolutions runs a small product for each place in the patch.)
+// Each input pixel then makes a patch of the output of its own. A row of that patch, [columns of the filter, channels],
+// is one contiguous run of numbers: the pixel's channels times a matrix. So the whole is one product of pixels and
+// filter rows, whose results go to their places in the output as they leave the registers. (A library for all
+// transposed convolutions runs a small product for each place in the patch.)
 
 #include "kernels/optimized/targets.h"
 

@@ -2,10 +2,10 @@
 // convolutions of floats runs on it.
 //
 // Those that pack their filter (depthwise.cpp, transposed_convolution.cpp, winograd.cpp) do so from a copy that is made
-// when they do and freed at once, so that the filter is in memory as floats once; the packed one is shared by the
-// methods of a Program. The product of matrices (convolution.cpp) reads its filter at every call: there the copy stays.
-// Either way a call takes what it takes with floats, for 4 bytes a weight: integers would have to be made floats for
-// every window, or as often as a strip of windows passes.
+// for it and freed at once, so that the filter is in memory as floats once. The packed one is shared by the methods of
+// a Program. The product of matrices (convolution.cpp) reads its filter at every call: there the copy stays. Either way
+// a call takes what it takes with floats, for 4 bytes a weight: integers would have to be made floats for every window,
+// or as often as a strip of windows passes.
 
 #include "base/integer_filter.h"
 

@@ -2,7 +2,7 @@
 // zero points) for rows or groups of columns.
 //
 // Four rows of the weight at a time become floats, a piece that fits the first cache, and all rows of the input pass
-// over them: the weight is read once, as it lies in the file, and is never there as a whole in floats.
+// over them. The weight is read once, as it lies in the file, and is never there as a whole in floats.
 //
 // One row of input multiplies the integers themselves, less their zero point, and each group's scale its sum.
 

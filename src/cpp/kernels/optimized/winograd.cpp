@@ -3,10 +3,10 @@
 // order are transposed.
 //
 // The tiles of all images are cut into blocks whose transformed patches and products stay in the second cache; of a
-// volume a block has the same tiles of several planes. For each block: patches are transformed once; then for each
-// strip of output channels the matrix products of all points, whose filter values follow each other in memory, and the
-// transform of what came out, with bias and limits, into the output. Threads share the blocks where there are many, and
-// else the tiles and then the strips of each block, so that each thread reads a part of the filter only.
+// volume a block has the same tiles of several planes. For each block, patches are transformed once. For each strip of
+// output channels follow the matrix products of all points, whose filter values stand one after the other in memory.
+// Then what came out is transformed, with bias and limits, into the output. Threads share the blocks where there are
+// many, and else the tiles and then the strips of each block, so that each thread reads a part of the filter only.
 //
 // A number that is not finite spreads over the tile that it belongs to, where direct convolution keeps it to its
 // window.
@@ -57,11 +57,11 @@ size_t divide_up(size_t n, size_t by) { return (n + by - 1) / by; }
 // --------------------------------------------------------------------------------------------------------- choice of
 // the tile
 
-/// Cost of a convolution in multiplications: those it does (a library's direct ones fill two vectors of output
-/// channels, ours one), what its transforms take, and reading the filter, which is the larger part where an image is
-/// small. Measured with AVX-512 at 1 thread: a number transformed takes as long as 34 multiplications with 16 to 192
-/// channels (20 for patches, 14 for products), a number of a filter as long as 13 when the second cache does not hold
-/// it, and 3 when it does.
+/// Cost of a convolution in multiplications: those it does, what its transforms take, and reading the filter. A
+/// library's direct ones fill two vectors of output channels, ours one. Reading the filter is the larger part where an
+/// image is small. Measured with AVX-512 at 1 thread: a number transformed takes as long as 34 multiplications with 16
+/// to 192 channels (20 for patches, 14 for products). A number of a filter takes as long as 13 when the second cache
+/// does not hold it, and 3 when it does.
 struct ConvolutionCost {
   double in, out, strip_out;  // channels of all planes; output channels in whole vectors and in pairs of vectors
 

@@ -11,7 +11,7 @@
 /// whose elementwise products are, for each of the (tile + 2)² *points*, a product of matrices [tiles, in channels] ·
 /// [in channels, out channels]. That takes (tile + 2)² multiplications for tile² outputs instead of 9 · tile².
 ///
-/// A filter with planes, [out, in, planes, 3, 3], adds up a product for each of its planes: patches of a plane of the
+/// A filter with planes, [out, in, planes, 3, 3], adds up a product for each of its planes. Patches of a plane of the
 /// volume are transformed once, and serve as many planes of the output as the filter has planes.
 ///
 /// Source: A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", 2015; S. Winograd, "Arithmetic

@@ -1,7 +1,7 @@
 /// Element types: conversion of values, and of runs of values to and from the types kernels compute in.
 ///
 /// For: kernels that take any element type and compute in float (f16, bf16, f32), double (f64) or int64 (integers,
-/// bool), so that an operation is compiled three times instead of once for each combination of element types. Not for:
+/// bool). An operation is compiled three times instead of once for each combination of element types. Not for:
 /// promotion rules (promote.h).
 ///
 /// Semantics: as ATen's casts. To bool: value != 0. Floating to integer: towards zero; what does not fit, NaN included,

@@ -20,8 +20,8 @@
 
 namespace et::kernels::portable {
 
-/// What a last operand of one element is to an operator that computes in floats of 16 bits: rounded to them, as all
-/// other operands are, or the number it was (products and quotients in ATen).
+/// What a last operand of one element is to an operator that computes in floats of 16 bits. It is rounded to them, as
+/// all other operands are, or it stays the number it was (products and quotients in ATen).
 enum class LastNumber { kRounded, kExact };
 
 /// The compiled inner loop of an operation and the types it works on.

@@ -4,7 +4,7 @@
 /// For: casts of tensors, which give what ATen's give on x86 for all of them. Not for: floats that are known to fit.
 ///
 /// Semantics: towards zero. Integers of 8 and 16 bits and i32 come from an int32, which is the smallest one where the
-/// float does not fit; u8 and u32 come from an int64 likewise; u64 keeps what fits it.
+/// float does not fit. u8 and u32 come from an int64 likewise; u64 keeps what fits it.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 /// Dense matrices in double precision, and the batches of them that tensors hold.
 ///
 /// For: the linear algebra kernels (op_linalg_*.cpp). They compute in double whatever the tensors hold, so that each
-/// method is compiled once and f32 results are as good as f32 can be; a calling kernel may lend
-/// faster methods for large ones (large_matrices.h). Not for: matrix products of tensors (op_matmul.cpp).
+/// method is compiled once and f32 results are as good as f32 can be. A calling kernel may lend faster methods for
+/// large ones (large_matrices.h). Not for: matrix products of tensors (op_matmul.cpp).
 ///
 ///     MatrixBatch from(self, batch), to(out, batch);
 ///     ET_TRY(Matrix a, make_matrix(context, n, n));
@@ -81,8 +81,8 @@ int normalise(const Matrix& a);
 /// c = a b. Errors: MemoryAllocationFailed, Cancelled.
 Error multiply(MatrixWork& work, const Matrix& a, const Matrix& b, const Matrix& c);
 
-/// The matrices of a tensor [batch…, rows, cols], broadcast over a larger batch; or its vectors [batch…, n], each seen
-/// as a matrix of one column; or its numbers [batch…], each seen as 1 × 1.
+/// The matrices of a tensor [batch…, rows, cols], broadcast over a larger batch. Or its vectors [batch…, n], each seen
+/// as a matrix of one column, or its numbers [batch…], each seen as 1 × 1.
 class MatrixBatch {
  public:
   /// `rank`: dimensions that belong to the matrix: 2, 1 or 0. `batch`: the sizes to broadcast over.

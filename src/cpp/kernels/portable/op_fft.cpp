@@ -138,7 +138,7 @@ class Plan {
   Complex* scratch_;  // [3 n]: input, output, inputs of a butterfly
 };
 
-// The same for any length, in time n log n: jk = (j^2 + k^2 - (k - j)^2) / 2 makes the sum over j of x[j] w^jk a
+// The same for any length, in time n log n. There jk = (j^2 + k^2 - (k - j)^2) / 2 makes the sum over j of x[j] w^jk a
 // convolution of x[j] w^(j^2/2) with w^(-j^2/2).
 class ChirpPlan {
  public:

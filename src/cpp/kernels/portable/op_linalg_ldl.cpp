@@ -10,10 +10,10 @@
 namespace et::kernels::portable {
 namespace {
 
-// The factors in place, in the lower triangle, with pivots as LAPACK's sytrf numbers them: p for one row that was
-// exchanged with row p (from 1), -p twice for a block of two whose second row was. Returns 0 or the number of the first
-// block that is zero. Source: J. Bunch, L. Kaufman, "Some stable methods for calculating inertia and solving symmetric
-// linear systems", 1977.
+// The factors in place, in the lower triangle, with pivots as LAPACK's sytrf numbers them. A pivot is p for one row
+// that was exchanged with row p (from 1), -p twice for a block of two whose second row was. Returns 0 or the number of
+// the first block that is zero. Source: J. Bunch, L. Kaufman, "Some stable methods for calculating inertia and solving
+// symmetric linear systems", 1977.
 Result<int64_t> ldl_factor(MatrixWork& work, const Matrix& a, double* pivots) {
   const double alpha = (1.0 + std::sqrt(17.0)) / 8.0;
   const int64_t n = a.rows;

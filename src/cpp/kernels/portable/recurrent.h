@@ -3,9 +3,9 @@
 /// For: the portable kernels (op_recurrent.cpp) and faster ones of other libraries, so that all of them refuse the same
 /// calls and number rows alike. Not for: cells that a program calls step by step; those are products and gates.
 ///
-/// A sequence is a matrix of rows, one for each step of each sequence in the batch. Sequences of one length are
-/// [batch, steps, features] or [steps, batch, features]; a packed batch has its rows step after step, and at each step
-/// only those of the sequences that have not ended, the longest first.
+/// A sequence is a matrix of rows, one for each step of each sequence in the batch. Sequences of one length are [batch,
+/// steps, features] or [steps, batch, features]. A packed batch has its rows step after step, and at each step only
+/// those of the sequences that have not ended, the longest first.
 ///
 ///     RecurrentShape shape;
 ///     ET_RETURN_IF_ERROR(prepare_recurrent(context, call, &shape));       // outputs have their sizes now

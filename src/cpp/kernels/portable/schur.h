@@ -240,7 +240,7 @@ struct SchurWindow {
   }
 };
 
-/// The rows [begin, end) of an eigenvector of the quasi-triangular t, whose rows from `end` on are known: `re` and `im`
+/// The rows [begin, end) of an eigenvector of the quasi-triangular t, whose rows from `end` on are known. `re` and `im`
 /// [n] hold what those give, negative, in the rows in question (im is zero where the eigenvalue is real). The
 /// eigenvalue is that of row `own` (of rows own and own + 1 where it is complex): from there on rows are zero. No block
 /// of two rows lies across the borders. `smallest` takes the place of differences of eigenvalues that are less.

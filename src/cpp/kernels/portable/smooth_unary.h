@@ -1,10 +1,10 @@
 /// Unary operators whose function is smooth but dear: Bessel functions, polygamma, inverse error functions.
 ///
 /// For: functions of one number that are given in double and take far longer than a polynomial. Tensors with many
-/// elements are computed by polynomials that are made from the function itself while the kernel runs: one for each
-/// short interval that enough elements fall into, and only where it is as good as the type can tell (a float; for
-/// doubles within some units in the last place, and never around a zero of the function). Everything else, small
-/// tensors included, calls the function. Not for: functions that <cmath> or a vector loop computes quickly.
+/// elements are computed by polynomials that are made from the function itself while the kernel runs, one for each
+/// short interval that enough elements fall into. A polynomial is used only where it is as good as the type can tell: a
+/// float; for doubles within some units in the last place, and never around a zero of the function. Everything else,
+/// small tensors included, calls the function. Not for: functions that <cmath> or a vector loop computes quickly.
 ///
 ///     return smooth_unary(context, "aten::lgamma", self, out, [](double x) { return std::lgamma(x); });
 #pragma once

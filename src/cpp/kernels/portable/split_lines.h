@@ -8,7 +8,7 @@
 
 namespace et::kernels::portable {
 
-/// The first of the rows that hang together with row `hi`: the number of `e` before it, between it and the row above,
+/// The first of the rows that hang together with row `hi`. The number of `e` before it, between it and the row above,
 /// is at most `epsilon` times its neighbours in `d`, or at most `nothing`, and becomes zero.
 inline int64_t first_row_of_block(const double* d, double* e, int64_t hi, double epsilon, double nothing) {
   int64_t lo = hi;

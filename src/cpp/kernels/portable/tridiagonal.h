@@ -54,9 +54,9 @@ inline int64_t tridiagonal_step(double* d, double* e, int64_t lo, int64_t hi, bo
 
 /// The diagonal d [n] becomes the eigenvalues, in no order; e [n] (its last element is not read) the numbers beside it,
 /// zero. Elements are of size 1 at most; those of e below `epsilon` times their neighbours count as zero. For each
-/// step: rotate(first, count, c, s, downward), where rows k and k + 1 of the transposed vectors become c[k - first] x_k
-/// + s[k - first] x_(k+1) and c[…] x_(k+1) - s[…] x_k, for k from first + count - 1 down to first, or with `downward`
-/// the other way; it returns false to stop. c, s: [n] scratch. False where it stopped or does not converge.
+/// step: rotate(first, count, c, s, downward). Rows k and k + 1 of the transposed vectors become c[k - first] x_k + s[k
+/// - first] x_(k+1) and c[…] x_(k+1) - s[…] x_k. k goes from first + count - 1 down to first, or with `downward` the
+/// other way. rotate returns false to stop. c, s: [n] scratch. False where it stopped or does not converge.
 template <typename Rotate>
 bool diagonalise(double* d, double* e, int64_t n, double epsilon, double* c, double* s, Rotate&& rotate) {
   int64_t fixed = -1;  // the end of the rows under way that stays while the other gives eigenvalues

@@ -6,8 +6,8 @@
 /// (recurrent_steps.h).
 ///
 /// A layer is the products of its inputs, which one product made for all steps, and then step by step what
-/// docs/reference/numerics.md says: the state before is quantized, multiplied by the weight, the gates' functions are
-/// of floats.
+/// docs/reference/numerics.md says. The state before is quantized and multiplied by the weight; the gates' functions
+/// are of floats.
 ///
 ///     RecurrentPlan plan;
 ///     ET_RETURN_IF_ERROR(prepare_recurrent(context, call, &plan));   // outputs have their sizes now

@@ -1,4 +1,4 @@
-/// Constants of a program that its file holds without their zeros, as tensors from outside: the tensor that the tables
+/// Constants of a program that its file holds without their zeros, as tensors from outside. The tensor that the tables
 /// call external under the name "<name>" is the entry "sparse_constant:<name>" of the program's own named data,
 /// unpacked.
 ///

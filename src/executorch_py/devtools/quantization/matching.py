@@ -1,10 +1,11 @@
 """Finds the operators of a float graph in the quantized graph that was made from it.
 
-Structure decides, labels break ties: two operators are the same when they have the same name and take the same (already
-matched) values; where several do (query, key and value of one input), the one with the same origin (``from_node``), name,
-module path and weight shape is taken. q/dq nodes, casts, copies and constants are looked through, so flows that fold, rename or
-move constants do not matter. A batch norm that is gone from behind its convolution or linear layer has become part of it: the
-layer is compared with the batch norm's result. What is left over on either side is listed, never dropped.
+Structure decides, labels break ties. Two operators are the same when they have the same name and take the same (already
+matched) values. Where several do (query, key and value of one input), the one with the same origin (``from_node``),
+name, module path and weight shape is taken. q/dq nodes, casts, copies and constants are looked through, so flows that
+fold, rename or move constants do not matter. A batch norm that is gone from behind its convolution or linear layer has
+become part of it: the layer is compared with the batch norm's result. What is left over on either side is listed, never
+dropped.
 
 Example:
     >>> match = match_graphs(exported.module(), converted)  # doctest: +SKIP

@@ -7,8 +7,9 @@ Three errors of each layer are measured, in one pass over the data and with the 
   (or of its operand, when that is quantized at run time).
 - alone with only the weight, and with only the activation quantized.
 
-A static quantization of an activation belongs to the layer whose result it is, also where only the next layer asked for it;
-one whose parameters are computed at run time belongs to the layer that takes it, because that layer's kernel does it.
+A static quantization of an activation belongs to the layer whose result it is, also where only the next layer asked for
+it. One whose parameters are computed at run time belongs to the layer that takes it, because that layer's kernel does
+it.
 """
 
 from __future__ import annotations

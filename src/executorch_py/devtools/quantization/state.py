@@ -1,7 +1,7 @@
 """State of graphs that are run to be measured: runs begin with the same state, and leave the user's as it was.
 
-A module that ``ExportedProgram.module()`` gives writes to the program's own buffers, which are those of the eager model, and
-of every other graph made of it: a float model and its quantized form would count each other's calls.
+A module that ``ExportedProgram.module()`` gives writes to the program's own buffers, which are those of the eager
+model, and of every other graph made of it. A float model and its quantized form would count each other's calls.
 
 >>> module = own_state(torch.export.export(model, inputs).module())  # doctest: +SKIP
 """

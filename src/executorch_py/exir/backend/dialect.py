@@ -1,8 +1,8 @@
 """A backend's dialect: operators of its own, and passes that bring them in after Edge, without delegation.
 
-A backend whose library has one good kernel for a pattern (convolution and its activation, say) needs no delegate for it: it
-declares an operator with ``torch.library``, gives it a kernel (``KERNELS`` and ``OPS`` of et_add_backend, or a kernel library)
-and a pass that rewrites the pattern. ``backends/example`` does all of it.
+A backend whose library has one good kernel for a pattern (convolution and its activation, say) needs no delegate for
+it. It declares an operator with ``torch.library`` and gives it a kernel: ``KERNELS`` and ``OPS`` of et_add_backend, or
+a kernel library. A pass rewrites the pattern. ``backends/example`` does all of it.
 
     >>> register_backend_dialect(
     ...     BackendDialect("MyBackend", "mybackend", frozenset({"mybackend::conv_relu"}))

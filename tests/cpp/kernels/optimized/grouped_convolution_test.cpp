@@ -1,6 +1,6 @@
-// Convolutions in groups of a few channels with as many results, of floats and of integers: groups, borders, strides,
-// dilation, channels around the vectors, rows around the blocks of pixels, every instruction set, and what is left to
-// others.
+// Convolutions in groups of a few channels with as many results, of floats and of integers. The cases vary groups,
+// borders, strides, dilation, channels around the vectors, rows around the blocks of pixels, every instruction set, and
+// what is left to others.
 
 #include "filter_forms.h"
 #include "instruction_sets.h"

@@ -1,5 +1,5 @@
 // Pooling of images with channels innermost: windows of all kinds, cut off at the edges, channels around the vectors,
-// every element type, every instruction set, NaN; and of row-major images whose last windows reach over the edge.
+// every element type, every instruction set, NaN. Also of row-major images whose last windows reach over the edge.
 
 #include <algorithm>
 #include <array>
