@@ -7,15 +7,27 @@ MODULES: dict[str, str] = {
     "partition.config.generic_node_configs": "backends.xnnpack.partition_configs: *",
     "partition.config.node_configs": "backends.xnnpack.partition_configs: *",
     "partition.config.quant_affine_configs": "backends.xnnpack.partition_configs: *",
-    "partition.config.xnnpack_config": "backends.xnnpack.preprocess: ConfigPrecisionType=Precision; backends.xnnpack.partition_configs: XNNPartitionerConfig",
-    "partition.xnnpack_partitioner": "backends.xnnpack.partitioner: XnnpackPartitioner, XnnpackDynamicallyQuantizedPartitioner, XnnpackFloatingPointPartitioner, XnnpackQuantizedPartitioner; backends.xnnpack.preprocess: ConfigPrecisionType=Precision",
+    "partition.config.xnnpack_config": (
+        "backends.xnnpack.preprocess: ConfigPrecisionType=Precision; backends.xnnpack.partition_configs: "
+        "XNNPartitionerConfig"
+    ),
+    "partition.xnnpack_partitioner": (
+        "backends.xnnpack.partitioner: XnnpackPartitioner, XnnpackDynamicallyQuantizedPartitioner, "
+        "XnnpackFloatingPointPartitioner, XnnpackQuantizedPartitioner; backends.xnnpack.preprocess: "
+        "ConfigPrecisionType=Precision"
+    ),
     "quantizer": "",
-    "quantizer.xnnpack_quantizer": "quantizer.xnnpack_quantizer: XNNPACKQuantizer; quantizer.config: get_symmetric_quantization_config",
+    "quantizer.xnnpack_quantizer": (
+        "quantizer.xnnpack_quantizer: XNNPACKQuantizer; quantizer.config: get_symmetric_quantization_config"
+    ),
     "quantizer.xnnpack_quantizer_utils": "quantizer.pt2e: QuantizationConfig",
     "recipes.xnnpack_recipe_provider": "backends.xnnpack.recipes: XNNPACKRecipeProvider",
     "recipes.xnnpack_recipe_types": "backends.xnnpack.recipes: XNNPackRecipeType",
     "utils": "",
-    "utils.configs": "backends.xnnpack.configs: get_transform_passes, get_xnnpack_edge_compile_config, get_xnnpack_executorch_backend_config",
+    "utils.configs": (
+        "backends.xnnpack.configs: get_transform_passes, get_xnnpack_edge_compile_config, "
+        "get_xnnpack_executorch_backend_config"
+    ),
 }
 
 NOT_HERE: dict[str, str] = {
