@@ -20,6 +20,7 @@ from executorch_py.recipes import (
     RecipeType,
     recipe_registry,
 )
+from executorch_py.recipes.recipe import symmetric_quantizer
 
 from ..configs import get_xnnpack_edge_compile_config, get_xnnpack_executorch_backend_config
 from ..partitioner import XnnpackPartitioner
@@ -78,7 +79,7 @@ class XNNPACKRecipeProvider(BackendRecipeProvider):
             quantization = QuantizationRecipe(ao_quantization_configs=[_int4(group_size or 32, per_channel)])
             precisions = Precision.DYNAMIC_QUANT
         elif recipe_type in _OPTIONS:
-            quantization = QuantizationRecipe(quantizers=[_quantizer(**_OPTIONS[recipe_type])])
+            quantization = QuantizationRecipe(quantizers=[symmetric_quantizer(**_OPTIONS[recipe_type])])
             precisions = None
         return ExportRecipe(
             name=recipe_type.value,
@@ -93,12 +94,6 @@ class XNNPACKRecipeProvider(BackendRecipeProvider):
 def _partitioners(precision: Precision | None) -> list[XnnpackPartitioner]:
     """With a precision, what has it first, in parts of its own; then everything."""
     return [*([XnnpackPartitioner(config_precisions=precision)] if precision else []), XnnpackPartitioner()]
-
-
-def _quantizer(**options: bool) -> Any:
-    from executorch_py.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
-
-    return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(**options))
 
 
 def _int4(group_size: int, is_per_channel: bool) -> AOQuantizationConfig:

@@ -33,14 +33,14 @@ against version 1.5.1 of the published package. What is not here raises an Impor
   `exir_ops.edge.aten.add.Tensor`. There is no `target._op` to unwrap.
 - **Whole operators**: Edge keeps `linear`, attention and some others whole. `EdgeCompileConfig(decompose_ops=…)` takes them
   apart.
-- **Delegation to XNNPACK**: nodes stay in the graph, with a tag, until `to_executorch`. The delegate's compiler is C++.
+- **Delegation to a backend whose compiler is C++**: nodes stay in the graph, with a tag, until `to_executorch`.
 - **Compiled programs**: `executorch_program` is the manager itself. `dump()` and `print_program` show the program, and
   `devtools.memory_trace.planned_graph` gives kernels and places as a graph.
 - **Memory planners** see a method after all passes of the compiler. Views share the spec of what they look at.
 - **External constants**: a rule takes a node, as there, or a name and a tensor.
 - **Results** own their memory, whatever `clone_outputs` says.
 - **Positional arguments**: `ExecutorchBackendConfig` and `EdgeCompileConfig` begin with the published fields in their order;
-  ours follow. `XnnpackPartitioner` begins with `configs`.
+  ours follow.
 
 ## Renamed or in another place
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import importlib
 
-_PARTITION_CONFIGS = "backends.xnnpack.partition_configs: *"
 _RECIPES = (
     "recipes: AOQuantizationConfig, BackendRecipeProvider, ExportRecipe, ExportSession, LoweringRecipe, QuantizationRecipe, "
     "RecipeType, StageType, export, recipe_registry"
@@ -25,32 +24,6 @@ _MANAGERS = "lowering.edge: EdgeProgramManager, to_edge, to_edge_transform_and_l
 _CONFIGS = "lowering.config: EdgeCompileConfig, ExecutorchBackendConfig"
 
 MODULES: dict[str, str] = {
-    "backends.xnnpack.partition": "",
-    "backends.xnnpack.partition.config": _PARTITION_CONFIGS,
-    "backends.xnnpack.partition.config.gemm_configs": _PARTITION_CONFIGS,
-    "backends.xnnpack.partition.config.generic_node_configs": _PARTITION_CONFIGS,
-    "backends.xnnpack.partition.config.node_configs": _PARTITION_CONFIGS,
-    "backends.xnnpack.partition.config.quant_affine_configs": _PARTITION_CONFIGS,
-    "backends.xnnpack.partition.config.xnnpack_config": (
-        "backends.xnnpack.preprocess: ConfigPrecisionType=Precision; backends.xnnpack.partition_configs: XNNPartitionerConfig"
-    ),
-    "backends.xnnpack.partition.xnnpack_partitioner": (
-        "backends.xnnpack.partitioner: XnnpackPartitioner, XnnpackDynamicallyQuantizedPartitioner, "
-        "XnnpackFloatingPointPartitioner, XnnpackQuantizedPartitioner; "
-        "backends.xnnpack.preprocess: ConfigPrecisionType=Precision"
-    ),
-    "backends.xnnpack.quantizer": "",
-    "backends.xnnpack.quantizer.xnnpack_quantizer": (
-        "quantizer.xnnpack_quantizer: XNNPACKQuantizer; quantizer.config: get_symmetric_quantization_config"
-    ),
-    "backends.xnnpack.quantizer.xnnpack_quantizer_utils": "quantizer.pt2e: QuantizationConfig",
-    "backends.xnnpack.recipes.xnnpack_recipe_provider": "backends.xnnpack.recipes: XNNPACKRecipeProvider",
-    "backends.xnnpack.recipes.xnnpack_recipe_types": "backends.xnnpack.recipes: XNNPackRecipeType",
-    "backends.xnnpack.utils": "",
-    "backends.xnnpack.utils.configs": (
-        "backends.xnnpack.configs: get_transform_passes, get_xnnpack_edge_compile_config, "
-        "get_xnnpack_executorch_backend_config"
-    ),
     "devtools.backend_debug": (
         "devtools.delegation_info: DelegationBreakdown, DelegationInfo, get_delegation_info, print_delegation_info"
     ),
@@ -121,11 +94,10 @@ MODULES: dict[str, str] = {
     "version": "compat.version: __version__",
 }
 
-_VENDOR = "it is another vendor's backend, which needs the published package and the vendor's compiler; XNNPACK is here"
+_VENDOR = "it is another vendor's backend, which needs the published package and the vendor's compiler"
 _IN_CPP = "the compiler does this in C++ (`etpy passes` lists its passes)"
 _FILE_TABLES = "files are written and read in C++; `etpy inspect` and `pte_dump` show them"
 _DEVTOOLS = "profiles and records are another format here: et.validate, et.delegation_report, `etpy run --runs`"
-_XNN_PASSES = "the delegate's compiler is C++ and needs no passes over fx"
 _OWN = "helpers of the published package's own"
 _LLM = "language models are exported with torch.export like others; custom kernels for them are not needed here"
 
@@ -147,18 +119,6 @@ NOT_HERE: dict[str, str] = {
     "backends.example.example_quantizer": "executorch_py.quantizer.ExampleQuantizer is the example here",
     "backends.test": "they are the published package's own tests",
     "backends.transforms": _IN_CPP,
-    "backends.xnnpack._passes": _XNN_PASSES,
-    "backends.xnnpack.operators": _XNN_PASSES,
-    "backends.xnnpack.partition.graphs": _XNN_PASSES,
-    "backends.xnnpack.serialization": _XNN_PASSES,
-    "backends.xnnpack.third-party": "sources of libraries",
-    "backends.xnnpack.utils.gemm_utils": _XNN_PASSES,
-    "backends.xnnpack.utils.quant_utils": "the delegate's compiler knows quantized operators itself",
-    "backends.xnnpack.utils.xnnpack_constants": "numbers of XNNPACK's C interface, which C++ reads",
-    "backends.xnnpack.xnnpack_preprocess": "the delegate's compiler is C++",
-    "backends.xnnpack.partition.config": "those operators are taken with the ones around them",
-    "backends.xnnpack.quantizer": "executorch_py.quantizer annotates by its own tables",
-    "backends.xnnpack.utils.utils": _XNN_PASSES,
     "codegen.api": "kernels are registered by executorch_py.codegen, from C++ types",
     "codegen.gen": "kernels are registered by executorch_py.codegen, from C++ types",
     "codegen.model": "kernels are registered by executorch_py.codegen, from C++ types",
@@ -228,7 +188,7 @@ NOT_HERE: dict[str, str] = {
     "exir.capture_fn": "torch.export.export took its place",
     "export.recipe": _OWN,
     "export.stages": "a session's stages are its own; register_stage takes objects with run and get_artifacts",
-    "export.target_recipes": "they name other vendors' backends; XNNPackRecipeType has XNNPACK's",
+    "export.target_recipes": "they name other vendors' backends; a backend's own list of recipes has those that are here",
     "export.utils": "they ask for other vendors' backends",
     "extension.audio": "torchaudio's transforms are exported like other modules",
     "extension.flat_tensor": _FILE_TABLES,
@@ -242,6 +202,25 @@ NOT_HERE: dict[str, str] = {
     "util.collect_env": "`python -m executorch_py --version` and `etpy ops` say what is installed",
     "util.python_profiler": "Python's own profilers do it",
 }  # fmt: skip
+
+
+def _add_backends() -> None:
+    """Adds the rows of each backend: ``MODULES`` and ``NOT_HERE`` of its ``published.py``, with paths below the backend."""
+    import runpy
+    from pathlib import Path
+
+    import executorch_py
+
+    folders = [Path(one) for one in executorch_py.__path__]
+    folders += [one.parents[1] for one in folders if one.parent.name == "src"]  # a source tree has them beside src/
+    for folder in folders:
+        for file in sorted(folder.glob("backends/*/published.py")):
+            rows = runpy.run_path(str(file))
+            for table, name in ((MODULES, "MODULES"), (NOT_HERE, "NOT_HERE")):
+                table.update({f"backends.{file.parent.name}.{path}": row for path, row in rows[name].items()})
+
+
+_add_backends()
 
 
 def not_here(path: str, reason: str) -> Exception:

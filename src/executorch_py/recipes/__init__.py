@@ -1,8 +1,7 @@
 """Recipes: a model's whole way to a file as one object, under the published names (``executorch.export``).
 
 >>> from executorch_py.recipes import ExportRecipe, export
->>> from executorch_py.backends.xnnpack.recipes import XNNPackRecipeType
->>> recipe = ExportRecipe.get_recipe(XNNPackRecipeType.FP32)  # doctest: +SKIP
+>>> recipe = ExportRecipe.get_recipe(a_member_of_a_backends_list)  # doctest: +SKIP
 >>> session = export(model, [(x,)], recipe)  # doctest: +SKIP
 >>> session.save_to_pte("model")  # doctest: +SKIP
 

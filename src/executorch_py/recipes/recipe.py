@@ -21,6 +21,7 @@ __all__ = [
     "QuantizationRecipe",
     "RecipeType",
     "StageType",
+    "symmetric_quantizer",
 ]
 
 
@@ -224,3 +225,11 @@ def _joined_quantization(several: list[QuantizationRecipe]) -> QuantizationRecip
         pre_convert_passes=_joined(one.pre_convert_passes for one in several),
         post_convert_passes=_joined(one.post_convert_passes for one in several),
     )
+
+
+def symmetric_quantizer(**options: bool) -> Any:
+    """The package's quantizer for int8 with symmetric weights; options as of ``get_symmetric_quantization_config``."""
+    from executorch_py.quantizer import get_symmetric_quantization_config
+    from executorch_py.quantizer.flow import _quantizer
+
+    return _quantizer(get_symmetric_quantization_config(**options))
