@@ -1,7 +1,7 @@
 /// TrainingModule: methods that return gradients, with their parameters and gradients by name.
 ///
 /// For: training on a device. A training method is exported with torch.export.experimental._export_forward_backward
-/// (docs/training.md). Not for: how parameters change; an optimizer does that (optimizer.h).
+/// (docs/how-to/training.md). Not for: how parameters change; an optimizer does that (optimizer.h).
 ///
 ///     ET_TRY(std::unique_ptr<TrainingModule> const module, TrainingModule::load("train.pte", options));
 ///     ET_TRY(NamedTensors const parameters, module->named_parameters("forward"));

@@ -8,7 +8,7 @@ Example:
     ...     optimizer.step(module.named_gradients())
     >>> module.save_checkpoint("trained.ptd")  # doctest: +SKIP
 
-How to export such a method stands in docs/training.md.
+How to export such a method stands in docs/how-to/training.md.
 """
 
 from .module import (
