@@ -80,6 +80,15 @@ MODULES: dict[str, str] = {
     "extension.pybindings.portable_lib": "compat.portable_lib: *",
     "extension.pybindings._portable_lib": "compat.portable_lib: *",
     "extension.pybindings.core": "compat.portable_lib: *",
+    "extension.training": (
+        "training: TrainingModule, _load_for_executorch_for_training, _load_for_executorch_for_training_from_buffer, "
+        "get_sgd_optimizer"
+    ),
+    "extension.training.pybindings": "",
+    "extension.training.pybindings._training_lib": "training: ExecuTorchSGD=SGD, get_sgd_optimizer",
+    "extension.training.pybindings._training_module": (
+        "training: TrainingModule, _load_for_executorch_for_training, _load_for_executorch_for_training_from_buffer"
+    ),
     "extension.pytree": (
         "compat.torch_pytree: TreeSpec, broadcast_to_and_flatten, from_str, register_custom, tree_flatten, tree_map, "
         "tree_unflatten, treespec_dumps, treespec_loads"
@@ -197,7 +206,6 @@ NOT_HERE: dict[str, str] = {
     "extension.llm": _LLM,
     "extension.module": "executorch_py.load gives a callable with the model's own arguments",
     "extension.threadpool": "executorch_py.set_num_threads",
-    "extension.training": "training on the device has its own interface here, see the documentation",
     "schema": _FILE_TABLES,
     "util.collect_env": "`python -m executorch_py --version` and `etpy ops` say what is installed",
     "util.python_profiler": "Python's own profilers do it",

@@ -238,8 +238,8 @@ class ExecutorchBackendConfig:
                 "reinplace_extra_ops is given; a kernel that may write over its argument says so when it is registered"
             )
 
-    def planning_for(self, method: str) -> MemoryPlanningPass:
-        """The memory planning of one method."""
+    def planning_for(self, method: str) -> Any:
+        """The memory planning of one method: a MemoryPlanningPass, or another pass that sets the places of specs."""
         if isinstance(self.memory_planning_pass, Mapping):
             return self.memory_planning_pass.get(method, MemoryPlanningPass())
         return self.memory_planning_pass

@@ -95,7 +95,10 @@ class EdgeProgramManager:
         preserve_ops: Sequence[OpOverload] | None = None,
     ) -> None:
         self.compile_config = compile_config or EdgeCompileConfig()
-        given = {"_core_aten_ops_exception_list": core_aten_ops_exception_list, "preserve_ops": preserve_ops}
+        given: dict[str, Any] = {
+            "_core_aten_ops_exception_list": core_aten_ops_exception_list,
+            "preserve_ops": preserve_ops,
+        }
         if lists := {name: value for name, value in given.items() if value is not None}:
             self.compile_config = replace(self.compile_config, **lists)
         if not isinstance(constant_methods, (Mapping, NoneType)):

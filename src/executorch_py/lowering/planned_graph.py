@@ -207,12 +207,13 @@ class _Reader:
             scope.nodes[names[0]] = self._placeholder(scope, names[0], specs[0])
             scope.nodes[names[0]].meta["is_state"] = op == "buffer"
         elif op == "alias":
-            base = args[0]
-            self._bind(scope, names, specs, scope.graph.call_function(memory.view, (base, list(specs[0].shape))), [])
+            base, viewed = args[0], specs[0]
+            assert viewed is not None  # an alias is a tensor
+            self._bind(scope, names, specs, scope.graph.call_function(memory.view, (base, list(viewed.shape))), [])
         else:
             target = executorch_call_delegate if op == "delegate" else _operator(op)
             allocs = [self._alloc(scope, spec) for spec in specs if spec is not None]
-            out = {"out": allocs[0] if len(allocs) == 1 else allocs} if allocs else {}
+            out: dict[str, Any] = {"out": allocs[0] if len(allocs) == 1 else allocs} if allocs else {}
             arguments = (*regions, *([symbol] if symbol else []), *args)
             self._bind(scope, names, specs, scope.graph.call_function(target, arguments, out), regions)
 
@@ -231,7 +232,7 @@ class _Reader:
             scope.nodes[name].meta["spec"] = specs[index]
 
     def _regions(self, scope: _Scope) -> list[fx.Node]:
-        holders = []
+        holders: list[fx.Node] = []
         while True:
             self._open()
             if self._take("}"):

@@ -98,7 +98,7 @@ def _gives_back(node: fx.Node) -> bool:
             mine is not None
             and other is not None
             and tuple(mine.shape) == tuple(other.shape)
-            and (node.args + (1,) * 5)[4] == 1
+            and (len(node.args) < 5 or node.args[4] == 1)
         )
     if node.target in (aten._to_copy.default, aten.clone.default, aten.alias_copy.default):
         mine, other = node.meta.get("val"), source.meta.get("val")

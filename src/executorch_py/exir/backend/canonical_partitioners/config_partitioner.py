@@ -73,11 +73,11 @@ class ConfigerationBasedPartitioner(Partitioner):
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
         """The original operators of the configurations."""
-        originals = {one.get_original_aten(): one for one in self.target_partitioner_configs.values()}
-        originals.pop(None, None)
+        configs = self.target_partitioner_configs.values()
+        originals = {name: one for one in configs if (name := one.get_original_aten()) is not None}
 
         def wanted(node: fx.Node) -> bool:
-            config = originals.get(node.target)
+            config = originals.get(node.target) if isinstance(node.target, OpOverload) else None
             return config is not None and config.check_constraints(node, ep)
 
         return list(originals), wanted
