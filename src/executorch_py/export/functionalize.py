@@ -5,8 +5,8 @@ through views and calls of regions under ``no_grad`` stand in it as the model wr
 traces the whole model once more (over a second for MobileNetV2); here the graph is rewritten in one walk:
 
 * an in-place operator becomes its functional form, and later uses of the tensor see the new value;
-* a write through a view is carried back to the view's base (``slice`` -> ``slice_scatter`` and so on), and other views
-  of the base are taken again, from the new value, when they are next read;
+* a write through a view is carried back to its base (``slice`` -> ``slice_scatter`` and so on). Other views of the base
+  are taken again, from the new value, when they are next read;
 * branches and bodies that mutate become functional ones (functional_regions.py);
 * buffers and inputs that end with a new value become outputs of kind BUFFER_MUTATION or USER_INPUT_MUTATION.
 
