@@ -7,61 +7,81 @@ class AdamW:
     """An optimizer; its options are those of the Python class of that name"""
 
     def __init__(self) -> None: ...
+
     def add_param_group(self, parameters: dict[Any, Any], options: dict[Any, Any]) -> None: ...
+
     def state(self, options: list[Any]) -> dict[Any, Any]:
         """What it remembers: name -> live view"""
 
     def step(self, gradients: dict[Any, Any], options: list[Any]) -> None: ...
+
 
 class BackendExecutionContext:
     """What execute of a backend may use"""
 
     @property
     def instruction(self) -> int: ...
+
     @property
     def method_name(self) -> str: ...
+
     def resize(self, index: int, sizes: collections.abc.Sequence[int]) -> Any:
         """Gives output `index` of the call its sizes; the array over its memory"""
+
 
 class BackendInitContext:
     """What init of a backend may use"""
 
     @property
     def delegate_index(self) -> int: ...
+
     @property
     def method_name(self) -> str: ...
+
     def named_data(self, key: str) -> bytes:
         """Bytes of an entry of the program's named data"""
+
 
 class CompileSpec:
     """A key and bytes that the partitioner gave"""
 
     @property
     def key(self) -> str: ...
+
     @property
     def value(self) -> bytes: ...
+
 
 class CompiledProgram:
     """A compiled program; write it with save() or to_bytes()."""
 
     @property
     def debug_handles(self) -> dict[Any, Any]: ...
+
     @property
     def external_files(self) -> dict[Any, Any]: ...
+
     def external_to_bytes(self, name: str) -> bytes: ...
+
     @property
     def memory(self) -> list[Any]: ...
+
     @property
     def nbytes(self) -> int: ...
+
     @property
     def pass_timings(self) -> list[Any]: ...
+
     def save(self, path: str) -> None:
         """Streams the file to a temporary name and renames it"""
 
     def save_external(self, name: str, path: str) -> None: ...
+
     @property
     def text(self) -> str: ...
+
     def to_bytes(self) -> bytes: ...
+
 
 class Method:
     """A method ready to run"""
@@ -77,119 +97,151 @@ class Method:
 
     @property
     def meta(self) -> MethodMeta: ...
+
     @property
     def other_nbytes(self) -> int: ...
+
     @property
     def planned_nbytes(self) -> int: ...
+
     def reset_state(self) -> None:
         """Puts the session's mutable buffers to their initial values"""
 
     @property
     def session(self) -> Session: ...
 
+
 class MethodBuilder:
     """Writes one method of a program."""
 
     def begin_region(self, owner_result: Value, name: str, inputs: collections.abc.Sequence) -> list[Value]: ...
+
     def buffer(self, symbol: str, type: tuple[Any, ...], data: int, owner: Any, is_shared: bool = False) -> Value: ...
+
     def buffer_write(self, symbol: str, value: Value) -> None: ...
-    def constant(self, symbol: str, type: tuple[Any, ...], data: int, owner: Any, external_file: str = "") -> Value: ...
-    def delegate(
-        self,
-        backend_id: str,
-        payload: bytes,
-        compile_specs: collections.abc.Sequence[tuple[str, bytes]],
-        args: collections.abc.Sequence,
-        results: collections.abc.Sequence,
-        source: tuple[Any, ...],
-    ) -> tuple[Any, ...]: ...
+
+    def constant(self, symbol: str, type: tuple[Any, ...], data: int, owner: Any, external_file: str = '') -> Value: ...
+
+    def delegate(self, backend_id: str, payload: bytes, compile_specs: collections.abc.Sequence[tuple[str, bytes]], args: collections.abc.Sequence, results: collections.abc.Sequence, source: tuple[Any, ...]) -> tuple[Any, ...]: ...
+
     def end_region(self, outputs: collections.abc.Sequence) -> None: ...
+
     def finish(self) -> None: ...
+
     def input(self, name: str, type: Any) -> Value: ...
+
     def input_write(self, index: int, value: Value) -> None: ...
-    def node(
-        self,
-        op: str,
-        args: collections.abc.Sequence,
-        results: collections.abc.Sequence,
-        source: tuple[Any, ...],
-        tag: str = "",
-    ) -> tuple[Any, ...]: ...
+
+    def node(self, op: str, args: collections.abc.Sequence, results: collections.abc.Sequence, source: tuple[Any, ...], tag: str = '') -> tuple[Any, ...]: ...
+
     def outputs(self, values: collections.abc.Sequence) -> None: ...
+
     def specs(self, inputs: str, outputs: str) -> None: ...
+
 
 class MethodMeta:
     """What a method takes, gives and needs"""
 
     def attribute_tensor(self, index: int) -> TensorInfo: ...
+
     @property
     def backends(self) -> list[str]: ...
+
     def input_kind(self, index: int) -> str: ...
+
     def input_name(self, index: int) -> str: ...
+
     @property
     def input_structure(self) -> str: ...
+
     def input_tensor(self, index: int) -> TensorInfo: ...
+
     @property
     def name(self) -> str: ...
+
     @property
     def num_attributes(self) -> int: ...
+
     @property
     def num_inputs(self) -> int: ...
+
     @property
     def num_instructions(self) -> int: ...
+
     @property
     def num_outputs(self) -> int: ...
+
     @property
     def operators(self) -> list[str]: ...
+
     def output_kind(self, index: int) -> str: ...
+
     def output_name(self, index: int) -> str: ...
+
     @property
     def output_structure(self) -> str: ...
+
     def output_tensor(self, index: int) -> TensorInfo: ...
+
     @property
     def planned_buffer_sizes(self) -> list[int]: ...
+
     @property
     def uses_state(self) -> bool: ...
+
 
 class Program:
     """A loaded and verified file"""
 
     @staticmethod
-    def from_bytes(
-        bytes: bytes | bytearray | memoryview, data_files: collections.abc.Sequence[str] = []
-    ) -> Program: ...
+    def from_bytes(bytes: bytes | bytearray | memoryview, data_files: collections.abc.Sequence[str] = []) -> Program: ...
+
     @staticmethod
     def from_file(path: str, data_files: collections.abc.Sequence[str] = [], mmap: bool = True) -> Program: ...
-    def load_method(
-        self, name: str, session: Session | None = None, seed: int = 0, max_backward_jumps: int = 10000000
-    ) -> Method: ...
+
+    def load_method(self, name: str, session: Session | None = None, seed: int = 0, max_backward_jumps: int = 10000000) -> Method: ...
+
     def meta(self, name: str) -> MethodMeta: ...
+
     @property
     def method_names(self) -> list[str]: ...
+
     @property
     def named_data(self) -> list[tuple[str, int]]: ...
+
     def new_session(self) -> Session: ...
+
     def read_named_data(self, key: str) -> bytes: ...
+
 
 class ProgramBuilder:
     """An ir::Program; compile() consumes it."""
 
     def __init__(self) -> None: ...
+
     def constant_method(self, name: str, values: collections.abc.Sequence) -> None: ...
+
     def constant_tensor(self, symbol: str, type: tuple[Any, ...], data: int, owner: Any) -> None: ...
+
     def method(self, name: str) -> MethodBuilder: ...
+
     def named_data(self, key: str, data: bytes, external_file: str = '') -> None: ...
+
     def text(self) -> str: ...
+
 
 class SGD:
     """An optimizer; its options are those of the Python class of that name"""
 
     def __init__(self) -> None: ...
+
     def add_param_group(self, parameters: dict[Any, Any], options: dict[Any, Any]) -> None: ...
+
     def state(self, options: list[Any]) -> dict[Any, Any]:
         """What it remembers: name -> live view"""
 
     def step(self, gradients: dict[Any, Any], options: list[Any]) -> None: ...
+
 
 class Session:
     """Mutable state that methods share"""
@@ -197,32 +249,43 @@ class Session:
     def reset(self) -> None:
         """Puts every buffer to its initial value"""
 
+
 class TensorInfo:
     """A tensor that a method takes or gives"""
 
     @property
     def bounds(self) -> list[tuple[int, int]]: ...
+
     @property
     def dim_order(self) -> list[int]: ...
+
     @property
     def dtype(self) -> int: ...
+
     @property
     def is_dynamic(self) -> bool: ...
+
     @property
     def is_memory_planned(self) -> bool: ...
+
     @property
     def name(self) -> str: ...
+
     @property
     def nbytes(self) -> int: ...
+
     @property
     def sizes(self) -> list[int]: ...
+
     @property
     def symbols(self) -> list[str]: ...
+
 
 class TrainingMethod:
     """A method that returns gradients"""
 
     def __init__(self, program: Program, name: str, session: Session | None = None, seed: int = 0) -> None: ...
+
     def cancel(self) -> None:
         """Makes a running execution end soon"""
 
@@ -231,18 +294,23 @@ class TrainingMethod:
 
     @property
     def gradients(self) -> dict[Any, Any]: ...
+
     @property
     def has_gradients(self) -> bool: ...
+
     @property
     def parameters(self) -> dict[Any, Any]: ...
+
     @property
     def state(self) -> dict[Any, Any]: ...
+
 
 class Value:
     """A value of the IR; lives as long as its program."""
 
     @property
     def name(self) -> str: ...
+
 
 def backend_names() -> list[str]:
     """Names of all registered backends, sorted"""
@@ -298,13 +366,7 @@ def operator_table() -> list[Any]:
 def parse_program(text: str) -> ProgramBuilder:
     """The program that a text of the IR describes"""
 
-def query_support(
-    program: ProgramBuilder,
-    backend_id: str,
-    compile_specs: collections.abc.Sequence[tuple[str, bytes]],
-    leave_parts: bool = True,
-    leave_functions: bool = True,
-) -> list[tuple[int, str]]:
+def query_support(program: ProgramBuilder, backend_id: str, compile_specs: collections.abc.Sequence[tuple[str, bytes]], leave_parts: bool = True, leave_functions: bool = True) -> list[tuple[int, str]]:
     """[(debug handle, reason)] of the nodes of an imported program; an empty reason means that the backend takes it"""
 
 def register_backend(name: str, implementation: Any) -> None:

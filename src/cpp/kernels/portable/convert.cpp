@@ -30,7 +30,7 @@ To cast(From value) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && !std::is_same_v<To, bool>) {
     return float_to_integer<To>(value);
   } else {
-    return convert<To>(value);
+    return portable::convert<To>(value);
   }
 }
 
