@@ -20,6 +20,7 @@ from executorch_py.errors import InvalidStateError
 from . import batch_norm, fake_quantization
 from .half_range import keep_far_values_in_float
 from .insertion import insert_observers, replace_by_quantization
+from .lifting import LazyGraphModule
 from .pt2e import Quantizer, convert_prepared, node_name_to_scope
 
 #: In ``GraphModule.meta``: this package has folded its batch norms, or will.
@@ -81,7 +82,7 @@ def convert_pt2e(
 
 
 def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
-    """Has a module stay in evaluation mode, which is part of its graph."""
+    """Has a module stay in evaluation mode, which is part of its graph. Its code is written now: torch.export reads it."""
 
     def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
         if mode:
@@ -91,6 +92,7 @@ def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
             )
         return self
 
+    LazyGraphModule.force_recompile(module)
     module.train = types.MethodType(train, module)  # type: ignore[method-assign]
     module.eval = types.MethodType(lambda self: self, module)  # type: ignore[method-assign]
     return module
