@@ -49,7 +49,7 @@ from .input_moments import recorded_moments, wants_moments
 from .input_parts import share_input_scales
 from .lifting import constant_value, fold_quantized_constants, freeze_computed_weights, lift, unlift
 from .pt2e import FakeQuantizeBase, QuantizationConfig, Quantizer
-from .pt2e_flow import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+from .pt2e_flow import convert_graph, prepare_graph, prepare_qat_pt2e
 from .xnnpack_quantizer import XNNPACKQuantizer
 
 #: Where a prepared module keeps the program that it was made of.
@@ -128,7 +128,7 @@ def prepare(
     program = functionalize(exported)
     module = unlift(program)
     freeze_computed_weights(module)
-    return _kept(prepare_pt2e(module, quantizer), program)
+    return _kept(prepare_graph(module, quantizer), program)
 
 
 def prepare_qat(
@@ -268,7 +268,7 @@ def converted_graph(prepared: fx.GraphModule) -> tuple[fx.GraphModule, ExportedP
     check_observers(prepared)
     fit_biases(prepared)
     del prepared.meta[PROGRAM]
-    converted = convert_pt2e(prepared, fold_quantize=False)
+    converted = convert_graph(prepared, fold_quantize=False)
     fold_quantized_constants(converted)
     freeze_computed_weights(converted)  # biases
     return converted, program

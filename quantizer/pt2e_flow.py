@@ -36,6 +36,11 @@ def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
         model: ``torch.export.export(…).module()`` of a model in evaluation mode.
         quantizer: Says what is observed.
     """
+    return _written(prepare_graph(model, quantizer))
+
+
+def prepare_graph(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
+    """As :func:`prepare_pt2e`; the code of the module is written when it first runs."""
     batch_norm.fold(model)
     return _without_modes(_prepared(model, quantizer, is_qat=False))
 
@@ -52,7 +57,7 @@ def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphMod
     prepared = _prepared(model, quantizer, is_qat=True)
     fake_quantization.as_converted(prepared)
     batch_norm.let_train_and_eval_work(prepared)
-    return prepared
+    return _written(prepared)
 
 
 def convert_pt2e(
@@ -65,6 +70,13 @@ def convert_pt2e(
         use_reference_representation: As in torchao: integer arithmetic in place of the nodes.
         fold_quantize: Weights are stored as integers.
     """
+    return _written(convert_graph(model, use_reference_representation, fold_quantize))
+
+
+def convert_graph(
+    model: fx.GraphModule, use_reference_representation: bool = False, fold_quantize: bool = True
+) -> fx.GraphModule:
+    """As :func:`convert_pt2e`; the code of the module is written when it first runs."""
     if not model.meta.get(_OURS):
         return convert_prepared(model, use_reference_representation, fold_quantize)
     batch_norm.close_after_training(model)
@@ -73,7 +85,7 @@ def convert_pt2e(
     for node in model.graph.nodes:
         if node.target in _BODIES:
             name = str(node.args[_BODIES[node.target]].target)
-            body = convert_pt2e(model.get_submodule(name), use_reference_representation, fold_quantize)
+            body = convert_graph(model.get_submodule(name), use_reference_representation, fold_quantize)
             setattr(model, name, body)
     with _nested_bodies_kept(model), batch_norm.hidden_from_torchao(model):
         converted = replace_by_quantization(model, use_reference_representation, fold_quantize)
@@ -81,8 +93,14 @@ def convert_pt2e(
     return _without_modes(converted)
 
 
+def _written(module: fx.GraphModule) -> fx.GraphModule:
+    """A module whose code stands, since torch.export refuses to look into one that writes it when it runs."""
+    LazyGraphModule.force_recompile(module)
+    return module
+
+
 def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
-    """Has a module stay in evaluation mode, which is part of its graph. Its code is written now: torch.export reads it."""
+    """Has a module stay in evaluation mode, which is part of its graph."""
 
     def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
         if mode:
@@ -92,7 +110,6 @@ def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
             )
         return self
 
-    LazyGraphModule.force_recompile(module)
     module.train = types.MethodType(train, module)  # type: ignore[method-assign]
     module.eval = types.MethodType(lambda self: self, module)  # type: ignore[method-assign]
     return module
@@ -110,7 +127,7 @@ def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.G
     for node in prepared.graph.nodes:
         if not is_qat and node.target in _BODIES:
             name = str(node.args[_BODIES[node.target]].target)
-            setattr(prepared, name, prepare_pt2e(prepared.get_submodule(name), quantizer))
+            setattr(prepared, name, prepare_graph(prepared.get_submodule(name), quantizer))
     return prepared
 
 

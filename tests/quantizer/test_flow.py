@@ -192,6 +192,16 @@ def test_torchao_flow_with_our_quantizer():
     torch.testing.assert_close(program.module()(IMAGES[1]), ours.module()(IMAGES[1]), atol=0, rtol=0)
 
 
+def test_what_was_converted_is_exported_again_also_strictly():
+    model, x = torch.nn.Linear(8, 4).eval(), torch.randn(2, 8)
+    prepared = quantizer.prepare_pt2e(torch.export.export(model, (x,)).module(), quantizer.XNNPACKQuantizer())
+    torch.export.export(prepared, (x,), strict=True)
+    prepared(x)
+    converted = quantizer.convert_pt2e(prepared)
+    program = torch.export.export(converted, (x,), strict=True)
+    assert torch.equal(program.module()(x), converted(x))
+
+
 def test_same_objects_as_torchao():
     from torchao.quantization.pt2e import quantizer as torchao
 
