@@ -55,6 +55,7 @@ SECONDS = 60  # an entry's calls take less than one
 WRITTEN = {
     op.kernel_schema.name: {i for i, a in enumerate(op.kernel_schema.arguments) if a.is_out or a.mutated}
     for op in OPS.values()
+    if not op.is_composite  # they have no kernels
 }
 
 
