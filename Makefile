@@ -2,7 +2,8 @@
 # Debian packages and .venv by tools/provision_system.py, third-party sources by tools/provision.py, the rest by CMake.
 #
 #   make demo      two real models from torch.export to the C++ runtime
-#   make test      everything that CI runs           make quick     C++ tests and a smoke set: 90 seconds
+#   make test      what CI runs                      make quick     C++ tests and a smoke set: 90 seconds
+#   make test-all  the same with all sweeps whole (tests/sweeps.txt)
 #   make bench     figures, beside the peers          make interop   both ways with the published package
 #   make conformance   PyTorch's databases of operators, modules and exported programs, all of them
 #   make replay BASE=commit      what differs from another tree: IR of all stages, files, outputs (QUICK=1: a few)
@@ -31,13 +32,15 @@ HOSTILE   := base schema runtime robustness
 # Python tests that run every kernel.
 SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py hostile_calls.py changed_sizes.py odd_sizes.py)
 # About half of the time of all Python tests.
-OF_OPERATORS := tests/ops tests/conformance tests/bench
+OF_OPERATORS := tests/ops tests/conformance tests/bench tests/interop
+# Of the files in tests/sweeps.txt `make test` runs a part, `make test-all` everything.
+PARTS ?= --parts
 FUZZED    := data_file ir_parser program_loader
 SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel setup configure build sanitized-build interop-setup bench-setup mcu-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel setup configure build sanitized-build interop-setup bench-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -71,12 +74,16 @@ test: build sanitized-build mcu-setup interop-setup
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
 	@$(TIMED) "Python tests" -- $(MAKE) --no-print-directory -j$(JOBS) python-tests-of-operators other-python-tests
 
+test-all: export PARTS =
+test-all: test
+	@$(PY) -m tests.conformance --group special
+
 # Two processes: most tests compute on one core, and the others wait for those of the published package.
 python-tests-of-operators:
-	@$(PYTEST) --junitxml=build/tests-of-operators.xml $(OF_OPERATORS)
+	@$(PYTEST) $(PARTS) --junitxml=build/tests-of-operators.xml $(OF_OPERATORS)
 
 other-python-tests:
-	@$(PYTEST) --junitxml=build/other-tests.xml tests $(addprefix --ignore=,$(OF_OPERATORS))
+	@$(PYTEST) $(PARTS) --junitxml=build/other-tests.xml tests $(addprefix --ignore=,$(OF_OPERATORS))
 
 quick: build
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS)
@@ -124,7 +131,7 @@ interop-setup:
 	@$(TIMED) "interop environment" -- $(SETUP) venv .venv-interop interop interop-no-deps
 
 # A missing peer is a failure here, not a skipped test.
-test interop: export ET_REQUIRE_PEER = 1
+test test-all interop: export ET_REQUIRE_PEER = 1
 
 # The zoo in int8, too: minutes of the official exporter.
 interop: export ET_INTEROP_ZOO = 1

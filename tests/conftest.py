@@ -1,17 +1,25 @@
 """Options of all tests.
 
-``pytest tests --smoke`` runs what tests/smoke.txt chooses.
+``pytest tests --smoke`` runs what tests/smoke.txt chooses, ``pytest tests --parts`` a part of the files of tests/sweeps.txt.
 """
+
+from collections import defaultdict
 
 from pathlib import Path
 
 import pytest
 
 CHOSEN = Path(__file__).with_name("smoke.txt")
+SWEEPS = Path(__file__).with_name("sweeps.txt")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--smoke", action="store_true", help="run only what tests/smoke.txt chooses")
+    parser.addoption("--parts", action="store_true", help="run every N-th case of the files in tests/sweeps.txt")
+
+
+def rows(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
 
 
 def chosen(beginnings: list[str], names: list[str]) -> set[str]:
@@ -22,11 +30,28 @@ def chosen(beginnings: list[str], names: list[str]) -> set[str]:
     return set().union(*found.values())
 
 
+def parts(steps: dict[str, str], names: list[str]) -> set[str]:
+    """The names, but of each function of a file in ``steps`` the first case and every N-th behind it."""
+    if lost := [file for file in steps if not (SWEEPS.parent.parent / file).exists()]:
+        raise pytest.UsageError(f"{SWEEPS.name} names files that are not there: {', '.join(lost)}")
+    seen: dict[str, int] = defaultdict(int)
+    kept = set()
+    for name in names:
+        function = name.split("[")[0]
+        if seen[function] % int(steps.get(name.split("::")[0], 1)) == 0:
+            kept.add(name)
+        seen[function] += 1
+    return kept
+
+
 @pytest.hookimpl(trylast=True)  # behind -m and -k
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--smoke"):
+    names = [item.nodeid for item in items]
+    if config.getoption("--smoke"):
+        kept = chosen(rows(CHOSEN), names)
+    elif config.getoption("--parts"):
+        kept = parts(dict(row.split() for row in rows(SWEEPS)), names)
+    else:
         return
-    lines = CHOSEN.read_text(encoding="utf-8").splitlines()
-    kept = chosen([line for line in lines if line and not line.startswith("#")], [item.nodeid for item in items])
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
