@@ -4,7 +4,6 @@
 """
 
 from collections import defaultdict
-
 from pathlib import Path
 
 import pytest
