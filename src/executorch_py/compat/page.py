@@ -11,9 +11,9 @@ _HEAD = """# Moving over from the published package
 
 Change the root of the imports, and nothing else:
 
-```python
-from executorch.exir import to_edge  # before
-from executorch_py.exir import to_edge  # after
+```diff
+-from executorch.exir import to_edge
++from executorch_py.exir import to_edge
 ```
 
 Or leave the source as it is, where the published package is not installed:

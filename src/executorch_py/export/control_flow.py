@@ -137,6 +137,7 @@ _REMEDIES = {
     "graphsafe_run_with_rng_state": "leave out the activation checkpoint, which draws its random numbers again",
     "run_and_save_rng_state": "leave out the activation checkpoint, which draws its random numbers again",
     "run_dtensor_rng_op": "it draws random numbers on several devices; export the model with ordinary tensors",
+    "register_hook": "leave out the hook on a gradient, or export with strict=False, which does",
     "run_with_rng_state": "leave out the activation checkpoint, which draws its random numbers again",
     "aoti_call_delegate": "it is code compiled for this machine; export the model that it was compiled from",
     "call_torchbind": "methods of a script object do not leave Python; give the model the tensors that it computes",

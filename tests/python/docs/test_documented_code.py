@@ -6,6 +6,7 @@ nothing.
 
 import json
 import re
+import sys
 import textwrap
 from pathlib import Path
 
@@ -96,6 +97,7 @@ def blocks(page: str) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])  # a page installs a finder
     namespace: dict = {"__name__": "documentation"}
     for index, code in enumerate(blocks(page)):
         namespace.update(SETUP[page](index) if page in SETUP else {})

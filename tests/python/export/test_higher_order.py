@@ -224,5 +224,9 @@ def test_every_higher_order_operator_of_torch_is_known():
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        present = {op.name() if callable(getattr(op, "name", None)) else name for name, op in _higher_order_ops.items()}
+        present = {
+            op.name() if callable(getattr(op, "name", None)) else name
+            for name, op in _higher_order_ops.items()
+            if not type(op).__module__.startswith("torch._inductor")  # its own, behind any export; there once it is loaded
+        }
     assert present <= known, sorted(present - known)
