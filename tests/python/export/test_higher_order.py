@@ -227,6 +227,8 @@ def test_every_higher_order_operator_of_torch_is_known():
         present = {
             op.name() if callable(getattr(op, "name", None)) else name
             for name, op in _higher_order_ops.items()
-            if not type(op).__module__.startswith("torch._inductor")  # its own, behind any export; there once it is loaded
+            if not type(op).__module__.startswith(
+                "torch._inductor"
+            )  # its own, behind any export; there once it is loaded
         }
     assert present <= known, sorted(present - known)

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/optimized/half-inl.h"
 #include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,7 +24,7 @@ void HalfToFloat(const void* data, size_t n, float* out) {
   const auto* const from = static_cast<const hwy::float16_t*>(data);
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, from + i)), d, out + i);
+    hn::StoreU(half_to_float(d, hn::LoadU(half, from + i)), d, out + i);
   }
   for (; i < n; ++i) {
     out[i] = static_cast<const Half*>(data)[i];
@@ -37,7 +38,7 @@ void FloatToHalf(const float* values, size_t n, void* data) {
   auto* const to = static_cast<hwy::float16_t*>(data);
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, values + i)), half, to + i);
+    hn::StoreU(float_to_half(d, hn::LoadU(d, values + i)), half, to + i);
   }
   for (; i < n; ++i) {
     static_cast<Half*>(data)[i] = Half(values[i]);

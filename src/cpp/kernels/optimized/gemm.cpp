@@ -13,6 +13,7 @@
 #include "kernels/optimized/gemm_block-inl.h"
 #include "kernels/optimized/gemm_pairs.h"
 #include "kernels/optimized/gemm_tiles.h"
+#include "kernels/optimized/half-inl.h"
 #include "kernels/optimized/tiles.h"
 #include "kernels/portable/arithmetic.h"
 #include "threads/parallel.h"
@@ -105,7 +106,7 @@ void pack_half(const StridedMatrix& matrix, size_t k, size_t depth, size_t first
                                static_cast<int64_t>(first + i) * matrix.across;
       size_t s = 0;
       for (; s + lanes <= steps; s += lanes) {
-        hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from) + s)), d, line + s);
+        hn::StoreU(half_to_float(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from) + s)), d, line + s);
       }
       for (; s < steps; ++s) {
         line[s] = from[s];

@@ -13,6 +13,7 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/optimized/half-inl.h"
 #include "kernels/optimized/pointwise.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -140,8 +141,7 @@ struct RoundNothing {
 struct RoundHalf {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x) const {
-    const hn::Rebind<hwy::float16_t, D> half;
-    return hn::PromoteTo(d, hn::DemoteTo(half, x));
+    return half_to_float(d, float_to_half(d, x));
   }
 };
 struct RoundBFloat16 {
