@@ -1,10 +1,23 @@
 """Partitions from patterns and from a rule per node, under the published function names; torch's partitioner does the work."""
 
+from typing import Any
+
 import torch
 from torch import fx
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.fx.passes.utils.matcher_utils import SubgraphMatcher
+
+
+class _Wanted(OperatorSupportBase):
+    """The nodes of patterns, and those that another support accepts."""
+
+    def __init__(self, pattern_list: list[list[fx.Node]] | None, op_support: OperatorSupportBase | None) -> None:
+        self._nodes = {node for pattern in pattern_list or [] for node in pattern}
+        self._other = op_support
+
+    def is_node_supported(self, submodules: Any, node: fx.Node) -> bool:
+        return node in self._nodes or (self._other is not None and self._other.is_node_supported(submodules, node))
 
 
 def generate_partitions_from_list_of_nodes(
@@ -13,14 +26,8 @@ def generate_partitions_from_list_of_nodes(
     op_support: OperatorSupportBase | None = None,
 ) -> list[Partition]:
     """Largest acyclic partitions of the nodes that are in ``pattern_list`` or that ``op_support`` accepts."""
-    wanted = {node for pattern in pattern_list or [] for node in pattern}
-
-    class _Support(OperatorSupportBase):
-        def is_node_supported(self, submodules: object, node: fx.Node) -> bool:
-            return node in wanted or (op_support is not None and op_support.is_node_supported(submodules, node))
-
     partitioner = CapabilityBasedPartitioner(
-        graph_module, _Support(), allows_single_node_partition=True, skip_horizontal_fusion=True
+        graph_module, _Wanted(pattern_list, op_support), allows_single_node_partition=True, skip_horizontal_fusion=True
     )
     return partitioner.propose_partitions()
 
@@ -33,14 +40,11 @@ def generate_grouped_partitions_from_list_of_nodes(
     """Partitions in which the nodes of one group stay together: groups that may be one partition are joined."""
     from .group_partitioner import GroupBasedPartitioner
 
-    wanted = {node for pattern in pattern_list or [] for node in pattern}
-
-    class _Support(OperatorSupportBase):
-        def is_node_supported(self, submodules: object, node: fx.Node) -> bool:
-            return node in wanted or (op_support is not None and op_support.is_node_supported(submodules, node))
-
     partitioner = GroupBasedPartitioner(
-        graph_module, _Support(), allows_single_node_partition=True, node_groups=pattern_list or []
+        graph_module,
+        _Wanted(pattern_list, op_support),
+        allows_single_node_partition=True,
+        node_groups=pattern_list or [],
     )
     return partitioner.propose_partitions()
 
