@@ -1,7 +1,7 @@
 # Options of the build and the compile flags that follow from them. Every option is listed here, once.
 include_guard(GLOBAL)
 
-option(ET_BUILD_COMPILER "Build the ahead-of-time compiler (ir, passes, planning, emit, driver)" ON)
+option(ET_BUILD_COMPILER "Build the ahead-of-time compiler (ir, passes, delegation, planning, emit, driver)" ON)
 option(ET_BUILD_PYTHON "Build the Python extension module _core" ON)
 option(ET_BUILD_TOOLS "Build executor_runner, pte_dump and et_opt" ON)
 option(ET_BUILD_THREADS "Build the thread pool; without it everything runs on the caller's thread" ON)

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CPP = ROOT / "src" / "cpp"
 
 _RUNTIME_SIDE = ("base", "ops", "schema", "runtime", "threads", "kernels")
-_ALL = (*_RUNTIME_SIDE, "training", "builtin", "extension", "ir", "passes", "planning", "emit", "driver", "backends")
+_ALL = (*_RUNTIME_SIDE, "training", "builtin", "extension", "ir", "passes", "delegation", "planning", "emit",
+        "driver", "backends")  # fmt: skip
 
 # folder of src/cpp -> folders it may include beside itself
 MAY_INCLUDE: dict[str, tuple[str, ...]] = {
@@ -26,6 +27,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "schema": ("base",),
     "ir": ("base", "ops"),
     "passes": ("base", "ops", "ir"),
+    "delegation": ("base", "ops", "ir", "passes"),
     "planning": ("base", "ops", "ir"),
     "emit": ("base", "ops", "schema", "ir"),
     "runtime": ("base", "ops", "schema"),

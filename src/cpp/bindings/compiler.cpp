@@ -16,9 +16,9 @@
 #include "bindings/python_planner.h"
 #include "bindings/runtime_registry.h"
 #include "bindings/topics.h"
+#include "delegation/query_support.h"
 #include "driver/compile.h"
 #include "driver/content_hash.h"
-#include "driver/query_support.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 
@@ -138,7 +138,7 @@ void take_compile_options(Options& options, driver::CompileOptions& out) {
   std::map<std::string, std::pair<std::string, std::vector<std::pair<std::string, py::bytes>>>> delegation;
   options.take("delegation", delegation);
   for (const auto& [tag, spec] : delegation) {
-    driver::DelegationSpec& to = out.delegation[tag];
+    delegation::DelegationSpec& to = out.delegation[tag];
     to.backend_id = spec.first;
     for (const auto& [key, value] : spec.second) {
       to.compile_specs.push_back({key, static_cast<std::string>(value)});
@@ -235,8 +235,8 @@ std::vector<std::pair<uint32_t, std::string>> query_support(const ProgramHandle&
     specs.push_back({key, static_cast<std::string>(value)});
   }
   std::vector<std::pair<uint32_t, std::string>> out;
-  for (driver::NodeSupport& node :
-       driver::query_support(*handle.program, *compiler, specs, {leave_parts, leave_functions})) {
+  for (delegation::NodeSupport& node :
+       delegation::query_support(*handle.program, *compiler, specs, {leave_parts, leave_functions})) {
     out.emplace_back(node.debug_handle, std::move(node.refusal));
   }
   return out;
@@ -244,7 +244,7 @@ std::vector<std::pair<uint32_t, std::string>> query_support(const ProgramHandle&
 
 /// Parts of a graph, then those of the bodies of its control flow.
 void collect_parts(const ir::Graph& graph, std::vector<std::vector<uint32_t>>& parts) {
-  for (const std::vector<ir::Node*>& part : driver::delegate_parts(graph)) {
+  for (const std::vector<ir::Node*>& part : delegation::delegate_parts(graph)) {
     auto& handles = parts.emplace_back();
     for (const ir::Node* node : part) {
       handles.push_back(node->debug_handle);
@@ -261,7 +261,7 @@ void collect_parts(const ir::Graph& graph, std::vector<std::vector<uint32_t>>& p
 std::map<std::string, std::vector<std::vector<uint32_t>>> delegate_parts(const ProgramHandle& handle) {
   std::map<std::string, std::vector<std::vector<uint32_t>>> out;
   for (const auto& method : handle.program->methods) {
-    driver::read_sizes_at_inputs(*method);
+    delegation::read_sizes_at_inputs(*method);
     collect_parts(*method, out[method->name]);
   }
   return out;

@@ -22,8 +22,8 @@
 #include <string_view>
 #include <vector>
 
+#include "delegation/outline_delegates.h"
 #include "driver/finish.h"
-#include "driver/outline_delegates.h"
 #include "passes/pass_manager.h"
 #include "runtime/kernel.h"
 
@@ -35,7 +35,7 @@ struct CompileOptions : FinishOptions {
   /// Backends with a C++ preprocess; nullptr: none.
   const passes::BackendCompilers* backends = nullptr;
   /// Who compiles what is tagged.
-  DelegationTable delegation;
+  delegation::DelegationTable delegation;
   /// Ids of passes that are left out.
   std::set<std::string, std::less<>> disabled_passes;
   /// Users' operators, by functional name.

@@ -13,7 +13,7 @@
 ///       return compilers.add(compiler);
 ///     }
 ///
-/// Place: the driver calls it when it cuts delegates out, between the two halves of the pipeline.
+/// Place: delegation/ calls it when it cuts delegates out, between the two halves of the pipeline.
 #pragma once
 
 #include <map>
@@ -62,7 +62,7 @@ class BackendCompiler {
   virtual Error preprocess(const BackendPart& part, BackendPayload& payload, ir::Diagnostics& diagnostics) = 0;
 
   /// Why the backend does not take a node of an Edge program, or "" when it does. For partitioners that ask the
-  /// compiler (driver/query_support.h) instead of having a table of their own.
+  /// compiler (delegation/query_support.h) instead of having a table of their own.
   virtual std::string refusal(const ir::Node& node, const ir::Program& program,
                               const std::vector<ir::Delegate::CompileSpec>& specs) {
     static_cast<void>(node), static_cast<void>(program), static_cast<void>(specs);

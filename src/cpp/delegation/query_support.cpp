@@ -1,13 +1,13 @@
-#include "driver/query_support.h"
+#include "delegation/query_support.h"
 
 #include <unordered_map>
 
-#include "driver/leave_conversions.h"
-#include "driver/leave_recurrent_steps.h"
-#include "driver/leave_written_out.h"
-#include "driver/outline_delegates.h"
+#include "delegation/leave_conversions.h"
+#include "delegation/leave_recurrent_steps.h"
+#include "delegation/leave_written_out.h"
+#include "delegation/outline_delegates.h"
 
-namespace et::driver {
+namespace et::delegation {
 namespace {
 
 constexpr const char* kTaken = "taken";
@@ -82,4 +82,4 @@ std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendComp
   return std::move(query.answers);
 }
 
-}  // namespace et::driver
+}  // namespace et::delegation

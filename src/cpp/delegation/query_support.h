@@ -11,7 +11,7 @@
 #include "ir/graph.h"
 #include "passes/backend_compiler.h"
 
-namespace et::driver {
+namespace et::delegation {
 
 /// What the backend says of one node.
 struct NodeSupport {
@@ -30,4 +30,4 @@ struct Leaving {
 std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
                                        const std::vector<ir::Delegate::CompileSpec>& specs, Leaving leaving);
 
-}  // namespace et::driver
+}  // namespace et::delegation

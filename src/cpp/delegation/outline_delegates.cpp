@@ -1,4 +1,4 @@
-#include "driver/outline_delegates.h"
+#include "delegation/outline_delegates.h"
 
 #include <algorithm>
 #include <queue>
@@ -7,7 +7,7 @@
 
 #include "ops/names.h"
 
-namespace et::driver {
+namespace et::delegation {
 namespace {
 
 using Part = std::vector<ir::Node*>;
@@ -331,4 +331,4 @@ Error outline_delegates(ir::Program& program, const DelegationTable& table, cons
   return Error::Ok;
 }
 
-}  // namespace et::driver
+}  // namespace et::delegation

@@ -1,14 +1,26 @@
 // Which nodes become one part, and that the program computes the same with them cut out.
-#include "driver/outline_delegates.h"
+#include "delegation/outline_delegates.h"
+
+#include <gtest/gtest.h>
 
 #include <random>
 
+#include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
-#include "runner.h"
 
-namespace et::driver {
+namespace et::delegation {
 namespace {
+
+std::shared_ptr<ir::Program> parsed(const std::string& text) {
+  ir::ParseError error;
+  Result<std::unique_ptr<ir::Program>> program = ir::parse(text, &error);
+  if (!program.ok()) {
+    ADD_FAILURE() << error.to_string();
+    return std::make_shared<ir::Program>();
+  }
+  return std::shared_ptr<ir::Program>(std::move(*program));
+}
 
 /// The fx names of the nodes of each part: "a b | d".
 std::string parts_of(const std::string& body) {
@@ -258,4 +270,4 @@ TEST(OutlineDelegates, RandomTagsLeaveValidPrograms) {
 }
 
 }  // namespace
-}  // namespace et::driver
+}  // namespace et::delegation

@@ -21,7 +21,7 @@
 #include "ir/graph.h"
 #include "passes/backend_compiler.h"
 
-namespace et::driver {
+namespace et::delegation {
 
 /// Who compiles the nodes with a tag, and how (a partitioner's DelegationSpec).
 struct DelegationSpec {
@@ -49,4 +49,4 @@ std::vector<std::vector<ir::Node*>> delegate_parts(const ir::Graph& graph);
 /// and what quantizes at run time. They stand before their users, in the graph and in the parts.
 void own_conversions(ir::Graph& graph, std::vector<std::vector<ir::Node*>>& parts);
 
-}  // namespace et::driver
+}  // namespace et::delegation

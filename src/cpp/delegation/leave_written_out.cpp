@@ -1,11 +1,11 @@
-#include "driver/leave_written_out.h"
+#include "delegation/leave_written_out.h"
 
 #include <algorithm>
 
 #include "passes/recognise_activations.h"
 #include "passes/recognise_norms.h"
 
-namespace et::driver {
+namespace et::delegation {
 
 namespace {
 
@@ -38,4 +38,4 @@ void leave_written_out(ir::Graph& graph, const ir::Program& program,
   }
 }
 
-}  // namespace et::driver
+}  // namespace et::delegation

@@ -1,4 +1,4 @@
-#include "driver/leave_recurrent_steps.h"
+#include "delegation/leave_recurrent_steps.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -7,7 +7,7 @@
 #include "ops/names.h"
 #include "passes/quantized_values.h"
 
-namespace et::driver {
+namespace et::delegation {
 namespace {
 
 using passes::is_one_of;
@@ -233,4 +233,4 @@ void leave_recurrent_steps(ir::Graph& graph, const std::function<void(ir::Node&,
   }
 }
 
-}  // namespace et::driver
+}  // namespace et::delegation

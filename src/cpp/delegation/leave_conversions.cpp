@@ -1,4 +1,4 @@
-#include "driver/leave_conversions.h"
+#include "delegation/leave_conversions.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -8,7 +8,7 @@
 #include "passes/propagate_dequantize.h"
 #include "passes/quantized_values.h"
 
-namespace et::driver {
+namespace et::delegation {
 namespace {
 
 bool is_taken(const ir::Node& node) { return !node.tag.empty(); }
@@ -187,4 +187,4 @@ void leave_conversions(ir::Graph& graph, const std::function<void(ir::Node&, std
   LeaveConversions(graph, refuse).run();
 }
 
-}  // namespace et::driver
+}  // namespace et::delegation

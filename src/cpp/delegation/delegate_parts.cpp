@@ -6,11 +6,11 @@
 #include <unordered_set>
 #include <vector>
 
-#include "driver/leave_conversions.h"
-#include "driver/outline_delegates.h"
+#include "delegation/leave_conversions.h"
+#include "delegation/outline_delegates.h"
 #include "passes/quantized_values.h"
 
-namespace et::driver {
+namespace et::delegation {
 namespace {
 
 /// A dequantize whose numbers one operator of the same backend reads, one that gives integers again. It is part of that
@@ -189,4 +189,4 @@ class Contraction {
 
 std::vector<std::vector<ir::Node*>> delegate_parts(const ir::Graph& graph) { return Contraction(graph).run(); }
 
-}  // namespace et::driver
+}  // namespace et::delegation

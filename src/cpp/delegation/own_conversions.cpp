@@ -7,10 +7,10 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "driver/outline_delegates.h"
+#include "delegation/outline_delegates.h"
 #include "passes/quantized_values.h"
 
-namespace et::driver {
+namespace et::delegation {
 namespace {
 
 using Parts = std::vector<std::vector<ir::Node*>>;
@@ -93,4 +93,4 @@ class OwnConversions {
 
 void own_conversions(ir::Graph& graph, Parts& parts) { OwnConversions(graph, parts).run(); }
 
-}  // namespace et::driver
+}  // namespace et::delegation

@@ -14,11 +14,11 @@
 
 #include "ir/graph.h"
 
-namespace et::driver {
+namespace et::delegation {
 
 /// `refuse(node, why)` is called for nodes of `graph` that are to be left; taken nodes carry a tag, and `refuse`
 /// removes it.
 void leave_written_out(ir::Graph& graph, const ir::Program& program,
                        const std::function<void(ir::Node&, std::string)>& refuse);
 
-}  // namespace et::driver
+}  // namespace et::delegation

@@ -21,7 +21,7 @@
 
 #include "ir/graph.h"
 
-namespace et::driver {
+namespace et::delegation {
 
 /// `refuse(node, why)` is called for nodes of `graph` that are to be left; taken nodes carry a tag, and `refuse`
 /// removes it.
@@ -30,4 +30,4 @@ void leave_conversions(ir::Graph& graph, const std::function<void(ir::Node&, std
 /// True when every use of a result is a quantize, straight or behind clamps.
 bool becomes_integers(const ir::Value* result);
 
-}  // namespace et::driver
+}  // namespace et::delegation

@@ -12,10 +12,10 @@
 
 #include "ir/graph.h"
 
-namespace et::driver {
+namespace et::delegation {
 
 /// `refuse(node, why)` is called for nodes of `graph` that are to be left; taken nodes carry a tag, and `refuse`
 /// removes it.
 void leave_recurrent_steps(ir::Graph& graph, const std::function<void(ir::Node&, std::string)>& refuse);
 
-}  // namespace et::driver
+}  // namespace et::delegation
