@@ -1,15 +1,19 @@
 #include "backends/xnnpack/kernels/library.h"
 
+#include <cpuinfo.h>
 #include <pthreadpool.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
 
+#include "runtime/host/instruction_set.h"
 #include "runtime/host/pages.h"
 #include "runtime/shared_cache.h"
 
 namespace et::backends::xnnpack {
+
+using runtime::InstructionSet;
 
 Error check(xnn_status status, const char* call, const char* op) {
   if (status == xnn_status_success) {
@@ -21,7 +25,36 @@ Error check(xnn_status status, const char* call, const char* op) {
   return memory ? Error::MemoryAllocationFailed : Error::Internal;
 }
 
-Error start_library() { return xnn_initialize(nullptr) == xnn_status_success ? Error::Ok : Error::NotSupported; }
+namespace {
+
+/// Takes from what cpuinfo found, which is all that XNNPACK asks, the instructions above the limit.
+void limit_instructions() {
+#if CPUINFO_ARCH_X86 || CPUINFO_ARCH_X86_64
+  const InstructionSet limit = runtime::instruction_limit();
+  if (limit == InstructionSet::kAmx || !cpuinfo_initialize()) {
+    return;
+  }
+  cpuinfo_isa.amx_tile = cpuinfo_isa.amx_int8 = cpuinfo_isa.amx_bf16 = cpuinfo_isa.amx_fp16 = false;
+  if (limit < InstructionSet::kAvx512) {
+    cpuinfo_isa.avx512f = cpuinfo_isa.avx512bw = cpuinfo_isa.avx512dq = cpuinfo_isa.avx512vl = false;
+    cpuinfo_isa.avx512vbmi = cpuinfo_isa.avx512vnni = cpuinfo_isa.avx512bf16 = cpuinfo_isa.avx512fp16 = false;
+    cpuinfo_isa.avxvnni = cpuinfo_isa.avx_vnni_int8 = cpuinfo_isa.avx_vnni_int16 = cpuinfo_isa.gfni = false;
+  }
+  if (limit < InstructionSet::kAvx2) {
+    cpuinfo_isa.avx = cpuinfo_isa.avx2 = cpuinfo_isa.fma3 = cpuinfo_isa.f16c = false;
+  }
+#endif
+}
+
+}  // namespace
+
+Error start_library() {
+  static const bool started = [] {
+    limit_instructions();
+    return xnn_initialize(nullptr) == xnn_status_success;
+  }();
+  return started ? Error::Ok : Error::NotSupported;
+}
 
 bool Operator::needs_reshape(pthreadpool* pool, IntArrayRef sizes) {
   const size_t threads = pthreadpool_get_threads_count(pool);

@@ -2,6 +2,7 @@
 
 #include "kernels/optimized/tables.h"
 #include "kernels/optimized/targets.h"
+#include "runtime/host/instruction_set.h"
 
 #include <hwy/targets.h>
 
@@ -13,9 +14,24 @@ namespace {
 constexpr Span<const Kernel> (*kTables[])() = {ET_KERNEL_TABLES(ET_ADDRESS_OF_TABLE)};
 #undef ET_ADDRESS_OF_TABLE
 
+/// Highway's targets above the limit. Better ones have lower bits.
+int64_t targets_above(runtime::InstructionSet limit) {
+#if HWY_ARCH_X86
+  if (limit < runtime::InstructionSet::kAvx512) {
+    return (limit == runtime::InstructionSet::kAvx2 ? HWY_AVX2 : HWY_SSE4) - 1;
+  }
+#endif
+  (void)limit;
+  return 0;
+}
+
 }  // namespace
 
 Error register_optimized_kernels(runtime::KernelRegistry& registry) {
+  ET_TRY(const runtime::InstructionSet limit, runtime::max_instruction_set());
+  if (const int64_t disabled = targets_above(limit); disabled != 0) {
+    hwy::DisableTargets(disabled);
+  }
   // Now, and once. A function that is looked up before asks the processor itself at each of its calls. CPUID is some 5
   // us in a virtual machine (it was 2.2 of the 2.3 ms of DS-CNN's first inference).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());

@@ -1,5 +1,7 @@
 #include "kernels/optimized/tiles.h"
 
+#include "runtime/host/instruction_set.h"
+
 #if ET_HAS_TILES
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -17,6 +19,9 @@ struct Tiles {
   Tiles() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     constexpr unsigned kBFloat16 = 1u << 22, kTiles = 1u << 24, kIntegers = 1u << 25;  // CPUID.(7, 0).EDX
+    if (runtime::instruction_limit() < runtime::InstructionSet::kAmx) {
+      return;
+    }
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl") ||
         !__builtin_cpu_supports("avx512bw")) {
       return;

@@ -1,0 +1,52 @@
+"""ET_MAX_ISA limits what own kernels and XNNPACK use of the processor."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Multiplied and added in one step, x * w - 1 keeps the last bit of the product, 2 to the power of -24. In two steps the
+# product is rounded first, and nothing is left. Only processors with AVX2 have the one step.
+PROGRAM = """
+import sys
+import torch
+import executorch_py as et
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+
+model = torch.nn.Linear(1, 16)
+with torch.no_grad():
+    model.weight.fill_(1 + 2**-12)
+    model.bias.fill_(-(1 + 2**-11))
+example = (torch.full((16, 1), 1 + 2**-12),)
+partitioner = [XnnpackPartitioner(always=True)] if sys.argv[1] == "delegate" else None
+program = et.to_edge_transform_and_lower(torch.export.export(model.eval(), example), partitioner=partitioner)
+method = et.Runtime.get().load_program(program.to_executorch().buffer).load_method("forward")
+print(set(method.execute(example)[0].flatten().tolist()))
+"""
+
+
+def run(where: str, limit: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "ET_MAX_ISA": limit}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, where], capture_output=True, text=True, env=environment, timeout=120
+    )
+
+
+def has_avx2() -> bool:
+    flags = Path("/proc/cpuinfo")
+    return flags.is_file() and " avx2 " in flags.read_text()
+
+
+@pytest.mark.parametrize("where", ["kernels", "delegate"])
+@pytest.mark.skipif(not has_avx2(), reason="this processor has no instructions above the lowest limit")
+def test_the_lowest_limit_takes_the_fused_product_away(where: str) -> None:
+    assert run(where, "sse4.1").stdout.strip() == "{0.0}"
+    assert run(where, "avx2").stdout.strip() == f"{{{2**-24}}}"
+
+
+def test_another_word_is_an_error_that_names_the_words() -> None:
+    result = run("kernels", "avx3")
+    assert result.returncode != 0
+    assert "ET_MAX_ISA is 'avx3', must be sse4.1, avx2, avx512 or amx" in result.stderr
