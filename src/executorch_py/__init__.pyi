@@ -9,6 +9,7 @@ from .devtools.delegation_table import (
 from .devtools.delegation_table import (
     DelegationReport as DelegationReport,
 )
+from .devtools.etrecord.record import ETRecord as ETRecord
 from .devtools.quantization.macs import (
     MacCount as MacCount,
 )
@@ -108,9 +109,6 @@ from .lowering.edge import (
 )
 from .lowering.edge import (
     to_edge_transform_and_lower as to_edge_transform_and_lower,
-)
-from .lowering.program import (
-    ETRecord as ETRecord,
 )
 from .lowering.program import (
     ExecutorchProgramManager as ExecutorchProgramManager,

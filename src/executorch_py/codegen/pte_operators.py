@@ -7,9 +7,9 @@ Not for: looking into a file (pte_dump, `etpy inspect`).
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
+from .flatbuffer import DamagedError, Table, read_root
 from .ops_yaml import DTYPES, TableError
 
 _DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
@@ -19,63 +19,7 @@ _TENSOR, _TENSOR_LIST, _OPTIONAL_TENSOR_LIST = 5, 10, 11
 _KERNEL_CALL = 1
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A FlatBuffers table: `data` and the position of its start."""
-
-    data: bytes
-    position: int
-
-    def _read(self, fmt: str, at: int) -> int:
-        size = struct.calcsize(fmt)
-        if at < 0 or at + size > len(self.data):
-            raise TableError(f"an offset leads to byte {at}, the file has {len(self.data)}")
-        return struct.unpack_from("<" + fmt, self.data, at)[0]
-
-    def _field(self, slot: int) -> int:
-        """Position of the field in `slot`; 0 when it is absent."""
-        vtable = self.position - self._read("i", self.position)
-        entry = 4 + 2 * slot
-        offset = self._read("H", vtable + entry) if entry < self._read("H", vtable) else 0
-        return self.position + offset if offset else 0
-
-    def scalar(self, slot: int, fmt: str) -> int:
-        """A number; 0 when absent."""
-        at = self._field(slot)
-        return self._read(fmt, at) if at else 0
-
-    def table(self, slot: int) -> _Table | None:
-        """A table or the value of a union."""
-        at = self._field(slot)
-        return _Table(self.data, at + self._read("I", at)) if at else None
-
-    def _vector(self, slot: int) -> tuple[int, int]:
-        at = self._field(slot)
-        if not at:
-            return 0, 0
-        start = at + self._read("I", at)
-        count = self._read("I", start)
-        if count > len(self.data):
-            raise TableError(f"a list of {count} items in a file of {len(self.data)} bytes")
-        return start + 4, count
-
-    def text(self, slot: int) -> str:
-        """A string; empty when absent."""
-        start, count = self._vector(slot)
-        return self.data[start : start + count].decode("utf-8", "replace")
-
-    def numbers(self, slot: int) -> list[int]:
-        """A list of int32."""
-        start, count = self._vector(slot)
-        return [self._read("i", start + 4 * i) for i in range(count)]
-
-    def tables(self, slot: int) -> list[_Table]:
-        """A list of tables."""
-        start, count = self._vector(slot)
-        return [_Table(self.data, start + 4 * i + self._read("I", start + 4 * i)) for i in range(count)]
-
-
-def _tensor_dtypes(values: list[_Table], index: int) -> set[str]:
+def _tensor_dtypes(values: list[Table], index: int) -> set[str]:
     """Element types of the tensors that value `index` holds."""
     if not 0 <= index < len(values):
         raise TableError(f"value {index} of {len(values)}")
@@ -105,14 +49,39 @@ def read_pte_calls(data: bytes) -> list[KernelCall]:
     Raises:
         TableError: The bytes are not a program.
     """
-    if data[4:8] != b"ET12":
-        raise TableError("not a .pte file (no ET12 at byte 4)")
-    program = _Table(data, struct.unpack_from("<I", data, 0)[0])
+    try:
+        return _calls_of(read_root(data, b"ET12"))
+    except DamagedError as error:
+        raise TableError(f"not a .pte file: {error}") from None
+
+
+def _kernel_names(plan: Table) -> list[str]:
+    return [op.text(0) + (f".{op.text(1)}" if op.text(1) else "") for op in plan.tables(6)]
+
+
+def instructions_of(data: bytes) -> dict[str, list[str]]:
+    """Method -> what each instruction of its first chain calls: a kernel such as ``aten::add.out``; "" where it is none.
+
+    Raises:
+        DamagedError: The bytes are not a program.
+    """
+    found: dict[str, list[str]] = {}
+    for plan in read_root(data, b"ET12").tables(1):
+        names = _kernel_names(plan)
+        first = next(iter(plan.tables(5)), None)
+        calls = [(one.scalar(0, "B"), one.table(1)) for one in (first.tables(2) if first else ())]
+        found[plan.text(0)] = [
+            names[call.scalar(0, "i")] if kind == _KERNEL_CALL and call is not None else "" for kind, call in calls
+        ]
+    return found
+
+
+def _calls_of(program: Table) -> list[KernelCall]:
     calls: list[KernelCall] = []
     for plan in program.tables(1):
         method = plan.text(0)
         values = plan.tables(2)
-        names = [op.text(0) + (f".{op.text(1)}" if op.text(1) else "") for op in plan.tables(6)]
+        names = _kernel_names(plan)
         for chain in plan.tables(5):
             for position, instruction in enumerate(chain.tables(2)):
                 call = instruction.table(1)

@@ -30,6 +30,11 @@ MODULES: dict[str, str] = {
     "devtools.backend_debug.delegation_info": (
         "devtools.delegation_info: DelegationBreakdown, DelegationInfo, get_delegation_info, print_delegation_info"
     ),
+    "devtools.bundled_program.schema.bundled_program_schema": (
+        "devtools.bundled_program.schema: Bool, BundledMethodTestCase, BundledMethodTestSuite, BundledProgram, Double, Int, "
+        "Tensor, Value, ValueUnion"
+    ),
+    "devtools.etrecord._etrecord": "devtools.etrecord: ETRecord, generate_etrecord, parse_etrecord",
     "exir._serialize": "",
     "exir._serialize._named_data_store": "exir.named_data: DataEntry, NamedDataStore, NamedDataStoreOutput",
     "exir._serialize.data_serializer": "exir.named_data: DataEntry",
@@ -134,10 +139,10 @@ NOT_HERE: dict[str, str] = {
     "codegen.parse": "kernels are registered by executorch_py.codegen, from C++ types",
     "codegen.tools": "`-DET_SELECT_OPS=file` selects kernels, and executorch_py.codegen.select_ops does it in Python",
     "data": _FILE_TABLES,
-    "devtools.bundled_program": _DEVTOOLS,
+    "devtools.bundled_program": "bundled programs are written and read as bytes, without JSON between",
     "devtools.debug_format": _DEVTOOLS,
     "devtools.etdump": _DEVTOOLS,
-    "devtools.etrecord": _DEVTOOLS,
+    "devtools.etrecord": _OWN,
     "devtools.inspector": _DEVTOOLS,
     "devtools.intermediate_output_tap": _DEVTOOLS,
     "devtools.pte_tool": _DEVTOOLS,

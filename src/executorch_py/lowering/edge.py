@@ -30,7 +30,7 @@ from executorch_py.export.torch_quantized import export_hint
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, require_known_methods
 from .delegation import Delegated, delegate
 from .passes import Passes, passes_for, run_passes
-from .program import ExecutorchProgramManager, compile_methods
+from .program import ExecutorchProgramManager, Recorded, compile_methods
 
 #: One program (method "forward"), or several by method name.
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
@@ -49,12 +49,15 @@ def to_edge(
         programs: One program (method ``forward``), or several by method name.
         constant_methods: Method name -> what it returns: a number, bool, string, tensor, or list of these.
         compile_config: Options.
-        generate_etrecord: Accepted; ``ExecutorchProgramManager.get_etrecord`` needs no preparation.
+        generate_etrecord: Put the exported program into the ETRecord, too, which ``ExecutorchProgramManager.get_etrecord``
+            gives in any case.
 
     Raises:
         NotSupportedError: An operator has no form in Edge; names it, its source line and what to do.
     """
-    return _to_edge(programs, constant_methods, compile_config or EdgeCompileConfig(), {})
+    edge = _to_edge(programs, constant_methods, compile_config or EdgeCompileConfig(), {})
+    edge._exported = _recorded(programs) if generate_etrecord else None
+    return edge
 
 
 def to_edge_transform_and_lower(
@@ -78,6 +81,7 @@ def to_edge_transform_and_lower(
     named = _named(programs)
     wanted = _partitioners_by_method(partitioner, named)
     edge = _to_edge(named, constant_methods, compile_config or EdgeCompileConfig(), wanted)
+    edge._exported = _recorded(programs) if generate_etrecord else None
     if transform_passes is not None:
         edge = edge.transform(transform_passes)
     return edge.to_backend(wanted) if any(wanted.values()) else edge
@@ -107,6 +111,8 @@ class EdgeProgramManager:
         for name in self._constant_methods:
             require_method_name(name)
         self._delegated = {name: Delegated(program) for name, program in _named(edge_programs).items()}
+        self._exported: ExportedProgram | None = None
+        self._before_delegation: dict[str, ExportedProgram] = {}
 
     @property
     def methods(self) -> set[str]:
@@ -158,7 +164,11 @@ class EdgeProgramManager:
         done = dict(self._delegated)
         for one, methods in _stages(_partitioners_by_method(partitioner, done)):
             done.update(delegate({name: done[name] for name in methods}, one))
-        return self._with(done, None)
+        other = self._with(done, None)
+        other._before_delegation = {
+            name: one.program for name, one in self._delegated.items()
+        } | self._before_delegation
+        return other
 
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
         """Compiles the methods into a program.
@@ -176,7 +186,8 @@ class EdgeProgramManager:
             name: replace(method, program=run_passes(method.program, passes_for(config.passes, name)))
             for name, method in self._delegated.items()
         }
-        return compile_methods(programs, self._constant_methods, config)
+        recorded = Recorded(self._before_delegation, self._exported)
+        return compile_methods(programs, self._constant_methods, config, recorded)
 
     def _method(self, name: str) -> Delegated:
         method = self._delegated.get(name)
@@ -191,6 +202,7 @@ class EdgeProgramManager:
     def _with(self, methods: dict[str, Delegated], config: EdgeCompileConfig | None) -> "EdgeProgramManager":
         other = EdgeProgramManager({}, self._constant_methods, config or self.compile_config)
         other._delegated = methods
+        other._exported, other._before_delegation = self._exported, self._before_delegation
         return other
 
 
@@ -220,6 +232,11 @@ def _named(programs: Programs) -> dict[str, ExportedProgram]:
             hint = export_hint(program) if isinstance(program, torch.nn.Module) else ""
             raise InvalidArgumentError(f"method '{name}' is a {type(program).__name__}, not an ExportedProgram{hint}")
     return named
+
+
+def _recorded(programs: Programs) -> ExportedProgram | None:
+    """The exported program of an ETRecord, which has room for one."""
+    return programs.get("forward") if isinstance(programs, Mapping) else programs
 
 
 def _to_edge(

@@ -5,12 +5,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from executorch_py import _arguments, _core
+from executorch_py.codegen.pte_operators import instructions_of
 from executorch_py.errors import InvalidArgumentError, InvalidStateError
 from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
 from executorch_py.exir.passes.memory_planning_pass import core_algorithm, is_own_planner
@@ -26,20 +27,21 @@ from .delegation import Delegated, for_compatible
 from .external_constants import external_file_of
 from .python_planning import options_of, plan_in_python
 
+if TYPE_CHECKING:
+    from executorch_py.devtools.etrecord import ETRecord
 
-@dataclass
-class ETRecord:
-    """What developer tools need beside the file: the programs it came from, and what each instruction stands for.
+
+@dataclass(frozen=True)
+class Recorded:
+    """Programs of earlier stages, for the ETRecord.
 
     Attributes:
-        edge_dialect_program: Method -> Edge program.
-        debug_handle_map: Method -> instruction index -> debug handles of fx nodes.
-        delegate_map: Method -> delegate index -> the backend's own debug handle map.
+        edge: Method -> Edge program before delegation.
+        exported: What ``torch.export`` gave, when it is to be recorded.
     """
 
-    edge_dialect_program: dict[str, ExportedProgram]
-    debug_handle_map: dict[str, dict[int, list[int]]]
-    delegate_map: dict[str, dict[int, Any]] = field(default_factory=dict)
+    edge: Mapping[str, ExportedProgram] = field(default_factory=dict)
+    exported: ExportedProgram | None = None
 
 
 class ExecutorchProgramManager:
@@ -56,7 +58,9 @@ class ExecutorchProgramManager:
         imported: Imported,
         constant_methods: Mapping[str, Any],
         config: ExecutorchBackendConfig,
+        recorded: Recorded,
     ) -> None:
+        self._recorded = recorded
         self._compiled = compiled
         self._programs = dict(programs)
         self._imported = imported
@@ -173,9 +177,21 @@ class ExecutorchProgramManager:
             self._current().save_external(name, os.fspath(path))
         return [*paths.values()]
 
-    def get_etrecord(self) -> ETRecord:
-        """What developer tools need beside the file."""
-        return ETRecord(dict(self._programs), self.debug_handle_map)
+    def get_etrecord(self) -> "ETRecord":
+        """What developer tools need beside the file: graphs, and what each instruction stands for.
+
+        The exported program is in it when the program was lowered with ``generate_etrecord=True``.
+        """
+        from executorch_py.devtools.etrecord import ETRecord
+
+        return ETRecord(
+            self._recorded.exported,
+            edge_dialect_program={**self._programs, **self._recorded.edge},
+            _debug_handle_map=self.debug_handle_map,
+            _delegate_map=self.delegate_map,
+            _instruction_id_to_num_outs_map={name: {} for name in self._programs},
+            instructions=instructions_of(self.buffer),
+        )
 
     def _current(self) -> Any:
         """The compiled program, if the weights it borrows are those it was compiled with."""
@@ -184,7 +200,10 @@ class ExecutorchProgramManager:
 
 
 def compile_methods(
-    methods: Mapping[str, Delegated], constant_methods: Mapping[str, Any], config: ExecutorchBackendConfig
+    methods: Mapping[str, Delegated],
+    constant_methods: Mapping[str, Any],
+    config: ExecutorchBackendConfig,
+    recorded: Recorded | None = None,
 ) -> ExecutorchProgramManager:
     """Imports Edge programs into the IR and compiles them (driver::compile)."""
     methods = for_compatible(methods) if config.compatible else methods
@@ -212,7 +231,7 @@ def compile_methods(
     if config.debug_info:
         _note_delegation(methods, programs, imported)
     compiled = _core.compile(imported.program, options)
-    return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config)
+    return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config, recorded or Recorded())
 
 
 def _note_delegation(

@@ -1,0 +1,8 @@
+"""The public names of the developer tools, for type checkers; ``_lazy.py`` reads where each comes from."""
+
+from .bundled_program.config import MethodTestCase as MethodTestCase
+from .bundled_program.config import MethodTestSuite as MethodTestSuite
+from .bundled_program.core import BundledProgram as BundledProgram
+from .etrecord.archive import generate_etrecord as generate_etrecord
+from .etrecord.archive import parse_etrecord as parse_etrecord
+from .etrecord.record import ETRecord as ETRecord
