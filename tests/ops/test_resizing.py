@@ -2,6 +2,7 @@
 type, sizes that grow and shrink, factors beside sizes, channels-last images, lines with values that are no numbers, and
 numbers of damaged files."""
 
+import random
 import sys
 from pathlib import Path
 
@@ -185,3 +186,44 @@ def test_samples_at_places_that_are_no_numbers(value):
         out = torch.empty_like(expected)
         run_kernel("aten::grid_sampler_2d.out", [x, grid, mode, padding, False, out])
         torch.testing.assert_close(out, expected, equal_nan=True)
+
+
+#: Operator -> its spatial dimensions, whether it has align_corners.
+SIZED = {
+    **{
+        f"{kind}{rank}d": (rank, False)
+        for kind in ("upsample_nearest", "_upsample_nearest_exact")
+        for rank in (1, 2, 3)
+    },
+    **{"upsample_linear1d": (1, True), "upsample_bilinear2d": (2, True), "upsample_trilinear3d": (3, True)},
+    **{"upsample_bicubic2d": (2, True), "_upsample_bilinear2d_aa": (2, True)},
+    **{"_upsample_bicubic2d_aa": (2, True), "_upsample_lanczos2d_aa": (2, True)},
+}
+
+
+def _scale(draw: random.Random, size: int, resized: int, smoothed: bool) -> float | None:
+    """A factor, which may contradict the sizes. Eager reads past an image whose smoothing window lies behind its end."""
+    scale = draw.choice([None, 0.5, 1.0, 2.0, draw.uniform(0.2, 5), resized / size])
+    return scale if scale is None or not smoothed else max(scale, resized / size)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.uint8])
+@pytest.mark.parametrize("name", SIZED)
+def test_sizes_beside_scales_that_say_something_else(name, dtype):
+    """`aten.upsample_*.default` take both: sizes say how long a result is, scales where its elements are read."""
+    operator, (rank, aligns) = getattr(torch.ops.aten, name).default, SIZED[name]
+    smoothed = name.endswith("_aa")
+    if dtype == torch.uint8 and name.startswith(("upsample_linear", "upsample_tri")):
+        pytest.skip("eager has no such kernel for bytes")
+    if dtype.itemsize == 2 and smoothed:
+        pytest.skip("eager has no such kernel for 16-bit floats")
+    draw = random.Random(f"{name} {dtype}")
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}.get(dtype, 0.0)
+    for _ in range(25):
+        sizes = [draw.randint(1 + smoothed, 9) for _ in range(rank)]  # eager's smoothing mixes up images of one column
+        resized = [draw.choice([size, 2 * size, draw.randint(2, 19)]) for size in sizes]
+        scales = [_scale(draw, size, length, smoothed) for size, length in zip(sizes, resized, strict=True)]
+        flags = [draw.random() < 0.5] if aligns else []
+        x = torch.rand(2, 3, *sizes)
+        x = (255 * x if dtype == torch.uint8 else x).to(dtype)
+        check(lambda x, a=(resized, *flags, *scales): operator(x, *a), x, tolerance=tolerance)

@@ -336,33 +336,6 @@ def _attention_backward(
     return grad_scores @ key, grad_scores.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ grad_out
 
 
-@_decomposes(aten._upsample_bicubic2d_aa.default)
-def _upsample_bicubic2d_aa(
-    self: Tensor,
-    output_size: Sequence[int],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Tensor:
-    """Separable and linear: a product with a matrix from each side, which resizing the identity gives."""
-    height, width = self.shape[-2:]
-    if not all(isinstance(size, int) for size in (height, width, *output_size)):
-        return NotImplemented
-    rows = _resizing_matrix(height, output_size[0], align_corners, scales_h).to(self.dtype)
-    columns = _resizing_matrix(width, output_size[1], align_corners, scales_w).to(self.dtype)
-    return torch.matmul(torch.matmul(rows, self), columns.t())
-
-
-def _resizing_matrix(size: int, resized: int, align_corners: bool, scale: float | None) -> Tensor:
-    """[resized, size]: what each element of a resized line takes of the elements of the line."""
-    with (
-        torch._subclasses.fake_tensor.unset_fake_temporarily(),
-        torch.fx.experimental.proxy_tensor.disable_proxy_modes_tracing(),
-    ):
-        identity = torch.eye(size).reshape(1, 1, size, size)
-        return aten._upsample_bicubic2d_aa.default(identity, [resized, size], align_corners, scale, None)[0, 0]
-
-
 def _chunked_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,

@@ -1,8 +1,10 @@
 // Resizing by nearest neighbour and by (bi, tri)linear or cubic interpolation.
 #include "kernels/portable/op_upsample.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
@@ -255,13 +257,16 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
   });
 }
 
+using Factor = std::optional<double>;
+
 // Factors given one by one; a missing one counts as 0, which means: from the sizes.
 struct FactorList {
-  double values[2];
-  bool is_given;
-  FactorList(std::optional<double> a, std::optional<double> b)
-      : values{a.value_or(0.0), b.value_or(0.0)}, is_given(a.has_value() || b.has_value()) {}
-  ResizeFactors span() const { return is_given ? ResizeFactors(Span<const double>(values, 2)) : std::nullopt; }
+  double values[3] = {};
+  size_t size;
+  FactorList(std::initializer_list<Factor> factors) : size(factors.size()) {
+    std::transform(factors.begin(), factors.end(), values, [](Factor factor) { return factor.value_or(0.0); });
+  }
+  ResizeFactors span() const { return Span<const double>(values, size); }
 };
 
 }  // namespace
@@ -291,16 +296,53 @@ ET_INTERPOLATE_VEC(upsample_bilinear2d, 2, false)
 ET_INTERPOLATE_VEC(upsample_trilinear3d, 3, false)
 ET_INTERPOLATE_VEC(upsample_bicubic2d, 2, true)
 
-Error upsample_nearest2d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size,
-                             std::optional<double> scales_h, std::optional<double> scales_w, Tensor& out) {
-  return nearest(context, "aten::upsample_nearest2d", self, 2, output_size, FactorList(scales_h, scales_w).span(),
-                 false, out);
+// The overloads with sizes, beside which scales may stand that say something else.
+#define ET_NEAREST_1D(name, exact)                                                                                    \
+  Error name##_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, Factor scales, Tensor& out) { \
+    return nearest(context, "aten::" #name, self, 1, output_size, FactorList({scales}).span(), exact, out);           \
+  }
+#define ET_NEAREST_2D(name, exact)                                                                                \
+  Error name##_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, Factor scales_h,          \
+                   Factor scales_w, Tensor& out) {                                                                \
+    return nearest(context, "aten::" #name, self, 2, output_size, FactorList({scales_h, scales_w}).span(), exact, \
+                   out);                                                                                          \
+  }
+#define ET_NEAREST_3D(name, exact)                                                                                   \
+  Error name##_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, Factor scales_d,             \
+                   Factor scales_h, Factor scales_w, Tensor& out) {                                                  \
+    return nearest(context, "aten::" #name, self, 3, output_size, FactorList({scales_d, scales_h, scales_w}).span(), \
+                   exact, out);                                                                                      \
+  }
+
+ET_NEAREST_1D(upsample_nearest1d, false)
+ET_NEAREST_1D(upsample_nearest_exact1d, true)
+ET_NEAREST_2D(upsample_nearest2d, false)
+ET_NEAREST_2D(upsample_nearest_exact2d, true)
+ET_NEAREST_3D(upsample_nearest3d, false)
+ET_NEAREST_3D(upsample_nearest_exact3d, true)
+
+Error upsample_linear1d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, bool align_corners,
+                            Factor scales, Tensor& out) {
+  return interpolate(context, "aten::upsample_linear1d", self, 1, output_size, FactorList({scales}).span(),
+                     align_corners, false, out);
 }
 
 Error upsample_bilinear2d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, bool align_corners,
-                              std::optional<double> scales_h, std::optional<double> scales_w, Tensor& out) {
-  return interpolate(context, "aten::upsample_bilinear2d", self, 2, output_size, FactorList(scales_h, scales_w).span(),
-                     align_corners, false, out);
+                              Factor scales_h, Factor scales_w, Tensor& out) {
+  return interpolate(context, "aten::upsample_bilinear2d", self, 2, output_size,
+                     FactorList({scales_h, scales_w}).span(), align_corners, false, out);
+}
+
+Error upsample_bicubic2d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, bool align_corners,
+                             Factor scales_h, Factor scales_w, Tensor& out) {
+  return interpolate(context, "aten::upsample_bicubic2d", self, 2, output_size, FactorList({scales_h, scales_w}).span(),
+                     align_corners, true, out);
+}
+
+Error upsample_trilinear3d_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, bool align_corners,
+                               Factor scales_d, Factor scales_h, Factor scales_w, Tensor& out) {
+  return interpolate(context, "aten::upsample_trilinear3d", self, 3, output_size,
+                     FactorList({scales_d, scales_h, scales_w}).span(), align_corners, false, out);
 }
 
 }  // namespace et::kernels::portable

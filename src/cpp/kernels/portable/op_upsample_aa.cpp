@@ -1,5 +1,5 @@
-// Bilinear resizing with anti-aliasing: a triangle filter as wide as the input pixels that fall on an output pixel.
-// Source: the filter of Pillow's resize, which torch's interpolate(antialias=True) follows.
+// Resizing with anti-aliasing: a filter as wide as the input pixels that fall on an output pixel.
+// Source: the filters of Pillow's resize, which torch's interpolate(antialias=True) follows.
 #include "kernels/portable/op_upsample_aa.h"
 
 #include <algorithm>
@@ -11,7 +11,31 @@
 namespace et::kernels::portable {
 namespace {
 
-constexpr const char* kOp = "aten::_upsample_bilinear2d_aa";
+// A filter is 0 from kSupport on; `x` is a distance from its middle, in output pixels.
+struct Triangle {
+  static constexpr const char* kOp = "aten::_upsample_bilinear2d_aa";
+  static constexpr double kSupport = 1;
+  static double at(double x) { return 1 - x; }
+};
+
+// Cubic convolution with a = -0.5. Source: Keys, "Cubic convolution interpolation", 1981.
+struct Cubic {
+  static constexpr const char* kOp = "aten::_upsample_bicubic2d_aa";
+  static constexpr double kSupport = 2;
+  static double at(double x) { return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : ((-0.5 * x + 2.5) * x - 4) * x + 2; }
+};
+
+struct Lanczos {
+  static constexpr const char* kOp = "aten::_upsample_lanczos2d_aa";
+  static constexpr double kSupport = 3;
+  static double at(double x) { return sinc(x) * sinc(x / kSupport); }
+
+ private:
+  static double sinc(double x) {
+    constexpr double kPi = 3.14159265358979323846;
+    return x == 0 ? 1 : std::sin(x * kPi) / (x * kPi);
+  }
+};
 
 // The filter along one dimension: output o reads inputs [first[o], first[o] + count[o]).
 template <typename C>
@@ -22,11 +46,12 @@ struct Filter {
   int64_t widest;
 };
 
-template <typename C>
+template <typename Shape, typename C>
 Error make_filter(KernelContext& context, int64_t in, int64_t out, bool align_corners, std::optional<double> factor,
                   Filter<C>* filter) {
-  const double scale = resize_scale(in, out, factor.value_or(0.0), align_corners);
-  const double support = scale >= 1 ? scale : 1.0;
+  // A dimension that keeps its length is left alone, whatever the factor says.
+  const double scale = in == out ? 1.0 : resize_scale(in, out, factor.value_or(0.0), align_corners);
+  const double support = in == out ? 0.5 : Shape::kSupport * std::max(scale, 1.0);
   const double inverse = scale >= 1 ? 1.0 / scale : 1.0;
   // A scale may be any number: no window is wider than the input, and its ends are cut while they are doubles.
   const auto length = static_cast<double>(in);
@@ -45,7 +70,7 @@ Error make_filter(KernelContext& context, int64_t in, int64_t out, bool align_co
     const int64_t high = place(center + support + 0.5);
     const auto weight = [&](int64_t i) {
       const double distance = std::fabs((static_cast<double>(i) - center + 0.5) * inverse);
-      return distance < 1.0 ? 1.0 - distance : 0.0;
+      return distance < Shape::kSupport ? Shape::at(distance) : 0.0;
     };
     double total = 0;
     for (int64_t i = low; i < high; ++i) {
@@ -150,11 +175,10 @@ void resize_byte_plane(const ByteFilter& across, const ByteFilter& down, const u
   }
 }
 
-}  // namespace
-
-Error upsample_bilinear2d_aa_out(KernelContext& context, const Tensor& self, IntArrayRef output_size,
-                                 bool align_corners, std::optional<double> scales_h, std::optional<double> scales_w,
-                                 Tensor& out) {
+template <typename Shape>
+Error resize(KernelContext& context, const Tensor& self, IntArrayRef output_size, bool align_corners,
+             std::optional<double> scales_h, std::optional<double> scales_w, Tensor& out) {
+  constexpr const char* kOp = Shape::kOp;
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 4, 4));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
   ET_CHECK_OR_RETURN(is_floating(self.scalar_type()) || self.scalar_type() == ScalarType::Byte, InvalidType,
@@ -176,12 +200,12 @@ Error upsample_bilinear2d_aa_out(KernelContext& context, const Tensor& self, Int
                      "%s: %s to %s: a size is above 2^30", kOp, ShapeText(self.sizes()).text,
                      ShapeText(output_size).text);
   const ScalarType dtype = self.scalar_type();
-  const auto resize = [&](auto zero) {
+  const auto resize_all = [&](auto zero) {
     using C = decltype(zero);
     Filter<C> across;
     Filter<C> down;
-    ET_RETURN_IF_ERROR(make_filter(context, width, out_width, align_corners, scales_w, &across));
-    ET_RETURN_IF_ERROR(make_filter(context, height, out_height, align_corners, scales_h, &down));
+    ET_RETURN_IF_ERROR(make_filter<Shape>(context, width, out_width, align_corners, scales_w, &across));
+    ET_RETURN_IF_ERROR(make_filter<Shape>(context, height, out_height, align_corners, scales_h, &down));
     const int64_t longest = width > out_width ? width : out_width;
     ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(height * out_width + longest) * sizeof(C)));
     C* const line = static_cast<C*>(memory);
@@ -209,7 +233,19 @@ Error upsample_bilinear2d_aa_out(KernelContext& context, const Tensor& self, Int
     return Error::Ok;
   };
   // Weights of bytes are made as doubles.
-  return is_floating(dtype) && dtype != ScalarType::Double ? resize(float{}) : resize(double{});
+  return is_floating(dtype) && dtype != ScalarType::Double ? resize_all(float{}) : resize_all(double{});
 }
+
+}  // namespace
+
+#define ET_RESIZE_AA(name, Shape)                                                                           \
+  Error name##_out(KernelContext& context, const Tensor& self, IntArrayRef output_size, bool align_corners, \
+                   std::optional<double> scales_h, std::optional<double> scales_w, Tensor& out) {           \
+    return resize<Shape>(context, self, output_size, align_corners, scales_h, scales_w, out);               \
+  }
+
+ET_RESIZE_AA(upsample_bilinear2d_aa, Triangle)
+ET_RESIZE_AA(upsample_bicubic2d_aa, Cubic)
+ET_RESIZE_AA(upsample_lanczos2d_aa, Lanczos)
 
 }  // namespace et::kernels::portable
