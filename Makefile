@@ -15,6 +15,7 @@
 #                  (SANITIZE=thread: the other kind)
 #   make neon      the vector kernels on 64-bit Arm in QEMU
 #   make wheel     build the wheel and try it in a clean environment
+#   make docs      the documentation site           make notebooks   the tutorials, in Jupyter
 
 PYTHON  ?= $(shell command -v python3.11 || command -v python3)
 JOBS    ?= $(shell nproc)
@@ -40,7 +41,7 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel setup configure build sanitized-build interop-setup bench-setup mcu-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup configure build sanitized-build interop-setup bench-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -73,6 +74,7 @@ test: build sanitized-build mcu-setup interop-setup
 	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
 	@$(TIMED) "Python tests" -- $(MAKE) --no-print-directory -j$(JOBS) python-tests-of-operators other-python-tests
+	@$(MAKE) --no-print-directory docs
 
 test-all: export PARTS =
 test-all: test
@@ -126,6 +128,15 @@ format: setup
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 	@git ls-files '*.h' '*.cpp' | xargs $(BIN)/clang-format -i
+
+docs: build
+	@$(SETUP) debian docs
+	@$(TIMED) "Sphinx" -- $(SETUP) venv $(VENV) docs
+	@$(TIMED) "documentation site" -- $(PY) tools/docs_site.py build/docs $(ARGS)
+
+notebooks: build
+	@$(TIMED) "Jupyter" -- $(SETUP) venv $(VENV) notebooks
+	@$(BIN)/jupyter lab notebooks
 
 interop-setup:
 	@$(TIMED) "interop environment" -- $(SETUP) venv .venv-interop interop interop-no-deps

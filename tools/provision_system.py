@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEBIAN: dict[str, dict[str, str]] = {
     "compiler": {"g++": "g++", "dpkg-deb": "dpkg", "xz": "xz-utils", "make": "make"},
     "tests": {"/usr/include/gtest/gtest.h": "libgtest-dev"},
+    "docs": {"doxygen": "doxygen"},
     "bench": {"/usr/include/benchmark/benchmark.h": "libbenchmark-dev"},
     "fuzz": {
         "clang": "clang",
