@@ -17,7 +17,6 @@ before them.
 
 from __future__ import annotations
 
-import copy
 import fnmatch
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +43,7 @@ from . import flow
 from .biases import round_biases
 from .fallbacks import Fallback, can_be_dynamic, has_8_bits, in_half, is_narrow, quantized_at_run_time, with_8_bits
 from .input_parts import share_input_scales
-from .lifting import constant_value, lift
+from .lifting import constant_value, copied, lift
 from .matching import is_constant
 from .pt2e import ANNOTATION, SharedQuantizationSpec
 from .steps import SHARES
@@ -221,7 +220,7 @@ class Candidates:
             raise InvalidArgumentError(
                 f"{unknown[0]!r} is no layer of the model; layers are {', '.join(self.names[:20])}, …"
             )
-        module = fx.GraphModule(self._base, copy.deepcopy(self._base.graph))
+        module = fx.GraphModule(self._base, copied(self._base.graph))
         _Rewiring(self, module, frozenset(float_layers), instead).run()
         share_input_scales(module)
         round_biases(module)

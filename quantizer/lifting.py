@@ -7,6 +7,7 @@ them, and the few new nodes get the types that their operators say.
 """
 
 import copy
+import warnings
 from typing import Any
 
 import torch
@@ -63,12 +64,19 @@ def lift(module: fx.GraphModule, program: ExportedProgram) -> ExportedProgram:
     return _Lifting(module, program).run()
 
 
+def copied(graph: fx.Graph) -> fx.Graph:
+    """A copy of ``graph``, without the warning that torch's copy of the inputs' structure gives of torch's own class."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return copy.deepcopy(graph)
+
+
 def unlift(program: ExportedProgram) -> fx.GraphModule:
     """What ``program.module(check_guards=False)`` gives, without its checks of inputs. Its code is written when it runs."""
     if program.verifiers[0].dialect != "TRAINING":
         return program.module(check_guards=False)
     signature, call = program.graph_signature, program.module_call_graph[0]
-    module = LazyGraphModule(program.graph_module, copy.deepcopy(program.graph))
+    module = LazyGraphModule(program.graph_module, copied(program.graph))
     module.meta.update(program.graph_module.meta)
     for node, source in zip(module.graph.nodes, program.graph.nodes, strict=True):
         node.meta["from_node"] = [NodeSource(source, "ExportedProgram.module()", NodeSourceAction.CREATE)]
