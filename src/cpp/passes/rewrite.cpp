@@ -6,54 +6,8 @@
 
 namespace et::passes {
 
-std::optional<int64_t> int_of(const ir::Argument& argument) {
-  if (const auto* number = argument.as<int64_t>()) {
-    return *number;
-  }
-  if (const auto* flag = argument.as<bool>()) {
-    return *flag ? 1 : 0;
-  }
-  return std::nullopt;
-}
-
-std::optional<double> number_of(const ir::Argument& argument) {
-  if (const auto* real = argument.as<double>()) {
-    return *real;
-  }
-  const std::optional<int64_t> integer = int_of(argument);
-  return integer ? std::optional<double>(static_cast<double>(*integer)) : std::nullopt;
-}
-
-std::optional<std::vector<int64_t>> ints_of(const ir::Argument& argument) {
-  const auto* list = argument.as<ir::Argument::List>();
-  if (list == nullptr) {
-    return std::nullopt;
-  }
-  std::vector<int64_t> result;
-  for (const ir::Argument& item : *list) {
-    const std::optional<int64_t> number = int_of(item);
-    if (!number) {
-      return std::nullopt;
-    }
-    result.push_back(*number);
-  }
-  return result;
-}
-
 bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops) {
   return std::find(ops.begin(), ops.end(), op) != ops.end();
-}
-
-const ir::Constant* constant_of(const ir::Program& program, const ir::Value* value) {
-  if (value == nullptr || value->producer() == nullptr || value->producer()->op != "constant") {
-    return nullptr;
-  }
-  const auto entry = program.constants.find(value->producer()->symbol);
-  return entry == program.constants.end() || entry->second.data == nullptr ? nullptr : &entry->second;
-}
-
-const ir::Constant* constant_of(const ir::Program& program, const ir::Argument& argument) {
-  return constant_of(program, argument.value());
 }
 
 std::string external_file_of(const ir::Program& program, const ir::Value* value) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/literals.h"
 #include "passes/pass.h"
 
 namespace et::passes {
@@ -31,18 +32,13 @@ Changed rewrite_each(ir::Graph& graph, Visit&& visit) {
   return changed;
 }
 
-/// The literal integers of a list; nothing when an element is a value or another thing.
-std::optional<std::vector<int64_t>> ints_of(const ir::Argument& argument);
-/// A literal integer, or a bool as 0 or 1.
-std::optional<int64_t> int_of(const ir::Argument& argument);
-/// A literal int, double or bool as a double.
-std::optional<double> number_of(const ir::Argument& argument);
-bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops);
+using ir::constant_of;
+using ir::int_of;
+using ir::ints_of;
+using ir::number_of;
+using ir::scalar_of;
 
-/// The entry that `value` stands for when a `constant` node made it and its data are there; nullptr otherwise.
-const ir::Constant* constant_of(const ir::Program& program, const ir::Value* value);
-/// The same for an argument.
-const ir::Constant* constant_of(const ir::Program& program, const ir::Argument& argument);
+bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops);
 
 /// Name of the .ptd (ir::Constant::external_file) of the constants that `value` is computed from; empty when they are
 /// inside the program, or when it depends on anything else.

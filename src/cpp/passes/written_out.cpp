@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/half.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -60,21 +59,6 @@ void replace(const WrittenOut& found) {
       nodes.erase(unread);
       unread = nodes.begin();
     }
-  }
-}
-
-std::optional<double> scalar_of(const ir::Program& program, const ir::Argument& argument) {
-  const ir::Constant* constant = constant_of(program, argument);
-  if (constant == nullptr || constant->type.rank() != 0) {
-    return number_of(argument);
-  }
-  switch (constant->type.dtype) {
-    case ScalarType::Float: return *static_cast<const float*>(constant->data);
-    case ScalarType::Double: return *static_cast<const double*>(constant->data);
-    case ScalarType::Half: return static_cast<float>(*static_cast<const Half*>(constant->data));
-    case ScalarType::BFloat16: return static_cast<float>(*static_cast<const BFloat16*>(constant->data));
-    case ScalarType::Long: return static_cast<double>(*static_cast<const int64_t*>(constant->data));
-    default: return std::nullopt;
   }
 }
 

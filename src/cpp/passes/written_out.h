@@ -41,9 +41,6 @@ void replace(const WrittenOut& found);
 template <typename Find>
 Changed replace_each(ir::Graph& graph, const PassContext& context, const Find& find);
 
-/// The number that an argument is: a literal, or a constant tensor of rank 0.
-std::optional<double> scalar_of(const ir::Program& program, const ir::Argument& argument);
-
 /// The node that alone reads the value (maybe twice); nullptr when there are more, or it is an output.
 ir::Node* only_user(const ir::Value* value);
 
