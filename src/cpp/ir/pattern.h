@@ -18,7 +18,7 @@
 ///     exp(x)          a node of an operator: all its overloads, and its copying form (view, view_copy)
 ///     max.dim(x, …)   only this overload. Other name spaces are written: et::lstm_gates(x, c)
 ///     f#1             result 1 of a node; without it, result 0
-///     cast?(x)        the node, or x itself where it is not there. view*(x): any number of such nodes
+///     cast?(x, ...)   the node, or x itself where it is not there. view*(x): any number of such nodes
 ///     a | b           either; the first one that leads to a match
 ///     &f(x)           a node that others may read and that is no part of the match
 ///

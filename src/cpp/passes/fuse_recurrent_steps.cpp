@@ -41,7 +41,7 @@ struct Step {
   Activation input;             ///< of the parts
   Activation product;
   ir::Node* sum = nullptr;  ///< LSTM: the quantized_add, or the add of floats
-  StepNodes nodes;          ///< all of them, the last one first
+  std::vector<ir::Node*> nodes;          ///< all of them, the last one first
 
   bool is_lstm() const { return gates->op == op::et_lstm_gates; }
   /// The node that reads the state for the product.

@@ -27,7 +27,7 @@ class RecogniseNorms final : public Pass {
   Result<Changed> run(ir::Graph& graph, PassContext& context) override;
 };
 
-/// The norm whose mean of squares or variance is `node`, or the softmax whose sum it is. With `one_dtype` a layer
+/// The norm or softmax whose result `node` makes. With `one_dtype` a layer
 /// norm's parameters have its element type, as the published kernel demands.
 std::optional<WrittenOut> written_out_norm(ir::Node& node, const ir::Program& program, bool one_dtype = false);
 

@@ -5,79 +5,63 @@
 #include "ops/names.h"
 
 namespace et::passes {
+namespace {
 
-ir::Node* take(ir::Value* value, std::initializer_list<const ir::Node*> users, std::string_view op, StepNodes& nodes) {
-  ir::Node* node = value == nullptr ? nullptr : value->producer();
-  if (node == nullptr || node->op != op || !node->tag.empty() || node->graph() != (*users.begin())->graph() ||
-      value->users().size() != users.size() ||
-      !std::is_permutation(users.begin(), users.end(), value->users().begin()) || node->graph()->is_output(value)) {
-    return nullptr;
-  }
-  nodes.push_back(node);
-  return node;
+/// The node that dequantizes a gate; nullptr where floats are split.
+const ir::Node* dequantize_of(const ir::Value* gate) {
+  return gate->producer()->op == kDequantizePerTensor ? gate->producer() : nullptr;
 }
 
-bool take_gate(ir::Value* value, const ir::Node* user, size_t index, GateSums& sums, StepNodes& nodes) {
-  if (value == nullptr || value->type.tensor.dtype != ScalarType::Float) {
-    return false;  // functions take integers as well, whatever the other gates are made of
-  }
-  ir::Node* const dequantize = take(value, {user}, kDequantizePerTensor, nodes);
-  if (sums.split != nullptr && (dequantize == nullptr) != (sums.dequantize == nullptr)) {
-    return false;
-  }
-  if (dequantize != nullptr) {
-    const std::optional<Activation> part = affine_of(*dequantize);
-    const std::optional<Activation> other = sums.dequantize == nullptr ? part : affine_of(*sums.dequantize);
-    if (!part || !other || !part->same_parameters(*other)) {
-      return false;
-    }
-    sums.dequantize = dequantize;
-    user = dequantize;
-    value = dequantize->args()[0].value();
-  }
-  ir::Node* split = value->producer();
-  if (split == nullptr || !is_one_of(split->op, {op::split_copy_Tensor, op::split_Tensor}) || !split->tag.empty() ||
-      split->results().size() != sums.gates || split->graph() != user->graph() || split->result(index) != value ||
-      !is_only_use(value, user)) {
-    return false;
-  }
-  if (sums.split == nullptr) {
-    sums.split = split;
-    nodes.push_back(split);
-  }
-  return sums.split == split;
+const ir::Node& split_of(const ir::Value* gate) {
+  const ir::Node* dequantize = dequantize_of(gate);
+  return *(dequantize == nullptr ? gate : dequantize->args()[0].value())->producer();
 }
 
-bool fits_state(const GateSums& sums, const ir::TensorType& state) {
-  const ir::TensorType& whole = sums.split->args()[0].value()->type.tensor;
-  const ir::TensorType& part = sums.split->result(0)->type.tensor;
-  const auto dim = int_of(sums.split->args()[2]);
-  const auto rank = static_cast<int64_t>(whole.rank());
-  if (!dim || rank == 0 || (*dim != -1 && *dim != rank - 1) || whole.rank() > state.rank()) {
+}  // namespace
+
+bool are_gates(const ir::Match& match, Gates gates, const ir::TensorType& state) {
+  const ir::Node& split = split_of(match.value(*gates.begin()));
+  const ir::TensorType& whole = split.args()[0].value()->type.tensor;
+  const ir::TensorType& part = split.result(0)->type.tensor;
+  const size_t rank = whole.rank();
+  if (rank == 0 || rank > state.rank() || split.results().size() != gates.size()) {
     return false;
   }
-  const auto first = state.dims.end() - rank;
+  const auto first = state.dims.end() - static_cast<std::ptrdiff_t>(rank);
   return state.dtype == ScalarType::Float && state.is_row_major() && whole.is_row_major() &&
-         state.dims.back().is_static() && sums.split->result(sums.gates - 1)->type.tensor == part &&
+         state.dims.back().is_static() && split.result(gates.size() - 1)->type.tensor == part &&
          std::equal(first, state.dims.end(), part.dims.begin()) &&
          std::all_of(state.dims.begin(), first, [](const ir::Dim& size) { return size == 1; }) &&
-         (sums.dequantize != nullptr || whole.dtype == ScalarType::Float);
+         std::all_of(gates.begin(), gates.end(), [&](std::string_view name) {
+           // Functions take integers as well, whatever the other gates are made of.
+           const ir::Value* gate = match.value(name);
+           return &split_of(gate) == &split && gate->type.tensor.dtype == ScalarType::Float &&
+                  (dequantize_of(gate) == nullptr || affine_of(*dequantize_of(gate)));
+         });
 }
 
-ir::Value* dequantized(const GateSums& sums, const ir::Node& before) {
-  ir::Value* whole = sums.split->args()[0].value();
-  if (sums.dequantize == nullptr) {
+ir::Value* gates_before(const ir::Match& match, Gates gates, const ir::Node& before) {
+  const ir::Value* gate = match.value(*gates.begin());
+  ir::Value* whole = split_of(gate).args()[0].value();
+  const ir::Node* dequantize = dequantize_of(gate);
+  if (dequantize == nullptr) {
     return whole;
   }
-  std::vector<ir::Argument> args = sums.dequantize->args();
+  std::vector<ir::Argument> args = dequantize->args();
   args[0] = {whole};
   ir::TensorType type = whole->type.tensor;
   type.dtype = ScalarType::Float;
-  ir::Node* node = create_like(before, sums.dequantize->op, std::move(args));
+  ir::Node* node = create_like(before, dequantize->op, std::move(args));
   return node->add_result(whole->name + "_gates", ir::Type::of(type));
 }
 
-void erase_step(StepNodes nodes, ir::Node* fused) {
+bool is_untagged(const ir::Match& match) {
+  const auto has_no_tag = [](const ir::Node* node) { return node->tag.empty(); };
+  return std::all_of(match.nodes.begin(), match.nodes.end(), has_no_tag) &&
+         std::all_of(match.kept.begin(), match.kept.end(), has_no_tag);
+}
+
+void erase_step(std::vector<ir::Node*> nodes, ir::Node* fused) {
   ir::Graph& graph = *fused->graph();
   const auto is_read = [&](const ir::Node* node) {
     return !std::all_of(node->results().begin(), node->results().end(),

@@ -8,6 +8,7 @@
 ///     if (found && may_replace(*found, context)) replace(*found);
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <unordered_set>
 #include <vector>
@@ -37,7 +38,8 @@ bool may_replace(const WrittenOut& found, const PassContext& context);
 /// Puts the operator where the root is; it takes all handles over. The nodes are erased.
 void replace(const WrittenOut& found);
 
-/// Calls find(node) -> optional<WrittenOut> for each node of the graph and replaces what may be replaced.
+/// Calls find(node) -> optional<WrittenOut> for each node of the graph, from the last to the first, so that the longest
+/// comes first of several that have their beginning in common. Replaces what may be replaced.
 template <typename Find>
 Changed replace_each(ir::Graph& graph, const PassContext& context, const Find& find);
 
@@ -55,6 +57,7 @@ Changed replace_each(ir::Graph& graph, const PassContext& context, const Find& f
   }
   std::unordered_set<const ir::Node*> replaced;
   Changed changed = Changed::kNo;
+  std::reverse(nodes.begin(), nodes.end());
   for (ir::Node* const node : nodes) {
     const std::optional<WrittenOut> found = replaced.count(node) != 0 ? std::nullopt : find(*node);
     if (!found || !may_replace(*found, context)) {
