@@ -30,8 +30,7 @@
 /// A match is closed: nodes outside of it read the results of its root and of nodes with & only. All nodes stand in one
 /// graph. Tags and types are the caller's: `where` refuses a match, and the next one is tried.
 ///
-/// Place: compiled at the first match; the text is data, so that tables of patterns need no initialisation. The same
-/// notation for fx graphs: executorch_py/graphs/pattern.py.
+/// Place: compiled at the first match; the text is data, so that tables of patterns need no initialisation.
 #pragma once
 
 #include <functional>

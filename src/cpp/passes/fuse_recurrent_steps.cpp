@@ -40,8 +40,8 @@ struct Step {
   bool is_static = false;       ///< the products are integers, with these scales
   Activation input;             ///< of the parts
   Activation product;
-  ir::Node* sum = nullptr;  ///< LSTM: the quantized_add, or the add of floats
-  std::vector<ir::Node*> nodes;          ///< all of them, the last one first
+  ir::Node* sum = nullptr;       ///< LSTM: the quantized_add, or the add of floats
+  std::vector<ir::Node*> nodes;  ///< all of them, the last one first
 
   bool is_lstm() const { return gates->op == op::et_lstm_gates; }
   /// The node that reads the state for the product.
