@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CPP = ROOT / "src" / "cpp"
 
 _RUNTIME_SIDE = ("base", "ops", "schema", "runtime", "threads", "kernels")
-_ALL = (*_RUNTIME_SIDE, "training", "builtin", "extension", "ir", "passes", "delegation", "planning", "emit",
-        "driver", "backends")  # fmt: skip
+_HOST_SIDE = ("devtools", "training", "builtin", "extension")
+_ALL = (*_RUNTIME_SIDE, *_HOST_SIDE, "ir", "passes", "delegation", "planning", "emit", "driver", "backends")
 
 # folder of src/cpp -> folders it may include beside itself
 MAY_INCLUDE: dict[str, tuple[str, ...]] = {
@@ -31,6 +31,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "planning": ("base", "ops", "ir"),
     "emit": ("base", "ops", "schema", "ir"),
     "runtime": ("base", "ops", "schema"),
+    "devtools": ("base", "schema", "runtime"),
     "training": ("base", "schema", "runtime"),
     "threads": ("base",),
     "kernels": ("base", "ops", "runtime", "threads"),
@@ -59,7 +60,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 # first word of an outside include -> folders that may have it; backends may include what their vendor gives
 OUTSIDE: dict[str, tuple[str, ...]] = {
-    "flatbuffers": ("schema", "emit", "runtime", "training", "driver", "bindings", "tools"),
+    "flatbuffers": ("schema", "emit", "runtime", "devtools", "training", "driver", "bindings", "tools"),
     "pthreadpool": ("threads",),
     "hwy": ("kernels/optimized",),
     "pybind11": ("bindings",),
@@ -73,11 +74,11 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
 }
 
 # What must run on a microcontroller prints nothing and needs no streams, no threads of the standard library, no RTTI.
-FREESTANDING = ("base", "schema", "runtime", "kernels/portable", "kernels/prim")
+FREESTANDING = ("base", "schema", "runtime", "devtools", "kernels/portable", "kernels/prim")
 NOT_FREESTANDING = ("iostream", "ostream", "istream", "fstream", "sstream", "iomanip", "regex", "thread", "mutex", "future",
                     "condition_variable", "typeinfo", "filesystem", "exception", "stdexcept")  # fmt: skip
 # Files that need an operating system, left out of a microcontroller's build.
-HOSTED_FILES = re.compile(r"runtime/host/.*")
+HOSTED_FILES = re.compile(r"(runtime|devtools)/host/.*")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "executorch_py"
-FOLDERS = ("base", "runtime", "threads", "builtin", "extension", "kernels/portable")
+FOLDERS = ("base", "runtime", "devtools", "threads", "builtin", "extension", "kernels/portable")
 #: Of these libraries, the function that registers them.
 REGISTERED = ("prim", "optimized", "quantized")
 #: Headers that are nobody else's; so are those that include what the build generates from schemas.
-INTERNAL = {"flatbuffer_views.h", "method_loader.h", "open_file.h", "native_pool.h"}
+INTERNAL = {"flatbuffer_views.h", "method_loader.h", "open_file.h", "native_pool.h", "tracing.h"}
 INCLUDE = re.compile(r'^(\s*#\s*include\s*)"([^"]+)"', re.MULTILINE)
 
 

@@ -193,11 +193,17 @@ class MethodMeta:
 class Program:
     """A loaded and verified file"""
 
-    @staticmethod
-    def from_bytes(bytes: bytes | bytearray | memoryview, data_files: collections.abc.Sequence[str] = []) -> Program: ...
+    def etdump_bytes(self) -> bytes:
+        """The ETDump of what was recorded so far"""
 
     @staticmethod
-    def from_file(path: str, data_files: collections.abc.Sequence[str] = [], mmap: bool = True) -> Program: ...
+    def from_bytes(bytes: bytes | bytearray | memoryview, data_files: collections.abc.Sequence[str] = [], enable_etdump: bool = False, debug_nbytes: int = 0) -> Program: ...
+
+    @staticmethod
+    def from_file(path: str, data_files: collections.abc.Sequence[str] = [], mmap: bool = True, enable_etdump: bool = False, debug_nbytes: int = 0) -> Program: ...
+
+    @property
+    def has_etdump(self) -> bool: ...
 
     def load_method(self, name: str, session: Session | None = None, seed: int = 0, max_backward_jumps: int = 10000000) -> Method: ...
 
@@ -212,6 +218,12 @@ class Program:
     def new_session(self) -> Session: ...
 
     def read_named_data(self, key: str) -> bytes: ...
+
+    def reset_etdump(self) -> None:
+        """Forgets what was recorded"""
+
+    def save_etdump(self, path: str, debug_path: str = '') -> None:
+        """Writes the ETDump, and the debug buffer beside it"""
 
 
 class ProgramBuilder:

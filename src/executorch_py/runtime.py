@@ -387,6 +387,23 @@ class Program:
         """
         return self._core.read_named_data(_arguments.text("a key of the named data", key))
 
+    def has_etdump(self) -> bool:
+        """True when the program was loaded with ``enable_etdump``; otherwise the calls below raise InvalidStateError."""
+        return self._core.has_etdump
+
+    def etdump(self) -> bytes:
+        """The ETDump of all that was recorded. OutOfResourcesError: how large ``debug_buffer_size`` must be."""
+        return self._core.etdump_bytes()
+
+    def reset_etdump(self) -> None:
+        """Forgets what was recorded, before the executions that matter."""
+        self._core.reset_etdump()
+
+    def write_etdump_result_to_file(self, etdump_path: PathLike, debug_output_path: PathLike | None = None) -> None:
+        """Writes :meth:`etdump` to a file, which ``Inspector`` reads, and the values to another where one is named."""
+        debug = "" if debug_output_path is None else _arguments.path("debug_output_path", debug_output_path)
+        self._core.save_etdump(_arguments.path("etdump_path", etdump_path), debug)
+
     def __repr__(self) -> str:
         return f"Program({', '.join(sorted(self.method_names))})"
 
@@ -449,6 +466,8 @@ class Runtime:
         verification: Verification = Verification.InternalConsistency,
         data_path: PathLike | Sequence[PathLike] | None = None,
         mmap: bool = True,
+        enable_etdump: bool = False,
+        debug_buffer_size: int = 0,
     ) -> Program:
         """Loads a program and verifies all of it.
 
@@ -458,6 +477,8 @@ class Runtime:
             data_path: ``.ptd`` file or files with external weights.
             mmap: Map a file given by its path, so that pages are read when they are used. The file must then not be
                 changed while the program lives; ``False`` reads it into memory.
+            enable_etdump: Record what the program does, for :meth:`Program.write_etdump_result_to_file`.
+            debug_buffer_size: Bytes for intermediate values, which are then recorded, too; 0: none are.
 
         Raises:
             InvalidProgramError: The bytes are not a well-formed program; says where.
@@ -468,15 +489,20 @@ class Runtime:
             raise InvalidTypeError(f"verification is {verification!r}, must be a member of Verification")
         several = data_path if isinstance(data_path, (list, tuple)) else [] if data_path is None else [data_path]
         data_files = [_arguments.path("data_path", path) for path in several]
+        debug_nbytes = _arguments.integer("debug_buffer_size", debug_buffer_size, 0, _LARGEST)
+        if debug_nbytes > 0 and not enable_etdump:
+            raise InvalidArgumentError("debug_buffer_size is for an ETDump: pass enable_etdump=True, too")
+        profile = (bool(enable_etdump), debug_nbytes)
         if isinstance(data, (str, os.PathLike)):
-            return Program(_core.Program.from_file(_arguments.path("the program", data), data_files, bool(mmap)))
+            path = _arguments.path("the program", data)
+            return Program(_core.Program.from_file(path, data_files, bool(mmap), *profile))
         if hasattr(data, "read") and not isinstance(data, io.TextIOBase):
             data = data.read()
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise InvalidTypeError(f"a program is a path, bytes or a binary file ('rb'), not a {type(data).__name__}")
         if isinstance(data, memoryview) and not data.c_contiguous:
             raise InvalidArgumentError("the memoryview of a program has strides; pass its bytes()")
-        return Program(_core.Program.from_bytes(data, data_files))
+        return Program(_core.Program.from_bytes(data, data_files, *profile))
 
     @property
     def backend_registry(self) -> BackendRegistry:

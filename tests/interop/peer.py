@@ -9,6 +9,10 @@
                                    torchao: inputs at run time, weights of 4 bits with a scale for 32 columns
     python peer.py external FOLDER as delegate, with the weights in NAME.ptd
     python peer.py run_external FOLDER  as run, for files with NAME.ptd beside them
+    python peer.py record FOLDER   as delegate (NAME begins with "delegated") or lower, with NAME.etrecord, and NAME.peer.etdp
+                                   with NAME.peer.bin of one run in the official runtime
+    python peer.py inspect FOLDER  every NAME.etdp, with the values in NAME.bin, read by the official Inspector with the ETRecord
+                                   of the model, gives NAME.events.pt
     python peer.py run FOLDER      every NAME.pte runs on NAME.inputs.pt in the official runtime, giving NAME.outputs.pt
 
 Several commands before the folder run one after the other. What fails writes NAME.error (one line) instead, and the others
@@ -104,6 +108,48 @@ def groups(path: Path) -> None:
     _delegate(torch.export.export(module, inputs), path)
 
 
+def record(path: Path) -> None:
+    """Writes a program, its ETRecord, and what the official runtime records of a run."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.extension.pybindings import portable_lib
+
+    partitioner = [XnnpackPartitioner()] if path.stem.startswith("delegated") else []
+    edge = to_edge_transform_and_lower(torch.export.load(path), partitioner=partitioner, generate_etrecord=True)
+    program = edge.to_executorch()
+    program.get_etrecord().save(str(path.with_suffix(".etrecord")))
+    path.with_suffix(".pte").write_bytes(program.buffer)
+    module = portable_lib._load_for_executorch(
+        str(path.with_suffix(".pte")), enable_etdump=True, debug_buffer_size=1 << 20
+    )
+    module.forward(list(torch.load(path.with_suffix(".inputs.pt"))[0]))
+    module.write_etdump_result_to_file(str(path.with_suffix(".peer.etdp")), str(path.with_suffix(".peer.bin")))
+
+
+def inspect(path: Path) -> None:
+    """Stores what the official Inspector finds in an ETDump: a dict an event."""
+    from executorch.devtools import Inspector
+
+    record = path.with_name(path.name.partition(".")[0] + ".etrecord")
+    inspector = Inspector(etdump_path=str(path), etrecord=str(record), debug_buffer_path=str(path.with_suffix(".bin")))
+    inspector.print_data_tabular()
+    events = [
+        {
+            "block": block.name,
+            "name": event.name,
+            "times": event.perf_data.raw,
+            "handles": event.debug_handles,
+            "operators": event.op_types,
+            "is_delegated": event.is_delegated_op,
+            "backend": event.delegate_backend_name,
+            "values": list(event.debug_data),
+        }
+        for block in inspector.event_blocks
+        for event in block.events
+    ]
+    torch.save(events, path.with_suffix(".events.pt"))
+
+
 def run(path: Path) -> None:
     """Runs `forward` of a `.pte` file on its stored inputs and stores the flat list of outputs."""
     from executorch.runtime import Runtime, Verification
@@ -134,6 +180,8 @@ def main(arguments: list[str]) -> int:
         "quantize": (quantize, "*.float"),
         "groups": (groups, "*.module"),
         "external": (external, "*.pt2"),
+        "record": (record, "*.pt2"),
+        "inspect": (inspect, "*.etdp"),
         "run": (run, "*.pte"),
         "run_external": (run_external, "*.pte"),
     }

@@ -7,6 +7,7 @@
 
 #include "base/checked_math.h"
 #include "runtime/memory_allocator.h"
+#include "runtime/platform.h"
 #include "threads/native_pool.h"
 
 namespace et::backends::xnnpack {
@@ -95,6 +96,7 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
   const Span<Shape> shapes(shapes_.data(), shapes_.size());
   ET_RETURN_IF_ERROR(infer_shapes(model_, shapes));
   wakes_threads_ = is_worth_waking();
+  is_profiled_ = context.tracer != nullptr;
   shared_ = context.shared;
   identify_filters();
   bounds_ = shapes_;
@@ -270,7 +272,8 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
   ET_RETURN_IF_ERROR(filters.prepare(scope.cache() != nullptr));
   ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}, filters));
   filters_ = &filters;
-  const xnn_status status = xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool, 0, &instance.runtime);
+  const xnn_status status = xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool,
+                                                  is_profiled_ ? XNN_FLAG_BASIC_PROFILING : 0, &instance.runtime);
   filters_ = nullptr;
   if (status == xnn_status_success && filters.was_missed()) {
     instance.reset();
@@ -289,7 +292,7 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
   for (const uint32_t id : model_.outputs) {
     instance.set.push_back({id, nullptr});
   }
-  return Error::Ok;
+  return is_profiled_ ? instance.operators.find(instance.runtime, model_) : Error::Ok;
 }
 
 // -------------------------------------------------------------------------------------------------------------------
@@ -415,7 +418,7 @@ Error Delegate::prepare(Instance& instance, Span<EValue* const> args) const {
   return check(status, "xnn_setup_runtime");
 }
 
-Error Delegate::execute(KernelContext& context, Span<EValue* const> args) {
+Error Delegate::execute(KernelContext& context, Span<EValue* const> args, runtime::EventTracer* tracer) {
   ET_RETURN_IF_ERROR(check_arguments(args));
   const size_t num_inputs = model_.inputs.size();
   ET_RETURN_IF_ERROR(update_shapes(args));
@@ -436,7 +439,9 @@ Error Delegate::execute(KernelContext& context, Span<EValue* const> args) {
     ET_RETURN_IF_ERROR(make_runtime(instance, pool.get()));
   }
   ET_RETURN_IF_ERROR(prepare(instance, args));
-  return check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime");
+  const uint64_t start_ns = is_profiled_ && tracer != nullptr ? runtime::platform_now_ns() : 0;
+  ET_RETURN_IF_ERROR(check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime"));
+  return start_ns == 0 ? Error::Ok : instance.operators.report(instance.runtime, *tracer, start_ns);
 }
 
 }  // namespace et::backends::xnnpack

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"
+#include "backends/xnnpack/runtime/profile.h"
 #include "backends/xnnpack/runtime/shapes.h"
 #include "backends/xnnpack/runtime/subgraph.h"
 #include "runtime/backend.h"
@@ -25,7 +26,8 @@ class Delegate {
   /// Reads the payload, checks it against the arguments of its first call, builds the graph and packs weights.
   Error init(runtime::BackendInitContext& context, const runtime::FreeableBuffer& payload);
   /// args: inputs, then outputs. Errors: InvalidArgument when sizes do not fit; MemoryAllocationFailed.
-  Error execute(KernelContext& context, Span<EValue* const> args);
+  /// With a tracer, of a delegate that was made with one, the library's operators are reported to it.
+  Error execute(KernelContext& context, Span<EValue* const> args, runtime::EventTracer* tracer = nullptr);
 
  private:
   /// A runtime of the library and what it was last prepared for.
@@ -40,6 +42,7 @@ class Delegate {
     pthreadpool* pool = nullptr;
     uint64_t shaped_for = 0;              ///< Delegate::shapes_version_
     std::vector<xnn_external_value> set;  ///< [inputs, outputs]
+    ProfiledOperators operators;          ///< where there is a tracer
   };
   /// What packed weights are named by: see PackedWeightsScope.
   struct Identity {
@@ -78,6 +81,7 @@ class Delegate {
   std::vector<Shape> room_;   // [values], of the last such call: sizes that the library can compute
   std::vector<void*> spare_;  // [inputs, outputs], memory for those without elements, of such a call
   bool wakes_threads_ = false;
+  bool is_profiled_ = false;
   Instance threaded_;
   Instance alone_;
 };

@@ -10,6 +10,7 @@
 #include "bindings/runtime_method.h"
 #include "bindings/runtime_registry.h"
 #include "bindings/topics.h"
+#include "devtools/host/etdump_gen.h"
 
 namespace py = pybind11;
 
@@ -147,21 +148,36 @@ class MethodDescription {
   MethodMeta meta_;
 };
 
-runtime::HostOptions options_for(std::vector<std::string> data_files, bool mmap) {
+/// What Program.from_… takes beside the program.
+struct Profile {
+  bool is_on = false;
+  size_t debug_nbytes = 0;
+};
+
+runtime::HostOptions options_for(std::vector<std::string> data_files, bool mmap, const Profile& profile) {
   process_runtime();
   runtime::HostOptions options = extension::process_options();
   options.data_files = std::move(data_files);
   options.mode = mmap ? runtime::LoadMode::kMmap : runtime::LoadMode::kFile;
+  if (profile.is_on) {
+    auto tracer = std::make_shared<devtools::ETDumpGen>();
+    if (profile.debug_nbytes > 0) {
+      check(tracer->record_values(profile.debug_nbytes));
+    }
+    options.tracer = std::move(tracer);
+  }
   return options;
 }
 
-std::shared_ptr<HostProgram> load_file(const std::string& path, std::vector<std::string> data_files, bool mmap) {
-  const runtime::HostOptions options = options_for(std::move(data_files), mmap);
+std::shared_ptr<HostProgram> load_file(const std::string& path, std::vector<std::string> data_files, bool mmap,
+                                       bool enable_etdump, size_t debug_nbytes) {
+  const runtime::HostOptions options = options_for(std::move(data_files), mmap, {enable_etdump, debug_nbytes});
   return load_without_gil([&] { return HostProgram::from_file(path, options); });
 }
 
-std::shared_ptr<HostProgram> load_bytes(const py::buffer& bytes, std::vector<std::string> data_files) {
-  const runtime::HostOptions options = options_for(std::move(data_files), true);
+std::shared_ptr<HostProgram> load_bytes(const py::buffer& bytes, std::vector<std::string> data_files,
+                                        bool enable_etdump, size_t debug_nbytes) {
+  const runtime::HostOptions options = options_for(std::move(data_files), true, {enable_etdump, debug_nbytes});
   // The view holds the bytes: of a bytearray, too, which then cannot be resized while the program lives.
   std::shared_ptr<Py_buffer> view(new Py_buffer{}, [](Py_buffer* held) {
     const py::gil_scoped_acquire gil;
@@ -217,6 +233,24 @@ std::unique_ptr<CallableMethod> load_method(HostProgram& program, const std::str
       load_without_gil([&] { return program.load_method(name, std::move(session), options); }));
 }
 
+/// The tracer that options_for made; nullptr: none.
+devtools::ETDumpGen* etdump_of(const HostProgram& program) {
+  return static_cast<devtools::ETDumpGen*>(program.options().tracer.get());
+}
+
+devtools::ETDumpGen& require_etdump(const HostProgram& program) {
+  devtools::ETDumpGen* const dump = etdump_of(program);
+  if (dump == nullptr) {
+    throw CoreError(Error::InvalidState, "nothing was recorded: load the program with enable_etdump=True");
+  }
+  return *dump;
+}
+
+py::bytes etdump_bytes(const HostProgram& program) {
+  const std::vector<uint8_t> bytes = unwrap(require_etdump(program).to_bytes());
+  return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
 void bind_descriptions(py::module_& module) {
   py::class_<TensorDescription>(module, "TensorInfo", "A tensor that a method takes or gives")
       .def_readonly("name", &TensorDescription::name)
@@ -270,8 +304,20 @@ void init_runtime_program(py::module_& module) {
       .def_property_readonly("other_nbytes", [](CallableMethod& method) { return method.host().other_nbytes(); });
   py::class_<HostProgram, std::shared_ptr<HostProgram>>(module, "Program", "A loaded and verified file")
       .def_static("from_file", &load_file, py::arg("path"), py::arg("data_files") = std::vector<std::string>(),
-                  py::arg("mmap") = true)
-      .def_static("from_bytes", &load_bytes, py::arg("bytes"), py::arg("data_files") = std::vector<std::string>())
+                  py::arg("mmap") = true, py::arg("enable_etdump") = false, py::arg("debug_nbytes") = 0)
+      .def_static("from_bytes", &load_bytes, py::arg("bytes"), py::arg("data_files") = std::vector<std::string>(),
+                  py::arg("enable_etdump") = false, py::arg("debug_nbytes") = 0)
+      .def_property_readonly("has_etdump", [](const HostProgram& program) { return etdump_of(program) != nullptr; })
+      .def("etdump_bytes", &etdump_bytes, "The ETDump of what was recorded so far")
+      .def(
+          "save_etdump",
+          [](const HostProgram& program, const std::string& path, const std::string& debug_path) {
+            check(require_etdump(program).save(path, debug_path));
+          },
+          py::arg("path"), py::arg("debug_path") = "", "Writes the ETDump, and the debug buffer beside it")
+      .def(
+          "reset_etdump", [](const HostProgram& program) { require_etdump(program).clear(); },
+          "Forgets what was recorded")
       .def_property_readonly("method_names", &method_names)
       .def_property_readonly("named_data", &named_data)
       .def("read_named_data", &read_named_data, py::arg("key"))

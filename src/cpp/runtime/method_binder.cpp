@@ -5,6 +5,7 @@
 #include "runtime/method_loader.h"
 #include "runtime/program_verifier.h"
 #include "runtime/tensor_lists.h"
+#include "runtime/tracing.h"
 
 namespace et::runtime {
 
@@ -266,6 +267,7 @@ Error MethodLoader::init_delegate(const fb::BackendDelegate& source, DelegateSta
   if (first_call_[index] != nullptr) {
     context.args = {first_call_[index]->args, first_call_[index]->num_args};
   }
+  const TraceSpan span(state_.options.tracer, EventKind::kDelegateInit, delegate->name);
   const Result<DelegateHandle*> handle = delegate->backend->init(context, &delegate->processed, specs);
   if (!handle.ok()) {
     ET_LOG_CONTEXT("method '%s': backend '%s' cannot make delegate %u: %s", name(), source.id()->c_str(), index,

@@ -5,6 +5,7 @@
 #include "runtime/platform.h"
 #include "runtime/program_verifier.h"
 #include "runtime/tensor_lists.h"
+#include "runtime/unboxing.h"
 
 namespace et::runtime {
 
@@ -25,25 +26,17 @@ Error Method::execute() {
   ET_CHECK_OR_RETURN(!state.is_stepping, InvalidState,
                      "the method is in the middle of step(); finish it or call reset_execution()");
   ET_RETURN_IF_ERROR(state.begin());
-  const uint64_t start_ns = state.options.tracer == nullptr ? 0 : platform_now_ns();
   KernelContext context(state.memory.temp_allocator, state.memory.data_allocator, state.options.pool, &state.random,
                         &state.is_cancelled);
+  const bool is_traced = state.traces_instructions;
   Error error = Error::Ok;
   for (size_t next = 0; next < state.instructions.size() && error == Error::Ok;) {
-    error = state.run_one(context, &next);
+    error = __builtin_expect(is_traced, 0) ? state.run_traced(context, &next) : state.run_one(context, &next);
   }
   if (error == Error::Ok) {
     error = state.finish();
   }
-  if (state.options.tracer != nullptr) {
-    TraceEvent event;
-    event.kind = EventKind::kExecute;
-    event.name = state.meta.name();
-    event.start_ns = start_ns;
-    event.end_ns = platform_now_ns();
-    state.options.tracer->record(event);
-  }
-  state.end();
+  state.end(error);
   return error;
 }
 
@@ -58,22 +51,23 @@ Error Method::step() {
   if (state.next_instruction < state.instructions.size()) {
     KernelContext context(state.memory.temp_allocator, state.memory.data_allocator, state.options.pool, &state.random,
                           &state.is_cancelled);
-    error = state.run_one(context, &state.next_instruction);
+    error = state.traces_instructions ? state.run_traced(context, &state.next_instruction)
+                                      : state.run_one(context, &state.next_instruction);
     if (error == Error::Ok) {
       return Error::Ok;
     }
   } else {
     error = state.finish();
-    error = error == Error::Ok ? Error::EndOfMethod : error;
   }
-  reset_execution();
-  return error;
+  state.is_stepping = false;
+  state.end(error);
+  return error == Error::Ok ? Error::EndOfMethod : error;
 }
 
 void Method::reset_execution() {
   if (state_->is_stepping) {
     state_->is_stepping = false;
-    state_->end();
+    state_->end(Error::Cancelled);
   }
 }
 
@@ -118,6 +112,8 @@ Error Method::State::begin() {
         "use a session for each thread",
         plan->name()->c_str());
     error = Error::InvalidState;
+  } else if (error == Error::Ok) {
+    error = begin_trace();
   }
   if (error != Error::Ok) {
     is_running.store(false, std::memory_order_release);
@@ -132,7 +128,7 @@ Error Method::State::begin() {
   error = open_outputs();
   backward_jumps = 0;
   if (error != Error::Ok) {
-    end();
+    end(error);
   }
   return error;
 }
@@ -266,7 +262,10 @@ Error Method::State::finish() {
 }
 
 /// Gives the method and the state back. Inputs are for one execution.
-void Method::State::end() {
+void Method::State::end(Error result) {
+  if (options.tracer != nullptr) {
+    end_trace(result);
+  }
   for (InputSlot& slot : inputs) {
     slot.is_set = false;
     slot.caller_data = nullptr;
@@ -281,7 +280,6 @@ void Method::State::end() {
 Error Method::State::run_one(KernelContext& context, size_t* next) {
   const size_t index = *next;
   const Instruction& instruction = instructions[index];
-  const uint64_t start_ns = options.tracer == nullptr ? 0 : platform_now_ns();
   Error error = Error::Ok;
   *next = index + 1;
   if (__builtin_expect(is_cancelled.load(std::memory_order_relaxed), 0)) {
@@ -314,9 +312,6 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
       }
       break;
     }
-  }
-  if (__builtin_expect(options.tracer != nullptr, 0)) {
-    trace(instruction, index, start_ns);
   }
   return __builtin_expect(error == Error::Ok, 1) ? Error::Ok : fail(error, index);
 }
@@ -391,21 +386,89 @@ std::string_view instruction_name(const Instruction& instruction) {
   return "free";
 }
 
+EventKind event_kind(Instruction::Kind kind) {
+  switch (kind) {
+    case Instruction::Kind::kKernel: return EventKind::kKernel;
+    case Instruction::Kind::kDelegate: return EventKind::kDelegate;
+    case Instruction::Kind::kMove: return EventKind::kMove;
+    case Instruction::Kind::kJumpFalse: return EventKind::kJump;
+    case Instruction::Kind::kFree: break;
+  }
+  return EventKind::kFree;
+}
+
 }  // namespace
 
-void Method::State::trace(const Instruction& instruction, size_t index, uint64_t start_ns) {
-  TraceEvent event;
-  event.kind = instruction.kind == Instruction::Kind::kKernel     ? EventKind::kKernel
-               : instruction.kind == Instruction::Kind::kDelegate ? EventKind::kDelegate
-                                                                  : EventKind::kControl;
-  event.name = instruction_name(instruction);
-  event.instruction = static_cast<int32_t>(index);
-  event.start_ns = start_ns;
-  event.end_ns = platform_now_ns();
-  options.tracer->record(event);
-  if (options.tracer->wants_values()) {
+/// Takes the tracer for this execution. Without one there is nothing to do.
+Error Method::State::begin_trace() {
+  if (options.tracer == nullptr) {
+    return Error::Ok;
+  }
+  if (!options.tracer->try_acquire()) {
+    if (uses_session_state) {
+      options.session->release();
+    }
+    ET_LOG_ERROR(
+        "the tracer of method '%s' is recording another execution; run one after the other, or give each "
+        "method a tracer of its own",
+        plan->name()->c_str());
+    return Error::InvalidState;
+  }
+  traces_instructions = options.tracer->wants_instructions() || options.tracer->wants_values();
+  options.tracer->begin_execution(meta.name());
+  execution_start_ns = platform_now_ns();
+  return Error::Ok;
+}
+
+void Method::State::end_trace(Error result) {
+  EventTracer& tracer = *options.tracer;
+  tracer.set_position({});
+  tracer.record({EventKind::kExecute, meta.name(), {}, {}, {}, execution_start_ns, platform_now_ns()});
+  for (size_t i = 0; result == Error::Ok && tracer.wants_outputs() && i < outputs.size(); ++i) {
+    TraceValue value;
+    value.value = outputs[i].value;
+    value.is_output = true;
+    tracer.record_value(value);
+  }
+  tracer.release();
+}
+
+/// run_one under the eyes of the tracer.
+Error Method::State::run_traced(KernelContext& context, size_t* next) {
+  EventTracer& tracer = *options.tracer;
+  const TracePosition position{0, static_cast<int32_t>(*next)};
+  const Instruction& instruction = instructions[*next];
+  tracer.set_position(position);
+  const uint64_t start_ns = platform_now_ns();
+  const Error error = run_one(context, next);
+  const uint64_t end_ns = platform_now_ns();
+  if (error == Error::Ok && tracer.wants_values()) {
+    trace_values(instruction, position);
+  }
+  if (tracer.wants_instructions()) {
+    tracer.record({event_kind(instruction.kind), instruction_name(instruction), position, {}, {}, start_ns, end_ns});
+  }
+  return error;
+}
+
+/// What an instruction computed. The runtime cannot tell the outputs of a delegate from its inputs: it shows both.
+void Method::State::trace_values(const Instruction& instruction, TracePosition position) {
+  const auto show = [&](const EValue& value) { options.tracer->record_value({&value, position}); };
+  if (instruction.kind == Instruction::Kind::kDelegate) {
     for (uint32_t i = 0; i < instruction.num_args; ++i) {
-      options.tracer->record_value(0, static_cast<int32_t>(index), i, *instruction.args[i]);
+      show(*instruction.args[i]);
+    }
+  } else if (instruction.kind == Instruction::Kind::kMove) {
+    show(*instruction.args[0]);
+  } else if (instruction.kind == Instruction::Kind::kKernel) {
+    const char* const signature = instruction.kernel->signature;
+    if (signature == nullptr && instruction.num_args > 0) {
+      show(*instruction.args[instruction.num_args - 1]);
+    }
+    for (uint32_t i = 0; signature != nullptr && i < instruction.num_parameters; ++i) {
+      if (signature_writes(signature, i) || signature[i] == 'r' || signature[i] == 'p') {
+        show(*instruction.args[i]);
+      }
     }
   }
 }

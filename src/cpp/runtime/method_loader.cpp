@@ -2,6 +2,7 @@
 
 #include "runtime/external_data.h"
 #include "runtime/program_verifier.h"
+#include "runtime/tracing.h"
 
 namespace et::runtime {
 
@@ -10,6 +11,7 @@ namespace fb = schema;
 Result<Method> MethodLoader::load(const Program& program, std::string_view name, const MemoryManager& memory,
                                   const MethodOptions& options) {
   ET_CHECK_OR_RETURN(memory.method_allocator != nullptr, InvalidArgument, "the MemoryManager has no method_allocator");
+  const TraceSpan span(options.tracer, EventKind::kMethodLoad, name);
   ET_TRY(const MethodMeta meta, program.method_meta(name));
   ET_TRY(uint8_t* const place, memory.method_allocator->allocate_list<uint8_t>(sizeof(Method::State)));
   auto* state = new (place) Method::State(meta, memory, options);
@@ -22,8 +24,40 @@ Result<Method> MethodLoader::load(const Program& program, std::string_view name,
       state->debug = program.debug_->methods()->Get(i);
     }
   }
-  ET_RETURN_IF_ERROR(MethodLoader(program, *state).run());
+  if (options.tracer != nullptr) {
+    ET_RETURN_IF_ERROR(state->trace_allocators());
+  }
+  const size_t used_before = memory.method_allocator->used();
+  {
+    const TraceSpan init(options.tracer, EventKind::kMethodInit, name);
+    ET_RETURN_IF_ERROR(MethodLoader(program, *state).run());
+  }
+  if (options.tracer != nullptr) {
+    state->trace_memory(memory.method_allocator->used() - used_before);
+  }
   return method;
+}
+
+/// Puts allocators that report in the place of those for scratch memory.
+Error Method::State::trace_allocators() {
+  const auto wrap = [this](MemoryAllocator** allocator, const char* name) {
+    if (*allocator != nullptr) {
+      ET_TRY(TracedAllocator* const place, memory.method_allocator->allocate_list<TracedAllocator>(1));
+      *allocator = new (place) TracedAllocator(**allocator, *options.tracer, name);
+    }
+    return Error::Ok;
+  };
+  ET_RETURN_IF_ERROR(wrap(&memory.temp_allocator, "temporary"));
+  return wrap(&memory.data_allocator, "data-dependent");
+}
+
+/// Reports the memory that a loaded method holds.
+void Method::State::trace_memory(size_t method_nbytes) {
+  options.tracer->record_allocation(options.tracer->add_allocator("method"), method_nbytes);
+  const uint32_t planned = options.tracer->add_allocator("planned");
+  for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
+    options.tracer->record_allocation(planned, static_cast<size_t>(meta.memory_planned_buffer_size(i)));
+  }
 }
 
 Error MethodLoader::run() {

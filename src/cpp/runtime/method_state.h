@@ -138,6 +138,8 @@ struct Method::State {
   size_t next_instruction = 0;  // of step()
   uint64_t backward_jumps = 0;
   bool is_stepping = false;
+  bool traces_instructions = false;  // in this execution
+  uint64_t execution_start_ns = 0;   // with a tracer
   FailureLocation failure;
 
   /// The span of a planned buffer: the session's for state memory, else the caller's.
@@ -159,6 +161,10 @@ struct Method::State {
     return false;
   }
 
+  // method_loader.cpp
+  Error trace_allocators();
+  void trace_memory(size_t method_nbytes);
+
   // method_execute.cpp
   Error begin();
   bool shares_caller_memory(size_t index) const;
@@ -168,9 +174,12 @@ struct Method::State {
   Error run_one(KernelContext& context, size_t* next);
   Error jump_if_false(const Instruction& instruction, size_t index, size_t* next);
   Error check_late_arguments(const Instruction& instruction);
-  void trace(const Instruction& instruction, size_t index, uint64_t start_ns);
+  Error begin_trace();
+  void end_trace(Error result);
+  Error run_traced(KernelContext& context, size_t* next);
+  void trace_values(const Instruction& instruction, TracePosition position);
   Error finish();
-  void end();
+  void end(Error result);
   Error fail(Error error, size_t index);
 
   // method.cpp

@@ -32,7 +32,7 @@ std::string escaped(const std::string& text) {
 }  // namespace
 
 void ChromeTrace::record(const runtime::TraceEvent& event) {
-  entries_.push_back({event.kind, std::string(event.name), event.instruction, event.start_ns, event.end_ns});
+  entries_.push_back({event.kind, std::string(event.name), event.position.instruction, event.start_ns, event.end_ns});
 }
 
 Error ChromeTrace::write(const std::string& path) const {
@@ -62,7 +62,7 @@ void ChromeTrace::print_summary() const {
   std::map<std::string, Sum> sums;
   uint64_t total = 0;
   for (const Entry& entry : entries_) {
-    if (entry.kind != runtime::EventKind::kExecute && entry.kind != runtime::EventKind::kDelegateStep) {
+    if (runtime::is_instruction(entry.kind)) {
       Sum& sum = sums[entry.name];
       sum.ns += entry.end_ns - entry.start_ns;
       ++sum.calls;

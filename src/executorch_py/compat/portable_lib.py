@@ -3,7 +3,7 @@
 >>> module = _load_for_executorch("model.pte")  # doctest: +SKIP
 >>> (y,) = module.forward([x])  # doctest: +SKIP
 
-What it wrote as profiles (``enable_etdump``) is refused in words: developer tools have their own ways here.
+With ``enable_etdump`` what the program does is recorded, for ``write_etdump_result_to_file``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from executorch_py.errors import InvalidArgumentError, NotSupportedError
+from executorch_py.errors import InvalidArgumentError
 from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, TensorInfo, Verification, set_num_threads
 
 __all__ = [
@@ -37,14 +37,6 @@ __all__ = [
 
 #: What a method takes and gives.
 MethodMeta = MethodMetadata
-
-
-def _require_no_profile(enable_etdump: bool, debug_buffer_size: int) -> None:
-    if enable_etdump or debug_buffer_size:
-        raise NotSupportedError(
-            "enable_etdump and debug_buffer_size write the published package's profiles; measure with `etpy run --runs`, or "
-            "compare outputs with executorch_py.validate"
-        )
 
 
 class ExecuTorchMethod:
@@ -114,12 +106,12 @@ class ExecuTorchProgram:
         return self._program.metadata(method_name)
 
     def has_etdump(self) -> bool:
-        """False."""
-        return False
+        """True when it was loaded with ``enable_etdump``."""
+        return self._program.has_etdump()
 
-    def write_etdump_result_to_file(self, path: str, debug_buffer_path: object = None) -> None:
-        """Refused, because nothing was recorded."""
-        _require_no_profile(True, 0)
+    def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
+        """Writes what was recorded, and the debug buffer where a path for it is given."""
+        self._program.write_etdump_result_to_file(path, debug_buffer_path)
 
 
 class ExecuTorchModule(ExecuTorchProgram):
@@ -162,8 +154,7 @@ def _load_program(
     data_path: str | None = None,
 ) -> ExecuTorchProgram:
     """Loads a program from a file."""
-    _require_no_profile(enable_etdump, debug_buffer_size)
-    return ExecuTorchProgram(_loaded(path, program_verification, data_path))
+    return ExecuTorchProgram(_loaded(path, program_verification, data_path, enable_etdump, debug_buffer_size))
 
 
 def _load_program_from_buffer(
@@ -174,8 +165,7 @@ def _load_program_from_buffer(
     data_path: str | None = None,
 ) -> ExecuTorchProgram:
     """Loads a program from bytes."""
-    _require_no_profile(enable_etdump, debug_buffer_size)
-    return ExecuTorchProgram(_loaded(buffer, program_verification, data_path))
+    return ExecuTorchProgram(_loaded(buffer, program_verification, data_path, enable_etdump, debug_buffer_size))
 
 
 def _load_for_executorch(
@@ -186,8 +176,7 @@ def _load_for_executorch(
     program_verification: Verification = Verification.InternalConsistency,
 ) -> ExecuTorchModule:
     """Loads a file, with a ``.ptd`` file where its weights are outside."""
-    _require_no_profile(enable_etdump, debug_buffer_size)
-    return ExecuTorchModule(_loaded(program_path, program_verification, data_path))
+    return ExecuTorchModule(_loaded(program_path, program_verification, data_path, enable_etdump, debug_buffer_size))
 
 
 def _load_for_executorch_from_buffer(
@@ -198,18 +187,25 @@ def _load_for_executorch_from_buffer(
     program_verification: Verification = Verification.InternalConsistency,
 ) -> ExecuTorchModule:
     """Loads bytes, with those of a ``.ptd`` file where weights are outside."""
-    _require_no_profile(enable_etdump, debug_buffer_size)
     if data_map_buffer is None:
-        return ExecuTorchModule(_loaded(buffer, program_verification, None))
+        return ExecuTorchModule(_loaded(buffer, program_verification, None, enable_etdump, debug_buffer_size))
     with tempfile.TemporaryDirectory() as folder:  # the file is mapped, and stays so when its name is gone
         path = os.path.join(folder, "data.ptd")
         with open(path, "wb") as file:
             file.write(data_map_buffer)
-        return ExecuTorchModule(_loaded(buffer, program_verification, path))
+        return ExecuTorchModule(_loaded(buffer, program_verification, path, enable_etdump, debug_buffer_size))
 
 
-def _loaded(data: Any, verification: Verification, data_path: str | None) -> Program:
-    return Runtime.get().load_program(data, verification=verification, data_path=data_path)
+def _loaded(
+    data: Any, verification: Verification, data_path: str | None, enable_etdump: bool, debug_buffer_size: int
+) -> Program:
+    return Runtime.get().load_program(
+        data,
+        verification=verification,
+        data_path=data_path,
+        enable_etdump=enable_etdump,
+        debug_buffer_size=debug_buffer_size if enable_etdump else 0,
+    )
 
 
 def _get_operator_names() -> list[str]:

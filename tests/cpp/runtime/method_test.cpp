@@ -1,4 +1,5 @@
 // Method: inputs, outputs, binding of kernels and delegates, errors that leave it usable.
+#include <map>
 #include <thread>
 
 #include "method_fixture.h"
@@ -487,22 +488,67 @@ class Recorder final : public EventTracer {
     names.emplace_back(event.name);
     EXPECT_LE(event.start_ns, event.end_ns);
   }
-  bool wants_values() const override { return true; }
-  void record_value(int32_t, int32_t, size_t, const EValue&) override { ++num_values; }
+  void begin_execution(std::string_view method) override { names.emplace_back("begin " + std::string(method)); }
+  void record_value(const TraceValue& value) override {
+    names.emplace_back(value.is_output ? "output" : "value at " + std::to_string(value.position.instruction));
+  }
+  uint32_t add_allocator(std::string_view name) override {
+    allocators.emplace_back(name);
+    return static_cast<uint32_t>(allocators.size() - 1);
+  }
+  void record_allocation(uint32_t allocator, size_t nbytes) override { nbytes_of[allocators.at(allocator)] += nbytes; }
   std::vector<std::string> names;
-  int num_values = 0;
+  std::vector<std::string> allocators;
+  std::map<std::string, size_t> nbytes_of;
 };
 
-TEST_F(MethodTest, ATracerSeesInstructionsAndTheirArguments) {
+TEST_F(MethodTest, ATracerSeesLoadsInstructionsAndTheirValues) {
+  Recorder recorder;
+  recorder.set_event_tracer_debug_level(EventTracerDebugLogLevel::kIntermediateOutputs);
+  method_options_.tracer = &recorder;
+  ProgramBuilder b = add_program();
+  auto m = method(b);
+  EXPECT_EQ(recorder.names, (std::vector<std::string>{"forward", "forward"}));  // init, load
+  EXPECT_GT(recorder.nbytes_of["method"], 0u);
+  EXPECT_EQ(recorder.nbytes_of["planned"], m->planned_nbytes());
+  recorder.names.clear();
+  TestTensor x({2, 2});
+  ASSERT_EQ(m->method().set_input(x.value(), 0), Error::Ok);
+  ASSERT_EQ(m->method().execute(), Error::Ok);
+  EXPECT_EQ(recorder.names,
+            (std::vector<std::string>{"begin forward", "value at 0", "test::add.out", "forward", "output"}));
+}
+
+TEST_F(MethodTest, ATracerCanLeaveInstructionsOut) {
+  Recorder recorder;
+  recorder.set_event_tracer_profiling_level(EventTracerProfilingLevel::kProfileMethodOnly);
+  method_options_.tracer = &recorder;
+  ProgramBuilder b = add_program();
+  auto m = method(b);
+  recorder.names.clear();
+  TestTensor x({2, 2});
+  ASSERT_EQ(m->method().set_input(x.value(), 0), Error::Ok);
+  ASSERT_EQ(m->method().execute(), Error::Ok);
+  EXPECT_EQ(recorder.names, (std::vector<std::string>{"begin forward", "forward"}));
+}
+
+TEST_F(MethodTest, ATracerRecordsOneExecutionAtATime) {
   Recorder recorder;
   method_options_.tracer = &recorder;
   ProgramBuilder b = add_program();
   auto m = method(b);
   TestTensor x({2, 2});
   ASSERT_EQ(m->method().set_input(x.value(), 0), Error::Ok);
-  ASSERT_EQ(m->method().execute(), Error::Ok);
-  EXPECT_EQ(recorder.names, (std::vector<std::string>{"test::add.out", "forward"}));
-  EXPECT_EQ(recorder.num_values, 4);
+  ASSERT_TRUE(recorder.try_acquire());  // as another method does
+  EXPECT_EQ(m->method().execute(), Error::InvalidState);
+  recorder.release();
+  EXPECT_EQ(m->method().execute(), Error::Ok);
+  ASSERT_EQ(m->method().set_input(x.value(), 0), Error::Ok);
+  ASSERT_EQ(m->method().step(), Error::Ok);
+  EXPECT_FALSE(recorder.try_acquire());
+  m->method().reset_execution();
+  EXPECT_TRUE(recorder.try_acquire());
+  recorder.release();
 }
 
 TEST_F(MethodTest, ListsOfOutputsMustBeWritable) {

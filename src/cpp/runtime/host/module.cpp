@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/platform.h"
+#include "runtime/tracing.h"
 
 namespace et::runtime {
 
@@ -15,6 +16,7 @@ HostProgram::~HostProgram() = default;
 Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoader> loader,
                                                        std::shared_ptr<const void> keep_alive, const std::string& path,
                                                        const HostOptions& options) {
+  const TraceSpan span(options.tracer.get(), EventKind::kProgramLoad, path);
   std::shared_ptr<HostProgram> host(new HostProgram);
   host->options_ = options;
   host->keep_alive_ = std::move(keep_alive);
@@ -124,7 +126,7 @@ Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view na
   options.session = &host->session_->session();
   options.pool = method_options.pool != nullptr ? method_options.pool : options_.pool;
   options.shared_cache = &shared_cache_;
-  options.tracer = method_options.tracer;
+  options.tracer = method_options.tracer != nullptr ? method_options.tracer : options_.tracer.get();
   options.seed = method_options.seed;
   options.max_backward_jumps = method_options.max_backward_jumps;
   Result<Method> method = program_->load_method(name, &host->manager_, options);

@@ -36,11 +36,13 @@ struct HostOptions {
   LoadMode mode = LoadMode::kMmap;
   /// `.ptd` files with external weights; the first that has a name gives it.
   std::vector<std::string> data_files = {};
+  /// Records the load of the program, and what its methods do that have no other. Lives as long as the program.
+  std::shared_ptr<EventTracer> tracer = nullptr;
 };
 
 /// What may differ from method to method of one program.
 struct HostMethodOptions {
-  EventTracer* tracer = nullptr;
+  EventTracer* tracer = nullptr;  ///< nullptr: the program's
   uint64_t seed = 0;
   uint64_t max_backward_jumps = MethodOptions{}.max_backward_jumps;
   threads::ThreadPool* pool = nullptr;  ///< instead of the program's; nullptr: the program's
