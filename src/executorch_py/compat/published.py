@@ -35,6 +35,14 @@ MODULES: dict[str, str] = {
         "Tensor, Value, ValueUnion"
     ),
     "devtools.etrecord._etrecord": "devtools.etrecord: ETRecord, generate_etrecord, parse_etrecord",
+    "devtools.inspector._inspector": ("devtools.inspector: Event, EventBlock, Inspector, PerfData"),
+    "devtools.inspector._inspector_utils": "devtools.inspector: TimeScale, compare_results",
+    "devtools.inspector.numerical_comparator.l1_numerical_comparator": "devtools.inspector.numerical_comparator: L1Comparator",
+    "devtools.inspector.numerical_comparator.mse_numerical_comparator": "devtools.inspector.numerical_comparator: MSEComparator",
+    "devtools.inspector.numerical_comparator.numerical_comparator_base": (
+        "devtools.inspector.numerical_comparator: NumericalComparatorBase"
+    ),
+    "devtools.inspector.numerical_comparator.snr_numerical_comparator": "devtools.inspector.numerical_comparator: SNRComparator",
     "exir._serialize": "",
     "exir._serialize._named_data_store": "exir.named_data: DataEntry, NamedDataStore, NamedDataStoreOutput",
     "exir._serialize.data_serializer": "exir.named_data: DataEntry",
@@ -111,7 +119,6 @@ MODULES: dict[str, str] = {
 _VENDOR = "it is another vendor's backend, which needs the published package and the vendor's compiler"
 _IN_CPP = "the compiler does this in C++ (`etpy passes` lists its passes)"
 _FILE_TABLES = "files are written and read in C++; `etpy inspect` and `pte_dump` show them"
-_DEVTOOLS = "profiles and records are another format here: et.validate, et.delegation_report, `etpy run --runs`"
 _OWN = "helpers of the published package's own"
 _LLM = "language models are exported with torch.export like others; custom kernels for them are not needed here"
 
@@ -140,15 +147,18 @@ NOT_HERE: dict[str, str] = {
     "codegen.tools": "`-DET_SELECT_OPS=file` selects kernels, and executorch_py.codegen.select_ops does it in Python",
     "data": _FILE_TABLES,
     "devtools.bundled_program": "bundled programs are written and read as bytes, without JSON between",
-    "devtools.debug_format": _DEVTOOLS,
-    "devtools.etdump": _DEVTOOLS,
+    "devtools.debug_format": "Inspector reads torch.fx graphs as they are",
+    "devtools.etdump": "the runtime writes ETDumps; executorch_py.devtools.etdump.serialize reads them, without JSON between",
     "devtools.etrecord": _OWN,
-    "devtools.inspector": _DEVTOOLS,
-    "devtools.intermediate_output_tap": _DEVTOOLS,
-    "devtools.pte_tool": _DEVTOOLS,
-    "devtools.scripts": _DEVTOOLS,
-    "devtools.size_analysis_tool": _DEVTOOLS,
-    "devtools.visualization": _DEVTOOLS,
+    "devtools.inspector": _OWN,
+    "devtools.inspector.vgf_neural_statistics": _VENDOR,
+    "devtools.intermediate_output_tap": (
+        "the runtime records intermediate values: load_program(..., debug_buffer_size=...), then Inspector.calculate_numeric_gap"
+    ),
+    "devtools.pte_tool": "`etpy compare` and executorch_py.devtools.compare tell two programs apart",
+    "devtools.scripts": "Inspector.save_data_to_tsv writes the events of a run",
+    "devtools.size_analysis_tool": "`etpy inspect` shows sizes; executorch_py.devtools.compare those of two programs",
+    "devtools.visualization": "Inspector.to_html writes a page with pictures",
     "examples": "they are the published repository's examples",
     **dict.fromkeys(
         (f"exir.{name}" for name in ("CallSpec", "CaptureConfig", "ExirDynamoConfig", "ExirExportedProgram", "load", "save")),

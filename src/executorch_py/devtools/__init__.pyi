@@ -6,3 +6,9 @@ from .bundled_program.core import BundledProgram as BundledProgram
 from .etrecord.archive import generate_etrecord as generate_etrecord
 from .etrecord.archive import parse_etrecord as parse_etrecord
 from .etrecord.record import ETRecord as ETRecord
+from .inspector.events import Event as Event
+from .inspector.events import EventBlock as EventBlock
+from .inspector.events import PerfData as PerfData
+from .inspector.events import TimeScale as TimeScale
+from .inspector.inspector import Inspector as Inspector
+from .inspector.values import compare_results as compare_results

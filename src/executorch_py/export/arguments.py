@@ -40,6 +40,11 @@ def dtype_code(dtype: torch.dtype) -> int | None:
     return _DTYPE_CODES.get(dtype)
 
 
+def dtype_of(code: int) -> torch.dtype:
+    """The dtype of one of the format's numbers; KeyError when there is none."""
+    return {number: dtype for dtype, number in _DTYPE_CODES.items()}[code]
+
+
 class SchemaArguments:
     """How to write the arguments of one operator."""
 
