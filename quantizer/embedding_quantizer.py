@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from torch import fx
 
-from .annotation import table
-from .config import quantization_config
-from .matching import EMBEDDING, Pattern, find, is_annotated
-from .pt2e import Quantizer
+from .rules.annotation import table
+from .rules.matching import EMBEDDING, Pattern, find, is_annotated
+from .spec.config import quantization_config
+from .spec.pt2e import Quantizer
 
 PATTERNS: tuple[Pattern, ...] = (Pattern("embedding", (EMBEDDING,), table, frozenset({"weight_only"})),)
 

@@ -8,10 +8,10 @@ docs/how-to/add_quantizer.md goes through this file.
 
 from torch import fx
 
-from .annotation import product
-from .config import quantization_config
-from .matching import BATCH_NORM, CONV, LINEAR, RELU, Pattern, find, is_annotated
-from .pt2e import Quantizer
+from .rules.annotation import product
+from .rules.matching import BATCH_NORM, CONV, LINEAR, RELU, Pattern, find, is_annotated
+from .spec.config import quantization_config
+from .spec.pt2e import Quantizer
 
 #: One row a kernel, the longer chain first: a linear layer and its relu are one kernel, so nothing is rounded between them. The
 #: batch norm is folded into its convolution before the device sees it.

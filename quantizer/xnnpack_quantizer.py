@@ -14,15 +14,25 @@ from torch._ops import OperatorBase, OpOverloadPacket
 
 from executorch_py.errors import InvalidTypeError
 
-from .annotation import activation, binary, joined, matmul, padded, parted, product, rescaled, shared, table_of_bytes
-from .batch_norm import as_convolutions
-from .chains import ACTIVATIONS, HANDS_ON, mark_wanted
-from .config import as_config, kind_of, weight_of
-from .expansion import EXPANDED, expand
-from .gates import gates_of_grus
-from .half_range import mark_far, takes_or_gives_far_values
-from .linear_forms import WRITTEN_AS, as_linear
-from .matching import (
+from .calibration.batch_norm import as_convolutions
+from .calibration.half_range import mark_far, takes_or_gives_far_values
+from .rules.annotation import (
+    activation,
+    binary,
+    joined,
+    matmul,
+    padded,
+    parted,
+    product,
+    rescaled,
+    shared,
+    table_of_bytes,
+)
+from .rules.chains import ACTIVATIONS, HANDS_ON, mark_wanted
+from .rules.expansion import EXPANDED, expand
+from .rules.gates import gates_of_grus
+from .rules.linear_forms import WRITTEN_AS, as_linear
+from .rules.matching import (
     ADD,
     AVERAGE,
     BATCH_NORM,
@@ -45,8 +55,9 @@ from .matching import (
     is_annotated,
     modules_of,
 )
-from .pt2e import QuantizationConfig, Quantizer
-from .steps import share_steps
+from .rules.steps import share_steps
+from .spec.config import as_config, kind_of, weight_of
+from .spec.pt2e import QuantizationConfig, Quantizer
 
 _WEIGHTED = frozenset({"static", "dynamic", "weight_only", "half"})
 _CHAINED = frozenset({"static", "half"})
@@ -190,7 +201,7 @@ class XNNPACKQuantizer(Quantizer):
         Raises:
             InvalidArgumentError: A module name or type that no operator of the model belongs to.
         """
-        from .checks import require_known_names, require_known_operators, warn_of_float_modules
+        from .calibration.checks import require_known_names, require_known_operators, warn_of_float_modules
 
         require_known_names(model, self._by_name, self._by_type)
         warn_of_float_modules(model, [name for name, config in self._by_name.items() if config is not None])

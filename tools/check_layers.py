@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Check the arrows between the C++ layers: which folder may include which, and which libraries from outside.
+"""Check the arrows between the layers: which folder of C++ may include which, and which libraries from outside.
 
-The tables below are the rule; docs/ARCHITECTURE.md repeats them for people and tests/meta keeps the two equal.
+Those of the Python packages stand in python_layers.py, which this runs as well. The tables are the rule;
+docs/ARCHITECTURE.md repeats them for people and tests/meta keeps them equal.
 
     tools/check_layers.py            # prints "file:line: reason" for each wrong include; status 1 if there is any
 """
@@ -142,8 +143,10 @@ def check_backends() -> Iterator[str]:
 
 
 def main() -> int:
-    wrong = [*check_core(), *check_backends()]
-    print("\n".join(wrong) if wrong else "layers: every include points down")
+    import python_layers
+
+    wrong = [*check_core(), *check_backends(), *python_layers.check()]
+    print("\n".join(wrong) if wrong else "layers: every include and import points down, and no imports go in a circle")
     return 1 if wrong else 0
 
 

@@ -5,29 +5,18 @@ What of an operator the delegate can do is the compiler's to say (compiler/op_su
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
-from executorch_py.errors import InvalidTypeError
-from executorch_py.exir.backend.canonical_partitioners.config_partitioner import PartitionerConfig
+from executorch_py.graphs.rewriting import copied
 
+from .operator_config import OperatorConfig, is_meant, operators_of
+from .partitioner import XnnpackPartitioner
 from .preprocess import Precision
 
-#: Operators that stand in Edge here where the published dialect has another one.
-_ALSO = {
-    "convolution": ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"),
-    "_softmax": ("softmax",),
-    "_native_batch_norm_legit_no_training": ("batch_norm",),
-}
 
-#: Operators on integers' scales, which go with the operators around them.
-_QUANTIZATION = ("quantized_decomposed", "torchao", "pt2e_quant")
-
-
-class XNNPartitionerConfig(PartitionerConfig):
+class XNNPartitionerConfig(OperatorConfig):
     """An operator. ``XnnpackPartitioner`` takes classes, not objects."""
 
     def __init__(self, **kwargs: object) -> None:
@@ -42,7 +31,7 @@ class XNNPartitionerConfig(PartitionerConfig):
         self.enabled_precision_types = list(precision_types or Precision)
 
     def get_original_aten(self) -> OpOverload | None:
-        """None: what is to stay whole is one list for all (``export/operators.py``)."""
+        """None: what is to stay whole is one list for all (``export/dialect/operators.py``)."""
         return None
 
     def check_common_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
@@ -51,10 +40,6 @@ class XNNPartitionerConfig(PartitionerConfig):
 
     def check_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
         """Whether ``node`` calls this operator and the delegate can do it alone."""
-        from executorch_py.lowering.cut import copied
-
-        from .partitioner import XnnpackPartitioner
-
         if not self.check_common_constraints(node, ep):
             return False
         asked = XnnpackPartitioner(config_precisions=self.enabled_precision_types, always=True)
@@ -64,30 +49,6 @@ class XNNPartitionerConfig(PartitionerConfig):
     def get_node_and_deps(self, node: fx.Node, ep: ExportedProgram) -> list[fx.Node]:
         """The node."""
         return [node]
-
-
-def operators_of(configs: Iterable[type[XNNPartitionerConfig]]) -> frozenset[str]:
-    """Names of operators, without overload, that the configurations are for.
-
-    Raises:
-        InvalidTypeError: One is no such class.
-    """
-    names: set[str] = set()
-    for config in configs:
-        if not isinstance(config, type) or not issubclass(config, XNNPartitionerConfig):
-            raise InvalidTypeError(
-                f"configs has {config!r:.60}, must have classes of partition_configs, such as LinearConfig"
-            )
-        name = config.target_name.partition(".")[0]
-        names.update((name, *_ALSO.get(name, ())))
-    return frozenset(names)
-
-
-def is_meant(node: fx.Node, operators: frozenset[str]) -> bool:
-    """Whether a node calls one of these operators, or converts integers for one."""
-    schema = getattr(node.target, "_schema", None)
-    namespace, _, name = ("" if schema is None else schema.name).partition("::")
-    return namespace in _QUANTIZATION or name in operators
 
 
 class AbsConfig(XNNPartitionerConfig):

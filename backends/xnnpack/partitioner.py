@@ -15,9 +15,9 @@ from executorch_py import _arguments, _core
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
 from executorch_py.exir.backend.utils import nodes_with_bodies, note_refusal
-from executorch_py.export.importer import import_programs
+from executorch_py.export.importer.programs import import_programs
 
-from .partition_configs import XNNPartitionerConfig, is_meant, operators_of
+from .operator_config import OperatorConfig, is_meant, operators_of
 from .preprocess import BACKEND_ID, Precision, delegation_spec
 from .units import units
 
@@ -46,7 +46,7 @@ class XnnpackPartitioner(Partitioner):
 
     def __init__(
         self,
-        configs: Iterable[type[XNNPartitionerConfig]] | None = None,
+        configs: Iterable[type[OperatorConfig]] | None = None,
         config_precisions: Precision | str | Iterable[Precision | str] | None = None,
         per_op_mode: bool = False,
         verbose: bool = False,

@@ -17,10 +17,8 @@ MODULES: dict[str, str] = {
         "ConfigPrecisionType=Precision"
     ),
     "quantizer": "",
-    "quantizer.xnnpack_quantizer": (
-        "quantizer.xnnpack_quantizer: XNNPACKQuantizer; quantizer.config: get_symmetric_quantization_config"
-    ),
-    "quantizer.xnnpack_quantizer_utils": "quantizer.pt2e: QuantizationConfig",
+    "quantizer.xnnpack_quantizer": ("quantizer: XNNPACKQuantizer, get_symmetric_quantization_config"),
+    "quantizer.xnnpack_quantizer_utils": "quantizer.spec.pt2e: QuantizationConfig",
     "recipes.xnnpack_recipe_provider": "backends.xnnpack.recipes: XNNPACKRecipeProvider",
     "recipes.xnnpack_recipe_types": "backends.xnnpack.recipes: XNNPackRecipeType",
     "utils": "",

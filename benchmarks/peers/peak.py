@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from executorch_py.devtools.quantization.macs import count_macs
+from executorch_py.graphs.macs import count_macs
 
 _SOURCE = Path(__file__).with_name("peak.c")
 _SECONDS = 0.03  # of each kind of number

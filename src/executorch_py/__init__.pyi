@@ -3,19 +3,7 @@
 from . import pruning as pruning
 from . import training as training
 from .devtools.delegation_report import delegation_report as delegation_report
-from .devtools.delegation_table import (
-    DelegatedOperator as DelegatedOperator,
-)
-from .devtools.delegation_table import (
-    DelegationReport as DelegationReport,
-)
 from .devtools.etrecord.record import ETRecord as ETRecord
-from .devtools.quantization.macs import (
-    MacCount as MacCount,
-)
-from .devtools.quantization.macs import (
-    count_macs as count_macs,
-)
 from .devtools.quantization.report import quantization_report as quantization_report
 from .devtools.quantization.table import QuantizationReport as QuantizationReport
 from .devtools.validate import (
@@ -90,8 +78,10 @@ from .errors import (
 from .errors import (
     VerificationError as VerificationError,
 )
-from .export.recurrent import dynamic_sequences as dynamic_sequences
+from .export.decompose.recurrent import dynamic_sequences as dynamic_sequences
 from .export.verify import verify_dialect as verify_dialect
+from .graphs.macs import MacCount as MacCount
+from .graphs.macs import count_macs as count_macs
 from .lowering.config import (
     EdgeCompileConfig as EdgeCompileConfig,
 )
@@ -101,6 +91,8 @@ from .lowering.config import (
 from .lowering.config import (
     MemoryPlanningPass as MemoryPlanningPass,
 )
+from .lowering.delegation_table import DelegatedOperator as DelegatedOperator
+from .lowering.delegation_table import DelegationReport as DelegationReport
 from .lowering.edge import (
     EdgeProgramManager as EdgeProgramManager,
 )

@@ -239,7 +239,7 @@ def _dense_size(program: Program, key: str) -> str:
 
 def _print_delegation(program: Program, whole: bool) -> None:
     """What went to which backend and what did not, as the compiler wrote it into the program."""
-    from executorch_py.devtools.delegation_table import KEY, DelegationReport
+    from .lowering.delegation_table import KEY, DelegationReport
 
     if KEY in program.named_data():
         report = DelegationReport.from_bytes(program.read_named_data(KEY))
@@ -311,8 +311,9 @@ def _passes(_: argparse.Namespace) -> int:
 def _lowered(arguments: argparse.Namespace) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
     import torch
 
-    from executorch_py.export.torch_quantized import require_exportable
     from executorch_py.lowering.edge import to_edge_transform_and_lower
+
+    from .graphs.torch_quantized import require_exportable
 
     model, inputs, kwargs = _model(arguments.model)
     partitioners = [_resolve(name)() for name in arguments.partitioner]

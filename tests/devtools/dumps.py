@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from executorch_py.codegen.flatbuffer import Aligned, Numbers, Scalar, encode
-from executorch_py.export.arguments import dtype_code
+from executorch_py.graphs.dtypes import dtype_code
 
 
 class Dump:

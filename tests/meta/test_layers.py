@@ -9,6 +9,7 @@ import pytest
 from repository import ROOT, load_tool
 
 layers = load_tool("check_layers")
+python_layers = load_tool("python_layers")
 
 
 def test_cpp_includes_point_down():
@@ -37,6 +38,61 @@ def test_architecture_page_repeats_the_table():
     for layer, stated in rows.items():
         if stated != "all above":
             assert tuple(re.findall(r"\w+", stated)) == layers.MAY_INCLUDE[layer], layer
+
+
+def test_python_imports_point_down_and_not_in_circles():
+    assert [*python_layers.check()] == []
+
+
+WRONG_IMPORTS = {
+    "in a function": "def f():\n    from executorch_py.lowering import edge\n",
+    "for types": "if TYPE_CHECKING:\n    from executorch_py.lowering.edge import Manager\n",
+    "relative": "from ..lowering.edge import Manager\n",
+    "of a module": "import executorch_py.lowering.edge\n",
+    "through the package": "from executorch_py import Manager\n",
+}
+
+
+def python_tree(tmp_path: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = tmp_path / "src/executorch_py" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", WRONG_IMPORTS.values(), ids=WRONG_IMPORTS)
+def test_checker_sees_a_wrong_import(tmp_path, text):
+    """Wherever an import stands, it is an arrow; through a package it is one to the module that has the name."""
+    files = {
+        "__init__.py": "from executorch_py import _lazy\n\n__getattr__ = _lazy.attach(__file__)\n",
+        "__init__.pyi": "from .lowering.edge import Manager as Manager\n",
+        "_lazy.py": "",
+        "lowering/__init__.py": "",
+        "lowering/edge.py": "class Manager: ...\n",
+        "graphs/__init__.py": "",
+        "graphs/nodes.py": text,
+    }
+    (wrong,) = python_layers.check(python_tree(tmp_path, files))
+    assert "graphs may not import lowering (lowering.edge)" in wrong, wrong
+
+
+def test_checker_sees_a_circle_of_imports(tmp_path):
+    files = {
+        "graphs/__init__.py": "",
+        "graphs/a.py": "from .b import x\n",
+        "graphs/b.py": "from . import c\n",
+        "graphs/c.py": "def f():\n    from executorch_py.graphs.a import y\n",
+        "graphs/d.py": "from .a import x\n",
+    }
+    (wrong,) = python_layers.check(python_tree(tmp_path, files))
+    assert wrong.endswith("a circle of imports: graphs.a, graphs.b, graphs.c")
+
+
+def test_architecture_page_repeats_the_table_of_python_packages():
+    page = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| `executorch_py\.([\w.]+)` \|[^|]*\| ([^|]*?) \|$", page, re.MULTILINE)
+    assert {layer: tuple(re.findall(r"[\w.]+", stated)) for layer, stated in rows} == python_layers.MAY_IMPORT
 
 
 def test_generic_code_names_no_backend():

@@ -15,7 +15,7 @@ from torch import nn
 
 from executorch_py import EdgeCompileConfig, to_edge
 from executorch_py.codegen.ops_yaml import Op, read_table
-from executorch_py.export.operators import KEPT_WHOLE, decomposition_table, is_composite
+from executorch_py.export.dialect.operators import KEPT_WHOLE, decomposition_table, is_composite
 from executorch_py.operator_facts import overload
 
 ROOT = Path(__file__).resolve().parents[2]

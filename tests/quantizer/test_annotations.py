@@ -11,9 +11,9 @@ from executorch_py.quantizer import (
     quantization_config,
     quantize,
 )
-from executorch_py.quantizer.checks import QuantizationWarning
-from executorch_py.quantizer.config import PRESETS
-from executorch_py.quantizer.pt2e import ANNOTATION
+from executorch_py.quantizer.calibration.checks import QuantizationWarning
+from executorch_py.quantizer.spec.config import PRESETS
+from executorch_py.quantizer.spec.pt2e import ANNOTATION
 from torch import nn
 from torch.nn import functional as F
 

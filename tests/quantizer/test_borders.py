@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.quantizer.checks import QuantizationWarning
+from executorch_py.quantizer.calibration.checks import QuantizationWarning
 from torch import nn
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F

@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.quantizer.checks import QuantizationWarning
+from executorch_py.quantizer.calibration.checks import QuantizationWarning
 
 import executorch_py as et
 from executorch_py import quantizer

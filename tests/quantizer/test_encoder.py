@@ -9,7 +9,7 @@ import re
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.quantizer.checks import QuantizationWarning
+from executorch_py.quantizer.calibration.checks import QuantizationWarning
 from torch.nn import functional as F
 
 import executorch_py as et

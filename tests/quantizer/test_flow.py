@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.quantizer.checks import QuantizationWarning
+from executorch_py.quantizer.calibration.checks import QuantizationWarning
 from torch import nn
 from torch.nn import functional as F
 
@@ -365,7 +365,7 @@ class Step(nn.Module):
         return self.head(self.layer(x)[0][:, -1])
 
 
-@pytest.mark.filterwarnings("error::executorch_py.quantizer.checks.QuantizationWarning")
+@pytest.mark.filterwarnings("error::executorch_py.quantizer.calibration.checks.QuantizationWarning")
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_the_first_state_of_a_batch_of_any_size_is_no_finding(kind):
     """Zeros with the batch's size are always zero: no data would make anything else of them."""

@@ -5,14 +5,14 @@ import copy
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.quantizer.linear_forms import as_linear
+from executorch_py.quantizer.rules.linear_forms import as_linear
 from torch import nn
 from torch.nn import functional as F
 
 import executorch_py as et
 from executorch_py import quantizer
 from executorch_py.errors import InvalidStateError
-from executorch_py.export.sources import source_of
+from executorch_py.graphs.sources import source_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from executorch_py.quantizer.checks import QuantizationWarning
+from executorch_py.quantizer.calibration.checks import QuantizationWarning
 from torch import nn
 
 import executorch_py as et
@@ -78,7 +78,7 @@ def test_a_channel_that_takes_the_range(observer: str):
         quantizer.quantize(wide, (X,), quantizer.quantization_config(observer=observer), SAMPLES)
 
 
-@pytest.mark.filterwarnings("error::executorch_py.quantizer.checks.QuantizationWarning")
+@pytest.mark.filterwarnings("error::executorch_py.quantizer.calibration.checks.QuantizationWarning")
 @pytest.mark.parametrize("observer", ["histogram", "min_max"])
 @pytest.mark.parametrize("move", [nn.Identity(), nn.Unflatten(1, (1, -1))])
 def test_probabilities_have_no_outliers(observer: str, move: nn.Module):

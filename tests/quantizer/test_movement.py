@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.quantizer.candidates import Candidates
+from executorch_py.quantizer.search.candidates import Candidates
 from torch import nn
 from torch.nn import functional as F
 

@@ -8,10 +8,10 @@ from executorch_py.quantizer import (
     MSEObserver,
     PercentileObserver,
     PerChannelMSEObserver,
-    group_rounding,
 )
-from executorch_py.quantizer.config import ACTIVATIONS
-from executorch_py.quantizer.group_rounding import Grid, fit, round_by_output
+from executorch_py.quantizer.spec import group_rounding
+from executorch_py.quantizer.spec.config import ACTIVATIONS
+from executorch_py.quantizer.spec.group_rounding import Grid, fit, round_by_output
 
 from executorch_py import quantizer
 

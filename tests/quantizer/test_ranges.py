@@ -60,7 +60,7 @@ def test_biases_that_are_large_beside_their_weights(case, options, delegated):
 
 @pytest.mark.parametrize("delegated", [False, True], ids=["kernels", "delegate"])
 def test_biases_of_other_quantizers_stay_in_float(delegated, monkeypatch):
-    monkeypatch.setattr("executorch_py.quantizer.flow.fit_biases", lambda prepared: None)
+    monkeypatch.setattr("executorch_py.quantizer.flow.flow.fit_biases", lambda prepared: None)
     model, data = dead_channel()
     program = quantizer.quantize(model, (data[0],), "static_int8", data)
     run, _ = lowered(program, delegated)

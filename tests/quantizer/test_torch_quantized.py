@@ -174,7 +174,7 @@ def test_convolution_and_sum_as_one():
     model = intrinsic.quantized.ConvAddReLU2d(3, 4, 1)
     module = quantizer.from_torch_quantized(model)
     x, y = (torch.quantize_per_tensor(torch.randn(2, n, 5, 5), 0.05, 100, torch.quint8) for n in (3, 4))
-    from executorch_py.quantizer.torch_values import quantize
+    from executorch_py.quantizer.torch_models.torch_values import quantize
 
     got = module(*(quantize(v.dequantize(), 0.05, 100, torch.quint8) for v in (x, y)))
     torch.backends.quantized.engine = "onednn"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from executorch_py.quantizer.pt2e import FakeQuantizeBase
+from executorch_py.quantizer.spec.pt2e import FakeQuantizeBase
 from torch import nn
 
 from executorch_py import quantizer

@@ -48,7 +48,7 @@ MODULES: dict[str, str] = {
     "exir._serialize.data_serializer": "exir.named_data: DataEntry",
     "exir.backend.backend_api": (
         "exir.backend.backend_details: BackendDetails, PreprocessResult; exir.backend.compile_spec_schema: CompileSpec; "
-        "exir.backend.partitioner: Partitioner, PartitionResult; exir.lowered_backend_module: LoweredBackendModule; "
+        "exir.backend.partitioner: Partitioner, PartitionResult; lowering.lowered_backend_module: LoweredBackendModule; "
         "lowering.delegation: to_backend"
     ),
     "exir.capture": _CONFIGS,
@@ -62,6 +62,11 @@ MODULES: dict[str, str] = {
     ),
     "exir.dialects.edge": "",
     "exir.dialects.edge._ops": _EDGE_OPS,
+    "exir.lowered_backend_module": (
+        "lowering.lowered_backend_module: LoweredBackendModule; "
+        "exir.backend.compiled_part: executorch_call_delegate, get_lowered_backend_modules, get_lowered_submodules"
+    ),
+    "exir.pass_manager": "lowering.pass_manager: ExportedProgramPassManager, PassManager, PassType",
     "exir.passes.const_prop_pass": "exir.passes.fixed_passes: ConstPropPass",
     "exir.passes.cse_pass": "exir.passes.fixed_passes: CSEPass",
     "exir.passes.fold_redundant_qdq_pass": "exir.passes.fixed_passes: FoldRedundantDequantizeQuantizePass",
@@ -230,11 +235,10 @@ NOT_HERE: dict[str, str] = {
 def _add_backends() -> None:
     """Adds the rows of each backend: ``MODULES`` and ``NOT_HERE`` of its ``published.py``, with paths below the backend."""
     import runpy
+    import sys
     from pathlib import Path
 
-    import executorch_py
-
-    folders = [Path(one) for one in executorch_py.__path__]
+    folders = [Path(one) for one in sys.modules["executorch_py"].__path__]
     folders += [one.parents[1] for one in folders if one.parent.name == "src"]  # a source tree has them beside src/
     for folder in folders:
         for file in sorted(folder.glob("backends/*/published.py")):

@@ -3,9 +3,9 @@
 from .bundled_program.config import MethodTestCase as MethodTestCase
 from .bundled_program.config import MethodTestSuite as MethodTestSuite
 from .bundled_program.core import BundledProgram as BundledProgram
-from .etrecord.archive import generate_etrecord as generate_etrecord
-from .etrecord.archive import parse_etrecord as parse_etrecord
 from .etrecord.record import ETRecord as ETRecord
+from .etrecord.record import generate_etrecord as generate_etrecord
+from .etrecord.record import parse_etrecord as parse_etrecord
 from .inspector.events import Event as Event
 from .inspector.events import EventBlock as EventBlock
 from .inspector.events import PerfData as PerfData

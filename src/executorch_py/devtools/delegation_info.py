@@ -8,7 +8,7 @@ from typing import Any
 from torch import fx
 from torch._ops import OpOverload
 
-from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
+from executorch_py.exir.backend.compiled_part import get_lowered_backend_modules
 
 __all__ = ["DelegationBreakdown", "DelegationInfo", "get_delegation_info", "print_delegation_info"]
 

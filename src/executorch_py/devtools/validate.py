@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from executorch_py.devtools.comparison import Comparison, Tolerance, compare
-from executorch_py.devtools.text_table import aligned
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.module import Module, load
 from executorch_py.runtime import Program
+from executorch_py.text_table import aligned
 
 __all__ = ["OutputReport", "Tolerance", "ValidationReport", "validate"]
 

@@ -15,9 +15,10 @@ from ..lowering.edge import (
 from ..lowering.edge import (
     to_edge_transform_and_lower as to_edge_transform_and_lower,
 )
+from ..lowering.lowered_backend_module import LoweredBackendModule as LoweredBackendModule
+from ..lowering.pass_manager import PassManager as PassManager
 from ..lowering.program import ExecutorchProgramManager as ExecutorchProgramManager
 from .dialects._ops import EdgeOpOverload as EdgeOpOverload
-from .lowered_backend_module import LoweredBackendModule as LoweredBackendModule
 from .pass_base import (
     ExportedProgramPassBase as ExportedProgramPassBase,
 )
@@ -27,5 +28,4 @@ from .pass_base import (
 from .pass_base import (
     ExportPass as ExportPass,
 )
-from .pass_manager import PassManager as PassManager
 from .passes.memory_planning_pass import MemoryPlanningPass as MemoryPlanningPass

@@ -1,13 +1,11 @@
 """From ``torch.export`` to the compiler: the Edge dialect in fx, and the import of it into the C++ IR.
 
-Pipeline, in the order of the files::
+The packages, in the order of the pipeline::
 
-    functionalize.py   training IR -> functional ATen      (in-place operators, inlined no_grad regions;
-                                                            functional_regions.py: branches that write)
-    decompose.py       functional ATen -> Edge             (node by node, with a memo; operators.py says what stays whole)
-    dialect.py         is it Edge? errors name operator, source line and what to do
-    importer.py        Edge -> et::ir::Program             (the only file that knows both fx and our IR;
-                                                            guards.py: what torch assumed of sizes, as checks)
+    functional/   training IR -> functional ATen  (in-place operators, inlined no_grad regions, branches that write)
+    decompose/    functional ATen -> Edge         (node by node, with a memo)
+    dialect/      is it Edge? operators that stay whole, and errors that name operator, source line and what to do
+    importer/     Edge -> et::ir::Program         (programs.py is the only file that knows both fx and our IR)
 """
 
 import sys as _sys

@@ -28,15 +28,15 @@ from torch.utils import _pytree as pytree
 from executorch_py._arguments import instance, text
 from executorch_py.errors import Diagnostic, ErrorCode, InvalidArgumentError, VerificationError
 from executorch_py.exir.backend.dialect import BackendDialect, backend_dialect, owner_of
+from executorch_py.graphs.dtypes import dtype_code
+from executorch_py.graphs.rewriting import nodes_with_bodies
+from executorch_py.graphs.sources import source_of
 from executorch_py.operators import known_operators
 
-from .arguments import dtype_code
-from .custom_operators import operator_name
-from .dialect import EdgeVerifier
+from .dialect.custom_operators import operator_name
+from .dialect.edge import EdgeVerifier
+from .dialect.operators import COPY_TO_VIEW, VIEW_TO_COPY
 from .gradients import gradient_refusal
-from .operators import COPY_TO_VIEW, VIEW_TO_COPY
-from .rewriting import nodes_with_bodies
-from .sources import source_of
 
 #: A rule looks at one node and says what is wrong with it, or "".
 Rule = Callable[[fx.Node], str]

@@ -26,8 +26,8 @@ from torch.export.graph_signature import (
 from torch.utils import _pytree as pytree
 
 from executorch_py.errors import PartitionError
-from executorch_py.export.dialect import EdgeVerifier
-from executorch_py.export.rewriting import argument_of, copied_graph, with_guards_of
+from executorch_py.export.dialect.edge import EdgeVerifier
+from executorch_py.graphs.rewriting import argument_of, with_guards_of
 
 _STATE_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -277,23 +277,6 @@ def rebuilt(program: ExportedProgram, signature: ExportGraphSignature, module: A
         example_inputs=program.example_inputs,
         constants=program.constants,
         verifiers=[EdgeVerifier],
-    )
-    return with_guards_of(new, program)
-
-
-def copied(program: ExportedProgram) -> ExportedProgram:
-    """A program with graphs of its own; weights and compiled parts are shared, node metadata is copied shallowly."""
-    module = copied_graph(program.graph_module)
-    new = ExportedProgram(
-        root=module,
-        graph=module.graph,
-        graph_signature=copy.copy(program.graph_signature),
-        state_dict=program.state_dict,
-        range_constraints=program.range_constraints,
-        module_call_graph=program.module_call_graph,
-        example_inputs=program.example_inputs,
-        constants=program.constants,
-        verifiers=program.verifiers,
     )
     return with_guards_of(new, program)
 

@@ -7,7 +7,6 @@ registration says: a BackendDetails class, or an entry in the generated table of
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from torch.export import ExportedProgram
@@ -22,31 +21,17 @@ from executorch_py.exir.backend.backend_details import (
 )
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
-from executorch_py.exir.lowered_backend_module import LoweredBackendModule
-from executorch_py.export.rewriting import nodes_with_bodies
-from executorch_py.export.sources import source_of
+from executorch_py.graphs.rewriting import copied, nodes_with_bodies
+from executorch_py.graphs.sources import source_of
 
-from .cut import convex_groups, copied, extract, replace
+from .cut import convex_groups, extract, replace
+from .delegated import Delegated
+from .lowered_backend_module import LoweredBackendModule
 
 _TAG = "delegation_tag"
 
 #: Backend id -> method -> its parts, which wait for their payloads.
 _Parts = dict[str, dict[str, list[LoweredBackendModule]]]
-
-
-@dataclass
-class Delegated:
-    """A program after partitioning.
-
-    Attributes:
-        program: Parts of Python backends are calls; nodes for C++ backends carry tags.
-        tags: Tag -> who compiles its nodes; only tags of C++ backends.
-        partitioners: Those that tagged nodes for C++ backends, each with its tags.
-    """
-
-    program: ExportedProgram
-    tags: dict[str, DelegationSpec] = field(default_factory=dict)
-    partitioners: tuple[tuple[Partitioner, frozenset[str]], ...] = ()
 
 
 @functools.singledispatch

@@ -17,18 +17,19 @@ from torch.export import ExportedProgram
 
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from executorch_py.exir.backend.partitioner import Partitioner
-from executorch_py.export.decompose import decompose
-from executorch_py.export.dialect import check_edge
-from executorch_py.export.functionalize import functionalize
-from executorch_py.export.higher_order import expand_operators, inline_wrappers
-from executorch_py.export.modes import warn_of_training
-from executorch_py.export.operators import KEPT_WHOLE
-from executorch_py.export.quantized_forms import canonical_quantization
-from executorch_py.export.state import mark_trained
-from executorch_py.export.torch_quantized import export_hint
+from executorch_py.export.decompose.decomposer import decompose
+from executorch_py.export.decompose.quantized_forms import canonical_quantization
+from executorch_py.export.dialect.edge import check_edge
+from executorch_py.export.dialect.operators import KEPT_WHOLE
+from executorch_py.export.functional.functionalize import functionalize
+from executorch_py.export.functional.higher_order import expand_operators, inline_wrappers
+from executorch_py.graphs.modes import warn_of_training
+from executorch_py.graphs.program_state import mark_trained
+from executorch_py.graphs.torch_quantized import export_hint
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, require_known_methods
-from .delegation import Delegated, delegate
+from .delegated import Delegated
+from .delegation import delegate, for_compatible
 from .passes import Passes, passes_for, run_passes
 from .program import ExecutorchProgramManager, Recorded, compile_methods
 
@@ -187,7 +188,8 @@ class EdgeProgramManager:
             for name, method in self._delegated.items()
         }
         recorded = Recorded(self._before_delegation, self._exported)
-        return compile_methods(programs, self._constant_methods, config, recorded)
+        methods = for_compatible(programs) if config.compatible else programs
+        return compile_methods(methods, self._constant_methods, config, recorded)
 
     def _method(self, name: str) -> Delegated:
         method = self._delegated.get(name)

@@ -12,7 +12,7 @@ from torch import fx
 
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.exir.passes.external_constants_pass import tag_of
-from executorch_py.export.importer import ExternalFile
+from executorch_py.export.importer.programs import ExternalFile
 
 #: Where constants go when nobody names a file; the published name.
 DEFAULT_FILE = "_default_external_constant"

@@ -15,9 +15,9 @@ from torch.export.graph_signature import ExportGraphSignature, OutputSpec
 
 from executorch_py.errors import ExecutorchError, InvalidArgumentError, InvalidTypeError
 from executorch_py.exir.pass_base import ExportedProgramPassBase, ExportedProgramPassResult
-from executorch_py.export.rewriting import argument_of
+from executorch_py.graphs.rewriting import argument_of, copied
 
-from .cut import copied, rebuilt
+from .cut import rebuilt
 
 #: One pass, several, or several for each method by name.
 Passes = Callable[..., Any] | Sequence[Callable[..., Any]] | Mapping[str, Sequence[Callable[..., Any]]]

@@ -5,30 +5,30 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from executorch_py import _arguments, _core
 from executorch_py.codegen.pte_operators import instructions_of
+from executorch_py.devtools.etrecord.record import ETRecord
 from executorch_py.errors import InvalidArgumentError, InvalidStateError
-from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
+from executorch_py.exir.backend.compiled_part import get_lowered_backend_modules
 from executorch_py.exir.passes.memory_planning_pass import core_algorithm, is_own_planner
 from executorch_py.exir.print_program import print_program
-from executorch_py.export.custom_operators import CustomOperator, find_custom_operators
-from executorch_py.export.decompose import decompose
-from executorch_py.export.importer import Imported, import_programs
-from executorch_py.export.operators import PUBLISHED_WHOLE
-from executorch_py.export.rewriting import nodes_with_bodies
+from executorch_py.export.decompose.decomposer import decompose
+from executorch_py.export.dialect.custom_operators import CustomOperator, find_custom_operators
+from executorch_py.export.dialect.operators import PUBLISHED_WHOLE
+from executorch_py.export.importer.programs import Imported, import_programs
+from executorch_py.graphs.rewriting import nodes_with_bodies
 
 from .config import ExecutorchBackendConfig
-from .delegation import Delegated, for_compatible
+from .delegated import Delegated
+from .delegation_report import report_of
+from .delegation_table import KEY
 from .external_constants import external_file_of
 from .python_planning import options_of, plan_in_python
-
-if TYPE_CHECKING:
-    from executorch_py.devtools.etrecord import ETRecord
 
 
 @dataclass(frozen=True)
@@ -177,13 +177,11 @@ class ExecutorchProgramManager:
             self._current().save_external(name, os.fspath(path))
         return [*paths.values()]
 
-    def get_etrecord(self) -> "ETRecord":
+    def get_etrecord(self) -> ETRecord:
         """What developer tools need beside the file: graphs, and what each instruction stands for.
 
         The exported program is in it when the program was lowered with ``generate_etrecord=True``.
         """
-        from executorch_py.devtools.etrecord import ETRecord
-
         return ETRecord(
             self._recorded.exported,
             edge_dialect_program={**self._programs, **self._recorded.edge},
@@ -206,7 +204,6 @@ def compile_methods(
     recorded: Recorded | None = None,
 ) -> ExecutorchProgramManager:
     """Imports Edge programs into the IR and compiles them (driver::compile)."""
-    methods = for_compatible(methods) if config.compatible else methods
     programs = {name: method.program for name, method in methods.items()}
     if config.compatible:
         # The official runtime has no operator for checks (torch._check), and its exporter leaves them out.
@@ -238,9 +235,6 @@ def _note_delegation(
     methods: Mapping[str, Delegated], programs: Mapping[str, ExportedProgram], imported: Imported
 ) -> None:
     """Writes the delegation report into the program, for ``etpy inspect``, when something is delegated."""
-    from executorch_py.devtools.delegation_report import report_of
-    from executorch_py.devtools.delegation_table import KEY
-
     backends = {name: {tag: spec.backend_id for tag, spec in method.tags.items()} for name, method in methods.items()}
     if any(backends.values()):
         imported.program.named_data(KEY, report_of(programs, backends, imported).to_bytes())

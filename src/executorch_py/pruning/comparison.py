@@ -28,8 +28,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from executorch_py.errors import InvalidArgumentError
-from executorch_py.export.modes import in_mode
-from executorch_py.export.torch_quantized import require_exportable
+from executorch_py.graphs.modes import in_mode
+from executorch_py.graphs.torch_quantized import require_exportable
 from executorch_py.module import Module, load
 
 from .masks import masked_parameters, sparsity

@@ -5,21 +5,22 @@
 >>> session = export(model, [(x,)], recipe)  # doctest: +SKIP
 >>> session.save_to_pte("model")  # doctest: +SKIP
 
-recipe.py    what a recipe says
-registry.py  recipes by name: backends register who makes them
-session.py   the stages, and the session that runs them
+recipe.py   what a recipe says; recipes by name: backends register who makes them
+session.py  the stages, and the session that runs them
 """
 
 from .recipe import (
     AOQuantizationConfig,
+    BackendRecipeProvider,
     ExportRecipe,
     LoweringRecipe,
     Mode,
     QuantizationRecipe,
+    RecipeRegistry,
     RecipeType,
     StageType,
+    recipe_registry,
 )
-from .registry import BackendRecipeProvider, RecipeRegistry, recipe_registry
 from .session import ExportSession, export
 
 __all__ = [

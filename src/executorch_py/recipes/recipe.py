@@ -1,26 +1,31 @@
-"""What a recipe says: how a model is quantized, lowered and compiled."""
+"""What a recipe says: how a model is quantized, lowered and compiled; and who makes recipes by name."""
 
 from __future__ import annotations
 
 import enum
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from executorch_py import _arguments
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.exir.backend.partitioner import Partitioner
 from executorch_py.lowering.config import EdgeCompileConfig, ExecutorchBackendConfig
 
 __all__ = [
     "AOQuantizationConfig",
+    "BackendRecipeProvider",
     "ExportRecipe",
     "LoweringRecipe",
     "Mode",
     "QuantizationRecipe",
+    "RecipeRegistry",
     "RecipeType",
     "StageType",
+    "recipe_registry",
     "symmetric_quantizer",
 ]
 
@@ -151,8 +156,6 @@ class ExportRecipe:
         Raises:
             InvalidArgumentError: It is no member of such a list, or the backend makes none.
         """
-        from .registry import recipe_registry
-
         if not isinstance(recipe, RecipeType):
             raise InvalidArgumentError(f"{recipe!r:.60} is no RecipeType; take a member of a backend's list of recipes")
         backend = recipe.get_backend_name()
@@ -230,6 +233,59 @@ def _joined_quantization(several: list[QuantizationRecipe]) -> QuantizationRecip
 def symmetric_quantizer(**options: bool) -> Any:
     """The package's quantizer for int8 with symmetric weights; options as of ``get_symmetric_quantization_config``."""
     from executorch_py.quantizer import get_symmetric_quantization_config
-    from executorch_py.quantizer.flow import _quantizer
+    from executorch_py.quantizer.flow.flow import _quantizer
 
     return _quantizer(get_symmetric_quantization_config(**options))
+
+
+class BackendRecipeProvider(ABC):
+    """Makes the recipes of one backend."""
+
+    @property
+    @abstractmethod
+    def backend_name(self) -> str:
+        """Name of the backend, as its list of recipes says it."""
+
+    @abstractmethod
+    def get_supported_recipes(self) -> Sequence[RecipeType]:
+        """The members that it can make."""
+
+    @abstractmethod
+    def create_recipe(self, recipe_type: RecipeType, **kwargs: Any) -> ExportRecipe | None:
+        """Makes a recipe; None: it cannot."""
+
+    def supports_recipe(self, recipe_type: RecipeType) -> bool:
+        """Whether it can make this one."""
+        return recipe_type in self.get_supported_recipes()
+
+
+class RecipeRegistry:
+    """The providers by backend."""
+
+    def __init__(self) -> None:
+        self._providers: dict[str, BackendRecipeProvider] = {}
+
+    def register_backend_recipe_provider(self, provider: BackendRecipeProvider) -> None:
+        """Registers a provider; the last one of a backend counts."""
+        _arguments.instance("provider", provider, BackendRecipeProvider, "a BackendRecipeProvider")
+        self._providers[provider.backend_name] = provider
+
+    def create_recipe(self, recipe_type: RecipeType, backend: str, **kwargs: Any) -> ExportRecipe | None:
+        """A recipe of a backend; None when the backend is not known or cannot make it."""
+        provider = self._providers.get(backend)
+        if provider is None or not provider.supports_recipe(recipe_type):
+            return None
+        return provider.create_recipe(recipe_type, **kwargs)
+
+    def get_supported_recipes(self, backend: str) -> list[RecipeType]:
+        """The recipes of a backend; none when it is not known."""
+        provider = self._providers.get(backend)
+        return [] if provider is None else list(provider.get_supported_recipes())
+
+    def list_backends(self) -> list[str]:
+        """The backends that have recipes."""
+        return list(self._providers)
+
+
+#: The one of this process.
+recipe_registry = RecipeRegistry()

@@ -49,7 +49,7 @@ def lower(
     """
     import torch
 
-    from executorch_py.export.torch_quantized import require_exportable
+    from executorch_py.graphs.torch_quantized import require_exportable
     from executorch_py.lowering.edge import to_edge_transform_and_lower
 
     require_exportable(model)

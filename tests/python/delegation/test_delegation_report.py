@@ -10,8 +10,8 @@ from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
 
 import executorch_py as et
-from executorch_py.devtools.delegation_table import KEY, DelegatedOperator, DelegationReport
 from executorch_py.errors import InvalidProgramError
+from executorch_py.lowering.delegation_table import KEY, DelegatedOperator, DelegationReport
 
 
 class Model(nn.Module):

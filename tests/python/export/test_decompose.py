@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from executorch_py.export.decompose import decompose
-from executorch_py.export.functionalize import functionalize
-from executorch_py.export.importer import operator_name
-from executorch_py.export.operators import KEPT_WHOLE, RECURRENT, VIEW_TO_COPY
+from executorch_py.export.decompose.decomposer import decompose
+from executorch_py.export.dialect.operators import KEPT_WHOLE, RECURRENT, VIEW_TO_COPY
+from executorch_py.export.functional.functionalize import functionalize
+from executorch_py.export.importer.programs import operator_name
 
 TABLE = set(re.findall(r'- schema: "(\S+?)\(', Path("src/cpp/ops/ops.yaml").read_text()))
 X = torch.randn(2, 3, 8, 8)
@@ -153,7 +153,7 @@ def test_recurrent_layers_become_plain_operators(kind):
 
 
 def test_equal_operators_share_one_trace(monkeypatch):
-    from executorch_py.export import decompose as module
+    from executorch_py.export.decompose import decomposer as module
 
     traced = []
     original = module.Decomposer._trace

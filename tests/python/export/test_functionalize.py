@@ -9,8 +9,8 @@ from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
 import executorch_py as et
-from executorch_py.export import functionalize as subject
-from executorch_py.export.functionalize import functionalize
+from executorch_py.export.functional import functionalize as subject
+from executorch_py.export.functional.functionalize import functionalize
 
 
 class InPlaceActivation(nn.Module):

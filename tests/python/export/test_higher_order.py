@@ -194,7 +194,7 @@ def test_gradients_that_export_loses_are_refused():
 
 
 def test_an_unknown_operator_is_refused_with_its_line_and_a_remedy():
-    from executorch_py.export import control_flow
+    from executorch_py.export.importer import control_flow
 
     exported = torch.export.export(
         Call(lambda self, x: torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x,))), (torch.randn(3),)
@@ -212,7 +212,8 @@ def test_every_higher_order_operator_of_torch_is_known():
     """What torch can leave in a graph is written, inlined, expanded, or refused with a remedy of its own."""
     from torch._ops import _higher_order_ops
 
-    from executorch_py.export import control_flow, higher_order
+    from executorch_py.export.functional import higher_order
+    from executorch_py.export.importer import control_flow
 
     known = {
         *control_flow._WRITERS,

@@ -9,7 +9,7 @@ from torch import nn
 
 from executorch_py import to_edge
 from executorch_py.errors import NotSupportedError
-from executorch_py.export.importer import import_programs
+from executorch_py.export.importer.programs import import_programs
 
 
 class Call(nn.Module):

@@ -10,7 +10,7 @@ from torch import nn
 import executorch_py as et
 from executorch_py import quantizer
 from executorch_py.errors import InvalidStateError
-from executorch_py.export.modes import TrainingModeWarning
+from executorch_py.graphs.modes import TrainingModeWarning
 
 
 class Attention(nn.Module):

@@ -17,7 +17,7 @@ import torch
 from executorch_py.devtools.bundled_program import schema
 from executorch_py.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from executorch_py.export.arguments import dtype_code
+from executorch_py.graphs.dtypes import dtype_code
 from executorch_py.runtime import MethodMetadata, Runtime, ScalarType
 
 __all__ = ["BUNDLED_PROGRAM_SCHEMA_VERSION", "BundledProgram"]

@@ -3,7 +3,6 @@
 record.py is the object, archive.py its file, a zip in the published layout that the published package reads as well.
 """
 
-from executorch_py.devtools.etrecord.archive import generate_etrecord, parse_etrecord
-from executorch_py.devtools.etrecord.record import ETRecord
+from executorch_py.devtools.etrecord.record import ETRecord, generate_etrecord, parse_etrecord
 
 __all__ = ["ETRecord", "generate_etrecord", "parse_etrecord"]

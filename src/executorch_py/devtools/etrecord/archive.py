@@ -10,19 +10,18 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Protocol
 
 import torch
 from torch._export.serde.serialize import SerializedArtifact, deserialize, serialize
 from torch.export import ExportedProgram
 
-from executorch_py.devtools.etrecord.record import ETRecord
+import executorch_py.export.dialect.edge  # noqa: F401  its verifier reads what "EDGE" is
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError, NotSupportedError
 from executorch_py.exir.backend.utils import nodes_with_bodies
-from executorch_py.export import dialect  # noqa: F401  its verifier reads what "EDGE" is
 
-__all__ = ["generate_etrecord", "parse_etrecord", "write_record"]
+__all__ = ["Record", "read_record", "write_record"]
 
 _IDENTIFIER = "ETRECORD_V0"
 _EDGE = "edge_dialect_exported_program"
@@ -48,49 +47,22 @@ _MAPS = {
 _TENSORS = {"reference_outputs": "_reference_outputs", "representative_inputs": "_representative_inputs"}
 
 
-def generate_etrecord(
-    et_record: str | os.PathLike[str] | BinaryIO,
-    edge_dialect_program: Any,
-    executorch_program: Any,
-    exported_program: ExportedProgram | Mapping[str, ExportedProgram] | None = None,
-    extra_recorded_export_modules: Mapping[str, Any] | None = None,
-) -> None:
-    """Writes the ETRecord of a program.
+class Record(Protocol):
+    """What is written; record.py has the class."""
 
-    Args:
-        et_record: Path, or a file that is open for writing bytes.
-        edge_dialect_program: The manager that ``to_edge`` returned.
-        executorch_program: What ``to_executorch`` returned, or a BundledProgram of it.
-        exported_program: What ``torch.export`` gave, to compare with values of the original graph.
-        extra_recorded_export_modules: Name -> further programs to record.
-    """
-    record = ETRecord()
-    record.add_exported_program(exported_program)
-    record.add_edge_dialect_program(edge_dialect_program)
-    record.add_executorch_program(executorch_program)
-    record.add_extra_export_modules(extra_recorded_export_modules or {})
-    record.save(et_record)
+    exported_program: ExportedProgram | None
+    export_graph_id: int | None
+    graph_map: dict[str, ExportedProgram]
+    instructions: Any
 
-
-def parse_etrecord(etrecord_path: str | os.PathLike[str]) -> ETRecord:
-    """Reads the ETRecord of a file.
-
-    Raises:
-        InvalidProgramError: The file is no ETRecord, is damaged or of another version; says what to do.
-        NotSupportedError: A graph in it has an operator that this process does not know.
-    """
-    path = os.fspath(etrecord_path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _read(path, archive)
-    except zipfile.BadZipFile as error:
-        raise InvalidProgramError(f"{path} is no ETRecord: {error}. {_REMEDY}") from None
+    def edge_programs(self) -> dict[str, ExportedProgram]:
+        """Method -> Edge program."""
 
 
 _REMEDY = "Write one with get_etrecord().save(path) of what to_executorch() returns"
 
 
-def write_record(record: ETRecord, path: str | os.PathLike[str] | BinaryIO) -> None:
+def write_record(record: Record, path: str | os.PathLike[str] | BinaryIO) -> None:
     """Writes a whole record."""
     programs = {f"{_EDGE}/{name}": program for name, program in record.edge_programs().items()} | record.graph_map
     if record.exported_program is not None:
@@ -112,7 +84,16 @@ def write_record(record: ETRecord, path: str | os.PathLike[str] | BinaryIO) -> N
             archive.writestr("export_graph_id", json.dumps(record.export_graph_id))
 
 
-def _read(path: str, archive: zipfile.ZipFile) -> ETRecord:
+def read_record(path: str) -> dict[str, Any]:
+    """The arguments of the record in a file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read(path, archive)
+    except zipfile.BadZipFile as error:
+        raise InvalidProgramError(f"{path} is no ETRecord: {error}. {_REMEDY}") from None
+
+
+def _read(path: str, archive: zipfile.ZipFile) -> dict[str, Any]:
     names = archive.namelist()
     if _IDENTIFIER not in names:
         other = next((one for one in names if one.startswith("ETRECORD_")), None)
@@ -135,15 +116,15 @@ def _read(path: str, archive: zipfile.ZipFile) -> ETRecord:
         ) from error
     edge = {name.partition("/")[2]: program for name, program in programs.items() if name.startswith(f"{_EDGE}/")}
     others = {name: one for name, one in programs.items() if "/" in name and not name.startswith(f"{_EDGE}/")}
-    return ETRecord(
-        programs.get("exported_program"),
-        graph_id,
-        edge or None,
-        others,
+    return {
+        "exported_program": programs.get("exported_program"),
+        "export_graph_id": graph_id,
+        "edge_dialect_program": edge or None,
+        "graph_map": others,
         **maps,
         **{attribute: _tensors(archive, entry) for entry, attribute in _TENSORS.items() if entry in names},
-        instructions=own.get("instructions"),
-    )
+        "instructions": own.get("instructions"),
+    }
 
 
 def _numbered(methods: dict[str, Any]) -> dict[str, dict[int, Any]]:

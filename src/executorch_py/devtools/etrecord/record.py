@@ -18,7 +18,9 @@ from torch.export import ExportedProgram
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 
-__all__ = ["ETRecord"]
+from .archive import read_record, write_record
+
+__all__ = ["ETRecord", "generate_etrecord", "parse_etrecord"]
 
 #: Method -> number of the instruction -> debug handles of fx nodes, one or several.
 HandleMap = Mapping[str, Mapping[int, Any]]
@@ -85,8 +87,6 @@ class ETRecord:
         Raises:
             InvalidStateError: It has no Edge program or no debug handles.
         """
-        from executorch_py.devtools.etrecord.archive import write_record
-
         if self.edge_dialect_program is None or self._debug_handle_map is None:
             raise InvalidStateError(
                 "the record has no Edge program or no compiled program; add them with add_edge_dialect_program and "
@@ -178,6 +178,40 @@ class ETRecord:
         extra = "".join(f", {name}" for name in sorted(self.graph_map))
         exported = ", with its exported program" if self.exported_program is not None else ""
         return f"ETRecord({counts or 'no compiled program'}{exported}{extra})"
+
+
+def generate_etrecord(
+    et_record: str | os.PathLike[str] | BinaryIO,
+    edge_dialect_program: Any,
+    executorch_program: Any,
+    exported_program: ExportedProgram | Mapping[str, ExportedProgram] | None = None,
+    extra_recorded_export_modules: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes the ETRecord of a program.
+
+    Args:
+        et_record: Path, or a file that is open for writing bytes.
+        edge_dialect_program: The manager that ``to_edge`` returned.
+        executorch_program: What ``to_executorch`` returned, or a BundledProgram of it.
+        exported_program: What ``torch.export`` gave, to compare with values of the original graph.
+        extra_recorded_export_modules: Name -> further programs to record.
+    """
+    record = ETRecord()
+    record.add_exported_program(exported_program)
+    record.add_edge_dialect_program(edge_dialect_program)
+    record.add_executorch_program(executorch_program)
+    record.add_extra_export_modules(extra_recorded_export_modules or {})
+    record.save(et_record)
+
+
+def parse_etrecord(etrecord_path: str | os.PathLike[str]) -> ETRecord:
+    """Reads the ETRecord of a file.
+
+    Raises:
+        InvalidProgramError: The file is no ETRecord, is damaged or of another version; says what to do.
+        NotSupportedError: A graph in it has an operator that this process does not know.
+    """
+    return ETRecord(**read_record(os.fspath(etrecord_path)))
 
 
 #: Names in the zip that are the format's own.

@@ -12,7 +12,7 @@ import numpy as np
 from executorch_py.devtools.etdump import schema_flatcc as schema
 from executorch_py.devtools.inspector.values import inflate
 from executorch_py.errors import InvalidArgumentError, NotSupportedError
-from executorch_py.export.sources import Source
+from executorch_py.graphs.sources import Source
 
 __all__ = ["Event", "EventBlock", "PerfData", "TimeScale", "blocks_of", "data_frame", "scale_factor"]
 

@@ -35,8 +35,8 @@ from executorch_py.devtools.inspector.events import (
 from executorch_py.devtools.inspector.numerical_comparator import COMPARATORS, NumericalComparatorBase
 from executorch_py.devtools.inspector.record_map import RecordMap, listed
 from executorch_py.devtools.inspector.reference import Pair, pairs_of, values_of
-from executorch_py.devtools.text_table import aligned
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError, InvalidStateError, NotFoundError
+from executorch_py.text_table import aligned
 
 __all__ = ["Inspector"]
 

@@ -11,7 +11,7 @@ from executorch_py.devtools.etrecord import ETRecord
 from executorch_py.devtools.inspector.events import AROUND_A_DELEGATE, Event, EventBlock
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError
 from executorch_py.exir.backend.utils import nodes_with_bodies
-from executorch_py.export.sources import source_of
+from executorch_py.graphs.sources import source_of
 
 __all__ = ["RecordMap"]
 

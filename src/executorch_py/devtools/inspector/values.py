@@ -11,7 +11,7 @@ import torch
 from executorch_py.devtools.comparison import compare
 from executorch_py.devtools.etdump import schema_flatcc as schema
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError, NotSupportedError
-from executorch_py.export.arguments import dtype_of
+from executorch_py.graphs.dtypes import dtype_of
 
 __all__ = ["compare_results", "inflate"]
 

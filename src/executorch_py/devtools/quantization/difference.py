@@ -14,7 +14,7 @@ import math
 
 import torch
 
-from .table import Difference
+from .rows import Difference
 
 __all__ = ["RunningDifference"]
 

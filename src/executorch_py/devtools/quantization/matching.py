@@ -23,9 +23,15 @@ from typing import Any
 import torch
 from torch import fx
 
-from executorch_py.export.sources import source_of
-
-from .nodes import constant_nodes, is_value_preserving, iterate_arguments, kind_of, op_name, value_source
+from executorch_py.graphs.nodes import (
+    constant_nodes,
+    is_value_preserving,
+    iterate_arguments,
+    kind_of,
+    op_name,
+    value_source,
+)
+from executorch_py.graphs.sources import source_of
 
 __all__ = ["Match", "match_graphs"]
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from .table import LayerRow, QuantizationReport, decibels, metric_figures, percent
+from .rows import Difference, LayerRow, QuantizationRows, decibels, metric_figures, percent
 
 __all__ = ["page_of"]
 
@@ -58,7 +58,7 @@ document.querySelectorAll('table.sort th').forEach(function (head) {
 """
 
 
-def page_of(report: QuantizationReport, title: str) -> str:
+def page_of(report: QuantizationRows, title: str) -> str:
     """The page's text."""
     quantized = sum(row.is_quantized for row in report.layers)
     cards = [("batches", str(report.num_batches)), ("layers compared", str(len(report.layers)))]
@@ -108,12 +108,12 @@ def _legend() -> str:
     )
 
 
-def chart_rows(report: QuantizationReport) -> list[LayerRow]:
+def chart_rows(report: QuantizationRows) -> list[LayerRow]:
     """What the charts show: layers in order, without those that nothing was lost in."""
     return [row for row in report.layers if row.is_quantized or math.isfinite(row.difference.sqnr_db)]
 
 
-def _chart(report: QuantizationReport) -> str:
+def _chart(report: QuantizationRows) -> str:
     rows = chart_rows(report)
     if not rows:
         return '<p class="soft">No layer lost anything.</p>'
@@ -176,10 +176,7 @@ def _number(value: float | None, text: str) -> tuple[str, object]:
     return text, value if math.isfinite(value) else ("-1e999" if value < 0 else "1e999")
 
 
-def _figures(difference: object) -> list[tuple[str, object]]:
-    from .table import Difference
-
-    assert isinstance(difference, Difference)
+def _figures(difference: Difference) -> list[tuple[str, object]]:
     return [
         _number(difference.sqnr_db, decibels(difference.sqnr_db)),
         _number(difference.cosine, f"{difference.cosine:.6f}"),
@@ -191,7 +188,7 @@ def _figures(difference: object) -> list[tuple[str, object]]:
 _FIGURES = [("network dB", True), ("cosine", True), ("max error", True), ("mean error", True)]
 
 
-def _outputs(report: QuantizationReport) -> str:
+def _outputs(report: QuantizationRows) -> str:
     head = [("output", False), ("of", False), ("SQNR dB", True), *_FIGURES[1:], ("note", False)]
     rows = [
         ("", [(row.output, row.output), (row.of, row.of), *_figures(row.difference), (row.note, row.note)])
@@ -200,7 +197,7 @@ def _outputs(report: QuantizationReport) -> str:
     return _table(head, rows)
 
 
-def _layers(report: QuantizationReport) -> str:
+def _layers(report: QuantizationRows) -> str:
     head = [("#", True), ("layer", False), ("operator", False), ("source", False), ("module", False)]
     head += [("weight", False), ("activation", False), ("float range", False)]
     head += [("alone dB", True), ("weight dB", True), ("activation dB", True), *_FIGURES]
@@ -219,7 +216,7 @@ def _layers(report: QuantizationReport) -> str:
     return _table(head, rows)
 
 
-def _leftovers(report: QuantizationReport) -> list[str]:
+def _leftovers(report: QuantizationRows) -> list[str]:
     parts: list[str] = []
     if report.unmatched:
         parts.append("<h2>Without counterpart in the other graph: not compared</h2>")

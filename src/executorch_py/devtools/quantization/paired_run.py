@@ -24,9 +24,7 @@ from torch import fx
 from torch._ops import OpOverload
 from torch.fx import Interpreter
 
-from .difference import RunningDifference
-from .matching import Match, operation
-from .nodes import (
+from executorch_py.graphs.nodes import (
     REARRANGING,
     arguments_of,
     constant_nodes,
@@ -38,7 +36,10 @@ from .nodes import (
     quantization_of,
     value_source,
 )
-from .table import Quantization
+from executorch_py.graphs.quantization import Quantization
+
+from .difference import RunningDifference
+from .matching import Match, operation
 
 __all__ = ["Layer", "PairedRun"]
 

@@ -8,12 +8,12 @@ import os
 from executorch_py.errors import NotSupportedError
 
 from .page import chart_rows
-from .table import QuantizationReport
+from .rows import QuantizationRows
 
 __all__ = ["plot_report"]
 
 
-def plot_report(report: QuantizationReport, path: str | os.PathLike[str], title: str) -> None:
+def plot_report(report: QuantizationRows, path: str | os.PathLike[str], title: str) -> None:
     """Writes bars (each layer alone) and a line (in the network) to an image.
 
     Raises:

@@ -19,16 +19,17 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree
 
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
-from executorch_py.export.sources import source_of
-from executorch_py.export.torch_quantized import require_exportable
+from executorch_py.graphs.nodes import GROUP_SIZE, kind_of, op_name
+from executorch_py.graphs.sources import source_of
+from executorch_py.graphs.state import State, own_state
+from executorch_py.graphs.torch_quantized import require_exportable
 
 from .batches import calls
 from .difference import RunningDifference
 from .matching import match_graphs
-from .nodes import GROUP_SIZE, kind_of, op_name
 from .paired_run import Layer, PairedRun
-from .state import State, own_state
-from .table import LayerRow, MetricRow, OutputRow, QuantizationReport, Unmatched, percent
+from .rows import LayerRow, MetricRow, OutputRow, Unmatched, percent
+from .table import QuantizationReport
 from .task_metric import Metric, measured
 
 __all__ = ["quantization_report"]

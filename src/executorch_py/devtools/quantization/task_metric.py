@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from executorch_py.errors import InvalidTypeError
-
-from .state import state_kept
+from executorch_py.graphs.state import state_kept
 
 __all__ = ["Metric", "measured"]
 

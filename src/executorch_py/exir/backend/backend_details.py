@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from torch.export import ExportedProgram
 
 from executorch_py.errors import NotFoundError, PartitionError
+from executorch_py.graphs.rewriting import copied
 
 from .compile_spec_schema import CompileSpec
 
@@ -55,8 +56,6 @@ class BackendDetails(ABC):
         edge_program: ExportedProgram, compile_specs: list[CompileSpec]
     ) -> ExportedProgram:
         """The program that ``preprocess`` gets: graphs of its own, and weights that it must not change."""
-        from executorch_py.lowering.cut import copied
-
         return copied(edge_program)
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Any
 from torch import fx
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 
-from executorch_py.exir.lowered_backend_module import get_lowered_submodules
+from .compiled_part import get_lowered_submodules
 
 __all__ = [
     "format_delegated_graph",

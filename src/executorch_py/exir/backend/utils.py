@@ -4,8 +4,8 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from executorch_py.export.rewriting import nodes_with_bodies
-from executorch_py.export.training import TRAINED
+from executorch_py.graphs.rewriting import nodes_with_bodies
+from executorch_py.graphs.training import TRAINED
 
 from .delegate_mapping import DelegateMappingBuilder
 from .delegated_graph import (

@@ -1,7 +1,7 @@
+from ...lowering.pass_manager import ExportedProgramPassManager as ExportedProgramPassManager
 from ..dialects._ops import EdgeOpOverload as EdgeOpOverload
 from ..dynamic_shape import DynamicMemoryPlanningMode as DynamicMemoryPlanningMode
 from ..pass_base import ExportPass as ExportPass
-from ..pass_manager import ExportedProgramPassManager as ExportedProgramPassManager
 from ..sym_util import eval_shape_upper_bound as eval_shape_upper_bound
 from .fixed_passes import (
     ConstPropPass as ConstPropPass,

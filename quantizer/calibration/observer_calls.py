@@ -1,0 +1,37 @@
+"""The calls of observers in a prepared module, and what they look at."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from executorch_py.quantizer.rules.matching import is_constant, place_of
+from executorch_py.quantizer.spec.pt2e import FakeQuantizeBase, ObserverBase
+from torch import fx
+
+__all__ = ["is_weight", "observed", "observers_of"]
+
+
+def observers_of(prepared: fx.GraphModule) -> Iterator[tuple[fx.Node, Any]]:
+    """The calls of observers and fake quantizers in a prepared module, with what they call; each observer once."""
+    modules = dict(prepared.named_modules(remove_duplicate=False))
+    seen = set()
+    for node in prepared.graph.nodes:
+        if node.op == "call_module":
+            module = modules.get(str(node.target))
+            if isinstance(module, (ObserverBase, FakeQuantizeBase)) and id(module) not in seen:
+                seen.add(id(module))
+                yield node, module
+
+
+def is_weight(node: fx.Node) -> bool:
+    """Whether an observer's call looks at a constant."""
+    return is_constant(node.args[0])
+
+
+def observed(node: fx.Node) -> str:
+    """What an observer looks at, for messages."""
+    source: Any = node.args[0]
+    modules = [user for user in node.users if user.op == "call_function"]
+    if source.op == "call_function":
+        return f"the result of {place_of(source)}"
+    name = f"'{source.target}'"
+    return f"{name}, which {place_of(modules[0])} reads," if modules else name

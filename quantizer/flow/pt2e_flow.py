@@ -1,0 +1,157 @@
+"""prepare_pt2e, prepare_qat_pt2e and convert_pt2e, as torchao has them, with the batch norms folded by batch_norm.py.
+
+torchao folds a batch norm without asking who else reads the layer's result or its weight. These readers then get other numbers.
+It fails at transposed convolutions in groups. While a model trains, its norms have an eps and a momentum of torchao's.
+
+>>> prepared = prepare_pt2e(torch.export.export(model, example).module(), quantizer)  # doctest: +SKIP
+>>> prepared(*sample)  # doctest: +SKIP
+>>> converted = convert_pt2e(prepared)  # doctest: +SKIP
+"""
+
+import contextlib
+import types
+from collections.abc import Iterator
+
+import torch
+from executorch_py.quantizer.calibration import batch_norm, fake_quantization
+from executorch_py.quantizer.calibration.half_range import keep_far_values_in_float
+from executorch_py.quantizer.calibration.insertion import insert_observers, replace_by_quantization
+from executorch_py.quantizer.rules.lifting import LazyGraphModule
+from executorch_py.quantizer.spec.pt2e import Quantizer, convert_prepared, node_name_to_scope
+from torch import fx, nn
+
+from executorch_py.errors import InvalidStateError
+
+#: In ``GraphModule.meta``: this package has folded its batch norms, or will.
+_OURS = "executorch_py.norms_are_ours"
+#: Loops -> the argument that is the body.
+_BODIES = {torch.ops.higher_order.scan: 0, torch.ops.higher_order.while_loop: 1}
+
+
+def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
+    """An exported module with observers, to be shown samples, then :func:`convert_pt2e`; ``model`` is used up.
+
+    Args:
+        model: ``torch.export.export(…).module()`` of a model in evaluation mode.
+        quantizer: Says what is observed.
+    """
+    return _written(prepare_graph(model, quantizer))
+
+
+def prepare_graph(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
+    """As :func:`prepare_pt2e`; the code of the module is written when it first runs."""
+    batch_norm.fold(model)
+    return _without_modes(_prepared(model, quantizer, is_qat=False))
+
+
+def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
+    """An exported module with fake quantization and folded batch norms, to be trained; ``model`` is used up.
+
+    ``train()`` and ``eval()`` work on it.
+
+    Args:
+        model: ``torch.export.export(…).module()`` of a model in training mode.
+        quantizer: Says what is quantized; with a configuration for training.
+    """
+    prepared = _prepared(model, quantizer, is_qat=True)
+    fake_quantization.as_converted(prepared)
+    batch_norm.let_train_and_eval_work(prepared)
+    return _written(prepared)
+
+
+def convert_pt2e(
+    model: fx.GraphModule, use_reference_representation: bool = False, fold_quantize: bool = True
+) -> fx.GraphModule:
+    """A prepared module with quantize and dequantize nodes in place of its observers; ``model`` is used up.
+
+    Args:
+        model: What :func:`prepare_pt2e` or :func:`prepare_qat_pt2e` made, or torchao's functions of these names.
+        use_reference_representation: As in torchao: integer arithmetic in place of the nodes.
+        fold_quantize: Weights are stored as integers.
+    """
+    return _written(convert_graph(model, use_reference_representation, fold_quantize))
+
+
+def convert_graph(
+    model: fx.GraphModule, use_reference_representation: bool = False, fold_quantize: bool = True
+) -> fx.GraphModule:
+    """As :func:`convert_pt2e`; the code of the module is written when it first runs."""
+    if not model.meta.get(_OURS):
+        return convert_prepared(model, use_reference_representation, fold_quantize)
+    batch_norm.close_after_training(model)
+    batch_norm.set_training(model, False)
+    keep_far_values_in_float(model)
+    for node in model.graph.nodes:
+        if node.target in _BODIES:
+            name = str(node.args[_BODIES[node.target]].target)
+            body = convert_graph(model.get_submodule(name), use_reference_representation, fold_quantize)
+            setattr(model, name, body)
+    with _nested_bodies_kept(model), batch_norm.hidden_from_torchao(model):
+        converted = replace_by_quantization(model, use_reference_representation, fold_quantize)
+    batch_norm.shown(converted)
+    return _without_modes(converted)
+
+
+def _written(module: fx.GraphModule) -> fx.GraphModule:
+    """A module whose code stands, since torch.export refuses to look into one that writes it when it runs."""
+    LazyGraphModule.force_recompile(module)
+    return module
+
+
+def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
+    """Has a module stay in evaluation mode, which is part of its graph."""
+
+    def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
+        if mode:
+            raise InvalidStateError(
+                "the module was exported as the model evaluates, and train() cannot change that; prepare_qat (or "
+                "prepare_qat_pt2e) prepares a model for training"
+            )
+        return self
+
+    module.train = types.MethodType(train, module)  # type: ignore[method-assign]
+    module.eval = types.MethodType(lambda self: self, module)  # type: ignore[method-assign]
+    return module
+
+
+def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.GraphModule:
+    meta, scopes = dict(model.meta), node_name_to_scope(model)
+    model = quantizer.transform_for_annotation(model)
+    quantizer.annotate(model)
+    quantizer.validate(model)
+    if is_qat:
+        batch_norm.open_for_training(model)
+    prepared = insert_observers(model, scopes, is_qat=is_qat, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
+    prepared.meta.update({**meta, _OURS: True})
+    for node in prepared.graph.nodes:
+        if not is_qat and node.target in _BODIES:
+            name = str(node.args[_BODIES[node.target]].target)
+            setattr(prepared, name, prepare_graph(prepared.get_submodule(name), quantizer))
+    return prepared
+
+
+@contextlib.contextmanager
+def _nested_bodies_kept(module: fx.GraphModule) -> Iterator[None]:
+    """While active, bodies of control flow inside of bodies are attributes, not submodules.
+
+    torch's ``delete_all_unused_submodules``, which torchao calls, looks for users in the outermost graph only and drops them.
+    """
+    hidden: list[tuple[nn.Module, str, nn.Module]] = []
+
+    def hide(body: fx.GraphModule) -> None:
+        for name, inner in [*body.named_children()]:
+            if isinstance(inner, fx.GraphModule):
+                hide(inner)
+                del body._modules[name]
+                object.__setattr__(body, name, inner)
+                hidden.append((body, name, inner))
+
+    for body in module.children():
+        if isinstance(body, fx.GraphModule):
+            hide(body)
+    try:
+        yield
+    finally:
+        for body, name, inner in hidden:
+            object.__delattr__(body, name)
+            body.add_module(name, inner)

@@ -1,0 +1,1 @@
+"""What of a graph a quantizer annotates: chains of operators, and how their tensors get specs."""

@@ -1,0 +1,152 @@
+"""Takes operators apart that are made of others which a quantizer knows.
+
+torch.export leaves LSTM, GRU and attention whole; here they become linear layers and products. A recurrent layer becomes a step
+for each element of the sequence; the steps share their weights. Behind layers, gates become their product, and what puts zeros
+beside a tensor's elements says so: a zero is not the integer 0.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
+
+from executorch_py.export.decompose.decomposer import keeping, without_mkldnn
+from executorch_py.graphs.rewriting import inherited_meta
+
+from .matching import LINEAR, MATMUL, Operators, is_float32, ops
+from .steps import PLACE, places_in_steps
+
+#: Operator -> what is in it that a quantizer may ask for.
+EXPANDED: dict[Any, Operators] = {
+    **dict.fromkeys(ops("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input"), LINEAR),
+    **dict.fromkeys(
+        ops("lstm_cell.default", "gru_cell.default", "rnn_tanh_cell.default", "rnn_relu_cell.default"), LINEAR
+    ),
+    **dict.fromkeys(ops("scaled_dot_product_attention.default"), MATMUL),
+}
+
+
+def _glu(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
+    half = x.shape[dim] // 2
+    return x.narrow(dim, 0, half) * torch.sigmoid(x.narrow(dim, half, half))
+
+
+def _triu(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
+    return torch.where(torch.ones(x.shape[-2:], dtype=torch.bool).triu(diagonal), x, 0.0)
+
+
+def _tril(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
+    return torch.where(torch.ones(x.shape[-2:], dtype=torch.bool).tril(diagonal), x, 0.0)
+
+
+def _im2col(
+    x: torch.Tensor, kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> torch.Tensor:
+    height, width = padding
+    padded = torch.constant_pad_nd(x, [width, width, height, height])
+    return torch.nn.functional.unfold(padded, kernel, dilation, 0, stride)
+
+
+def _zeros_like(x: torch.Tensor, **_: Any) -> torch.Tensor:
+    return torch.zeros(x.shape)  # which reads no floats
+
+
+#: Operator -> the same as others, of which integers are made behind a layer.
+WRITTEN_OUT: dict[Any, Callable[..., torch.Tensor]] = {
+    torch.ops.aten.glu.default: _glu,
+    torch.ops.aten.triu.default: _triu,
+    torch.ops.aten.tril.default: _tril,
+    torch.ops.aten.im2col.default: _im2col,
+    torch.ops.aten.zeros_like.default: _zeros_like,
+}
+
+#: Stay whole inside: what the tables of quantizers name, and what lowering knows better as it is.
+_KEPT = [torch.ops.aten.linear.default, torch.ops.aten.matmul.default, torch.ops.aten.softmax.int]
+
+
+def expand(
+    model: fx.GraphModule, wanted: Callable[[fx.Node, Operators], bool], follows: Callable[[fx.Node], bool]
+) -> fx.GraphModule:
+    """Replaces operators of EXPANDED, in place, where ``wanted(node, what is in it)``, of WRITTEN_OUT where ``follows(node)``."""
+    changed = False
+    for node in list(model.graph.nodes):
+        if node.op != "call_function":
+            continue
+        if node.target in EXPANDED and wanted(node, EXPANDED[node.target]):
+            _replace(model, node, node.target)
+            changed = True
+        elif node.target in WRITTEN_OUT and is_float32(node) and _has_known_sizes(node) and follows(node):
+            _replace(model, node, WRITTEN_OUT[node.target])
+            changed = True
+    if changed:
+        model.graph.eliminate_dead_code()
+        model.recompile()
+    return model
+
+
+def _has_known_sizes(node: fx.Node) -> bool:
+    """Whether the sizes that an operator is written with are numbers: all, or those beside the batch."""
+    shape = node.args[0].meta["val"].shape  # type: ignore[union-attr]
+    divided = node.args[1] if node.target is torch.ops.aten.glu.default and len(node.args) > 1 else -1
+    reads_batch = node.target is torch.ops.aten.zeros_like.default or divided in (0, -len(shape))
+    return all(isinstance(size, int) for size in (shape if reads_batch else shape[1:]))
+
+
+def _replace(model: fx.GraphModule, node: fx.Node, operator: Callable[..., Any]) -> None:
+    traced = _traced(node, operator)
+    inputs = iter(leaf for leaf in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(leaf, fx.Node))
+    new: dict[fx.Node, Any] = {}
+    places = places_in_steps(list(traced.graph.nodes))
+    with model.graph.inserting_before(node):
+        for inner in traced.graph.nodes:
+            if inner.op == "placeholder":
+                new[inner] = next(inputs)
+            elif inner.op == "get_attr":
+                name = f"_{node.name}_{inner.target}".replace(".", "_")
+                model.register_buffer(name, getattr(traced, inner.target))
+                new[inner] = model.graph.get_attr(name)
+                new[inner].meta["val"] = inner.meta.get("val")
+            elif inner.op == "call_function":
+                new[inner] = model.graph.node_copy(inner, lambda old: new[old])
+                new[inner].meta = inherited_meta(node, inner.meta.get("val"))
+                if inner in places:
+                    new[inner].meta[PLACE] = (node.name, places[inner])
+            else:
+                results = fx.map_arg(inner.args[0], lambda old: new[old])
+    if isinstance(results, fx.Node):
+        node.replace_all_uses_with(results)
+    else:
+        for user in list(node.users):  # getitem
+            user.replace_all_uses_with(results[user.args[1]])
+            model.graph.erase_node(user)
+    model.graph.erase_node(node)
+
+
+def _traced(node: fx.Node, operator: Callable[..., Any]) -> fx.GraphModule:
+    """What an operator, called like ``node``, is made of for the types of its arguments."""
+    leaves, spec = pytree.tree_flatten((node.args, node.kwargs))
+    given = [leaf.meta["val"] for leaf in leaves if isinstance(leaf, fx.Node)]
+    mode = next(value.fake_mode for value in given if hasattr(value, "fake_mode"))
+    with mode:  # tracing tells inputs apart by identity: query, key and value may be one
+        values = [torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) for v in given]
+
+    def call(*inputs: Any) -> Any:
+        remaining = iter(inputs)
+        filled = [next(remaining) if isinstance(leaf, fx.Node) else leaf for leaf in leaves]
+        args, kwargs = pytree.tree_unflatten(filled, spec)
+        return operator(*args, **kwargs)
+
+    with (
+        torch.no_grad(),
+        enable_python_dispatcher(),
+        keeping(_KEPT),
+        without_mkldnn(),
+        sdpa_kernel(SDPBackend.MATH),
+        mode,
+    ):
+        return make_fx(call, _allow_non_fake_inputs=True)(*values)

@@ -1,0 +1,321 @@
+"""Finds chains of operators in an exported graph, and says what a node belongs to.
+
+A Pattern is a row of a quantizer's table: a name, a chain of operators of which each is the only user of the one before, and the
+rule that annotates what was found (annotation.py).
+
+>>> Pattern("linear_relu", (LINEAR, RELU), product)  # doctest: +SKIP
+"""
+
+import contextlib
+import contextvars
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from executorch_py.quantizer.spec.config import Kind
+from executorch_py.quantizer.spec.pt2e import ANNOTATION, QuantizationConfig
+from torch import fx
+
+from executorch_py.operator_facts import OPERATORS, overload, overloads
+
+aten = torch.ops.aten
+
+#: Overloads of an operator that mean the same to a quantizer.
+Operators = frozenset[Any]
+
+
+@dataclass(frozen=True)
+class Match:
+    """The nodes of one chain, first to last."""
+
+    nodes: tuple[fx.Node, ...]
+
+    @property
+    def first(self) -> fx.Node:
+        """The node that the others follow."""
+        return self.nodes[0]
+
+    @property
+    def last(self) -> fx.Node:
+        """The node whose result leaves the chain."""
+        return self.nodes[-1]
+
+
+#: Annotates what was found, or leaves it.
+Rule = Callable[[Match, QuantizationConfig], None]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A row of a quantizer's table.
+
+    Attributes:
+        name: For reports and tests.
+        chain: Operators, each the only user of the one before.
+        rule: Annotates a match.
+        kinds: Kinds of configurations that the row is for.
+        by_name_only: Not taken by a global configuration, only when named by operator, module type or module name.
+    """
+
+    name: str
+    chain: tuple[Operators, ...]
+    rule: Rule
+    kinds: frozenset[Kind]
+    by_name_only: bool = False
+
+
+def ops(*names: str) -> Operators:
+    """Overloads by name: ``ops("relu.default", "relu_.default")``; those that this torch does not have are left out."""
+    found = []
+    for name in names:
+        packet, overload = name.split(".")
+        if hasattr(aten, packet) and hasattr(getattr(aten, packet), overload):
+            found.append(getattr(getattr(aten, packet), overload))
+    return frozenset(found)
+
+
+CONV = ops(
+    "conv1d.default",
+    "conv2d.default",
+    "conv3d.default",
+    "conv1d.padding",
+    "conv2d.padding",
+    "conv3d.padding",
+    "convolution.default",
+)
+CONV_TRANSPOSE = ops("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
+LINEAR = ops("linear.default")
+BATCH_NORM = ops("batch_norm.default")
+RELU = ops("relu.default", "relu_.default", "relu6.default", "relu6_.default", "hardtanh.default", "hardtanh_.default")
+ADD = ops("add.Tensor", "add_.Tensor")
+MUL = ops("mul.Tensor", "mul_.Tensor")
+EMBEDDING = ops("embedding.default")
+MATMUL = ops("matmul.default", "bmm.default")
+AVERAGE = ops(
+    "adaptive_avg_pool1d.default",
+    "adaptive_avg_pool2d.default",
+    "adaptive_avg_pool3d.default",
+    "avg_pool1d.default",
+    "avg_pool2d.default",
+    "mean.dim",
+)
+MAX_POOL = frozenset(overloads(lambda op: op.moves == "pool" and op.is_tensor))
+#: Of what moves elements, that whose result may have a much smaller range than what it takes.
+TAKES_PART = frozenset(
+    overloads(lambda op: op.is_tensor and (op.moves in ("part", "gather", "largest") or "clamps" in op.tags))
+)
+#: Operators that move elements or leave them as they are.
+MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves in ("reshape", "permute", "repeat")))
+#: Operators that hand out a tensor in parts, each a ``getitem`` of their result, or its largest elements with their places.
+SPLIT = frozenset(overloads(lambda op: op.moves in ("part", "pool") and not op.is_tensor))
+PAD = ops("pad.default", "constant_pad_nd.default")
+#: Operators whose results are elements of several tensors -> the arguments that hold these: tensors, lists of them, numbers.
+JOINED_ARGUMENTS: dict[Any, tuple[int, ...]] = {
+    overload(op.name): tuple(op.arguments.index(name) for name in op.joins)
+    for op in OPERATORS.values()
+    if op.joins and overload(op.name) not in PAD
+}
+JOIN = frozenset(JOINED_ARGUMENTS)
+#: What makes tensors of one number -> the argument that it is; None: of zeros.
+ZEROS: dict[Any, int | None] = {
+    **dict.fromkeys(ops("zeros.default", "zeros_like.default", "new_zeros.default")),
+    **dict.fromkeys(ops("full.default", "full_like.default"), 1),
+    **dict.fromkeys(ops("new_full.default"), 2),
+    **dict.fromkeys(ops("scalar_tensor.default"), 0),
+}
+
+
+def find(graph: fx.Graph, pattern: Pattern) -> Iterator[Match]:
+    """All places where the chain stands, in the order of the graph."""
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target in pattern.chain[0]:
+            nodes = [node]
+            for wanted in pattern.chain[1:]:
+                user = next(iter(nodes[-1].users)) if len(nodes[-1].users) == 1 else None
+                if user is None or user.target not in wanted or user.args[0] is not nodes[-1]:
+                    break
+                if user.target in BATCH_NORM and not has_running_statistics(user):
+                    break  # nothing to fold: what it multiplies by follows the batch
+                nodes.append(user)
+            else:
+                yield Match(tuple(nodes))
+
+
+def elements_of(node: fx.Node) -> list[Any]:
+    """Tensors and numbers whose elements the result of an operator is made of that moves or joins them."""
+    given = [node.args[i] for i in JOINED_ARGUMENTS.get(node.target, (0,))]
+    return [one for argument in given for one in (argument if isinstance(argument, (list, tuple)) else (argument,))]
+
+
+def form_of(layer: fx.Node) -> tuple[bool, int]:
+    """Whether a convolution is transposed, and its groups."""
+    names = [argument.name for argument in layer.target._schema.arguments]  # type: ignore[union-attr]
+    values: dict[str, Any] = {**dict(zip(names, layer.args, strict=False)), **layer.kwargs}
+    return layer.target in CONV_TRANSPOSE or bool(values.get("transposed")), int(values.get("groups") or 1)
+
+
+def has_running_statistics(norm: fx.Node) -> bool:
+    """Whether a batch or instance norm holds a mean of its own. One without takes that of its input, in training and after it."""
+    return len(norm.args) > 3 and norm.args[3] is not None
+
+
+def is_annotated(node: fx.Node) -> bool:
+    """Whether a quantizer has said something of the node."""
+    return node.meta.get(ANNOTATION) is not None
+
+
+def is_float32(node: Any) -> bool:
+    """Whether a node's result is a float32 tensor."""
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+
+
+#: What a value is made of, as far as it was asked for; None where nobody keeps it.
+_KNOWN: contextvars.ContextVar[dict[fx.Node, "_MadeOf"] | None] = contextvars.ContextVar("known", default=None)
+
+
+class _MadeOf(enum.Enum):
+    """What a node depends on, the first of these that applies."""
+
+    INPUTS = enum.auto()
+    TENSORS = enum.auto()
+    NUMBERS = enum.auto()
+
+
+@contextlib.contextmanager
+def constants_remembered() -> Iterator[None]:
+    """While active, ``is_constant`` walks each node once: for work that changes of no node what it depends on."""
+    token = _KNOWN.set({})
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
+def is_constant(node: Any) -> bool:
+    """Whether a node depends on parameters and buffers only, none of which the model writes.
+
+    What is made of no tensor (a mask, a range) may take part, but is none by itself. As the input of a layer (the first
+    state of an LSTM) it is an activation, as it is in the steps behind.
+    """
+    if not isinstance(node, fx.Node):
+        return False
+    remembered = _KNOWN.get()
+    known = {} if remembered is None else remembered
+    waiting = [node]
+    while waiting:
+        one = waiting[-1]
+        sources = one.all_input_nodes if one.op == "call_function" else []
+        missing = [source for source in sources if source not in known]
+        if one in known or not missing or any(known.get(source) is _MadeOf.INPUTS for source in sources):
+            known.setdefault(one, _made_of(one, sources, known))
+            waiting.pop()
+        else:
+            waiting.append(missing[-1])
+    return known[node] is _MadeOf.TENSORS
+
+
+def _made_of(node: fx.Node, sources: list[fx.Node], known: dict[fx.Node, _MadeOf]) -> _MadeOf:
+    if node.op == "get_attr":
+        return _MadeOf.INPUTS if any(_writes(user, node) for user in node.users) else _MadeOf.TENSORS
+    kinds = {known.get(source) for source in sources}
+    if (
+        node.op != "call_function"
+        or _MadeOf.INPUTS in kinds
+        or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    ):
+        return _MadeOf.INPUTS
+    first: Any = node.args[0] if node.args else None
+    if node.target in LINEAR | CONV | CONV_TRANSPOSE and known.get(first) in (None, _MadeOf.NUMBERS):
+        return _MadeOf.INPUTS
+    return _MadeOf.TENSORS if _MadeOf.TENSORS in kinds else _MadeOf.NUMBERS
+
+
+def _writes(node: fx.Node, held: fx.Node) -> bool:
+    """Whether a node changes one of its arguments."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return False
+    values = {**dict(zip((one.name for one in schema.arguments), node.args, strict=False)), **node.kwargs}
+    return any(
+        one.alias_info is not None and one.alias_info.is_write and values.get(one.name) is held
+        for one in schema.arguments
+    )
+
+
+def depends_on_inputs(node: fx.Node) -> bool:
+    """Whether a value is different from call to call. Zeros that a model makes, such as the first state of an LSTM, are not."""
+    seen, waiting = set(), [node]
+    while waiting:
+        one = waiting.pop()
+        if one.op == "placeholder" or len(seen) > 50:
+            return True
+        if one not in seen:
+            seen.add(one)
+            waiting.extend(one.all_input_nodes)
+    return False
+
+
+def is_of_sizes(node: fx.Node) -> bool:
+    """Whether a value, in a graph with observers or without, is made of sizes and of what the model holds and never writes.
+
+    The first state of a recurrent layer is, for a batch of any size.
+    """
+    seen, waiting = set(), [node]
+    while waiting:
+        one = waiting.pop()
+        if one.op == "placeholder" or (one.op == "get_attr" and any(_writes(user, one) for user in one.users)):
+            return False
+        if one not in seen and one.target is not torch.ops.aten.sym_size.int:
+            seen.add(one)
+            waiting.extend(one.all_input_nodes)
+    return True
+
+
+#: What gives a value of its own kind: past these a value is an activation, whatever went in.
+_SOURCES = CONV | CONV_TRANSPOSE | LINEAR | EMBEDDING | MATMUL | BATCH_NORM | ops("layer_norm.default", "addmm.default")
+
+
+def is_mask(node: fx.Node) -> bool:
+    """Whether a value is made of integers, booleans and constants only: masks and position tables, which no scale fits.
+
+    An additive attention mask holds 0 and the smallest float; quantized as an activation, it would leave everything else zero.
+    """
+    seen, waiting = set(), [node]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if one.op == "placeholder":
+            value = one.meta.get("val")
+            if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
+                return False
+        elif one.target in _SOURCES or len(seen) > 200:
+            return False
+        else:
+            waiting.extend(one.all_input_nodes)
+    return True
+
+
+def modules_of(node: fx.Node) -> list[tuple[str, str]]:
+    """Paths and class names of the modules that a node stands in, outermost first."""
+    found = []
+    for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+        path = path.removeprefix("L['self'].").removeprefix("L['self']")
+        found.append((path, kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"))
+    return found
+
+
+def place_of(node: fx.Node) -> str:
+    """A node's operator, module and source line for messages: ``aten.linear.default (encoder.fc1, model.py:12)``."""
+    from executorch_py.graphs.sources import source_of
+
+    source = source_of(node)
+    parts = [source.module_path] if source.module_path else []
+    if source.file:
+        parts.append(f"{source.file}:{source.line}" if source.line else source.file)
+    name = str(node.target) if node.op == "call_function" else f"the {node.op} '{node.target}'"
+    return f"{name} ({', '.join(parts)})" if parts else f"{name} (node {node.name})"

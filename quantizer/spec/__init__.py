@@ -1,0 +1,1 @@
+"""How a tensor becomes integers: torchao's classes, configurations, and the observers that choose scales."""

@@ -1,0 +1,1 @@
+"""Models that torch quantized itself, as ordinary modules."""
