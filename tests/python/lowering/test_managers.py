@@ -1,5 +1,6 @@
 """The managers with the published names: methods, passes, configurations, files, and what they refuse."""
 
+import copy
 import io
 import os
 import resource
@@ -10,6 +11,8 @@ from torch import nn
 from torch.fx.passes.infra.pass_base import PassResult
 
 import executorch_py as et
+from executorch_py.backends.example import ExamplePartitioner
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.errors import (
     AccessFailedError,
     InvalidArgumentError,
@@ -277,3 +280,15 @@ def test_a_missing_kernel_names_operator_and_line():
 def test_segment_alignment_is_checked():
     with pytest.raises(InvalidArgumentError, match="power of two"):
         et.ExecutorchBackendConfig(segment_alignment=100)
+
+
+@pytest.mark.parametrize(
+    "partitioners", [[], [XnnpackPartitioner()], [ExamplePartitioner()]], ids=["none", "xnnpack", "example"]
+)
+def test_a_copied_manager_computes_the_same(partitioners):
+    """The published tutorial on profiling copies the manager before to_executorch()."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.LayerNorm(6)).eval()
+    x = torch.randn(1, 3, 8, 8)
+    edge = et.to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=partitioners)
+    copied, program = copy.deepcopy(edge).to_executorch(), edge.to_executorch()
+    assert torch.equal(et.load(copied.buffer)(x), et.load(program.buffer)(x))

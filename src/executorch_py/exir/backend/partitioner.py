@@ -47,7 +47,7 @@ class Partitioner(ABC):
     """Decides which nodes a backend takes. Placeholders of constants may be tagged, too: the backend then owns them."""
 
     def __init__(self, spec: Mapping[Any, Any] = MappingProxyType({})) -> None:
-        self._spec = spec
+        self._spec = dict(spec)  # a read-only view could not be copied, and a manager keeps its partitioners
 
     @property
     def spec(self) -> Mapping[Any, Any]:
