@@ -44,6 +44,28 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "aten": ("base", "ops", "schema", "runtime", "kernels"),
 }
 
+# family of kernels/optimized -> families it may include beside itself; its CMakeLists.txt links the same ones
+KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
+    "vec": (),
+    "pointwise": ("vec",),
+    "reduce": ("vec", "pointwise"),
+    "norm": ("vec",),
+    "move": ("vec",),
+    "order": ("vec",),
+    "random": ("vec",),
+    "resize": ("vec",),
+    "pool": ("vec",),
+    "fft": ("vec",),
+    "attention": ("vec",),
+    "amx": ("vec",),
+    "matmul": ("vec", "pointwise", "amx"),
+    "conv": ("vec", "pointwise", "matmul", "amx", "move"),
+    "quantized": ("vec", "pointwise", "conv", "amx", "pool"),
+    "recurrent": ("vec", "quantized"),
+    "sparse": ("vec", "pointwise", "matmul", "conv"),
+    "linalg": ("vec", "matmul"),
+}
+
 # part of a backend -> folders it may include beside its own backend's schema and its own part (runtime: also its kernels)
 BACKEND_MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "compiler": ("base", "ops", "ir", "passes"),
@@ -121,6 +143,19 @@ def check_core() -> Iterator[str]:
                 yield f"{where}: <{name}> in code that must run on a microcontroller"
 
 
+def check_kernel_families() -> Iterator[str]:
+    prefix = "kernels/optimized/"
+    for path in sources(CPP / prefix):
+        family, _, rest = path.relative_to(CPP / prefix).as_posix().partition("/")
+        if rest and family not in KERNEL_FAMILIES:
+            yield f"{path.relative_to(ROOT)}:1: '{family}' is no family; add it to tools/check_layers.py"
+            continue
+        for number, _, name in includes(path):
+            other, _, header = name.removeprefix(prefix).partition("/")
+            if name.startswith(prefix) and header and rest and other not in (family, *KERNEL_FAMILIES[family]):
+                yield f"{path.relative_to(ROOT)}:{number}: {family} may not include {other} ({name})"
+
+
 def check_backends() -> Iterator[str]:
     for path in sources(ROOT / "backends"):
         relative = path.relative_to(ROOT).as_posix()
@@ -145,7 +180,7 @@ def check_backends() -> Iterator[str]:
 def main() -> int:
     import python_layers
 
-    wrong = [*check_core(), *check_backends(), *python_layers.check()]
+    wrong = [*check_core(), *check_kernel_families(), *check_backends(), *python_layers.check()]
     print("\n".join(wrong) if wrong else "layers: every include and import points down, and no imports go in a circle")
     return 1 if wrong else 0
 

@@ -13,7 +13,7 @@ python_layers = load_tool("python_layers")
 
 
 def test_cpp_includes_point_down():
-    assert [*layers.check_core(), *layers.check_backends()] == []
+    assert [*layers.check_core(), *layers.check_kernel_families(), *layers.check_backends()] == []
 
 
 def test_checker_sees_a_wrong_include(tmp_path, monkeypatch):
@@ -26,9 +26,12 @@ def test_checker_sees_a_wrong_include(tmp_path, monkeypatch):
     (tmp_path / "backends/mine/runtime/bad.cpp").write_text(
         '#include "passes/pass.h"\n#include "backends/other/schema/x.h"\n'
     )
+    (tmp_path / "src/cpp/kernels/optimized/norm").mkdir(parents=True)
+    (tmp_path / "src/cpp/kernels/optimized/norm/bad.cpp").write_text('#include "kernels/optimized/conv/winograd.h"\n')
     monkeypatch.setattr(layers, "ROOT", tmp_path)
     monkeypatch.setattr(layers, "CPP", tmp_path / "src/cpp")
     assert len([*layers.check_core()]) == 3
+    assert len([*layers.check_kernel_families()]) == 1
     assert len([*layers.check_backends()]) == 2
 
 
@@ -93,6 +96,18 @@ def test_architecture_page_repeats_the_table_of_python_packages():
     page = (ROOT / "docs/ARCHITECTURE.md").read_text()
     rows = re.findall(r"^\| `executorch_py\.([\w.]+)` \|[^|]*\| ([^|]*?) \|$", page, re.MULTILINE)
     assert {layer: tuple(re.findall(r"[\w.]+", stated)) for layer, stated in rows} == python_layers.MAY_IMPORT
+
+
+def test_kernel_families_link_what_they_may_include():
+    """The arrows of the table are those of CMake, and no family stands above one that it uses."""
+    linked = {}
+    for path in (ROOT / "src/cpp/kernels/optimized").glob("*/CMakeLists.txt"):
+        match = re.search(r"et_kernel_family\(NAME (\w+)(?:.*?\n  DEPS ([^)]*))?", path.read_text(), re.DOTALL)
+        assert match and match[1] == path.parent.name, path
+        linked[match[1]] = tuple((match[2] or "").split())
+    assert linked == layers.KERNEL_FAMILIES
+    order = list(layers.KERNEL_FAMILIES)
+    assert all(order.index(low) < order.index(high) for high, lows in layers.KERNEL_FAMILIES.items() for low in lows)
 
 
 def test_generic_code_names_no_backend():

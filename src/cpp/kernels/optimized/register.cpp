@@ -1,7 +1,7 @@
 #include "kernels/optimized/register.h"
 
 #include "kernels/optimized/tables.h"
-#include "kernels/optimized/targets.h"
+#include "kernels/optimized/vec/targets.h"
 #include "runtime/host/instruction_set.h"
 
 #include <hwy/targets.h>

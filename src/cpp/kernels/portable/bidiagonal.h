@@ -1,7 +1,7 @@
 /// Singular values of bidiagonal matrices by QR steps with shifts.
 ///
 /// For: singular_values, whose rotations reach the vectors in plain loops (matrix_svd.cpp) or in vectors
-/// (kernels/optimized/dense_singular.cpp). Not for: matrices that are not bidiagonal yet.
+/// (kernels/optimized/linalg/singular.cpp). Not for: matrices that are not bidiagonal yet.
 ///
 /// Source: G. Golub, C. Van Loan, "Matrix Computations", 8.6.2 (Golub-Kahan steps).
 #pragma once

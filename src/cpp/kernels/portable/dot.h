@@ -1,7 +1,7 @@
 /// The sum of products of two rows of numbers.
 ///
 /// For: portable kernels that multiply matrices row by row. Not for: speed on large matrices
-/// (kernels/optimized/gemm.h).
+/// (kernels/optimized/matmul/gemm.h).
 ///
 ///     const float sum = dot<float>(row, int64_t{1}, column, stride, n);
 #pragma once

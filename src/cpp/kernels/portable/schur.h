@@ -1,7 +1,7 @@
 /// Real Schur forms of small matrices, and eigenvectors of quasi-triangular ones.
 ///
 /// For: eigenvalues of general matrices: small ones whole (matrix_schur.cpp), large ones a window at a time
-/// (kernels/optimized/dense_schur.cpp), in float or double. Not for: symmetric matrices (tridiagonal.h).
+/// (kernels/optimized/linalg/schur.cpp), in float or double. Not for: symmetric matrices (tridiagonal.h).
 ///
 /// Source: G. Golub, C. Van Loan, "Matrix Computations", 7.5 (Francis' QR steps) and 7.6.4 (eigenvectors).
 #pragma once

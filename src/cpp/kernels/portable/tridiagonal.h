@@ -1,7 +1,7 @@
 /// Eigenvalues of symmetric tridiagonal matrices by QL steps with shifts.
 ///
 /// For: symmetric_eigen, whose rotations reach the vectors in plain loops (matrix_eigen.cpp) or in vectors
-/// (kernels/optimized/dense_eigen.cpp). Not for: matrices that are not tridiagonal yet.
+/// (kernels/optimized/linalg/eigen.cpp). Not for: matrices that are not tridiagonal yet.
 ///
 /// Source: G. Golub, C. Van Loan, "Matrix Computations", 8.3.3 (implicit symmetric QR, here from the end).
 #pragma once

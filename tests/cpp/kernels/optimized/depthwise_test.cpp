@@ -5,7 +5,7 @@
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/priorities.h"
+#include "kernels/optimized/vec/priorities.h"
 
 namespace et::kernels::testing {
 namespace {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "kernels/optimized/targets.h"
+#include "kernels/optimized/vec/targets.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>

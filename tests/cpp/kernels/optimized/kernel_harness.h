@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "exact_memory.h"
-#include "kernels/optimized/priorities.h"
+#include "kernels/optimized/vec/priorities.h"
 #include "runtime/host/heap_shared_cache.h"
 #include "runtime/kernel.h"
 #include "threads/thread_pool.h"

@@ -2,7 +2,7 @@
 // such a backend has none, and the tests say so.
 
 #include "kernel_harness.h"
-#include "kernels/optimized/priorities.h"
+#include "kernels/optimized/vec/priorities.h"
 
 namespace et::kernels::testing {
 namespace {

@@ -6,8 +6,8 @@
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/priorities.h"
-#include "kernels/optimized/tiles.h"
+#include "kernels/optimized/amx/tiles.h"
+#include "kernels/optimized/vec/priorities.h"
 
 namespace et::kernels::testing {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/pixel_product.h"
-#include "kernels/optimized/priorities.h"
-#include "kernels/optimized/tiles.h"
+#include "kernels/optimized/amx/tiles.h"
+#include "kernels/optimized/conv/pixel_product.h"
+#include "kernels/optimized/vec/priorities.h"
 #include "threads/thread_pool.h"
 
 namespace et::kernels::testing {

@@ -2,7 +2,7 @@
 // where channels are few.
 
 #include "instruction_sets.h"
-#include "kernels/optimized/priorities.h"
+#include "kernels/optimized/vec/priorities.h"
 #include "quantized_convolution_call.h"
 
 namespace et::kernels::testing {

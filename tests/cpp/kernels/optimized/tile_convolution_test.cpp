@@ -1,8 +1,8 @@
 // Integer convolutions by tiles, equal to the plain kernel bit for bit: pixels, channels and runs around the tiles,
 // borders, strides, dilation, several images, and what is not taken.
 
-#include "kernels/optimized/priorities.h"
-#include "kernels/optimized/tiles.h"
+#include "kernels/optimized/amx/tiles.h"
+#include "kernels/optimized/vec/priorities.h"
 #include "quantized_convolution_call.h"
 
 namespace et::kernels::testing {

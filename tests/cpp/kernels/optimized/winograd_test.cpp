@@ -1,10 +1,10 @@
 // Convolution by Winograd's filtering: which arguments it takes, and that what it gives agrees with direct convolution.
 
-#include "kernels/optimized/winograd.h"
+#include "kernels/optimized/conv/winograd.h"
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/priorities.h"
+#include "kernels/optimized/vec/priorities.h"
 #include "kernels/portable/register.h"
 
 namespace et::kernels::testing {

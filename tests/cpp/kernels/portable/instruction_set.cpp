@@ -1,5 +1,5 @@
 // Part of the library that tests/ops calls: which instruction set the vector kernels may take.
-#include "kernels/optimized/targets.h"
+#include "kernels/optimized/vec/targets.h"
 
 #include <hwy/targets.h>
 #include <cstring>

@@ -1,0 +1,63 @@
+// aten::convolution and et::convolution_clamp with a constant 1x1 filter on channels-last images, where our tiles are
+// faster than a library's. The library would compute columns that no output channel has (24 channels are 32 to it), or
+// loads more for each multiplication.
+#include <new>
+
+#include "kernels/optimized/conv/clamped_convolution.h"
+#include "kernels/optimized/conv/pixel_product.h"
+#include "kernels/optimized/vec/table.h"
+
+namespace et::kernels::optimized {
+namespace {
+
+using runtime::PrepareContext;
+
+// Arguments by position; the two operators differ in what follows kGroups.
+using namespace ops::arguments::et_convolution_clamp;
+
+bool fits(const PrepareContext& context, Arguments args) {
+  if (context.shared() == nullptr || !has_constant_filter(context, args)) {
+    return false;
+  }
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor weight = args[kWeight]->to_tensor();
+  return weight.size(2) == 1 && weight.size(3) == 1 && weight.numel() > 0 && is_pair(*args[kStride], 1, 1) &&
+         is_pair(*args[kPadding], 0, 0) && !args[kTransposed]->number_as_bool() &&
+         args[kGroups]->number_as_int() == 1 && weight.size(1) == input.size(1);
+}
+
+Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
+  if (!fits(context, args)) {
+    return Error::NotSupported;
+  }
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor weight = args[kWeight]->to_tensor();
+  const int64_t pixels = input.size(0) * input.size(2) * input.size(3);
+  if (!is_faster_than_library(static_cast<size_t>(pixels), static_cast<size_t>(weight.size(0)))) {
+    return Error::NotSupported;
+  }
+  ET_TRY(const Range range, read_range(context, min, max));
+  ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, *args[kBias], range));
+  ET_TRY(void* const memory, context.allocate(sizeof(PixelProduct), alignof(PixelProduct)));
+  *state = new (memory) PixelProduct(product);
+  return Error::Ok;
+}
+
+// convolution(input, weight, bias, stride, …, groups, [min, max,] out)
+Error run(KernelContext& context, Arguments args, void* state) {
+  const auto& product = *static_cast<const PixelProduct*>(state);
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor out = args[args.size() - 1]->to_tensor();
+  ET_RETURN_IF_ERROR(check_channels(input, product.in_channels));
+  const int64_t sizes[] = {input.size(0), static_cast<int64_t>(product.out_channels), input.size(2), input.size(3)};
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, 4}));
+  multiply_pixels_on(context.pool(), product, input.const_data_ptr<float>(), out.mutable_data_ptr<float>(),
+                     static_cast<size_t>(input.size(0) * input.size(2) * input.size(3)));
+  return Error::Ok;
+}
+
+}  // namespace
+
+ET_KERNEL_TABLE(pixel_convolution, ConvolutionKernels<&run, &prepare, kPriorityPixels>::kTable)
+
+}  // namespace et::kernels::optimized

@@ -1,0 +1,320 @@
+#include "kernels/optimized/conv/pixel_product.h"
+
+#include "kernels/optimized/vec/targets.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/conv/pixel_product.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/amx/tiles.h"
+#include "kernels/optimized/conv/clamped_convolution.h"
+#include "kernels/optimized/conv/pixel_product-inl.h"
+#include "kernels/optimized/vec/transpose4-inl.h"
+#include "runtime/shared_cache.h"
+#include "threads/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+size_t PixelLanes() { return hn::Lanes(PixelTag()); }
+size_t HalfPixelLanes() { return hn::Lanes(HalfPixelTag()); }
+
+/// Most pixels of a tile of two vectors where tiles are as high as they can be without one that is much lower.
+constexpr size_t kEvenTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? 8 : 6;
+
+/// All pixels of a block times the columns of two vectors, in as few tiles as possible, whose heights differ by one at
+/// most.
+template <class D0, class D1>
+void multiply_evenly(D0 d0, D1 d1, PixelTile tile, const float* in, float* out, size_t out_step, size_t pixels) {
+  const size_t tiles = (pixels + kEvenTilePixels - 1) / kEvenTilePixels;
+  size_t pixel = 0;
+  for (size_t t = 0; t < tiles; ++t) {
+    tile.in = in + pixel * tile.windows.step;
+    float* const to = out + pixel * out_step;
+    const auto multiply = [&](auto count) HWY_ATTR {
+      constexpr size_t kPixels = HWY_MIN(decltype(count)::value, kEvenTilePixels);
+      multiply_tile<kPixels, true>(d0, d1, tile, [&](size_t i) { return to + i * out_step; });
+    };
+    const size_t height = (pixels - pixel) / (tiles - t);
+    switch (height) {
+      case 1: multiply(std::integral_constant<size_t, 1>()); break;
+      case 2: multiply(std::integral_constant<size_t, 2>()); break;
+      case 3: multiply(std::integral_constant<size_t, 3>()); break;
+      case 4: multiply(std::integral_constant<size_t, 4>()); break;
+      case 5: multiply(std::integral_constant<size_t, 5>()); break;
+      case 6: multiply(std::integral_constant<size_t, 6>()); break;
+      case 7: multiply(std::integral_constant<size_t, 7>()); break;
+      default: multiply(std::integral_constant<size_t, 8>()); break;
+    }
+    pixel += height;
+  }
+}
+
+/// All pixels of a block times the columns from `first` on.
+template <size_t kPixels, bool kTwo, class D0, class D1>
+void multiply_columns(D0 d0, D1 d1, PixelTile tile, const float* in, float* out, size_t out_step, size_t pixels) {
+  const auto multiply = [&](auto count, size_t pixel) HWY_ATTR {
+    tile.in = in + pixel * tile.windows.step;
+    float* const to = out + pixel * out_step;
+    multiply_tile<decltype(count)::value, kTwo>(d0, d1, tile, [&](size_t i) { return to + i * out_step; });
+  };
+  // Tiles of a third for what is left; the last one overlaps rather than being smaller.
+  constexpr size_t kFew = kPixels / 3;
+  size_t pixel = 0;
+  for (; pixel + kPixels <= pixels; pixel += kPixels) {
+    multiply(std::integral_constant<size_t, kPixels>(), pixel);
+  }
+  if (pixel + 2 * kFew < pixels && pixels >= kPixels) {
+    multiply(std::integral_constant<size_t, kPixels>(), pixels - kPixels);
+    return;
+  }
+  for (; pixel + kFew <= pixels; pixel += kFew) {
+    multiply(std::integral_constant<size_t, kFew>(), pixel);
+  }
+  if (pixel < pixels && pixels >= kFew) {
+    multiply(std::integral_constant<size_t, kFew>(), pixels - kFew);
+    return;
+  }
+  for (; pixel < pixels; ++pixel) {
+    multiply(std::integral_constant<size_t, 1>(), pixel);
+  }
+}
+
+/// Tiles [begin, end) of columns.
+void MultiplyPixels(const PixelProduct& p, const PixelWindows& windows, const float* in, float* out, size_t pixels,
+                    size_t begin, size_t end) {
+  const PixelTag d;
+  const HalfPixelTag half;
+  const size_t wide = 2 * hn::Lanes(d);
+  // Tiles that meet the same columns while the first cache holds both.
+  constexpr size_t kBlock = 8 * kTilePixels;
+  for (size_t start = 0; start < pixels;) {
+    // What is left behind the last whole block goes with it.
+    const size_t count = pixels - start < 2 * kBlock ? pixels - start : kBlock;
+    const float* const from = in + start * windows.step;
+    float* const to = out + start * windows.out_step;
+    PixelTile tile{};
+    tile.windows = windows;
+    tile.min = p.min;
+    tile.max = p.max;
+    tile.taps = p.filter + begin * wide * p.depth();
+    for (size_t first = begin * wide; first < HWY_MIN(end * wide, p.out_channels); first += wide) {
+      tile.left = HWY_MIN(wide, p.out_channels - first);
+      const size_t halves = (tile.left + hn::Lanes(half) - 1) / hn::Lanes(half);
+      tile.tap_step = halves * hn::Lanes(half);
+      tile.bias = p.bias + first;
+      switch (halves) {
+        case 1:
+          multiply_columns<kTilePixels, false>(half, half, tile, from, to + first, windows.out_step, count);
+          break;
+        case 2: multiply_columns<kTilePixels, false>(d, d, tile, from, to + first, windows.out_step, count); break;
+        case 3:
+          p.has_high_tiles
+              ? multiply_columns<kWideTilePixels, true>(d, half, tile, from, to + first, windows.out_step, count)
+              : multiply_evenly(d, half, tile, from, to + first, windows.out_step, count);
+          break;
+        default:
+          p.has_high_tiles
+              ? multiply_columns<kWideTilePixels, true>(d, d, tile, from, to + first, windows.out_step, count)
+              : multiply_evenly(d, d, tile, from, to + first, windows.out_step, count);
+          break;
+      }
+      tile.taps += tile.tap_step * p.depth();
+    }
+    start += count;
+  }
+}
+
+/// packed[k * step + c] = weight[c * depth + k] for the columns of a tile.
+void PackColumns(const float* weight, size_t depth, size_t columns, size_t step, float* packed) {
+  const size_t fours = columns / 4 * 4, whole = depth / 4 * 4;
+  const auto bytes = [](const float* at) { return reinterpret_cast<const char*>(at); };
+  for (size_t k = 0; k < whole; k += 4) {
+    for (size_t c = 0; c < fours; c += 4) {
+      transpose4(bytes(weight + c * depth + k), reinterpret_cast<char*>(packed + k * step + c),
+                 static_cast<int64_t>(depth * sizeof(float)), static_cast<int64_t>(step * sizeof(float)));
+    }
+  }
+  for (size_t k = 0; k < depth; ++k) {
+    for (size_t c = k < whole ? fours : 0; c < columns; ++c) {
+      packed[k * step + c] = weight[c * depth + k];
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+HWY_EXPORT(PixelLanes);
+HWY_EXPORT(HalfPixelLanes);
+HWY_EXPORT(MultiplyPixels);
+HWY_EXPORT(PackColumns);
+
+namespace {
+
+size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+
+/// Columns that a product computes for `out_channels` of them.
+size_t computed_columns(size_t out_channels) { return round_up(out_channels, HWY_DYNAMIC_DISPATCH(HalfPixelLanes)()); }
+
+struct PackRequest {
+  const float* weight;  // [out, taps, in], or [out, in, taps]
+  bool taps_innermost;
+  const PixelProduct* to;  // sizes
+  size_t groups;
+};
+
+/// [columns, in, taps] → [columns, taps, in].
+void put_channels_innermost(const float* weight, size_t columns, size_t taps, size_t in_channels, float* out) {
+  for (size_t i = 0; i < columns * taps; ++i) {
+    for (size_t c = 0; c < in_channels; ++c) {
+      *out++ = weight[(i / taps * in_channels + c) * taps + i % taps];
+    }
+  }
+}
+
+/// One group's columns, in tiles.
+void pack_group(const PixelProduct& p, const float* weight, bool taps_innermost, float* reordered, float* packed) {
+  const size_t wide = columns_of_a_tile(), depth = p.depth();
+  for (size_t first = 0; first < p.out_channels; first += wide, weight += wide * depth) {
+    const size_t columns = std::min(wide, p.out_channels - first);
+    const size_t step = computed_columns(columns);
+    const float* from = weight;
+    if (taps_innermost) {
+      put_channels_innermost(weight, columns, p.kernel_h * p.kernel_w, p.in_channels, reordered);
+      from = reordered;
+    }
+    if (columns < step) {
+      std::fill_n(packed, step * depth, 0.0f);
+    }
+    HWY_DYNAMIC_DISPATCH(PackColumns)(from, depth, columns, step, packed);
+    packed += step * depth;
+  }
+}
+
+Result<void*> create_filter(void* argument) {
+  const auto& request = *static_cast<const PackRequest*>(argument);
+  const PixelProduct& p = *request.to;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 64, request.groups * p.group_floats * sizeof(float)) != 0) {
+    ET_LOG_ERROR("convolution: no memory for a filter of %zu numbers", request.groups * p.group_floats);
+    return Error::MemoryAllocationFailed;
+  }
+  std::unique_ptr<float[]> reordered;
+  if (request.taps_innermost) {
+    reordered.reset(new (std::nothrow) float[columns_of_a_tile() * p.depth()]);
+    if (reordered == nullptr) {
+      std::free(memory);
+      ET_LOG_ERROR("convolution: no memory for %zu columns of a filter", columns_of_a_tile());
+      return Error::MemoryAllocationFailed;
+    }
+  }
+  auto* const packed = static_cast<float*>(memory);
+  for (size_t g = 0; g < request.groups; ++g) {
+    pack_group(p, request.weight + g * p.out_channels * p.depth(), request.taps_innermost, reordered.get(),
+               packed + g * p.group_floats);
+  }
+  return memory;
+}
+
+constexpr char kMaker = 0;  // its address names our entries in the shared cache
+
+PixelWindows windows_of_pixels(const PixelProduct& product) {
+  return {product.in_channels, product.in_channels, 1, 0, 1, 0, product.out_channels};
+}
+
+}  // namespace
+
+size_t columns_of_a_tile() { return 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)(); }
+
+bool is_faster_than_library(size_t pixels, size_t out_channels, size_t rows) {
+  const size_t wide = columns_of_a_tile();
+  const bool is_wide = wide == 32, has_high_tiles = has_integer_tiles();
+  const size_t library_rows = is_wide ? 7 : 5;  // it computes whole tiles as well
+  const size_t left = pixels % kTilePixels;
+  const size_t computed_pixels = has_high_tiles ? pixels - left + round_up(left, kTilePixels / 3) : pixels;
+  // In hundredths of what the library computes. Measured on one processor of each kind (docs/lab/kernels.md). On one
+  // with AVX-512 both are at 0.98 of the peak where the library fills no tile up. Processors with tiles of integers
+  // have two units for 64 bytes, which the library's seven rows cannot feed, because each row is read from the second
+  // cache again. With AVX2 the library's tiles of whole columns are the faster ones.
+  const size_t permitted = has_high_tiles ? 120 : is_wide ? 98 : 90;
+  const size_t least = is_wide && !has_high_tiles ? 2 : 2 * kTilePixels;
+  return rows * pixels >= least && 100 * rows * computed_pixels * computed_columns(out_channels) <=
+                                       permitted * round_up(rows * pixels, library_rows) * round_up(out_channels, wide);
+}
+
+Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
+                                        Range range, size_t groups) {
+  PixelProduct product{};
+  const auto columns = static_cast<size_t>(weight.size(0));
+  product.out_channels = columns / groups;
+  product.in_channels = static_cast<size_t>(weight.size(1));
+  product.kernel_h = weight.dim() == 4 ? static_cast<size_t>(weight.size(2)) : 1;
+  product.kernel_w = weight.dim() == 4 ? static_cast<size_t>(weight.size(3)) : 1;
+  product.group_floats = computed_columns(product.out_channels) * product.depth();
+  product.has_high_tiles = has_integer_tiles();
+  product.min = range.min;
+  product.max = range.max;
+  const bool taps_innermost =
+      product.kernel_h * product.kernel_w > 1 && runtime::is_contiguous_dim_order(runtime::dim_order(weight));
+  PackRequest request{weight.const_data_ptr<float>(), taps_innermost, &product, groups};
+  // A row of a window is as good as a pixel of as many channels: only the order of the numbers and the columns matter.
+  const runtime::SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr,
+                                      uint64_t{product.in_channels} << 32 | uint64_t{groups} << 1 | taps_innermost,
+                                      uint64_t{product.depth()} << 32 | product.out_channels};
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
+  product.filter = static_cast<const float*>(packed);
+  // The last tile of a group reads numbers of the next one's, which it does not use.
+  ET_TRY(product.bias, padded_bias(context, bias, columns, columns + columns_of_a_tile()));
+  return product;
+}
+
+void multiply_windows(const PixelProduct& product, const PixelWindows& windows, const float* in, float* out,
+                      size_t pixels) {
+  HWY_DYNAMIC_DISPATCH(MultiplyPixels)(product, windows, in, out, pixels, 0, product.out_channels);
+}
+
+void multiply_pixels(const PixelProduct& product, const float* in, float* out, size_t pixels) {
+  multiply_windows(product, windows_of_pixels(product), in, out, pixels);
+}
+
+void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
+                        size_t pixels) {
+  if (pixels == 0) {
+    return;
+  }
+  // Multiplications of a chunk worth handing over to another thread: some 3 us.
+  constexpr size_t kChunk = 150'000;
+  const size_t depth = product.in_channels, columns = product.out_channels;
+  const size_t threads = pool == nullptr ? 1 : pool->num_threads();
+  const size_t strips = (pixels + kTilePixels - 1) / kTilePixels;
+  constexpr size_t kLeastStrips = 4;  // of a chunk, so that what is left of the last tile weighs little
+  if (strips >= 2 * kLeastStrips * threads || threads == 1) {
+    const size_t worth = kChunk / (kTilePixels * depth * columns) + 1;
+    threads::parallel_for(pool, strips, std::max(worth, kLeastStrips), [&](size_t begin, size_t end) {
+      const size_t first = begin * kTilePixels;
+      multiply_pixels(product, in + first * depth, out + first * columns, std::min(end * kTilePixels, pixels) - first);
+    });
+    return;
+  }
+  const size_t wide = columns_of_a_tile();
+  const auto multiply = HWY_DYNAMIC_POINTER(MultiplyPixels);
+  threads::parallel_for(
+      pool, (columns + wide - 1) / wide, kChunk / (pixels * depth * wide) + 1,
+      [&](size_t begin, size_t end) { multiply(product, windows_of_pixels(product), in, out, pixels, begin, end); });
+}
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE

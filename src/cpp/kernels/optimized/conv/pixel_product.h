@@ -1,0 +1,84 @@
+/// PixelProduct: the product of pixels, channels innermost, and a constant filter: a convolution of 1x1, a linear
+/// layer of many rows; and of windows, which are some numbers of some rows of an image.
+///
+/// For: pixel_convolution.cpp and pixel_linear.cpp, which are these, separable_convolution.cpp, which runs it on rows
+/// in the cache, and window_convolution.cpp, which multiplies windows where they stand. Not for: products whose weight
+/// changes (gemm.h).
+///
+///     ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, bias, range));   // at load
+///     multiply_pixels(product, in, out, pixels);
+///
+/// Columns are computed in tiles of two vectors, and what is left in one and a half, one, or half of one. A sum begins
+/// with the bias and takes its channels in order, one fused multiply-add each, as the library's product of floats does:
+/// the same bits.
+#pragma once
+
+#include "kernels/optimized/pointwise/pointwise.h"
+#include "threads/thread_pool.h"
+
+namespace et::kernels::optimized {
+
+/// Pixels of a tile of one vector of columns.
+inline constexpr size_t kTilePixels = 12;
+
+/// Where neighbouring output pixels find what they look at, and leave what they make. For a filter of 1x1: the channels
+/// of a pixel, one run, one row.
+struct PixelWindows {
+  size_t step;   // floats from a pixel's window to the next pixel's
+  size_t depth;  // floats of a run, which lie side by side
+  size_t runs;   // of a row of a window: one, or one for each tap where channels are shared by groups or taps are apart
+  size_t run_step;  // floats from a run to the next
+  size_t rows;      // of a window
+  size_t row_step;  // floats from a row of a window to the next
+  size_t out_step;  // floats from an output pixel to the next
+};
+
+struct PixelProduct {
+  size_t in_channels, out_channels;  // of a group
+  size_t kernel_h, kernel_w;         // of the filter, 1 of a matrix
+  const float* filter;  // [tiles of columns][kernel_h][kernel_w][in_channels][columns of the tile]; columns beyond the
+                        // last are 0
+  const float* bias;    // [out_channels, up to whole tiles]
+  float min, max;
+  /// Tiles of two vectors have twelve pixels, as processors that wait for columns want them (those with tiles of
+  /// integers), not eight.
+  bool has_high_tiles;
+
+  size_t group_floats;  // of a filter to that of the next group
+
+  size_t depth() const { return kernel_h * kernel_w * in_channels; }
+  PixelProduct group(size_t g) const {
+    PixelProduct of = *this;
+    of.filter += g * group_floats;
+    of.bias += g * out_channels;
+    return of;
+  }
+};
+
+/// Packs a constant weight [groups * out, in, h, w], row-major or with channels innermost, or [out, in], once a
+/// Program; the bias has a number for each column or is None. Gives the product of the first group. Memory: the
+/// Program's and the Method's. Errors: MemoryAllocationFailed.
+Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
+                                        Range range, size_t groups = 1);
+
+/// The windows of `pixels` neighbours, the first at `in` → the out_channels of each, from `out` on, which do not
+/// overlap them. Threads: any number at a time.
+void multiply_windows(const PixelProduct& product, const PixelWindows& windows, const float* in, float* out,
+                      size_t pixels);
+
+/// in [pixels, in_channels] → out [pixels, out_channels], for a filter of 1x1.
+void multiply_pixels(const PixelProduct& product, const float* in, float* out, size_t pixels);
+
+/// The same on the threads of a pool, which may be nullptr.
+void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
+                        size_t pixels);
+
+/// True where a product takes less time than with a library whose tiles are of seven rows and two vectors. That is
+/// where tiles of half a vector leave out more columns than tiles of twelve pixels repeat pixels, and where the library
+/// fills its last rows up (24 of 28). It is true everywhere on processors that wait for loads. `rows` of so many pixels
+/// are multiplied one by one.
+bool is_faster_than_library(size_t pixels, size_t out_channels, size_t rows = 1);
+/// Columns of a whole tile.
+size_t columns_of_a_tile();
+
+}  // namespace et::kernels::optimized

@@ -1,0 +1,398 @@
+// Normalisation: native_layer_norm and native_group_norm. Batch norm is in batch_norm.cpp.
+//
+// Rows are read two or three times while they are in the cache: mean, then squared deviations from it, then the result.
+// That is as exact as Welford's method and needs no division in the loop. Tensors of 16-bit floats are converted first,
+// and what comes out is rounded once.
+//
+// Group norm of channels-last images takes its statistics from blocks of pixels, each while it is in the cache. Vectors
+// go over channels, and the blocks' means and squared deviations are put together as in T. Chan, G. Golub, R. LeVeque,
+// "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+
+#include "kernels/optimized/vec/targets.h"
+
+#include <algorithm>
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/norm/norm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/optimized/vec/fitting.h"
+#include "kernels/optimized/vec/float_tensors.h"
+#include "kernels/optimized/vec/table.h"
+#include "kernels/optimized/vec/vectors-inl.h"
+#include "kernels/portable/shape.h"
+#include "threads/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void MeanAndRstd(const float* x, size_t n, float eps, float* mean, float* rstd) {
+  const hn::ScalableTag<float> d;
+  const float m = sum_of([](auto v) HWY_ATTR { return v; }, x, n) / static_cast<float>(n);
+  const auto vm = hn::Set(d, m);
+  const float squares = sum_of(
+      [vm](auto v) HWY_ATTR {
+        const auto deviation = hn::Sub(v, vm);
+        return hn::Mul(deviation, deviation);
+      },
+      x, n);
+  *mean = m;
+  *rstd = 1.0f / std::sqrt(squares / static_cast<float>(n) + eps);
+}
+
+/// y = (x - mean) * rstd * weight[i] + bias[i]; weight and bias may be nullptr.
+void NormalizeRow(const float* x, float* y, size_t n, float mean, float rstd, const float* weight, const float* bias) {
+  const hn::ScalableTag<float> d;
+  const auto vm = hn::Set(d, mean);
+  const auto vr = hn::Set(d, rstd);
+  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+    auto v = hn::Mul(hn::Sub(load(d, whole, x + i, left), vm), vr);
+    if (weight != nullptr) {
+      v = hn::Mul(v, load(d, whole, weight + i, left));
+    }
+    if (bias != nullptr) {
+      v = hn::Add(v, load(d, whole, bias + i, left));
+    }
+    store(d, whole, v, y + i, left);
+  });
+}
+
+/// y = x * scale + shift with one scale for the whole row.
+void ScaleRow(const float* x, float* y, size_t n, float scale, float shift) {
+  const hn::ScalableTag<float> d;
+  const auto vs = hn::Set(d, scale);
+  const auto vb = hn::Set(d, shift);
+  over_vectors(n, [&](auto whole, size_t i, size_t left)
+                      HWY_ATTR { store(d, whole, hn::MulAdd(load(d, whole, x + i, left), vs, vb), y + i, left); });
+}
+
+/// Of each column of [rows, columns]: its mean, and the sum of its squared deviations from it.
+void ColumnStatistics(const float* x, size_t rows, size_t columns, float* means, float* squares) {
+  const hn::ScalableTag<float> d;
+  const auto share = hn::Set(d, 1.0f / static_cast<float>(rows));
+  over_vectors(columns, [&](auto whole, size_t c, size_t left) HWY_ATTR {
+    auto sum = hn::Zero(d), other_sum = hn::Zero(d);  // two chains hide each other's latency
+    size_t r = 0;
+    for (; r + 2 <= rows; r += 2) {
+      sum = hn::Add(sum, load(d, whole, x + r * columns + c, left));
+      other_sum = hn::Add(other_sum, load(d, whole, x + (r + 1) * columns + c, left));
+    }
+    if (r < rows) {
+      sum = hn::Add(sum, load(d, whole, x + r * columns + c, left));
+    }
+    const auto mean = hn::Mul(hn::Add(sum, other_sum), share);
+    auto square = hn::Zero(d), other_square = hn::Zero(d);
+    const auto deviation = [&](size_t row)
+                               HWY_ATTR { return hn::Sub(load(d, whole, x + row * columns + c, left), mean); };
+    for (r = 0; r + 2 <= rows; r += 2) {
+      const auto a = deviation(r), b = deviation(r + 1);
+      square = hn::MulAdd(a, a, square);
+      other_square = hn::MulAdd(b, b, other_square);
+    }
+    if (r < rows) {
+      const auto a = deviation(r);
+      square = hn::MulAdd(a, a, square);
+    }
+    store(d, whole, mean, means + c, left);
+    store(d, whole, hn::Add(square, other_square), squares + c, left);
+  });
+}
+
+/// The same of all rows from those of blocks, [blocks, 2, columns]: of `size` rows each, the last one of `last`.
+void JoinStatistics(const float* blocks, size_t count, size_t columns, size_t size, size_t last, double* means,
+                    double* squares) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const double rows = static_cast<double>((count - 1) * size + last);
+  over_vectors<double>(columns, [&](auto whole, size_t c, size_t left) HWY_ATTR {
+    const auto at = [&](size_t block, size_t which) HWY_ATTR {
+      return hn::PromoteTo(d, load(df, whole, blocks + (2 * block + which) * columns + c, left));
+    };
+    const auto whole_size = hn::Set(d, static_cast<double>(size)), last_size = hn::Set(d, static_cast<double>(last));
+    auto sum = hn::Zero(d);
+    for (size_t b = 0; b + 1 < count; ++b) {
+      sum = hn::Add(sum, at(b, 0));
+    }
+    const auto mean = hn::Div(hn::MulAdd(sum, whole_size, hn::Mul(at(count - 1, 0), last_size)), hn::Set(d, rows));
+    auto within = at(count - 1, 1), between = hn::Zero(d);
+    for (size_t b = 0; b + 1 < count; ++b) {
+      const auto apart = hn::Sub(at(b, 0), mean);
+      within = hn::Add(within, at(b, 1));
+      between = hn::MulAdd(apart, apart, between);
+    }
+    const auto apart = hn::Sub(at(count - 1, 0), mean);
+    between = hn::MulAdd(between, whole_size, hn::Mul(hn::Mul(apart, apart), last_size));
+    store(d, whole, mean, means + c, left);
+    store(d, whole, hn::Add(within, between), squares + c, left);
+  });
+}
+
+/// y = x * scales[column] + shifts[column] for [rows, columns].
+void ScaleColumns(const float* x, float* y, size_t rows, size_t columns, const float* scales, const float* shifts) {
+  const hn::ScalableTag<float> d;
+  for (size_t r = 0; r < rows; ++r, x += columns, y += columns) {
+    over_vectors(columns, [&](auto whole, size_t c, size_t left) HWY_ATTR {
+      const auto scaled =
+          hn::MulAdd(load(d, whole, x + c, left), load(d, whole, scales + c, left), load(d, whole, shifts + c, left));
+      store(d, whole, scaled, y + c, left);
+    });
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+HWY_EXPORT(MeanAndRstd);
+HWY_EXPORT(NormalizeRow);
+HWY_EXPORT(ScaleRow);
+HWY_EXPORT(ColumnStatistics);
+HWY_EXPORT(JoinStatistics);
+HWY_EXPORT(ScaleColumns);
+
+namespace {
+
+using portable::Sizes;
+
+Result<const float*> floats_or_null(KernelContext& context, const OptionalTensor& tensor) {
+  if (!tensor) {
+    return static_cast<const float*>(nullptr);
+  }
+  return floats_of(context, *tensor);
+}
+
+/// Errors: InvalidArgument unless an optional parameter has `count` elements.
+Error check_count(const char* op, const char* name, const OptionalTensor& tensor, int64_t count) {
+  ET_CHECK_OR_RETURN(!tensor || tensor->numel() == count, InvalidArgument,
+                     "%s: %s has %" PRId64 " elements, needs %" PRId64, op, name, tensor->numel(), count);
+  return Error::Ok;
+}
+
+Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArrayRef normalized_shape,
+                            const OptionalTensor& weight, const OptionalTensor& bias, double eps, Tensor& out0,
+                            Tensor& out1, Tensor& out2) {
+  const int64_t lead = input.dim() - static_cast<int64_t>(normalized_shape.size());
+  bool matches = lead >= 0 && !normalized_shape.empty();
+  int64_t columns = 1;
+  for (size_t i = 0; matches && i < normalized_shape.size(); ++i) {
+    matches = normalized_shape[i] == input.size(lead + static_cast<int64_t>(i));
+    columns *= normalized_shape[i];
+  }
+  ET_CHECK_OR_RETURN(matches, InvalidArgument,
+                     "aten::native_layer_norm: normalized_shape %s is not the end of the shape %s",
+                     portable::ShapeText(normalized_shape).text, portable::ShapeText(input.sizes()).text);
+  ET_RETURN_IF_ERROR(check_count("aten::native_layer_norm", "weight", weight, columns));
+  ET_RETURN_IF_ERROR(check_count("aten::native_layer_norm", "bias", bias, columns));
+  Sizes statistics(input.sizes());
+  for (int64_t d = lead; d < input.dim(); ++d) {
+    statistics[d] = 1;
+  }
+  ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out1, statistics));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out2, statistics));
+  if (out1.numel() == 0 || columns == 0) {
+    for (const Tensor* out : {&out1, &out2}) {  // the mean of nothing
+      ET_TRY(float* const values, floats_for(context, *out));
+      std::fill_n(values, out->numel(), NAN);
+      write_floats(context, *out, values);
+    }
+    return Error::Ok;
+  }
+  ET_TRY(const float* const x, floats_of(context, input));
+  ET_TRY(float* const y, floats_for(context, out0));
+  ET_TRY(float* const means, floats_for(context, out1));
+  ET_TRY(float* const rstds, floats_for(context, out2));
+  ET_TRY(const float* const w, floats_or_null(context, weight));
+  ET_TRY(const float* const b, floats_or_null(context, bias));
+  const auto n = static_cast<size_t>(columns);
+  const auto statistics_of = HWY_DYNAMIC_POINTER(MeanAndRstd);
+  const auto normalize = HWY_DYNAMIC_POINTER(NormalizeRow);
+  threads::parallel_for(context.pool(), static_cast<size_t>(out1.numel()), threads::grain_for(4 * n),
+                        [&](size_t begin, size_t end) {
+                          for (size_t r = begin; r < end; ++r) {
+                            statistics_of(x + r * n, n, static_cast<float>(eps), means + r, rstds + r);
+                            normalize(x + r * n, y + r * n, n, means[r], rstds[r], w, b);
+                          }
+                        });
+  write_floats(context, out0, y);
+  write_floats(context, out1, means);
+  write_floats(context, out2, rstds);
+  return Error::Ok;
+}
+
+/// What a channel is multiplied by, and what is added then.
+struct ScaleAndShift {
+  float scale, shift;
+};
+ScaleAndShift scale_and_shift(float mean, float rstd, const float* weight, const float* bias, size_t channel) {
+  const float scale = rstd * (weight == nullptr ? 1.0f : weight[channel]);
+  return {scale, (bias == nullptr ? 0.0f : bias[channel]) - mean * scale};
+}
+
+/// Group norm of images with channels innermost, x [batch, spatial, channels]. Statistics: [batch, group].
+struct ChannelsLastGroupNorm {
+  const float* x;
+  float* y;
+  const float *weight, *bias;  // [channels] or nullptr
+  size_t batch, spatial, channels, groups;
+  float eps;
+  float *means, *rstds;
+
+  /// Pixels of a block, which the first cache holds.
+  size_t block() const { return std::max<size_t>(4096 / channels, 8); }
+  size_t blocks() const { return (spatial + block() - 1) / block(); }
+  size_t pixels_of(size_t b) const { return std::min(block(), spatial - b * block()); }
+};
+
+/// The statistics of an image's groups from those of its channels.
+void join_channels(const ChannelsLastGroupNorm& norm, size_t image, const double* means, const double* squares) {
+  const size_t per_group = norm.channels / norm.groups;
+  const auto rows = static_cast<double>(norm.spatial), count = rows * static_cast<double>(per_group);
+  for (size_t g = 0; g < norm.groups; ++g) {
+    const size_t first = g * per_group, end = first + per_group;
+    double mean = 0, square = 0;
+    for (size_t c = first; c < end; ++c) {
+      mean += means[c];
+    }
+    mean /= static_cast<double>(per_group);
+    for (size_t c = first; c < end; ++c) {
+      square += squares[c] + rows * (means[c] - mean) * (means[c] - mean);
+    }
+    norm.means[image * norm.groups + g] = static_cast<float>(mean);
+    norm.rstds[image * norm.groups + g] = static_cast<float>(1.0 / std::sqrt(square / count + double{norm.eps}));
+  }
+}
+
+Error group_norm_channels_last(KernelContext& context, const ChannelsLastGroupNorm& norm) {
+  const size_t channels = norm.channels, per_group = channels / norm.groups, image_size = norm.spatial * channels;
+  ET_TRY(void* const statistics_memory, context.allocate_temp(2 * norm.blocks() * channels * sizeof(float)));
+  ET_TRY(void* const joined_memory, context.allocate_temp(2 * channels * sizeof(double)));
+  ET_TRY(void* const scales_memory, context.allocate_temp(2 * channels * sizeof(float)));
+  auto* const statistics = static_cast<float*>(statistics_memory);
+  auto* const joined = static_cast<double*>(joined_memory);
+  auto* const scales = static_cast<float*>(scales_memory);
+  const auto statistics_of = HWY_DYNAMIC_POINTER(ColumnStatistics);
+  const auto scale_columns = HWY_DYNAMIC_POINTER(ScaleColumns);
+  const size_t grain = threads::grain_for(4 * norm.block() * channels);
+  for (size_t image = 0; image < norm.batch; ++image) {
+    const float* const x = norm.x + image * image_size;
+    threads::parallel_for(context.pool(), norm.blocks(), grain, [&](size_t begin, size_t end) {
+      for (size_t b = begin; b < end; ++b) {
+        float* const means = statistics + 2 * b * channels;
+        statistics_of(x + b * norm.block() * channels, norm.pixels_of(b), channels, means, means + channels);
+      }
+    });
+    HWY_DYNAMIC_DISPATCH(JoinStatistics)
+    (statistics, norm.blocks(), channels, norm.block(), norm.pixels_of(norm.blocks() - 1), joined, joined + channels);
+    join_channels(norm, image, joined, joined + channels);
+    for (size_t c = 0; c < channels; ++c) {
+      const size_t g = image * norm.groups + c / per_group;
+      const ScaleAndShift of_channel = scale_and_shift(norm.means[g], norm.rstds[g], norm.weight, norm.bias, c);
+      scales[c] = of_channel.scale;
+      scales[channels + c] = of_channel.shift;
+    }
+    threads::parallel_for(context.pool(), norm.blocks(), grain, [&](size_t begin, size_t end) {
+      for (size_t b = begin; b < end; ++b) {
+        const size_t at = b * norm.block() * channels;
+        scale_columns(x + at, norm.y + image * image_size + at, norm.pixels_of(b), channels, scales, scales + channels);
+      }
+    });
+  }
+  return Error::Ok;
+}
+
+Error native_group_norm_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                            const OptionalTensor& bias, int64_t batch, int64_t channels, int64_t spatial, int64_t group,
+                            double eps, Tensor& out0, Tensor& out1, Tensor& out2) {
+  const bool is_row_major = runtime::is_contiguous_dim_order(runtime::dim_order(input));
+  int64_t elements = 0;
+  ET_CHECK_OR_RETURN(group > 0 && channels % group == 0 &&
+                         portable::whole_product({batch, channels, spatial}, &elements) && elements == input.numel() &&
+                         (is_row_major || (batch == input.size(0) && channels == input.size(1))),
+                     InvalidArgument,
+                     "aten::native_group_norm: N %" PRId64 ", C %" PRId64 ", HxW %" PRId64 " and group %" PRId64
+                     " do not fit shape %s",
+                     batch, channels, spatial, group, portable::ShapeText(input.sizes()).text);
+  ET_RETURN_IF_ERROR(check_count("aten::native_group_norm", "weight", weight, channels));
+  ET_RETURN_IF_ERROR(check_count("aten::native_group_norm", "bias", bias, channels));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out1, {batch, group}));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out2, {batch, group}));
+  const auto per_group = static_cast<size_t>(channels / group);
+  const auto s = static_cast<size_t>(spatial);
+  const size_t n = per_group * s;
+  if (n == 0) {
+    return Error::Ok;
+  }
+  ET_TRY(const float* const x, floats_of(context, input));
+  ET_TRY(float* const y, floats_for(context, out0));
+  ET_TRY(float* const means, floats_for(context, out1));
+  ET_TRY(float* const rstds, floats_for(context, out2));
+  ET_TRY(const float* const w, floats_or_null(context, weight));
+  ET_TRY(const float* const b, floats_or_null(context, bias));
+  const auto groups = static_cast<size_t>(group);
+  if (!is_row_major) {
+    ET_RETURN_IF_ERROR(
+        group_norm_channels_last(context, {x, y, w, b, static_cast<size_t>(batch), s, static_cast<size_t>(channels),
+                                           groups, static_cast<float>(eps), means, rstds}));
+  } else {
+    const auto statistics_of = HWY_DYNAMIC_POINTER(MeanAndRstd);
+    const auto scale_row = HWY_DYNAMIC_POINTER(ScaleRow);
+    threads::parallel_for(
+        context.pool(), static_cast<size_t>(batch) * groups, threads::grain_for(4 * n), [&](size_t begin, size_t end) {
+          for (size_t g = begin; g < end; ++g) {
+            statistics_of(x + g * n, n, static_cast<float>(eps), means + g, rstds + g);
+            for (size_t c = 0; c < per_group; ++c) {
+              const auto [scale, shift] = scale_and_shift(means[g], rstds[g], w, b, g % groups * per_group + c);
+              scale_row(x + g * n + c * s, y + g * n + c * s, s, scale, shift);
+            }
+          }
+        });
+  }
+  write_floats(context, out0, y);
+  write_floats(context, out1, means);
+  write_floats(context, out2, rstds);
+  return Error::Ok;
+}
+
+bool is_up_to_float_or_none(const EValue& value) { return value.is_none() || is_up_to_float(value); }
+
+/// The input and the three outputs, the first of which is args[first_out]: floats of up to 32 bits, the first two in
+/// one dim order.
+bool fits_outputs(Arguments args, size_t first_out) {
+  for (const size_t i : {size_t{0}, first_out, first_out + 1, first_out + 2}) {
+    if (!is_up_to_float(*args[i])) {
+      return false;
+    }
+  }
+  return same_dim_order(*args[0], *args[first_out]);
+}
+
+// native_layer_norm(input, normalized_shape, weight, bias, eps, out0, out1, out2)
+bool fits_layer_norm(Arguments args) {
+  return fits_outputs(args, 5) && is_row_major(*args[0]) && is_up_to_float_or_none(*args[2]) &&
+         is_up_to_float_or_none(*args[3]);
+}
+// native_group_norm(input, weight, bias, N, C, HxW, group, eps, out0, out1, out2)
+bool fits_group_norm(Arguments args) {
+  return fits_outputs(args, 8) && (is_row_major(*args[0]) || is_channels_last(*args[0])) &&
+         is_up_to_float_or_none(*args[1]) && is_up_to_float_or_none(*args[2]);
+}
+constexpr Kernel kKernels[] = {
+    make_fitting_kernel<&native_group_norm_out, &fits_group_norm>("aten::native_group_norm.out"),
+    make_fitting_kernel<&native_layer_norm_out, &fits_layer_norm>("aten::native_layer_norm.out"),
+};
+
+}  // namespace
+
+ET_KERNEL_TABLE(norm, kKernels)
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE

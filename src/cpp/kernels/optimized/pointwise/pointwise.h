@@ -1,0 +1,157 @@
+/// Pointwise operators, planned once: out[i] = fn(a[i], b[i], c[i]) over up to three broadcast operands.
+///
+/// For: unary.cpp, binary.cpp, compare.cpp, cast.cpp. Such a kernel has a state, its plan. `prepare` chooses the
+/// compiled loop for the dtypes and reads the numbers among the arguments; the first run works out the loops over the
+/// shapes. Every later run takes the addresses of the tensors and calls that loop through one pointer, until a dynamic
+/// size changes. Not for: operators that move elements (strided_copy.h) or combine those of one tensor (reduce.cpp).
+///
+/// An operator is a function that chooses:
+///
+///     Error choose_abs(Arguments args, PointwiseOperation* operation) {
+///       if (!fits_unary(args)) { return Error::NotSupported; }                   // the next best kernel is tried
+///       operation->function = abs_loop();                                        // void(const PointwiseBlock&)
+///       operation->add_tensor(args, 0);
+///       return Error::Ok;
+///     }
+///     constexpr Kernel kKernels[] = {make_pointwise_kernel<&choose_abs>("aten::abs.out", "eo")};
+///
+/// The output may share the memory of an operand that has its dtype, sizes and strides.
+#pragma once
+
+#include <cstring>
+
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/optimized/vec/broadcast.h"
+#include "kernels/optimized/vec/fitting.h"
+
+namespace et::kernels::optimized {
+
+/// The two innermost loops of an operation: [rows, columns] contiguous outputs; element (r, c) of operand k is
+/// in[k][r * row_stride[k] + c * column_stride[k]]. Strides count elements; a column_stride is 1 or 0 but for operands
+/// that lie in another dim order than the output. Never empty.
+struct PointwiseBlock {
+  const void* in[kMaxOperands];
+  void* out;
+  size_t rows, columns;
+  int64_t row_stride[kMaxOperands];
+  int64_t column_stride[kMaxOperands];
+  float a, b;              // the operation's own numbers
+  const void* parameters;  // and others: PointwiseOperation::parameters
+};
+/// Computes a block.
+using BlockFunction = void (*)(const PointwiseBlock& block);
+
+/// What an operand is: an argument of the call, or a number that stands for all elements.
+struct PointwiseOperand {
+  static constexpr int8_t kNumber = -1;
+  int8_t argument = kNumber;
+  uint8_t element_size = 0;
+  ScalarType dtype = ScalarType::Float;  // of a tensor; matters where operands are converted
+  alignas(8) char number[8] = {};
+};
+
+/// What a call comes down to when dtypes and numbers are known.
+struct PointwiseOperation {
+  const char* name = "";  // in messages
+  BlockFunction function = nullptr;
+  size_t cost = 1;     // of an element, in simple instructions; decides when a second thread is worth it
+  float a = 0, b = 0;  // numbers for the function
+  alignas(8) char parameters[48] = {};  // others, a plain struct of the operator's own (set_parameters)
+  /// The function is one of floats, and some of the tensors are not. Operands are converted in front of it, a few
+  /// hundred at a time, and its result behind it, unless the output is a tensor of floats or bools.
+  bool converts = false;
+  size_t num_operands = 0;
+  PointwiseOperand operands[kMaxOperands];
+
+  /// Argument `i`, a tensor, is the next operand.
+  void add_tensor(Arguments args, size_t i) {
+    PointwiseOperand& operand = operands[num_operands++];
+    const Tensor tensor = args[i]->to_tensor();
+    operand.argument = static_cast<int8_t>(i);
+    operand.element_size = static_cast<uint8_t>(tensor.element_size());
+    operand.dtype = tensor.scalar_type();
+  }
+  template <typename T>
+  void set_parameters(const T& values) {
+    static_assert(sizeof(T) <= sizeof(parameters) && std::is_trivially_copyable_v<T>);
+    std::memcpy(parameters, &values, sizeof(T));
+  }
+  /// A number of the element type that the function takes is the next operand.
+  template <typename T>
+  void add_number(T value) {
+    static_assert(sizeof(T) <= sizeof(PointwiseOperand::number));
+    PointwiseOperand& operand = operands[num_operands++];
+    operand.element_size = sizeof(T);
+    std::memcpy(operand.number, &value, sizeof(T));
+  }
+};
+
+/// Describes a call whose numbers are known. Errors: NotSupported when the operator has no loop for these arguments.
+using ChooseOperation = Error (*)(Arguments args, PointwiseOperation* operation);
+
+/// Chooses and makes the plan. Errors: NotSupported, also when a number is computed by the program: its kind, and with
+/// it the dtype that the operator computes in, is not known then.
+Error prepare_pointwise(runtime::PrepareContext& context, Arguments args, ChooseOperation choose, void** state);
+/// Runs a plan.
+Error run_pointwise(KernelContext& context, Arguments args, void* state);
+
+/// The table entry of an operator with this signature (runtime/unboxing.h).
+template <ChooseOperation Choose>
+constexpr Kernel make_pointwise_kernel(const char* name, const char* signature) {
+  constexpr auto prepare = [](runtime::PrepareContext& context, Arguments args, void** state) {
+    return prepare_pointwise(context, args, Choose, state);
+  };
+  return {name, signature, &run_pointwise, prepare, nullptr, runtime::kPriorityOptimized};
+}
+
+// Costs of an element relative to a copy, as measured.
+inline constexpr size_t kCheap = 1;
+inline constexpr size_t kDivides = 2;
+inline constexpr size_t kTranscendental = 4;
+
+/// The loop of x^b, b being the operation's number, for exponents that are not a few multiplications.
+BlockFunction power_loop();
+
+/// fn(self, …, out) by a function of floats: both float, or both of one 16-bit type; with `promotes`, self of integers
+/// or bools and out of floats, too. One dim order. Adds self, and says whether it is converted. False when they are
+/// something else.
+bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation);
+
+/// True when a Scalar argument is a whole number (or a bool), so that it leaves an integer dtype as it is.
+inline bool is_whole(const EValue& value) { return value.is_int() || value.is_bool(); }
+/// A Scalar argument as float, rounded once.
+inline float number_as_float(const EValue& value) {
+  return value.is_double() ? static_cast<float>(value.to_double()) : static_cast<float>(value.number_as_int());
+}
+
+/// A number as an element of a float type of 16 or 32 bits, rounded once.
+float number_as_element(ScalarType dtype, double value);
+
+/// The range that a clamp leaves; infinite where an end is open.
+struct Range {
+  float min = -std::numeric_limits<float>::infinity();
+  float max = std::numeric_limits<float>::infinity();
+};
+
+/// The range of the numbers or Nones `min` and `max`, nullptr for an operator without them.
+/// Errors: NotSupported, silently, when it is empty, one end is not a number, or one is computed at run time.
+inline Result<Range> read_range(const runtime::PrepareContext& context, const EValue* min, const EValue* max) {
+  Range range;
+  for (const auto& [value, end] : {std::pair(min, &range.min), std::pair(max, &range.max)}) {
+    if (value != nullptr && !value->is_none()) {
+      if (!context.is_constant(*value)) {
+        return Error::NotSupported;
+      }
+      *end = number_as_float(*value);
+    }
+  }
+  if (!(range.min <= range.max)) {  // also when one is not a number
+    return Error::NotSupported;
+  }
+  return range;
+}
+
+}  // namespace et::kernels::optimized

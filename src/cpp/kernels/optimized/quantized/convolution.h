@@ -1,0 +1,100 @@
+/// What the integer convolutions of this folder share: reading the arguments of et::quantized_convolution at load.
+///
+/// For: quantized/depthwise.cpp, quantized/grouped.cpp and tile_convolution.cpp, which add the filters that they take.
+/// Not for: integers other than int8; the plain kernel runs then.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/optimized/conv/clamped_convolution.h"
+#include "kernels/optimized/quantized/arguments.h"
+
+namespace et::kernels::optimized {
+
+/// A convolution of channels-last images of int8 by a constant filter of int8, not transposed.
+struct QuantizedConvolution {
+  int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+  int32_t input_zero_point;
+  int32_t zero_point;  ///< of the output
+  float low, high;     ///< bounds of the output, less its zero point
+  float input_scale, output_scale;
+  const float* weight_scales;
+  bool has_one_scale;
+  const int32_t* bias;  ///< nullptr = none
+
+  /// What the sum of a channel begins with: its bias, less what the input's zero point contributes to its weights' sum.
+  /// All of it wraps in 32 bits.
+  int32_t start_of(size_t channel, uint32_t sum_of_weights) const {
+    const uint32_t first = bias == nullptr ? 0 : static_cast<uint32_t>(bias[channel]);
+    return static_cast<int32_t>(first - static_cast<uint32_t>(input_zero_point) * sum_of_weights);
+  }
+
+  /// Of a channel's sums, in units of the output's scale. False where that is no number.
+  bool scale_of(size_t channel, float* scale) const {
+    *scale = input_scale * weight_scales[has_one_scale ? 0 : channel] / output_scale;
+    return std::isfinite(*scale);
+  }
+};
+
+/// One item, or two; false for a number of items, or an item, that is none of a convolution.
+inline bool read_pair(const EValue& list, int64_t least, int64_t* h, int64_t* w) {
+  const IntArrayRef items = list.to_int_list();
+  if (items.size() != 1 && items.size() != 2) {
+    return false;
+  }
+  *h = items[0];
+  *w = items[items.size() - 1];
+  constexpr int64_t kMost = 1 << 20;  // no product of such numbers leaves 64 bits
+  return *h >= least && *w >= least && *h <= kMost && *w <= kMost;
+}
+
+/// False for a call that is of another kind. Groups and the filter's sizes are left to the caller.
+inline bool read_quantized_convolution(const runtime::PrepareContext& context, Arguments args,
+                                       QuantizedConvolution* c) {
+  using namespace ops::arguments::et_quantized_convolution;
+  const auto is_image = [&](size_t i) {
+    return args[i]->is_tensor() && args[i]->to_tensor().scalar_type() == ScalarType::Char &&
+           args[i]->to_tensor().dim() == 4;
+  };
+  for (size_t i = 0; i < kOut; ++i) {
+    if (i != kInput && !args[i]->is_none() && !context.is_constant(*args[i])) {
+      return false;
+    }
+  }
+  if (!is_image(kInput) || !is_image(kWeight) || !is_image(kOut) || !is_channels_last(*args[kInput]) ||
+      !is_channels_last(*args[kOut]) || !(is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight])) ||
+      args[kTransposed]->number_as_bool() || !is_row_major(*args[kWeightScales])) {
+    return false;
+  }
+  const Tensor weight = args[kWeight]->to_tensor();
+  const Tensor scales = args[kWeightScales]->to_tensor();
+  const int64_t channels = weight.size(0);
+  const IntegerRange range(ScalarType::Char);
+  const EValue& bias = *args[kBias];
+  if (!bias.is_none() && (bias.to_tensor().scalar_type() != ScalarType::Int || bias.to_tensor().dim() != 1 ||
+                          bias.to_tensor().numel() != channels)) {
+    return false;
+  }
+  if (scales.scalar_type() != ScalarType::Float || (scales.numel() != 1 && scales.numel() != channels) ||
+      weight.numel() == 0 || !read_scale(*args[kInputScale], &c->input_scale) ||
+      !read_scale(*args[kOutputScale], &c->output_scale) || !range.has(*args[kInputZeroPoint]) ||
+      !range.has(*args[kOutputZeroPoint]) || !range.has(*args[kOutputMin]) || !range.has(*args[kOutputMax]) ||
+      args[kOutputMin]->number_as_int() > args[kOutputMax]->number_as_int() ||
+      !read_pair(*args[kStride], 1, &c->stride_h, &c->stride_w) ||
+      !read_pair(*args[kPadding], 0, &c->pad_h, &c->pad_w) ||
+      !read_pair(*args[kDilation], 1, &c->dilation_h, &c->dilation_w)) {
+    return false;
+  }
+  c->kernel_h = weight.size(2);
+  c->kernel_w = weight.size(3);
+  c->input_zero_point = static_cast<int32_t>(args[kInputZeroPoint]->number_as_int());
+  c->zero_point = static_cast<int32_t>(args[kOutputZeroPoint]->number_as_int());
+  c->low = static_cast<float>(args[kOutputMin]->number_as_int() - c->zero_point);
+  c->high = static_cast<float>(args[kOutputMax]->number_as_int() - c->zero_point);
+  c->weight_scales = scales.const_data_ptr<float>();
+  c->has_one_scale = scales.numel() == 1;
+  c->bias = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<int32_t>();
+  return true;
+}
+
+}  // namespace et::kernels::optimized

@@ -1,0 +1,435 @@
+// et::dynamic_linear.out: linear layers of floats that become 8-bit integers at the call, row by row. They meet a
+// constant weight of 8-bit or packed 4-bit integers with a scale for each row or group of columns.
+//
+// The weight is packed at load, so that a vector holds a lane for each of so many outputs: four columns of each, or
+// eight of 4 bits. One instruction then multiplies four columns of all these outputs by those of a row of the input,
+// and no sum runs across lanes.
+//
+// Bytes are multiplied as the instructions have it, unsigned by signed: w + o (o = 8 or 128) by q + s. There q is the
+// input's integer and s moves its range into 8 bits. With z the zero point, moved too, the sum of a group is
+//
+//     Σ w (q - z) = Σ (w + o) q - z Σ (w + o) - o Σ (q - z),
+//
+// of which the last two are ready before the loop. All of it wraps in 32 bits, so the result is the plain kernel's,
+// which adds the groups in the same order.
+
+#define ET_TARGETS_WITH_BYTE_PRODUCTS
+#include "kernels/optimized/vec/targets.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimized/quantized/dynamic_linear.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "base/run_time_quantization.h"
+#include "kernels/optimized/quantized/integer_weight.h"
+#include "kernels/optimized/vec/table.h"
+#include "runtime/shared_cache.h"
+#include "threads/parallel.h"
+
+#ifndef ET_KERNELS_OPTIMIZED_DYNAMIC_LINEAR_ONCE
+#define ET_KERNELS_OPTIMIZED_DYNAMIC_LINEAR_ONCE
+namespace et::kernels::optimized {
+
+/// The weight, and how it is packed.
+struct DynamicWeight : IntegerWeight {
+  /// Columns of a group with zeros behind, which whole steps take.
+  size_t padded_group() const {
+    const size_t step = is_packed ? 8 : 4;
+    return (group + step - 1) / step * step;
+  }
+  /// What integers are less than as they are packed.
+  int32_t offset() const { return is_packed ? 8 : 128; }
+  /// Bytes of a packed group of `lanes` outputs: f32 scales [lanes], i32 sums of its integers [lanes], the integers.
+  size_t group_bytes(size_t lanes) const {
+    return lanes * (sizeof(float) + sizeof(int32_t) + padded_group() / (is_packed ? 2 : 1));
+  }
+};
+
+/// out[m, n] = (Σ_g float(sum of group g) · scale[n, g]) · input_scales[m] + bias[n]
+struct DynamicProduct {
+  DynamicWeight weight;
+  const unsigned char* packed;  // [outputs in blocks of lanes][groups] of group_bytes()
+
+  // Of a call.
+  const char* op;
+  RunTimeQuantization choice;
+  size_t m;
+  int8_t* x;            // [m, groups, padded_group()]
+  int32_t* shares;      // [m, groups]: o Σ (q - z)
+  int32_t* zeros;       // [m]
+  float* input_scales;  // [m]
+  const float* bias;    // [n], or nullptr
+  float* out;           // [m, n]
+};
+
+}  // namespace et::kernels::optimized
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Tag = hn::ScalableTag<float>;
+using IntegerTag = hn::RebindToSigned<Tag>;
+using ByteTag = hn::Repartition<uint8_t, Tag>;
+
+/// Rows of the input and vectors of outputs whose sums stand in registers at a time.
+constexpr size_t kRows = hn::MaxLanes(Tag()) >= 16 ? 4 : 2;
+constexpr size_t kBlocks = 2;
+/// Vectors of outputs of a single row: enough that no sum waits for the one before.
+constexpr size_t kRowBlocks = 4;
+
+size_t DynamicLanes() { return hn::Lanes(Tag()); }
+
+/// Weights of four columns, or of eight, low halves first.
+template <bool kPacked>
+struct Columns {
+  static constexpr size_t kCount = 4;
+  hn::Vec<ByteTag> first;
+  HWY_INLINE void load(const unsigned char* from) { first = hn::LoadU(ByteTag(), from); }
+};
+template <>
+struct Columns<true> {
+  static constexpr size_t kCount = 8;
+  hn::Vec<ByteTag> first, second;
+  HWY_INLINE void load(const unsigned char* from) {
+    const auto pair = hn::LoadU(ByteTag(), from);
+    first = hn::And(pair, hn::Set(ByteTag(), 15));
+    second = hn::ShiftRight<4>(pair);
+  }
+};
+
+/// Four integers of a row for every lane.
+HWY_INLINE hn::Vec<hn::Repartition<int8_t, Tag>> four(const int8_t* from) {
+  int32_t bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return hn::BitCast(hn::Repartition<int8_t, Tag>(), hn::Set(IntegerTag(), bits));
+}
+
+/// Rows [row, row + kRowCount) of the input by blocks [block, block + kBlockCount) of outputs.
+template <bool kPacked, size_t kRowCount, size_t kBlockCount>
+HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block) {
+  const Tag d;
+  const IntegerTag di;
+  const size_t lanes = hn::Lanes(d);
+  const DynamicWeight& w = p.weight;
+  const size_t columns = w.padded_group();
+  const size_t group_bytes = w.group_bytes(lanes);
+  const unsigned char* from = p.packed + block * w.groups * group_bytes;
+  const size_t block_bytes = w.groups * group_bytes;
+  hn::Vec<Tag> total[kRowCount * kBlockCount];
+#pragma GCC unroll 8
+  for (size_t i = 0; i < kRowCount * kBlockCount; ++i) {
+    total[i] = hn::Zero(d);
+  }
+  for (size_t g = 0; g < w.groups; ++g, from += group_bytes) {
+    hn::Vec<IntegerTag> sum[kRowCount * kBlockCount];
+#pragma GCC unroll 4
+    for (size_t r = 0; r < kRowCount; ++r) {
+      const auto share = hn::Set(di, p.shares[(row + r) * w.groups + g]);
+      const auto zero = hn::Set(di, p.zeros[row + r]);
+#pragma GCC unroll 4
+      for (size_t b = 0; b < kBlockCount; ++b) {
+        const auto* const sums = reinterpret_cast<const int32_t*>(from + b * block_bytes) + lanes;
+        sum[r * kBlockCount + b] = hn::Neg(hn::Add(share, hn::Mul(zero, hn::LoadU(di, sums))));
+      }
+    }
+    const int8_t* const x = p.x + (row * w.groups + g) * columns;
+    for (size_t i = 0; i < columns; i += Columns<kPacked>::kCount) {
+      Columns<kPacked> weights[kBlockCount];
+#pragma GCC unroll 4
+      for (size_t b = 0; b < kBlockCount; ++b) {
+        weights[b].load(from + b * block_bytes + lanes * (8 + (kPacked ? i / 2 : i)));
+      }
+#pragma GCC unroll 4
+      for (size_t r = 0; r < kRowCount; ++r) {
+        const int8_t* const at = x + r * w.groups * columns + i;
+        const auto first = four(at);
+#pragma GCC unroll 4
+        for (size_t b = 0; b < kBlockCount; ++b) {
+          auto& s = sum[r * kBlockCount + b];
+          s = hn::SumOfMulQuadAccumulate(di, weights[b].first, first, s);
+        }
+        if constexpr (kPacked) {
+          const auto second = four(at + 4);
+#pragma GCC unroll 4
+          for (size_t b = 0; b < kBlockCount; ++b) {
+            auto& s = sum[r * kBlockCount + b];
+            s = hn::SumOfMulQuadAccumulate(di, weights[b].second, second, s);
+          }
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (size_t b = 0; b < kBlockCount; ++b) {
+      const auto scale = hn::LoadU(d, reinterpret_cast<const float*>(from + b * block_bytes));
+#pragma GCC unroll 4
+      for (size_t r = 0; r < kRowCount; ++r) {
+        auto& t = total[r * kBlockCount + b];
+        t = hn::Add(t, hn::Mul(hn::ConvertTo(d, sum[r * kBlockCount + b]), scale));
+      }
+    }
+  }
+  for (size_t b = 0; b < kBlockCount; ++b) {
+    const size_t n = (block + b) * lanes;
+    const size_t left = HWY_MIN(lanes, w.n - n);
+    const auto bias = p.bias == nullptr ? hn::Zero(d) : hn::LoadN(d, p.bias + n, left);
+    for (size_t r = 0; r < kRowCount; ++r) {
+      const auto scaled = hn::Mul(total[r * kBlockCount + b], hn::Set(d, p.input_scales[row + r]));
+      hn::StoreN(hn::Add(scaled, bias), d, p.out + (row + r) * w.n + n, left);
+    }
+  }
+}
+
+template <bool kPacked, size_t kBlockCount>
+HWY_INLINE void multiply_rows(const DynamicProduct& p, size_t block) {
+  size_t row = 0;
+  for (; row + kRows <= p.m; row += kRows) {
+    multiply_tile<kPacked, kRows, kBlockCount>(p, row, block);
+  }
+  for (; row < p.m; ++row) {
+    multiply_tile<kPacked, 1, kBlockCount>(p, row, block);
+  }
+}
+
+template <bool kPacked>
+HWY_INLINE void multiply_blocks(const DynamicProduct& p, size_t begin, size_t end) {
+  size_t block = begin;
+  for (; p.m < kRows && block + kRowBlocks <= end; block += kRowBlocks) {
+    for (size_t row = 0; row < p.m; ++row) {
+      multiply_tile<kPacked, 1, kRowBlocks>(p, row, block);
+    }
+  }
+  for (; block + kBlocks <= end; block += kBlocks) {
+    multiply_rows<kPacked, kBlocks>(p, block);
+  }
+  for (; block < end; ++block) {
+    multiply_rows<kPacked, 1>(p, block);
+  }
+}
+
+/// RunTimeQuantization::quantize of a token, which is in double: the same bits.
+void QuantizeToken(const RunTimeQuantization& choice, const float* values, size_t n, const RowParameters& p,
+                   int16_t* out) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const hn::Rebind<int32_t, decltype(d)> di;
+  const hn::Rebind<int16_t, decltype(d)> dh;
+  const size_t lanes = hn::Lanes(d);
+  const auto inverse = hn::Set(d, 1.0 / p.scale), zero = hn::Set(d, static_cast<double>(p.zero_point));
+  const auto low = hn::Set(d, static_cast<double>(choice.quant_min));
+  const auto high = hn::Set(d, static_cast<double>(choice.quant_max));
+  for (size_t i = 0; i < n; i += lanes) {
+    const size_t left = HWY_MIN(lanes, n - i);
+    const auto x = hn::PromoteTo(d, left == lanes ? hn::LoadU(df, values + i) : hn::LoadN(df, values + i, left));
+    const auto q = hn::Round(hn::Min(hn::Max(hn::Add(hn::Mul(x, inverse), zero), low), high));
+    const auto integers = hn::DemoteTo(dh, hn::DemoteTo(di, hn::Sub(q, zero)));
+    left == lanes ? hn::StoreU(integers, dh, out + i) : hn::StoreN(integers, dh, out + i, left);
+  }
+}
+
+/// Outputs of blocks [begin, end) of DynamicLanes().
+void DynamicBlocks(const DynamicProduct& p, size_t begin, size_t end) {
+  p.weight.is_packed ? multiply_blocks<true>(p, begin, end) : multiply_blocks<false>(p, begin, end);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace et::kernels::optimized
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized {
+
+HWY_EXPORT(DynamicBlocks);
+HWY_EXPORT(DynamicLanes);
+HWY_EXPORT(QuantizeToken);
+
+namespace {
+
+using runtime::PrepareContext;
+
+constexpr const char* kOp = "et::dynamic_linear";
+constexpr char kMaker = 0;  // its address names our entries in the shared cache
+
+enum { kInput, kWeight, kScales, kBias, kGroupSize, kPerToken, kSymmetric, kQuantMin, kQuantMax, kEps, kOut };
+
+/// One output's group into its lane.
+void pack_group(const DynamicWeight& w, const int8_t* integers, float scale, size_t lanes, size_t lane,
+                unsigned char* to) {
+  uint32_t sum = 0;
+  const size_t group = w.group;
+  for (size_t i = 0; i < group; ++i) {
+    sum += static_cast<uint32_t>(integers[i] + w.offset());
+  }
+  std::memcpy(to + lane * sizeof(float), &scale, sizeof(scale));
+  std::memcpy(to + (lanes + lane) * sizeof(float), &sum, sizeof(sum));
+  unsigned char* const bytes = to + lanes * 8 + lane * 4;
+  for (size_t i = 0; i < group; ++i) {
+    const auto value = static_cast<unsigned>(integers[i] + w.offset());
+    if (w.is_packed) {
+      bytes[i / 8 * lanes * 4 + i % 4] |= static_cast<unsigned char>(value << i % 8 / 4 * 4);
+    } else {
+      bytes[i / 4 * lanes * 4 + i % 4] = static_cast<unsigned char>(value);
+    }
+  }
+}
+
+Result<void*> pack(void* argument) {
+  const auto& w = *static_cast<const DynamicWeight*>(argument);
+  const size_t lanes = HWY_DYNAMIC_DISPATCH(DynamicLanes)();
+  const size_t group_bytes = w.group_bytes(lanes);
+  const size_t nbytes = (w.n + lanes - 1) / lanes * w.groups * group_bytes;
+  void* memory = nullptr;
+  auto* const row = static_cast<int8_t*>(std::malloc(w.k));
+  if (row == nullptr || posix_memalign(&memory, 64, nbytes) != 0) {
+    std::free(row);
+    ET_LOG_ERROR("%s: no memory for a weight of %zu bytes", kOp, nbytes);
+    return Error::MemoryAllocationFailed;
+  }
+  auto* const packed = static_cast<unsigned char*>(memory);
+  std::memset(packed, 0, nbytes);
+  for (size_t n = 0; n < w.n; ++n) {
+    if (w.is_packed) {
+      unpack_nibbles(static_cast<const uint8_t*>(w.integers) + n * packed_count(w.k), w.k, row);
+    } else {
+      std::memcpy(row, static_cast<const int8_t*>(w.integers) + n * w.k, w.k);
+    }
+    for (size_t g = 0; g < w.groups; ++g) {
+      pack_group(w, row + g * w.group, w.scale(n * w.groups + g), lanes, n % lanes,
+                 packed + (n / lanes * w.groups + g) * group_bytes);
+    }
+  }
+  std::free(row);
+  return memory;
+}
+
+Error prepare(PrepareContext& context, Arguments args, void** state) {
+  if (context.shared() == nullptr) {
+    return Error::NotSupported;
+  }
+  ET_TRY(const IntegerWeight read,
+         read_integer_weight(context, {args[kInput], args[kWeight], args[kScales], args[kBias], args[kOut]},
+                             args[kGroupSize]->number_as_int()));
+  constexpr size_t kMost = size_t{1} << 31;
+  if (read.n >= kMost || read.k >= kMost) {
+    return Error::NotSupported;
+  }
+  DynamicWeight w{read};
+  const uint64_t kind = (w.is_packed ? 1 : 0) | (w.has_half_scales ? 2 : 0) | (w.has_one_scale ? 4 : 0);
+  const runtime::SharedCache::Key key{&kMaker, w.integers, w.scales, uint64_t{w.groups} * 8 + kind,
+                                      uint64_t{w.n} << 32 | w.k};
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &w, &std::free));
+  ET_TRY(void* const memory, context.allocate(sizeof(DynamicProduct), alignof(DynamicProduct)));
+  auto* const made = new (memory) DynamicProduct{};
+  made->weight = w;
+  made->packed = static_cast<const unsigned char*>(packed);
+  *state = made;
+  context.shared()->release(w.integers);
+  return Error::Ok;
+}
+
+Result<void*> start(KernelContext& context, const char* op, Arguments args, const void* state, ProductSize size) {
+  DynamicProduct product = *static_cast<const DynamicProduct*>(state);
+  const DynamicWeight& w = product.weight;
+  const EValue& bias = *args[kBias];
+  ET_RETURN_IF_ERROR(check_product(op, w, size, bias));
+  product.op = op;
+  product.choice = {args[kPerToken]->number_as_bool(), args[kSymmetric]->number_as_bool(),
+                    args[kQuantMin]->number_as_int(), args[kQuantMax]->number_as_int(),
+                    static_cast<float>(args[kEps]->number_as_double())};
+  ET_CHECK_OR_RETURN(product.choice.is_valid(), InvalidArgument, "%s: eps %g or the range of integers is none", op,
+                     static_cast<double>(product.choice.eps));
+  product.m = size.rows;
+  product.bias = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
+  ET_TRY(void* const integers, context.allocate_temp(product.m * w.groups * w.padded_group()));
+  ET_TRY(void* const numbers, context.allocate_temp(product.m * (w.groups + 2) * sizeof(int32_t)));
+  product.x = static_cast<int8_t*>(integers);
+  product.shares = static_cast<int32_t*>(numbers);
+  product.zeros = product.shares + product.m * w.groups;
+  product.input_scales = reinterpret_cast<float*>(product.zeros + product.m);
+  ET_TRY(void* const memory, context.allocate_temp(sizeof(DynamicProduct), alignof(DynamicProduct)));
+  return new (memory) DynamicProduct(product);
+}
+
+/// The input as integers in 8 bits, in groups with zeros behind, and what a product needs to know of them.
+Error quantize_input(KernelContext& context, const DynamicProduct& p, const float* x) {
+  const DynamicWeight& w = p.weight;
+  const RunTimeQuantization& choice = p.choice;
+  const size_t columns = w.padded_group();
+  NumberRange whole;
+  whole.add(x, static_cast<int64_t>(p.m * w.k));
+  ET_CHECK_OR_RETURN(whole.is_finite(), InvalidArgument, "%s: the input is not finite, so it has no integers", p.op);
+  const auto quantize = [&, token = HWY_DYNAMIC_POINTER(QuantizeToken)](const float* from, size_t n,
+                                                                        const RowParameters& chosen, int16_t* integer) {
+    choice.per_token ? token(choice, from, n, chosen, integer)
+                     : choice.quantize(from, static_cast<int64_t>(n), chosen, integer);
+  };
+  threads::parallel_for(context.pool(), p.m, threads::grain_for(w.k), [&](size_t begin, size_t end) {
+    constexpr size_t kPiece = 256;
+    int16_t piece[kPiece];
+    for (size_t m = begin; m < end; ++m) {
+      const float* const row = x + m * w.k;
+      const RowParameters chosen = choice.of_row(whole, row, static_cast<int64_t>(w.k));
+      const int32_t zero =
+          chosen.zero_point - static_cast<int32_t>(choice.quant_min) - 128;  // of integers from -128 on
+      p.zeros[m] = zero;
+      p.input_scales[m] = static_cast<float>(chosen.scale);
+      for (size_t g = 0; g < w.groups; ++g) {
+        int8_t* const bytes = p.x + (m * w.groups + g) * columns;
+        uint32_t sum = 0;
+        for (size_t start = 0; start < w.group; start += kPiece) {
+          const size_t n = std::min(kPiece, w.group - start);
+          quantize(row + g * w.group + start, n, chosen, piece);
+          for (size_t i = 0; i < n; ++i) {
+            sum += static_cast<uint32_t>(piece[i]);
+            bytes[start + i] = static_cast<int8_t>(piece[i] + zero);
+          }
+        }
+        std::fill(bytes + w.group, bytes + columns, int8_t{0});
+        p.shares[m * w.groups + g] = static_cast<int32_t>(sum * static_cast<uint32_t>(w.offset()));
+      }
+    }
+  });
+  return Error::Ok;
+}
+
+Error multiply(KernelContext& context, void* started, const float* x, float* out) {
+  auto& product = *static_cast<DynamicProduct*>(started);
+  const DynamicWeight& w = product.weight;
+  product.out = out;
+  ET_RETURN_IF_ERROR(quantize_input(context, product, x));
+  const size_t lanes = HWY_DYNAMIC_DISPATCH(DynamicLanes)();
+  const size_t tile = 4;  // blocks, so that no thread is left with one
+  const size_t blocks = (w.n + lanes - 1) / lanes;
+  const auto blocks_of = HWY_DYNAMIC_POINTER(DynamicBlocks);
+  constexpr size_t kProducts = 16;  // in the time of one of floats
+  threads::parallel_for(
+      context.pool(), (blocks + tile - 1) / tile, threads::grain_for(w.k * product.m * tile * lanes / kProducts),
+      [&](size_t begin, size_t end) { blocks_of(product, begin * tile, std::min(end * tile, blocks)); });
+  return Error::Ok;
+}
+
+Error run(KernelContext& context, Arguments args, void* state) {
+  return run_product(context, kOp, kDynamicProduct, args, static_cast<const DynamicProduct*>(state)->weight, state);
+}
+
+constexpr Kernel kKernels[] = {
+    {"et::dynamic_linear.out", "TTTtibbiido", &run, &prepare, nullptr, runtime::kPriorityOptimized},
+};
+
+}  // namespace
+
+const FloatProduct kDynamicProduct = {kOut + 1, &prepare, &start, &multiply};
+
+ET_KERNEL_TABLE(dynamic_linear, kKernels)
+
+}  // namespace et::kernels::optimized
+#endif  // HWY_ONCE

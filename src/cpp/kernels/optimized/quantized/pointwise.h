@@ -1,0 +1,33 @@
+/// Parameters that the loops of quantized/pointwise.cpp share between the instruction sets they are compiled for.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/quantized/fixed_point_sum.h"
+
+namespace et::kernels::optimized {
+
+struct SumParameters {
+  quantized::FixedPointSum sum;
+  int32_t zero_point, min, max;
+};
+
+/// clamp(round((a - a_zero) * (b - b_zero) * scale), low, high) + zero_point; the bounds are the range less the zero
+/// point.
+struct ProductParameters {
+  float scale, low, high;
+  int32_t a_zero, b_zero, zero_point;
+};
+
+/// clamp(round(x * inverse) + zero_point, low, high)
+struct QuantizeParameters {
+  float inverse, zero_point, low, high;
+};
+
+/// entries[q ^ flip] for the byte q; the entries are a constant of the program.
+struct TableParameters {
+  const uint8_t* entries;
+  uint8_t flip;
+};
+
+}  // namespace et::kernels::optimized
