@@ -48,7 +48,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
 KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
     "vec": (),
     "pointwise": ("vec",),
-    "reduce": ("vec", "pointwise"),
+    "reduce": ("vec",),
     "norm": ("vec",),
     "move": ("vec",),
     "order": ("vec",),
@@ -58,11 +58,11 @@ KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
     "fft": ("vec",),
     "attention": ("vec",),
     "amx": ("vec",),
-    "matmul": ("vec", "pointwise", "amx"),
-    "conv": ("vec", "pointwise", "matmul", "amx", "move"),
+    "matmul": ("vec", "amx"),
+    "conv": ("vec", "matmul", "amx", "move"),
     "quantized": ("vec", "pointwise", "conv", "amx", "pool"),
     "recurrent": ("vec", "quantized"),
-    "sparse": ("vec", "pointwise", "matmul", "conv"),
+    "sparse": ("vec", "matmul", "conv"),
     "linalg": ("vec", "matmul"),
 }
 

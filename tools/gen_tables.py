@@ -9,6 +9,7 @@ Written under --out (a file is touched only when its content changes):
     python/_operator_rows.py              the facts that Python asks for (executorch_py/operator_facts.py)
     kernels/<library>/<op_file>.h         declarations of the kernels of that file, included by it: a kernel whose
                                           parameters differ from its schema does not compile
+    ops/signatures/<library>/<op_file>.h  names and letters of those kernels, for faster ones of the same operators
     kernels/<library>/register_table.inc  the kernel table (kernels/<library>/register.cpp)
     kernels/<library>/sources.cmake       the sources to compile, with the element types each is built for
 
@@ -22,7 +23,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-from executorch_py.codegen.kernel_form import declaration
+from executorch_py.codegen.kernel_form import declaration, signature_letters
 from executorch_py.codegen.kernel_library import write_if_changed
 from executorch_py.codegen.op_views import arguments_header, names_header, views_header
 from executorch_py.codegen.ops_yaml import (
@@ -131,6 +132,17 @@ def kernel_header(library: str, ops: list[Op]) -> str:
     return "\n".join(lines) + f"\n\n}}  // namespace et::kernels::{library}\n"
 
 
+def signatures_header(ops: list[Op]) -> str:
+    """ops/signatures/<library>/<op_file>.h: for kernels that are not written as functions of the schema's types."""
+    lines = [f'{_HEAD}#pragma once\n\n#include "ops/signature.h"\n\nnamespace et::signature {{']
+    for op in ops:
+        schema = op.kernel_schema
+        letters = signature_letters(schema, op.in_place_bits)
+        name = kernel_function(schema.name)
+        lines.append(f'inline constexpr ops::Signature {name}{{{_quoted(schema.name)}, "{letters}"}};')
+    return "\n".join(lines) + "\n}  // namespace et::signature\n"
+
+
 def register_table(files: dict[str, list[Op]]) -> str:
     """kernels/<library>/register_table.inc: rows of the kernel table, ordered by name."""
     in_place = {op.kernel_schema.name: op.in_place_bits for entries in files.values() for op in entries}
@@ -193,6 +205,9 @@ def main() -> int:
             folder = arguments.out / "kernels" / library
             for file in files:
                 write_if_changed(folder / f"{Path(file).stem}.h", kernel_header(library, declared[file]))
+            for file, entries in declared.items():
+                header = arguments.out / f"ops/signatures/{library}/{Path(file).stem}.h"
+                write_if_changed(header, signatures_header(entries))
             write_if_changed(folder / "register_headers.inc", register_headers(library, files))
             write_if_changed(folder / "register_table.inc", register_table(files))
             write_if_changed(folder / "sources.cmake", sources_cmake(library, files, selection))

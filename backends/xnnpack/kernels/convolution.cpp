@@ -8,6 +8,8 @@
 #include "backends/xnnpack/kernels/layout.h"
 #include "backends/xnnpack/kernels/packed_convolution.h"
 #include "ops/arguments.h"
+#include "ops/signatures/portable/op_convolution.h"
+#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -136,14 +138,15 @@ Error prepare_convolution_clamp(PrepareContext& context, Span<EValue* const> arg
 }  // namespace
 
 const runtime::Kernel kConvolutionKernels[4] = {
-    {"aten::convolution.out", "TTtlllblio", &run_convolution, &prepare_convolution, &destroy_state<PackedConvolution>,
-     runtime::kPriorityLibrary},
-    {"et::convolution_clamp.out", "TTtlllbliNNo", &run_convolution, &prepare_convolution_clamp,
-     &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
-    {"et::sparse_convolution.out", "TTTtlllliNNo", &run_convolution, &prepare_sparse_convolution,
-     &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
-    {"et::weight_only_convolution.out", "TTTttlllbliNNo", &run_convolution, &prepare_weight_only_convolution,
-     &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
+    runtime::make_stateful_kernel<&prepare_convolution, &run_convolution, &destroy_state<PackedConvolution>>(
+        signature::convolution_out, runtime::kPriorityLibrary),
+    runtime::make_stateful_kernel<&prepare_convolution_clamp, &run_convolution, &destroy_state<PackedConvolution>>(
+        signature::convolution_clamp_out, runtime::kPriorityLibrary),
+    runtime::make_stateful_kernel<&prepare_sparse_convolution, &run_convolution, &destroy_state<PackedConvolution>>(
+        signature::sparse_convolution_out, runtime::kPriorityLibrary),
+    runtime::make_stateful_kernel<&prepare_weight_only_convolution, &run_convolution,
+                                  &destroy_state<PackedConvolution>>(signature::weight_only_convolution_out,
+                                                                     runtime::kPriorityLibrary),
 };
 
 }  // namespace et::backends::xnnpack

@@ -6,7 +6,9 @@
 #include "backends/xnnpack/kernels/packed_linear.h"
 #include "base/nibbles.h"
 #include "base/run_time_quantization.h"
+#include "ops/signatures/quantized/op_weight_only.h"
 #include "runtime/shared_cache.h"
+#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -107,7 +109,8 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 }  // namespace
 
 const runtime::Kernel kDynamicLinearKernels[1] = {
-    {"et::dynamic_linear.out", "TTTtibbiido", &run, &prepare, &destroy_state<PackedLinear>, runtime::kPriorityLibrary},
+    runtime::make_stateful_kernel<&prepare, &run, &destroy_state<PackedLinear>>(signature::dynamic_linear_out,
+                                                                                runtime::kPriorityLibrary),
 };
 
 }  // namespace et::backends::xnnpack

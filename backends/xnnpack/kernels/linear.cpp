@@ -4,6 +4,9 @@
 #include "backends/xnnpack/kernels/dense_weight.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/packed_linear.h"
+#include "ops/signatures/portable/op_matmul.h"
+#include "ops/signatures/portable/op_sparse.h"
+#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -140,17 +143,19 @@ Error prepare_mm(PrepareContext& context, Span<EValue* const> args, void** state
 }  // namespace
 
 const runtime::Kernel kLinearKernels[6] = {
-    {"aten::linear.out", "TTto", &run_first, &prepare_linear, &destroy_state<PackedLinear>, runtime::kPriorityLibrary},
-    {"et::linear_clamp.out", "TTtNNo", &run_first, &prepare_linear_clamp, &destroy_state<PackedLinear>,
-     runtime::kPriorityLibrary},
-    {"aten::addmm.out", "TTTnno", &run_second, &prepare_plain_addmm, &destroy_state<PackedLinear>,
-     runtime::kPriorityLibrary},
-    {"et::addmm_clamp.out", "TTTnnNNo", &run_second, &prepare_addmm_clamp, &destroy_state<PackedLinear>,
-     runtime::kPriorityLibrary},
-    {"et::sparse_linear.out", "TTTtlNNo", &run_first, &prepare_sparse_linear, &destroy_state<PackedLinear>,
-     runtime::kPriorityLibrary},
+    runtime::make_stateful_kernel<&prepare_linear, &run_first, &destroy_state<PackedLinear>>(signature::linear_out,
+                                                                                             runtime::kPriorityLibrary),
+    runtime::make_stateful_kernel<&prepare_linear_clamp, &run_first, &destroy_state<PackedLinear>>(
+        signature::linear_clamp_out, runtime::kPriorityLibrary),
+    runtime::make_stateful_kernel<&prepare_plain_addmm, &run_second, &destroy_state<PackedLinear>>(
+        signature::addmm_out, runtime::kPriorityLibrary),
+    runtime::make_stateful_kernel<&prepare_addmm_clamp, &run_second, &destroy_state<PackedLinear>>(
+        signature::addmm_clamp_out, runtime::kPriorityLibrary),
+    runtime::make_stateful_kernel<&prepare_sparse_linear, &run_first, &destroy_state<PackedLinear>>(
+        signature::sparse_linear_out, runtime::kPriorityLibrary),
     // Before matmul.cpp's, which packs in each call.
-    {"aten::mm.out", "TTo", &run_first, &prepare_mm, &destroy_state<PackedLinear>, runtime::kPriorityLibrary + 1},
+    runtime::make_stateful_kernel<&prepare_mm, &run_first, &destroy_state<PackedLinear>>(signature::mm_out,
+                                                                                         runtime::kPriorityLibrary + 1),
 };
 
 }  // namespace et::backends::xnnpack

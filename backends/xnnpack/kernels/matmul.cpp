@@ -5,6 +5,8 @@
 
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/library.h"
+#include "ops/signatures/portable/op_matmul.h"
+#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -84,8 +86,10 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 }  // namespace
 
 const runtime::Kernel kMatmulKernels[2] = {
-    {"aten::bmm.out", "TTo", &run, &prepare_bmm, &destroy_state<MatmulState>, runtime::kPriorityLibrary},
-    {"aten::mm.out", "TTo", &run, &prepare_mm, &destroy_state<MatmulState>, runtime::kPriorityLibrary},
+    runtime::make_stateful_kernel<&prepare_bmm, &run, &destroy_state<MatmulState>>(signature::bmm_out,
+                                                                                   runtime::kPriorityLibrary),
+    runtime::make_stateful_kernel<&prepare_mm, &run, &destroy_state<MatmulState>>(signature::mm_out,
+                                                                                  runtime::kPriorityLibrary),
 };
 
 }  // namespace et::backends::xnnpack

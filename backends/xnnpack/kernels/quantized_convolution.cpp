@@ -8,7 +8,9 @@
 #include "backends/xnnpack/kernels/packed_convolution.h"
 #include "backends/xnnpack/kernels/quantized.h"
 #include "ops/arguments.h"
+#include "ops/signatures/quantized/op_convolution.h"
 #include "runtime/shared_cache.h"
+#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -80,8 +82,8 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
 }  // namespace
 
 const runtime::Kernel kQuantizedConvolutionKernels[1] = {
-    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run_convolution, &prepare,
-     &destroy_state<PackedConvolution>, runtime::kPriorityLibrary},
+    runtime::make_stateful_kernel<&prepare, &run_convolution, &destroy_state<PackedConvolution>>(
+        signature::quantized_convolution_out, runtime::kPriorityLibrary),
 };
 
 }  // namespace et::backends::xnnpack

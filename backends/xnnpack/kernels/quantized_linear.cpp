@@ -6,7 +6,9 @@
 #include "backends/xnnpack/kernels/packed_linear.h"
 #include "backends/xnnpack/kernels/quantized.h"
 #include "base/nibbles.h"
+#include "ops/signatures/quantized/op_linear.h"
 #include "runtime/shared_cache.h"
+#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -60,8 +62,8 @@ Error run(KernelContext& context, Span<EValue* const> args, void* state) {
 }  // namespace
 
 const runtime::Kernel kQuantizedLinearKernels[1] = {
-    {"et::quantized_linear.out", "TdiTTtdiiio", &run, &prepare, &destroy_state<PackedLinear>,
-     runtime::kPriorityLibrary},
+    runtime::make_stateful_kernel<&prepare, &run, &destroy_state<PackedLinear>>(signature::quantized_linear_out,
+                                                                                runtime::kPriorityLibrary),
 };
 
 }  // namespace et::backends::xnnpack

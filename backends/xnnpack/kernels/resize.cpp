@@ -4,6 +4,8 @@
 
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
+#include "ops/signatures/portable/op_upsample.h"
+#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -103,9 +105,10 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 }  // namespace
 
 const runtime::Kernel kResizeKernels[2] = {
-    {"aten::upsample_bilinear2d.out", "TlbDDo", &run, &prepare, &destroy_state<ResizeState>, runtime::kPriorityLibrary},
-    {"aten::upsample_bilinear2d.vec_out", "TLbFo", &run, &prepare_vec, &destroy_state<ResizeState>,
-     runtime::kPriorityLibrary},
+    runtime::make_stateful_kernel<&prepare, &run, &destroy_state<ResizeState>>(signature::upsample_bilinear2d_out,
+                                                                               runtime::kPriorityLibrary),
+    runtime::make_stateful_kernel<&prepare_vec, &run, &destroy_state<ResizeState>>(
+        signature::upsample_bilinear2d_vec_out, runtime::kPriorityLibrary),
 };
 
 }  // namespace et::backends::xnnpack

@@ -2,6 +2,8 @@
 
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/library.h"
+#include "ops/signatures/portable/op_softmax.h"
+#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -51,7 +53,8 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 }  // namespace
 
 const runtime::Kernel kSoftmaxKernels[1] = {
-    {"aten::_softmax.out", "Tibo", &run, &prepare, &destroy_state<SoftmaxState>, runtime::kPriorityLibrary},
+    runtime::make_stateful_kernel<&prepare, &run, &destroy_state<SoftmaxState>>(signature::softmax_out,
+                                                                                runtime::kPriorityLibrary),
 };
 
 }  // namespace et::backends::xnnpack

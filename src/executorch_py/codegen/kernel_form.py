@@ -65,6 +65,12 @@ def declaration(schema: Schema) -> str:
     return f"Error {kernel_function(schema.name)}({', '.join(parameters)});"
 
 
+def signature_letters(schema: Schema, in_place: int = 0) -> str:
+    """The letters of runtime/unboxing.h; bit i of ``in_place``: an output may begin where argument i does."""
+    written = ["o" if a.mutated and a.letter == "T" else a.letter for a in schema.arguments]
+    return "".join({"T": "e", "t": "E"}.get(c, c) if in_place >> i & 1 else c for i, c in enumerate(written))
+
+
 @dataclass(frozen=True)
 class KernelForm:
     """How the kernel of one operator is called and written.

@@ -1,6 +1,6 @@
 #include "kernels/optimized/register.h"
 
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/table_headers.inc"
 #include "kernels/optimized/vec/targets.h"
 #include "runtime/host/instruction_set.h"
 
@@ -10,9 +10,9 @@ namespace et::kernels::optimized {
 
 namespace {
 
-#define ET_ADDRESS_OF_TABLE(NAME) &NAME##_kernels,
-constexpr Span<const Kernel> (*kTables[])() = {ET_KERNEL_TABLES(ET_ADDRESS_OF_TABLE)};
-#undef ET_ADDRESS_OF_TABLE
+constexpr Span<const Kernel> (*kTables[])() = {
+#include "kernels/optimized/tables.inc"
+};
 
 /// Highway's targets above the limit. Better ones have lower bits.
 int64_t targets_above(runtime::InstructionSet limit) {

@@ -95,7 +95,7 @@ TEST(PixelConvolution, EveryInstructionSet) {
 
 TEST(PixelConvolution, TakesOnlyWhatItIsMadeFor) {
   EXPECT_TRUE(fits({1, 32, 18, 12, 12}, {}));
-  EXPECT_EQ(fits({1, 32, 64, 7, 5}, {}), optimized::has_integer_tiles());  // whole tiles of a library
+  EXPECT_EQ(fits({1, 32, 64, 7, 5}, {}), optimized::amx::has_integer_tiles());  // whole tiles of a library
   Options options;
   options.order = kRowMajor;
   EXPECT_FALSE(fits({1, 32, 18, 12, 12}, options));

@@ -73,13 +73,13 @@ TEST(PixelLinear, RowsOfEveryNumber) {
 TEST(PixelLinear, NoRows) {
   threads::ThreadPool* const pool = threads::make_pool(2);
   const float filter[64] = {}, bias[64] = {};
-  optimized::PixelProduct product{};
+  optimized::conv::PixelProduct product{};
   product.in_channels = 1;
   product.out_channels = 32;
   product.kernel_h = product.kernel_w = 1;
   product.filter = filter;
   product.bias = bias;
-  optimized::multiply_pixels_on(pool, product, nullptr, nullptr, 0);
+  optimized::conv::multiply_pixels_on(pool, product, nullptr, nullptr, 0);
   threads::destroy_pool(pool);
 }
 
@@ -96,9 +96,10 @@ TEST(PixelLinear, EveryInstructionSet) {
 TEST(PixelLinear, TakesOnlyWhatItIsMadeFor) {
   EXPECT_TRUE(fits({{40}, 16, 5}));
   EXPECT_FALSE(fits({{1}, 16, 5}));
-  EXPECT_EQ(fits({{35}, 16, 64}), optimized::has_integer_tiles());  // whole tiles of a library, of seven rows or five
+  EXPECT_EQ(fits({{35}, 16, 64}),
+            optimized::amx::has_integer_tiles());  // whole tiles of a library, of seven rows or five
   EXPECT_EQ(fits({{24}, 16, 64}),
-            optimized::has_integer_tiles() || optimized::columns_of_a_tile() == 32);  // of 28 rows
+            optimized::amx::has_integer_tiles() || optimized::conv::columns_of_a_tile() == 32);  // of 28 rows
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ constexpr uint8_t kPriority = optimized::kPriorityTiles;
 class TileConvolution : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!optimized::has_integer_tiles()) {
+    if (!optimized::amx::has_integer_tiles()) {
       GTEST_SKIP() << "this processor has no tiles (AMX), or the system keeps them from this process";
     }
   }

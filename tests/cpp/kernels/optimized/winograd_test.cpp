@@ -57,7 +57,7 @@ Call& describe(Call& call, const Convolution& c, const Depth& d, const Options& 
 runtime::KernelRegistry with_tiles_of(size_t side) {
   runtime::KernelRegistry registry;
   EXPECT_EQ(portable::register_portable_kernels(registry), Error::Ok);
-  EXPECT_EQ(registry.add(optimized::winograd_kernels_with_tiles_of(side)), Error::Ok);
+  EXPECT_EQ(registry.add(optimized::conv::winograd_kernels_with_tiles_of(side)), Error::Ok);
   return registry;
 }
 

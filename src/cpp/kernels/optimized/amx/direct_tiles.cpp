@@ -4,7 +4,7 @@
 
 #include "kernels/optimized/amx/tile_instructions.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 #if !ET_HAS_TILES
 
@@ -48,4 +48,4 @@ ET_WITH_TILES void multiply_planes(const PlaneBlock& block) {
 
 #endif
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

@@ -9,7 +9,7 @@
 
 #include "kernels/optimized/amx/tiles.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 /// How the planes of an image are shared out to tiles: as many to each as there can be, the last ones moved to the
 /// front until they are as many. Weights of planes that come a second time are 0.
@@ -45,4 +45,4 @@ struct PlaneBlock {
 };
 void multiply_planes(const PlaneBlock& block);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

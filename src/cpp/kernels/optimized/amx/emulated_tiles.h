@@ -13,7 +13,7 @@
 #include "base/half.h"
 #include "kernels/optimized/amx/tile_shapes.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 /// The tiles of a thread. Tiles that are used before configure(), or with shapes that do not belong together, end the
 /// process, as the processor would.
@@ -100,4 +100,4 @@ inline EmulatedTiles& emulated_tiles() {
   return tiles;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

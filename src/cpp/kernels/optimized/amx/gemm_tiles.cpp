@@ -4,7 +4,7 @@
 
 #include "kernels/optimized/amx/tile_instructions.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 #if !ET_HAS_TILES
 
@@ -90,4 +90,4 @@ void multiply_tile_block(const GemmBlock<float, BFloat16>& block) {
 
 #endif
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

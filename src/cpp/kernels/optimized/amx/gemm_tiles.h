@@ -8,11 +8,11 @@
 #include "kernels/optimized/amx/tiles.h"
 #include "kernels/optimized/vec/gemm_block.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 inline constexpr size_t kTileStripRows = kTileSide, kTileStripColumns = 2 * kTileSide,
                         kTileSteps = kTileRowBytes / sizeof(BFloat16);
 
 void multiply_tile_block(const GemmBlock<float, BFloat16>& block);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

@@ -41,7 +41,7 @@
   __asm__ volatile("tdpbf16ps %%tmm" #right ", %%tmm" #left ", %%tmm" #sum::)
 #endif
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 /// What this thread's tiles hold from here on: sums and left operands have so many rows, left operands so many groups
 /// of 4 bytes in a row, and right operands as many rows.
@@ -56,5 +56,5 @@ ET_WITH_TILES inline void configure_tiles(size_t rows, size_t depth = kTileSide)
 }
 ET_WITH_TILES inline void release_tiles() { ET_RELEASE_TILES(); }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx
 #endif

@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 size_t tile_strip(const TileProduct& product) {
   constexpr size_t kBytes = 32 << 10;
@@ -152,4 +152,4 @@ void multiply_tiles(const TileProduct& p, size_t begin, size_t end) {
 
 #endif
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

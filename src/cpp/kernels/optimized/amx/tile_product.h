@@ -15,7 +15,7 @@
 
 #include "kernels/optimized/amx/tiles.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 /// How the weights of a product are packed: columns in panels of two tiles. What meets an output stands in runs of
 /// bytes that lie side by side in the input, each multiplied in steps of 64 bytes. Behind a run's end stand zeros.
@@ -77,4 +77,4 @@ size_t tile_strips(const TileProduct& product);
 /// Strips by panels [begin, end), a strip's panels one after another.
 void multiply_tiles(const TileProduct& product, size_t begin, size_t end);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

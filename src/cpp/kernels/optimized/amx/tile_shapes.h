@@ -7,7 +7,7 @@
 
 #include "kernels/optimized/amx/tiles.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 /// The operand of LDTILECFG.
 struct alignas(64) TileShapes {
@@ -19,4 +19,4 @@ struct alignas(64) TileShapes {
   uint8_t rows[16] = {};
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #endif
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 #if ET_HAS_TILES
 namespace {
@@ -58,4 +58,4 @@ bool has_bfloat16_tiles() { return false; }
 
 #endif
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

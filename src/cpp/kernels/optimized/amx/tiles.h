@@ -14,7 +14,7 @@
 #define ET_HAS_TILES 0
 #endif
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::amx {
 
 /// True where the processor multiplies tiles of int8, or of BFloat16, and the system lets this process use them, which
 /// is asked once. Both have AVX-512 then.
@@ -24,4 +24,4 @@ bool has_bfloat16_tiles();
 /// Rows of a tile, bytes of each, and bytes of all.
 inline constexpr size_t kTileSide = 16, kTileRowBytes = 64, kTileBytes = kTileSide * kTileRowBytes;
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::amx

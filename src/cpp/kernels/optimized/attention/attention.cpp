@@ -7,14 +7,9 @@
 // the maximum grows. Scores and sums are float for floats of up to 32 bits, double for double.
 // Source: Milakov and Gimelshein 2018 (online softmax); Dao et al. 2022 (FlashAttention), the forward pass.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/attention/attention.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include <hwy/contrib/math/math-inl.h>
 
@@ -29,7 +24,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_ATTENTION_ONCE
 #define ET_KERNELS_OPTIMIZED_ATTENTION_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::attention {
 
 /// Keys that are treated together: their scores for a few rows stay in the first cache.
 inline constexpr size_t kKeyBlock = 256;
@@ -55,12 +50,12 @@ struct AttentionTask {
   T* sum;       // [rows] scratch
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::attention
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::attention::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <class T>
 using Tag = hn::ScalableTag<T>;
@@ -320,12 +315,11 @@ void attend(const AttentionTask<T>& task) {
 void AttendFloat(const AttentionTask<float>& task) { attend(task); }
 void AttendDouble(const AttentionTask<double>& task) { attend(task); }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::attention::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::attention {
 
 HWY_EXPORT(AttendFloat);
 HWY_EXPORT(AttendDouble);
@@ -517,5 +511,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(attention, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::attention
 #endif  // HWY_ONCE

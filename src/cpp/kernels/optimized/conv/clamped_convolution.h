@@ -1,5 +1,5 @@
 /// What the convolution kernels of this folder share: which images and filters they take, the bias, the output's sizes.
-/// (The range that a fused activation leaves: read_range of pointwise.h.)
+/// (The range that a fused activation leaves: read_range of vec/numbers.h.)
 ///
 /// For: depthwise.cpp, quantized/depthwise.cpp, transposed_convolution.cpp, window_convolution.cpp and winograd.cpp.
 ///      Each adds the geometry that it computes.
@@ -7,12 +7,13 @@
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out)
 #pragma once
 
-#include "kernels/optimized/pointwise/pointwise.h"
 #include "kernels/optimized/vec/fitting.h"
+#include "kernels/optimized/vec/numbers.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "ops/arguments.h"
+#include "ops/signatures/portable/op_convolution.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 /// True for a convolution of float images with channels innermost, a constant filter, a constant bias or none, and a
 /// geometry that never changes. The filter is [out, in / groups, h, w] in either order, or [in, out, h, w] when
@@ -120,9 +121,9 @@ struct ConvolutionKernels {
     return kPrepare(context, args, args[kMin], args[kMax], state);
   }
   static constexpr Kernel kTable[] = {
-      {"aten::convolution.out", "TTtlllblio", kRun, &plain, nullptr, kPriority},
-      {"et::convolution_clamp.out", "TTtlllbliNNo", kRun, &clamped, nullptr, kPriority},
+      make_stateful_kernel<&plain, kRun>(signature::convolution_out, kPriority),
+      make_stateful_kernel<&clamped, kRun>(signature::convolution_clamp_out, kPriority),
   };
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

@@ -23,7 +23,7 @@
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 namespace {
 
 using Problem = ConvolutionProblem;
@@ -55,13 +55,13 @@ Error forward(KernelContext& context, const Problem& p, const Slice& slice, T* s
   for (int64_t c = 0; c < p.out_channels; ++c) {
     std::fill_n(to + c * positions, positions, bias_of<T>(p, slice, c));
   }
-  const StridedMatrix weight{slice.weight, p.dtype, depth, 1};
+  const matmul::StridedMatrix weight{slice.weight, p.dtype, depth, 1};
   const Windows windows{&p, slice.input};
-  const GemmOf<T> gemm{static_cast<size_t>(p.out_channels), static_cast<size_t>(positions),
-                       static_cast<size_t>(depth),          strips_for<T>(weight),
-                       strips_for_windows<T>(windows),      to,
-                       static_cast<size_t>(positions),      true};
-  ET_RETURN_IF_ERROR(multiply(context, gemm));
+  const matmul::GemmOf<T> gemm{static_cast<size_t>(p.out_channels), static_cast<size_t>(positions),
+                               static_cast<size_t>(depth),          matmul::strips_for<T>(weight),
+                               strips_for_windows<T>(windows),      to,
+                               static_cast<size_t>(positions),      true};
+  ET_RETURN_IF_ERROR(matmul::multiply(context, gemm));
   if (sums != nullptr) {
     portable::store(p.dtype, sums, p.out_channels * positions, slice.out, 1);
   }
@@ -108,20 +108,16 @@ Error transposed(KernelContext& context, const Problem& p, const Slice& slice, T
   const int64_t taps = has_input ? p.taps() : 0;
   const int64_t step = has_input ? channels_at_once(p) : p.out_channels;
   T* const to = sums != nullptr ? sums : reinterpret_cast<T*>(slice.out);
-  const StridedMatrix input{slice.input, p.dtype, 1, positions};
+  const matmul::StridedMatrix input{slice.input, p.dtype, 1, positions};
   for (int64_t first = 0; first < p.out_channels; first += step) {
     const int64_t channels = std::min(step, p.out_channels - first);
     const auto offset = first * taps * static_cast<int64_t>(element_size(p.dtype));
-    const StridedMatrix weight{slice.weight + offset, p.dtype, 1, p.out_channels * taps};
-    const GemmOf<T> gemm{static_cast<size_t>(channels * taps),
-                         static_cast<size_t>(positions),
-                         static_cast<size_t>(p.in_channels),
-                         strips_for<T>(weight),
-                         strips_for<T>(input),
-                         products,
-                         static_cast<size_t>(positions),
-                         false};
-    ET_RETURN_IF_ERROR(has_input ? multiply(context, gemm) : Error::Ok);
+    const matmul::StridedMatrix weight{slice.weight + offset, p.dtype, 1, p.out_channels * taps};
+    const matmul::GemmOf<T> gemm{static_cast<size_t>(channels * taps), static_cast<size_t>(positions),
+                                 static_cast<size_t>(p.in_channels),   matmul::strips_for<T>(weight),
+                                 matmul::strips_for<T>(input),         products,
+                                 static_cast<size_t>(positions),       false};
+    ET_RETURN_IF_ERROR(has_input ? matmul::multiply(context, gemm) : Error::Ok);
     const size_t work = static_cast<size_t>(plane_size + taps * positions);
     threads::parallel_for(
         context.pool(), static_cast<size_t>(channels), threads::grain_for(work), [&](size_t begin, size_t end) {
@@ -196,7 +192,7 @@ Error convolution_out(KernelContext& context, const Tensor& input, const Tensor&
     return convolve_integers(context, p, input.const_data_ptr(), weight.const_data_ptr(),
                              bias ? bias->const_data_ptr() : nullptr, out.mutable_data_ptr());
   }
-  return dispatch_sums(p.dtype, [&](auto zero) {
+  return matmul::dispatch_sums(p.dtype, [&](auto zero) {
     return convolve<decltype(zero)>(context, p, input, weight, bias, is_transposed, out);
   });
 }
@@ -250,4 +246,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(convolution, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

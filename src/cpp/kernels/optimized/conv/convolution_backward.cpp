@@ -15,7 +15,7 @@
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/convolution_gradients.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 namespace {
 
 using portable::ConvolutionGradients;
@@ -81,9 +81,9 @@ void scatter_columns(const ConvolutionGradients& plan, const float* columns, flo
 }
 
 /// A row-major matrix as an operand, as it is or transposed: along the strip elements are `across` apart.
-GemmStrips strips(StridedMatrix& held, const float* data, int64_t across, int64_t along) {
+matmul::GemmStrips strips(matmul::StridedMatrix& held, const float* data, int64_t across, int64_t along) {
   held = {data, ScalarType::Float, across, along};
-  return strips_of(held);
+  return matmul::strips_of(held);
 }
 
 class Gradients {
@@ -110,7 +110,7 @@ class Gradients {
   Error run(int64_t group, const float* image, const float* window, float* image_grad, float* window_grad,
             bool is_first) {
     const float* const weight = weight_ + group * plan_.window_channels * taps_;
-    StridedMatrix a, b;
+    matmul::StridedMatrix a, b;
     if (weight_grad_ != nullptr || window_grad != nullptr) {
       gather_columns(plan_, image, columns_);
     }
@@ -132,17 +132,17 @@ class Gradients {
   }
 
  private:
-  Error product(int64_t rows, int64_t columns, int64_t depth, GemmStrips left, GemmStrips right, float* out,
-                bool accumulate) {
-    const Gemm gemm{static_cast<size_t>(rows),
-                    static_cast<size_t>(columns),
-                    static_cast<size_t>(depth),
-                    left,
-                    right,
-                    out,
-                    static_cast<size_t>(columns),
-                    accumulate};
-    return multiply(context_, gemm);
+  Error product(int64_t rows, int64_t columns, int64_t depth, matmul::GemmStrips left, matmul::GemmStrips right,
+                float* out, bool accumulate) {
+    const matmul::Gemm gemm{static_cast<size_t>(rows),
+                            static_cast<size_t>(columns),
+                            static_cast<size_t>(depth),
+                            left,
+                            right,
+                            out,
+                            static_cast<size_t>(columns),
+                            accumulate};
+    return matmul::multiply(context_, gemm);
   }
 
   KernelContext& context_;
@@ -235,4 +235,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(convolution_backward, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

@@ -7,7 +7,7 @@
 #include "kernels/optimized/matmul/gemm_pairs.h"
 #include "kernels/portable/shape.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 namespace {
 
 using portable::ShapeText;
@@ -122,7 +122,7 @@ void pack_window_pairs(const void* state, size_t k, size_t depth, size_t first, 
       std::fill_n(steps + n * width, width, BFloat16());
     }
     for (size_t s = 0; s < n; s += 2) {
-      pack_pair(steps + s * width, steps + (s + 1) * width, width, out + (start + s) * width);
+      matmul::pack_pair(steps + s * width, steps + (s + 1) * width, width, out + (start + s) * width);
     }
   }
 }
@@ -169,7 +169,7 @@ void pack_pixels(const Windows& windows, size_t first, size_t count, size_t widt
 }  // namespace
 
 template <typename T>
-GemmStripsOf<T> strips_for_windows(const Windows& windows) {
+matmul::GemmStripsOf<T> strips_for_windows(const Windows& windows) {
   static constexpr auto kPack = [](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
                                    T* out) {
     const auto& w = *static_cast<const Windows*>(state);
@@ -196,10 +196,10 @@ GemmStripsOf<T> strips_for_windows(const Windows& windows) {
   return {kPack, &windows, pairs ? &pack_window_pairs : nullptr};
 }
 
-template GemmStripsOf<float> strips_for_windows<float>(const Windows& windows);
-template GemmStripsOf<double> strips_for_windows<double>(const Windows& windows);
-template GemmStripsOf<int32_t> strips_for_windows<int32_t>(const Windows& windows);
-template GemmStripsOf<int64_t> strips_for_windows<int64_t>(const Windows& windows);
+template matmul::GemmStripsOf<float> strips_for_windows<float>(const Windows& windows);
+template matmul::GemmStripsOf<double> strips_for_windows<double>(const Windows& windows);
+template matmul::GemmStripsOf<int32_t> strips_for_windows<int32_t>(const Windows& windows);
+template matmul::GemmStripsOf<int64_t> strips_for_windows<int64_t>(const Windows& windows);
 
 Error plan_convolution(KernelContext& context, const char* op, const Tensor& input, IntArrayRef weight,
                        const OptionalTensor& bias, const ConvolutionNumbers& numbers, const Tensor& out,
@@ -229,4 +229,4 @@ Error plan_convolution(KernelContext& context, const char* op, const Tensor& inp
   return resize_tensor(context, out, sizes);
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

@@ -10,7 +10,7 @@
 #include "kernels/optimized/matmul/gemm.h"
 #include "kernels/portable/convolution_extents.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 /// Everything in three spatial dimensions; fewer have leading sizes of 1.
 struct ConvolutionProblem : portable::ConvolutionExtents {
@@ -47,7 +47,7 @@ struct Windows {
 };
 /// Row-major: dtypes that gemm.h sums in T. Channels innermost: float, and whole windows (steps from 0 to the end).
 template <typename T>
-GemmStripsOf<T> strips_for_windows(const Windows& windows);
-inline GemmStrips strips_of_windows(const Windows& windows) { return strips_for_windows<float>(windows); }
+matmul::GemmStripsOf<T> strips_for_windows(const Windows& windows);
+inline matmul::GemmStrips strips_of_windows(const Windows& windows) { return strips_for_windows<float>(windows); }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

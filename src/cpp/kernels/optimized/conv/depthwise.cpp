@@ -8,17 +8,12 @@
 // turn is spread over the lanes of its group: no lane is empty, where a product of matrices has as many columns as a
 // group has results. Sums take taps and channels in the order of such a product, and have its bits.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <new>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/conv/depthwise.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/depthwise.h"
@@ -29,8 +24,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::conv::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 size_t DepthwiseLanes() { return hn::Lanes(hn::ScalableTag<float>()); }
@@ -282,12 +277,11 @@ void DepthwiseRows(const Depthwise& w, size_t begin, size_t end) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 HWY_EXPORT(DepthwiseLanes);
 HWY_EXPORT(DepthwiseRows);
@@ -433,5 +427,5 @@ void depthwise_rows(const Depthwise& w, size_t begin, size_t end) {
 
 ET_KERNEL_TABLE(depthwise, ConvolutionKernels<&run, &prepare, kPriorityDepthwise>::kTable)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv
 #endif  // HWY_ONCE

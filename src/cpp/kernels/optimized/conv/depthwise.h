@@ -8,9 +8,9 @@
 ///     call depthwise_rows(w, 0, rows);
 #pragma once
 
-#include "kernels/optimized/pointwise/pointwise.h"
+#include "kernels/optimized/vec/numbers.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 /// One depthwise convolution.
 struct Depthwise {
@@ -46,4 +46,4 @@ Result<Depthwise> pack_depthwise(runtime::PrepareContext& context, const Tensor&
 /// Output rows [begin, end) of all images. Threads: any number at a time.
 void depthwise_rows(const Depthwise& w, size_t begin, size_t end);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

@@ -1,15 +1,10 @@
 #include "kernels/optimized/conv/direct_convolution.h"
 
 #define ET_TARGETS_WITH_BFLOAT16
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cstring>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/conv/direct_convolution.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/amx/direct_tiles.h"
 #include "kernels/optimized/amx/tiles.h"
@@ -20,7 +15,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_DIRECT_CONVOLUTION_ONCE
 #define ET_KERNELS_OPTIMIZED_DIRECT_CONVOLUTION_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 /// Positions that are computed at a time; every tile's width divides it.
 inline constexpr size_t kPositions = 384;
@@ -46,12 +41,12 @@ struct DirectTiles {
   DirectTile tiles[4];  // the largest first, the last of one channel
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::conv::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// R channels, V vectors of positions.
@@ -126,12 +121,11 @@ DirectTiles FloatTiles() { return tiles_of_target<false>(); }
 DirectTiles PairTiles() { return tiles_of_target<HWY_NATIVE_DOT_BF16 != 0>(); }
 bool HasPairs() { return HWY_NATIVE_DOT_BF16 != 0; }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 HWY_EXPORT(FloatTiles);
 HWY_EXPORT(PairTiles);
@@ -176,9 +170,9 @@ void pad_image(KernelContext& context, const Direct& direct, const char* image, 
                               if (!direct.pairs) {
                                 floats_from(p.dtype, from, 1, n, reinterpret_cast<float*>(line));
                               } else if (both) {
-                                pack_pair(reinterpret_cast<const BFloat16*>(from),
-                                          reinterpret_cast<const BFloat16*>(from + p.positions_in() * size), n,
-                                          reinterpret_cast<BFloat16*>(line));
+                                matmul::pack_pair(reinterpret_cast<const BFloat16*>(from),
+                                                  reinterpret_cast<const BFloat16*>(from + p.positions_in() * size), n,
+                                                  reinterpret_cast<BFloat16*>(line));
                               } else {
                                 for (size_t i = 0; i < n; ++i) {
                                   reinterpret_cast<BFloat16*>(line)[2 * i] = reinterpret_cast<const BFloat16*>(from)[i];
@@ -220,19 +214,19 @@ void pack_filters(const Direct& direct, const char* weight, uint32_t* packed) {
 /// As pack_filters, [blocks, taps, tiles of planes] of tiles.
 void pack_tiles(const Direct& direct, const char* weight, uint32_t* packed) {
   const Problem& p = *direct.problem;
-  const PlaneTiles tiles{direct.planes};
+  const amx::PlaneTiles tiles{direct.planes};
   const auto* const filters = reinterpret_cast<const BFloat16*>(weight);
-  for (int64_t first = 0; first < p.out_channels; first += PlaneTiles::kChannels) {
+  for (int64_t first = 0; first < p.out_channels; first += amx::PlaneTiles::kChannels) {
     for (int64_t tap = 0; tap < p.taps(); ++tap) {
-      for (int64_t tile = 0; tile < tiles.tiles(); ++tile, packed += PlaneTiles::kWeights) {
-        std::fill_n(packed, PlaneTiles::kWeights, 0u);
-        const int64_t end = std::min<int64_t>(first + PlaneTiles::kChannels, p.out_channels);
+      for (int64_t tile = 0; tile < tiles.tiles(); ++tile, packed += amx::PlaneTiles::kWeights) {
+        std::fill_n(packed, amx::PlaneTiles::kWeights, 0u);
+        const int64_t end = std::min<int64_t>(first + amx::PlaneTiles::kChannels, p.out_channels);
         for (int64_t c = first; c < end; ++c) {
           for (int64_t plane = tile * tiles.of_tile(); plane < std::min((tile + 1) * tiles.of_tile(), direct.planes);
                ++plane) {
             const int64_t at = (c * p.in_channels + 2 * plane) * p.taps() + tap;
             const BFloat16 pair[2] = {filters[at], 2 * plane + 1 < p.in_channels ? filters[at + p.taps()] : BFloat16()};
-            std::memcpy(packed + (c - first) * PlaneTiles::kMostPlanes + plane - tiles.first_of(tile), pair,
+            std::memcpy(packed + (c - first) * amx::PlaneTiles::kMostPlanes + plane - tiles.first_of(tile), pair,
                         sizeof(pair));
           }
         }
@@ -274,17 +268,17 @@ void convolve(KernelContext& context, const Direct& direct, const uint32_t* slot
   const size_t parts = (static_cast<size_t>(direct.positions) + kPositions - 1) / kPositions;
   const size_t work = direct.steps * channels * kPositions / 16;
   threads::parallel_for(context.pool(), parts * direct.blocks, threads::grain_for(work), [&](size_t begin, size_t end) {
-    HWY_ALIGN float sums[PlaneTiles::kChannels * kPositions];
+    HWY_ALIGN float sums[amx::PlaneTiles::kChannels * kPositions];
     for (size_t i = begin; i < end && !context.cancelled(); ++i) {
       const size_t block = i % direct.blocks;
       const auto first = static_cast<int64_t>(i / direct.blocks * kPositions);
       const int64_t n = std::min(static_cast<int64_t>(kPositions), direct.positions - first);
       const uint32_t* const from = filters + block * direct.steps * channels;
       if (direct.by_tiles) {
-        multiply_planes({slots + first, direct.plane_slots, from, offsets,
-                         direct.steps * channels / PlaneTiles::kWeights,
-                         static_cast<size_t>(PlaneTiles{direct.planes}.of_tile()), bias + block * channels, sums,
-                         kPositions, static_cast<size_t>(n)});
+        amx::multiply_planes({slots + first, direct.plane_slots, from, offsets,
+                              direct.steps * channels / amx::PlaneTiles::kWeights,
+                              static_cast<size_t>(amx::PlaneTiles{direct.planes}.of_tile()), bias + block * channels,
+                              sums, kPositions, static_cast<size_t>(n)});
       } else {
         direct.tile.multiply(
             {slots + first, from, offsets, direct.steps, bias + block * channels, sums, static_cast<size_t>(n)});
@@ -357,12 +351,12 @@ Error direct_convolution(KernelContext& context, const Problem& p, const void* i
   direct.positions = ((p.out[0] - 1) * direct.padded[1] + p.out[1] - 1) * direct.padded[2] + p.out[2];
   const DirectTiles tiles = direct.pairs ? HWY_DYNAMIC_DISPATCH(PairTiles)() : HWY_DYNAMIC_DISPATCH(FloatTiles)();
   constexpr int64_t kLeastChannels = 4;
-  direct.by_tiles = direct.pairs && has_bfloat16_tiles() && direct.planes >= PlaneTiles::kLeastPlanes &&
+  direct.by_tiles = direct.pairs && amx::has_bfloat16_tiles() && direct.planes >= amx::PlaneTiles::kLeastPlanes &&
                     p.out_channels >= kLeastChannels;
-  const PlaneTiles plane_tiles{direct.planes};
-  direct.tile = direct.by_tiles ? DirectTile{PlaneTiles::kChannels, nullptr} : choose_tile(tiles, p.out_channels);
-  direct.steps =
-      static_cast<size_t>(p.taps() * (direct.by_tiles ? PlaneTiles::kMostPlanes * plane_tiles.tiles() : direct.planes));
+  const amx::PlaneTiles plane_tiles{direct.planes};
+  direct.tile = direct.by_tiles ? DirectTile{amx::PlaneTiles::kChannels, nullptr} : choose_tile(tiles, p.out_channels);
+  direct.steps = static_cast<size_t>(
+      p.taps() * (direct.by_tiles ? amx::PlaneTiles::kMostPlanes * plane_tiles.tiles() : direct.planes));
   direct.blocks = (static_cast<size_t>(p.out_channels) + direct.tile.channels - 1) / direct.tile.channels;
   const auto slots_count = static_cast<size_t>(direct.planes * direct.plane_slots) + kPositions;
   const size_t channels = direct.blocks * direct.tile.channels;
@@ -411,5 +405,5 @@ Error direct_convolution(KernelContext& context, const Problem& p, const void* i
   return Error::Ok;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv
 #endif  // HWY_ONCE

@@ -10,7 +10,7 @@
 
 #include "kernels/optimized/conv/convolution_windows.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 /// True for problems that direct_convolution takes and whose border does not outgrow the image.
 bool suits_direct(const ConvolutionProblem& problem);
@@ -19,4 +19,4 @@ bool suits_direct(const ConvolutionProblem& problem);
 Error direct_convolution(KernelContext& context, const ConvolutionProblem& problem, const void* input,
                          const void* weight, const void* bias, void* out);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

@@ -9,7 +9,7 @@
 #include "kernels/portable/dispatch.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 namespace {
 
 template <typename T>
@@ -99,4 +99,4 @@ Error convolve_integers(KernelContext& context, const ConvolutionProblem& p, con
   });
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

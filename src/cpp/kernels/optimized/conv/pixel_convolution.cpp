@@ -7,7 +7,7 @@
 #include "kernels/optimized/conv/pixel_product.h"
 #include "kernels/optimized/vec/table.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 namespace {
 
 using runtime::PrepareContext;
@@ -60,4 +60,4 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 ET_KERNEL_TABLE(pixel_convolution, ConvolutionKernels<&run, &prepare, kPriorityPixels>::kTable)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

@@ -8,8 +8,9 @@
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_matmul.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 namespace {
 
 using runtime::PrepareContext;
@@ -73,12 +74,12 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"aten::linear.out", "TTto", &run, &prepare_linear, nullptr, kPriorityPixels},
-    {"et::linear_clamp.out", "TTtNNo", &run, &prepare_linear_clamp, nullptr, kPriorityPixels},
+    make_stateful_kernel<&prepare_linear, &run>(signature::linear_out, kPriorityPixels),
+    make_stateful_kernel<&prepare_linear_clamp, &run>(signature::linear_clamp_out, kPriorityPixels),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(pixel_linear, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

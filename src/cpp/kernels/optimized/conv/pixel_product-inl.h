@@ -13,8 +13,8 @@
 #include "kernels/optimized/vec/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::conv::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 using PixelTag = hn::ScalableTag<float>;
@@ -93,8 +93,7 @@ HWY_INLINE void multiply_tile(D0 d0, D1 d1, const PixelTile& tile, const To& to)
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per target

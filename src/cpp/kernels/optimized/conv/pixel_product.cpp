@@ -1,16 +1,11 @@
 #include "kernels/optimized/conv/pixel_product.h"
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <new>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/conv/pixel_product.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/amx/tiles.h"
 #include "kernels/optimized/conv/clamped_convolution.h"
@@ -20,8 +15,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::conv::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 size_t PixelLanes() { return hn::Lanes(PixelTag()); }
@@ -150,12 +145,11 @@ void PackColumns(const float* weight, size_t depth, size_t columns, size_t step,
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 HWY_EXPORT(PixelLanes);
 HWY_EXPORT(HalfPixelLanes);
@@ -241,7 +235,7 @@ size_t columns_of_a_tile() { return 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)(); }
 
 bool is_faster_than_library(size_t pixels, size_t out_channels, size_t rows) {
   const size_t wide = columns_of_a_tile();
-  const bool is_wide = wide == 32, has_high_tiles = has_integer_tiles();
+  const bool is_wide = wide == 32, has_high_tiles = amx::has_integer_tiles();
   const size_t library_rows = is_wide ? 7 : 5;  // it computes whole tiles as well
   const size_t left = pixels % kTilePixels;
   const size_t computed_pixels = has_high_tiles ? pixels - left + round_up(left, kTilePixels / 3) : pixels;
@@ -264,7 +258,7 @@ Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const 
   product.kernel_h = weight.dim() == 4 ? static_cast<size_t>(weight.size(2)) : 1;
   product.kernel_w = weight.dim() == 4 ? static_cast<size_t>(weight.size(3)) : 1;
   product.group_floats = computed_columns(product.out_channels) * product.depth();
-  product.has_high_tiles = has_integer_tiles();
+  product.has_high_tiles = amx::has_integer_tiles();
   product.min = range.min;
   product.max = range.max;
   const bool taps_innermost =
@@ -316,5 +310,5 @@ void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, 
       [&](size_t begin, size_t end) { multiply(product, windows_of_pixels(product), in, out, pixels, begin, end); });
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv
 #endif  // HWY_ONCE

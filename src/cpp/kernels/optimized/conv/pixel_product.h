@@ -13,10 +13,10 @@
 /// the same bits.
 #pragma once
 
-#include "kernels/optimized/pointwise/pointwise.h"
+#include "kernels/optimized/vec/numbers.h"
 #include "threads/thread_pool.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 /// Pixels of a tile of one vector of columns.
 inline constexpr size_t kTilePixels = 12;
@@ -81,4 +81,4 @@ bool is_faster_than_library(size_t pixels, size_t out_channels, size_t rows = 1)
 /// Columns of a whole tile.
 size_t columns_of_a_tile();
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

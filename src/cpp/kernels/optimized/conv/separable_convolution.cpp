@@ -12,9 +12,10 @@
 #include "kernels/optimized/conv/depthwise.h"
 #include "kernels/optimized/conv/pixel_product.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_separable_convolution.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 namespace {
 
 using runtime::PrepareContext;
@@ -201,11 +202,11 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::separable_convolution.out", "TttNNTtllNNTtNNo", &run, &prepare, nullptr, runtime::kPriorityOptimized},
+    make_stateful_kernel<&prepare, &run>(signature::separable_convolution_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(separable_convolution, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

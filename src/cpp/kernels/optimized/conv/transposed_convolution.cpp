@@ -6,16 +6,11 @@
 // filter rows, whose results go to their places in the output as they leave the registers. (A library for all
 // transposed convolutions runs a small product for each place in the patch.)
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <new>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/conv/transposed_convolution.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/pixel_product-inl.h"
@@ -25,7 +20,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_TRANSPOSED_CONVOLUTION_ONCE
 #define ET_KERNELS_OPTIMIZED_TRANSPOSED_CONVOLUTION_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 /// One such convolution on images with channels innermost.
 struct PatchProduct {
   size_t in_channels, out_channels;
@@ -41,12 +36,12 @@ struct PatchProduct {
   float* out;       // [pixels / in_w, kernel_h, in_w, columns]
   size_t in_w;
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::conv::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 size_t PatchStrip() { return 2 * hn::Lanes(PixelTag()); }
@@ -102,12 +97,11 @@ void MultiplyPatches(const PatchProduct& p, size_t begin, size_t end) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 HWY_EXPORT(PatchStrip);
 HWY_EXPORT(MultiplyPatches);
@@ -233,5 +227,5 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 ET_KERNEL_TABLE(transposed_convolution, ConvolutionKernels<&run, &prepare, kPriorityTransposed>::kTable)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv
 #endif  // HWY_ONCE

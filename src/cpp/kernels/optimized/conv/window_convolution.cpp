@@ -15,7 +15,7 @@
 #include "kernels/optimized/vec/table.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 namespace {
 
 using runtime::PrepareContext;
@@ -240,4 +240,4 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 ET_KERNEL_TABLE(window_convolution, ConvolutionKernels<&run, &prepare, kPriorityWindows>::kTable)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

@@ -15,8 +15,8 @@
 #include "kernels/optimized/vec/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::conv::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Tag = hn::ScalableTag<float>;
@@ -467,8 +467,7 @@ void MultiplyStrip(const Winograd& w, const WinogradBlock& block, size_t first, 
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per target

@@ -11,17 +11,12 @@
 // A number that is not finite spreads over the tile that it belongs to, where direct convolution keeps it to its
 // window.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <new>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/conv/winograd.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/winograd-inl.h"
@@ -32,7 +27,7 @@
 #include "threads/parallel.h"
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 HWY_EXPORT(WinogradStrip);
 HWY_EXPORT(PackStrip);
@@ -414,8 +409,8 @@ Error run_plan(KernelContext& context, const Winograd& w, const Plan& plan) {
 }
 
 /// Dense memory for a volume, with channels innermost.
-Result<Window> transposed_window(KernelContext& context, const Tensor& volume) {
-  Window window = portable::window_of(volume);
+Result<portable::Window> transposed_window(KernelContext& context, const Tensor& volume) {
+  portable::Window window = portable::window_of(volume);
   int64_t step = volume.size(1);
   window.strides[1] = 1;
   for (const int dim : {4, 3, 2, 0}) {
@@ -449,10 +444,10 @@ Error run(KernelContext& context, Arguments args, void* state) {
   w.in = input.const_data_ptr<float>();
   w.out = out.mutable_data_ptr<float>();
   const bool turns_input = !is_channels_last(*args[kInput]), turns_output = !is_channels_last(*args[args.size() - 1]);
-  Window turned_output{};
+  portable::Window turned_output{};
   if (turns_input) {
-    ET_TRY(const Window turned, transposed_window(context, input));
-    copy_elements(context.pool(), portable::window_of(input), turned);
+    ET_TRY(const portable::Window turned, transposed_window(context, input));
+    move::copy_elements(context.pool(), portable::window_of(input), turned);
     w.in = reinterpret_cast<const float*>(turned.data);
   }
   if (turns_output) {
@@ -463,7 +458,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   w.tiles_across = divide_up(static_cast<size_t>(w.out_w), w.tile);
   ET_RETURN_IF_ERROR(run_plan(context, w, plan_call(w, batch, context.pool())));
   if (turns_output) {
-    copy_elements(context.pool(), turned_output, portable::window_of(out));
+    move::copy_elements(context.pool(), turned_output, portable::window_of(out));
   }
   return Error::Ok;
 }
@@ -479,5 +474,5 @@ Span<const Kernel> winograd_kernels_with_tiles_of(size_t side) {
   return ConvolutionKernels<&run, &prepare<always<4>>, kPriorityWinograd>::kTable;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv
 #endif  // HWY_ONCE

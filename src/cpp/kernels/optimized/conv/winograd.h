@@ -20,7 +20,7 @@
 
 #include "runtime/kernel_types.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::conv {
 
 /// Floats between the points of a buffer beyond what they hold, so that the points do not fall on the same cache sets.
 inline constexpr size_t kPointSlack = 16;
@@ -80,4 +80,4 @@ struct WinogradFilter {
   size_t out_stride, in_stride, plane_stride, tap_stride;  // elements
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::conv

@@ -1,16 +1,11 @@
 // Fourier transforms of float and double tensors, in the precision of the tensor. Short ones are made side by side in
 // the lanes of vectors (fft/lanes-inl.h); long ones, and few ones, by two rounds of short ones that share vectors.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/fft/fft.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/fft/lanes-inl.h"
 
@@ -21,8 +16,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::fft::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 size_t FftFloatBlocks(const FftJob<float>& job) { return num_blocks(job); }
 size_t FftDoubleBlocks(const FftJob<double>& job) { return num_blocks(job); }
@@ -37,12 +32,11 @@ void FftDoubleFilter(const FftPlan<double>& plan, double* scratch) { transform_f
 size_t FftFloatLanes() { return kLanes<float>; }
 size_t FftDoubleLanes() { return kLanes<double>; }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::fft::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::fft {
 
 HWY_EXPORT(FftFloatBlocks);
 HWY_EXPORT(FftDoubleBlocks);
@@ -517,5 +511,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(fft, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::fft
 #endif  // HWY_ONCE

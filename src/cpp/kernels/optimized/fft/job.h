@@ -9,7 +9,7 @@
 
 #include "kernels/optimized/fft/plan.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::fft {
 
 /// Entries of the finer one of the two tables that `twist` multiplies.
 inline constexpr size_t kFineSteps = 32;
@@ -63,4 +63,4 @@ struct FftJob {
   size_t scratch_elements() const { return 2 * buffer + kFineSteps + plan->n / kFineSteps + 2; }
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::fft

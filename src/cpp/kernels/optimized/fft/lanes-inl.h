@@ -21,8 +21,7 @@
 #include "kernels/optimized/fft/job.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::fft::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
@@ -476,8 +475,7 @@ void transform_filter(const FftPlan<T>& plan, T* scratch) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::fft::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per target

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::fft {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
@@ -147,4 +147,4 @@ size_t convolution_length(size_t n) {
   return m;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::fft

@@ -12,7 +12,7 @@
 
 #include "runtime/kernel_types.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::fft {
 
 /// Prime factors above this make mixed radix slower than a convolution.
 inline constexpr size_t kLargestRadix = 100;
@@ -71,4 +71,4 @@ size_t split_length(size_t n);
 /// A power of two of at least 2 n - 1: the length of a convolution with a chirp.
 size_t convolution_length(size_t n);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::fft

@@ -15,7 +15,7 @@
 #include "kernels/optimized/matmul/gemm.h"
 #include "runtime/memory_allocator.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 
 /// Columns of a panel: they are worked off one by one, and the rest of the matrix by one product a panel.
 inline constexpr int64_t kPanelWidth = 32;
@@ -193,4 +193,4 @@ template <typename T>
 Error eigen_of_general(DenseWork<T>& work, const Dense<T>& a, double* re, double* im, const Dense<T>* vt);
 inline int64_t schur_numbers(int64_t n) { return 2 * n * n + 300 * n + 20000 + qr_numbers(n, n); }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

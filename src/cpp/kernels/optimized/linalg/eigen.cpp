@@ -8,7 +8,7 @@
 #include "kernels/optimized/linalg/rotations.h"
 #include "kernels/portable/tridiagonal.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 namespace {
 
 /// One panel of columns from `start` on; `pairs` gets the rows v and w of a -= v wᵀ + w vᵀ by turns.
@@ -127,4 +127,4 @@ ET_INSTANTIATE(float)
 ET_INSTANTIATE(double)
 #undef ET_INSTANTIATE
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

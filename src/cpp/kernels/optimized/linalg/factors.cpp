@@ -4,7 +4,7 @@
 
 #include "kernels/optimized/linalg/dense.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 namespace {
 
 constexpr int64_t kLeaf = 32;  // rows that are treated one by one
@@ -14,7 +14,7 @@ int64_t half_of(int64_t n) { return (n / 2 + kLeaf - 1) / kLeaf * kLeaf; }
 
 template <typename T>
 struct NegatedOperand {
-  GemmStripsOf<T> strips;
+  matmul::GemmStripsOf<T> strips;
   static void pack(const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width, T* out) {
     const auto& self = *static_cast<const NegatedOperand*>(state);
     self.strips.pack(self.strips.state, k, depth, first, count, width, out);
@@ -173,23 +173,19 @@ Error DenseWork<T>::product(const DenseOperand<T>& left, const DenseOperand<T>& 
                             bool accumulate, bool negate) {
   ET_CHECK_OR_RETURN(!context_.cancelled(), Cancelled, "linear algebra: cancelled");
   constexpr ScalarType kType = sizeof(T) == sizeof(float) ? ScalarType::Float : ScalarType::Double;
-  const StridedMatrix l{left.data, kType, left.row_stride, left.col_stride};
-  const StridedMatrix r{right.data, kType, right.col_stride, right.row_stride};
-  GemmOf<T> gemm{static_cast<size_t>(out.rows),
-                 static_cast<size_t>(out.cols),
-                 static_cast<size_t>(left.cols),
-                 strips_for<T>(l),
-                 strips_for<T>(r),
-                 out.data,
-                 static_cast<size_t>(out.stride),
-                 accumulate};
+  const matmul::StridedMatrix l{left.data, kType, left.row_stride, left.col_stride};
+  const matmul::StridedMatrix r{right.data, kType, right.col_stride, right.row_stride};
+  matmul::GemmOf<T> gemm{static_cast<size_t>(out.rows),   static_cast<size_t>(out.cols),
+                         static_cast<size_t>(left.cols),  matmul::strips_for<T>(l),
+                         matmul::strips_for<T>(r),        out.data,
+                         static_cast<size_t>(out.stride), accumulate};
   const NegatedOperand<T> negated{gemm.left};
   if (negate) {
     gemm.left = {&NegatedOperand<T>::pack, &negated};
   }
   strips_.reset();
   KernelContext inner(&strips_, nullptr, context_.pool(), nullptr, nullptr);
-  return optimized::multiply(inner, gemm);
+  return matmul::multiply(inner, gemm);
 }
 
 template <typename T>
@@ -257,4 +253,4 @@ ET_INSTANTIATE(float)
 ET_INSTANTIATE(double)
 #undef ET_INSTANTIATE
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

@@ -13,7 +13,7 @@
 #include "kernels/portable/op_linalg_qr.h"
 #include "kernels/portable/register.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 namespace {
 
 using portable::Matrix;
@@ -270,4 +270,4 @@ constexpr auto kKernels = make_kernels(std::make_index_sequence<std::size(kRows)
 
 ET_KERNEL_TABLE(large_matrices, {kKernels.data(), kKernels.size()})
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

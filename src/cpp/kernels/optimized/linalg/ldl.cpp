@@ -6,7 +6,7 @@
 #include "kernels/optimized/linalg/dense.h"
 #include "kernels/portable/symmetric_exchange.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 namespace {
 
 /// Columns of a panel as rows: `factors` is L, `whole` L D. What they take off the rest of the matrix is not yet done.
@@ -161,4 +161,4 @@ ET_INSTANTIATE(float)
 ET_INSTANTIATE(double)
 #undef ET_INSTANTIATE
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

@@ -1,17 +1,12 @@
 #include "kernels/optimized/linalg/matrix_lines.h"
 
-#include "kernels/optimized/vec/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/linalg/matrix_lines.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include "kernels/optimized/vec/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::linalg::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <class T>
 HWY_INLINE void add_some_lines(T* y, const T* x, int64_t stride, const T* factors, int64_t count, int64_t n) {
@@ -238,12 +233,11 @@ void RotateLinesDouble(double* x, int64_t stride, int64_t n, const double* c, co
   rotate_lines(x, stride, n, c, s, count, downward);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 
 #define ET_MATRIX_LINES(T, NAME)                                                                                   \
   HWY_EXPORT(AddLines##NAME);                                                                                      \
@@ -261,5 +255,5 @@ ET_MATRIX_LINES(float, Float)
 ET_MATRIX_LINES(double, Double)
 #undef ET_MATRIX_LINES
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg
 #endif  // HWY_ONCE

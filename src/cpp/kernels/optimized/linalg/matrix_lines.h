@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 
 template <typename T>
 struct MatrixLines {
@@ -29,4 +29,4 @@ struct MatrixLines {
 template <typename T>
 const MatrixLines<T>& matrix_lines();
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

@@ -4,7 +4,7 @@
 
 #include "kernels/optimized/linalg/dense.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 namespace {
 
 /// What a block of reflectors needs: their vectors as rows, T, and two matrices of kPanelWidth rows.
@@ -181,4 +181,4 @@ ET_INSTANTIATE(float)
 ET_INSTANTIATE(double)
 #undef ET_INSTANTIATE
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

@@ -11,7 +11,7 @@
 #include "kernels/optimized/linalg/dense.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 
 template <typename T>
 class Rotations {
@@ -80,4 +80,4 @@ class Rotations {
   int64_t steps_ = 0, used_ = 0;
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

@@ -9,7 +9,7 @@
 #include "kernels/optimized/linalg/dense.h"
 #include "kernels/portable/schur.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 namespace {
 
 using portable::SchurWindow;
@@ -333,4 +333,4 @@ ET_INSTANTIATE(float)
 ET_INSTANTIATE(double)
 #undef ET_INSTANTIATE
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

@@ -8,7 +8,7 @@
 #include "kernels/optimized/linalg/rotations.h"
 #include "kernels/portable/bidiagonal.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::linalg {
 namespace {
 
 /// The rest of the matrix is a - lefts' transpose times rights, rows u, x and y, v by turns, until a panel's end.
@@ -182,4 +182,4 @@ ET_INSTANTIATE(float)
 ET_INSTANTIATE(double)
 #undef ET_INSTANTIATE
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::linalg

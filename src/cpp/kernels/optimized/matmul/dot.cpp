@@ -1,14 +1,9 @@
 // aten::dot and aten::mv of floats, 16-bit floats, doubles and integers, which wrap: one pass over the arguments.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <type_traits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/matmul/dot.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/matmul/dot.h"
 #include "kernels/optimized/vec/fitting.h"
@@ -20,15 +15,15 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_DOT_ONCE
 #define ET_KERNELS_OPTIMIZED_DOT_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 /// The product of n integers and n others, of which as many bits count as they have.
 using IntegerDot = uint64_t (*)(const void* a, const void* b, size_t n);
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::matmul::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Four sums hide the latency of an addition.
@@ -77,12 +72,11 @@ IntegerDot DotOfIntegers(ScalarType dtype) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 
 HWY_EXPORT(DotFloat);
 HWY_EXPORT(DotDouble);
@@ -187,5 +181,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(dot, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul
 #endif  // HWY_ONCE

@@ -1,14 +1,9 @@
 #include "kernels/optimized/matmul/gemm.h"
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <type_traits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/matmul/gemm.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/amx/gemm_tiles.h"
 #include "kernels/optimized/amx/tiles.h"
@@ -20,17 +15,17 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_GEMM_ONCE
 #define ET_KERNELS_OPTIMIZED_GEMM_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 
 /// Rows and columns that are packed at a time: about 2 MiB each, whatever the size of the matrices.
 inline constexpr size_t kPanel = 2048;
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::matmul::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
@@ -198,12 +193,11 @@ void PackLong(const StridedMatrix& matrix, size_t k, size_t depth, size_t first,
   pack_strided<int64_t>(matrix, k, depth, first, count, width, out);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 
 HWY_EXPORT(StripRows);
 HWY_EXPORT(VectorBytes);
@@ -286,7 +280,7 @@ struct StripSizes {
 template <typename P, size_t unit, typename T, typename PackLeft, typename PackRight>
 Error multiply_packed(KernelContext& context, const GemmOf<T>& gemm, StripSizes strips, PackLeft pack_left,
                       PackRight pack_right, void (*multiply_block)(const GemmBlock<T, P>& block)) {
-  constexpr size_t kDepthBlock = optimized::kDepthBlock<P>;
+  constexpr size_t kDepthBlock = matmul::kDepthBlock<P>;
   const size_t strip_rows = strips.rows, strip_columns = strips.columns;
   const size_t panel_rows = round_up(std::min(gemm.rows, kPanel), strip_rows);
   const size_t panel_columns = round_up(std::min(gemm.columns, kPanel), strip_columns);
@@ -319,32 +313,32 @@ Error multiply_by_tiles(KernelContext& context, const Gemm& gemm) {
   // Zeros in the steps behind `depth`, up to whole tiles.
   const auto fill = [](size_t depth, size_t width, BFloat16* out) {
     const size_t filled = round_up(depth, 2);
-    std::fill(out + filled * width, out + round_up(depth, kTileSteps) * width, BFloat16(0));
+    std::fill(out + filled * width, out + round_up(depth, amx::kTileSteps) * width, BFloat16(0));
   };
   const auto pack_left = [&](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
                              BFloat16* out) {
-    const size_t room = round_up(depth, kTileSteps);
+    const size_t room = round_up(depth, amx::kTileSteps);
     if (gemm.left.pack_rows != nullptr) {
       return gemm.left.pack_rows(state, k, depth, first, count, width, room, out);
     }
-    alignas(64) BFloat16 pairs[kDepthBlock<BFloat16> * kTileStripRows];
+    alignas(64) BFloat16 pairs[kDepthBlock<BFloat16> * amx::kTileStripRows];
     gemm.left.pack_pairs(state, k, depth, first, count, width, pairs);
     fill(depth, width, pairs);
     transpose_pairs(pairs, room / 2, width, out);
   };
   const auto pack_right = [&](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
                               BFloat16* out) {
-    const size_t room = round_up(depth, kTileSteps);
+    const size_t room = round_up(depth, amx::kTileSteps);
     if (gemm.right.pack_rows == nullptr) {
       gemm.right.pack_pairs(state, k, depth, first, count, width, out);
       return fill(depth, width, out);
     }
-    alignas(64) BFloat16 rows[kDepthBlock<BFloat16> * kTileStripColumns];
+    alignas(64) BFloat16 rows[kDepthBlock<BFloat16> * amx::kTileStripColumns];
     gemm.right.pack_rows(state, k, depth, first, count, width, room, rows);
     transpose_pairs(rows, width, room / 2, out);
   };
-  return multiply_packed<BFloat16, kTileSteps>(context, gemm, {kTileStripRows, kTileStripColumns}, pack_left,
-                                               pack_right, &multiply_tile_block);
+  return multiply_packed<BFloat16, amx::kTileSteps>(context, gemm, {amx::kTileStripRows, amx::kTileStripColumns},
+                                                    pack_left, pack_right, &amx::multiply_tile_block);
 }
 
 }  // namespace
@@ -363,7 +357,7 @@ Error multiply(KernelContext& context, const GemmOf<T>& gemm) {
   if constexpr (std::is_same_v<T, float>) {
     if (gemm.left.pack_pairs != nullptr && gemm.right.pack_pairs != nullptr) {
       if (const MultiplyPairs multiply_block = pairs_function()) {
-        return has_bfloat16_tiles()
+        return amx::has_bfloat16_tiles()
                    ? multiply_by_tiles(context, gemm)
                    : multiply_packed<BFloat16, 2>(context, gemm, StripSizes::of_vectors(sizeof(float)),
                                                   gemm.left.pack_pairs, gemm.right.pack_pairs, multiply_block);
@@ -415,5 +409,5 @@ ET_INSTANTIATE(int32_t)
 ET_INSTANTIATE(int64_t)
 #undef ET_INSTANTIATE
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul
 #endif  // HWY_ONCE

@@ -16,7 +16,7 @@
 
 #include "runtime/kernel_types.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 
 /// One operand, cut into strips of rows (left) or columns (right). `pack` writes `depth` steps of a strip, beginning
 /// with step `k`: out[s * width + i] = element of step k + s in row or column first + i, for i < count. The rest, up to
@@ -82,4 +82,4 @@ Error dispatch_sums(ScalarType dtype, F&& f) {
 /// True for the dtypes that are summed in float.
 inline bool is_gemm_dtype(ScalarType dtype) { return dtype == ScalarType::Float || is_small_float(dtype); }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul

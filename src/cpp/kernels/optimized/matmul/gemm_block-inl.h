@@ -15,8 +15,7 @@
 #include "kernels/portable/arithmetic.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::matmul::HWY_NAMESPACE {
 
 /// A tile of kTileRows x 2 vectors of sums, with the operands, fills the registers: 32 of 64 bytes or 16 of 32 bytes.
 constexpr size_t kTileRows = HWY_MAX_BYTES >= 64 ? 12 : 6;
@@ -101,7 +100,6 @@ HWY_INLINE void multiply_block(const GemmBlock<T, P>& block) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif

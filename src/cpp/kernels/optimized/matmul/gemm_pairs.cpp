@@ -1,19 +1,14 @@
 #include "kernels/optimized/matmul/gemm_pairs.h"
 
 #define ET_TARGETS_WITH_BFLOAT16
-#include "kernels/optimized/vec/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/matmul/gemm_pairs.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include "kernels/optimized/matmul/gemm_block-inl.h"
 #include "kernels/optimized/vec/transpose4-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::matmul::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 #if HWY_NATIVE_DOT_BF16
 namespace hn = hwy::HWY_NAMESPACE;
@@ -43,12 +38,11 @@ MultiplyPairs PairsFunction() { return &MultiplyPairsBlock; }
 MultiplyPairs PairsFunction() { return nullptr; }
 #endif
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 
 HWY_EXPORT(PairsFunction);
 
@@ -81,5 +75,5 @@ void transpose_pairs(const BFloat16* in, size_t rows, size_t columns, BFloat16* 
 
 MultiplyPairs pairs_function() { return HWY_DYNAMIC_DISPATCH(PairsFunction)(); }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul
 #endif  // HWY_ONCE

@@ -10,7 +10,7 @@
 
 #include "kernels/optimized/vec/gemm_block.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 
 /// Multiplies a block; its tiles have the rows and columns of those of float. nullptr on processors without the
 /// instructions.
@@ -24,4 +24,4 @@ void pack_pair(const BFloat16* first, const BFloat16* second, size_t n, BFloat16
 /// side by side into strips of pairs, and back.
 void transpose_pairs(const BFloat16* in, size_t rows, size_t columns, BFloat16* out);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul

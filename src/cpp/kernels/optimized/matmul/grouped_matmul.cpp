@@ -6,7 +6,7 @@
 #include "kernels/portable/convert.h"
 #include "kernels/portable/grouped_product.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 namespace {
 
 using portable::GroupedProduct;
@@ -80,4 +80,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(grouped_matmul, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul

@@ -15,7 +15,7 @@
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 namespace {
 
 using portable::ShapeText;
@@ -352,4 +352,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(matmul, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul

@@ -6,25 +6,21 @@
 // memory as the weight again. Weights of [out, in] have the numbers of one output side by side; those of [in, out] and
 // small ones are left to the library.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <new>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/matmul/row_product.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include "kernels/optimized/matmul/row_product.h"
-#include "kernels/optimized/pointwise/pointwise.h"
 #include "kernels/optimized/vec/fitting.h"
+#include "kernels/optimized/vec/numbers.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_matmul.h"
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::matmul::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Outputs [n, n + kRows). Two sums a row keep two units busy for the latency of an addition, and rounding errors
@@ -109,12 +105,11 @@ void Rows(const RowProduct& product, size_t begin, size_t end) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 
 HWY_EXPORT(Rows);
 HWY_EXPORT(Columns);
@@ -194,13 +189,13 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"aten::linear.out", "TTto", &run, &prepare_linear, nullptr, kPriorityOneRow},
-    {"et::linear_clamp.out", "TTtNNo", &run, &prepare_linear_clamp, nullptr, kPriorityOneRow},
+    make_stateful_kernel<&prepare_linear, &run>(signature::linear_out, kPriorityOneRow),
+    make_stateful_kernel<&prepare_linear_clamp, &run>(signature::linear_clamp_out, kPriorityOneRow),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(row_product, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul
 #endif  // HWY_ONCE

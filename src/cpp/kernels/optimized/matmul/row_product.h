@@ -10,7 +10,7 @@
 
 #include "runtime/kernel_types.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::matmul {
 
 /// out[n] = limit(sum over k of x[k] * matrix(n, k) + bias[n])
 struct RowProduct {
@@ -28,4 +28,4 @@ struct RowProduct {
 /// Computes it on the context's threads; the result does not depend on their number.
 void multiply_row(KernelContext& context, const RowProduct& product);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::matmul

@@ -7,7 +7,7 @@
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::move {
 namespace {
 
 using portable::ShapeText;
@@ -292,4 +292,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(copy, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::move

@@ -7,7 +7,7 @@
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::move {
 namespace {
 
 using portable::Sizes;
@@ -88,4 +88,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(embedding, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::move

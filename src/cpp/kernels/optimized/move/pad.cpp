@@ -13,7 +13,7 @@
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::move {
 namespace {
 
 constexpr size_t kMostSpatial = 3;
@@ -131,4 +131,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(pad, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::move

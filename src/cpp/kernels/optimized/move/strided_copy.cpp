@@ -10,7 +10,7 @@
 
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::move {
 namespace {
 
 using HWY_NAMESPACE::transpose4;
@@ -311,4 +311,4 @@ void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& 
   });
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::move

@@ -11,7 +11,7 @@
 #include "kernels/portable/strided_copy.h"
 #include "threads/thread_pool.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::move {
 
 using portable::Window;
 
@@ -19,4 +19,4 @@ using portable::Window;
 /// distinct elements of `to` are distinct memory. The windows must not overlap.
 void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& to);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::move

@@ -4,15 +4,10 @@
 // As in norm.cpp the mean comes first and the squared deviations from it second. Sums of a chunk are floats, those of
 // chunks doubles.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/norm/batch_norm.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/float_tensors.h"
@@ -25,8 +20,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::norm::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 float Sum(const float* x, size_t n) {
   return sum_of([](auto v) HWY_ATTR { return v; }, x, n);
@@ -73,12 +68,11 @@ void Apply(const float* x, float* y, size_t n, const float* scale, const float* 
                       HWY_ATTR { store(d, whole, hn::MulAdd(load(d, whole, x + i, left), vs, vb), y + i, left); });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::norm {
 
 HWY_EXPORT(AddEach);
 HWY_EXPORT(Apply);
@@ -413,5 +407,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(batch_norm, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm
 #endif  // HWY_ONCE

@@ -8,15 +8,10 @@
 // go over channels, and the blocks' means and squared deviations are put together as in T. Chan, G. Golub, R. LeVeque,
 // "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/norm/norm.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_tensors.h"
@@ -26,8 +21,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::norm::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 void MeanAndRstd(const float* x, size_t n, float eps, float* mean, float* rstd) {
@@ -143,12 +138,11 @@ void ScaleColumns(const float* x, float* y, size_t rows, size_t columns, const f
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::norm {
 
 HWY_EXPORT(MeanAndRstd);
 HWY_EXPORT(NormalizeRow);
@@ -394,5 +388,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(norm, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm
 #endif  // HWY_ONCE

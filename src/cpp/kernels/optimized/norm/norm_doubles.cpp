@@ -1,13 +1,8 @@
 // native_layer_norm and native_group_norm of doubles: what norm.cpp is for floats.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/norm/norm_doubles.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/priorities.h"
@@ -19,7 +14,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_NORM_DOUBLES_ONCE
 #define ET_KERNELS_OPTIMIZED_NORM_DOUBLES_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::norm {
 /// A row of n elements; weight and bias may be nullptr.
 struct DoubleNormRow {
   const double* x;
@@ -29,12 +24,12 @@ struct DoubleNormRow {
   const double* weight;
   const double* bias;
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::norm::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// The mean and 1 / deviation of n elements.
 void StatisticsOfDoubles(const double* x, size_t n, double eps, double* mean, double* rstd) {
@@ -81,12 +76,11 @@ void ScaleDoubles(const double* x, double* y, size_t n, double scale, double shi
   });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::norm {
 
 HWY_EXPORT(NormalizeDoubles);
 HWY_EXPORT(ScaleDoubles);
@@ -207,5 +201,5 @@ constexpr auto kTable = at_priority(kPriorityDoubles, kKernels);
 
 ET_KERNEL_TABLE(norm_doubles, {kTable.data(), kTable.size()})
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm
 #endif  // HWY_ONCE

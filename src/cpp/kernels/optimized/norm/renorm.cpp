@@ -3,15 +3,10 @@
 //
 // Sums of powers are taken in double, as in the portable kernel, which serves the other orders.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/norm/renorm.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/float_tensors.h"
@@ -22,14 +17,14 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_RENORM_ONCE
 #define ET_KERNELS_OPTIMIZED_RENORM_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::norm {
 enum class NormOrder { kOne, kTwo, kInfinity };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::norm::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <class V>
 HWY_INLINE V combine(NormOrder order, V total, V x) {
@@ -94,12 +89,11 @@ void ScaleRun(const float* x, float* y, size_t n, float factor, const float* fac
   });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::norm {
 
 HWY_EXPORT(FoldEach);
 HWY_EXPORT(FoldRow);
@@ -197,5 +191,5 @@ constexpr Kernel kKernels[] = {make_fitting_kernel<&renorm_out, &fits_renorm>("a
 
 ET_KERNEL_TABLE(renorm, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm
 #endif  // HWY_ONCE

@@ -2,15 +2,10 @@
 // squares are summed, then it is scaled. Rows of 16-bit floats are converted a piece at a time, and what comes out is
 // rounded once.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/norm/rms_norm.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
@@ -21,8 +16,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::norm::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
@@ -53,12 +48,11 @@ void ScaleDoubles(const double* x, double* y, size_t n, double factor, const dou
   scale(x, y, n, factor, weight);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::norm {
 
 HWY_EXPORT(SquaresOfFloats);
 HWY_EXPORT(SquaresOfDoubles);
@@ -142,5 +136,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(rms_norm, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm
 #endif  // HWY_ONCE

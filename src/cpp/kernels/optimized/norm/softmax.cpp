@@ -1,15 +1,10 @@
 // aten::_softmax and aten::_log_softmax along any dimension: rows that are contiguous, or columns side by side; in
 // doubles, or in floats, which tensors of 16-bit floats are converted to.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
 #include <type_traits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/norm/softmax.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include <hwy/contrib/math/math-inl.h>
 
@@ -22,8 +17,8 @@
 #include "kernels/portable/shape.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::norm::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// e^x for x <= 0 and NaN, which Highway's takes for a number below all.
 template <class D, class V = hn::Vec<D>>
@@ -116,12 +111,11 @@ ET_SOFTMAX(Float, float)
 ET_SOFTMAX(Double, double)
 #undef ET_SOFTMAX
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::norm {
 
 /// The compiled functions for elements of type T.
 template <typename T>
@@ -200,5 +194,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(softmax, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm
 #endif  // HWY_ONCE

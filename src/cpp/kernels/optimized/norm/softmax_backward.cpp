@@ -3,15 +3,10 @@
 // of 16 are converted a chunk at a time, and doubles. Sums of a chunk of a row are of the type computed in, those of
 // chunks and of columns doubles.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/norm/softmax_backward.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include <hwy/contrib/math/math-inl.h>
 
@@ -26,8 +21,8 @@
 #include "kernels/portable/shape.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::norm::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_of(D d, V x) {
@@ -108,12 +103,11 @@ ET_BACKWARD(Float, float)
 ET_BACKWARD(Double, double)
 #undef ET_BACKWARD
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::norm {
 
 /// The compiled functions for elements of type T.
 template <typename T>
@@ -252,5 +246,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(softmax_backward, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::norm
 #endif  // HWY_ONCE

@@ -3,14 +3,9 @@
 // The tensor is read twice, to count and to write. A hostile program may plan the output over it; so rows are written
 // up to the number that was counted, whatever the second reading finds.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/order/nonzero.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/element_bits.h"
 #include "kernels/optimized/vec/fitting.h"
@@ -18,7 +13,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_NONZERO_ONCE
 #define ET_KERNELS_OPTIMIZED_NONZERO_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::order {
 /// The loops for elements of one width, given as their bits.
 struct NonzeroLoops {
   /// How many of n elements are not zero.
@@ -26,12 +21,12 @@ struct NonzeroLoops {
   /// Their places, ascending, at most 256 of them; n is at most 256. Returns how many.
   size_t (*places)(const void* data, size_t n, bool is_float, uint8_t* out) = nullptr;
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::order
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::order::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <typename T>
 size_t Count(const void* data, size_t n, bool is_float) {
@@ -70,12 +65,11 @@ NonzeroLoops Loops(size_t width) {
   });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::order::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::order {
 
 HWY_EXPORT(Loops);
 
@@ -147,5 +141,5 @@ constexpr Kernel kKernels[] = {make_fitting_kernel<&nonzero_out, &fits_nonzero>(
 
 ET_KERNEL_TABLE(nonzero, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::order
 #endif  // HWY_ONCE

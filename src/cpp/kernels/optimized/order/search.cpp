@@ -11,7 +11,7 @@
 #include "kernels/portable/search_plan.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::order {
 namespace {
 
 /// How many elements of sorted[0, n) are < value, or <= value from the right; all of them for a value that is no
@@ -108,4 +108,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(search, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::order

@@ -17,7 +17,7 @@
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::order {
 namespace {
 
 using portable::dispatch;
@@ -391,4 +391,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(sort, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::order

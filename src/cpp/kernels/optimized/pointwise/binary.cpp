@@ -2,21 +2,22 @@
 // operators are add, sub, mul, div, maximum, minimum and the bitwise ones, and the choices by a mask: where,
 // masked_fill.
 
-#include "kernels/optimized/vec/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/binary.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include "kernels/optimized/pointwise/pair_operators.h"
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/convert.h"
+#include "ops/signatures/portable/op_add_sub.h"
+#include "ops/signatures/portable/op_binary.h"
+#include "ops/signatures/portable/op_div.h"
+#include "ops/signatures/portable/op_logical.h"
+#include "ops/signatures/portable/op_mul.h"
+#include "ops/signatures/portable/op_where.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 #define ET_BINARY(NAME, EXPRESSION)                          \
   void NAME(const PointwiseBlock& block) {                   \
@@ -114,12 +115,11 @@ void WhereLongs(const PointwiseBlock& block) { choose_elements<uint64_t>(block);
 void WhereShorts(const PointwiseBlock& block) { choose_elements<uint16_t>(block); }
 void WhereBytes(const PointwiseBlock& block) { choose_elements<uint8_t>(block); }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 #define ET_EXPORT_INTEGERS(NAME) \
   HWY_EXPORT(NAME##8);           \
@@ -256,29 +256,29 @@ Error choose_masked_fill(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose_scaled_pair<AddOperator>>("aten::add.out", "eeno"),
-    make_pointwise_kernel<&choose_with_number<AddOperator, true>>("aten::add.Scalar_out", "enno"),
-    make_pointwise_kernel<&choose_with_number<AndOperator, false>>("aten::bitwise_and.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_pair<AndOperator>>("aten::bitwise_and.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_with_number<OrOperator, false>>("aten::bitwise_or.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_pair<OrOperator>>("aten::bitwise_or.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_with_number<XorOperator, false>>("aten::bitwise_xor.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_pair<XorOperator>>("aten::bitwise_xor.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_float_pair<DivOperator>>("aten::div.out", "eeo"),
-    make_pointwise_kernel<&choose_quotient_by_number>("aten::div.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_masked_fill>("aten::masked_fill.Scalar_out", "eeno"),
-    make_pointwise_kernel<&choose_pair<MaximumOperator>>("aten::maximum.out", "eeo"),
-    make_pointwise_kernel<&choose_pair<MinimumOperator>>("aten::minimum.out", "eeo"),
-    make_pointwise_kernel<&choose_pair<MulOperator>>("aten::mul.out", "eeo"),
-    make_pointwise_kernel<&choose_with_number<MulOperator, false>>("aten::mul.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_scaled_pair<SubOperator>>("aten::sub.out", "eeno"),
-    make_pointwise_kernel<&choose_with_number<SubOperator, true>>("aten::sub.Scalar_out", "enno"),
-    make_pointwise_kernel<&choose_where>("aten::where.self_out", "eeeo"),
+    make_pointwise_kernel<&choose_scaled_pair<AddOperator>>(signature::add_out),
+    make_pointwise_kernel<&choose_with_number<AddOperator, true>>(signature::add_scalar_out),
+    make_pointwise_kernel<&choose_with_number<AndOperator, false>>(signature::bitwise_and_scalar_out),
+    make_pointwise_kernel<&choose_pair<AndOperator>>(signature::bitwise_and_tensor_out),
+    make_pointwise_kernel<&choose_with_number<OrOperator, false>>(signature::bitwise_or_scalar_out),
+    make_pointwise_kernel<&choose_pair<OrOperator>>(signature::bitwise_or_tensor_out),
+    make_pointwise_kernel<&choose_with_number<XorOperator, false>>(signature::bitwise_xor_scalar_out),
+    make_pointwise_kernel<&choose_pair<XorOperator>>(signature::bitwise_xor_tensor_out),
+    make_pointwise_kernel<&choose_float_pair<DivOperator>>(signature::div_out),
+    make_pointwise_kernel<&choose_quotient_by_number>(signature::div_scalar_out),
+    make_pointwise_kernel<&choose_masked_fill>(signature::masked_fill_scalar_out),
+    make_pointwise_kernel<&choose_pair<MaximumOperator>>(signature::maximum_out),
+    make_pointwise_kernel<&choose_pair<MinimumOperator>>(signature::minimum_out),
+    make_pointwise_kernel<&choose_pair<MulOperator>>(signature::mul_out),
+    make_pointwise_kernel<&choose_with_number<MulOperator, false>>(signature::mul_scalar_out),
+    make_pointwise_kernel<&choose_scaled_pair<SubOperator>>(signature::sub_out),
+    make_pointwise_kernel<&choose_with_number<SubOperator, true>>(signature::sub_scalar_out),
+    make_pointwise_kernel<&choose_where>(signature::where_self_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(binary, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

@@ -1,24 +1,20 @@
 // Casts between float, int64, int32 and bool, between these floats, those of 16 bits and bool, and of real numbers to
 // complex ones, with a change of dim order where one is asked for. Copies that keep the element type are copy.cpp's.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/cast.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/float_to_integer.h"
+#include "ops/signatures/portable/op_copy.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// Between floats of other sizes: the conversions are those in front of this loop and behind it.
 void FloatToFloat(const PointwiseBlock& block) {
@@ -44,12 +40,11 @@ ET_CAST(BoolToLong, uint8_t, int64_t, x != 0)
 ET_CAST(BoolToInt, uint8_t, int32_t, x != 0)
 #undef ET_CAST
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 #define ET_CASTS(X) \
   X(Float, Long)    \
@@ -167,13 +162,13 @@ Error choose_cast(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose_cast>("aten::_to_copy.out", "ebIo"),
-    make_pointwise_kernel<&choose_cast>("dim_order_ops::_to_dim_order_copy.out", "ebLo"),
+    make_pointwise_kernel<&choose_cast>(signature::to_copy_out),
+    make_pointwise_kernel<&choose_cast>(signature::to_dim_order_copy_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(cast, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

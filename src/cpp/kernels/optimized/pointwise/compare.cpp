@@ -1,24 +1,23 @@
 // Pointwise operators that give bool: comparisons of tensors of one dtype with tensors and numbers, whether floats are
 // infinite or not a number, and the logic of bool tensors.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
 #include <limits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/compare.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/convert.h"
+#include "ops/signatures/portable/op_compare.h"
+#include "ops/signatures/portable/op_logical.h"
+#include "ops/signatures/portable/op_mul.h"
+#include "ops/signatures/portable/op_unary.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 // A bool is a byte: read as zero or not, written as 0 or 1.
 #define ET_PREDICATE(NAME, TYPE, EXPRESSION)                                                                       \
@@ -60,12 +59,11 @@ ET_CLASS(IsNanFloat, float, x != x)
 ET_CLASS(IsNanDouble, double, x != x)
 #undef ET_CLASS
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 HWY_EXPORT(IsInfFloat);
 HWY_EXPORT(IsInfDouble);
@@ -203,29 +201,29 @@ Error choose_class(Arguments args, PointwiseOperation* operation) {
 
 // Of bool tensors, the bitwise operators are the logical ones, and a product is the logical and.
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose_pair<AndOperator>>("aten::bitwise_and.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_not>("aten::bitwise_not.out", "eo"),
-    make_pointwise_kernel<&choose_pair<OrOperator>>("aten::bitwise_or.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_pair<XorOperator>>("aten::bitwise_xor.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_pair<EqOperator>>("aten::eq.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_with_number<EqOperator>>("aten::eq.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_pair<GeOperator>>("aten::ge.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_with_number<GeOperator>>("aten::ge.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_pair<GtOperator>>("aten::gt.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_with_number<GtOperator>>("aten::gt.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_class<IsInfOperator>>("aten::isinf.out", "eo"),
-    make_pointwise_kernel<&choose_class<IsNanOperator>>("aten::isnan.out", "eo"),
-    make_pointwise_kernel<&choose_pair<LeOperator>>("aten::le.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_with_number<LeOperator>>("aten::le.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_pair<AndOperator>>("aten::logical_and.out", "eeo"),
-    make_pointwise_kernel<&choose_not>("aten::logical_not.out", "eo"),
-    make_pointwise_kernel<&choose_pair<OrOperator>>("aten::logical_or.out", "eeo"),
-    make_pointwise_kernel<&choose_pair<XorOperator>>("aten::logical_xor.out", "eeo"),
-    make_pointwise_kernel<&choose_pair<LtOperator>>("aten::lt.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_with_number<LtOperator>>("aten::lt.Scalar_out", "eno"),
-    make_pointwise_kernel<&choose_pair<AndOperator>>("aten::mul.out", "eeo"),
-    make_pointwise_kernel<&choose_pair<NeOperator>>("aten::ne.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_with_number<NeOperator>>("aten::ne.Scalar_out", "eno"),
+    make_pointwise_kernel<&choose_pair<AndOperator>>(signature::bitwise_and_tensor_out),
+    make_pointwise_kernel<&choose_not>(signature::bitwise_not_out),
+    make_pointwise_kernel<&choose_pair<OrOperator>>(signature::bitwise_or_tensor_out),
+    make_pointwise_kernel<&choose_pair<XorOperator>>(signature::bitwise_xor_tensor_out),
+    make_pointwise_kernel<&choose_pair<EqOperator>>(signature::eq_tensor_out),
+    make_pointwise_kernel<&choose_with_number<EqOperator>>(signature::eq_scalar_out),
+    make_pointwise_kernel<&choose_pair<GeOperator>>(signature::ge_tensor_out),
+    make_pointwise_kernel<&choose_with_number<GeOperator>>(signature::ge_scalar_out),
+    make_pointwise_kernel<&choose_pair<GtOperator>>(signature::gt_tensor_out),
+    make_pointwise_kernel<&choose_with_number<GtOperator>>(signature::gt_scalar_out),
+    make_pointwise_kernel<&choose_class<IsInfOperator>>(signature::isinf_out),
+    make_pointwise_kernel<&choose_class<IsNanOperator>>(signature::isnan_out),
+    make_pointwise_kernel<&choose_pair<LeOperator>>(signature::le_tensor_out),
+    make_pointwise_kernel<&choose_with_number<LeOperator>>(signature::le_scalar_out),
+    make_pointwise_kernel<&choose_pair<AndOperator>>(signature::logical_and_out),
+    make_pointwise_kernel<&choose_not>(signature::logical_not_out),
+    make_pointwise_kernel<&choose_pair<OrOperator>>(signature::logical_or_out),
+    make_pointwise_kernel<&choose_pair<XorOperator>>(signature::logical_xor_out),
+    make_pointwise_kernel<&choose_pair<LtOperator>>(signature::lt_tensor_out),
+    make_pointwise_kernel<&choose_with_number<LtOperator>>(signature::lt_scalar_out),
+    make_pointwise_kernel<&choose_pair<AndOperator>>(signature::mul_out),
+    make_pointwise_kernel<&choose_pair<NeOperator>>(signature::ne_tensor_out),
+    make_pointwise_kernel<&choose_with_number<NeOperator>>(signature::ne_scalar_out),
 };
 constexpr auto kTable = at_priority(kPriorityBools, kKernels);
 
@@ -233,5 +231,5 @@ constexpr auto kTable = at_priority(kPriorityBools, kKernels);
 
 ET_KERNEL_TABLE(compare, {kTable.data(), kTable.size()})
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

@@ -4,25 +4,21 @@
 // The remainder of floats is exact: a - q b with q = trunc(a / b), which a fused multiply-add (or doubles) leaves
 // unrounded while q is a whole number of floats. Larger quotients are computed one by one by the standard library.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
 #include <string_view>
 #include <type_traits>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/division.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include "kernels/optimized/pointwise/pair_operators.h"
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/vec/domains-inl.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_div.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// a - q b, exact for whole q up to 2^23 (doubles: 2^52), with a / b in [q, q + 1) or rounded up to q.
 template <class D, class V>
@@ -215,12 +211,11 @@ bool AnyZero(const void* data, size_t n, size_t size) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 HWY_EXPORT(FloorLoops);
 HWY_EXPORT(TruncLoops);
@@ -299,8 +294,8 @@ Error run_division(KernelContext& context, Arguments args, void* state, const ch
 }
 
 template <class Operator, ChooseOperation Choose>
-constexpr Kernel make_division_kernel(const char* name, const char* signature) {
-  Kernel kernel = make_pointwise_kernel<Choose>(name, signature);
+constexpr Kernel make_division_kernel(const Signature& signature) {
+  Kernel kernel = make_pointwise_kernel<Choose>(signature);
   kernel.run = [](KernelContext& context, Arguments args, void* state) {
     return run_division(context, args, state, Operator::kName);
   };
@@ -310,21 +305,21 @@ constexpr Kernel make_division_kernel(const char* name, const char* signature) {
 constexpr Kernel kKernels[] = {
     make_division_kernel<FloorOperator,
                          &choose_by_mode<&choose_division<FloorOperator>, &choose_division<TruncOperator>>>(
-        "aten::div.out_mode", "eeSo"),
+        signature::div_out_mode),
     make_pointwise_kernel<
         &choose_by_mode<&choose_division_by_number<FloorOperator>, &choose_division_by_number<TruncOperator>>>(
-        "aten::div.Scalar_mode_out", "enSo"),
-    make_division_kernel<FloorOperator, &choose_division<FloorOperator>>("aten::floor_divide.out", "eeo"),
-    make_pointwise_kernel<&choose_division_by_number<FloorOperator>>("aten::floor_divide.Scalar_out", "eno"),
-    make_division_kernel<FmodOperator, &choose_division<FmodOperator>>("aten::fmod.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_division_by_number<FmodOperator>>("aten::fmod.Scalar_out", "eno"),
-    make_division_kernel<RemainderOperator, &choose_division<RemainderOperator>>("aten::remainder.Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose_division_by_number<RemainderOperator>>("aten::remainder.Scalar_out", "eno"),
+        signature::div_scalar_mode_out),
+    make_division_kernel<FloorOperator, &choose_division<FloorOperator>>(signature::floor_divide_out),
+    make_pointwise_kernel<&choose_division_by_number<FloorOperator>>(signature::floor_divide_scalar_out),
+    make_division_kernel<FmodOperator, &choose_division<FmodOperator>>(signature::fmod_tensor_out),
+    make_pointwise_kernel<&choose_division_by_number<FmodOperator>>(signature::fmod_scalar_out),
+    make_division_kernel<RemainderOperator, &choose_division<RemainderOperator>>(signature::remainder_tensor_out),
+    make_pointwise_kernel<&choose_division_by_number<RemainderOperator>>(signature::remainder_scalar_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(division, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

@@ -3,15 +3,10 @@
 // The vector functions are Highway's, at most 4 ulp from the exact value, and the error function below. An element
 // outside of the range of a function (infinities, NaN, a large angle) is computed by the standard library.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
 #include <limits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/doubles.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include <hwy/contrib/math/math-inl.h>
 
@@ -19,20 +14,24 @@
 #include "kernels/optimized/vec/domains-inl.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_activation.h"
+#include "ops/signatures/portable/op_binary.h"
+#include "ops/signatures/portable/op_clamp.h"
+#include "ops/signatures/portable/op_unary.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_DOUBLES_ONCE
 #define ET_KERNELS_OPTIMIZED_DOUBLES_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 /// The numbers of an operation, which a block has as floats only.
 struct DoublePair {
   double a = 0, b = 0;
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 using Doubles = hn::ScalableTag<double>;
 using Vector = hn::Vec<Doubles>;
@@ -275,12 +274,11 @@ void DoubleLimits(const PointwiseBlock& block) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 // clang-format off
 #define ET_LOOPS(X) \
@@ -393,55 +391,55 @@ Error choose_pow(Arguments args, PointwiseOperation* operation) {
 }
 
 template <BlockFunction (*Loop)(), size_t kCost = 2 * kTranscendental>
-constexpr Kernel plain(const char* name) {
-  return make_pointwise_kernel<&choose_plain<Loop, kCost>>(name, "eo");
+constexpr Kernel plain(const Signature& signature) {
+  return make_pointwise_kernel<&choose_plain<Loop, kCost>>(signature);
 }
 
 constexpr Kernel kKernels[] = {
-    plain<&loop_Abs, kCheap>("aten::abs.out"),
-    plain<&loop_Acos>("aten::acos.out"),
-    plain<&loop_Acosh>("aten::acosh.out"),
-    plain<&loop_Asin>("aten::asin.out"),
-    plain<&loop_Asinh>("aten::asinh.out"),
-    plain<&loop_Atan>("aten::atan.out"),
-    plain<&loop_Atanh>("aten::atanh.out"),
-    plain<&loop_Ceil, kCheap>("aten::ceil.out"),
-    make_pointwise_kernel<&choose_clamp>("aten::clamp.out", "eNNo"),
-    make_pointwise_kernel<&choose_limits>("aten::clamp.Tensor_out", "eEEo"),
-    plain<&loop_Cos>("aten::cos.out"),
-    plain<&loop_Cosh>("aten::cosh.out"),
-    make_pointwise_kernel<&choose_elu>("aten::elu.out", "ennno"),
-    plain<&loop_Erf>("aten::erf.out"),
-    plain<&loop_Erfc>("aten::erfc.out"),
-    plain<&loop_Exp>("aten::exp.out"),
-    plain<&loop_Exp2>("aten::exp2.out"),
-    plain<&loop_Expm1>("aten::expm1.out"),
-    plain<&loop_Floor, kCheap>("aten::floor.out"),
-    plain<&loop_Frac, kCheap>("aten::frac.out"),
-    make_pointwise_kernel<&choose_gelu>("aten::gelu.out", "eso"),
-    make_pointwise_kernel<&choose_clamp>("aten::hardtanh.out", "enno"),
-    make_pointwise_kernel<&choose_leaky_relu>("aten::leaky_relu.out", "eno"),
-    plain<&loop_Log>("aten::log.out"),
-    plain<&loop_Log10>("aten::log10.out"),
-    plain<&loop_Log1p>("aten::log1p.out"),
-    plain<&loop_Log2>("aten::log2.out"),
-    plain<&loop_Mish>("aten::mish.out"),
-    plain<&loop_Neg, kCheap>("aten::neg.out"),
-    make_pointwise_kernel<&choose_pow>("aten::pow.Tensor_Scalar_out", "eno"),
-    plain<&loop_Reciprocal, kDivides>("aten::reciprocal.out"),
-    plain<&loop_Relu, kCheap>("aten::relu.out"),
-    plain<&loop_Round, kCheap>("aten::round.out"),
-    plain<&loop_Rsqrt, kDivides>("aten::rsqrt.out"),
-    plain<&loop_Sigmoid>("aten::sigmoid.out"),
-    plain<&loop_Silu>("aten::silu.out"),
-    plain<&loop_Sin>("aten::sin.out"),
-    plain<&loop_Sinh>("aten::sinh.out"),
-    make_pointwise_kernel<&choose_softplus>("aten::softplus.out", "enno"),
-    plain<&loop_Sqrt, kDivides>("aten::sqrt.out"),
-    plain<&loop_Square, kCheap>("aten::square.out"),
-    plain<&loop_Tan>("aten::tan.out"),
-    plain<&loop_Tanh>("aten::tanh.out"),
-    plain<&loop_Trunc, kCheap>("aten::trunc.out"),
+    plain<&loop_Abs, kCheap>(signature::abs_out),
+    plain<&loop_Acos>(signature::acos_out),
+    plain<&loop_Acosh>(signature::acosh_out),
+    plain<&loop_Asin>(signature::asin_out),
+    plain<&loop_Asinh>(signature::asinh_out),
+    plain<&loop_Atan>(signature::atan_out),
+    plain<&loop_Atanh>(signature::atanh_out),
+    plain<&loop_Ceil, kCheap>(signature::ceil_out),
+    make_pointwise_kernel<&choose_clamp>(signature::clamp_out),
+    make_pointwise_kernel<&choose_limits>(signature::clamp_tensor_out),
+    plain<&loop_Cos>(signature::cos_out),
+    plain<&loop_Cosh>(signature::cosh_out),
+    make_pointwise_kernel<&choose_elu>(signature::elu_out),
+    plain<&loop_Erf>(signature::erf_out),
+    plain<&loop_Erfc>(signature::erfc_out),
+    plain<&loop_Exp>(signature::exp_out),
+    plain<&loop_Exp2>(signature::exp2_out),
+    plain<&loop_Expm1>(signature::expm1_out),
+    plain<&loop_Floor, kCheap>(signature::floor_out),
+    plain<&loop_Frac, kCheap>(signature::frac_out),
+    make_pointwise_kernel<&choose_gelu>(signature::gelu_out),
+    make_pointwise_kernel<&choose_clamp>(signature::hardtanh_out),
+    make_pointwise_kernel<&choose_leaky_relu>(signature::leaky_relu_out),
+    plain<&loop_Log>(signature::log_out),
+    plain<&loop_Log10>(signature::log10_out),
+    plain<&loop_Log1p>(signature::log1p_out),
+    plain<&loop_Log2>(signature::log2_out),
+    plain<&loop_Mish>(signature::mish_out),
+    plain<&loop_Neg, kCheap>(signature::neg_out),
+    make_pointwise_kernel<&choose_pow>(signature::pow_tensor_scalar_out),
+    plain<&loop_Reciprocal, kDivides>(signature::reciprocal_out),
+    plain<&loop_Relu, kCheap>(signature::relu_out),
+    plain<&loop_Round, kCheap>(signature::round_out),
+    plain<&loop_Rsqrt, kDivides>(signature::rsqrt_out),
+    plain<&loop_Sigmoid>(signature::sigmoid_out),
+    plain<&loop_Silu>(signature::silu_out),
+    plain<&loop_Sin>(signature::sin_out),
+    plain<&loop_Sinh>(signature::sinh_out),
+    make_pointwise_kernel<&choose_softplus>(signature::softplus_out),
+    plain<&loop_Sqrt, kDivides>(signature::sqrt_out),
+    plain<&loop_Square, kCheap>(signature::square_out),
+    plain<&loop_Tan>(signature::tan_out),
+    plain<&loop_Tanh>(signature::tanh_out),
+    plain<&loop_Trunc, kCheap>(signature::trunc_out),
 };
 constexpr auto kTable = at_priority(kPriorityDoubles, kKernels);
 
@@ -449,5 +447,5 @@ constexpr auto kTable = at_priority(kPriorityDoubles, kKernels);
 
 ET_KERNEL_TABLE(doubles, {kTable.data(), kTable.size()})
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

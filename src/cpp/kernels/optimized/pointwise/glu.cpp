@@ -1,11 +1,6 @@
 // aten::glu along any dimension, in floats, which tensors of 16-bit floats are converted to.
 
-#include "kernels/optimized/vec/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/glu.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_tensors.h"
@@ -16,8 +11,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// out[i] = values[i] / (1 + e^-gates[i])
 void GatedLinear(const float* values, const float* gates, float* out, size_t n) {
@@ -28,12 +23,11 @@ void GatedLinear(const float* values, const float* gates, float* out, size_t n) 
   });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 HWY_EXPORT(GatedLinear);
 
@@ -83,5 +77,5 @@ constexpr Kernel kKernels[] = {make_fitting_kernel<&glu_out, &fits_glu>("aten::g
 
 ET_KERNEL_TABLE(glu, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

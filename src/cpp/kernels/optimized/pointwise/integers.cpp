@@ -3,24 +3,23 @@
 //
 // int64 is what the plain kernels compute in.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <limits>
 #include <type_traits>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/integers.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_activation.h"
+#include "ops/signatures/portable/op_clamp.h"
+#include "ops/signatures/portable/op_ternary.h"
+#include "ops/signatures/portable/op_unary.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_INTEGERS_ONCE
 #define ET_KERNELS_OPTIMIZED_INTEGERS_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 /// Bounds of an integer type's range.
 struct NumberLimits {
@@ -33,12 +32,12 @@ struct WholeLoops {
   BlockFunction is_negative, is_never, is_zero;
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 // A bool is a byte that may hold anything.
 void BoolSame(const PointwiseBlock& block) {
@@ -113,12 +112,11 @@ WholeLoops WholeLoopsOf(ScalarType dtype) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 HWY_EXPORT(WholeLoopsOf);
 
@@ -180,22 +178,22 @@ Error choose_clamp(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose<&WholeLoops::abs>>("aten::abs.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::invert>>("aten::bitwise_not.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::same>>("aten::ceil.out", "eo"),
-    make_pointwise_kernel<&choose_clamp>("aten::clamp.out", "eNNo"),
-    make_pointwise_kernel<&choose<&WholeLoops::same>>("aten::floor.out", "eo"),
-    make_pointwise_kernel<&choose_clamp>("aten::hardtanh.out", "enno"),
-    make_pointwise_kernel<&choose<&WholeLoops::is_never, true>>("aten::isinf.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::is_never, true>>("aten::isnan.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::is_zero, true>>("aten::logical_not.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::same>>("aten::nan_to_num.out", "eDDDo"),
-    make_pointwise_kernel<&choose<&WholeLoops::negate>>("aten::neg.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::relu>>("aten::relu.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::same>>("aten::round.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::sign>>("aten::sign.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::is_negative, true>>("aten::signbit.out", "eo"),
-    make_pointwise_kernel<&choose<&WholeLoops::same>>("aten::trunc.out", "eo"),
+    make_pointwise_kernel<&choose<&WholeLoops::abs>>(signature::abs_out),
+    make_pointwise_kernel<&choose<&WholeLoops::invert>>(signature::bitwise_not_out),
+    make_pointwise_kernel<&choose<&WholeLoops::same>>(signature::ceil_out),
+    make_pointwise_kernel<&choose_clamp>(signature::clamp_out),
+    make_pointwise_kernel<&choose<&WholeLoops::same>>(signature::floor_out),
+    make_pointwise_kernel<&choose_clamp>(signature::hardtanh_out),
+    make_pointwise_kernel<&choose<&WholeLoops::is_never, true>>(signature::isinf_out),
+    make_pointwise_kernel<&choose<&WholeLoops::is_never, true>>(signature::isnan_out),
+    make_pointwise_kernel<&choose<&WholeLoops::is_zero, true>>(signature::logical_not_out),
+    make_pointwise_kernel<&choose<&WholeLoops::same>>(signature::nan_to_num_out),
+    make_pointwise_kernel<&choose<&WholeLoops::negate>>(signature::neg_out),
+    make_pointwise_kernel<&choose<&WholeLoops::relu>>(signature::relu_out),
+    make_pointwise_kernel<&choose<&WholeLoops::same>>(signature::round_out),
+    make_pointwise_kernel<&choose<&WholeLoops::sign>>(signature::sign_out),
+    make_pointwise_kernel<&choose<&WholeLoops::is_negative, true>>(signature::signbit_out),
+    make_pointwise_kernel<&choose<&WholeLoops::same>>(signature::trunc_out),
 };
 constexpr auto kTable = at_priority(kPriorityIntegers, kKernels);
 
@@ -203,5 +201,5 @@ constexpr auto kTable = at_priority(kPriorityIntegers, kKernels);
 
 ET_KERNEL_TABLE(integers, {kTable.data(), kTable.size()})
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

@@ -1,6 +1,6 @@
 #include "kernels/optimized/pointwise/pair_operators.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool rounds,
                 PointwiseOperation* operation) {
@@ -65,4 +65,4 @@ Error choose_number_loop(Arguments args, const char* name, const PairLoops& loop
   return fits ? Error::Ok : Error::NotSupported;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise

@@ -6,7 +6,7 @@
 ///       static constexpr const char* kName = "aten::add";
 ///       static PairLoops loops() { return {HWY_DYNAMIC_POINTER(Add), HWY_DYNAMIC_POINTER(AddDouble), …}; }
 ///     };
-///     make_pointwise_kernel<&choose_pair<AddOperator>>("aten::add.out", "eeo")
+///     make_pointwise_kernel<&choose_pair<AddOperator>>(signature::add_out)
 ///
 /// Not for: comparisons, whose result has another type (compare.cpp).
 #pragma once
@@ -14,8 +14,9 @@
 #include <optional>
 
 #include "kernels/optimized/pointwise/pointwise.h"
+#include "ops/signatures/portable/op_add_sub.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 /// An operator's loops by element type; nullptr where there is none. Floats of 16 bits have `floats` unless the
 /// operator rounds in between, where ATen does.
@@ -93,4 +94,4 @@ Error choose_with_number(Arguments args, PointwiseOperation* operation) {
   return choose_number_loop(args, Operator::kName, Operator::loops(), kScaled ? args[2] : nullptr, kScaled, operation);
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise

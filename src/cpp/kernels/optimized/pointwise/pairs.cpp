@@ -4,15 +4,10 @@
 // takes a logarithm as exact as Highway's (hwy/contrib/math). Elements that a vector function is not for go to the
 // standard library one by one.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
 #include <limits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/pairs.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include <hwy/contrib/math/math-inl.h>
 
@@ -21,10 +16,12 @@
 #include "kernels/optimized/vec/domains-inl.h"
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_activation.h"
+#include "ops/signatures/portable/op_binary.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <class D>
 constexpr bool kIsDouble = sizeof(hn::TFromD<D>) == sizeof(double);
@@ -189,12 +186,11 @@ PairLoops PowLoops() {
   return loops;
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 // One operator: its name in messages, its loops, the cost of an element.
 #define ET_PAIR(NAME, OPERATOR, COST)                                        \
@@ -232,18 +228,18 @@ Error choose_same(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose<Atan2Operator>>("aten::atan2.out", "eeo"),
-    make_pointwise_kernel<&choose<CopySignOperator>>("aten::copysign.out", "eeo"),
-    make_pointwise_kernel<&choose<HypotOperator>>("aten::hypot.out", "eeo"),
-    make_pointwise_kernel<&choose<LogAddExpOperator>>("aten::logaddexp.out", "eeo"),
-    make_pointwise_kernel<&choose_same<PowOperator>>("aten::pow.Tensor_Tensor_out", "eeo"),
-    make_pointwise_kernel<&choose<XLogYOperator>>("aten::xlogy.OutTensor", "eeo"),
-    make_pointwise_kernel<&choose_same<PReluOperator>>("et::prelu.out", "eeo"),
+    make_pointwise_kernel<&choose<Atan2Operator>>(signature::atan2_out),
+    make_pointwise_kernel<&choose<CopySignOperator>>(signature::copysign_out),
+    make_pointwise_kernel<&choose<HypotOperator>>(signature::hypot_out),
+    make_pointwise_kernel<&choose<LogAddExpOperator>>(signature::logaddexp_out),
+    make_pointwise_kernel<&choose_same<PowOperator>>(signature::pow_tensor_tensor_out),
+    make_pointwise_kernel<&choose<XLogYOperator>>(signature::xlogy_outtensor),
+    make_pointwise_kernel<&choose_same<PReluOperator>>(signature::prelu_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(pairs, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

@@ -17,8 +17,8 @@
 #include "kernels/optimized/vec/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// The larger and the smaller number; not a number on either side is the result, as in ATen.
@@ -258,8 +258,7 @@ HWY_INLINE void choose_elements(const PointwiseBlock& block) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per target

@@ -10,7 +10,7 @@
 #include "kernels/portable/convert.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 namespace {
 
 /// Elements that are converted at a time; a call's buffers take 8 KiB of stack.
@@ -291,4 +291,4 @@ Error run_pointwise(KernelContext& context, Arguments args, void* state) {
   return Error::Ok;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise

@@ -13,21 +13,21 @@
 ///       operation->add_tensor(args, 0);
 ///       return Error::Ok;
 ///     }
-///     constexpr Kernel kKernels[] = {make_pointwise_kernel<&choose_abs>("aten::abs.out", "eo")};
+///     constexpr Kernel kKernels[] = {make_pointwise_kernel<&choose_abs>(signature::abs_out)};
 ///
 /// The output may share the memory of an operand that has its dtype, sizes and strides.
 #pragma once
 
 #include <cstring>
 
-#include <limits>
 #include <type_traits>
-#include <utility>
 
 #include "kernels/optimized/vec/broadcast.h"
 #include "kernels/optimized/vec/fitting.h"
+#include "kernels/optimized/vec/numbers.h"
+#include "ops/signatures/portable/op_unary.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 /// The two innermost loops of an operation: [rows, columns] contiguous outputs; element (r, c) of operand k is
 /// in[k][r * row_stride[k] + c * column_stride[k]]. Strides count elements; a column_stride is 1 or 0 but for operands
@@ -98,13 +98,14 @@ Error prepare_pointwise(runtime::PrepareContext& context, Arguments args, Choose
 /// Runs a plan.
 Error run_pointwise(KernelContext& context, Arguments args, void* state);
 
-/// The table entry of an operator with this signature (runtime/unboxing.h).
 template <ChooseOperation Choose>
-constexpr Kernel make_pointwise_kernel(const char* name, const char* signature) {
-  constexpr auto prepare = [](runtime::PrepareContext& context, Arguments args, void** state) {
-    return prepare_pointwise(context, args, Choose, state);
-  };
-  return {name, signature, &run_pointwise, prepare, nullptr, runtime::kPriorityOptimized};
+Error prepare_operation(runtime::PrepareContext& context, Arguments args, void** state) {
+  return prepare_pointwise(context, args, Choose, state);
+}
+/// The table entry of an operator.
+template <ChooseOperation Choose>
+constexpr Kernel make_pointwise_kernel(const Signature& signature) {
+  return make_stateful_kernel<&prepare_operation<Choose>, &run_pointwise>(signature);
 }
 
 // Costs of an element relative to a copy, as measured.
@@ -120,38 +121,7 @@ BlockFunction power_loop();
 /// something else.
 bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation);
 
-/// True when a Scalar argument is a whole number (or a bool), so that it leaves an integer dtype as it is.
-inline bool is_whole(const EValue& value) { return value.is_int() || value.is_bool(); }
-/// A Scalar argument as float, rounded once.
-inline float number_as_float(const EValue& value) {
-  return value.is_double() ? static_cast<float>(value.to_double()) : static_cast<float>(value.number_as_int());
-}
-
 /// A number as an element of a float type of 16 or 32 bits, rounded once.
 float number_as_element(ScalarType dtype, double value);
 
-/// The range that a clamp leaves; infinite where an end is open.
-struct Range {
-  float min = -std::numeric_limits<float>::infinity();
-  float max = std::numeric_limits<float>::infinity();
-};
-
-/// The range of the numbers or Nones `min` and `max`, nullptr for an operator without them.
-/// Errors: NotSupported, silently, when it is empty, one end is not a number, or one is computed at run time.
-inline Result<Range> read_range(const runtime::PrepareContext& context, const EValue* min, const EValue* max) {
-  Range range;
-  for (const auto& [value, end] : {std::pair(min, &range.min), std::pair(max, &range.max)}) {
-    if (value != nullptr && !value->is_none()) {
-      if (!context.is_constant(*value)) {
-        return Error::NotSupported;
-      }
-      *end = number_as_float(*value);
-    }
-  }
-  if (!(range.min <= range.max)) {  // also when one is not a number
-    return Error::NotSupported;
-  }
-  return range;
-}
-
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise

@@ -1,33 +1,29 @@
 // aten::round.decimals of floats and doubles: round(x * power) / power, or round(x / power) * power for places before
 // the point.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/round_decimals.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise/pointwise.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/optimized/vec/vectors-inl.h"
+#include "ops/signatures/portable/op_unary.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_ROUND_DECIMALS_ONCE
 #define ET_KERNELS_OPTIMIZED_ROUND_DECIMALS_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 /// The numbers of an operation.
 struct Decimals {
   double power = 1;      // of ten
   bool divides = false;  // places before the point
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <class T>
 HWY_INLINE void round_run(const PointwiseBlock& block) {
@@ -53,12 +49,11 @@ HWY_INLINE void round_run(const PointwiseBlock& block) {
 void RoundFloats(const PointwiseBlock& block) { round_run<float>(block); }
 void RoundDoubles(const PointwiseBlock& block) { round_run<double>(block); }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 HWY_EXPORT(RoundDoubles);
 HWY_EXPORT(RoundFloats);
@@ -83,11 +78,11 @@ Error choose(Arguments args, PointwiseOperation* operation) {
   return Error::Ok;
 }
 
-constexpr Kernel kKernels[] = {make_pointwise_kernel<&choose>("aten::round.decimals_out", "eio")};
+constexpr Kernel kKernels[] = {make_pointwise_kernel<&choose>(signature::round_decimals_out)};
 
 }  // namespace
 
 ET_KERNEL_TABLE(round_decimals, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

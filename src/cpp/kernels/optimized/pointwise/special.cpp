@@ -1,23 +1,19 @@
 // Special functions of one tensor of floats: the logarithm of gamma and the complementary error function.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <limits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/special.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include <hwy/contrib/math/math-inl.h>
 
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_unary.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// sin(pi r) for |r| <= 1/2, in doubles: Taylor's series.
 template <class D, class V = hn::Vec<D>>
@@ -113,12 +109,11 @@ void Erfc(const PointwiseBlock& block) {
   map_floats([](auto d, auto x) HWY_ATTR { return erfc(d, x); }, block);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 HWY_EXPORT(Erfc);
 HWY_EXPORT(LogGamma);
@@ -136,13 +131,13 @@ Error choose(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose<&erfc_loop, 2 * kTranscendental>>("aten::erfc.out", "eo"),
-    make_pointwise_kernel<&choose<&log_gamma_loop, 8 * kTranscendental>>("aten::lgamma.out", "eo"),
+    make_pointwise_kernel<&choose<&erfc_loop, 2 * kTranscendental>>(signature::erfc_out),
+    make_pointwise_kernel<&choose<&log_gamma_loop, 8 * kTranscendental>>(signature::lgamma_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(special, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

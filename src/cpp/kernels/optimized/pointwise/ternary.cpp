@@ -1,31 +1,28 @@
 // Pointwise operators of floats with up to three operands, tensors with broadcasting or numbers: clamp by tensors,
 // lerp, nan_to_num, addcmul, addcdiv; of integers clamp by two tensors and addcmul.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <type_traits>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/ternary.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_clamp.h"
+#include "ops/signatures/portable/op_ternary.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_TERNARY_ONCE
 #define ET_KERNELS_OPTIMIZED_TERNARY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 /// The loops of one integer type; nullptr for others.
 struct TernaryLoops {
   BlockFunction add_product, between;
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 // From the nearer end, so that weight 1 gives exactly `end`. No fused steps: eager has none.
 template <class D, class V = hn::Vec<D>>
@@ -137,12 +134,11 @@ void NanToNum(const PointwiseBlock& block) {
       block);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 HWY_EXPORT(AddProduct);
 HWY_EXPORT(AddQuotient);
@@ -248,17 +244,17 @@ Error choose_nan_to_num(Arguments args, PointwiseOperation* operation) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose_addcdiv>("aten::addcdiv.out", "eeeNo"),
-    make_pointwise_kernel<&choose_addcmul>("aten::addcmul.out", "eeeNo"),
-    make_pointwise_kernel<&choose_clamp>("aten::clamp.Tensor_out", "eEEo"),
-    make_pointwise_kernel<&choose_lerp_by_number>("aten::lerp.Scalar_out", "eeno"),
-    make_pointwise_kernel<&choose_lerp>("aten::lerp.Tensor_out", "eeeo"),
-    make_pointwise_kernel<&choose_nan_to_num>("aten::nan_to_num.out", "eDDDo"),
+    make_pointwise_kernel<&choose_addcdiv>(signature::addcdiv_out),
+    make_pointwise_kernel<&choose_addcmul>(signature::addcmul_out),
+    make_pointwise_kernel<&choose_clamp>(signature::clamp_tensor_out),
+    make_pointwise_kernel<&choose_lerp_by_number>(signature::lerp_scalar_out),
+    make_pointwise_kernel<&choose_lerp>(signature::lerp_tensor_out),
+    make_pointwise_kernel<&choose_nan_to_num>(signature::nan_to_num_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(ternary, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

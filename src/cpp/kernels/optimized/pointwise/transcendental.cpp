@@ -5,15 +5,10 @@
 // states. An element outside of it (0, infinities, NaN, a large angle) is computed by the standard library instead, so
 // special values are those of the portable kernels.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
 #include <limits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/transcendental.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include <hwy/contrib/math/math-inl.h>
 
@@ -21,10 +16,12 @@
 #include "kernels/optimized/vec/domains-inl.h"
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_activation.h"
+#include "ops/signatures/portable/op_unary.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 // NAME(block) applies VECTOR, which sees d and x, to elements in [LOW, HIGH], SCALAR, which sees x, to others.
 #define ET_CHECKED(NAME, LOW, HIGH, VECTOR, SCALAR)                         \
@@ -185,12 +182,11 @@ void Pow(const PointwiseBlock& block) {
       block);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 // clang-format off
 #define ET_LOOPS(X) \
@@ -247,45 +243,45 @@ Error choose_softplus(Arguments args, PointwiseOperation* operation) {
 
 /// A function that gives floats for integers.
 template <BlockFunction (*Loop)()>
-constexpr Kernel promoting(const char* name) {
-  return make_pointwise_kernel<&choose<Loop, 2 * kTranscendental, true>>(name, "eo");
+constexpr Kernel promoting(const Signature& signature) {
+  return make_pointwise_kernel<&choose<Loop, 2 * kTranscendental, true>>(signature);
 }
 
 /// One that leaves integers what they are; those are not for here.
 template <BlockFunction (*Loop)()>
-constexpr Kernel rounding(const char* name) {
-  return make_pointwise_kernel<&choose<Loop, kCheap, false>>(name, "eo");
+constexpr Kernel rounding(const Signature& signature) {
+  return make_pointwise_kernel<&choose<Loop, kCheap, false>>(signature);
 }
 
 constexpr Kernel kKernels[] = {
-    promoting<&loop_Acos>("aten::acos.out"),
-    promoting<&loop_Acosh>("aten::acosh.out"),
-    promoting<&loop_Angle>("aten::angle.out"),
-    promoting<&loop_Asin>("aten::asin.out"),
-    promoting<&loop_Asinh>("aten::asinh.out"),
-    promoting<&loop_Atan>("aten::atan.out"),
-    promoting<&loop_Atanh>("aten::atanh.out"),
-    rounding<&loop_Ceil>("aten::ceil.out"),
-    promoting<&loop_Cos>("aten::cos.out"),
-    promoting<&loop_Cosh>("aten::cosh.out"),
-    make_pointwise_kernel<&choose_elu>("aten::elu.out", "ennno"),
-    promoting<&loop_Erfinv>("aten::erfinv.out"),
-    promoting<&loop_Exp2>("aten::exp2.out"),
-    promoting<&loop_Expm1>("aten::expm1.out"),
-    rounding<&loop_Floor>("aten::floor.out"),
-    rounding<&loop_Frac>("aten::frac.out"),
-    promoting<&loop_Log10>("aten::log10.out"),
-    promoting<&loop_Log1p>("aten::log1p.out"),
-    promoting<&loop_Log2>("aten::log2.out"),
-    promoting<&loop_Log>("aten::log.out"),
-    make_pointwise_kernel<&choose_logit>("aten::logit.out", "eDo"),
-    rounding<&loop_Round>("aten::round.out"),
-    rounding<&loop_Sign>("aten::sign.out"),
-    promoting<&loop_Sin>("aten::sin.out"),
-    promoting<&loop_Sinh>("aten::sinh.out"),
-    make_pointwise_kernel<&choose_softplus>("aten::softplus.out", "enno"),
-    promoting<&loop_Tan>("aten::tan.out"),
-    rounding<&loop_Trunc>("aten::trunc.out"),
+    promoting<&loop_Acos>(signature::acos_out),
+    promoting<&loop_Acosh>(signature::acosh_out),
+    promoting<&loop_Angle>(signature::angle_out),
+    promoting<&loop_Asin>(signature::asin_out),
+    promoting<&loop_Asinh>(signature::asinh_out),
+    promoting<&loop_Atan>(signature::atan_out),
+    promoting<&loop_Atanh>(signature::atanh_out),
+    rounding<&loop_Ceil>(signature::ceil_out),
+    promoting<&loop_Cos>(signature::cos_out),
+    promoting<&loop_Cosh>(signature::cosh_out),
+    make_pointwise_kernel<&choose_elu>(signature::elu_out),
+    promoting<&loop_Erfinv>(signature::erfinv_out),
+    promoting<&loop_Exp2>(signature::exp2_out),
+    promoting<&loop_Expm1>(signature::expm1_out),
+    rounding<&loop_Floor>(signature::floor_out),
+    rounding<&loop_Frac>(signature::frac_out),
+    promoting<&loop_Log10>(signature::log10_out),
+    promoting<&loop_Log1p>(signature::log1p_out),
+    promoting<&loop_Log2>(signature::log2_out),
+    promoting<&loop_Log>(signature::log_out),
+    make_pointwise_kernel<&choose_logit>(signature::logit_out),
+    rounding<&loop_Round>(signature::round_out),
+    rounding<&loop_Sign>(signature::sign_out),
+    promoting<&loop_Sin>(signature::sin_out),
+    promoting<&loop_Sinh>(signature::sinh_out),
+    make_pointwise_kernel<&choose_softplus>(signature::softplus_out),
+    promoting<&loop_Tan>(signature::tan_out),
+    rounding<&loop_Trunc>(signature::trunc_out),
 };
 
 }  // namespace
@@ -294,5 +290,5 @@ BlockFunction power_loop() { return loop_Pow(); }
 
 ET_KERNEL_TABLE(transcendental, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

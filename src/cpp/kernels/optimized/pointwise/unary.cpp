@@ -1,22 +1,21 @@
 // Pointwise operators of one tensor of floats, computed in f32: activations, exp, sqrt, powers. One vector functor an
 // operator.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <limits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pointwise/unary.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_activation.h"
+#include "ops/signatures/portable/op_binary.h"
+#include "ops/signatures/portable/op_clamp.h"
+#include "ops/signatures/portable/op_unary.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 // NAME(block) applies EXPRESSION, which sees d, x (a vector) and the operation's numbers a and b.
 #define ET_UNARY(NAME, EXPRESSION)                            \
@@ -81,12 +80,11 @@ void NegOfSmall(const PointwiseBlock& block) {
   map_elements<uint16_t, uint16_t>([](uint16_t x) HWY_ATTR { return static_cast<uint16_t>(x ^ 0x8000U); }, block);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pointwise {
 
 // clang-format off
 #define ET_LOOPS(X) \
@@ -196,43 +194,43 @@ Error choose_pow(Arguments args, PointwiseOperation* operation) {
 }
 
 template <BlockFunction (*Loop)(), size_t kCost>
-constexpr Kernel plain(const char* name) {
-  return make_pointwise_kernel<&choose_plain<Loop, kCost>>(name, "eo");
+constexpr Kernel plain(const Signature& signature) {
+  return make_pointwise_kernel<&choose_plain<Loop, kCost>>(signature);
 }
 template <BlockFunction (*Loop)(), size_t kCost>
-constexpr Kernel promoting(const char* name) {
-  return make_pointwise_kernel<&choose_promoting<Loop, kCost>>(name, "eo");
+constexpr Kernel promoting(const Signature& signature) {
+  return make_pointwise_kernel<&choose_promoting<Loop, kCost>>(signature);
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose_sign<&loop_Abs, &loop_AbsOfSmall>>("aten::abs.out", "eo"),
-    make_pointwise_kernel<&choose_clamp>("aten::clamp.out", "eNNo"),
-    promoting<&loop_Erf, kTranscendental>("aten::erf.out"),
-    promoting<&loop_Exp, kTranscendental>("aten::exp.out"),
-    make_pointwise_kernel<&choose_gelu>("aten::gelu.out", "eso"),
-    make_pointwise_kernel<&choose_hardshrink>("aten::hardshrink.out", "eno"),
-    plain<&loop_HardSigmoid, kCheap>("aten::hardsigmoid.out"),
-    plain<&loop_HardSwish, kCheap>("aten::hardswish.out"),
-    make_pointwise_kernel<&choose_clamp>("aten::hardtanh.out", "enno"),
-    make_pointwise_kernel<&choose_with_number<&loop_LeakyRelu>>("aten::leaky_relu.out", "eno"),
-    plain<&loop_Mish, kTranscendental>("aten::mish.out"),
-    make_pointwise_kernel<&choose_sign<&loop_Neg, &loop_NegOfSmall>>("aten::neg.out", "eo"),
-    make_pointwise_kernel<&choose_pow>("aten::pow.Tensor_Scalar_out", "eno"),
-    promoting<&loop_Reciprocal, kDivides>("aten::reciprocal.out"),
-    plain<&loop_Relu, kCheap>("aten::relu.out"),
-    promoting<&loop_Rsqrt, kDivides>("aten::rsqrt.out"),
-    promoting<&loop_Sigmoid, kTranscendental>("aten::sigmoid.out"),
-    plain<&loop_Silu, kTranscendental>("aten::silu.out"),
-    make_pointwise_kernel<&choose_with_number<&loop_SoftShrink>>("aten::softshrink.out", "eno"),
-    promoting<&loop_Sqrt, kDivides>("aten::sqrt.out"),
-    plain<&loop_Square, kCheap>("aten::square.out"),
-    make_pointwise_kernel<&choose_with_number<&loop_Swish, kTranscendental>>("et::swish.out", "eno"),
-    promoting<&loop_Tanh, kTranscendental>("aten::tanh.out"),
+    make_pointwise_kernel<&choose_sign<&loop_Abs, &loop_AbsOfSmall>>(signature::abs_out),
+    make_pointwise_kernel<&choose_clamp>(signature::clamp_out),
+    promoting<&loop_Erf, kTranscendental>(signature::erf_out),
+    promoting<&loop_Exp, kTranscendental>(signature::exp_out),
+    make_pointwise_kernel<&choose_gelu>(signature::gelu_out),
+    make_pointwise_kernel<&choose_hardshrink>(signature::hardshrink_out),
+    plain<&loop_HardSigmoid, kCheap>(signature::hardsigmoid_out),
+    plain<&loop_HardSwish, kCheap>(signature::hardswish_out),
+    make_pointwise_kernel<&choose_clamp>(signature::hardtanh_out),
+    make_pointwise_kernel<&choose_with_number<&loop_LeakyRelu>>(signature::leaky_relu_out),
+    plain<&loop_Mish, kTranscendental>(signature::mish_out),
+    make_pointwise_kernel<&choose_sign<&loop_Neg, &loop_NegOfSmall>>(signature::neg_out),
+    make_pointwise_kernel<&choose_pow>(signature::pow_tensor_scalar_out),
+    promoting<&loop_Reciprocal, kDivides>(signature::reciprocal_out),
+    plain<&loop_Relu, kCheap>(signature::relu_out),
+    promoting<&loop_Rsqrt, kDivides>(signature::rsqrt_out),
+    promoting<&loop_Sigmoid, kTranscendental>(signature::sigmoid_out),
+    plain<&loop_Silu, kTranscendental>(signature::silu_out),
+    make_pointwise_kernel<&choose_with_number<&loop_SoftShrink>>(signature::softshrink_out),
+    promoting<&loop_Sqrt, kDivides>(signature::sqrt_out),
+    plain<&loop_Square, kCheap>(signature::square_out),
+    make_pointwise_kernel<&choose_with_number<&loop_Swish, kTranscendental>>(signature::swish_out),
+    promoting<&loop_Tanh, kTranscendental>(signature::tanh_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(unary, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pointwise
 #endif  // HWY_ONCE

@@ -4,22 +4,17 @@
 
 #include "kernels/optimized/pool/image_pool.h"
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <limits>
 #include <type_traits>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pool/image_pool.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_IMAGE_POOL_ONCE
 #define ET_KERNELS_OPTIMIZED_IMAGE_POOL_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pool {
 /// A row of windows.
 struct ImageRow {
   const void* in;          // the first row of pixels that the windows have
@@ -31,12 +26,12 @@ struct ImageRow {
   int64_t counted_rows;  // as how many the rows count in a mean; 0: its sum is left as it is
   const ImagePool* pool;
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pool
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pool::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Each reduction has the element types it reads and writes, a vector of numbers of the latter for `Lanes` of the
@@ -226,12 +221,11 @@ void PoolRowOf(const ImageRow& row) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pool::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pool {
 
 HWY_EXPORT(PoolRowOf);
 
@@ -342,5 +336,5 @@ Error pool_images(KernelContext& context, const ImagePool& pool) {
   return Error::Ok;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pool
 #endif  // HWY_ONCE

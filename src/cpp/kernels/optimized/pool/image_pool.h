@@ -13,7 +13,7 @@
 
 #include "kernels/optimized/vec/fitting.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pool {
 
 /// What becomes of a window, and of which elements.
 enum class Pooling : uint8_t {
@@ -99,4 +99,4 @@ Error plan_windows(KernelContext& context, const Windows& rows, const Windows& c
 /// Computes all windows on the threads of the call. Memory: temporary. Errors: MemoryAllocationFailed.
 Error pool_images(KernelContext& context, const ImagePool& pool);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pool

@@ -4,17 +4,12 @@
 // A row of results is made in two steps: the rows under its windows become one, element by element, and from that, with
 // what changes nothing around it, comes what each window has. Rows that are alone are read where they lie.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <type_traits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/pool/plane_pool.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/pool/image_pool.h"
 #include "kernels/optimized/vec/float_runs.h"
@@ -25,17 +20,17 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_PLANE_POOL_ONCE
 #define ET_KERNELS_OPTIMIZED_PLANE_POOL_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pool {
 /// `count` windows of `kernel` elements that are `dilation` apart, `stride` from one window to the next.
 struct PoolRow {
   size_t count, kernel, stride, dilation;
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pool
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::pool::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// Not a number wins.
 struct Largest {
@@ -133,12 +128,11 @@ void DivideByCounts(float* HWY_RESTRICT y, const float* HWY_RESTRICT counts, flo
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pool::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pool {
 
 HWY_EXPORT(DivideByCounts);
 
@@ -419,5 +413,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(plane_pool, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pool
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 #include "kernels/portable/op_pool.h"
 #include "kernels/portable/shape.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::pool {
 namespace {
 
 /// Resizes the output, and computes.
@@ -96,4 +96,4 @@ constexpr auto kTable = at_priority(kPriorityImages, kKernels);
 
 ET_KERNEL_TABLE(pooling, {kTable.data(), kTable.size()})
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::pool

@@ -7,7 +7,7 @@
 
 #include "kernels/optimized/vec/fitting.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 /// The integers that a type has; empty for a type that no quantized kernel of this folder takes.
 struct IntegerRange {
@@ -31,4 +31,4 @@ inline bool read_scale(const EValue& value, float* scale) {
   return *scale > 0 && std::isnormal(*scale);
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized

@@ -9,7 +9,7 @@
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/quantized/arguments.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 /// A convolution of channels-last images of int8 by a constant filter of int8, not transposed.
 struct QuantizedConvolution {
@@ -97,4 +97,4 @@ inline bool read_quantized_convolution(const runtime::PrepareContext& context, A
   return true;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized

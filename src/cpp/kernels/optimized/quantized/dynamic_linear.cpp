@@ -14,27 +14,23 @@
 // which adds the groups in the same order.
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/quantized/dynamic_linear.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include "base/run_time_quantization.h"
 #include "kernels/optimized/quantized/integer_weight.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/quantized/op_weight_only.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_DYNAMIC_LINEAR_ONCE
 #define ET_KERNELS_OPTIMIZED_DYNAMIC_LINEAR_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 /// The weight, and how it is packed.
 struct DynamicWeight : IntegerWeight {
@@ -68,12 +64,12 @@ struct DynamicProduct {
   float* out;           // [m, n]
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Tag = hn::ScalableTag<float>;
@@ -241,12 +237,11 @@ void DynamicBlocks(const DynamicProduct& p, size_t begin, size_t end) {
   p.weight.is_packed ? multiply_blocks<true>(p, begin, end) : multiply_blocks<false>(p, begin, end);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 HWY_EXPORT(DynamicBlocks);
 HWY_EXPORT(DynamicLanes);
@@ -422,7 +417,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::dynamic_linear.out", "TTTtibbiido", &run, &prepare, nullptr, runtime::kPriorityOptimized},
+    make_stateful_kernel<&prepare, &run>(signature::dynamic_linear_out),
 };
 
 }  // namespace
@@ -431,5 +426,5 @@ const FloatProduct kDynamicProduct = {kOut + 1, &prepare, &start, &multiply};
 
 ET_KERNEL_TABLE(dynamic_linear, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized
 #endif  // HWY_ONCE

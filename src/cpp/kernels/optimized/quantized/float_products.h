@@ -14,7 +14,7 @@
 #include "kernels/optimized/vec/fitting.h"
 #include "runtime/kernel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 struct ProductSize {
   size_t rows, columns, outputs;
@@ -35,4 +35,4 @@ struct FloatProduct {
 /// Of et::dynamic_linear and et::weight_only_linear.
 extern const FloatProduct kDynamicProduct, kWeightOnlyProduct;
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized

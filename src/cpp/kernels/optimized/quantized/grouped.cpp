@@ -8,27 +8,23 @@
 // library's product, whose columns they fill.)
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/quantized/grouped.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include "kernels/optimized/quantized/convolution.h"
 #include "kernels/optimized/quantized/output-inl.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/quantized/op_convolution.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_GROUPED_ONCE
 #define ET_KERNELS_OPTIMIZED_QUANTIZED_GROUPED_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 constexpr size_t kGroupedLanes = 16;  // results of a piece
 constexpr size_t kMaxGroupedTaps = 121;
@@ -51,12 +47,12 @@ struct QuantizedGrouped : QuantizedConvolution {
   size_t first_channel(size_t piece) const { return std::min(piece * kGroupedLanes, channels - kGroupedLanes); }
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET <= HWY_AVX3_DL
@@ -171,12 +167,11 @@ void QuantizedGroupedRows(const QuantizedGrouped&, size_t, size_t) {}
 
 #endif
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 HWY_EXPORT(QuantizedGroupedHasLoops);
 HWY_EXPORT(QuantizedGroupedRows);
@@ -257,12 +252,13 @@ Error run(KernelContext& context, Arguments args, void* state) {
   QuantizedGrouped w = *static_cast<const QuantizedGrouped*>(state);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[kOut]->to_tensor();
-  ET_RETURN_IF_ERROR(check_channels(input, w.channels));
+  ET_RETURN_IF_ERROR(conv::check_channels(input, w.channels));
   w.in_h = input.size(2);
   w.in_w = input.size(3);
-  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h, w.dilation_h);
-  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w, w.dilation_w);
-  ET_RETURN_IF_ERROR(resize_output(context, "et::quantized_convolution", input, w.channels, w.out_h, w.out_w, out));
+  w.out_h = conv::output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h, w.dilation_h);
+  w.out_w = conv::output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w, w.dilation_w);
+  ET_RETURN_IF_ERROR(
+      conv::resize_output(context, "et::quantized_convolution", input, w.channels, w.out_h, w.out_w, out));
   if (out.numel() == 0) {
     return Error::Ok;
   }
@@ -277,12 +273,12 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run, &prepare, nullptr, kPriorityGroups},
+    make_stateful_kernel<&prepare, &run>(signature::quantized_convolution_out, kPriorityGroups),
 };
 
 }  // namespace
 
-ET_KERNEL_TABLE(quantized_grouped, kKernels)
+ET_KERNEL_TABLE(grouped, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized
 #endif  // HWY_ONCE

@@ -12,7 +12,7 @@
 #include "kernels/optimized/quantized/float_products.h"
 #include "kernels/portable/shape.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 /// A weight [n, k] as it lies in the file.
 struct IntegerWeight {
@@ -106,4 +106,4 @@ inline Error run_product(KernelContext& context, const char* op, const FloatProd
              : product.multiply(context, started, input.const_data_ptr<float>(), out.mutable_data_ptr<float>());
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized

@@ -12,8 +12,7 @@
 #include "kernels/optimized/quantized/convolution.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Sums in units of the output's scale, as its integers. What is bounded to less than 2^22 becomes an integer, rounded
@@ -28,8 +27,7 @@ HWY_INLINE V to_output(D d, const QuantizedConvolution& w, V sum, const float* s
   return hn::Sub(hn::BitCast(d, hn::Add(bounded, hn::Set(df, kShift))), hn::Set(d, kShiftBits - w.zero_point));
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per target

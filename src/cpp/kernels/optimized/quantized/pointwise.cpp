@@ -3,21 +3,18 @@
 // refuse are left to them.
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS  // they have tables of 128 bytes, too
-#include "kernels/optimized/vec/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/quantized/pointwise.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/quantized/arguments.h"
 #include "kernels/optimized/quantized/pointwise.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_quantize.h"
+#include "ops/signatures/quantized/op_elementwise.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// out[i] = fn(a[i], b[i]) where a stride is 1, or one element for all where it is 0. T: a, b and out; fn: vectors of
 /// int32.
@@ -42,7 +39,7 @@ HWY_INLINE void integer_row(const Fn& fn, const T* a, const T* b, T* out, size_t
 }
 
 template <class T, class Fn>
-HWY_INLINE void pair_integers(const Fn& fn, const PointwiseBlock& block) {
+HWY_INLINE void pair_integers(const Fn& fn, const pointwise::PointwiseBlock& block) {
   const int64_t a_column = block.column_stride[0];
   const int64_t b_column = block.column_stride[1];
   for (size_t r = 0; r < block.rows; ++r) {
@@ -68,7 +65,7 @@ HWY_INLINE void pair_integers(const Fn& fn, const PointwiseBlock& block) {
 }
 
 template <class T>
-HWY_INLINE void add_integers(const PointwiseBlock& block) {
+HWY_INLINE void add_integers(const pointwise::PointwiseBlock& block) {
   const auto& p = *static_cast<const SumParameters*>(block.parameters);
   pair_integers<T>(
       [&p](auto d, auto a, auto b) HWY_ATTR {
@@ -81,7 +78,7 @@ HWY_INLINE void add_integers(const PointwiseBlock& block) {
 }
 
 template <class T>
-HWY_INLINE void multiply_integers(const PointwiseBlock& block) {
+HWY_INLINE void multiply_integers(const pointwise::PointwiseBlock& block) {
   const auto& p = *static_cast<const ProductParameters*>(block.parameters);
   pair_integers<T>(
       [&p](auto d, auto a, auto b) HWY_ATTR {
@@ -94,15 +91,15 @@ HWY_INLINE void multiply_integers(const PointwiseBlock& block) {
       block);
 }
 
-void AddChar(const PointwiseBlock& block) { add_integers<int8_t>(block); }
-void AddByte(const PointwiseBlock& block) { add_integers<uint8_t>(block); }
-void MultiplyChar(const PointwiseBlock& block) { multiply_integers<int8_t>(block); }
-void MultiplyByte(const PointwiseBlock& block) { multiply_integers<uint8_t>(block); }
+void AddChar(const pointwise::PointwiseBlock& block) { add_integers<int8_t>(block); }
+void AddByte(const pointwise::PointwiseBlock& block) { add_integers<uint8_t>(block); }
+void MultiplyChar(const pointwise::PointwiseBlock& block) { multiply_integers<int8_t>(block); }
+void MultiplyByte(const pointwise::PointwiseBlock& block) { multiply_integers<uint8_t>(block); }
 
 /// out = fn(x) for one operand, converted by the functor from a vector of From to one of as many To; `one` for single
 /// elements.
 template <class From, class To, class Fn, class One>
-HWY_INLINE void convert_elements(const Fn& fn, const One& one, const PointwiseBlock& block) {
+HWY_INLINE void convert_elements(const Fn& fn, const One& one, const pointwise::PointwiseBlock& block) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<From, decltype(d)> from;
   const hn::Rebind<To, decltype(d)> to;
@@ -133,7 +130,7 @@ HWY_INLINE void convert_elements(const Fn& fn, const One& one, const PointwiseBl
 
 /// NaN becomes 0, whatever the range: the plain kernel's conversion.
 template <class T>
-HWY_INLINE void quantize(const PointwiseBlock& block) {
+HWY_INLINE void quantize(const pointwise::PointwiseBlock& block) {
   const auto& p = *static_cast<const QuantizeParameters*>(block.parameters);
   const auto fn = [&p](auto d, auto to, auto x) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
@@ -152,7 +149,7 @@ HWY_INLINE void quantize(const PointwiseBlock& block) {
 }
 
 template <class T>
-HWY_INLINE void dequantize(const PointwiseBlock& block) {
+HWY_INLINE void dequantize(const pointwise::PointwiseBlock& block) {
   const auto fn = [a = block.a, b = block.b](auto d, auto /*to*/, auto q) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     const auto x = hn::ConvertTo(d, hn::PromoteTo(di, q));
@@ -162,16 +159,16 @@ HWY_INLINE void dequantize(const PointwiseBlock& block) {
   convert_elements<T, float>(fn, one, block);
 }
 
-void QuantizeChar(const PointwiseBlock& block) { quantize<int8_t>(block); }
-void QuantizeByte(const PointwiseBlock& block) { quantize<uint8_t>(block); }
-void QuantizeShort(const PointwiseBlock& block) { quantize<int16_t>(block); }
-void DequantizeChar(const PointwiseBlock& block) { dequantize<int8_t>(block); }
-void DequantizeByte(const PointwiseBlock& block) { dequantize<uint8_t>(block); }
-void DequantizeShort(const PointwiseBlock& block) { dequantize<int16_t>(block); }
+void QuantizeChar(const pointwise::PointwiseBlock& block) { quantize<int8_t>(block); }
+void QuantizeByte(const pointwise::PointwiseBlock& block) { quantize<uint8_t>(block); }
+void QuantizeShort(const pointwise::PointwiseBlock& block) { quantize<int16_t>(block); }
+void DequantizeChar(const pointwise::PointwiseBlock& block) { dequantize<int8_t>(block); }
+void DequantizeByte(const pointwise::PointwiseBlock& block) { dequantize<uint8_t>(block); }
+void DequantizeShort(const pointwise::PointwiseBlock& block) { dequantize<int16_t>(block); }
 
 /// Where an instruction has a table of 128 bytes the entries stand in two of them. Elsewhere they stand in 16 vectors,
 /// each looked up by the low half of a byte and taken where its number is the high half.
-void LookUp(const PointwiseBlock& block) {
+void LookUp(const pointwise::PointwiseBlock& block) {
   const auto& p = *static_cast<const TableParameters*>(block.parameters);
   const hn::ScalableTag<uint8_t> d;
   const size_t lanes = hn::Lanes(d);
@@ -219,12 +216,11 @@ void LookUp(const PointwiseBlock& block) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 HWY_EXPORT(AddChar);
 HWY_EXPORT(AddByte);
@@ -261,7 +257,7 @@ struct PairArguments {
   }
 };
 
-Error choose_sum(Arguments args, bool subtract, PointwiseOperation* operation) {
+Error choose_sum(Arguments args, bool subtract, pointwise::PointwiseOperation* operation) {
   PairArguments p;
   SumParameters sum{};
   // Scales that are far apart make a sum of floats, which the plain kernel computes.
@@ -277,10 +273,14 @@ Error choose_sum(Arguments args, bool subtract, PointwiseOperation* operation) {
   return Error::Ok;
 }
 
-Error choose_add(Arguments args, PointwiseOperation* operation) { return choose_sum(args, false, operation); }
-Error choose_subtract(Arguments args, PointwiseOperation* operation) { return choose_sum(args, true, operation); }
+Error choose_add(Arguments args, pointwise::PointwiseOperation* operation) {
+  return choose_sum(args, false, operation);
+}
+Error choose_subtract(Arguments args, pointwise::PointwiseOperation* operation) {
+  return choose_sum(args, true, operation);
+}
 
-Error choose_multiply(Arguments args, PointwiseOperation* operation) {
+Error choose_multiply(Arguments args, pointwise::PointwiseOperation* operation) {
   PairArguments p;
   if (!p.read(args)) {
     return Error::NotSupported;
@@ -301,7 +301,7 @@ Error choose_multiply(Arguments args, PointwiseOperation* operation) {
 }
 
 // quantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out)
-Error choose_quantize(Arguments args, PointwiseOperation* operation) {
+Error choose_quantize(Arguments args, pointwise::PointwiseOperation* operation) {
   const ScalarType dtype = args[6]->to_tensor().scalar_type();
   const IntegerRange range(dtype);
   const double scale = args[1]->number_as_double();
@@ -321,7 +321,7 @@ Error choose_quantize(Arguments args, PointwiseOperation* operation) {
 }
 
 // dequantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out_dtype?, out)
-Error choose_dequantize(Arguments args, PointwiseOperation* operation) {
+Error choose_dequantize(Arguments args, pointwise::PointwiseOperation* operation) {
   const ScalarType dtype = args[0]->to_tensor().scalar_type();
   const IntegerRange range(dtype);
   if (range.low > range.high || args[5]->number_as_int() != static_cast<int64_t>(dtype) || !is_float(*args[7]) ||
@@ -339,7 +339,7 @@ Error choose_dequantize(Arguments args, PointwiseOperation* operation) {
 }
 
 // quantized_table(self, table, out)
-Error choose_table(Arguments args, PointwiseOperation* operation) {
+Error choose_table(Arguments args, pointwise::PointwiseOperation* operation) {
   const Tensor table = args[1]->to_tensor();
   const ScalarType from = args[0]->to_tensor().scalar_type();
   const ScalarType to = args[2]->to_tensor().scalar_type();
@@ -349,7 +349,7 @@ Error choose_table(Arguments args, PointwiseOperation* operation) {
   }
   operation->name = "et::quantized_table";
   operation->function = HWY_DYNAMIC_POINTER(LookUp);
-  operation->cost = kDivides;
+  operation->cost = pointwise::kDivides;
   // The entry of the smallest integer stands first.
   operation->set_parameters(TableParameters{static_cast<const uint8_t*>(table.const_data_ptr()),
                                             static_cast<uint8_t>(from == ScalarType::Char ? 128 : 0)});
@@ -358,21 +358,22 @@ Error choose_table(Arguments args, PointwiseOperation* operation) {
 }
 
 Error prepare_table(runtime::PrepareContext& context, Arguments args, void** state) {
-  return context.is_constant(*args[1]) ? prepare_pointwise(context, args, &choose_table, state) : Error::NotSupported;
+  return context.is_constant(*args[1]) ? pointwise::prepare_pointwise(context, args, &choose_table, state)
+                                       : Error::NotSupported;
 }
 
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose_dequantize>("quantized_decomposed::dequantize_per_tensor.out", "TdiiiyYo"),
-    make_pointwise_kernel<&choose_quantize>("quantized_decomposed::quantize_per_tensor.out", "Tdiiiyo"),
-    make_pointwise_kernel<&choose_add>("et::quantized_add.out", "ediedidiiio"),
-    make_pointwise_kernel<&choose_multiply>("et::quantized_mul.out", "ediedidiiio"),
-    make_pointwise_kernel<&choose_subtract>("et::quantized_sub.out", "ediedidiiio"),
-    {"et::quantized_table.out", "eTo", &run_pointwise, &prepare_table, nullptr, runtime::kPriorityOptimized},
+    pointwise::make_pointwise_kernel<&choose_dequantize>(signature::dequantize_per_tensor_out),
+    pointwise::make_pointwise_kernel<&choose_quantize>(signature::quantize_per_tensor_out),
+    pointwise::make_pointwise_kernel<&choose_add>(signature::quantized_add_out),
+    pointwise::make_pointwise_kernel<&choose_multiply>(signature::quantized_mul_out),
+    pointwise::make_pointwise_kernel<&choose_subtract>(signature::quantized_sub_out),
+    make_stateful_kernel<&prepare_table, &pointwise::run_pointwise>(signature::quantized_table_out),
 };
 
 }  // namespace
 
-ET_KERNEL_TABLE(quantized_pointwise, kKernels)
+ET_KERNEL_TABLE(pointwise, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized
 #endif  // HWY_ONCE

@@ -5,10 +5,10 @@
 
 #include "kernels/quantized/fixed_point_sum.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 struct SumParameters {
-  quantized::FixedPointSum sum;
+  kernels::quantized::FixedPointSum sum;
   int32_t zero_point, min, max;
 };
 
@@ -30,4 +30,4 @@ struct TableParameters {
   uint8_t flip;
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized

@@ -12,10 +12,10 @@
 #include "kernels/quantized/affine.h"
 #include "kernels/quantized/op_mean.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 namespace {
 
-using quantized::Requantizer;
+using kernels::quantized::Requantizer;
 
 /// True for sums that fit 32 bits, and numbers that are checked; the plain kernel computes or refuses the others.
 bool is_taken(const Tensor& self, double scale, int64_t zero_point, double output_scale) {
@@ -30,8 +30,8 @@ bool is_taken(const Tensor& self, double scale, int64_t zero_point, double outpu
 template <typename Windows>
 Error pool(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point, const Windows& rows,
            const Windows& columns, int64_t divisor, const Requantizer& requantize, const Tensor& out) {
-  ImagePool p{};
-  p.kind = self.scalar_type() == ScalarType::Char ? Pooling::kMeanChar : Pooling::kMeanByte;
+  pool::ImagePool p{};
+  p.kind = self.scalar_type() == ScalarType::Char ? pool::Pooling::kMeanChar : pool::Pooling::kMeanByte;
   p.divisor = divisor;
   p.scale = static_cast<float>(self_scale) / requantize.scale();
   p.in_zero_point = static_cast<int32_t>(self_zero_point);
@@ -39,12 +39,12 @@ Error pool(KernelContext& context, const Tensor& self, double self_scale, int64_
   p.low = static_cast<float>(requantize.min() - requantize.zero_point());
   p.high = static_cast<float>(requantize.max() - requantize.zero_point());
   p.row_dilation = p.column_dilation = 1;
-  ET_RETURN_IF_ERROR(plan_windows(context, rows, columns, &p));
+  ET_RETURN_IF_ERROR(pool::plan_windows(context, rows, columns, &p));
   p.batch = self.size(0);
   p.channels = self.size(1);
   p.in = self.const_data_ptr();
   p.out = out.mutable_data_ptr();
-  return pool_images(context, p);
+  return pool::pool_images(context, p);
 }
 
 Error quantized_avg_pool2d_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
@@ -52,14 +52,14 @@ Error quantized_avg_pool2d_out(KernelContext& context, const Tensor& self, doubl
                                bool count_include_pad, std::optional<int64_t> divisor_override, double output_scale,
                                int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
   const auto along = [&](size_t i) {
-    return windows_along(self, i, kernel_size, stride, padding, {}, ceil_mode, count_include_pad);
+    return pool::windows_along(self, i, kernel_size, stride, padding, {}, ceil_mode, count_include_pad);
   };
-  const PoolWindows rows = along(0), columns = along(1);
+  const pool::PoolWindows rows = along(0), columns = along(1);
   if (!is_taken(self, self_scale, self_zero_point, output_scale) || rows.count() == 0 || columns.count() == 0 ||
       divisor_override == 0) {
-    return quantized::quantized_avg_pool2d_out(context, self, self_scale, self_zero_point, kernel_size, stride, padding,
-                                               ceil_mode, count_include_pad, divisor_override, output_scale,
-                                               output_zero_point, output_min, output_max, out);
+    return kernels::quantized::quantized_avg_pool2d_out(context, self, self_scale, self_zero_point, kernel_size, stride,
+                                                        padding, ceil_mode, count_include_pad, divisor_override,
+                                                        output_scale, output_zero_point, output_min, output_max, out);
   }
   ET_TRY(const Requantizer requantize,
          Requantizer::make("et::quantized_avg_pool2d", out, {output_scale, output_zero_point, output_min, output_max}));
@@ -75,30 +75,31 @@ Error quantized_adaptive_avg_pool2d_out(KernelContext& context, const Tensor& se
   const bool has_sizes = output_size.size() == 2 && output_size[0] > 0 && output_size[0] <= INT32_MAX &&
                          output_size[1] > 0 && output_size[1] <= INT32_MAX;
   if (!is_taken(self, self_scale, self_zero_point, output_scale) || !has_sizes) {
-    return quantized::quantized_adaptive_avg_pool2d_out(context, self, self_scale, self_zero_point, output_size,
-                                                        output_scale, output_zero_point, output_min, output_max, out);
+    return kernels::quantized::quantized_adaptive_avg_pool2d_out(context, self, self_scale, self_zero_point,
+                                                                 output_size, output_scale, output_zero_point,
+                                                                 output_min, output_max, out);
   }
   ET_TRY(const Requantizer requantize, Requantizer::make("et::quantized_adaptive_avg_pool2d", out,
                                                          {output_scale, output_zero_point, output_min, output_max}));
   const int64_t sizes[] = {self.size(0), self.size(1), output_size[0], output_size[1]};
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, 4}));
-  return pool(context, self, self_scale, self_zero_point, AdaptiveWindows{self.size(2), output_size[0]},
-              AdaptiveWindows{self.size(3), output_size[1]}, 0, requantize, out);
+  return pool(context, self, self_scale, self_zero_point, pool::AdaptiveWindows{self.size(2), output_size[0]},
+              pool::AdaptiveWindows{self.size(3), output_size[1]}, 0, requantize, out);
 }
 
 Error quantized_mean_out(KernelContext& context, const Tensor& self, double self_scale, int64_t self_zero_point,
                          IntArrayRef dim, bool keepdim, double output_scale, int64_t output_zero_point,
                          int64_t output_min, int64_t output_max, Tensor& out) {
   if (!is_taken(self, self_scale, self_zero_point, output_scale)) {
-    return quantized::quantized_mean_out(context, self, self_scale, self_zero_point, dim, keepdim, output_scale,
-                                         output_zero_point, output_min, output_max, out);
+    return kernels::quantized::quantized_mean_out(context, self, self_scale, self_zero_point, dim, keepdim,
+                                                  output_scale, output_zero_point, output_min, output_max, out);
   }
   ET_TRY(const Requantizer requantize,
          Requantizer::make("et::quantized_mean", out, {output_scale, output_zero_point, output_min, output_max}));
   const int64_t sizes[] = {self.size(0), self.size(1), 1, 1};
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, keepdim ? size_t{4} : size_t{2}}));
-  return pool(context, self, self_scale, self_zero_point, AdaptiveWindows{self.size(2), 1},
-              AdaptiveWindows{self.size(3), 1}, 0, requantize, out);
+  return pool(context, self, self_scale, self_zero_point, pool::AdaptiveWindows{self.size(2), 1},
+              pool::AdaptiveWindows{self.size(3), 1}, 0, requantize, out);
 }
 
 /// fn(self, …, out): bytes, channels innermost.
@@ -130,6 +131,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-ET_KERNEL_TABLE(quantized_pooling, kKernels)
+ET_KERNEL_TABLE(pooling, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized

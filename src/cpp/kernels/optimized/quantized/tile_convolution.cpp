@@ -18,10 +18,11 @@
 #include "kernels/optimized/quantized/convolution.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/quantized/op_convolution.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 namespace {
 
 using runtime::PrepareContext;
@@ -44,7 +45,7 @@ struct Planes {
 
 struct TileConvolution {
   QuantizedConvolution call;
-  TileProduct product;
+  amx::TileProduct product;
   size_t channels;
   bool merges;     // a run has the whole width of the filter; otherwise (dilated) a pixel
   bool is_direct;  // rows of the product are the input's pixels
@@ -81,7 +82,7 @@ struct Filter {
   bool is_row_major;  // [columns, channels, height, width]; or [columns, height, width, channels]
   size_t channels, height, width;
   bool merges;
-  TilePacking packing;
+  amx::TilePacking packing;
 
   /// The weights that meet a run.
   void read_run(size_t column, size_t run, int8_t* to) const {
@@ -103,10 +104,10 @@ struct Filter {
 /// Packed weights, and behind them the sum of each column's.
 Result<void*> pack(void* argument) {
   const auto& filter = *static_cast<const Filter*>(argument);
-  const TilePacking& packing = filter.packing;
+  const amx::TilePacking& packing = filter.packing;
   const size_t nbytes = packing.nbytes() + packing.padded_columns() * sizeof(uint32_t);
   void* memory = nullptr;
-  auto* const run_weights = static_cast<int8_t*>(std::calloc(packing.steps(), TilePacking::kStep));
+  auto* const run_weights = static_cast<int8_t*>(std::calloc(packing.steps(), amx::TilePacking::kStep));
   if (run_weights == nullptr || posix_memalign(&memory, 64, nbytes) != 0) {
     std::free(run_weights);
     ET_LOG_ERROR("%s: no memory for a filter of %zu bytes", kOp, nbytes);
@@ -124,8 +125,8 @@ Result<void*> pack(void* argument) {
       }
       for (size_t step = 0; step < packing.steps(); ++step) {
         int8_t* const tile = to + packing.place(column, run, step);
-        for (size_t i = 0; i < TilePacking::kStep; i += 4) {
-          std::memcpy(tile + i * kTileSide, run_weights + step * TilePacking::kStep + i, 4);
+        for (size_t i = 0; i < amx::TilePacking::kStep; i += 4) {
+          std::memcpy(tile + i * amx::kTileSide, run_weights + step * amx::TilePacking::kStep + i, 4);
         }
       }
     }
@@ -136,7 +137,7 @@ Result<void*> pack(void* argument) {
 }
 
 bool fits(const PrepareContext& context, Arguments args, QuantizedConvolution* c) {
-  if (!has_integer_tiles() || context.shared() == nullptr || !read_quantized_convolution(context, args, c)) {
+  if (!amx::has_integer_tiles() || context.shared() == nullptr || !read_quantized_convolution(context, args, c)) {
     return false;
   }
   const Tensor weight = args[kWeight]->to_tensor();
@@ -156,7 +157,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   w.merges = w.call.dilation_w == 1 || width == 1;
   w.is_direct = height == 1 && width == 1 && w.call.stride_h == 1 && w.call.stride_w == 1 && w.call.pad_h == 0 &&
                 w.call.pad_w == 0;
-  TilePacking& packing = w.product.packing;
+  amx::TilePacking& packing = w.product.packing;
   packing.columns = static_cast<size_t>(weight.size(0));
   packing.runs = w.merges ? height : height * width;
   packing.run_bytes = w.merges ? width * w.channels : w.channels;
@@ -203,21 +204,21 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
 // run
 
 /// All of a product on the pool's threads.
-void multiply(KernelContext& context, const TileProduct& p) {
+void multiply(KernelContext& context, const amx::TileProduct& p) {
   constexpr size_t kWorthSharing = 8'000'000;  // multiplications that are worth handing over to another thread
-  const size_t unit = std::min(tile_strip(p) * TileProduct::kBlock, p.rows) * TilePacking::kColumns * p.packing.runs *
-                      p.packing.steps() * TilePacking::kStep;
-  threads::parallel_for(context.pool(), tile_strips(p) * p.packing.panels(), kWorthSharing / unit + 1,
-                        [&](size_t begin, size_t end) { multiply_tiles(p, begin, end); });
+  const size_t unit = std::min(amx::tile_strip(p) * amx::TileProduct::kBlock, p.rows) * amx::TilePacking::kColumns *
+                      p.packing.runs * p.packing.steps() * amx::TilePacking::kStep;
+  threads::parallel_for(context.pool(), amx::tile_strips(p) * p.packing.panels(), kWorthSharing / unit + 1,
+                        [&](size_t begin, size_t end) { amx::multiply_tiles(p, begin, end); });
 }
 
 /// Pixels of the input are rows of the product. The last ones are read from a copy with room behind it.
-Error run_direct(KernelContext& context, const TileConvolution& w, const Tensor& input, TileProduct p) {
+Error run_direct(KernelContext& context, const TileConvolution& w, const Tensor& input, amx::TileProduct p) {
   p.in_stride = w.channels;
   p.rows = static_cast<size_t>(input.numel()) / w.channels;
   p.pitch = p.kept = p.rows;
-  const size_t reach = p.packing.steps() * TilePacking::kStep;
-  constexpr size_t kTail = 3 * TileProduct::kBlock;  // a block before it ends 64 rows and more before the last one
+  const size_t reach = p.packing.steps() * amx::TilePacking::kStep;
+  constexpr size_t kTail = 3 * amx::TileProduct::kBlock;  // a block before it ends 64 rows and more before the last one
   p.tail_row = p.rows;
   if (reach > w.channels) {
     p.tail_row = p.rows > kTail ? p.rows - kTail : 0;
@@ -253,12 +254,12 @@ void copy_row(const TileConvolution& w, const Planes& planes, const int8_t* imag
 }
 
 Error run_bordered(KernelContext& context, const TileConvolution& w, const Tensor& input, int64_t out_h, int64_t out_w,
-                   TileProduct p) {
+                   amx::TileProduct p) {
   const Planes planes = w.planes(out_h, out_w);
   const int64_t in_h = input.size(2), in_w = input.size(3);
   const size_t image_bytes = static_cast<size_t>(in_h * in_w) * w.channels;
   const size_t nbytes = planes.plane_bytes * static_cast<size_t>(w.call.stride_h);
-  const size_t reach = p.packing.steps() * TilePacking::kStep + w.channels * static_cast<size_t>(w.call.kernel_w);
+  const size_t reach = p.packing.steps() * amx::TilePacking::kStep + w.channels * static_cast<size_t>(w.call.kernel_w);
   ET_TRY(void* const memory, context.allocate_temp(nbytes + reach));
   auto* const bordered = static_cast<int8_t*>(memory);
   std::memset(bordered + nbytes, 0, reach);
@@ -300,25 +301,27 @@ Error run(KernelContext& context, Arguments args, void* state) {
   const auto& w = *static_cast<const TileConvolution*>(state);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[kOut]->to_tensor();
-  ET_RETURN_IF_ERROR(check_channels(input, w.channels));
-  const int64_t out_h = output_extent(input.size(2), w.call.pad_h, w.call.kernel_h, w.call.stride_h, w.call.dilation_h);
-  const int64_t out_w = output_extent(input.size(3), w.call.pad_w, w.call.kernel_w, w.call.stride_w, w.call.dilation_w);
-  ET_RETURN_IF_ERROR(resize_output(context, kOp, input, w.product.packing.columns, out_h, out_w, out));
+  ET_RETURN_IF_ERROR(conv::check_channels(input, w.channels));
+  const int64_t out_h =
+      conv::output_extent(input.size(2), w.call.pad_h, w.call.kernel_h, w.call.stride_h, w.call.dilation_h);
+  const int64_t out_w =
+      conv::output_extent(input.size(3), w.call.pad_w, w.call.kernel_w, w.call.stride_w, w.call.dilation_w);
+  ET_RETURN_IF_ERROR(conv::resize_output(context, kOp, input, w.product.packing.columns, out_h, out_w, out));
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  TileProduct product = w.product;
+  amx::TileProduct product = w.product;
   product.in = input.const_data_ptr<int8_t>();
   product.out = out.mutable_data_ptr<int8_t>();
   return w.is_direct ? run_direct(context, w, input, product) : run_bordered(context, w, input, out_h, out_w, product);
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::quantized_convolution.out", "TdiTTtlllblidiiio", &run, &prepare, nullptr, kPriorityTiles},
+    make_stateful_kernel<&prepare, &run>(signature::quantized_convolution_out, kPriorityTiles),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(tile_convolution, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized

@@ -12,15 +12,16 @@
 #include <cstdlib>
 #include <new>
 
-#include "kernels/optimized/tables.h"
+#include "kernels/optimized/conv/tables.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/fused_clamp.h"
 #include "ops/arguments.h"
+#include "ops/signatures/portable/op_convolution.h"
 #include "runtime/host/heap_shared_cache.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 namespace {
 
 using runtime::PrepareContext;
@@ -186,7 +187,8 @@ Error prepare_packed(PrepareContext& context, Arguments args, void** state) {
   inner.set_constant_query(&Constants::query, &constants);
   const FloatArguments floats(args, dense.value());
   Error error = Error::NotSupported;
-  for (const auto kernels : {depthwise_kernels(), transposed_convolution_kernels(), winograd_kernels()}) {
+  for (const auto kernels :
+       {conv::depthwise_kernels(), conv::transposed_convolution_kernels(), conv::winograd_kernels()}) {
     const Kernel* const clamped = kernels.end() - 1;  // convolution, then convolution_clamp
     void* made = nullptr;
     error = clamped->prepare(inner, floats, &made);
@@ -217,8 +219,8 @@ Error prepare_product(PrepareContext& context, Arguments args, void** state) {
   ET_TRY(void* const memory, context.allocate(sizeof(DenseFilter), alignof(DenseFilter)));
   auto* const dense = new (memory) DenseFilter(filter);
   void* none = nullptr;
-  ET_RETURN_IF_ERROR(
-      convolution_kernels().begin()->prepare(context, FloatArguments(args, dense->value()).without_bounds(), &none));
+  ET_RETURN_IF_ERROR(conv::convolution_kernels().begin()->prepare(
+      context, FloatArguments(args, dense->value()).without_bounds(), &none));
   ET_TRY(void* const data, context.allocate(dense->nbytes(), 64));
   dense->fill(static_cast<float*>(data));
   dense->place(static_cast<float*>(data));
@@ -233,21 +235,19 @@ std::optional<Scalar> bound(const EValue& value) {
 
 Error run_product(KernelContext& context, Arguments args, void* state) {
   FloatArguments floats(args, static_cast<DenseFilter*>(state)->value());
-  ET_RETURN_IF_ERROR(convolution_kernels().begin()->run(context, floats.without_bounds(), nullptr));
+  ET_RETURN_IF_ERROR(conv::convolution_kernels().begin()->run(context, floats.without_bounds(), nullptr));
   const bool is_open = args[kMin]->is_none() && args[kMax]->is_none();
   return is_open ? Error::Ok
                  : portable::clamp_in_place(kOp, bound(*args[kMin]), bound(*args[kMax]), args[kOut]->to_tensor());
 }
 
-constexpr const char* kName = "et::weight_only_convolution.out";
-constexpr const char* kSignature = "TTTttlllbliNNo";
 constexpr Kernel kKernels[] = {
-    {kName, kSignature, &run_packed, &prepare_packed, nullptr, kPriorityBeforeLibrary},
-    {kName, kSignature, &run_product, &prepare_product, nullptr, runtime::kPriorityOptimized},
+    make_stateful_kernel<&prepare_packed, &run_packed>(signature::weight_only_convolution_out, kPriorityBeforeLibrary),
+    make_stateful_kernel<&prepare_product, &run_product>(signature::weight_only_convolution_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(weight_only_convolution, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized

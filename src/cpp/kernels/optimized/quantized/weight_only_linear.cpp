@@ -6,24 +6,20 @@
 //
 // One row of input multiplies the integers themselves, less their zero point, and each group's scale its sum.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/quantized/weight_only_linear.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include "kernels/optimized/quantized/integer_weight.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/quantized/op_weight_only.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_WEIGHT_ONLY_LINEAR_ONCE
 #define ET_KERNELS_OPTIMIZED_WEIGHT_ONLY_LINEAR_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 /// Rows of the weight that are floats at a time, and columns of them: 8 KiB.
 inline constexpr size_t kOutputs = 4;
@@ -46,12 +42,12 @@ struct IntegerProduct : IntegerWeight {
   }
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Tag = hn::ScalableTag<float>;
@@ -351,12 +347,11 @@ void IntegerRow(const IntegerProduct& p, size_t begin, size_t end) {
   p.is_packed ? multiply_row<Nibbles>(p, begin, end) : multiply_row<Bytes>(p, begin, end);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::quantized {
 
 HWY_EXPORT(IntegerRow);
 HWY_EXPORT(IntegerRows);
@@ -446,14 +441,14 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::weight_only_linear.out", "TTTttio", &run, &prepare, nullptr, runtime::kPriorityOptimized},
+    make_stateful_kernel<&prepare, &run>(signature::weight_only_linear_out),
 };
 
 }  // namespace
 
 const FloatProduct kWeightOnlyProduct = {kOut + 1, &prepare, &start, &multiply};
 
-ET_KERNEL_TABLE(weight_only, kKernels)
+ET_KERNEL_TABLE(weight_only_linear, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::quantized
 #endif  // HWY_ONCE

@@ -2,14 +2,9 @@
 // i only, so threads take pieces of the output. Uniform numbers are those of the portable kernels; normal ones differ
 // by the rounding of logarithm and cosine.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/random/random.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include <hwy/contrib/math/math-inl.h>
 
@@ -23,7 +18,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_RANDOM_
 #define ET_KERNELS_OPTIMIZED_RANDOM_
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::random {
 
 /// Numbers of a piece, and how many more are written behind the last one at most.
 inline constexpr size_t kRandomPiece = 1024;
@@ -35,12 +30,12 @@ struct Draw {
   bool normal;
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::random
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::random::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Wide = hn::ScalableTag<uint64_t>;
@@ -152,12 +147,11 @@ void ScaleDoubles(const double* mean, bool means, const double* std, bool stds, 
   any_scale(mean, means, std, stds, z, n);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::random::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::random {
 
 HWY_EXPORT(DrawFloats);
 HWY_EXPORT(DrawDoubles);
@@ -342,5 +336,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(random, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::random
 #endif  // HWY_ONCE

@@ -10,26 +10,27 @@
 #include "kernels/optimized/recurrent/step_gates.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/quantized/recurrent_steps.h"
+#include "ops/signatures/quantized/op_float_recurrent.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 namespace {
 
-using quantized::RecurrentCall;
-using quantized::RecurrentShape;
-using quantized::RecurrentStep;
+using kernels::quantized::RecurrentCall;
+using kernels::quantized::RecurrentShape;
+using kernels::quantized::RecurrentStep;
 using runtime::PrepareContext;
 
 /// A layer of this form.
 struct Form {
   const char* op;
-  const FloatProduct* product;
+  const quantized::FloatProduct* product;
   bool is_lstm;
 };
 constexpr Form kForms[] = {
-    {"et::dynamic_gru", &kDynamicProduct, false},
-    {"et::dynamic_lstm", &kDynamicProduct, true},
-    {"et::weight_only_gru", &kWeightOnlyProduct, false},
-    {"et::weight_only_lstm", &kWeightOnlyProduct, true},
+    {"et::dynamic_gru", &quantized::kDynamicProduct, false},
+    {"et::dynamic_lstm", &quantized::kDynamicProduct, true},
+    {"et::weight_only_gru", &quantized::kWeightOnlyProduct, false},
+    {"et::weight_only_lstm", &quantized::kWeightOnlyProduct, true},
 };
 /// Arguments of et::dynamic_linear, which has most.
 constexpr size_t kMostArguments = 11;
@@ -96,8 +97,8 @@ Error run(KernelContext& context, Arguments args, void* state) {
                            &out,
                            form.is_lstm ? &last_cell : nullptr};
   RecurrentShape shape;
-  ET_RETURN_IF_ERROR(quantized::prepare_steps(context, call, ScalarType::Float, &shape));
-  float* const cells = quantized::start_cells(call, shape);
+  ET_RETURN_IF_ERROR(kernels::quantized::prepare_steps(context, call, ScalarType::Float, &shape));
+  float* const cells = kernels::quantized::start_cells(call, shape);
   if (out.numel() == 0) {
     return Error::Ok;  // however many steps or sequences there are
   }
@@ -109,7 +110,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   auto* const products = static_cast<float*>(memory);
   const auto* const inputs = input.const_data_ptr<float>();
   const GateRows rows{batch, units};
-  return quantized::for_each_step(
+  return kernels::quantized::for_each_step(
       context, call, shape, args[at.reverse]->number_as_bool(), [&](const RecurrentStep& step) {
         for (size_t b = 0; step.is_given && b < batch; ++b) {
           std::copy_n(first->const_data_ptr<float>() + b * static_cast<size_t>(shape.first_stride), row,
@@ -128,21 +129,20 @@ Error run(KernelContext& context, Arguments args, void* state) {
       });
 }
 
-/// `types`: of the arguments, a letter each (runtime/kernel.h).
 template <size_t kForm>
-constexpr Kernel kernel(const char* name, const char* types) {
-  return {name, types, &run<kForm>, &prepare<kForm>, nullptr, runtime::kPriorityOptimized};
+constexpr Kernel kernel(const Signature& signature) {
+  return make_stateful_kernel<&prepare<kForm>, &run<kForm>>(signature);
 }
 
 constexpr Kernel kKernels[] = {
-    kernel<0>("et::dynamic_gru.out", "TTTTtibbiidtbo"),
-    kernel<1>("et::dynamic_lstm.out", "TtTTTtibbiidtboo"),
-    kernel<2>("et::weight_only_gru.out", "TTTTttitbo"),
-    kernel<3>("et::weight_only_lstm.out", "TtTTTttitboo"),
+    kernel<0>(signature::dynamic_gru_out),
+    kernel<1>(signature::dynamic_lstm_out),
+    kernel<2>(signature::weight_only_gru_out),
+    kernel<3>(signature::weight_only_lstm_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(float_recurrent, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent

@@ -11,17 +11,12 @@
 // kernels'.
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
 #include <optional>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/recurrent/quantized_recurrent.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "base/nibbles.h"
 #include "kernels/optimized/recurrent/step_packing.h"
@@ -29,12 +24,13 @@
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/quantized/recurrent.h"
+#include "ops/signatures/quantized/op_recurrent.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_RECURRENT_ONCE
 #define ET_KERNELS_OPTIMIZED_QUANTIZED_RECURRENT_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 
 /// The weight of a layer, packed.
 struct PackedSteps {
@@ -51,7 +47,7 @@ inline constexpr int32_t kSignedOffset = 128;
 
 /// A step of some sequences.
 struct IntegerStep {
-  const quantized::RecurrentPlan* plan;
+  const kernels::quantized::RecurrentPlan* plan;
   PackedSteps packed;
   const float* factors;  // [strips, gates, lanes]: units of the product's scale
   size_t rows;
@@ -67,12 +63,12 @@ struct IntegerStep {
   uint8_t* next;         // [rows, padded]: the state after, u
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::recurrent::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Tag = hn::ScalableTag<float>;
@@ -138,7 +134,7 @@ HWY_INLINE void accumulate(const IntegerStep& s, size_t strip, size_t row, I (&s
   }
 }
 
-HWY_INLINE V dequantize(const quantized::Dequantizer& p, I q) {
+HWY_INLINE V dequantize(const kernels::quantized::Dequantizer& p, I q) {
   const Tag d;
   return hn::Mul(hn::Sub(hn::ConvertTo(d, q), hn::Set(d, p.zero_point)), hn::Set(d, p.scale));
 }
@@ -156,7 +152,7 @@ HWY_INLINE V load_floats(const float* from, size_t left) {
 }
 
 /// The integers of a product from its sum.
-HWY_INLINE I requantize(const quantized::Requantizer& p, I sum, V factor) {
+HWY_INLINE I requantize(const kernels::quantized::Requantizer& p, I sum, V factor) {
   const Tag d;
   const V units = hn::Mul(hn::ConvertTo(d, sum), factor);
   const V low = hn::Set(d, static_cast<float>(p.min() - p.zero_point()));
@@ -165,7 +161,7 @@ HWY_INLINE I requantize(const quantized::Requantizer& p, I sum, V factor) {
 }
 
 /// et::quantized_add.
-HWY_INLINE I add(const quantized::RecurrentPlan& p, I product, I input) {
+HWY_INLINE I add(const kernels::quantized::RecurrentPlan& p, I product, I input) {
   const IntegerTag di;
   const I wide = hn::Add(hn::Add(hn::Set(di, p.fixed.bias), hn::Mul(product, hn::Set(di, p.fixed.a_factor))),
                          hn::Mul(input, hn::Set(di, p.fixed.b_factor)));
@@ -174,7 +170,7 @@ HWY_INLINE I add(const quantized::RecurrentPlan& p, I product, I input) {
 }
 
 /// A state as the integers u; of NaN as q = 0.
-HWY_INLINE void store_state(const quantized::StateQuantizer& p, V x, int32_t offset, uint8_t* to) {
+HWY_INLINE void store_state(const kernels::quantized::StateQuantizer& p, V x, int32_t offset, uint8_t* to) {
   const Tag d;
   const V shifted = hn::Add(hn::Round(hn::Mul(x, hn::Set(d, p.inverse))), hn::Set(d, p.zero_point));
   const V bounded = hn::Min(hn::Max(shifted, hn::Set(d, p.low)), hn::Set(d, p.high));
@@ -187,7 +183,7 @@ HWY_INLINE void store_state(const quantized::StateQuantizer& p, V x, int32_t off
 template <size_t kGates>
 HWY_INLINE void finish(const IntegerStep& s, size_t strip, size_t row, const I (&sum)[kGates]) {
   const Tag d;
-  const quantized::RecurrentPlan& p = *s.plan;
+  const kernels::quantized::RecurrentPlan& p = *s.plan;
   const size_t lanes = hn::Lanes(d);
   const size_t begin = strip * lanes;
   const size_t hidden = s.packed.hidden;
@@ -274,8 +270,8 @@ void StepUnits(const IntegerStep& s, size_t begin, size_t end) {
 }
 
 /// A state [rows, hidden] of floats as integers u [rows, padded].
-void QuantizeState(const quantized::StateQuantizer& p, int32_t offset, const float* state, size_t rows, size_t hidden,
-                   size_t padded, uint8_t* to) {
+void QuantizeState(const kernels::quantized::StateQuantizer& p, int32_t offset, const float* state, size_t rows,
+                   size_t hidden, size_t padded, uint8_t* to) {
   const size_t lanes = hn::Lanes(Tag());
   for (size_t row = 0; row < rows; ++row) {
     for (size_t i = 0; i < hidden; i += lanes) {
@@ -284,12 +280,11 @@ void QuantizeState(const quantized::StateQuantizer& p, int32_t offset, const flo
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 
 HWY_EXPORT(QuantizeState);
 HWY_EXPORT(StepLanes);
@@ -297,8 +292,8 @@ HWY_EXPORT(StepUnits);
 
 namespace {
 
-using quantized::QuantizedRecurrentCall;
-using quantized::RecurrentPlan;
+using kernels::quantized::QuantizedRecurrentCall;
+using kernels::quantized::RecurrentPlan;
 using runtime::PrepareContext;
 
 /// Products (of two integers) that are worth a hand-over to another thread.
@@ -387,7 +382,7 @@ bool has_known_scales(const PrepareContext& context, Arguments args, const Posit
 
 /// Sums of scales that are far apart are of floats, which the plain kernel computes.
 bool has_fixed_sums(Arguments args, const Positions& at) {
-  quantized::FixedPointSum sum;
+  kernels::quantized::FixedPointSum sum;
   const auto scale = [&](size_t i) { return static_cast<float>(args[i]->number_as_double()); };
   return sum.make(scale(at.product), 0, scale(1), 0, scale(at.sum), false);
 }
@@ -426,11 +421,11 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
     const int8_t* const integers = packing.row(n, row);
     int32_t sum = 0;
     for (size_t k = 0; k < packing.hidden; ++k) {
-      sum = quantized::multiply_add(sum, int32_t{integers[k]}, 1);
+      sum = kernels::quantized::multiply_add(sum, int32_t{integers[k]}, 1);
     }
     const size_t lane = packing.lane(n);
-    start[lane] =
-        quantized::multiply_add(bias.is_none() ? 0 : bias.to_tensor().const_data_ptr<int32_t>()[n], sum, -zero);
+    start[lane] = kernels::quantized::multiply_add(bias.is_none() ? 0 : bias.to_tensor().const_data_ptr<int32_t>()[n],
+                                                   sum, -zero);
     factors[lane] = hidden_scale * scales.const_data_ptr<float>()[scales.numel() == 1 ? 0 : n] / product_scale;
   }
   made->packed.gates = kGates;
@@ -493,7 +488,7 @@ void run_sequences(KernelContext& context, const QuantizedRecurrentCall& call, c
 
 Error run_call(KernelContext& context, const QuantizedRecurrentCall& call, const StepsState& state, bool reverse) {
   RecurrentPlan plan;
-  ET_RETURN_IF_ERROR(quantized::prepare_recurrent(context, call, &plan));
+  ET_RETURN_IF_ERROR(kernels::quantized::prepare_recurrent(context, call, &plan));
   const auto batch = static_cast<size_t>(plan.batch);
   if (batch == 0) {
     return Error::Ok;
@@ -530,7 +525,8 @@ Error run(KernelContext& context, Arguments args, void* opaque) {
   const OptionalTensor hidden = optional(3), bias = optional(at.weight + 2), first = optional(at.first);
   const auto integer = [&](size_t i) { return args[i]->number_as_int(); };
   const auto parameters = [&](size_t i) {
-    return quantized::OutputParameters{args[i]->number_as_double(), integer(i + 1), integer(i + 2), integer(i + 3)};
+    return kernels::quantized::OutputParameters{args[i]->number_as_double(), integer(i + 1), integer(i + 2),
+                                                integer(i + 3)};
   };
   const QuantizedRecurrentCall call{{op_name<kLstm>(), kLstm ? 4 : 3, &input, hidden.has_value() ? &*hidden : nullptr,
                                      kLstm ? &cell : nullptr, &first, &out, kLstm ? &last_cell : nullptr},
@@ -541,19 +537,18 @@ Error run(KernelContext& context, Arguments args, void* opaque) {
                                     &scales,
                                     &bias,
                                     parameters(at.product),
-                                    kLstm ? parameters(at.sum) : quantized::OutputParameters{}};
+                                    kLstm ? parameters(at.sum) : kernels::quantized::OutputParameters{}};
   return run_call(context, call, *static_cast<const StepsState*>(opaque), args[at.reverse]->number_as_bool());
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::quantized_gru.out", "TdiTdiiiTTttdiiibo", &run<false>, &prepare<false>, nullptr, runtime::kPriorityOptimized},
-    {"et::quantized_lstm.out", "TditTdiiiTTttdiiidiiiboo", &run<true>, &prepare<true>, nullptr,
-     runtime::kPriorityOptimized},
+    make_stateful_kernel<&prepare<false>, &run<false>>(signature::quantized_gru_out),
+    make_stateful_kernel<&prepare<true>, &run<true>>(signature::quantized_lstm_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(quantized_recurrent, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent
 #endif  // HWY_ONCE

@@ -12,10 +12,11 @@
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/convert.h"
+#include "ops/signatures/portable/op_recurrent.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 namespace {
 
 using portable::RecurrentCall;
@@ -533,23 +534,23 @@ Error run(KernelContext& context, Arguments args, void* opaque) {
 }
 
 template <RecurrentCell kCell, bool kPackedBatch>
-constexpr Kernel kernel(const char* name, const char* signature) {
-  return {name, signature, &run, &prepare<kCell, kPackedBatch>, nullptr, runtime::kPriorityOptimized};
+constexpr Kernel kernel(const Signature& signature) {
+  return make_stateful_kernel<&prepare<kCell, kPackedBatch>, &run>(signature);
 }
 
 constexpr Kernel kKernels[] = {
-    kernel<RecurrentCell::kGru, true>("et::gru.data_out", "TTTvbidbboo"),
-    kernel<RecurrentCell::kGru, false>("et::gru.input_out", "TTvbidbbboo"),
-    kernel<RecurrentCell::kLstm, true>("et::lstm.data_out", "TTvvbidbbooo"),
-    kernel<RecurrentCell::kLstm, false>("et::lstm.input_out", "Tvvbidbbbooo"),
-    kernel<RecurrentCell::kRelu, true>("et::rnn_relu.data_out", "TTTvbidbboo"),
-    kernel<RecurrentCell::kRelu, false>("et::rnn_relu.input_out", "TTvbidbbboo"),
-    kernel<RecurrentCell::kTanh, true>("et::rnn_tanh.data_out", "TTTvbidbboo"),
-    kernel<RecurrentCell::kTanh, false>("et::rnn_tanh.input_out", "TTvbidbbboo"),
+    kernel<RecurrentCell::kGru, true>(signature::gru_data_out),
+    kernel<RecurrentCell::kGru, false>(signature::gru_input_out),
+    kernel<RecurrentCell::kLstm, true>(signature::lstm_data_out),
+    kernel<RecurrentCell::kLstm, false>(signature::lstm_input_out),
+    kernel<RecurrentCell::kRelu, true>(signature::rnn_relu_data_out),
+    kernel<RecurrentCell::kRelu, false>(signature::rnn_relu_input_out),
+    kernel<RecurrentCell::kTanh, true>(signature::rnn_tanh_data_out),
+    kernel<RecurrentCell::kTanh, false>(signature::rnn_tanh_input_out),
 };
 
 }  // namespace
 
 ET_KERNEL_TABLE(recurrent, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent

@@ -1,19 +1,14 @@
 #include "kernels/optimized/recurrent/recurrent_cells.h"
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <type_traits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/recurrent/recurrent_cells.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::recurrent::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Tag = hn::ScalableTag<float>;
@@ -207,12 +202,11 @@ void StepCells(RecurrentCell cell, const CellStep& step, size_t begin, size_t en
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 
 HWY_EXPORT(Lanes);
 HWY_EXPORT(MultiplyRows);
@@ -228,5 +222,5 @@ void step_cells(RecurrentCell cell, const CellStep& step, size_t begin, size_t e
   HWY_DYNAMIC_DISPATCH(StepCells)(cell, step, begin, end);
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent
 #endif  // HWY_ONCE

@@ -10,7 +10,7 @@
 
 #include "kernels/portable/recurrent.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 
 using portable::RecurrentCell;
 
@@ -43,4 +43,4 @@ struct CellStep {
 /// For strips [begin, end) of the units; strips are independent of each other.
 void step_cells(RecurrentCell cell, const CellStep& step, size_t begin, size_t end);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent

@@ -1,13 +1,8 @@
 // et::lstm_gates and et::gru_gates: a step's new state from the sums of its gates, in one pass.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/recurrent/step_gates.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/recurrent/step_gates.h"
 #include "kernels/optimized/vec/fitting.h"
@@ -18,8 +13,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::recurrent::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// Units [begin, end) of row r.
 void LstmUnits(const LstmRows& s, size_t r, size_t begin, size_t end) {
@@ -55,12 +50,11 @@ void GruUnits(const GruRows& s, size_t r, size_t begin, size_t end) {
   });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 
 HWY_EXPORT(LstmUnits);
 HWY_EXPORT(GruUnits);
@@ -133,5 +127,5 @@ void step_rows(threads::ThreadPool* pool, const GruRows& step) {
 
 ET_KERNEL_TABLE(step_gates, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent
 #endif  // HWY_ONCE

@@ -7,7 +7,7 @@
 
 #include "runtime/kernel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 
 /// Rows of a step.
 struct GateRows {
@@ -30,4 +30,4 @@ struct GruRows : GateRows {
 void step_rows(threads::ThreadPool* pool, const LstmRows& step);
 void step_rows(threads::ThreadPool* pool, const GruRows& step);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent

@@ -6,7 +6,7 @@
 #include "base/nibbles.h"
 #include "runtime/shared_cache.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 
 using runtime::PrepareContext;
 
@@ -69,4 +69,4 @@ Result<const int8_t*> packed_steps(PrepareContext& context, StepPacking packing)
   return to;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent

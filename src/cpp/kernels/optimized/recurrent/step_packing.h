@@ -7,7 +7,7 @@
 
 #include "runtime/kernel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::recurrent {
 
 struct StepPacking {
   const runtime::Tensor* weight;  ///< [gates * hidden, hidden] of 8 or packed 4 bits, a constant
@@ -25,4 +25,4 @@ struct StepPacking {
 /// Packed once for all methods that share weights. Lives as long as the method does, or the program's cache.
 Result<const int8_t*> packed_steps(runtime::PrepareContext& context, StepPacking packing);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::recurrent

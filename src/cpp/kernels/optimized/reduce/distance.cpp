@@ -1,15 +1,10 @@
 // Distances between points: each point of one set against a block of points of the other, which lie transposed, so that
 // a vector holds one coordinate of neighbouring points and no sum crosses lanes.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/reduce/distance.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/table.h"
@@ -18,7 +13,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_DISTANCE_
 #define ET_KERNELS_OPTIMIZED_DISTANCE_
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 /// The norms with a loop of their own.
 enum class Norm : uint8_t { Zero, One, Two, Infinity };
@@ -36,12 +31,12 @@ struct DistanceBlock {
   Norm norm;
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// sum with the difference of one coordinate.
@@ -115,12 +110,11 @@ void any_distances(const DistanceBlock<T>& block) {
 void DistancesFloat(const DistanceBlock<float>& block) { any_distances(block); }
 void DistancesDouble(const DistanceBlock<double>& block) { any_distances(block); }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 HWY_EXPORT(DistancesFloat);
 HWY_EXPORT(DistancesDouble);
@@ -260,5 +254,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(distance, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

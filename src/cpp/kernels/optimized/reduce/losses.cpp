@@ -4,14 +4,9 @@
 // 16-bit floats are converted a chunk at a time. Sums of a chunk are of the type computed in, those of chunks doubles;
 // which parts a tensor is summed in depends on its size only, not on the number of threads.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/reduce/losses.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
@@ -22,8 +17,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// out[i] = fn(a[i], b[i]).
 template <class T, class Fn>
@@ -87,12 +82,11 @@ ET_LOSSES(Float, float)
 ET_LOSSES(Double, double)
 #undef ET_LOSSES
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 enum class Loss { kHuber, kSquares, kSmoothL1 };
 
@@ -245,5 +239,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(losses, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

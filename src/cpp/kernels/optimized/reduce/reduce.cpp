@@ -5,18 +5,13 @@
 // to numbers. Otherwise rows of `inner` are added up, which is how channels-last images are averaged. 16-bit floats are
 // converted a piece at a time and rounded once.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/reduce/reduce.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/reduce/reduction_shape.h"
 #include "kernels/optimized/vec/priorities.h"
@@ -25,8 +20,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 float SumRow(const float* x, size_t n) {
   return sum_of([](auto v) HWY_ATTR { return v; }, x, n);
@@ -115,12 +110,11 @@ void ScaleInPlace(float* x, size_t n, float factor) {
                       HWY_ATTR { store(d, whole, hn::Mul(load(d, whole, x + i, left), f), x + i, left); });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 HWY_EXPORT(SumRow);
 HWY_EXPORT(MaxRow);
@@ -377,5 +371,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(reduce, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

@@ -2,15 +2,10 @@
 //
 // The tensor is seen as [outer, length, inner] as in reduce.cpp.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/reduce/reduce_doubles.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/reduce/reduction_shape.h"
 #include "kernels/optimized/vec/priorities.h"
@@ -20,7 +15,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_REDUCE_DOUBLES_ONCE
 #define ET_KERNELS_OPTIMIZED_REDUCE_DOUBLES_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 /// The loops of one reduction; n and rows are at least 1.
 struct DoubleLoops {
   /// The reduction of n elements.
@@ -29,12 +24,12 @@ struct DoubleLoops {
   void (*columns)(const double* x, double* y, size_t rows, size_t columns, size_t stride);
 };
 enum class DoubleReduction { kSum, kMean, kProd, kMax, kMin };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 struct DoubleSum {
   template <class V>
@@ -107,12 +102,11 @@ DoubleLoops LoopsOfDoubles(DoubleReduction what) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 HWY_EXPORT(LoopsOfDoubles);
 
@@ -229,5 +223,5 @@ constexpr auto kTable = at_priority(kPriorityDoubles, kKernels);
 
 ET_KERNEL_TABLE(reduce_doubles, {kTable.data(), kTable.size()})
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

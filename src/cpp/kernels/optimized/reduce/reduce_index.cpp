@@ -6,15 +6,10 @@
 // columns side by side keep an extreme and a place each. Element types that a float holds exactly (16-bit floats, 8-
 // and 16-bit integers, bool) are converted a piece at a time.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cstring>
 #include <type_traits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/reduce/reduce_index.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
@@ -24,7 +19,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_REDUCE_INDEX_ONCE
 #define ET_KERNELS_OPTIMIZED_REDUCE_INDEX_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 /// Places of a piece of columns are counted in integers as wide as the elements.
 template <class T>
@@ -41,12 +36,12 @@ struct Columns {
   Place<T>* place;  // [count]
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <bool kLargest, class T>
@@ -140,12 +135,11 @@ ET_EXTREMES(Int, int32_t)
 ET_EXTREMES(Long, int64_t)
 #undef ET_EXTREMES
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 /// The compiled loops for elements of type T.
 template <class T>
@@ -368,5 +362,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(reduce_index, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

@@ -4,16 +4,11 @@
 // The tensor is seen as [outer, length, inner] as in reduce.cpp. Loops are plain: integers may be combined in any
 // order, so the compiler makes vectors of them for each instruction set.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <limits>
 #include <type_traits>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/reduce/reduce_integers.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/reduce/reduction_shape.h"
 #include "kernels/optimized/vec/priorities.h"
@@ -22,7 +17,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_REDUCE_INTEGERS_ONCE
 #define ET_KERNELS_OPTIMIZED_REDUCE_INTEGERS_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 enum class IntegerReduction { kSum, kProd, kMax, kMin };
 
 /// The loops of one reduction of one element type.
@@ -32,12 +27,12 @@ struct IntegerLoops {
   /// y[c] = the reduction of `rows` elements that are `stride` apart, for `columns` columns.
   void (*columns)(const void* x, void* y, size_t rows, size_t columns, size_t stride) = nullptr;
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 // Sums and products are taken unsigned, so that they wrap.
 struct Sum {
@@ -129,12 +124,11 @@ IntegerLoops Loops(ScalarType dtype, IntegerReduction what) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 HWY_EXPORT(Loops);
 
@@ -237,5 +231,5 @@ constexpr auto kTable = at_priority(kPriorityIntegers, kKernels);
 
 ET_KERNEL_TABLE(reduce_integers, {kTable.data(), kTable.size()})
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

@@ -1,9 +1,8 @@
 #include "kernels/optimized/reduce/reduction_shape.h"
 
-#include "kernels/optimized/pointwise/pointwise.h"
 #include "kernels/portable/shape.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 namespace {
 
 /// Marks the dimensions of a dim list (none given: all). False for a dim out of range, and for more than a tensor has.
@@ -93,4 +92,4 @@ Error shape_reduction(KernelContext& context, const char* op, const Tensor& self
   return Error::Ok;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce

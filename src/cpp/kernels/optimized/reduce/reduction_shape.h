@@ -13,7 +13,7 @@
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 struct ReductionShape {
   size_t outer = 1, length = 1, inner = 1;
@@ -96,4 +96,4 @@ void for_each_block(const Tensor& tensor, size_t first, size_t columns, size_t l
   }
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce

@@ -6,14 +6,9 @@
 // double holds with room to spare, are taken in blocks first. Doubles, whose rounding would change with the order, take
 // several rows at a time.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/reduce/scan.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
@@ -22,8 +17,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 struct Add {
   static constexpr int kFirst = 0;
@@ -151,12 +146,11 @@ void LongRows(bool product, const uint64_t* x, uint64_t* y, size_t rows, size_t 
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 HWY_EXPORT(FloatColumns);
 HWY_EXPORT(DoubleColumns);
@@ -298,5 +292,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(scan, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

@@ -2,14 +2,9 @@
 //
 // The tensor is seen as [outer, length, inner] as in reduce.cpp.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/reduce/truth.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/reduce/reduction_shape.h"
 #include "kernels/optimized/vec/element_bits.h"
@@ -19,7 +14,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_TRUTH_ONCE
 #define ET_KERNELS_OPTIMIZED_TRUTH_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 /// The loops for elements of one width.
 struct TruthLoops {
   /// True when one of n elements is true or, with `find_false`, false.
@@ -28,12 +23,12 @@ struct TruthLoops {
   void (*columns)(const void* x, uint8_t* y, size_t rows, size_t columns, size_t stride, bool is_float,
                   bool find_false) = nullptr;
 };
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <typename T>
 bool FindInRow(const void* data, size_t n, bool is_float, bool find_false) {
@@ -90,12 +85,11 @@ TruthLoops LoopsOfTruth(size_t width) {
   });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 HWY_EXPORT(LoopsOfTruth);
 
@@ -198,5 +192,5 @@ constexpr auto kTable = at_priority(kPriorityBools, kKernels);
 
 ET_KERNEL_TABLE(truth, {kTable.data(), kTable.size()})
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

@@ -3,15 +3,10 @@
 //
 // The tensor is seen as [outer, length, inner] as in reduce.cpp.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/reduce/vector_norm.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/reduce/reduction_shape.h"
 #include "kernels/optimized/vec/table.h"
@@ -19,8 +14,8 @@
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 using DoubleTag = hn::ScalableTag<double>;
 
@@ -84,12 +79,11 @@ void ColumnSquaresDouble(const double* x, double* sums, size_t rows, size_t colu
   add_squares(x, sums, rows, columns, stride);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::reduce {
 
 HWY_EXPORT(RowSquaresFloat);
 HWY_EXPORT(RowSquaresDouble);
@@ -202,5 +196,5 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(vector_norm, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

@@ -1,14 +1,9 @@
 // Bilinear and bicubic resizing of images of bytes, in either layout: rows are resized first, then the rows that an
 // output row is made of are added up, with bytes in between as in ATen. Bit-equal with the portable kernel.
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/resize/bytes.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "base/checked_math.h"
 #include "kernels/optimized/vec/fitting.h"
@@ -19,7 +14,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_RESIZE_BYTES_ONCE
 #define ET_KERNELS_OPTIMIZED_RESIZE_BYTES_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::resize {
 
 inline constexpr size_t kMostTaps = 4;
 
@@ -40,12 +35,12 @@ struct RowSum {
   int32_t weights[kMostTaps];
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::resize
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::resize::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 using SumTag = hn::ScalableTag<int32_t>;
 using ByteTag = hn::Rebind<uint8_t, SumTag>;
@@ -85,12 +80,11 @@ void AddRows(const RowSum& sum, size_t length, uint8_t* y) {
   });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::resize::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::resize {
 
 HWY_EXPORT(ResizeRow);
 HWY_EXPORT(AddRows);
@@ -237,7 +231,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-ET_KERNEL_TABLE(resize_bytes, kKernels)
+ET_KERNEL_TABLE(bytes, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::resize
 #endif  // HWY_ONCE

@@ -3,12 +3,7 @@
 //
 // 16-bit floats are computed in float and rounded once.
 
-#include "kernels/optimized/vec/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/resize/lines.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_tensors.h"
@@ -19,7 +14,7 @@
 
 #ifndef ET_KERNELS_OPTIMIZED_RESIZE_LINES_TAPS
 #define ET_KERNELS_OPTIMIZED_RESIZE_LINES_TAPS
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::resize {
 
 /// Where the elements of an output line come from: [out] positions, and the weight of the upper one.
 template <typename T>
@@ -30,12 +25,12 @@ struct LineTaps {
   T* weight;
 };
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::resize
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::resize::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <typename T>
 HWY_INLINE void interpolate_line(const LineTaps<T>& taps, const T* x, T* y, size_t n) {
@@ -58,12 +53,11 @@ void InterpolateDoubles(const LineTaps<double>& taps, const double* x, double* y
   interpolate_line(taps, x, y, n);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::resize::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::resize {
 
 HWY_EXPORT(InterpolateFloats);
 HWY_EXPORT(InterpolateDoubles);
@@ -146,7 +140,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-ET_KERNEL_TABLE(resize_lines, kKernels)
+ET_KERNEL_TABLE(lines, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::resize
 #endif  // HWY_ONCE

@@ -9,7 +9,7 @@
 #include "kernels/portable/resize_axis.h"
 #include "threads/parallel.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::resize {
 namespace {
 
 /// One dimension of the image.
@@ -118,4 +118,4 @@ constexpr Kernel kKernels[] = {
 
 ET_KERNEL_TABLE(resize, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::resize

@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "kernels/optimized/pointwise/pointwise.h"
+#include "kernels/optimized/vec/numbers.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::sparse {
 
 Result<SparseWeight> read_sparse_weight(const char* op, const runtime::PrepareContext& context, Arguments args) {
   const EValue& out = *args[args.size() - 1];
@@ -51,4 +51,4 @@ bool is_faster_sparse(const SparseWeight& weight, int64_t positions, bool has_wi
   return !has_windows && density_of(weight) <= most;
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::sparse

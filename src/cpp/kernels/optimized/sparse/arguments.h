@@ -5,7 +5,7 @@
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/priorities.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::sparse {
 
 /// The arguments that et::sparse_linear and et::sparse_convolution begin with; then weight_size.
 enum SparseArgument : size_t { kInput, kValues, kMask, kBias, kWeightSize };
@@ -37,4 +37,4 @@ extern const SparseFunctions kSparseConvolution;
 /// Before a library, which would unpack the weight and run dense.
 inline constexpr uint8_t kPriorityFastSparse = kPriorityBeforeLibrary;
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::sparse

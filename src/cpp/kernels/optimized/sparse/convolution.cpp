@@ -7,7 +7,7 @@
 #include "kernels/optimized/conv/convolution_windows.h"
 #include "kernels/optimized/sparse/arguments.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::sparse {
 namespace {
 
 constexpr const char* kOp = "et::sparse_convolution";
@@ -72,11 +72,11 @@ Error run(KernelContext& context, Arguments args, void* state) {
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[args.size() - 1]->to_tensor();
   const OptionalTensor bias = args[kBias]->is_none() ? OptionalTensor() : args[kBias]->to_tensor();
-  ConvolutionProblem p;
-  ConvolutionNumbers numbers{args[5]->to_int_list(), args[6]->to_int_list(), args[7]->to_int_list()};
+  conv::ConvolutionProblem p;
+  portable::ConvolutionNumbers numbers{args[5]->to_int_list(), args[6]->to_int_list(), args[7]->to_int_list()};
   numbers.groups = args[8]->number_as_int();
   ET_RETURN_IF_ERROR(
-      plan_convolution(context, kOp, input, {convolution.weight_size, convolution.rank}, bias, numbers, out, &p));
+      conv::plan_convolution(context, kOp, input, {convolution.weight_size, convolution.rank}, bias, numbers, out, &p));
   if (out.numel() == 0) {
     return Error::Ok;
   }
@@ -92,12 +92,12 @@ Error run(KernelContext& context, Arguments args, void* state) {
     const int64_t out_channel = group * p.out_channels;
     const float* const from = data + image * p.groups * p.in_channels * p.positions_in() +
                               in_channel * (in_pixel != 0 ? 1 : p.positions_in());
-    const Windows windows{&p, from, in_pixel};
-    const StridedMatrix planes{from, ScalarType::Float, 1, p.positions_in()};
-    const StridedMatrix pixels{from, ScalarType::Float, in_pixel, 1};
-    const GemmStrips right = !p.is_pointwise() ? strips_of_windows(windows)
-                             : in_pixel != 0   ? strips_of_rows(pixels)
-                                               : strips_of(planes);
+    const conv::Windows windows{&p, from, in_pixel};
+    const matmul::StridedMatrix planes{from, ScalarType::Float, 1, p.positions_in()};
+    const matmul::StridedMatrix pixels{from, ScalarType::Float, in_pixel, 1};
+    const matmul::GemmStrips right = !p.is_pointwise() ? conv::strips_of_windows(windows)
+                                     : in_pixel != 0   ? strips_of_rows(pixels)
+                                                       : matmul::strips_of(planes);
     float* const target = to + image * p.groups * p.out_channels * p.positions_out() +
                           out_channel * (out_pixel != 0 ? 1 : p.positions_out());
     ET_RETURN_IF_ERROR(multiply_sparse(
@@ -114,4 +114,4 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 const SparseFunctions kSparseConvolution{&run, &prepare<Demand::kFastest>, &prepare<Demand::kFits>};
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::sparse

@@ -5,8 +5,10 @@
 
 #include "kernels/optimized/sparse/arguments.h"
 #include "kernels/optimized/vec/table.h"
+#include "ops/signatures/portable/op_convolution.h"
+#include "ops/signatures/portable/op_sparse.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::sparse {
 namespace {
 
 constexpr const char* kOp = "et::sparse_linear";
@@ -75,7 +77,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
     dot_sparse(context, {&linear.matrix, x, positions, bias, linear.bounds.min, linear.bounds.max, to});
     return Error::Ok;
   }
-  const StridedMatrix matrix{x, ScalarType::Float, columns, 1};
+  const matmul::StridedMatrix matrix{x, ScalarType::Float, columns, 1};
   return multiply_sparse(context, {&linear.matrix, 0, weight.rows, positions, strips_of_rows(matrix), bias,
                                    linear.bounds.min, linear.bounds.max, to, 1, weight.rows});
 }
@@ -92,16 +94,15 @@ Error prepare_convolution(runtime::PrepareContext& context, Arguments args, void
 }
 
 constexpr Kernel kKernels[] = {
-    {"et::sparse_linear.out", "TTTtlNNo", &run, &prepare<Demand::kFastest>, nullptr, kPriorityFastSparse},
-    {"et::sparse_linear.out", "TTTtlNNo", &run, &prepare<Demand::kFits>, nullptr, runtime::kPriorityOptimized},
-    {"et::sparse_convolution.out", "TTTtlllliNNo", &run_convolution, &prepare_fastest_convolution, nullptr,
-     kPriorityFastSparse},
-    {"et::sparse_convolution.out", "TTTtlllliNNo", &run_convolution, &prepare_convolution, nullptr,
-     runtime::kPriorityOptimized},
+    make_stateful_kernel<&prepare<Demand::kFastest>, &run>(signature::sparse_linear_out, kPriorityFastSparse),
+    make_stateful_kernel<&prepare<Demand::kFits>, &run>(signature::sparse_linear_out),
+    make_stateful_kernel<&prepare_fastest_convolution, &run_convolution>(signature::sparse_convolution_out,
+                                                                         kPriorityFastSparse),
+    make_stateful_kernel<&prepare_convolution, &run_convolution>(signature::sparse_convolution_out),
 };
 
 }  // namespace
 
-ET_KERNEL_TABLE(sparse, kKernels)
+ET_KERNEL_TABLE(linear, kKernels)
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::sparse

@@ -1,20 +1,15 @@
 #include "kernels/optimized/sparse/product.h"
 
-#include "kernels/optimized/vec/targets.h"
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/sparse/product.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
 
 #include "kernels/optimized/vec/transpose4-inl.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_SPARSE_PRODUCT_ONCE
 #define ET_KERNELS_OPTIMIZED_SPARSE_PRODUCT_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::sparse {
 
 /// Some rows of the weight times one packed strip.
 struct SparseStrip {
@@ -27,12 +22,12 @@ struct SparseStrip {
 /// Rows that are kept back until they can be written position by position.
 inline constexpr size_t kHeldRows = 16;
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::sparse
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::sparse::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Tag = hn::ScalableTag<float>;
@@ -151,7 +146,7 @@ void MultiplyStrip(const SparseStrip& strip, size_t begin, size_t end) {
   }
 }
 
-void PackRows(const StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
+void PackRows(const matmul::StridedMatrix& matrix, size_t k, size_t depth, size_t first, size_t count, size_t width,
               float* out) {
   const float* const from =
       static_cast<const float*>(matrix.data) + static_cast<int64_t>(first) * matrix.across + static_cast<int64_t>(k);
@@ -245,12 +240,11 @@ void Dots(const SparseDots& dots, size_t begin, size_t end) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::sparse::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::sparse {
 
 HWY_EXPORT(VectorLanes);
 HWY_EXPORT(MultiplyStrip);
@@ -364,13 +358,14 @@ void dot_sparse(KernelContext& context, const SparseDots& dots) {
                         [&](size_t begin, size_t end) { rows(dots, begin, end); });
 }
 
-GemmStrips strips_of_rows(const StridedMatrix& matrix) {
+matmul::GemmStrips strips_of_rows(const matmul::StridedMatrix& matrix) {
   static constexpr auto kPack = [](const void* state, size_t k, size_t depth, size_t first, size_t count, size_t width,
                                    float* out) {
-    HWY_DYNAMIC_DISPATCH(PackRows)(*static_cast<const StridedMatrix*>(state), k, depth, first, count, width, out);
+    HWY_DYNAMIC_DISPATCH(PackRows)(*static_cast<const matmul::StridedMatrix*>(state), k, depth, first, count, width,
+                                   out);
   };
   return {kPack, &matrix};
 }
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::sparse
 #endif  // HWY_ONCE

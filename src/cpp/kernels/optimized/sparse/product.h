@@ -13,7 +13,7 @@
 #include "kernels/optimized/matmul/gemm.h"
 #include "runtime/kernel_types.h"
 
-namespace et::kernels::optimized {
+namespace et::kernels::optimized::sparse {
 
 /// A checked weight with what a product needs beside it. Made at load; plain data in the method's memory.
 struct SparseMatrix {
@@ -34,8 +34,8 @@ struct SparseProduct {
   const SparseMatrix* left;
   size_t first_row, rows;
   size_t positions;
-  GemmStrips right;   ///< packs strips of positions; depth is the weight's columns
-  const float* bias;  ///< [rows], or nullptr
+  matmul::GemmStrips right;  ///< packs strips of positions; depth is the weight's columns
+  const float* bias;         ///< [rows], or nullptr
   float min, max;
   float* out;
   size_t row_stride, position_stride;  ///< of `out`; one of them is 1
@@ -57,6 +57,6 @@ struct SparseDots {
 void dot_sparse(KernelContext& context, const SparseDots& dots);
 
 /// The rows of a float matrix [positions, depth] as strips; faster than strips_of where rows are long.
-GemmStrips strips_of_rows(const StridedMatrix& matrix);
+matmul::GemmStrips strips_of_rows(const matmul::StridedMatrix& matrix);
 
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::sparse

@@ -16,8 +16,7 @@
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Elements of y where `valid` is false, computed one by one from x.
@@ -102,8 +101,7 @@ HWY_INLINE V bounded(D d, V x, const Domain<T>& domain, T low, T high, Vector ve
   return HWY_LIKELY(hn::AllTrue(d, valid)) ? y : repair(d, x, y, valid, scalar);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per-target include guard

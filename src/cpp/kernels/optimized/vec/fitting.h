@@ -10,9 +10,12 @@
 #pragma once
 
 #include "runtime/kernel_types.h"
+#include "runtime/stateful_kernel.h"
 
 namespace et::kernels::optimized {
 
+using ops::Signature;
+using runtime::make_stateful_kernel;
 using Arguments = Span<EValue* const>;
 
 template <bool (*Fits)(Arguments)>

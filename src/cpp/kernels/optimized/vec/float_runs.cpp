@@ -1,18 +1,12 @@
 #include "kernels/optimized/vec/float_runs.h"
 
-#include "kernels/optimized/vec/targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/optimized/vec/float_runs.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "kernels/optimized/vec/every_target-inl.h"
 
 #include "kernels/optimized/vec/half-inl.h"
 #include "kernels/portable/convert.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Tag = hn::ScalableTag<float>;
@@ -74,8 +68,7 @@ void FloatToBFloat16(const float* values, size_t n, void* data) {
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE

@@ -13,8 +13,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #undef ET_HALF_IS_EMULATED
@@ -68,8 +67,7 @@ HWY_INLINE hn::VFromD<HalfTag<D>> float_to_half(D d, hn::VFromD<D> value) {
 #endif
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

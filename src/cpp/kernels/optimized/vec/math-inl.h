@@ -15,8 +15,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// x limited to [low, high]; NaN stays. Highway leaves open which operand Max and Min give beside NaN: x86's
@@ -113,8 +112,7 @@ HWY_INLINE V erf(D d, V x) {
   return saturate(d, x, 3.93f, hn::Div(hn::Mul(y, polynomial(d, y2, kOdd)), polynomial(d, y2, kEven)));
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per target

@@ -2,7 +2,7 @@
 ///
 ///     constexpr Kernel kKernels[] = {make_fitting_kernel<&relu_out, &fits_unary>("aten::relu.out")};
 ///     }  // namespace
-///     ET_KERNEL_TABLE(unary, kKernels)  // and a line in tables.h
+///     ET_KERNEL_TABLE(unary, kKernels)  // in unary.cpp, one of the TABLES of its CMakeLists.txt
 #pragma once
 
 #include "base/startup.h"

@@ -10,8 +10,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// to[c][r] = from[r][c] for 4 x 4 elements of 4 bytes. Strides in bytes.
@@ -32,8 +31,7 @@ HWY_INLINE void transpose4(const char* from, char* to, int64_t from_stride, int6
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab1, ce1)), d, reinterpret_cast<float*>(to + 3 * to_stride));
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per target

@@ -13,8 +13,7 @@
 #include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
-namespace et::kernels::optimized {
-namespace HWY_NAMESPACE {
+namespace et::kernels::optimized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Calls body(std::true_type, i, lanes) for whole vectors of [0, n) and body(std::false_type, i, left) for the rest.
@@ -136,8 +135,7 @@ HWY_INLINE T min_of(const T* x, size_t n) {
   return extreme_of<false>(x, n);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace et::kernels::optimized
+}  // namespace et::kernels::optimized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per target
