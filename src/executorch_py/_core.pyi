@@ -42,6 +42,21 @@ class BackendInitContext:
         """Bytes of an entry of the program's named data"""
 
 
+class BundledProgram:
+    """A program with test cases"""
+
+    def __init__(self, bytes: bytes) -> None: ...
+
+    @property
+    def cases(self) -> list[tuple[str, int]]: ...
+
+    @property
+    def program(self) -> bytes: ...
+
+    def verify(self, method: Method, index: int, rtol: float = 1e-05, atol: float = 1e-08) -> list[Any]:
+        """Runs a test case on a method, compares its outputs with the expected ones and returns them"""
+
+
 class CompileSpec:
     """A key and bytes that the partitioner gave"""
 

@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, module) {
   et::bindings::init_runtime_registry(module);
   et::bindings::init_python_backend(module);
   et::bindings::init_runtime_program(module);
+  et::bindings::init_bundled_program(module);
   et::bindings::init_training(module);
   et::bindings::init_operator_tables(module);
   et::bindings::init_program_builder(module);

@@ -427,7 +427,19 @@ py::list CallableMethod::execute(py::handle inputs, py::handle out) {
   if (!out.is_none()) {
     take_out(out);
   }
-  const TensorLibrary library = this->library();
+  return run(library(), [] { return Error::Ok; });
+}
+
+py::list CallableMethod::execute_case(const devtools::BundledProgram& bundle, size_t index,
+                                      devtools::Tolerance tolerance) {
+  const Call call(*this);
+  clear_last_message();
+  check(bundle.load_input(method(), index));
+  return run(TensorLibrary::of_process(), [&] { return bundle.verify_outputs(method(), index, tolerance); });
+}
+
+template <typename Check>
+py::list CallableMethod::run(TensorLibrary library, Check check_results) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     prepare_output(i, library);
   }
@@ -439,6 +451,7 @@ py::list CallableMethod::execute(py::handle inputs, py::handle out) {
     threads::default_pool()->end_call();
   }
   flush_log_if_waiting();
+  error = error == Error::Ok ? check_results() : error;
   if (error != Error::Ok) {
     fail(error);
   }

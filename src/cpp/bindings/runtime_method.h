@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bindings/tensor_conversion.h"
+#include "devtools/bundled_program.h"
 #include "runtime/host/module.h"
 
 namespace et::bindings {
@@ -30,6 +31,9 @@ class CallableMethod {
   /// Errors (CoreError): InvalidArgument and InvalidType, naming the input and both sides; InvalidState; Cancelled;
   /// those of the method, with the instruction, module path and source line. KeyboardInterrupt after Ctrl-C.
   pybind11::list execute(pybind11::handle inputs, pybind11::handle out);
+  /// Runs a test case of a bundle and returns the outputs, torch tensors where torch is imported.
+  /// Errors (CoreError): those of BundledProgram, of the method, and NotFound where outputs are not the expected ones.
+  pybind11::list execute_case(const devtools::BundledProgram& bundle, size_t index, devtools::Tolerance tolerance);
   /// The value of an input that is no tensor, as fixed at export or as last given; None for tensors.
   pybind11::object input_value(size_t i);
   void cancel() { method_->method().cancel(); }
@@ -78,6 +82,9 @@ class CallableMethod {
   TensorLibrary library() const;
   void take_out(pybind11::handle out);
   void prepare_output(size_t i, TensorLibrary library);
+  /// Runs the method, whose inputs are set, and takes the outputs when `check_results` finds nothing.
+  template <typename Check>
+  pybind11::list run(TensorLibrary library, Check check_results);
   pybind11::object take_output(size_t i, TensorLibrary library);
   pybind11::object finish_tensor(Output& output, size_t i, const runtime::Tensor& tensor, TensorLibrary library);
   [[noreturn]] void fail(Error error);

@@ -7,6 +7,7 @@
 
 namespace et::bindings {
 
+void init_bundled_program(pybind11::module_& module);
 void init_compiled_program(pybind11::module_& module);
 void init_compiler(pybind11::module_& module);
 void init_operator_tables(pybind11::module_& module);

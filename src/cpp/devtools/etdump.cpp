@@ -119,7 +119,7 @@ uint8_t* EtDump::append(Record record, std::string_view name, std::string_view t
 void EtDump::begin_run(std::string_view name, Phase phase) {
   Record record;
   record.type = Record::Type::kRun;
-  record.number = phase == Phase::kExecuting ? bundled_input_index_ : -1;
+  record.number = phase == Phase::kExecuting ? bundled_input_index_.load() : -1;
   append(record, name);
   phase_ = phase;
   ++num_runs_;

@@ -81,7 +81,7 @@ class EtDump : public runtime::EventTracer {
   size_t debug_wanted_ = 0;
   size_t num_runs_ = 0;
   uint32_t num_allocators_ = 0;
-  int32_t bundled_input_index_ = -1;
+  std::atomic<int32_t> bundled_input_index_{-1};
   Phase phase_ = Phase::kNothing;
 };
 

@@ -1,4 +1,5 @@
-/// The published names of profiling: executorch::etdump, and the functions with which a delegate reports its steps.
+/// The published names of developer tools: executorch::etdump, executorch::bundled_program, and the functions with
+/// which a delegate reports its steps.
 ///
 /// For: code that was written for the published library. Not for: our own code, which calls EventTracer::record_step.
 ///
@@ -7,10 +8,43 @@
 ///     event_tracer_end_profiling_delegate(tracer, entry, metadata, metadata_nbytes);
 #pragma once
 
+#include "devtools/bundled_program.h"
 #include "devtools/host/etdump_gen.h"
 #include "runtime/platform.h"
 
 namespace executorch {
+
+/// Test cases beside a program. The functions that take no size want bytes for which get_program_data has succeeded.
+namespace bundled_program {
+
+using SerializedBundledProgram = const void;
+
+inline bool is_bundled_program(const void* bytes, size_t nbytes) {
+  return ::et::devtools::BundledProgram::has_identifier({static_cast<const uint8_t*>(bytes), nbytes});
+}
+
+/// The program in a bundle, or all of the bytes when they are a program by themselves. Errors: as BundledProgram::load.
+inline ::et::Error get_program_data(const void* bytes, size_t nbytes, const void** program, size_t* program_nbytes) {
+  ::et::Span<const uint8_t> found{static_cast<const uint8_t*>(bytes), nbytes};
+  if (is_bundled_program(bytes, nbytes)) {
+    ET_TRY(const ::et::devtools::BundledProgram bundle, ::et::devtools::BundledProgram::load(found));
+    found = bundle.program();
+  }
+  *program = found.data();
+  *program_nbytes = found.size();
+  return ::et::Error::Ok;
+}
+
+inline ::et::Error load_bundled_input(::et::runtime::Method& method, SerializedBundledProgram* bundle, size_t index) {
+  return ::et::devtools::BundledProgram::of_verified(bundle).load_input(method, index);
+}
+
+inline ::et::Error verify_method_outputs(::et::runtime::Method& method, SerializedBundledProgram* bundle, size_t index,
+                                         double rtol = 1e-5, double atol = 1e-8) {
+  return ::et::devtools::BundledProgram::of_verified(bundle).verify_outputs(method, index, {rtol, atol});
+}
+
+}  // namespace bundled_program
 
 namespace etdump {
 using ::et::devtools::ETDumpGen;

@@ -9,6 +9,7 @@
 #include "extension/process.h"
 #include "runtime/platform.h"
 #include "threads/thread_pool.h"
+#include "tools/bundled_cases.h"
 #include "tools/chrome_trace.h"
 #include "tools/npy.h"
 #include "tools/runner_options.h"
@@ -214,6 +215,26 @@ void print_memory(const HostMethod& method) {
 
 double ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
+/// The tracer that --etdump asks for; nullptr: none.
+Result<std::shared_ptr<devtools::ETDumpGen>> make_etdump(const RunnerOptions& options) {
+  ET_CHECK_OR_RETURN(options.trace.empty() || options.etdump.empty(), InvalidArgument,
+                     "--trace and --etdump record the same; give one of them");
+  ET_CHECK_OR_RETURN(options.debug_output.empty() || !options.etdump.empty(), InvalidArgument,
+                     "--debug-output goes with --etdump, which says where its values are");
+  if (options.etdump.empty()) {
+    return std::shared_ptr<devtools::ETDumpGen>();
+  }
+  auto etdump = std::make_shared<devtools::ETDumpGen>();
+  if (!options.debug_output.empty()) {
+    ET_RETURN_IF_ERROR(etdump->record_values(options.debug_nbytes));
+  }
+  return etdump;
+}
+
+Error write_etdump(const RunnerOptions& options, const devtools::ETDumpGen* etdump) {
+  return etdump == nullptr ? Error::Ok : etdump->save(options.etdump, options.debug_output);
+}
+
 Error run(const RunnerOptions& options) {
   threads::set_num_threads(options.threads);
   runtime::HostOptions host_options = extension::process_options();
@@ -223,6 +244,12 @@ Error run(const RunnerOptions& options) {
   ChromeTrace trace;
   runtime::HostMethodOptions method_options;
   method_options.tracer = options.trace.empty() ? nullptr : &trace;
+  ET_TRY(const std::shared_ptr<devtools::ETDumpGen> etdump, make_etdump(options));
+  host_options.tracer = etdump;
+  if (!options.bundled_program.empty()) {
+    ET_RETURN_IF_ERROR(run_bundled(options, host_options, method_options, etdump.get()));
+    return write_etdump(options, etdump.get());
+  }
   if (options.max_backward_jumps > 0) {
     method_options.max_backward_jumps = options.max_backward_jumps;
   }
@@ -280,7 +307,7 @@ Error run(const RunnerOptions& options) {
     trace.print_summary();
     ET_RETURN_IF_ERROR(trace.write(options.trace));
   }
-  return Error::Ok;
+  return write_etdump(options, etdump.get());
 }
 
 }  // namespace

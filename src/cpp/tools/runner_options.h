@@ -20,6 +20,13 @@ struct RunnerOptions {
   std::string output_dir;
   bool planned_memory = false;
   std::string trace;
+  std::string etdump;
+  std::string debug_output;
+  size_t debug_nbytes = size_t{256} << 20;
+  std::string bundled_program;
+  size_t test_case = SIZE_MAX;  // all of them
+  double rtol = 1e-5;
+  double atol = 1e-8;
   bool read_file = false;           // instead of mapping it
   uint64_t max_backward_jumps = 0;  // 0: the runtime's own limit
 };

@@ -13,10 +13,12 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+from executorch_py import _arguments, _core
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, TensorInfo, Verification, set_num_threads
 
 __all__ = [
+    "BundledModule",
     "ExecuTorchMethod",
     "ExecuTorchModule",
     "ExecuTorchProgram",
@@ -26,8 +28,10 @@ __all__ = [
     "_get_operator_names",
     "_get_registered_backend_names",
     "_is_available",
+    "_load_bundled_program_from_buffer",
     "_load_for_executorch",
     "_load_for_executorch_from_buffer",
+    "_load_for_executorch_from_bundled_program",
     "_load_program",
     "_load_program_from_buffer",
     "_loaded",
@@ -194,6 +198,41 @@ def _load_for_executorch_from_buffer(
         with open(path, "wb") as file:
             file.write(data_map_buffer)
         return ExecuTorchModule(_loaded(buffer, program_verification, path, enable_etdump, debug_buffer_size))
+
+
+class BundledModule:
+    """A program with test cases, ``.bpte``."""
+
+    def __init__(self, buffer: bytes) -> None:
+        self._bundle = _core.BundledProgram(buffer)
+        self._methods: dict[str, Method] = {}
+
+    def verify_result_with_bundled_expected_output(
+        self, method_name: str, testset_idx: int, rtol: float = 1e-5, atol: float = 1e-8
+    ) -> list[Any]:
+        """Runs a test case and returns the outputs.
+
+        Raises:
+            NotFoundError: An output is not the expected one: names the first element; or there is no such method.
+            InvalidArgumentError: There is no such test case, or it does not fit the method.
+        """
+        if method_name not in self._methods:
+            self._methods[method_name] = Runtime.get().load_program(self._bundle.program).load_method(method_name)
+        index = _arguments.integer("testset_idx", testset_idx, 0, 2**31 - 1)
+        return self._bundle.verify(self._methods[method_name]._core, index, rtol, atol)
+
+
+def _load_bundled_program_from_buffer(buffer: bytes, non_const_pool_size: int = 0) -> BundledModule:
+    """Loads the bytes of a ``.bpte`` file. Memory is taken as it is needed, whatever ``non_const_pool_size`` says."""
+    return BundledModule(bytes(buffer))
+
+
+def _load_for_executorch_from_bundled_program(
+    ptr: BundledModule, data_path: str | bytes | None = None, enable_etdump: bool = False, debug_buffer_size: int = 0
+) -> ExecuTorchModule:
+    """The program of a bundle, with a ``.ptd`` file or its bytes where its weights are outside."""
+    load = _load_for_executorch if isinstance(data_path, str) else _load_for_executorch_from_buffer
+    return load(ptr._bundle.program, data_path, enable_etdump, debug_buffer_size)
 
 
 def _loaded(
