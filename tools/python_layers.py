@@ -74,8 +74,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 
 #: Modules of the root that are one layer together.
 TOGETHER: dict[str, tuple[str, ...]] = {
-    "foundation": ("_arguments", "_lazy", "_logging", "operator_facts", "pytree", "sdk", "text_table"),
-    "runtime": ("runtime", "module"),
+    "foundation": ("_arguments", "_lazy", "_logging", "_shown", "operator_facts", "pytree", "sdk", "text_table"),
+    "runtime": ("method_metadata", "runtime", "module"),
     "cli": ("cli", "__main__", "programs"),
 }
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 from executorch_py import pytree
+from executorch_py._shown import Card, Shown
 from executorch_py.errors import InvalidArgumentError, NotFoundError
 from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, Session
 
@@ -99,7 +100,7 @@ def _only(outputs: list[Any]) -> Any:
     return outputs[0]
 
 
-class Module:
+class Module(Shown):
     """A program as a callable: ``module(*args, **kwargs)`` runs ``forward``, other methods are attributes.
 
     Methods are loaded when they are first used and share one session's state.
@@ -160,8 +161,10 @@ class Module:
                 bound.method.reset_state()
                 break  # all of them share the program's default session
 
-    def __repr__(self) -> str:
-        return f"Module({', '.join(repr(self.program.metadata(name)) for name in sorted(self.method_names))})"
+    def _card(self) -> Card:
+        card = self.program._card()
+        card.title = f"Module({', '.join(sorted(self.method_names))})"
+        return card
 
 
 def load(

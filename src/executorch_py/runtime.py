@@ -28,7 +28,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Protocol
 
 from executorch_py import _arguments, _core, _logging
+from executorch_py._shown import Card, Shown, counted, nbytes_text
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
+from executorch_py.method_metadata import ROW_TITLES, MethodMetadata, ScalarType, TensorInfo
 
 __all__ = [
     "Backend",
@@ -52,26 +54,6 @@ _LARGEST = 2**63 - 1
 _MAX_THREADS = 4096
 
 
-class ScalarType(enum.IntEnum):
-    """Element types; the numbers are PyTorch's and the file format's."""
-
-    Byte = 0
-    Char = 1
-    Short = 2
-    Int = 3
-    Long = 4
-    Half = 5
-    Float = 6
-    Double = 7
-    ComplexFloat = 9
-    ComplexDouble = 10
-    Bool = 11
-    BFloat16 = 15
-    UInt16 = 27
-    UInt32 = 28
-    UInt64 = 29
-
-
 class Verification(enum.Enum):
     """How much of a file is checked at load. Both mean the whole; the names are those of the published API."""
 
@@ -79,168 +61,7 @@ class Verification(enum.Enum):
     InternalConsistency = 1
 
 
-class TensorInfo:
-    """A tensor that a method takes or gives."""
-
-    __slots__ = ("_core",)
-
-    def __init__(self, core: _core.TensorInfo) -> None:
-        self._core = core
-
-    def name(self) -> str:
-        """Name in the model; empty when the file does not say."""
-        return self._core.name
-
-    def sizes(self) -> tuple[int, ...]:
-        """Sizes; upper bounds where they are dynamic."""
-        return tuple(self._core.sizes)
-
-    def dtype(self) -> ScalarType:
-        """Element type."""
-        return ScalarType(self._core.dtype)
-
-    def nbytes(self) -> int:
-        """Bytes, at the upper bounds."""
-        return self._core.nbytes
-
-    def is_memory_planned(self) -> bool:
-        """True when the program has memory for it; otherwise the caller's memory is used directly."""
-        return self._core.is_memory_planned
-
-    def dim_order(self) -> tuple[int, ...]:
-        """Dimensions from the outermost to the innermost in memory: ``(0, 2, 3, 1)`` is channels-last."""
-        return tuple(self._core.dim_order)
-
-    def is_dynamic(self) -> bool:
-        """True when a size may change from call to call."""
-        return self._core.is_dynamic
-
-    def bounds(self) -> tuple[tuple[int, int], ...]:
-        """Smallest and largest size of each dimension."""
-        return tuple((lower, upper) for lower, upper in self._core.bounds)
-
-    def symbols(self) -> tuple[str, ...]:
-        """Name of each dynamic size as given at export; empty for a fixed one. Equal names are equal sizes."""
-        return tuple(self._core.symbols)
-
-    def __repr__(self) -> str:
-        sizes = []
-        for (lower, upper), symbol in zip(self.bounds(), self.symbols(), strict=True):
-            size = str(upper) if lower == upper else f"{lower}..{upper}"
-            sizes.append(f"{symbol}: {size}" if symbol else size)
-        name = f"{self.name()!r}, " if self.name() else ""
-        return f"TensorInfo({name}{self.dtype().name}[{', '.join(sizes)}])"
-
-
-def _place(index: int) -> int:
-    """The number of an input or output; negative ones do not count from the end."""
-    return _arguments.integer("the number of an input or output", index, 0, _LARGEST)
-
-
-class MethodMetadata:
-    """What a method takes, gives and needs, without loading it."""
-
-    __slots__ = ("_core",)
-
-    def __init__(self, core: _core.MethodMeta) -> None:
-        self._core = core
-
-    def name(self) -> str:
-        """Name of the method."""
-        return self._core.name
-
-    def num_inputs(self) -> int:
-        """Number of inputs, the leaves of the model's arguments."""
-        return self._core.num_inputs
-
-    def num_outputs(self) -> int:
-        """Number of outputs, the leaves of the model's result."""
-        return self._core.num_outputs
-
-    def input_kind(self, index: int) -> str:
-        """``"Tensor"``, ``"Int"``, ``"Double"``, ``"Bool"``, ``"String"`` or ``"None"``."""
-        return self._core.input_kind(_place(index))
-
-    def output_kind(self, index: int) -> str:
-        """Kind of an output, as for inputs."""
-        return self._core.output_kind(_place(index))
-
-    def input_name(self, index: int) -> str:
-        """Name of an input in the model; empty when the file does not say."""
-        return self._core.input_name(_place(index))
-
-    def output_name(self, index: int) -> str:
-        """Name of an output in the model; empty when the file does not say."""
-        return self._core.output_name(_place(index))
-
-    def input_tensor_meta(self, index: int) -> TensorInfo:
-        """Description of a tensor input.
-
-        Raises:
-            IndexError: There is no such input.
-            InvalidTypeError: It is no tensor.
-        """
-        return TensorInfo(self._core.input_tensor(_place(index)))
-
-    def output_tensor_meta(self, index: int) -> TensorInfo:
-        """Description of a tensor output. Raises as :meth:`input_tensor_meta`."""
-        return TensorInfo(self._core.output_tensor(_place(index)))
-
-    def num_attributes(self) -> int:
-        """Number of attributes: mutable buffers that the file names."""
-        return self._core.num_attributes
-
-    def attribute_tensor_meta(self, index: int) -> TensorInfo:
-        """Description of an attribute; ``name()`` is its name in the model.
-
-        Raises:
-            IndexError: There is no such attribute.
-        """
-        return TensorInfo(self._core.attribute_tensor(_place(index)))
-
-    def planned_buffer_sizes(self) -> tuple[int, ...]:
-        """Bytes of each planned arena, those of sessions included."""
-        return tuple(self._core.planned_buffer_sizes)
-
-    def uses_state(self) -> bool:
-        """True when the method reads or writes mutable state of its session."""
-        return self._core.uses_state
-
-    def num_instructions(self) -> int:
-        """Number of instructions."""
-        return self._core.num_instructions
-
-    def operators(self) -> tuple[str, ...]:
-        """Names of the operators it calls, such as ``aten::add.out``."""
-        return tuple(self._core.operators)
-
-    def backends(self) -> tuple[str, ...]:
-        """Name of the backend of each delegate."""
-        return tuple(self._core.backends)
-
-    def input_structure(self) -> str:
-        """JSON of the pytree of the model's arguments, ``(args, kwargs)``; empty when the file has none."""
-        return self._core.input_structure
-
-    def output_structure(self) -> str:
-        """JSON of the pytree of the model's result; empty when the file has none."""
-        return self._core.output_structure
-
-    def _describe(self, kind: str, index: int) -> str:
-        inputs = kind == "input"
-        what = self.input_kind(index) if inputs else self.output_kind(index)
-        name = self.input_name(index) if inputs else self.output_name(index)
-        if what == "Tensor":
-            return repr(self.input_tensor_meta(index) if inputs else self.output_tensor_meta(index))
-        return f"{what}({name!r})" if name else what
-
-    def __repr__(self) -> str:
-        inputs = ", ".join(self._describe("input", i) for i in range(self.num_inputs()))
-        outputs = ", ".join(self._describe("output", i) for i in range(self.num_outputs()))
-        return f"MethodMetadata({self.name()!r}: ({inputs}) -> ({outputs}))"
-
-
-class Session:
+class Session(Shown):
     """Mutable state (a KV cache, running statistics) that methods of one program share.
 
     Methods loaded with the same session see each other's writes; sessions are independent of each other.
@@ -259,8 +80,11 @@ class Session:
         """
         self._core.reset()
 
+    def _card(self) -> Card:
+        return Card("Session", ["mutable state that methods of a program share"])
 
-class Method:
+
+class Method(Shown):
     """A method ready to run. Made by :meth:`Program.load_method`."""
 
     __slots__ = ("__weakref__", "_core", "_execute", "_metadata")
@@ -320,11 +144,13 @@ class Method:
         """Bytes taken for this method: ``planned`` arenas, and ``other`` (tables, packed weights, scratch)."""
         return {"planned": self._core.planned_nbytes, "other": self._core.other_nbytes}
 
-    def __repr__(self) -> str:
-        return f"Method({self.metadata.name()!r})"
+    def _card(self) -> Card:
+        usage = self.memory_usage()
+        memory = f"{nbytes_text(usage['planned'])} planned, {nbytes_text(usage['other'])} other"
+        return Card(f"Method({self.metadata.name()!r})", [memory], ROW_TITLES, [self.metadata._row()])
 
 
-class Program:
+class Program(Shown):
     """A loaded and verified program. Made by :meth:`Runtime.load_program`."""
 
     __slots__ = ("__weakref__", "_core")
@@ -404,11 +230,12 @@ class Program:
         debug = "" if debug_output_path is None else _arguments.path("debug_output_path", debug_output_path)
         self._core.save_etdump(_arguments.path("etdump_path", etdump_path), debug)
 
-    def __repr__(self) -> str:
-        return f"Program({', '.join(sorted(self.method_names))})"
+    def _card(self) -> Card:
+        names = sorted(self.method_names)
+        return Card(f"Program({', '.join(names)})", [], ROW_TITLES, [self.metadata(name)._row() for name in names])
 
 
-class BackendRegistry:
+class BackendRegistry(Shown):
     """The backends of this process."""
 
     @property
@@ -420,14 +247,24 @@ class BackendRegistry:
         """False when the backend is not registered or the device it needs is not there."""
         return _core.is_backend_available(_arguments.text("the name of a backend", backend_name))
 
+    def _card(self) -> Card:
+        rows = [(name, "yes" if self.is_available(name) else "no") for name in self.registered_backend_names]
+        return Card("BackendRegistry", [counted(len(rows), "backend")], ("backend", "available"), rows)
 
-class OperatorRegistry:
+
+class OperatorRegistry(Shown):
     """The operators of this process."""
 
     @property
     def operator_names(self) -> set[str]:
         """Names of all operators that have a kernel, such as ``aten::add.out``."""
         return set(_core.operator_names())
+
+    def _card(self) -> Card:
+        return Card(
+            "OperatorRegistry",
+            [f"{counted(len(self.operator_names), 'operator')} with a kernel; `etpy ops` lists them"],
+        )
 
 
 class Backend(Protocol):
@@ -447,7 +284,7 @@ class Backend(Protocol):
         ...
 
 
-class Runtime:
+class Runtime(Shown):
     """The process's runtime. There is one: :meth:`get`."""
 
     _instance: Runtime | None = None
@@ -503,6 +340,11 @@ class Runtime:
         if isinstance(data, memoryview) and not data.c_contiguous:
             raise InvalidArgumentError("the memoryview of a program has strides; pass its bytes()")
         return Program(_core.Program.from_bytes(data, data_files, *profile))
+
+    def _card(self) -> Card:
+        names = ", ".join(self.backend_registry.registered_backend_names) or "none"
+        facts = [f"backends {names}", counted(len(self.operator_registry.operator_names), "operator")]
+        return Card("Runtime", [*facts, counted(self.num_threads, "thread")])
 
     @property
     def backend_registry(self) -> BackendRegistry:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from executorch_py._shown import Told
 from executorch_py.devtools.comparison import Comparison, Tolerance, compare
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.module import Module, load
@@ -50,8 +51,8 @@ class OutputReport:
     inputs: int
 
 
-@dataclass(frozen=True)
-class ValidationReport:
+@dataclass(frozen=True, repr=False)
+class ValidationReport(Told):
     """What :func:`validate` found.
 
     Attributes:

@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 from torch.fx import Interpreter
 from torch.utils import _pytree
 
+from executorch_py._shown import Told
 from executorch_py.errors import InvalidTypeError
 from executorch_py.text_table import aligned
 
@@ -25,7 +26,7 @@ from .nodes import REARRANGING, constant_nodes, is_value_preserving, kind_of, op
 from .sources import source_of
 from .state import state_kept
 
-__all__ = ["LayerMacs", "MacCount", "count_macs"]
+__all__ = ["LayerMacs", "MacCount", "count_macs", "macs_of"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class LayerMacs:
     numbers: str
 
 
-@dataclass(frozen=True)
-class MacCount:
+@dataclass(frozen=True, repr=False)
+class MacCount(Told):
     """What :func:`count_macs` found; ``print`` it."""
 
     layers: tuple[LayerMacs, ...]
@@ -102,6 +103,16 @@ def count_macs(model: Any, example_inputs: Sequence[Any], example_kwargs: dict[s
     with torch.no_grad(), state_kept(model):
         counter.run(*leaves, enable_io_processing=False)
     return MacCount(tuple(counter.rows))
+
+
+def macs_of(node: fx.Node) -> int:
+    """Multiply-accumulates of one call of a node, from the shapes of the example; 0 for operators without any."""
+    rule = _RULES.get(op_name(node)) if node.op == "call_function" else None
+    if rule is None:
+        return 0
+    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta.get("val"))
+    macs = rule(args, kwargs, node.meta.get("val"))
+    return macs if isinstance(macs, int) else int(macs.node.hint or 0)
 
 
 class _Counter(Interpreter):

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from executorch_py._shown import Told
 from executorch_py.errors import InvalidProgramError
 from executorch_py.text_table import aligned
 
@@ -70,8 +71,8 @@ class DelegatedOperator:
         return "; ".join(f"{backend}: {reason}" for backend, reason in sorted(self.refusals.items()))
 
 
-@dataclass(frozen=True)
-class DelegationReport:
+@dataclass(frozen=True, repr=False)
+class DelegationReport(Told):
     """What ``delegation_report`` found: method -> its operators in order. ``print`` it, or read the rows."""
 
     methods: dict[str, list[DelegatedOperator]]

@@ -5,6 +5,7 @@
 >>> edge.to_executorch().save("model.pte")  # doctest: +SKIP
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
@@ -15,7 +16,9 @@ from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
+from executorch_py._shown import Card, Shown, counted
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from executorch_py.exir.backend.compiled_part import get_lowered_backend_modules
 from executorch_py.exir.backend.partitioner import Partitioner
 from executorch_py.export.decompose.decomposer import decompose
 from executorch_py.export.decompose.quantized_forms import canonical_quantization
@@ -23,8 +26,10 @@ from executorch_py.export.dialect.edge import check_edge
 from executorch_py.export.dialect.operators import KEPT_WHOLE
 from executorch_py.export.functional.functionalize import functionalize
 from executorch_py.export.functional.higher_order import expand_operators, inline_wrappers
+from executorch_py.export.importer.structure import signature_text
 from executorch_py.graphs.modes import warn_of_training
 from executorch_py.graphs.program_state import mark_trained
+from executorch_py.graphs.rewriting import nodes_with_bodies
 from executorch_py.graphs.torch_quantized import export_hint
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, require_known_methods
@@ -88,7 +93,7 @@ def to_edge_transform_and_lower(
     return edge.to_backend(wanted) if any(wanted.values()) else edge
 
 
-class EdgeProgramManager:
+class EdgeProgramManager(Shown):
     """Edge programs by method name, immutable: each step returns a new manager."""
 
     def __init__(
@@ -190,6 +195,20 @@ class EdgeProgramManager:
         recorded = Recorded(self._before_delegation, self._exported)
         methods = for_compatible(programs) if config.compatible else programs
         return compile_methods(methods, self._constant_methods, config, recorded)
+
+    def _card(self) -> Card:
+        rows = []
+        for name, method in sorted(self._delegated.items()):
+            nodes = [node for node in nodes_with_bodies(method.program.graph_module) if node.op == "call_function"]
+            tags = [method.tags.get(node.meta.get("delegation_tag", "")) for node in nodes]
+            taken = Counter(spec.backend_id for spec in tags if spec is not None)
+            taken.update(part.backend_id for part in get_lowered_backend_modules(method.program.graph_module))
+            delegated = ", ".join(f"{backend}: {count}" for backend, count in sorted(taken.items())) or "none"
+            rows.append((name, *signature_text(method.program), counted(len(nodes), "node"), delegated))
+        facts = [counted(len(rows), "method")]
+        if self._constant_methods:
+            facts.append(f"constant methods {', '.join(sorted(self._constant_methods))}")
+        return Card("EdgeProgramManager", facts, ("method", "inputs", "outputs", "graph", "delegated"), rows)
 
     def _method(self, name: str) -> Delegated:
         method = self._delegated.get(name)

@@ -2,8 +2,9 @@
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -11,6 +12,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from executorch_py import _arguments, _core
+from executorch_py._shown import Card, Shown, counted, nbytes_text
 from executorch_py.codegen.pte_operators import instructions_of
 from executorch_py.devtools.etrecord.record import ETRecord
 from executorch_py.errors import InvalidArgumentError, InvalidStateError
@@ -21,6 +23,7 @@ from executorch_py.export.decompose.decomposer import decompose
 from executorch_py.export.dialect.custom_operators import CustomOperator, find_custom_operators
 from executorch_py.export.dialect.operators import PUBLISHED_WHOLE
 from executorch_py.export.importer.programs import Imported, import_programs
+from executorch_py.export.importer.structure import signature_text
 from executorch_py.graphs.rewriting import nodes_with_bodies
 
 from .config import ExecutorchBackendConfig
@@ -38,13 +41,15 @@ class Recorded:
     Attributes:
         edge: Method -> Edge program before delegation.
         exported: What ``torch.export`` gave, when it is to be recorded.
+        backends: Method -> backend of each node that its C++ compiler took.
     """
 
     edge: Mapping[str, ExportedProgram] = field(default_factory=dict)
     exported: ExportedProgram | None = None
+    backends: Mapping[str, list[str]] = field(default_factory=dict)
 
 
-class ExecutorchProgramManager:
+class ExecutorchProgramManager(Shown):
     """A compiled program. Made by ``EdgeProgramManager.to_executorch``.
 
     Weights are not copied: the file is written straight from torch's memory. A weight that changes in between is refused,
@@ -191,6 +196,22 @@ class ExecutorchProgramManager:
             instructions=instructions_of(self.buffer),
         )
 
+    def _card(self) -> Card:
+        memory = {one["method"]: one for one in self.memory_report}
+        rows = []
+        for name, program in sorted(self._programs.items()):
+            instructions = self._compiled.debug_handles.get(name, ())
+            taken = Counter(self._recorded.backends.get(name, ()))
+            taken.update(part.backend_id for part in get_lowered_backend_modules(program.graph_module))
+            own = "".join(f", {counted(count, 'node')} in {backend}" for backend, count in sorted(taken.items()))
+            sizes = memory.get(name, {}).get("arena_sizes", ())
+            runs = counted(len(instructions), "instruction") + own
+            rows.append((name, *signature_text(program), runs, nbytes_text(sum(sizes))))
+        facts = [f"a file of {nbytes_text(self._compiled.nbytes)}", counted(len(rows), "method")]
+        if self._constant_methods:
+            facts.append(f"constant methods {', '.join(sorted(self._constant_methods))}")
+        return Card("ExecutorchProgramManager", facts, ("method", "inputs", "outputs", "runs", "planned memory"), rows)
+
     def _current(self) -> Any:
         """The compiled program, if the weights it borrows are those it was compiled with."""
         self._imported.require_unchanged()
@@ -228,7 +249,14 @@ def compile_methods(
     if config.debug_info:
         _note_delegation(methods, programs, imported)
     compiled = _core.compile(imported.program, options)
-    return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config, recorded or Recorded())
+    recorded = replace(recorded or Recorded(), backends={name: _backends(one) for name, one in methods.items()})
+    return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config, recorded)
+
+
+def _backends(method: Delegated) -> list[str]:
+    """The backend of each node that the C++ compiler of one takes."""
+    tags = (node.meta.get("delegation_tag") for node in nodes_with_bodies(method.program.graph_module))
+    return [method.tags[tag].backend_id for tag in tags if tag in method.tags]
 
 
 def _note_delegation(

@@ -27,6 +27,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from executorch_py._shown import Told
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.graphs.modes import in_mode
 from executorch_py.graphs.torch_quantized import require_exportable
@@ -81,8 +82,8 @@ class LayerFigures:
     non_zeros_after: int
 
 
-@dataclass(frozen=True)
-class PruningReport:
+@dataclass(frozen=True, repr=False)
+class PruningReport(Told):
     """A model before and after pruning; ``print`` it.
 
     Attributes:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from executorch_py._shown import Told
 from executorch_py.devtools.bundled_program import schema
 from executorch_py.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
@@ -26,7 +27,7 @@ __all__ = ["BUNDLED_PROGRAM_SCHEMA_VERSION", "BundledProgram"]
 BUNDLED_PROGRAM_SCHEMA_VERSION = 2
 
 
-class BundledProgram:
+class BundledProgram(Told):
     """A program with test cases for its methods.
 
     Attributes:

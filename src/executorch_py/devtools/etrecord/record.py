@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from torch.export import ExportedProgram
 
+from executorch_py._shown import Told
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 
 from .archive import read_record, write_record
@@ -26,7 +27,7 @@ __all__ = ["ETRecord", "generate_etrecord", "parse_etrecord"]
 HandleMap = Mapping[str, Mapping[int, Any]]
 
 
-class ETRecord:
+class ETRecord(Told):
     """What developer tools need beside the file. Made by ``get_etrecord`` of a compiled program, or read from a file.
 
     Attributes:

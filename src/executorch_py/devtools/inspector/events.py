@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from executorch_py._shown import Card, Shown
 from executorch_py.devtools.etdump import schema_flatcc as schema
 from executorch_py.devtools.inspector.values import inflate
 from executorch_py.errors import InvalidArgumentError, NotSupportedError
@@ -197,7 +198,7 @@ class Event:
 
 
 @dataclass(repr=False)
-class EventBlock:
+class EventBlock(Shown):
     """Runs with the same events, taken together: loading is one block, the executions of a method another.
 
     Attributes:
@@ -240,6 +241,18 @@ class EventBlock:
             NotSupportedError: pandas is not installed.
         """
         return data_frame(self.rows(include_units, include_delegate_debug_data))
+
+    def _card(self) -> Card:
+        rows = [
+            (
+                event.name,
+                "" if event.perf_data is None else f"{event.perf_data.p50:.4g}",
+                ", ".join(event.op_types),
+                event.where,
+            )
+            for event in self.events
+        ]
+        return Card(repr(self), [], ("event", f"p50 ({self.target_time_scale.value})", "operators", "line"), rows)
 
     def __repr__(self) -> str:
         runs = max((len(event.perf_data.raw) for event in self.events if event.perf_data), default=0)

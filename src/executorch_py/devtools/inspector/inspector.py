@@ -19,6 +19,7 @@ from typing import IO, Any
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
+from executorch_py._shown import Card, Shown
 from executorch_py.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 from executorch_py.devtools.etrecord import ETRecord, parse_etrecord
 from executorch_py.devtools.inspector.events import (
@@ -31,11 +32,23 @@ from executorch_py.devtools.inspector.events import (
     TimeScale,
     blocks_of,
     data_frame,
+    scale_factor,
 )
+from executorch_py.devtools.inspector.files import chrome_trace, events_json, written
 from executorch_py.devtools.inspector.numerical_comparator import COMPARATORS, NumericalComparatorBase
-from executorch_py.devtools.inspector.record_map import RecordMap, listed
+from executorch_py.devtools.inspector.profile import (
+    Machine,
+    Profile,
+    Roofline,
+    by_line,
+    by_module,
+    by_operator,
+    roofline,
+)
+from executorch_py.devtools.inspector.record_map import RecordMap, listed, nodes_by_handle
 from executorch_py.devtools.inspector.reference import Pair, pairs_of, values_of
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError, InvalidStateError, NotFoundError
+from executorch_py.runtime import Runtime
 from executorch_py.text_table import aligned
 
 __all__ = ["Inspector"]
@@ -45,7 +58,7 @@ EDGE = "edge_dialect_exported_program"
 _TOO_WIDE = ("raw", "delegate_debug_identifier", "stack_traces", "module_hierarchy", "debug_data")
 
 
-class Inspector:
+class Inspector(Shown):
     """What happened while a program ran.
 
     Attributes:
@@ -181,6 +194,55 @@ class Inspector:
                 ):
                     found.append(event)
         return found
+
+    def by_operator(self) -> Profile:
+        """Where the time of the executions goes, by operator."""
+        return by_operator(self.events(), self.unit)
+
+    def by_module(self) -> Profile:
+        """Where the time goes, by module of the model; a module's time holds those of the modules inside.
+
+        Raises:
+            InvalidStateError: There is no ETRecord.
+        """
+        self._require_record("by_module")
+        return by_module(self.events(), self.unit)
+
+    def by_line(self) -> Profile:
+        """Where the time goes, by line of the model's Python.
+
+        Raises:
+            InvalidStateError: There is no ETRecord.
+        """
+        self._require_record("by_line")
+        return by_line(self.events(), self.unit)
+
+    def roofline(self, machine: Machine | None = None) -> Roofline:
+        """How near each instruction is to what the machine can: its bytes and multiply-accumulates over peak and bandwidth.
+
+        Args:
+            machine: What the machine can; ``None``: this one is measured, once in a process, with the threads that methods use.
+
+        Raises:
+            InvalidStateError: There is no ETRecord, or times are cycles.
+        """
+        record = self._require_record("roofline")
+        if self._target_time_scale is TimeScale.CYCLES:
+            raise InvalidStateError("a roofline needs times in seconds; cycles have no length")
+        nodes: dict[int, Any] = {}
+        for program in record.edge_programs().values():
+            nodes = nodes_by_handle(program) | nodes  # the first method's come first
+        machine = machine or Machine.measured(Runtime.get().num_threads)
+        per_second = scale_factor(TimeScale.S, self._target_time_scale)
+        return roofline(self.events(), self.unit, per_second, nodes, machine)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """All events as JSON: times of each run, operators, lines, modules. Written to ``path`` where one is given."""
+        return written(events_json(self.event_blocks, self.unit), path)
+
+    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the runs as a trace for chrome://tracing and ui.perfetto.dev: blocks, instructions and delegates in rows."""
+        written(chrome_trace(self.event_blocks, self._source_time_scale), path)
 
     def find_total_for_module(self, module_name: str) -> float:
         """The mean time of a call of all operators in a module: its path (``layers.0``), or its key in the hierarchy.
@@ -333,8 +395,11 @@ class Inspector:
             )
         return self._etrecord
 
-    def __repr__(self) -> str:
-        return f"Inspector({', '.join(repr(block) for block in self.event_blocks)})"
+    def _card(self) -> Card:
+        profile = (self.by_line if self._etrecord is not None else self.by_operator)()
+        inner = profile._card()
+        facts = [repr(block) for block in self.event_blocks]
+        return Card("Inspector", facts, inner.head, inner.rows)
 
 
 def _cell(value: Any) -> str:

@@ -21,6 +21,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from executorch_py._shown import Told
 from executorch_py.text_table import aligned
 
 from .page import page_of
@@ -33,8 +34,8 @@ __all__ = ["QuantizationReport"]
 _NAMED = 12
 
 
-@dataclass(frozen=True)
-class QuantizationReport(QuantizationRows):
+@dataclass(frozen=True, repr=False)
+class QuantizationReport(Told, QuantizationRows):
     """What :func:`et.quantization_report` found. ``print`` it, or read it as data."""
 
     def summary(self) -> str:

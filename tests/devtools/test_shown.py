@@ -1,0 +1,106 @@
+"""What users get, printed and in a notebook: no object says only where it lies in memory."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+
+import executorch_py as et
+from executorch_py._shown import Card, nbytes_text
+from executorch_py.devtools import BundledProgram, Inspector, MethodTestCase, MethodTestSuite
+from tests.devtools.dumps import executions
+from tests.devtools.models import two_blocks
+
+
+class Balanced(HTMLParser):
+    """Counts open tags."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "br", "rect", "line", "path", "polyline", "input"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def objects():
+    model, inputs = two_blocks()
+    exported = torch.export.export(model, inputs)
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()], constant_methods={"size": 3})
+    program = edge.to_executorch()
+    runtime = et.Runtime.get()
+    loaded = runtime.load_program(program.buffer)
+    method = loaded.load_method("forward")
+    record = program.get_etrecord()
+    plain = et.to_edge(exported).to_executorch().get_etrecord()
+    inspector = Inspector(etdump_data=executions(plain.instructions["forward"], [[5] * 8]).data, etrecord=plain)
+    return {
+        "edge": edge,
+        "program": program,
+        "runtime": runtime,
+        "backends": runtime.backend_registry,
+        "operators": runtime.operator_registry,
+        "loaded": loaded,
+        "method": method,
+        "metadata": method.metadata,
+        "input": method.metadata.input_tensor_meta(0),
+        "session": method.session,
+        "module": et.load(program.buffer),
+        "record": record,
+        "inspector": inspector,
+        "block": inspector.event_blocks[1],
+        "event": inspector.event_blocks[1].events[0],
+        "times": inspector.event_blocks[1].events[0].perf_data,
+        "bundled": BundledProgram(program, [MethodTestSuite("forward", [MethodTestCase(inputs)])]),
+        "macs": et.count_macs(exported, inputs),
+        "delegation": et.delegation_report(edge),
+        "validation": et.validate(program, model, inputs, verbose=False),
+    }
+
+
+@pytest.fixture(scope="module")
+def made():
+    return objects()
+
+
+def test_every_object_says_what_it_is(made):
+    for name, one in made.items():
+        for text in (repr(one), str(one)):
+            assert " object at 0x" not in text and len(text) > 8, name
+        if hasattr(one, "_repr_html_"):
+            html = one._repr_html_()
+            parser = Balanced()
+            parser.feed(html)
+            assert not parser.open and "http" not in html and "<script" not in html, name
+
+
+def test_notebooks_show_tables(made):
+    for name in ("edge", "program", "loaded", "method", "module", "backends", "inspector", "block"):
+        assert "<table" in made[name]._repr_html_(), name
+    for name in ("macs", "delegation", "validation", "record", "bundled", "metadata", "input"):
+        assert made[name]._repr_html_().startswith("<"), name
+
+
+def test_programs_tell_their_methods(made):
+    assert "x: float32[4, 16]" in repr(made["edge"]) and "XnnpackBackend: 8" in repr(made["edge"])
+    text = repr(made["program"])
+    assert "8 nodes in XnnpackBackend" in text and "constant methods size" in text and "1 instruction" in text
+    assert re.search(r"forward +x: float32\[4, 16\]", repr(made["loaded"]))
+    assert "1 delegate of XnnpackBackend" in repr(made["method"])
+    assert repr(made["validation"]) == made["validation"].table()
+
+
+def test_html_escapes_names():
+    card = Card("<b>&", ["a<b"], ("x",), [("<script>",)])
+    assert "<script>" not in card.html() and "a&lt;b" in card.html()
+
+
+def test_sizes():
+    sizes = {0: "0 bytes", 1023: "1023 bytes", 1536: "1.5 KiB", 3 << 20: "3.0 MiB", 5 << 30: "5.0 GiB"}
+    assert {size: nbytes_text(size) for size in sizes} == sizes
