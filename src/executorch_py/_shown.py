@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 __all__ = ["Card", "Shown", "Told", "counted", "nbytes_text", "value_text"]
@@ -48,6 +47,8 @@ class Card:
 
     def html(self) -> str:
         """As a piece of HTML, in the colours of the page around it."""
+        from html import escape  # not needed to run programs
+
         cell = "text-align:left;padding:2px 12px 2px 0;vertical-align:top"
         head = "".join(f'<th style="{cell}">{escape(title)}</th>' for title in self.head)
         rows = "".join(
@@ -80,6 +81,8 @@ class Told:
         return str(self)
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         return f'<pre style="line-height:1.3">{escape(str(self))}</pre>'
 
 
