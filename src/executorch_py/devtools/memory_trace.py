@@ -13,7 +13,7 @@ from torch import fx
 
 from executorch_py.errors import NotFoundError
 from executorch_py.exir.tensor import TensorSpec
-from executorch_py.lowering.planned_graph import read_method
+from executorch_py.lowering.planned_graph import Origin, read_method
 
 __all__ = ["Allocation", "MemoryTimeline", "create_tensor_allocation_info", "generate_memory_trace", "planned_graph"]
 
@@ -73,8 +73,12 @@ def create_tensor_allocation_info(graph: fx.Graph) -> list[MemoryTimeline]:
                     life.setdefault(id(spec), [spec, one, step, step])[3] = step
     timelines = [MemoryTimeline() for _ in nodes]
     for spec, node, first, last in life.values():
-        target = getattr(node.target, "__name__", str(node.target))
-        one = Allocation(node.name, target, spec.mem_id, spec.mem_offset, spec.nbytes())
+        origin = getattr(spec, "origin", None)
+        if origin is None:
+            target = getattr(node.target, "__name__", str(node.target))
+            origin = Origin(node.name, "input" if node.op == "placeholder" else target)
+        place = (spec.mem_id, spec.mem_offset, spec.nbytes())
+        one = Allocation(origin.value, origin.operator, *place, origin.module_path, origin.line)
         for step in range(first, last + 1):
             timelines[step].allocations.append(one)
     return timelines
@@ -114,7 +118,13 @@ def generate_memory_trace(
                 "tid": step,
             }
             if not ommit_metadata:
-                event["args"] = {"op_name": one.op_name, "size_bytes": one.size_bytes, "offset": one.memory_offset}
+                event["args"] = {
+                    "op_name": one.op_name,
+                    "size_bytes": one.size_bytes,
+                    "offset": one.memory_offset,
+                    "fqn": one.fqn,
+                    "file_and_line_num": one.file_and_line_num,
+                }
             events.append(event)
     with open(chrome_trace_filename, "w", encoding="utf-8") as file:
         json.dump({"traceEvents": events}, file)

@@ -36,10 +36,25 @@ _TOKEN = re.compile(
 Request = tuple[str, int, int, int, int, int]
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What made a value: its name in the compiler's text, the operator, the module's path and the user's line."""
+
+    value: str
+    operator: str = ""
+    module_path: str = ""
+    line: str = ""
+
+
+#: The comment of a node: "// fx: linear, in a.lin, model.py:7 forward".
+_ORIGIN = re.compile(r"//\s*fx: [^,]*(?:, in (?P<module>[^,]+))?(?:, (?P<line>\S+:\d+))?")
+
+
 class PlannedTensor(TensorSpec):
     """A spec whose bytes the compiler has counted: the largest of the values that share the memory, aligned."""
 
     counted_nbytes: int | None = None
+    origin: Origin | None = None
 
     def nbytes(self) -> int:
         """Bytes that the compiler asks for."""
@@ -98,6 +113,7 @@ class _Reader:
         self.places: dict[str, tuple[int, int]] = {}
         self.bounds: dict[str, int | None] = {}
         self.tokens: list[tuple[str, str]] = []
+        self.comment: re.Match[str] | None = None
 
     # -------------------------------------------------------------------------------------------------------- tokens
 
@@ -107,6 +123,7 @@ class _Reader:
             for match in _TOKEN.finditer(self.lines[self.at])
             if match.lastgroup != "comment"
         ]
+        self.comment = _ORIGIN.search(self.lines[self.at])
         self.at += 1
 
     def _next(self, *expected: str) -> str:
@@ -198,6 +215,10 @@ class _Reader:
             for name in names:
                 specs.append(self._typed(name))
                 self._take(",")
+        told = {key: value or "" for key, value in (self.comment.groupdict() if self.comment else {}).items()}
+        for name, spec in zip(names, specs, strict=False):
+            if spec is not None and spec.origin is None:  # a view has the memory, and the origin, of what it looks at
+                spec.origin = Origin(name, op, told.get("module", ""), told.get("line", ""))
         has_regions = bool(self.tokens) and self.tokens[-1][1] == "{"
         regions = self._regions(scope) if has_regions else []
         if op in ("constant", "buffer"):

@@ -41,12 +41,12 @@ class Recorded:
     Attributes:
         edge: Method -> Edge program before delegation.
         exported: What ``torch.export`` gave, when it is to be recorded.
-        backends: Method -> backend of each node that its C++ compiler took.
+        methods: Method -> its program with the tags of C++ backends, as it was compiled.
     """
 
     edge: Mapping[str, ExportedProgram] = field(default_factory=dict)
     exported: ExportedProgram | None = None
-    backends: Mapping[str, list[str]] = field(default_factory=dict)
+    methods: Mapping[str, Delegated] = field(default_factory=dict)
 
 
 class ExecutorchProgramManager(Shown):
@@ -201,7 +201,7 @@ class ExecutorchProgramManager(Shown):
         rows = []
         for name, program in sorted(self._programs.items()):
             instructions = self._compiled.debug_handles.get(name, ())
-            taken = Counter(self._recorded.backends.get(name, ()))
+            taken = Counter(_backends(self._recorded.methods[name]))
             taken.update(part.backend_id for part in get_lowered_backend_modules(program.graph_module))
             own = "".join(f", {counted(count, 'node')} in {backend}" for backend, count in sorted(taken.items()))
             sizes = memory.get(name, {}).get("arena_sizes", ())
@@ -249,7 +249,7 @@ def compile_methods(
     if config.debug_info:
         _note_delegation(methods, programs, imported)
     compiled = _core.compile(imported.program, options)
-    recorded = replace(recorded or Recorded(), backends={name: _backends(one) for name, one in methods.items()})
+    recorded = replace(recorded or Recorded(), methods=methods)
     return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config, recorded)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -48,7 +49,7 @@ from executorch_py.devtools.inspector.profile import (
 from executorch_py.devtools.inspector.record_map import RecordMap, listed, nodes_by_handle
 from executorch_py.devtools.inspector.reference import Pair, pairs_of, values_of
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError, InvalidStateError, NotFoundError
-from executorch_py.runtime import Runtime
+from executorch_py.runtime import Program, Runtime
 from executorch_py.text_table import aligned
 
 __all__ = ["Inspector"]
@@ -122,6 +123,29 @@ class Inspector(Shown):
             record = RecordMap(self._etrecord, self._dump_name, self._record_name)
             for block in self.event_blocks:
                 record.connect(block)
+
+    @classmethod
+    def of(
+        cls, program: Program, etrecord: ETRecord | str | os.PathLike[str] | None = None, **options: Any
+    ) -> Inspector:
+        """The Inspector of a loaded program that records, without files between.
+
+        Args:
+            program: Loaded with ``enable_etdump=True``.
+            etrecord: As for the class.
+            **options: The class's other ones.
+
+        Raises:
+            InvalidStateError: The program does not record.
+            OutOfResourcesError: The values did not fit into ``debug_buffer_size``.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            dump, values = os.path.join(folder, "run.etdp"), os.path.join(folder, "values.bin")
+            program.write_etdump_result_to_file(dump, values)
+            debug = values if os.path.exists(values) and os.path.getsize(values) else None
+            inspector = cls(dump, etrecord=etrecord, debug_buffer_path=debug, **options)
+        inspector._dump_name = "the program's ETDump"
+        return inspector
 
     @property
     def unit(self) -> str:

@@ -1,0 +1,34 @@
+"""Programs that also return values from inside: for tools that look for where a value goes wrong."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
+from torch.utils import _pytree as pytree
+
+from .cut import copied, rebuilt
+from .delegation import Delegated
+
+__all__ = ["with_outputs"]
+
+
+def with_outputs(method: Delegated, names: Sequence[str]) -> Delegated:
+    """A copy whose last outputs are the values of these nodes; what is delegated stays so."""
+    program = copied(method.program)
+    nodes = {node.name: node for node in program.graph.nodes}
+    last = next(reversed(program.graph.nodes))
+    last.args = ((*last.args[0], *(nodes[name] for name in names)),)
+    signature = copy.copy(program.graph_signature)
+    added = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(name), None) for name in names]
+    signature.output_specs = [*signature.output_specs, *added]
+    count = sum(spec.kind is OutputKind.USER_OUTPUT for spec in signature.output_specs)
+    calls = copy.deepcopy(program.module_call_graph)
+    for call in calls:
+        if call.fqn == "" and call.signature is not None:
+            call.signature.out_spec = pytree.tree_structure(tuple(range(count)))
+            call.signature.outputs = [*call.signature.outputs, *(TensorArgument(name) for name in names)]
+    program._module_call_graph = calls
+    return replace(method, program=rebuilt(program, signature))
