@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "export.decompose": ("errors", "operators", "graphs", "export.dialect"),
     "export.importer": ("errors", "foundation", "graphs", "export.dialect"),
     "export": ("errors", "foundation", "operators", "graphs", "exir", "export.dialect"),
-    "devtools.etrecord": ("errors", "exir", "export.dialect"),
+    "devtools.etrecord": ("errors", "foundation", "exir", "export.dialect"),
     "lowering": (
         "errors", "foundation", "codegen", "graphs", "exir", "devtools.etrecord",
         "export.dialect", "export.functional", "export.decompose", "export.importer",

@@ -9,8 +9,10 @@ from dataclasses import replace
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 from torch.utils import _pytree as pytree
 
-from .cut import copied, rebuilt
-from .delegation import Delegated
+from executorch_py.graphs.rewriting import copied
+
+from .cut import rebuilt
+from .delegated import Delegated
 
 __all__ = ["with_outputs"]
 
@@ -25,10 +27,13 @@ def with_outputs(method: Delegated, names: Sequence[str]) -> Delegated:
     added = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(name), None) for name in names]
     signature.output_specs = [*signature.output_specs, *added]
     count = sum(spec.kind is OutputKind.USER_OUTPUT for spec in signature.output_specs)
-    calls = copy.deepcopy(program.module_call_graph)
-    for call in calls:
-        if call.fqn == "" and call.signature is not None:
-            call.signature.out_spec = pytree.tree_structure(tuple(range(count)))
-            call.signature.outputs = [*call.signature.outputs, *(TensorArgument(name) for name in names)]
+    outputs = [TensorArgument(name) for name in names]
+    spec = pytree.tree_structure(tuple(range(count)))
+    calls = [
+        replace(call, signature=replace(call.signature, outputs=[*call.signature.outputs, *outputs], out_spec=spec))
+        if call.fqn == "" and call.signature is not None
+        else call
+        for call in program.module_call_graph
+    ]
     program._module_call_graph = calls
     return replace(method, program=rebuilt(program, signature))
