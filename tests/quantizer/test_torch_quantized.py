@@ -266,13 +266,16 @@ def test_tables(bits: int):
     check(model, *inputs, step=1e-4 if bits == 8 else 2e-3)  # with 4 bits torch's scales have 16
 
 
-def test_recurrent_layer_of_parts():
-    """nn.quantizable.LSTM: linear layers, sums and products with scales of their own."""
-    inner = Sequence(torch.ao.nn.quantizable.LSTM(4, 6))
+@pytest.mark.parametrize("delegated", [False, True])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2}, {"batch_first": True}, {"bias": False}], ids=str)
+def test_recurrent_layer_of_parts(options: dict, delegated: bool):
+    """nn.quantizable.LSTM: linear layers, sums and products with scales of their own; the first state is a constant."""
+    inner = Sequence(torch.ao.nn.quantizable.LSTM(4, 6, **options))
     model, x = eager(inner, (3, 2, 4))
     module = quantizer.from_torch_quantized(model)
+    steps = options.get("num_layers", 1)  # a layer reads the differences of the one before
     require_within_a_step(module(x), model(x), step_of(model))
-    require_within_a_step(compiled(module, (x,), False)(x), model(x), step_of(model))
+    require_within_a_step(compiled(module, (x,), delegated)(x), model(x), steps * step_of(model))
 
 
 class Block(nn.Module):

@@ -214,3 +214,37 @@ def test_groups_of_4_bits_for_every_number_of_rows(rows):
     assert manager.dump().count("= delegate @") == 1
     (actual,) = et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(inputs)
     assert (actual - module(*inputs)).abs().max() <= 0.05
+
+
+class OfConstant(nn.Module):
+    """What is computed of a constant that the model makes and quantizes, as a first state is, beside an input."""
+
+    def __init__(self, shape: tuple[int, ...], function) -> None:
+        super().__init__()
+        self.shape, self.function = shape, function
+        self.weight = Weight(torch.randn(6, shape[-1]) * 0.3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        computed = self.function(_through_int8(torch.full(self.shape, 0.7), 0.03, 4), self.weight())
+        return _through_int8(_through_int8(x, 0.02, 3) + _through_int8(computed.mean(), 0.01, -5), 0.04, 1)
+
+
+_FUNCTIONS = {
+    "linear": lambda c, w: _through_int8(F.linear(c, w), 0.05, 3),
+    "sigmoid": lambda c, w: _through_int8(torch.sigmoid(c), 1 / 256, -128),
+    "join": lambda c, w: _through_int8(torch.cat([c, c], -1), 0.03, 4),
+    "flatten": lambda c, w: _through_int8(c.reshape(-1), 0.03, 4),
+    "sum": lambda c, w: _through_int8(c + c, 0.06, 1),
+}
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 5), (2, 3, 5), (2, 3, 4, 5), (1, 2, 3, 4, 5)], ids=str)
+@pytest.mark.parametrize("name", _FUNCTIONS)
+def test_constants_of_every_rank(name: str, shape: tuple[int, ...]):
+    """Only lines and images have a second form, with channels innermost; a part that holds another constant must load."""
+    torch.manual_seed(0)
+    model, x = OfConstant(shape, _FUNCTIONS[name]).eval(), torch.randn(3, 7)
+    exported = torch.export.export(model, (x,))
+    program = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+    method = et.Runtime.get().load_program(program.buffer).load_method("forward")
+    assert float((method.execute((x,))[0] - model(x)).abs().max()) <= 0.04 * 1.01

@@ -191,7 +191,8 @@ ValueSpec Lowering::spec_of(const ir::Value* value, Form form) const {
 
 bool Lowering::has(const ir::Value* value, Form form) const {
   if (passes::constant_of(part_.program, value) != nullptr) {
-    return true;
+    const size_t rank = value->type.tensor.rank();  // lines and images can be written either way
+    return form == Form::kRowMajor || rank == 3 || rank == 4;
   }
   const auto found = forms_.find(value);
   return found != forms_.end() && found->second.ids[static_cast<size_t>(form)] != kInvalidId;

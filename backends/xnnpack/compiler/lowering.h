@@ -47,7 +47,7 @@ class Lowering {
 
   /// The id of a value in a form; made by a transpose or a reshape when it is there in the other form only.
   uint32_t id_of(const ir::Value* value, Form form);
-  /// True when a value exists in a form already (constants exist in both).
+  /// True when a value exists in a form already (constants of rank 3 and 4 exist in both, others row-major).
   bool has(const ir::Value* value, Form form) const;
   /// The form in which `value` costs nothing; image when both.
   Form form_of(const ir::Value* value) const;
