@@ -143,7 +143,8 @@ class Search {
     const Term& term = pattern_.terms[goal.term];
     const Value* value = goal.argument.value();
     Node* node = value == nullptr ? nullptr : value->producer();
-    if (node != nullptr && node->graph() == &graph_ && value->result_index() == term.result) {
+    if (node != nullptr && node->graph() == &graph_ &&
+        value->result_index() == term.result.value_or(value->result_index())) {
       const auto callee = std::find_if(term.callees.begin(), term.callees.end(), [&](const Callee& one) {
         return node->op == (one.op == nullptr ? "constant" : one.op->name);
       });
@@ -287,6 +288,13 @@ std::optional<Match> Pattern::match(Node& root, const Program& program, const Co
     return std::nullopt;
   }
   return Search(pattern, program, root, where).run(root);
+}
+
+std::optional<Match> Pattern::match_producer(const Argument& argument, const Program& program,
+                                             const Condition& where) const {
+  const Value* value = argument.value();
+  const bool is_made = value != nullptr && value->producer() != nullptr && value->result_index() == 0;
+  return is_made ? match(*value->producer(), program, where) : std::nullopt;
 }
 
 }  // namespace et::ir

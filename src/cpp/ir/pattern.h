@@ -17,7 +17,7 @@
 ///     none  [1, 0]    no argument; a list of numbers. One number also stands for a list of it alone
 ///     exp(x)          a node of an operator: all its overloads, and its copying form (view, view_copy)
 ///     max.dim(x, …)   only this overload. Other name spaces are written: et::lstm_gates(x, c)
-///     f#1             result 1 of a node; without it, result 0
+///     split(x, 2)#1   result 1 of a node; #_ any result; without it, result 0
 ///     cast?(x, ...)   the node, or x itself where it is not there. view*(x): any number of such nodes
 ///     a | b           either; the first one that leads to a match
 ///     &f(x)           a node that others may read and that is no part of the match
@@ -74,6 +74,9 @@ class Pattern {
 
   /// The first match at `root` that `where` accepts. O(nodes of the pattern), times two for each commutative node.
   std::optional<Match> match(Node& root, const Program& program, const Condition& where = nullptr) const;
+  /// The same at the node whose first result the argument is.
+  std::optional<Match> match_producer(const Argument& argument, const Program& program,
+                                      const Condition& where = nullptr) const;
 
   /// What is wrong with the text, empty when nothing is. A pattern with an error matches nothing.
   const std::string& error() const;

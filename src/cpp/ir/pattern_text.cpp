@@ -164,7 +164,9 @@ class Compiler {
         scanner_.expect(",", "between arguments");
       }
     }
-    if (scanner_.try_token("#")) {
+    if (scanner_.try_token("#_")) {
+      term.result.reset();
+    } else if (scanner_.try_token("#")) {
       uint64_t result = 0;
       scanner_.expect_unsigned("a result's number", &result);
       term.result = static_cast<size_t>(result);

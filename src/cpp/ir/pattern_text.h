@@ -37,7 +37,7 @@ struct Term {
   bool is_open = false;                          ///< `...`
   bool is_kept = false;                          ///< &
   Count count = Count::kOne;
-  size_t result = 0;
+  std::optional<size_t> result = 0;  ///< nothing: any
 };
 
 struct Pattern::Compiled {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/op_views.h"
+#include "ir/pattern.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -12,6 +13,12 @@ namespace {
 
 constexpr const char* kAttention = op::scaled_dot_product_attention;
 using namespace ops::arguments::scaled_dot_product_attention;
+
+const ir::Pattern kRepeatedHeads = R"(
+  joined = view(repeated, _)
+  repeated = &expand(single, _, ...)
+  single = &unsqueeze(source, 2)
+)";
 
 bool is_view(std::string_view op) { return op == op::view_copy || op == op::view; }
 
@@ -299,37 +306,31 @@ void fuse(const Match& m) {
   }
 }
 
-/// k of view(expand(unsqueeze(k, -3))): [batch, heads, keys, depth] repeated for groups of heads; nullptr otherwise.
-ir::Value* before_repetition(const ir::Argument& argument) {
-  const ir::Node* view = producer_if(argument, {op::view_copy, op::view});
-  const ir::Node* expand = view == nullptr ? nullptr : producer_if(view->args()[0], {op::expand_copy, op::expand});
-  const ir::Node* unsqueeze =
-      expand == nullptr ? nullptr : producer_if(expand->args()[0], {op::unsqueeze_copy, op::unsqueeze});
-  if (unsqueeze == nullptr || !unsqueeze->tag.empty() || !expand->tag.empty() || !view->tag.empty()) {
-    return nullptr;
-  }
-  ir::Value* source = unsqueeze->args()[0].value();
-  const std::vector<ir::Dim>& dims = source->type.tensor.dims;
-  const std::vector<ir::Dim>& single = unsqueeze->result()->type.tensor.dims;
-  const std::vector<ir::Dim>& repeated = expand->result()->type.tensor.dims;
-  const std::vector<ir::Dim>& joined = view->result()->type.tensor.dims;
-  if (dims.size() != 4 || joined.size() != 4 || repeated.size() != 5 || single.size() != 5 || single[2] != ir::Dim(1) ||
-      int_of(unsqueeze->args()[1]) != 2 || !repeated[2].is_static() || !dims[1].is_static() || !joined[1].is_static()) {
-    return nullptr;
-  }
-  const bool fits = repeated[0] == dims[0] && repeated[1] == dims[1] && repeated[3] == dims[2] &&
-                    repeated[4] == dims[3] && joined[0] == dims[0] && joined[1].min == dims[1].min * repeated[2].min &&
-                    joined[2] == dims[2] && joined[3] == dims[3];
-  return fits ? source : nullptr;
+bool repeats_heads(const ir::Match& m) {
+  const auto dims = [&](std::string_view name) -> const std::vector<ir::Dim>& {
+    return m.value(name)->type.tensor.dims;
+  };
+  const auto &own = dims("source"), &repeated = dims("repeated"), &joined = dims("joined");
+  return m.root()->tag.empty() && m.node("repeated")->tag.empty() && m.node("single")->tag.empty() && own.size() == 4 &&
+         joined.size() == 4 && repeated.size() == 5 && repeated[2].is_static() && own[1].is_static() &&
+         joined[1].is_static() && repeated[0] == own[0] && repeated[1] == own[1] && repeated[3] == own[2] &&
+         repeated[4] == own[3] && joined[0] == own[0] && joined[1].min == own[1].min * repeated[2].min &&
+         joined[2] == own[2] && joined[3] == own[3];
+}
+
+/// [batch, heads, keys, depth] that are repeated for groups of heads; nullptr otherwise.
+ir::Value* before_repetition(const ir::Argument& argument, const ir::Program& program) {
+  const std::optional<ir::Match> found = kRepeatedHeads.match_producer(argument, program, repeats_heads);
+  return found ? found->value("source") : nullptr;
 }
 
 /// Gives attention the keys and values of its groups once; true when it did.
-bool share_heads(ir::Node& attention) {
+bool share_heads(const ir::Program& program, ir::Node& attention) {
   if (!attention.tag.empty() || int_of(attention.args()[kEnableGqa]) != 0) {
     return false;
   }
-  ir::Value* key = before_repetition(attention.args()[kKey]);
-  ir::Value* value = before_repetition(attention.args()[kValue]);
+  ir::Value* key = before_repetition(attention.args()[kKey], program);
+  ir::Value* value = before_repetition(attention.args()[kValue], program);
   if (key == nullptr || value == nullptr || key->type.tensor.dims[1] != value->type.tensor.dims[1]) {
     return false;
   }
@@ -380,7 +381,7 @@ Result<Changed> FuseAttention::run(ir::Graph& graph, PassContext& context) {
   return rewrite_each(graph, [&context](ir::Node* node) {
     if (node->op == kAttention) {
       const bool dropped = drop_open_mask(context.program, *node);
-      return share_heads(*node) || dropped;
+      return share_heads(context.program, *node) || dropped;
     }
     const std::optional<Match> m = match(node);
     if (m) {

@@ -2,54 +2,24 @@
 
 #include <algorithm>
 
-#include "ir/op_views.h"
+#include "ir/pattern.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
 
-/// input @ weight + bias
-struct Product {
-  ir::Argument input;
-  ir::Argument weight;  ///< [in, out]
-  ir::Argument bias;
-};
+const ir::Pattern kProduct = "y = mm(input, weight) | addmm(bias, input, weight)";
+const ir::Pattern kTransposed =
+    "y = permute(weight, [1, 0]) | t(weight) | transpose(weight, 0, 1) | transpose(weight, 1, 0)";
 
-std::optional<Product> product_of(const ir::Node& node) {
-  if (node.op == op::mm) {
-    return Product{ops::Mm(node).self(), ops::Mm(node).mat2(), {}};
-  }
-  if (node.op == op::addmm) {
-    const ops::Addmm product(node);
-    const ir::Value* bias = product.self().value();
-    const bool plain = number_of(product.beta()) == 1.0 && number_of(product.alpha()) == 1.0;
-    // linear adds a vector; addmm also takes what broadcasts to a matrix.
-    if (plain && bias != nullptr && bias->type.tensor.rank() == 1 &&
-        bias->type.tensor.dims[0] == node.result()->type.tensor.dims.back()) {
-      return Product{product.mat1(), product.mat2(), product.self()};
-    }
-  }
-  return std::nullopt;
-}
-
-/// What `weight` is the transpose of, with the same tag as `user`; nullptr otherwise.
-ir::Node* transpose_behind(const ir::Argument& weight, const ir::Node& user) {
-  ir::Node* node = producer_if(
-      weight, {op::permute, op::permute_copy, op::t, op::t_copy, op::transpose_int, op::transpose_copy_int});
-  if (node == nullptr || node->tag != user.tag || node->result()->type.tensor.rank() != 2) {
-    return nullptr;
-  }
-  if (node->args().size() == 1) {
-    return node;  // t
-  }
-  if (node->args().size() == 2) {
-    const auto dims = ints_of(node->args()[1]);
-    return dims && (dims->at(0) + 2) % 2 == 1 && (dims->at(1) + 2) % 2 == 0 ? node : nullptr;
-  }
-  const auto first = int_of(node->args()[1]);
-  const auto second = int_of(node->args()[2]);
-  return first && second && (*first + 2) % 2 != (*second + 2) % 2 ? node : nullptr;
+/// A product whose bias is a vector: addmm also takes what broadcasts to a matrix.
+std::optional<ir::Match> product_of(ir::Node& node, const ir::Program& program) {
+  return kProduct.match(node, program, [&](const ir::Match& m) {
+    const ir::Value* bias = m.value("bias");
+    return bias == nullptr ||
+           (bias->type.tensor.rank() == 1 && bias->type.tensor.dims[0] == node.result()->type.tensor.dims.back());
+  });
 }
 
 /// A constant that only products use as their right factor.
@@ -57,9 +27,9 @@ bool is_weight_only(const ir::Program& program, const ir::Value* weight) {
   if (constant_of(program, weight) == nullptr || weight->graph()->is_output(weight)) {
     return false;
   }
-  return std::all_of(weight->users().begin(), weight->users().end(), [&](const ir::Node* user) {
-    const std::optional<Product> product = product_of(*user);
-    return product && product->weight.value() == weight && product->input.value() != weight;
+  return std::all_of(weight->users().begin(), weight->users().end(), [&](ir::Node* user) {
+    const std::optional<ir::Match> product = product_of(*user, program);
+    return product && product->value("weight") == weight && product->value("input") != weight;
   });
 }
 
@@ -82,24 +52,29 @@ Result<Changed> FuseLinear::run(ir::Graph& graph, PassContext& context) {
   // Asked before anything changes, since a rewritten product is no product any more.
   std::vector<std::pair<ir::Node*, bool>> products;
   for (const auto& node : graph.nodes()) {
-    if (const std::optional<Product> product = product_of(*node)) {
-      const bool foldable = context.evaluator != nullptr && product->weight.value()->graph() == &graph &&
-                            is_weight_only(context.program, product->weight.value());
+    if (const std::optional<ir::Match> product = product_of(*node, context.program)) {
+      const ir::Value* weight = product->value("weight");
+      const bool foldable =
+          context.evaluator != nullptr && weight->graph() == &graph && is_weight_only(context.program, weight);
       products.emplace_back(node.get(), foldable);
     }
   }
   for (const auto& [node, foldable] : products) {
-    const Product product = *product_of(*node);
+    const ir::Match product = *product_of(*node, context.program);
+    const auto is_of_matrix = [tag = node->tag](const ir::Match& m) {
+      return m.root()->tag == tag && m.root()->result()->type.tensor.rank() == 2;
+    };
+    const auto transposition = kTransposed.match_producer(product["weight"], context.program, is_of_matrix);
+    ir::Node* transpose = transposition ? transposition->root() : nullptr;
     ir::Argument weight;
-    ir::Node* transpose = transpose_behind(product.weight, *node);
     if (transpose != nullptr) {
-      weight = transpose->args()[0];
+      weight = (*transposition)["weight"];
     } else if (foldable) {
-      weight.data = transposed(*node, product.weight.value());
+      weight.data = transposed(*node, product.value("weight"));
     } else {
       continue;
     }
-    ir::Node* linear = create_like(*node, op::linear, {product.input, weight, product.bias});
+    ir::Node* linear = create_like(*node, op::linear, {product["input"], weight, product["bias"]});
     linear->add_result(node->result()->name, node->result()->type);
     if (transpose != nullptr && is_only_use(transpose->result(), node)) {
       linear->absorb(*transpose);

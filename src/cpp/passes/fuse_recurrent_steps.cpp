@@ -3,193 +3,127 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/step_gates.h"
 
 namespace et::passes {
 namespace {
 
-/// An operator that multiplies the states, and what a layer of such steps is.
+// Steps of four kinds. Where the product of the state is known, as that of a zero is, it is `first`.
+const ir::Pattern kIntegerLstm = R"(
+  after = et::lstm_gates(sums, cell)
+  sums = dequantize(sum, sum_scale, sum_zero, ...)
+  sum = et::quantized_add(product, product_scale, product_zero, part, part_scale, part_zero,
+                          sum_scale, sum_zero, sum_min, sum_max)
+      | et::quantized_add(part, part_scale, part_zero, product, product_scale, product_zero,
+                          sum_scale, sum_zero, sum_min, sum_max)
+  part = &unbind(inputs, 0)#_
+  product = et::quantized_linear(state, state_scale, state_zero, weight, weight_scales, bias,
+                                 product_scale, product_zero, product_min, product_max)
+      | first
+  state = quantize(hidden, state_scale, state_zero, state_min, state_max, ...)
+)";
+const ir::Pattern kIntegerGru = R"(
+  after = et::gru_gates(dequantize(part, part_scale, part_zero, ...), products, hidden)
+  part = &unbind(inputs, 0)#_
+  products = dequantize(product, product_scale, product_zero, ...) | first
+  product = et::quantized_linear(state, state_scale, state_zero, weight, weight_scales, bias,
+                                 product_scale, product_zero, product_min, product_max)
+  state = quantize(hidden, state_scale, state_zero, state_min, state_max, ...)
+)";
+const ir::Pattern kFloatLstm = R"(
+  after = et::lstm_gates(add(part, product), cell)
+  part = &unbind(inputs, 0)#_
+  product = et::dynamic_linear(hidden, weight, weight_scales, bias, group_size, per_token, symmetric,
+                               quant_min, quant_max, eps)
+      | et::weight_only_linear(hidden, weight, weight_scales, weight_zeros, bias, group_size)
+      | first
+)";
+const ir::Pattern kFloatGru = R"(
+  after = et::gru_gates(part, product, hidden)
+  part = &unbind(inputs, 0)#_
+  product = et::dynamic_linear(hidden, weight, weight_scales, bias, group_size, per_token, symmetric,
+                               quant_min, quant_max, eps)
+      | et::weight_only_linear(hidden, weight, weight_scales, weight_zeros, bias, group_size)
+      | first
+)";
+
+using Names = Span<const std::string_view>;
+constexpr std::string_view kIntegerLstmArguments[] = {
+    "inputs",       "part_scale",  "part_zero",   "hidden",        "cell",     "state_scale", "state_zero",
+    "state_min",    "state_max",   "weight",      "weight_scales", "bias",     "first",       "product_scale",
+    "product_zero", "product_min", "product_max", "sum_scale",     "sum_zero", "sum_min",     "sum_max"};
+constexpr std::string_view kIntegerGruArguments[] = {
+    "inputs", "part_scale",    "part_zero", "hidden", "state_scale",   "state_zero",   "state_min",   "state_max",
+    "weight", "weight_scales", "bias",      "first",  "product_scale", "product_zero", "product_min", "product_max"};
+constexpr std::string_view kDynamicLstmArguments[] = {
+    "inputs",    "hidden",    "cell",      "weight",    "weight_scales", "bias", "group_size",
+    "per_token", "symmetric", "quant_min", "quant_max", "eps",           "first"};
+constexpr std::string_view kDynamicGruArguments[] = {"inputs",    "hidden",     "weight",    "weight_scales",
+                                                     "bias",      "group_size", "per_token", "symmetric",
+                                                     "quant_min", "quant_max",  "eps",       "first"};
+constexpr std::string_view kWeightOnlyLstmArguments[] = {
+    "inputs", "hidden", "cell", "weight", "weight_scales", "weight_zeros", "bias", "group_size", "first"};
+constexpr std::string_view kWeightOnlyGruArguments[] = {"inputs",       "hidden", "weight",     "weight_scales",
+                                                        "weight_zeros", "bias",   "group_size", "first"};
+
+/// Steps that multiply the state with an operator, and the operator for all of them: its arguments by the pattern's
+/// names, but for the last one, which is the direction.
 struct Form {
-  std::string_view product, lstm, gru;
+  const ir::Pattern& pattern;
+  std::string_view product;
+  std::string_view op;
+  Names arguments;
 };
-constexpr std::string_view kIntegerProduct = op::et_quantized_linear;
 constexpr Form kForms[] = {
-    {kIntegerProduct, op::et_quantized_lstm, op::et_quantized_gru},
-    {op::et_dynamic_linear, op::et_dynamic_lstm, op::et_dynamic_gru},
-    {op::et_weight_only_linear, op::et_weight_only_lstm, op::et_weight_only_gru},
+    {kIntegerLstm, op::et_quantized_linear, op::et_quantized_lstm, kIntegerLstmArguments},
+    {kIntegerGru, op::et_quantized_linear, op::et_quantized_gru, kIntegerGruArguments},
+    {kFloatLstm, op::et_dynamic_linear, op::et_dynamic_lstm, kDynamicLstmArguments},
+    {kFloatLstm, op::et_weight_only_linear, op::et_weight_only_lstm, kWeightOnlyLstmArguments},
+    {kFloatGru, op::et_dynamic_linear, op::et_dynamic_gru, kDynamicGruArguments},
+    {kFloatGru, op::et_weight_only_linear, op::et_weight_only_gru, kWeightOnlyGruArguments},
 };
+/// Arguments that steps do not share.
+constexpr std::string_view kOwn[] = {"inputs", "hidden", "cell", "first"};
 
-const Form* form_of(const ir::Node& product) {
-  const auto* const found =
-      std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& form) { return form.product == product.op; });
-  return found == std::end(kForms) ? nullptr : found;
-}
-
-/// What one step is made of.
+/// One step.
 struct Step {
-  ir::Node* gates = nullptr;
-  ir::Node* unbind = nullptr;    ///< of the products of the inputs
-  size_t part = 0;               ///< which of them
-  ir::Node* linear = nullptr;    ///< nullptr: the product is `first`
-  ir::Node* quantize = nullptr;  ///< of the state; nullptr where the product takes floats
-  ir::Value* first = nullptr;
-  ir::Value* hidden = nullptr;  ///< the state before; nullptr where an LSTM's product is `first`
-  ir::Value* cell = nullptr;    ///< LSTM: before
-  bool is_static = false;       ///< the products are integers, with these scales
-  Activation input;             ///< of the parts
-  Activation product;
-  ir::Node* sum = nullptr;       ///< LSTM: the quantized_add, or the add of floats
-  std::vector<ir::Node*> nodes;  ///< all of them, the last one first
+  const ir::Pattern* pattern;
+  ir::Match found;
 
-  bool is_lstm() const { return gates->op == op::et_lstm_gates; }
-  /// The node that reads the state for the product.
-  const ir::Node* reader() const { return quantize != nullptr ? quantize : linear; }
+  ir::Node* gates() const { return found.root(); }
+  ir::Value* after() const { return gates()->result(0); }
+  ir::Node* unbind() const { return found.node("part"); }  ///< of the products of the inputs
+  size_t part() const { return found.value("part")->result_index(); }
+  bool has_product() const { return found["first"].is_none(); }  ///< of its state
+  bool is_lstm() const { return gates()->op == op::et_lstm_gates; }
+  bool is_static() const { return pattern == &kIntegerLstm || pattern == &kIntegerGru; }
+  /// The node that reads the state for the product; nullptr without one.
+  const ir::Node* reader() const {
+    return !has_product() ? nullptr : is_static() ? found.node("state") : found.node("product");
+  }
+  /// Of the product; nullptr without one.
+  const Form* form() const {
+    const auto* const form = std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& one) {
+      return &one.pattern == pattern && has_product() && one.product == found.node("product")->op;
+    });
+    return form == std::end(kForms) ? nullptr : form;
+  }
 };
 
-// Products that are not static have their weight behind the input.
-namespace product_args = ops::arguments::et_quantized_linear;
-namespace sum_args = ops::arguments::et_quantized_add;
-
-ir::Node* only_producer(ir::Value* value, const ir::Node* user, std::string_view op) {
-  ir::Node* const node = value == nullptr ? nullptr : value->producer();
-  return node != nullptr && node->op == op && node->tag.empty() && node->graph() == user->graph() &&
-                 is_only_use(value, user)
-             ? node
-             : nullptr;
+bool is_step(const ir::Match& m) {
+  return is_untagged(m) && std::all_of(m.nodes.begin(), m.nodes.end(), [](const ir::Node* node) {
+           return !is_one_of(node->op, {kQuantizePerTensor, kDequantizePerTensor}) || affine_of(*node);
+         });
 }
 
-/// True when `value` is a part of an unbind along the first dimension.
-bool take_part(ir::Value* value, Step& s) {
-  ir::Node* const unbind = value == nullptr ? nullptr : value->producer();
-  if (unbind == nullptr || !is_one_of(unbind->op, {op::unbind_copy_int, op::unbind_int}) || !unbind->tag.empty() ||
-      unbind->graph() != s.gates->graph() || int_of(unbind->args()[1]) != 0) {
-    return false;
-  }
-  s.unbind = unbind;
-  s.part = value->result_index();
-  return true;
-}
-
-bool is_parameter(const ir::Argument& scale, const ir::Argument& zero_point, const Activation& p) {
-  return number_of(scale) == p.scale && int_of(zero_point) == p.zero_point;
-}
-
-/// The product of the state before, or another value in its place.
-bool take_product(ir::Value* value, const ir::Node* user, Step& s) {
-  ir::Node* const made_by = value == nullptr ? nullptr : value->producer();
-  ir::Node* const linear =
-      made_by == nullptr || form_of(*made_by) == nullptr || (made_by->op == kIntegerProduct) != s.is_static
-          ? nullptr
-          : only_producer(value, user, made_by->op);
-  if (linear == nullptr) {
-    s.first = value;
-    return true;
-  }
-  if (!s.is_static) {
-    s.linear = linear;
-    s.hidden = linear->args()[product_args::kInput].value();
-    s.nodes.push_back(linear);
-    return true;
-  }
-  ir::Node* const quantize = only_producer(linear->args()[product_args::kInput].value(), linear, kQuantizePerTensor);
-  const std::optional<Activation> state = quantize == nullptr ? std::nullopt : affine_of(*quantize);
-  if (!state ||
-      !is_parameter(linear->args()[product_args::kInputScale], linear->args()[product_args::kInputZeroPoint], *state) ||
-      !is_parameter(linear->args()[product_args::kOutputScale], linear->args()[product_args::kOutputZeroPoint],
-                    s.product)) {
-    return false;
-  }
-  s.linear = linear;
-  s.quantize = quantize;
-  s.hidden = quantize->args()[0].value();
-  s.nodes.insert(s.nodes.end(), {linear, quantize});
-  return true;
-}
-
-Activation parameters_at(const ir::Node& node, size_t operand) {
-  Activation found;
-  found.integers = node.args()[operand].value();
-  found.scale = number_of(node.args()[operand + 1]).value_or(0);
-  found.zero_point = int_of(node.args()[operand + 2]).value_or(0);
-  return found;
-}
-
-/// Sums of floats.
-bool match_float_lstm(Step& s) {
-  s.sum = only_producer(s.gates->args()[0].value(), s.gates, op::add_Tensor);
-  if (s.sum == nullptr || number_of(s.sum->args()[2]) != 1.0) {
-    return false;
-  }
-  s.cell = s.gates->args()[1].value();
-  s.nodes.push_back(s.sum);
-  return either_order(*s.sum, s, [&](ir::Value* part, ir::Value* product) {
-    return part != nullptr && product != nullptr && part != product && take_part(part, s) &&
-           take_product(product, s.sum, s);
-  });
-}
-
-/// Sums of integers.
-bool match_static_lstm(Step& s) {
-  ir::Node* const dequantize = only_producer(s.gates->args()[0].value(), s.gates, kDequantizePerTensor);
-  const std::optional<Activation> sums = dequantize == nullptr ? std::nullopt : affine_of(*dequantize);
-  s.sum = sums ? only_producer(sums->integers, dequantize, op::et_quantized_add) : nullptr;
-  if (s.sum == nullptr ||
-      !is_parameter(s.sum->args()[sum_args::kOutputScale], s.sum->args()[sum_args::kOutputZeroPoint], *sums)) {
-    return false;
-  }
-  s.is_static = true;
-  s.cell = s.gates->args()[1].value();
-  s.nodes.insert(s.nodes.end(), {dequantize, s.sum});
-  const Step before = s;
-  for (const size_t operand : {size_t{3}, size_t{0}}) {
-    s.input = parameters_at(*s.sum, operand);
-    s.product = parameters_at(*s.sum, 3 - operand);
-    if (s.input.integers != s.product.integers && take_part(s.input.integers, s) &&
-        take_product(s.product.integers, s.sum, s)) {
-      return true;
+std::optional<Step> match(ir::Node& node, const ir::Program& program) {
+  for (const ir::Pattern* pattern : {&kFloatLstm, &kIntegerLstm, &kIntegerGru, &kFloatGru}) {
+    if (std::optional<ir::Match> found = pattern->match(node, program, is_step)) {
+      return Step{pattern, std::move(*found)};
     }
-    s = before;
   }
-  return false;
-}
-
-bool match_gru(Step& s) {
-  s.hidden = s.gates->args()[2].value();
-  const ir::Value* const hidden = s.hidden;
-  if (take_part(s.gates->args()[0].value(), s)) {
-    return take_product(s.gates->args()[1].value(), s.gates, s) && s.hidden == hidden;
-  }
-  s.is_static = true;
-  ir::Node* const part = only_producer(s.gates->args()[0].value(), s.gates, kDequantizePerTensor);
-  const std::optional<Activation> input = part == nullptr ? std::nullopt : affine_of(*part);
-  if (!input || !take_part(input->integers, s)) {
-    return false;
-  }
-  s.input = *input;
-  s.nodes.push_back(part);
-  ir::Value* const own = s.gates->args()[1].value();
-  ir::Node* const dequantize = only_producer(own, s.gates, kDequantizePerTensor);
-  const std::optional<Activation> product = dequantize == nullptr ? std::nullopt : affine_of(*dequantize);
-  if (!product) {
-    s.first = own;
-    return true;
-  }
-  s.product = *product;
-  s.nodes.push_back(dequantize);
-  return take_product(product->integers, dequantize, s) && s.first == nullptr && s.hidden == hidden;
-}
-
-std::optional<Step> match(ir::Node* node) {
-  Step s;
-  s.gates = node;
-  s.nodes = {node};
-  if (!node->tag.empty() || !is_one_of(node->op, {op::et_lstm_gates, op::et_gru_gates})) {
-    return std::nullopt;
-  }
-  return (s.is_lstm() ? match_float_lstm(s) || match_static_lstm(s) : match_gru(s)) ? std::optional(std::move(s))
-                                                                                    : std::nullopt;
+  return std::nullopt;
 }
 
 // ------------------------------------------------------------------------------------------------------------- the
@@ -209,83 +143,71 @@ bool is_same(const ir::Program& program, const ir::Argument& a, const ir::Argume
          (x->data == y->data || std::memcmp(x->data, y->data, static_cast<size_t>(x->type.max_nbytes())) == 0);
 }
 
-bool have_same_scale(const Activation& a, const Activation& b) {
-  return a.scale == b.scale && a.zero_point == b.zero_point;
-}
-
 /// True when `next` follows the last step of the chain.
 bool follows(const ir::Program& program, const Chain& chain, const Step& next) {
   const Step& last = chain.back();
-  const bool is_next = next.gates->op == last.gates->op && next.linear != nullptr && next.unbind == last.unbind &&
-                       next.is_static == last.is_static && next.hidden == last.gates->result(0) &&
-                       have_same_scale(next.input, last.input);
-  // What stands for the first product of a GRU is of floats.
-  if (!is_next || (last.product.integers != nullptr && !have_same_scale(next.product, last.product))) {
+  const Form* const form = next.form();
+  if (form == nullptr || next.pattern != last.pattern || next.unbind() != last.unbind() ||
+      next.found.value("hidden") != last.after() || (last.has_product() && last.form() != form)) {
     return false;
   }
   if (next.is_lstm()) {
-    const ir::Value* const cell = last.gates->result(1);
-    if (next.cell != cell || !is_only_use(cell, next.gates) ||
-        (next.is_static &&
-         !std::equal(next.sum->args().begin() + sum_args::kOutputScale, next.sum->args().begin() + sum_args::kOut,
-                     last.sum->args().begin() + sum_args::kOutputScale))) {
+    const ir::Value* const cell = last.gates()->result(1);
+    if (next.found.value("cell") != cell || !is_only_use(cell, next.gates())) {
       return false;
     }
   }
-  if (last.linear == nullptr) {
-    return true;
-  }
-  const auto &a = next.linear->args(), &b = last.linear->args();
-  return next.linear->op == last.linear->op &&
-         std::equal(a.begin() + 1, a.end(), b.begin() + 1, b.end(),
-                    [&](const ir::Argument& x, const ir::Argument& y) { return is_same(program, x, y); }) &&
-         (!next.is_static || affine_of(*next.quantize)->same_parameters(*affine_of(*last.quantize)));
+  const bool same_state = !next.is_static() || !last.has_product() ||
+                          next.found.value("state")->type.tensor.dtype == last.found.value("state")->type.tensor.dtype;
+  return same_state && std::all_of(form->arguments.begin(), form->arguments.end(), [&](std::string_view name) {
+           const bool is_unknown = !last.has_product() && last.found[name].is_none();
+           return is_unknown || std::count(std::begin(kOwn), std::end(kOwn), name) != 0 ||
+                  is_same(program, next.found[name], last.found[name]);
+         });
 }
 
 /// Which way a chain goes through the parts, if it goes through all of them in order: +1 or -1; else 0.
 int direction_of(const Chain& chain) {
-  const size_t count = chain.front().unbind->results().size();
+  const size_t count = chain.front().unbind()->results().size();
   if (chain.size() != count || count < 2) {
     return 0;
   }
   bool forward = true, backward = true;
   for (size_t i = 0; i < count; ++i) {
-    forward = forward && chain[i].part == i;
-    backward = backward && chain[i].part == count - 1 - i;
+    forward = forward && chain[i].part() == i;
+    backward = backward && chain[i].part() == count - 1 - i;
   }
   return forward ? 1 : backward ? -1 : 0;
 }
 
 /// True for products [batch, gates * hidden] of the first step, with sizes of one in front.
 bool has_fitting_first(const Step& step, const ir::TensorType& input) {
-  if (step.first == nullptr) {
+  if (step.has_product()) {
     return true;
   }
-  const ir::TensorType& first = step.first->type.tensor;
+  const ir::TensorType& first = step.found.value("first")->type.tensor;
   const size_t rank = first.rank();
-  return step.first->type.is_tensor() && first.dtype == (step.is_lstm() ? input.dtype : ScalarType::Float) &&
-         first.is_row_major() && rank >= 2 && first.dims[rank - 1] == input.dims[2] &&
-         first.dims[rank - 2] == input.dims[1] &&
+  return step.found.value("first")->type.is_tensor() &&
+         first.dtype == (step.is_lstm() ? input.dtype : ScalarType::Float) && first.is_row_major() && rank >= 2 &&
+         first.dims[rank - 1] == input.dims[2] && first.dims[rank - 2] == input.dims[1] &&
          std::all_of(first.dims.begin(), first.dims.end() - 2, [](const ir::Dim& size) { return size == 1; });
 }
 
 /// The types that the operators take, but for integers of 16 bits, of which there is no fast kernel.
 bool has_fitting_types(const Chain& chain) {
   const Step& step = chain.front();
-  const ir::TensorType& input = step.unbind->args()[0].value()->type.tensor;
-  const ir::TensorType& state = step.gates->result(0)->type.tensor;
-  const ir::TensorType& last = chain.back().gates->result(0)->type.tensor;
+  const ir::TensorType& input = step.unbind()->args()[0].value()->type.tensor;
+  const ir::TensorType& state = step.after()->type.tensor;
+  const ir::TensorType& last = chain.back().after()->type.tensor;
   const size_t rank = state.rank();
-  const bool has_fitting_elements = step.is_static ? input.dtype == ScalarType::Char || input.dtype == ScalarType::Byte
-                                                   : input.dtype == ScalarType::Float;
+  const bool has_fitting_elements = step.is_static()
+                                        ? input.dtype == ScalarType::Char || input.dtype == ScalarType::Byte
+                                        : input.dtype == ScalarType::Float;
   if (!has_fitting_elements || input.rank() != 3 || !input.is_row_major() || !state.is_row_major() || rank < 2 ||
       rank > 3 || (rank == 3 && !(state.dims[0] == 1)) || !(state == last) || !has_fitting_first(step, input)) {
     return false;
   }
-  const ir::TensorType& weight = chain.back()
-                                     .linear->args()[step.is_static ? product_args::kWeight : product_args::kInput + 1]
-                                     .value()
-                                     ->type.tensor;
+  const ir::TensorType& weight = chain.back().found.value("weight")->type.tensor;
   return weight.rank() == 2 && state.dims[rank - 2] == input.dims[1] && state.dims[rank - 1].is_static() &&
          input.dims[2] == ir::Dim(state.dims[rank - 1].max * (step.is_lstm() ? 4 : 3)) &&
          weight.dims[0] == input.dims[2] && weight.is_row_major();
@@ -295,8 +217,8 @@ bool has_fitting_types(const Chain& chain) {
 template <typename Visit>
 void over_readers(const Chain& chain, const Visit& visit) {
   for (size_t i = 0; i < chain.size(); ++i) {
-    for (ir::Node* const user : chain[i].gates->result(0)->users()) {
-      const bool is_step = i + 1 < chain.size() && (user == chain[i + 1].reader() || user == chain[i + 1].gates);
+    for (ir::Node* const user : chain[i].after()->users()) {
+      const bool is_step = i + 1 < chain.size() && (user == chain[i + 1].reader() || user == chain[i + 1].gates());
       if (!is_step) {
         visit(i, user);
       }
@@ -309,7 +231,7 @@ bool is_read_behind(const Chain& chain, const std::unordered_map<const ir::Node*
   bool is_behind = true;
   over_readers(chain, [&](size_t, const ir::Node* user) {
     const auto found = positions.find(user);  // not in this graph: a region
-    is_behind = is_behind && found != positions.end() && found->second > positions.at(chain.back().gates);
+    is_behind = is_behind && found != positions.end() && found->second > positions.at(chain.back().gates());
   });
   return is_behind;
 }
@@ -319,7 +241,7 @@ bool is_read_behind(const Chain& chain, const std::unordered_map<const ir::Node*
 
 /// The products of the first step: one row where all sequences have the same.
 ir::Argument first_products(ir::Program& program, const Chain& chain, ir::Node* before) {
-  ir::Value* const first = chain.front().first;
+  ir::Value* const first = chain.front().found.value("first");
   const ir::Constant* const constant = constant_of(program, first);
   if (constant == nullptr || !constant->type.is_row_major() || constant->type.rank() == 0) {
     return first == nullptr ? ir::Argument{} : ir::Argument{first};
@@ -354,43 +276,27 @@ ir::Value* state_at(const ir::Value* state, ir::Value* states, int64_t time, con
 bool is_sequence(const ir::Node& node, const Chain& chain, bool reverse) {
   const auto* const parts = node.op == op::cat ? node.args()[0].as<ir::Argument::List>() : nullptr;
   if (parts == nullptr || parts->size() != chain.size() || int_of(node.args()[1]) != 0 ||
-      chain.front().gates->result(0)->type.tensor.rank() != 3 || !node.tag.empty()) {
+      chain.front().after()->type.tensor.rank() != 3 || !node.tag.empty()) {
     return false;
   }
   for (size_t i = 0; i < parts->size(); ++i) {
     const Step& step = chain[reverse ? parts->size() - 1 - i : i];
-    if ((*parts)[i].value() != step.gates->result(0)) {
+    if ((*parts)[i].value() != step.after()) {
       return false;
     }
   }
   return true;
 }
 
-std::vector<ir::Argument> arguments(const Chain& chain, ir::Value* input, ir::Argument first, bool reverse) {
-  const Step& start = chain.front();
-  const Step& last = chain.back();
-  const auto& linear = last.linear->args();
-  std::vector<ir::Argument> args = {{input}};
-  const auto add = [&](auto begin, auto end) { args.insert(args.end(), begin, end); };
-  if (last.is_static) {
-    args.insert(args.end(), {{start.input.scale}, {start.input.zero_point}});
-  }
-  args.push_back(start.hidden == nullptr ? ir::Argument{} : ir::Argument{start.hidden});
-  if (last.is_lstm()) {
-    args.push_back({start.cell});
-  }
-  if (last.is_static) {
-    const Activation state = *affine_of(*last.quantize);
-    args.insert(args.end(), {{state.scale}, {state.zero_point}, {state.quant_min}, {state.quant_max}});
-    add(linear.begin() + product_args::kWeight, linear.begin() + product_args::kOutputScale);
-    args.push_back(std::move(first));
-    add(linear.begin() + product_args::kOutputScale, linear.begin() + product_args::kOut);
-    if (last.is_lstm()) {
-      add(last.sum->args().begin() + sum_args::kOutputScale, last.sum->args().begin() + sum_args::kOut);
-    }
-  } else {
-    add(linear.begin() + 1, linear.end());
-    args.push_back(std::move(first));
+std::vector<ir::Argument> arguments(const Chain& chain, const Form& form, ir::Value* input, const ir::Argument& first,
+                                    bool reverse) {
+  std::vector<ir::Argument> args;
+  for (const std::string_view name : form.arguments) {
+    const bool is_of_start = name == "hidden" || name == "cell";
+    args.push_back(name == "inputs"  ? ir::Argument{input}
+                   : name == "first" ? first
+                   : is_of_start     ? chain.front().found[name]
+                                     : chain.back().found[name]);
   }
   args.push_back({reverse});
   return args;
@@ -399,9 +305,9 @@ std::vector<ir::Argument> arguments(const Chain& chain, ir::Value* input, ir::Ar
 void fuse(ir::Program& program, const Chain& chain, bool is_backward) {
   const Step& start = chain.front();
   const Step& last = chain.back();
-  ir::Graph& graph = *last.gates->graph();
-  ir::Node* const behind = last.gates;
-  ir::Value* input = start.unbind->args()[0].value();
+  ir::Graph& graph = *last.gates()->graph();
+  ir::Node* const behind = last.gates();
+  ir::Value* input = start.unbind()->args()[0].value();
   const ir::Node* const flip = producer_if({input}, {op::flip});
   const bool is_flipped = flip != nullptr && flip->tag.empty() && flip->graph() == &graph &&
                           ints_of(flip->args()[1]) == std::vector<int64_t>{0};
@@ -409,17 +315,17 @@ void fuse(ir::Program& program, const Chain& chain, bool is_backward) {
     input = flip->args()[0].value();
   }
   const bool reverse = is_backward != is_flipped;
-  const Form& form = *form_of(*last.linear);
-  ir::Node* const fused = create_like(*behind, last.is_lstm() ? form.lstm : form.gru,
-                                      arguments(chain, input, first_products(program, chain, behind), reverse));
+  const Form& form = *last.form();
+  ir::Node* const fused =
+      create_like(*behind, form.op, arguments(chain, form, input, first_products(program, chain, behind), reverse));
   ir::TensorType type = ir::TensorType::contiguous(ScalarType::Float, {0, 0, 0});
   type.dims = input->type.tensor.dims;
-  type.dims.back() = last.gates->result(0)->type.tensor.dims.back();
+  type.dims.back() = last.after()->type.tensor.dims.back();
   ir::Value* const states = fused->add_result("states", ir::Type::of(type));
   if (last.is_lstm()) {
-    ir::Value* const cell = fused->add_result("cell", last.gates->result(1)->type);
-    graph.replace_all_uses(last.gates->result(1), cell);
-    std::swap(cell->name, last.gates->result(1)->name);
+    ir::Value* const cell = fused->add_result("cell", last.gates()->result(1)->type);
+    graph.replace_all_uses(last.gates()->result(1), cell);
+    std::swap(cell->name, last.gates()->result(1)->name);
   }
 
   std::vector<ir::Node*> sequences;
@@ -435,14 +341,14 @@ void fuse(ir::Program& program, const Chain& chain, bool is_backward) {
     graph.erase(sequence);
   }
   for (size_t i = chain.size(); i-- > 0;) {
-    ir::Value* const old = chain[i].gates->result(0);
+    ir::Value* const old = chain[i].after();
     if (!graph.is_unused(old)) {  // the steps behind this one are gone: what still uses it is a reader
       const auto time = static_cast<int64_t>(reverse ? chain.size() - 1 - i : i);
       ir::Value* const part = state_at(old, states, time, *fused);
       graph.replace_all_uses(old, part);
       std::swap(part->name, old->name);
     }
-    erase_step(chain[i].nodes, fused);
+    erase_step(chain[i].found.nodes, fused);
   }
 }
 
@@ -458,17 +364,17 @@ Result<Changed> FuseRecurrentSteps::run(ir::Graph& graph, PassContext& context) 
   std::unordered_map<const ir::Node*, size_t> positions;
   for (const auto& node : graph.nodes()) {
     positions.emplace(node.get(), positions.size());
-    std::optional<Step> step = match(node.get());
+    std::optional<Step> step = match(*node, context.program);
     if (!step) {
       continue;
     }
-    const auto end = ends.find(step->hidden);
+    const auto end = ends.find(step->found.value("hidden"));
     const bool goes_on = end != ends.end() && follows(context.program, chains[end->second], *step);
     const size_t index = goes_on ? end->second : chains.size();
     if (!goes_on) {
       chains.emplace_back();
     }
-    ends[step->gates->result(0)] = index;
+    ends[step->after()] = index;
     chains[index].push_back(std::move(*step));
   }
   Changed changed = Changed::kNo;

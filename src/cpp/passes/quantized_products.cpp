@@ -7,6 +7,7 @@
 
 #include "base/nibbles.h"
 #include "ir/op_views.h"
+#include "ir/pattern.h"
 #include "ops/names.h"
 
 namespace et::passes {
@@ -14,7 +15,42 @@ namespace {
 
 /// Of a bias in int32: the other half is left for the sum that it is added to.
 constexpr double kLargestBias = 1 << 30;
-constexpr std::string_view kChoosePrefix = "quantized_decomposed::choose_qparams";
+
+/// How an input is quantized at run time.
+struct Choice {
+  ir::Pattern pattern;
+  bool per_token, symmetric;
+};
+const Choice kChoices[] = {
+    {R"(
+       y = quantized_decomposed::dequantize_per_tensor.tensor(integers, scale, zero, ...)
+       integers = &quantized_decomposed::quantize_per_tensor.tensor(floats, scale, zero, low, high, ...)
+       scale = &quantized_decomposed::choose_qparams.tensor(floats, low, high, eps, ...)#0
+       zero = &quantized_decomposed::choose_qparams.tensor(floats, low, high, eps, ...)#1
+     )",
+     false, false},
+    {R"(
+       y = quantized_decomposed::dequantize_per_tensor.tensor(integers, scale, zero, ...)
+       integers = &quantized_decomposed::quantize_per_tensor.tensor(floats, scale, zero, low, high, ...)
+       scale = &quantized_decomposed::choose_qparams_symmetric.tensor(floats, low, high, eps, ...)#0
+       zero = &quantized_decomposed::choose_qparams_symmetric.tensor(floats, low, high, eps, ...)#1
+     )",
+     false, true},
+    {R"(
+       y = quantized_decomposed::dequantize_per_token(integers, scale, zero, ...)
+       integers = &quantized_decomposed::quantize_per_token(floats, scale, zero, low, high, ...)
+       scale = &quantized_decomposed::choose_qparams_per_token_asymmetric(floats, ...)#0
+       zero = &quantized_decomposed::choose_qparams_per_token_asymmetric(floats, ...)#1
+     )",
+     true, false},
+    {R"(
+       y = quantized_decomposed::dequantize_per_token(integers, scale, zero, ...)
+       integers = &quantized_decomposed::quantize_per_token(floats, scale, zero, low, high, ...)
+       scale = &quantized_decomposed::choose_qparams_per_token(floats, ...)#0
+       zero = &quantized_decomposed::choose_qparams_per_token(floats, ...)#1
+     )",
+     true, true},
+};
 
 /// Integers of 4 bits, two a byte: columns of a matrix, rows of a filter (base/nibbles.h).
 ir::Constant packed_constant(const Weight& weight) {
@@ -123,57 +159,28 @@ struct DynamicInput {
   double eps;
 };
 
-std::optional<DynamicInput> dynamic_input(const ir::Argument& argument) {
-  const ir::Node* dequantize = producer_if(
-      argument, {op::quantized_decomposed_dequantize_per_tensor_tensor, op::quantized_decomposed_dequantize_per_token});
-  const ir::Node* quantize =
-      dequantize == nullptr ? nullptr
-                            : producer_if(dequantize->args()[0], {op::quantized_decomposed_quantize_per_tensor_tensor,
-                                                                  op::quantized_decomposed_quantize_per_token});
-  if (quantize == nullptr) {
-    return std::nullopt;
+std::optional<DynamicInput> dynamic_input(const ir::Program& program, const ir::Argument& argument) {
+  for (const Choice& choice : kChoices) {
+    const std::optional<ir::Match> m = choice.pattern.match_producer(argument, program);
+    if (!m) {
+      continue;
+    }
+    const ScalarType dtype = m->value("integers")->type.tensor.dtype;
+    const auto low = int_of((*m)["low"]), high = int_of((*m)["high"]);
+    const double of_tokens = choice.symmetric ? 1e-5 : static_cast<double>(std::numeric_limits<float>::epsilon());
+    const auto eps = choice.per_token ? std::optional(of_tokens) : number_of((*m)["eps"]);
+    ir::Value* floats = m->value("floats");
+    const bool is_signed = dtype == ScalarType::Char;
+    // Tokens have constants of their own in the operators that choose for them, and the whole range of i8.
+    const bool fits_tokens = is_signed && high == 127 && (choice.symmetric || low == -128);
+    if (!low || !high || !eps || !(static_cast<float>(*eps) > 0) || floats == nullptr ||
+        floats->type.tensor.dtype != ScalarType::Float ||
+        !(is_signed || (dtype == ScalarType::Byte && !choice.symmetric)) || (choice.per_token && !fits_tokens)) {
+      return std::nullopt;
+    }
+    return DynamicInput{floats, choice.per_token, choice.symmetric, *low, *high, *eps};
   }
-  // The arguments of tokens stand where those of tensors do, and so do those of all that choose.
-  const ops::QuantizedDecomposedQuantizePerTensorTensor q(*quantize);
-  const ops::QuantizedDecomposedDequantizePerTensorTensor dq(*dequantize);
-  const ir::Node* choose = q.scale().value() == nullptr ? nullptr : q.scale().value()->producer();
-  if (choose == nullptr || choose->op.substr(0, kChoosePrefix.size()) != kChoosePrefix ||
-      choose->args()[0].value() != q.input().value() || q.scale().value() != choose->result(0) ||
-      q.zero_point().value() != choose->result(1) || dq.scale().value() != choose->result(0) ||
-      dq.zero_point().value() != choose->result(1)) {
-    return std::nullopt;
-  }
-  const ops::QuantizedDecomposedChooseQparamsTensor range(*choose);
-  DynamicInput found;
-  found.floats = q.input().value();
-  found.per_token = quantize->op == op::quantized_decomposed_quantize_per_token;
-  const auto low = int_of(q.quant_min()), high = int_of(q.quant_max());
-  const bool is_signed = quantize->result()->type.tensor.dtype == ScalarType::Char;
-  if (!low || !high || (!is_signed && quantize->result()->type.tensor.dtype != ScalarType::Byte) ||
-      found.floats->type.tensor.dtype != ScalarType::Float) {
-    return std::nullopt;
-  }
-  found.quant_min = *low;
-  found.quant_max = *high;
-  const std::string_view kind = std::string_view(choose->op).substr(kChoosePrefix.size());
-  const auto eps = found.per_token ? std::optional<double>() : number_of(range.eps());
-  // Tokens have constants of their own in the operators that choose for them, and the whole range of i8.
-  const bool whole = is_signed && *low == -128 && *high == 127;
-  if (kind == ".tensor" && !found.per_token && eps && int_of(range.quant_min()) == low &&
-      int_of(range.quant_max()) == high) {
-    found.symmetric = false;
-  } else if (kind == "_symmetric.tensor" && !found.per_token && eps && is_signed && int_of(range.quant_min()) == low &&
-             int_of(range.quant_max()) == high) {
-    found.symmetric = true;
-  } else if (kind == "_per_token_asymmetric" && found.per_token && whole) {
-    found.symmetric = false;
-  } else if (kind == "_per_token" && found.per_token && is_signed && *high == 127) {
-    found.symmetric = true;
-  } else {
-    return std::nullopt;
-  }
-  found.eps = eps.value_or(found.symmetric ? 1e-5 : static_cast<double>(std::numeric_limits<float>::epsilon()));
-  return static_cast<float>(found.eps) > 0 ? std::optional(found) : std::nullopt;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -230,7 +237,7 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
   if (!weight) {
     return false;
   }
-  const std::optional<DynamicInput> dynamic = dynamic_input(linear.input());
+  const std::optional<DynamicInput> dynamic = dynamic_input(program, linear.input());
   const ir::Argument integers = weight_constant(program, *node, *weight);
   const ir::Argument scales = scales_constant(program, *node, *weight);
   ir::Node* created = nullptr;

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/pattern.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
+
+/// log(1 + eˣ)
+const ir::Pattern kSoftplus = "y = softplus(x, 1, 20) | log1p(exp(x)) | log(add(exp(x), 1))";
 
 constexpr size_t kPowers = 4;
 
@@ -215,38 +219,6 @@ std::vector<ir::Value*> candidates(const ir::Argument& argument) {
   return values;
 }
 
-/// x of log(1 + eˣ), however it is written; nullptr otherwise. The nodes are added to `nodes`.
-ir::Value* argument_of_softplus(const ir::Argument& argument, const ir::Program& program,
-                                std::vector<ir::Node*>& nodes) {
-  ir::Node* node = producer_if(argument, {op::softplus, op::log1p, op::log});
-  if (node == nullptr) {
-    return nullptr;
-  }
-  nodes.push_back(node);
-  if (node->op == op::softplus) {
-    return number_of(node->args()[1]) == 1.0 && number_of(node->args()[2]) == 20.0 ? node->args()[0].value() : nullptr;
-  }
-  const ir::Argument* exponential = &node->args()[0];
-  if (node->op == op::log) {
-    ir::Node* add = producer_if(node->args()[0], {op::add_Tensor, op::add_Scalar});
-    if (add == nullptr || number_of(add->args()[2]) != 1.0) {
-      return nullptr;
-    }
-    nodes.push_back(add);
-    const bool first = scalar_of(program, add->args()[0]) == 1.0;
-    if (!first && scalar_of(program, add->args()[1]) != 1.0) {
-      return nullptr;
-    }
-    exponential = &add->args()[first ? 1 : 0];
-  }
-  ir::Node* exp = producer_if(*exponential, {op::exp});
-  if (exp == nullptr) {
-    return nullptr;
-  }
-  nodes.push_back(exp);
-  return exp->args()[0].value();
-}
-
 /// Goes from the inner function along the only users, and takes the last expression that is the row's.
 std::optional<WrittenOut> climb(const Row& row, ir::Node& inner, ir::Value* x, const std::vector<ir::Node*>& below,
                                 const ir::Program& program) {
@@ -306,12 +278,14 @@ std::optional<WrittenOut> written_out_activation(ir::Node& node, const ir::Progr
     std::vector<ir::Value*> values;
     if (!row.of_softplus) {
       values = candidates(node.args()[0]);
-    } else if (ir::Value* x = argument_of_softplus(node.args()[0], program, below)) {
-      values = {x};
+    } else if (const std::optional<ir::Match> softplus = kSoftplus.match_producer(node.args()[0], program)) {
+      below = softplus->nodes;
+      values = {softplus->value("x")};
     }
     for (ir::Value* x : values) {
       const ir::TensorType* type = type_of(node);
-      if (!x->type.is_tensor() || type == nullptr || *type != x->type.tensor || !is_floating(type->dtype)) {
+      if (x == nullptr || !x->type.is_tensor() || type == nullptr || *type != x->type.tensor ||
+          !is_floating(type->dtype)) {
         continue;
       }
       double factor = 1;

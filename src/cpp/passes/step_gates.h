@@ -30,17 +30,4 @@ bool is_untagged(const ir::Match& match);
 /// Erases what nobody reads any more. `fused` takes the handles over.
 void erase_step(std::vector<ir::Node*> nodes, ir::Node* fused);
 
-/// Tries both orders of the first two arguments; what a wrong order took is forgotten.
-template <typename Match, typename Try>
-bool either_order(const ir::Node& node, Match& match, const Try& attempt) {
-  const Match before = match;
-  for (size_t first = 0; first < 2; ++first) {
-    if (attempt(node.args()[first].value(), node.args()[1 - first].value())) {
-      return true;
-    }
-    match = before;
-  }
-  return false;
-}
-
 }  // namespace et::passes

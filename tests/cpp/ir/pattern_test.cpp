@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include "ir/parser.h"
 
 namespace et::ir {
@@ -179,6 +183,8 @@ TEST(Pattern, ResultsOfANode) {
   EXPECT_TRUE(graph.by("r = mul(split(x, 2, 1)#0, sigmoid(split(x, 2, 1)#1))", "r"));
   EXPECT_FALSE(graph.by("r = mul(split(x, 2, 1)#1, sigmoid(split(x, 2, 1)#0))", "r"));
   EXPECT_FALSE(graph.by("r = mul(split(x, 2, 0)#0, sigmoid(split(x, 2, 0)#1))", "r"));
+  const auto match = graph.by("r = mul(_, sigmoid(part))\npart = &split(x, 2, 1)#_", "r");
+  EXPECT_EQ(match.value().value("part")->result_index(), 1u);
 }
 
 TEST(Pattern, NobodyElseReadsWhatIsInside) {
@@ -260,6 +266,39 @@ TEST(Pattern, ErrorsOfTheText) {
     const Pattern pattern(text);
     EXPECT_NE(pattern.error().find(message), std::string::npos) << text << ": " << pattern.error();
   }
+}
+
+/// The raw strings of a file that declares patterns, and what stands in quotes behind "ir::Pattern k".
+std::vector<std::string> texts_of(const std::filesystem::path& path) {
+  std::ostringstream content;
+  content << std::ifstream(path).rdbuf();
+  const std::string source = content.str();
+  std::vector<std::string> found;
+  const auto add = [&](std::string_view before, std::string_view from, std::string_view to) {
+    for (size_t at = source.find(before); at != std::string::npos; at = source.find(before, at + 1)) {
+      const size_t start = source.find(from, at) + from.size();
+      if (from != "\"" || source[start] != '(') {
+        found.push_back(source.substr(start, source.find(to, start) - start));
+      }
+    }
+  };
+  if (source.find("ir::Pattern ") != std::string::npos) {
+    add("R\"(", "R\"(", ")\"");
+    add("ir::Pattern k", "\"", "\"");
+  }
+  return found;
+}
+
+TEST(Pattern, TextsOfAllSourcesAreRight) {
+  size_t count = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(std::filesystem::path(ET_TEST_DIR) / "../../../src/cpp/passes")) {
+    for (const std::string& text : texts_of(entry.path())) {
+      EXPECT_EQ(Pattern(text.c_str()).error(), "") << entry.path() << ": " << text;
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 16u);
 }
 
 }  // namespace
