@@ -2,6 +2,7 @@
 
 sources.py          where a node comes from in the user's program
 rewriting.py        writes a new graph from an old one, and the ExportedProgram around it
+patterns.py         several nodes that compute one thing, as formulas
 nodes.py            what quantize and dequantize nodes say
 quantization.py     to what a tensor is quantized, as data
 state.py            buffers of graphs that are run to be measured
