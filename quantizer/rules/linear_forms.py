@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from executorch_py.graphs.patterns import Pattern
 from executorch_py.graphs.rewriting import inherited_meta
 
 from .matching import ADD, Operators, depends_on_inputs, is_constant, is_float32, is_mask, ops
@@ -35,6 +36,10 @@ WRITTEN_AS = "executorch_py.written_as"
 
 #: Between a product and its bias, where they leave the last dimension as it is.
 _RESHAPED = ops("view.default", "reshape.default", "_unsafe_view.default")
+
+_TRANSPOSE = Pattern(
+    "y = permute(matrix, [1, 0]) | t(matrix) | transpose(matrix, 0, 1) | transpose(matrix, 1, 0) | numpy_T(matrix) | mT(matrix)"
+)
 
 
 @dataclass(frozen=True)
@@ -361,16 +366,8 @@ def _ordered(call: Callable[..., fx.Node], node: fx.Node, labels: Sequence[str],
 
 def _transposed_of(node: fx.Node) -> fx.Node | None:
     """The matrix that ``node`` is the transpose of."""
-    source = node.args[0] if node.args else None
-    if not isinstance(source, fx.Node) or _rank(source) != 2:
-        return None
-    if node.target is aten.permute.default:
-        swaps = [dim % 2 for dim in node.args[1]] == [1, 0]  # type: ignore[union-attr]
-    elif node.target is aten.transpose.int:
-        swaps = node.args[1] % 2 != node.args[2] % 2  # type: ignore[operator]
-    else:
-        swaps = node.target in (aten.t.default, aten.numpy_T.default, aten.mT.default)
-    return source if swaps else None
+    found = _TRANSPOSE.match(node, lambda match: _rank(match["matrix"]) == 2)
+    return found["matrix"] if found else None
 
 
 def _without_ones(shape: Sequence[Any]) -> list[Any]:
