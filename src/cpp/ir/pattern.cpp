@@ -124,6 +124,10 @@ class Search {
 
   /// Binds a name, or compares with what it stands for. A value that is computed in the same way is the same.
   bool name(State& state, size_t index, const Argument& argument) const {
+    if (pattern_.names[index].is_rule) {
+      state.goals.push_back({*pattern_.names[index].definition, argument});
+      return true;
+    }
     std::optional<Argument>& bound = state.names[index];
     if (bound && *bound == argument) {
       return true;

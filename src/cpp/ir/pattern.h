@@ -20,6 +20,7 @@
 ///     split(x, 2)#1   result 1 of a node; #_ any result; without it, result 0
 ///     cast?(x, ...)   the node, or x itself where it is not there. view*(x): any number of such nodes
 ///     a | b           either; the first one that leads to a match
+///     STEPS           in capitals, a name stands for its definition each time anew: STEPS = view(STEPS, _) | exp(x)
 ///     &f(x)           a node that others may read and that is no part of the match
 ///
 /// Arguments stand in the order of the operator's schema or by name (keepdim=1). One that is not written has its

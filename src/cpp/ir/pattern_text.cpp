@@ -74,6 +74,10 @@ class Compiler {
     for (const Term& term : made_.terms) {
       check(term);
     }
+    for (size_t name = 0; name < made_.names.size() && !scanner_.failed(); ++name) {
+      std::vector<size_t> inside;
+      check(name, inside);
+    }
     if (scanner_.failed()) {
       made_.error = scanner_.error().to_string();
     }
@@ -221,13 +225,38 @@ class Compiler {
     }
   }
 
+  /// No definition begins with itself, and all rules have one.
+  void check(size_t name, std::vector<size_t>& inside) {
+    const Pattern::Compiled::Name& checked = made_.names[name];
+    if (std::find(inside.begin(), inside.end(), name) != inside.end()) {
+      scanner_.fail(std::string(checked.text) + " begins with itself");
+    } else if (checked.is_rule && !checked.definition) {
+      scanner_.fail("no definition of " + std::string(checked.text));
+    } else if (checked.definition) {
+      inside.push_back(name);
+      check_start(*checked.definition, inside);
+      inside.pop_back();
+    }
+  }
+
+  void check_start(size_t index, std::vector<size_t>& inside) {
+    const Term& term = made_.terms[index];
+    if (term.kind == Term::Kind::kName) {
+      check(term.name, inside);
+    } else if (term.kind == Term::Kind::kEither || (term.count != Term::Count::kOne && !term.terms.empty())) {
+      for (size_t i = 0; i < (term.kind == Term::Kind::kEither ? term.terms.size() : 1); ++i) {
+        check_start(term.terms[i], inside);
+      }
+    }
+  }
+
   size_t name_of(std::string_view text) {
     const auto found = std::find_if(made_.names.begin(), made_.names.end(),
                                     [&](const Pattern::Compiled::Name& name) { return name.text == text; });
     if (found != made_.names.end()) {
       return static_cast<size_t>(found - made_.names.begin());
     }
-    made_.names.push_back({text, std::nullopt});
+    made_.names.push_back({text, std::nullopt, text[0] >= 'A' && text[0] <= 'Z'});
     return made_.names.size() - 1;
   }
 

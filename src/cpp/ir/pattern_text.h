@@ -44,6 +44,7 @@ struct Pattern::Compiled {
   struct Name {
     std::string_view text;
     std::optional<size_t> definition;  ///< a term
+    bool is_rule = false;              ///< in capitals: stands for its definition each time, and for no value
   };
   std::vector<Term> terms;
   std::vector<Name> names;  ///< the root's first

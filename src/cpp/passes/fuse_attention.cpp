@@ -1,7 +1,6 @@
 #include "passes/fuse_attention.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "ir/op_views.h"
 #include "ir/pattern.h"
@@ -14,25 +13,26 @@ namespace {
 constexpr const char* kAttention = op::scaled_dot_product_attention;
 using namespace ops::arguments::scaled_dot_product_attention;
 
+const ir::Pattern kWrittenOut = R"(
+  out = bmm(WEIGHTS, value)
+  WEIGHTS = view(WEIGHTS, _) | weights
+  weights = _softmax(MASKED | HIDDEN, -1, 0)
+  MASKED = view(MASKED, _) | add(MASKED, _) | SCALED
+  HIDDEN = view(HIDDEN, _) | mul(HIDDEN, _) | div(HIDDEN, _) | masked_fill(SCALED, hidden, -inf)
+  SCALED = view(SCALED, _) | mul(SCALED, _) | div(SCALED, _) | scores
+  scores = bmm(query, keys)
+  keys = KEYS
+  KEYS = &view(KEYS, _) | transposed
+  transposed = &permute(_, dims)
+)";
+
 const ir::Pattern kRepeatedHeads = R"(
   joined = view(repeated, _)
   repeated = &expand(single, _, ...)
   single = &unsqueeze(source, 2)
 )";
 
-bool is_view(std::string_view op) { return op == op::view_copy || op == op::view; }
-
 const ir::TensorType& type_of(const ir::Argument& argument) { return argument.value()->type.tensor; }
-
-/// The value before views that nobody else uses; the views are added to `chain`.
-ir::Value* skip_views(ir::Value* value, const ir::Node* user, std::vector<ir::Node*>& chain) {
-  while (value->producer() != nullptr && is_view(value->producer()->op) && is_only_use(value, user)) {
-    chain.push_back(value->producer());
-    user = value->producer();
-    value = value->producer()->args()[0].value();
-  }
-  return value;
-}
 
 /// What attention is made of, in the shapes of the products: q [n, rows, depth], k.T [n, depth, keys], v [n, keys,
 /// width].
@@ -70,78 +70,15 @@ bool broadcasts_to(const ir::TensorType& from, const ir::TensorType& to) {
   return true;
 }
 
-bool is_mask(const ir::Argument& mask, const ir::Argument& scores, const ir::TensorType& shape) {
-  return mask.value() != nullptr && scores.value() != nullptr && type_of(mask).dtype == shape.dtype &&
-         broadcasts_to(type_of(mask), shape) && type_of(scores) == shape;
-}
-
-/// Which argument of an addition is the scores, when the other one is a mask; -1 when neither is. Where both may be,
-/// the scores are what is computed by a step that walk_to_scores knows.
-int scores_of_addition(const ir::Node& node, const ir::TensorType& shape) {
-  if (node.result()->type.tensor != shape || number_of(node.args()[2]) != 1.0) {
-    return -1;
-  }
-  const auto may_be = [&](size_t scores) {
-    if (!is_mask(node.args()[1 - scores], node.args()[scores], shape)) {
-      return false;
-    }
-    const ir::Node* producer = node.args()[scores].value()->producer();
-    return producer != nullptr && (is_view(producer->op) || factor_of(*producer) != 0 ||
-                                   is_one_of(producer->op, {op::bmm, op::add_Tensor, op::masked_fill_Scalar}));
-  };
-  return may_be(0) ? 0 : may_be(1) ? 1 : -1;
-}
-
-/// Steps from the softmax back to the scores: views and factors; behind them in the same direction masks.
-bool walk_to_scores(Match& m) {
-  ir::Node* user = m.softmax;
-  ir::Value* value = m.softmax->args()[0].value();
-  const ir::TensorType shape = value->type.tensor;
-  for (;;) {
-    ir::Node* node = value->producer();
-    if (node == nullptr || !is_only_use(value, user) || !node->tag.empty() || node->graph() != m.out->graph()) {
-      return false;
-    }
-    m.chain.push_back(node);
-    if (node->op == op::bmm) {
-      m.scores = node;
-      return true;
-    }
-    size_t next = 0;
-    if (is_view(node->op)) {
-      // shapes are compared by the caller
-    } else if (const double factor = factor_of(*node); factor != 0) {
-      m.scale *= factor;
-    } else if (node->op == op::add_Tensor && m.scale == 1 && m.hidden == nullptr) {
-      const int scores = scores_of_addition(*node, shape);
-      if (scores < 0) {
-        return false;
-      }
-      next = static_cast<size_t>(scores);
-      m.masks.push_back(node->args()[1 - next].value());
-    } else if (node->op == op::masked_fill_Scalar && m.masks.empty() && m.hidden == nullptr && m.scale > 0 &&
-               number_of(node->args()[2]) == -std::numeric_limits<double>::infinity() &&
-               type_of(node->args()[0]) == shape && broadcasts_to(type_of(node->args()[1]), shape)) {
-      m.hidden = node->args()[1].value();
-    } else {
-      return false;
-    }
-    value = node->args()[next].value();
-    user = node;
-  }
-}
-
-/// The permute that swaps the last two dims of keys, behind views or not.
-ir::Node* transpose_of(ir::Value* keys) {
-  for (ir::Node* node = keys->producer(); node != nullptr; node = node->args()[0].value()->producer()) {
-    if (is_one_of(node->op, {op::permute_copy, op::permute})) {
-      return node;
-    }
-    if (!is_view(node->op)) {
-      return nullptr;
-    }
-  }
-  return nullptr;
+/// The mask that an addition adds to scores on the way of the match; nullptr when it adds something else.
+ir::Value* mask_of(const ir::Node& add, const ir::Match& m, const ir::TensorType& shape) {
+  const bool first = m.has(add.args()[0].value()->producer());
+  const ir::Argument& scores = add.args()[first ? 0 : 1];
+  ir::Value* mask = add.args()[first ? 1 : 0].value();
+  return mask != nullptr && mask->type.tensor.dtype == shape.dtype && broadcasts_to(mask->type.tensor, shape) &&
+                 type_of(scores) == shape && add.result()->type.tensor == shape
+             ? mask
+             : nullptr;
 }
 
 /// Sizes in front of the last two dims, multiplied.
@@ -153,48 +90,41 @@ int64_t batch_of(const ir::TensorType& type) {
   return batch;
 }
 
-std::optional<Match> match(ir::Node* out) {
-  Match m;
-  m.out = out;
-  if (out->op != op::bmm || !out->tag.empty()) {
+/// Views between the products must only split or join the batch, so that rows stay rows.
+bool is_same_matrix(const ir::TensorType& a, const ir::TensorType& b) {
+  return a.is_static() && b.is_static() && a.rank() >= 3 && b.rank() >= 3 && a.dims.back() == b.dims.back() &&
+         a.dims[a.rank() - 2] == b.dims[b.rank() - 2] && batch_of(a) == batch_of(b);
+}
+
+/// Reads masks and factors, and compares shapes; nothing when they are those of another function.
+std::optional<Match> attention_of(const ir::Match& m) {
+  Match a{m.node("scores"), m.node("transposed"), m.node("weights"), m.root(), {}, m.value("hidden"), 1, {}};
+  const ir::TensorType& shape = m.value("weights")->type.tensor;
+  const ir::TensorType& scores = m.value("scores")->type.tensor;
+  const auto dims = ints_of(m["dims"]);
+  const auto has_tag = [](const ir::Node* node) { return !node->tag.empty(); };
+  if (std::any_of(m.nodes.begin(), m.nodes.end(), has_tag) || shape.rank() > 4 || !is_floating(shape.dtype) || !dims ||
+      dims->size() < 3 || !is_same_matrix(a.transpose->result()->type.tensor, type_of(m["keys"]))) {
     return std::nullopt;
   }
-  ir::Value* weights = skip_views(out->args()[0].value(), out, m.chain);
-  m.softmax = weights->producer();
-  const ir::Node* user = m.chain.empty() ? out : m.chain.back();
-  if (m.softmax == nullptr || m.softmax->op != op::_softmax || !m.softmax->tag.empty() || !is_only_use(weights, user)) {
-    return std::nullopt;
-  }
-  m.chain.push_back(m.softmax);
-  const ir::TensorType& shape = weights->type.tensor;
-  const auto dim = int_of(m.softmax->args()[1]);
-  const auto rank = static_cast<int64_t>(shape.rank());
-  if (!dim || (*dim + rank) % rank != rank - 1 || int_of(m.softmax->args()[2]) != 0 || rank > 4 || !shape.is_static() ||
-      !is_floating(shape.dtype) || !walk_to_scores(m)) {
-    return std::nullopt;
-  }
-  // Views between the products must only split or join the batch, so that rows stay rows.
-  const ir::TensorType& scores = m.scores->result()->type.tensor;
-  const ir::TensorType& left = type_of(out->args()[0]);
-  const auto same_matrix = [&](const ir::TensorType& a, const ir::TensorType& b) {
-    return a.is_static() && b.is_static() && a.dims[a.rank() - 1] == b.dims[b.rank() - 1] &&
-           a.dims[a.rank() - 2] == b.dims[b.rank() - 2] && batch_of(a) == batch_of(b);
-  };
-  for (const ir::Node* node : m.chain) {
-    if (node->result()->type.tensor.rank() < 3 || !same_matrix(node->result()->type.tensor, scores)) {
+  a.chain.assign(m.nodes.begin() + 1, m.nodes.end());
+  for (const ir::Node* node : a.chain) {
+    const ir::TensorType& type = node->result()->type.tensor;
+    bool fits = type.dtype == shape.dtype && is_same_matrix(type, scores);
+    if (node->op == op::add_Tensor || node->op == op::add_Scalar) {
+      a.masks.push_back(mask_of(*node, m, shape));
+      fits = fits && a.masks.back() != nullptr;
+    } else if (node->op == op::masked_fill_Scalar) {
+      fits = fits && a.scale > 0 && type_of(node->args()[0]) == shape && broadcasts_to(type_of(m["hidden"]), shape);
+    } else if (!is_one_of(node->op, {op::view, op::view_copy, op::bmm, op::_softmax})) {
+      a.scale *= factor_of(*node);
+      fits = fits && factor_of(*node) != 0;
+    }
+    if (!fits) {
       return std::nullopt;
     }
   }
-  m.transpose = transpose_of(m.scores->args()[1].value());
-  if (!same_matrix(left, scores) || m.transpose == nullptr) {
-    return std::nullopt;
-  }
-  const auto dims = ints_of(m.transpose->args()[1]);
-  const ir::TensorType& keys = m.transpose->result()->type.tensor;
-  if (!dims || dims->size() < 3 || !same_matrix(keys, type_of(m.scores->args()[1]))) {
-    return std::nullopt;
-  }
-  return m;
+  return a;
 }
 
 ir::Argument sizes_argument(const ir::TensorType& type) {
@@ -383,11 +313,12 @@ Result<Changed> FuseAttention::run(ir::Graph& graph, PassContext& context) {
       const bool dropped = drop_open_mask(context.program, *node);
       return share_heads(context.program, *node) || dropped;
     }
-    const std::optional<Match> m = match(node);
-    if (m) {
-      fuse(*m);
+    std::optional<Match> attention;
+    const auto where = [&](const ir::Match& match) { return (attention = attention_of(match)).has_value(); };
+    if (kWrittenOut.match(*node, context.program, where)) {
+      fuse(*attention);
     }
-    return m.has_value();
+    return attention.has_value();
   });
 }
 

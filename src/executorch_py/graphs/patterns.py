@@ -117,6 +117,9 @@ class Pattern:
 
     def _named(self, name: str, value: Any, state: "_State") -> Iterator["_State"]:
         definition = self._definitions.get(name)
+        if _is_rule(name):
+            yield from self._term(definition, value, state)
+            return
         if name in state.names:
             if state.names[name] is value or (not isinstance(value, fx.Node) and state.names[name] == value):
                 yield state
@@ -154,6 +157,11 @@ class _State:
     names: dict[str, Any]
     nodes: tuple[fx.Node, ...] = ()
     kept: tuple[fx.Node, ...] = field(default=())
+
+
+def _is_rule(name: str) -> bool:
+    """In capitals: a name that stands for its definition each time anew, and for no value."""
+    return name[0].isupper()
 
 
 def _with(nodes: tuple[fx.Node, ...], node: fx.Node) -> tuple[fx.Node, ...]:
@@ -239,6 +247,7 @@ def _from_front(term: Any, rank: int) -> Any:
 class _Parser:
     def __init__(self, text: str) -> None:
         self._text, self._position = text.rstrip(), 0
+        self._rules: set[str] = set()
 
     def definitions(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -249,7 +258,24 @@ class _Parser:
             found[name] = self._either()
         if not found:
             raise self._error("a pattern has a definition")
+        for name in (*found, *self._rules):
+            self._check(name, found, ())
         return found
+
+    def _check(self, name: str, found: dict[str, Any], inside: tuple[str, ...]) -> None:
+        """No definition begins with itself, and all rules have one."""
+        if name in inside:
+            raise self._error(f"{name} begins with itself")
+        if _is_rule(name) and name not in found:
+            raise self._error(f"no definition of {name}")
+        starts = [found[name]] if name in found else []
+        for term in starts:
+            if isinstance(term, _Either):
+                starts.extend(term.terms)
+            elif isinstance(term, _Call) and term.count:
+                starts.append(term.positional[0])
+            elif isinstance(term, _Name) and term is not _ANY:
+                self._check(term.text, found, (*inside, name))
 
     def _either(self) -> Any:
         terms = [self._one()]
@@ -275,6 +301,8 @@ class _Parser:
             return self._call(token, is_kept, count)
         if is_kept or count or not token.isidentifier():
             raise self._error(f"'{token}' has no arguments")
+        if _is_rule(token):
+            self._rules.add(token)
         return _ANY if token == "_" else _Literal(None) if token == "none" else _Name(token)
 
     def _call(self, name: str, is_kept: bool, count: str) -> _Call:

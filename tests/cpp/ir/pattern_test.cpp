@@ -245,6 +245,21 @@ TEST(Pattern, AlternativesAreTriedInOrder) {
   EXPECT_FALSE(graph.by("r = relu(exp(x) | sin(x))", "r"));
 }
 
+TEST(Pattern, RulesStandForManySteps) {
+  const Matched graph(R"(
+    %e = aten::exp(%x) : f32[2, 4]
+    %a = aten::mul.Tensor(%e, 2.0) : f32[2, 4]
+    %b = aten::view_copy(%a, [4, 2]) : f32[4, 2]
+    %c = aten::mul.Tensor(%b, 3.0) : f32[4, 2]
+    %r = aten::relu(%c) : f32[4, 2]
+    return %r)");
+  const auto match = graph.by("r = relu(STEPS)\nSTEPS = view(STEPS, _) | mul(STEPS, _) | exp(x)", "r");
+  ASSERT_TRUE(match);
+  EXPECT_EQ(match->nodes.size(), 5u);
+  EXPECT_EQ(name_of(*match, "x"), "x");
+  EXPECT_FALSE(graph.by("r = relu(STEPS)\nSTEPS = view(STEPS, _) | exp(x)", "r"));
+}
+
 TEST(Pattern, ErrorsOfTheText) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "1:1: a pattern has a definition"},
@@ -261,6 +276,9 @@ TEST(Pattern, ErrorsOfTheText) {
       {"r = constant(x)", "a constant has no arguments"},
       {"r = permute(x, [1", "expected ']' behind a list"},
       {"r = split(x, 2)#a", "a result's number"},
+      {"r = relu(STEPS)", "no definition of STEPS"},
+      {"r = relu(STEPS)\nSTEPS = exp(x) | STEPS", "STEPS begins with itself"},
+      {"r = a\na = view?(r, _)", "r begins with itself"},
   };
   for (const auto& [text, message] : cases) {
     const Pattern pattern(text);

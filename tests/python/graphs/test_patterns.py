@@ -90,6 +90,15 @@ def test_optional_and_repeated_nodes():
     assert match("r = relu(view?(x, sizes))", lambda x, y: torch.relu(x))["sizes"] is None
 
 
+def test_rules_stand_for_many_steps():
+    def function(x, y):
+        return torch.relu((torch.exp(x) * 2).view(4, 2) * 3)
+
+    found = match("r = relu(STEPS)\nSTEPS = view(STEPS, _) | mul(STEPS, _) | exp(x)", function)
+    assert len(found.nodes) == 5 and found["x"].op == "placeholder"
+    assert match("r = relu(STEPS)\nSTEPS = view(STEPS, _) | exp(x)", function) is None
+
+
 def test_a_second_place_may_compute_the_same():
     text = "r = mul(d, exp(d))\nd = sub(x, y)"
     assert len(match(text, lambda x, y: (x - y) * torch.exp(x - y)).nodes) == 4
@@ -139,6 +148,9 @@ def test_a_condition_tries_the_next_match():
         ("r = relu(x)\nr = exp(x)", "line 2: expected a name that is not defined yet"),
         ("r = permute(x, [1", "expected ']'"),
         ("r = relu(x) ; y", "not in the notation"),
+        ("r = relu(STEPS)", "no definition of STEPS"),
+        ("r = relu(STEPS)\nSTEPS = exp(x) | STEPS", "STEPS begins with itself"),
+        ("r = a\na = view?(r, _)", "r begins with itself"),
     ],
 )
 def test_errors_of_the_text(text: str, message: str):
