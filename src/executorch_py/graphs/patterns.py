@@ -23,7 +23,7 @@ from torch import fx
 
 #: Operators that do the same, by one name.
 _FAMILIES = {
-    "cast": ("aten::to.dtype", "aten::_to_copy", "dim_order_ops::_to_dim_order_copy"),
+    "cast": ("aten::_to_copy", "dim_order_ops::_to_dim_order_copy"),
     "quantize": ("quantized_decomposed::quantize_per_tensor",),
     "dequantize": ("quantized_decomposed::dequantize_per_tensor",),
 }
