@@ -76,6 +76,9 @@ class Search {
  private:
   bool solve(State state) {
     while (!state.goals.empty()) {
+      if (++steps_ > kMostSteps) {
+        return false;
+      }
       const Goal goal = std::move(state.goals.back());
       state.goals.pop_back();
       const Term& term = pattern_.terms[goal.term];
@@ -236,11 +239,16 @@ class Search {
     return true;
   }
 
+  /// Terms that are tried before the search gives up: sums of sums can be read in as many ways as there are subsets.
+  /// Matches of the passes take some hundred.
+  static constexpr size_t kMostSteps = 4096;
+
   const Compiled& pattern_;
   const Program& program_;
   const Graph& graph_;
   const Pattern::Condition& where_;
   const Node* root_ = nullptr;
+  size_t steps_ = 0;
   std::optional<Match> found_;
 };
 

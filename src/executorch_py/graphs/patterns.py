@@ -11,11 +11,12 @@ An operator's name stands for all its overloads, for its copying form and for th
 rank 0 is none here.
 """
 
+import itertools
 import math
 import operator
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -28,6 +29,8 @@ _FAMILIES = {
     "dequantize": ("quantized_decomposed::dequantize_per_tensor",),
 }
 _COMMUTATIVE = {"aten::add", "aten::mul", "aten::maximum", "aten::minimum"}
+#: What a search tries before it gives up: sums of sums can be read in as many ways as there are subsets.
+_MOST_STEPS, _MOST_NODES = 4096, 100
 _DIMS = {"dim", "dims", "dim0", "dim1"}
 _TOKEN = re.compile(
     r"\s*(\.\.\.|#_|#\d+|-?(?:inf\b|\d+(?:\.\d+)?(?:e-?\d+)?)|[A-Za-z_][\w:]*(?:\.\w+)?|[=|&?*(),\[\]])"
@@ -105,6 +108,8 @@ class Pattern:
         return None
 
     def _term(self, term: Any, value: Any, state: "_State") -> Iterator["_State"]:
+        if next(state.steps) >= _MOST_STEPS or len(state.nodes) + len(state.kept) > _MOST_NODES:
+            return
         if isinstance(term, _Either):
             for one in term.terms:
                 yield from self._term(one, value, state)
@@ -127,16 +132,16 @@ class Pattern:
             if definition is None:
                 return
         else:
-            state = _State({**state.names, name: value}, state.nodes, state.kept)
+            state = replace(state, names={**state.names, name: value})
         yield from [state] if definition is None else self._term(definition, value, state)
 
     def _call(self, call: _Call, value: Any, state: "_State") -> Iterator["_State"]:
         node, result = _made_by(value)
         if node is not None and call.result in (None, result) and (orders := _orders(call.name, node.target)):
             if call.is_kept:
-                taken = _State(state.names, state.nodes, _with(state.kept, node))
+                taken = replace(state, kept=_with(state.kept, node))
             else:
-                taken = _State(state.names, _with(state.nodes, node), state.kept)
+                taken = replace(state, nodes=_with(state.nodes, node))
             for order in orders:
                 pairs = _paired(call, node, order)
                 if pairs is not None:
@@ -156,7 +161,9 @@ class Pattern:
 class _State:
     names: dict[str, Any]
     nodes: tuple[fx.Node, ...] = ()
-    kept: tuple[fx.Node, ...] = field(default=())
+    kept: tuple[fx.Node, ...] = ()
+    #: Of the whole search.
+    steps: Iterator[int] = field(default_factory=itertools.count)
 
 
 def _is_rule(name: str) -> bool:

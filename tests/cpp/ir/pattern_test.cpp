@@ -260,6 +260,18 @@ TEST(Pattern, RulesStandForManySteps) {
   EXPECT_FALSE(graph.by("r = relu(STEPS)\nSTEPS = view(STEPS, _) | exp(x)", "r"));
 }
 
+TEST(Pattern, ASearchEnds) {
+  std::string body = "%a0 = aten::sin(%x) : f32[2, 4]\n";
+  constexpr int kDeep = 20000;  // each sum can be read in two ways, and has a frame on the stack
+  for (int i = 1; i <= kDeep; ++i) {
+    const std::string before = "%a" + std::to_string(i - 1);
+    body += "%a" + std::to_string(i) + " = aten::add.Tensor(" + before + ", " + before + ", 1) : f32[2, 4]\n";
+  }
+  const Matched graph(body + "return %a" + std::to_string(kDeep));
+  EXPECT_FALSE(graph.by("r = add(STEPS, _)\nSTEPS = add(STEPS, _) | exp(x)", "a" + std::to_string(kDeep)));
+  EXPECT_TRUE(graph.by("r = add(STEPS, _)\nSTEPS = add(STEPS, _) | sin(x)", "a100"));
+}
+
 TEST(Pattern, ErrorsOfTheText) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "1:1: a pattern has a definition"},

@@ -99,6 +99,16 @@ def test_rules_stand_for_many_steps():
     assert match("r = relu(STEPS)\nSTEPS = view(STEPS, _) | exp(x)", function) is None
 
 
+def test_a_search_ends():
+    """Each sum can be read in two ways."""
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    node = graph.call_function(aten.sin.default, (x,))
+    sums = [node := graph.call_function(aten.add.Tensor, (node, node)) for _ in range(2000)]
+    assert Pattern("r = add(STEPS, _)\nSTEPS = add(STEPS, _) | exp(x)").match(sums[-1]) is None
+    assert Pattern("r = add(STEPS, _)\nSTEPS = add(STEPS, _) | sin(x)").match(sums[60], closed=False)
+
+
 def test_a_second_place_may_compute_the_same():
     text = "r = mul(d, exp(d))\nd = sub(x, y)"
     assert len(match(text, lambda x, y: (x - y) * torch.exp(x - y)).nodes) == 4
