@@ -8,6 +8,7 @@ docs/how-to/add_quantizer.md goes through this file.
 
 from torch import fx
 
+from .calibration import torchao_folding  # noqa: F401  torchao's own functions fold as ours
 from .rules.annotation import product
 from .rules.matching import BATCH_NORM, CONV, LINEAR, RELU, Pattern, find, is_annotated
 from .spec.config import quantization_config

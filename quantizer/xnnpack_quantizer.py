@@ -14,6 +14,7 @@ from torch._ops import OperatorBase, OpOverloadPacket
 
 from executorch_py.errors import InvalidTypeError
 
+from .calibration import torchao_folding  # noqa: F401  torchao's own functions fold as ours
 from .calibration.batch_norm import as_convolutions
 from .calibration.half_range import mark_far, takes_or_gives_far_values
 from .rules.annotation import (

@@ -1,6 +1,7 @@
 """Batch norms behind every kind of layer, folded where nobody else reads it, in every flow."""
 
 import copy
+import random
 
 import pytest
 import torch
@@ -91,6 +92,76 @@ def test_after_training(case, readers):
         prepared = quantizer.prepare_pt2e(exported, quantizer.XNNPACKQuantizer().set_global(config))
         prepared(x)
         assert decibels(quantizer.convert_pt2e(prepared)(x), expected) > 28
+
+
+@pytest.mark.parametrize("readers", READERS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_with_the_functions_of_torchao(case, readers):
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    model, x = drawn(case, readers)
+    with torch.no_grad():
+        expected = model.eval()(x)
+        config = quantizer.get_symmetric_quantization_config(is_per_channel=True)
+        composed = quantizer.ComposableQuantizer([quantizer.XNNPACKQuantizer().set_global(config)])
+        for one in (quantizer.XNNPACKQuantizer().set_global(config), composed):
+            prepared = prepare_pt2e(torch.export.export(model, (x,)).module(), one)
+            prepared(x)
+            assert decibels(convert_pt2e(prepared)(x), expected) > 28
+
+
+class Net(nn.Module):
+    """Layers and norms drawn at random, each used any number of times, on values that others read, too."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.seed, draw = seed, random.Random(seed)
+        pairs = [Pair("Conv2d", draw.choice([1, 2]), draw.random() < 0.5, draw.random() < 0.7) for _ in range(3)]
+        self.pairs = nn.ModuleList(pairs)
+
+    def forward(self, x):
+        draw, values = random.Random(self.seed + 1), [x]
+        for _ in range(6):
+            layer, norm = draw.choice(self.pairs).layer, draw.choice(self.pairs).first
+            y = layer(draw.choice(values))
+            z = norm(y).relu() if draw.random() < 0.8 else y
+            values.append(z + draw.choice(values) if draw.random() < 0.5 else z)
+            if draw.random() < 0.5:
+                values.append(y)
+        return sum(values) / len(values)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_networks_with_the_functions_of_torchao(seed):
+    """Folding alone, without rounding: what is observed is what the model computes."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    torch.manual_seed(seed)
+    model, x = Net(seed).eval(), torch.randn(4, WIDTH, 6, 6)
+    config = quantizer.get_symmetric_quantization_config(is_per_channel=True)
+    with torch.no_grad():
+        expected = model(x)
+        exported = torch.export.export(model, (x,))
+        prepared = prepare_pt2e(exported.module(), quantizer.XNNPACKQuantizer().set_global(config))
+        assert decibels(prepared(x), expected) > 90
+        assert decibels(convert_pt2e(prepared)(x), expected) > 30
+
+
+def test_quantizers_of_others_are_left_to_torchao():
+    from torchao.quantization.pt2e import quantize_pt2e
+
+    class Theirs(quantizer.Quantizer):
+        def annotate(self, model):
+            self.norms = sum("batch_norm" in str(node.target) for node in model.graph.nodes)
+            return model
+
+        def validate(self, model):
+            pass
+
+    model, x = drawn(("Conv2d", 1), Beside)
+    theirs = Theirs()
+    quantize_pt2e.prepare_pt2e(torch.export.export(model.eval(), (x,)).module(), theirs)
+    assert theirs.norms == 0  # torchao folds it, whoever reads the convolution
 
 
 @pytest.mark.parametrize("flow", ["prepare_qat", "prepare_qat_pt2e"])

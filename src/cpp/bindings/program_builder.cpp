@@ -161,6 +161,15 @@ ir::Constant to_constant(const py::tuple& type, uintptr_t data, py::object owner
   return constant;
 }
 
+/// ``constant`` with its bytes in the .ptd ``file`` under ``symbol``; as it is when ``file`` is empty.
+ir::Constant to_external(ir::Constant constant, const std::string& symbol, const std::string& file) {
+  if (!file.empty()) {
+    constant.external_key = symbol;
+    constant.external_file = file;
+  }
+  return constant;
+}
+
 /// One method of a program on its way.
 class MethodBuilder {
  public:
@@ -171,17 +180,13 @@ class MethodBuilder {
 
   ir::Value* constant(const std::string& symbol, const py::tuple& type, uintptr_t data, py::object owner,
                       const std::string& external_file) {
-    ir::Constant constant = to_constant(type, data, std::move(owner));
-    if (!external_file.empty()) {
-      constant.external_key = symbol;
-      constant.external_file = external_file;
-    }
-    return builder_.add_constant(symbol, std::move(constant));
+    return builder_.add_constant(symbol, to_external(to_constant(type, data, std::move(owner)), symbol, external_file));
   }
 
   ir::Value* buffer(const std::string& symbol, const py::tuple& type, uintptr_t data, py::object owner,
-                    bool is_shared) {
-    return builder_.add_buffer(symbol, {to_constant(type, data, std::move(owner)), symbol, is_shared});
+                    bool is_shared, const std::string& external_file) {
+    ir::Constant initial = to_external(to_constant(type, data, std::move(owner)), symbol, external_file);
+    return builder_.add_buffer(symbol, {std::move(initial), symbol, is_shared});
   }
 
   py::tuple node(const std::string& op, const py::sequence& args, const py::sequence& results, const py::tuple& source,
@@ -286,7 +291,7 @@ void init_program_builder(py::module_& module) {
       .def("constant", &MethodBuilder::constant, py::arg("symbol"), py::arg("type"), py::arg("data"), py::arg("owner"),
            py::arg("external_file") = "", py::return_value_policy::reference)
       .def("buffer", &MethodBuilder::buffer, py::arg("symbol"), py::arg("type"), py::arg("data"), py::arg("owner"),
-           py::arg("is_shared") = false, py::return_value_policy::reference)
+           py::arg("is_shared") = false, py::arg("external_file") = "", py::return_value_policy::reference)
       .def("node", &MethodBuilder::node, py::arg("op"), py::arg("args"), py::arg("results"), py::arg("source"),
            py::arg("tag") = "")
       .def("delegate", &MethodBuilder::delegate, py::arg("backend_id"), py::arg("payload"), py::arg("compile_specs"),

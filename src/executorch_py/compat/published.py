@@ -51,6 +51,11 @@ MODULES: dict[str, str] = {
         "exir.backend.partitioner: Partitioner, PartitionResult; lowering.lowered_backend_module: LoweredBackendModule; "
         "lowering.delegation: to_backend"
     ),
+    "exir.backend.test": "",
+    "exir.backend.test.backend_with_compiler_demo": "exir.backend.demo_backend: BackendWithCompilerDemo",
+    "exir.backend.test.op_partitioner_demo": (
+        "exir.backend.demo_backend: AddAttributePartitionerDemo, AddMulPartitionerDemo"
+    ),
     "exir.capture": _CONFIGS,
     "exir.capture._config": (
         f"{_CONFIGS}; exir.dynamic_shape: DynamicMemoryPlanningMode; exir.passes.memory_planning_pass: MemoryPlanningPass; "
@@ -70,6 +75,7 @@ MODULES: dict[str, str] = {
     "exir.passes.const_prop_pass": "exir.passes.fixed_passes: ConstPropPass",
     "exir.passes.cse_pass": "exir.passes.fixed_passes: CSEPass",
     "exir.passes.fold_redundant_qdq_pass": "exir.passes.fixed_passes: FoldRedundantDequantizeQuantizePass",
+    "exir.passes.init_mutable_pass": "exir.passes.fixed_passes: InitializedMutableBufferPass",
     "exir.passes.propagate_device_config": "exir.passes.fixed_passes: PropagateDeviceConfig",
     "exir.passes.quant_fusion_pass": "exir.passes.fixed_passes: QuantFusionPass",
     "exir.passes.remove_noop_pass": "exir.passes.graph_passes: RemoveNoopPass",
@@ -179,6 +185,7 @@ NOT_HERE: dict[str, str] = {
     "exir.backend.backend_api": _OWN,
     "exir.backend.backend_details": _OWN,
     "exir.backend.canonical_partitioners": "constants and dequantizations may be read by several parts here",
+    "exir.backend.test": "they are the published package's own tests",
     "exir.backend.utils": "quantized operators are fused in C++",
     "exir.banked_memory_planning": "MemoryPlanningPass(memory_capacities={1: bytes, 2: 0}) plans several memories",
     "exir.capture": "torch.export.export and to_edge took its place",

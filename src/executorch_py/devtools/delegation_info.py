@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from torch import fx
@@ -43,9 +43,10 @@ class DelegationInfo:
         """A pandas DataFrame with a row an operator, in the order of their names, and a last row for all. Needs pandas."""
         import pandas
 
-        rows = [asdict(self.delegation_by_operator[name]) for name in sorted(self.delegation_by_operator)]
-        total = DelegationBreakdown("Total", self.num_delegated_nodes, self.num_non_delegated_nodes)
-        return pandas.DataFrame([*rows, asdict(total)], columns=["op_type", "delegated", "non_delegated"])
+        rows = [self.delegation_by_operator[name] for name in sorted(self.delegation_by_operator)]
+        rows.append(DelegationBreakdown("Total", self.num_delegated_nodes, self.num_non_delegated_nodes))
+        columns = ["op_type", "occurrences_in_delegated_graphs", "occurrences_in_non_delegated_graphs"]
+        return pandas.DataFrame([astuple(one) for one in rows], columns=columns)
 
 
 def get_delegation_info(graph_module: fx.GraphModule) -> DelegationInfo:

@@ -35,7 +35,7 @@ def inspect_node(graph: fx.Graph, node: fx.Node) -> str:
     modules = [
         f"{path} ({kind if isinstance(kind, str) else kind.__qualname__})" for path, kind in _modules(node) if path
     ]
-    return f"{text}The node's lines in the source:\n{stack}The modules around it: {', '.join(modules) or 'not known'}\n"
+    return f"{text}The node's stacktrace:\n{stack}The modules around it: {', '.join(modules) or 'not known'}\n"
 
 
 def _modules(node: fx.Node) -> list[tuple[str, Any]]:

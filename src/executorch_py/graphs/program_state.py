@@ -34,6 +34,7 @@ class StateTensor:
         source: The module's own tensor.
         tensor: Its content, detached.
         is_mutable: Some method writes it, or an optimizer does.
+        is_trained: An optimizer does.
         methods: The methods that use it.
     """
 
@@ -41,6 +42,7 @@ class StateTensor:
     source: torch.Tensor
     tensor: torch.Tensor
     is_mutable: bool = False
+    is_trained: bool = False
     methods: set[str] = field(default_factory=set)
 
 
@@ -123,7 +125,8 @@ class ProgramState:
                         "and both are written; give each its own tensor"
                     )
                 mutable_here[id(state)] = spec.target
-            state.is_mutable = state.is_mutable or spec.target in written or spec.target in trained
+            state.is_trained = state.is_trained or spec.target in trained
+            state.is_mutable = state.is_mutable or spec.target in written or state.is_trained
             state.methods.add(method)
             self._of[method, spec.target] = state
 

@@ -110,7 +110,7 @@ class ExecutorchBackendConfig:
         external_constants: True moves all constants to a ``.ptd``, those of delegates too; a function of the constant's
             node (as in the published package), or of its name and tensor, names a file for each
             (docs/how-to/external_weights.md).
-        external_mutable_weights: False; state stays in the program.
+        external_mutable_weights: True moves the weights that a training method trains to the default ``.ptd``.
         sparse_weights: Store weights of linear layers and convolutions without their zeros, when at least 40 % of their
             elements are zero; a number: at least this part; False: never. Float kernels run sparse where that is faster
             and dense elsewhere; int8 weights and those of delegates are unpacked at load (docs/how-to/pruning.md). ``compatible``
@@ -229,10 +229,6 @@ class ExecutorchBackendConfig:
                     f"sym_shape_eval_pass is {one!r:.80}; bounds of sizes come from dynamic_shapes of torch.export alone: take "
                     "ConstraintBasedSymShapeEvalPass()"
                 )
-        if self.external_mutable_weights:
-            raise NotSupportedError(
-                "external_mutable_weights is True; state stays in the program. external_constants moves what is only read"
-            )
         if self.reinplace_extra_ops:
             raise NotSupportedError(
                 "reinplace_extra_ops is given; a kernel that may write over its argument says so when it is registered"

@@ -113,9 +113,9 @@ class EdgeProgramManager(Shown):
             self.compile_config = replace(self.compile_config, **lists)
         if not isinstance(constant_methods, (Mapping, NoneType)):
             raise InvalidTypeError(f"constant_methods is {constant_methods!r:.80}, must be a dict of names and values")
-        self._constant_methods = dict(constant_methods or {})
-        for name in self._constant_methods:
-            require_method_name(name)
+        self._constant_methods: dict[str, Any] = {}
+        for name, value in (constant_methods or {}).items():
+            self.add_constant_method(name, value)
         self._delegated = {name: Delegated(program) for name, program in _named(edge_programs).items()}
         self._exported: ExportedProgram | None = None
         self._before_delegation: dict[str, ExportedProgram] = {}
@@ -129,6 +129,11 @@ class EdgeProgramManager(Shown):
     def config_methods(self) -> set[str]:
         """Names of the constant methods."""
         return set(self._constant_methods)
+
+    def add_constant_method(self, name: str, value: Any) -> None:
+        """Adds a method that returns ``value``; passes note what they found so."""
+        require_method_name(name)
+        self._constant_methods[name] = value
 
     def exported_program(self, method_name: str = "forward") -> ExportedProgram:
         """The Edge program of one method.

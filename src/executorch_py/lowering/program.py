@@ -30,7 +30,7 @@ from .config import ExecutorchBackendConfig
 from .delegated import Delegated
 from .delegation_report import report_of
 from .delegation_table import KEY
-from .external_constants import external_file_of
+from .external_constants import DEFAULT_FILE, external_file_of
 from .python_planning import options_of, plan_in_python
 
 
@@ -172,7 +172,8 @@ class ExecutorchProgramManager(Shown):
             InvalidStateError: Constants were not to be external; set ``ExecutorchBackendConfig(external_constants=True)``.
         """
         names = sorted(self._compiled.external_files)
-        if not names and self.backend_config.external_constants is False:
+        config = self.backend_config
+        if not names and config.external_constants is False and not config.external_mutable_weights:
             raise InvalidStateError(
                 "the program has no external constants; lower it with ExecutorchBackendConfig(external_constants=True)"
             )
@@ -239,7 +240,11 @@ def compile_methods(
 
     def imports() -> Imported:
         return import_programs(
-            programs, constant_methods, external_file_of(config.external_constants), not config.compatible
+            programs,
+            constant_methods,
+            external_file_of(config.external_constants),
+            with_checks=not config.compatible,
+            trained_file=DEFAULT_FILE if config.external_mutable_weights else "",
         )
 
     if planners := {name: plan for name in methods if is_own_planner(plan := config.planning_for(name))}:

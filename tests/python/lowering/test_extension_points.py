@@ -77,7 +77,7 @@ FIELDS = {
     ),
     "remove_view_copy": ([False], [True], [None]),
     "external_constants": ([True, lambda node: "weights", lambda name, tensor: "weights"], [False], ["yes", lambda: 1]),
-    "external_mutable_weights": ([], [False], [True]),
+    "external_mutable_weights": ([], [True, False], [1]),
     "emit_mutable_buffer_names": ([], [True, False], [1]),
     "do_quant_fusion_and_const_prop": ([], [True, False], [1]),
     "run_reinplace_pass": ([], [True, False], [1]),
@@ -107,6 +107,30 @@ def test_a_field_of_the_configuration(field):
     for value in refused:
         with pytest.raises(et.ExecutorchError, match=r"must|take|leave|give|says|stays|rewrite"):
             edge().to_executorch(et.ExecutorchBackendConfig(**{field: value}))
+
+
+def test_trained_weights_go_to_a_file_and_come_back(tmp_path):
+    """State that no optimizer writes stays in the program."""
+    from torch.export.experimental import _export_forward_backward
+
+    from executorch_py.training import SGD, TrainingModule
+    from tests.python.training.models import Cnn, made
+
+    model, inside, batches = made(Cnn)
+    joint = et.to_edge(_export_forward_backward(torch.export.export(model, batches[0])))
+    outside = joint.to_executorch(et.ExecutorchBackendConfig(external_mutable_weights=True))
+    paths = outside.write_tensor_data_to_file(tmp_path)
+    assert [path.name for path in paths] == ["_default_external_constant.ptd"]
+    with pytest.raises(et.ExecutorchError):
+        TrainingModule.load(outside.buffer).forward_backward("forward", batches[0])
+    module = TrainingModule.load(outside.buffer, data_path=paths)
+    for one in (inside, module):
+        optimizer = SGD(one.named_parameters(), lr=0.1)
+        for batch in batches[:2]:
+            one.forward_backward("forward", batch)
+            optimizer.step(one.named_gradients())
+    for name, value in inside.named_state().items():
+        assert torch.equal(module.named_state()[name], value), name
 
 
 def check_external(program):

@@ -24,8 +24,20 @@ EdgeOpOverloadPacket = torch._ops.OpOverloadPacket
 _Pattern = TypeVar("_Pattern", bound=Callable[..., Any])
 
 
+class _DimOrderOps:
+    """``ops.edge.dim_order_ops``: the published variants that name an order of dimensions are torch's operators here."""
+
+    _of_torch = {"_clone_dim_order": "clone", "_empty_dim_order": "empty", "_to_dim_order_copy": "_to_copy"}  # noqa: RUF012
+
+    def __getattr__(self, name: str) -> Any:
+        other = self._of_torch.get(name)
+        return getattr(torch.ops.aten, other) if other else getattr(torch.ops.dim_order_ops, name)
+
+
 class _Namespace:
     """``ops.edge`` and ``ops.backend``."""
+
+    dim_order_ops = _DimOrderOps()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.ops, name)

@@ -14,6 +14,7 @@ __all__ = [
     "FoldRedundantDequantizeQuantizePass",
     "HintBasedSymShapeEvalPass",
     "InTheCompiler",
+    "InitializedMutableBufferPass",
     "PropagateDeviceConfig",
     "QuantFusionPass",
     "ReplaceViewCopyWithViewPass",
@@ -91,3 +92,10 @@ class PropagateDeviceConfig:
 
     skip_h2d_for_method_inputs: bool | dict[str, bool] = field(default=False)
     skip_d2h_for_method_outputs: bool | dict[str, bool] = field(default=False)
+
+
+class InitializedMutableBufferPass(InTheCompiler):
+    """State begins with the buffers' values: that of all buffers does here, whatever ``patterns`` says."""
+
+    def __init__(self, patterns: list[str]) -> None:
+        self.patterns = list(patterns)

@@ -76,6 +76,7 @@ def import_programs(
     constant_methods: Mapping[str, Any] | None = None,
     external_file: ExternalFile | None = None,
     with_checks: bool = True,
+    trained_file: str = "",
 ) -> Imported:
     """Writes Edge programs into one IR program.
 
@@ -85,6 +86,7 @@ def import_programs(
         external_file: Asked for each constant: a name moves it to the ``.ptd`` file of that name, "" keeps it.
         with_checks: Whether ``torch._check`` and the guards of torch.export are enforced at run time. The published
             operators have no check, so files for the official runtime go without.
+        trained_file: The ``.ptd`` file of the weights that a method trains; "" keeps them in the program.
 
     Raises:
         NotSupportedError: A construct has no form in the IR; names the node and its source line.
@@ -94,7 +96,7 @@ def import_programs(
     imported.versions.extend(state.versions())
     delegates: dict[str, bytes] = {}
     for name in sorted(programs):
-        MethodImporter(name, programs[name], imported, state, external_file, delegates, with_checks).run()
+        MethodImporter(name, programs[name], imported, state, external_file, delegates, with_checks, trained_file).run()
     for key in sorted(delegates):
         imported.program.named_data(key, delegates[key])
     for name, value in sorted({**(constant_methods or {}), **training_methods(programs)}.items()):
@@ -145,6 +147,7 @@ class MethodImporter:
         external_file: ExternalFile | None,
         named_data: dict[str, bytes],
         with_checks: bool,
+        trained_file: str,
     ) -> None:
         self.name = name
         self.program = program
@@ -155,6 +158,7 @@ class MethodImporter:
         self._external_file = external_file
         self._named_data = named_data
         self._with_checks = with_checks
+        self._trained_file = trained_file
         self._value: dict[fx.Node, Any] = {}
         self._pending: dict[fx.Node, Callable[[], Any]] = {}  # constants and buffers, until somebody reads them
         self._input_orders: dict[str, list[int]] = {}  # of user inputs that are not row-major
@@ -222,7 +226,8 @@ class MethodImporter:
             kind = (dtype_code(tensor.dtype), list(tensor.shape))
             data = tensor.data_ptr() if tensor.numel() else 0
             if state.is_mutable:
-                return self.builder.buffer(state.symbol, kind, data, tensor, len(state.methods) > 1)
+                file = self._trained_file if state.is_trained else ""
+                return self.builder.buffer(state.symbol, kind, data, tensor, len(state.methods) > 1, file)
             return self.builder.constant(state.symbol, kind, data, tensor, self._file_of(node, state.symbol, tensor))
 
         return read
