@@ -47,6 +47,7 @@ function(et_install_package)
             --published ${CMAKE_SOURCE_DIR}/cmake/package/published_headers.txt
     COMMENT "Writing the headers of the CMake package" VERBATIM)
   install(DIRECTORY ${headers}/ DESTINATION executorch_py/include COMPONENT sdk)
+  install(FILES ${CMAKE_SOURCE_DIR}/src/cpp/ops/ops.yaml DESTINATION executorch_py/share COMPONENT sdk)
 
   _et_install_third_party()
   set(ET_CODEGEN_DIR "\${executorch_py_FOLDER}/codegen")

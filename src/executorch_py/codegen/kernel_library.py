@@ -10,6 +10,8 @@ variant, and may have `specialised` kernels, which are tried first, in their ord
       dtypes: float
       specialised: [blur_nhwc_out self=f32/channels_last, blur_f32_out self=f32]
 
+A published table, functions.yaml or custom_ops.yaml, does as well (published_yaml.py), with kernels written as it wants.
+
 Written under --out (a file is touched only when its content changes):
     <name>/kernels.h    declarations of all kernels; their sources include it
     <name>/register.h   register_kernels(registry), for programs that link the library
@@ -30,8 +32,10 @@ from pathlib import Path
 if not __package__:  # run as a script, by CMake
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from executorch_py.codegen import published_library
 from executorch_py.codegen.kernel_form import CPP_KEYWORDS, KernelForm, declaration
 from executorch_py.codegen.ops_yaml import MEMORY_ORDERS, Op, Schema, Specialisation, TableError, dtype_mask, read_table
+from executorch_py.codegen.published_yaml import is_published, read_published
 
 _HEAD = "// Generated from {table} by executorch_py/codegen/kernel_library.py. Do not edit.\n"
 
@@ -181,11 +185,23 @@ def plugin_source(library: str, namespace: str, head: str) -> str:
     )
 
 
+def _rows_of_table(path: Path) -> list[Row]:
+    ops = read_table(path)
+    try:
+        rows = rows_of(ops)
+    except TableError as error:
+        raise TableError(f"{path.name}: {error}") from None
+    if not rows:
+        raise TableError(f"{path.name} has no operator")
+    return rows
+
+
 def main() -> int:
     """Runs the generator; the exit status is 1 when the table is not well formed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--name", required=True, help="the library's name, also its C++ namespace")
     parser.add_argument("--ops", type=Path, required=True, help="the table of operators")
+    parser.add_argument("--fallback", type=Path, help="a published table for the operators that --ops has not")
     parser.add_argument("--out", type=Path, required=True, help="root of the generated files")
     parser.add_argument("--namespace", help="another namespace")
     parser.add_argument("--priority", default="kPriorityUser", help="a constant of runtime/kernel.h, or a number")
@@ -196,20 +212,25 @@ def main() -> int:
             raise TableError(f"'{arguments.name}' is no name of a library: small letters, digits and _")
         if namespace in {"et", "std", *CPP_KEYWORDS}:
             raise TableError(f"'{namespace}' is no namespace of a library: C++ or the runtime has the word already")
-        ops = read_table(arguments.ops)
-        try:
-            rows = rows_of(ops)
-        except TableError as error:
-            raise TableError(f"{arguments.ops.name}: {error}") from None
-        if not rows:
-            raise TableError(f"{arguments.ops.name} has no operator")
         head = _HEAD.format(table=arguments.ops.name)
-        source = register_source(rows, arguments.name, namespace, arguments.priority, head)
+        names = arguments.name, namespace, arguments.priority, head
+        if is_published(arguments.ops.read_text(encoding="utf-8")):
+            kernels = read_published(arguments.ops)
+            if arguments.fallback:
+                kernels = published_library.merged(kernels, read_published(arguments.fallback))
+            header = published_library.kernels_header(kernels, head)
+            source = published_library.register_source(kernels, *names)
+        elif arguments.fallback:
+            raise TableError(f"{arguments.ops.name} is no published table, and has no fallback")
+        else:
+            rows = _rows_of_table(arguments.ops)
+            header = kernels_header(rows, namespace, head)
+            source = register_source(rows, *names)
     except (TableError, OSError) as error:
         print(f"kernel_library.py: {error}", file=sys.stderr)
         return 1
     folder = arguments.out / arguments.name
-    write_if_changed(folder / "kernels.h", kernels_header(rows, namespace, head))
+    write_if_changed(folder / "kernels.h", header)
     write_if_changed(folder / "register.h", register_header(namespace, head))
     write_if_changed(folder / "register.cpp", source)
     write_if_changed(folder / "plugin.cpp", plugin_source(arguments.name, namespace, head))

@@ -1,7 +1,8 @@
 """Reads which kernels a build keeps (-DET_SELECT_OPS=file): a list, a table in the format of ops.yaml, or a `.pte` file.
 
 A list has one kernel a line, with the element types it is wanted for when not all are: `aten::add.out f32 i64`.
-A .yaml file has entries `- op: aten::add.out` with an optional `dtypes: [f32, i64]`.
+A .yaml file has entries `- op: aten::add.out` with an optional `dtypes: [f32, i64]`, or is a published table of kernels
+(published_yaml.py), which selects the operators that it names.
 A .pte file selects the kernels that it calls, for the element types of the tensors that it calls them with.
 """
 
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from .ops_yaml import DTYPE_GROUPS, DTYPES, TableError, read_yaml
 from .pte_operators import read_pte_operators
+from .published_yaml import dtypes_of, is_published, operator_name, read_entries
 
 
 class Selection:
@@ -53,7 +55,13 @@ def read_selection(path: Path | None) -> Selection:
             raise TableError(f"{path.name}: {error}") from None
     entries: dict[str, set[str] | None] = {}
     text = path.read_text(encoding="utf-8")
-    if path.suffix in (".yaml", ".yml"):
+    if path.suffix in (".yaml", ".yml") and is_published(text):
+        try:
+            for entry in read_entries(text):
+                entries[operator_name(entry)] = dtypes_of(entry)
+        except TableError as error:
+            raise TableError(f"{path.name}: {error}") from None
+    elif path.suffix in (".yaml", ".yml"):
         for entry in read_yaml(text):
             where = f"{path.name}: line {entry['line']}"
             if set(entry) - {"line", "op", "dtypes"} or "op" not in entry:
