@@ -160,6 +160,8 @@ def open_for_training(model: fx.GraphModule) -> None:
 def close_after_training(prepared: fx.GraphModule) -> None:
     """Folds what ``open_for_training`` has opened, with the statistics as they are now, in place."""
     graph = prepared.graph
+    if not any(node.target in (*BATCH_NORM, aten.add_.Tensor) for node in graph.nodes):
+        return
     for node in list(graph.nodes):
         if node.target in BATCH_NORM and (found := _opened(prepared, node)) is not None:
             layer, weight, bias = found

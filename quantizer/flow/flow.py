@@ -44,6 +44,7 @@ from executorch_py.quantizer.rules.lifting import (
     lift,
     unlift,
 )
+from executorch_py.quantizer.rules.matching import constants_remembered
 from executorch_py.quantizer.spec.config import as_config
 from executorch_py.quantizer.spec.pt2e import FakeQuantizeBase, QuantizationConfig, Quantizer
 from executorch_py.quantizer.xnnpack_quantizer import XNNPACKQuantizer
@@ -269,9 +270,10 @@ def converted_graph(prepared: fx.GraphModule) -> tuple[fx.GraphModule, ExportedP
             "through torchao's convert_pt2e and torch.export.export"
         )
     batch_norm.close_after_training(prepared)
-    _observe_weights(prepared)
-    check_observers(prepared)
-    fit_biases(prepared)
+    with constants_remembered():
+        _observe_weights(prepared)
+        check_observers(prepared)
+        fit_biases(prepared)
     del prepared.meta[PROGRAM]
     converted = convert_graph(prepared, fold_quantize=False)
     fold_quantized_constants(converted)

@@ -5,9 +5,13 @@ of its own for other processors, newer calls of torch). They are kept quiet duri
 """
 
 import contextlib
+import functools
 import logging
+import types
 import warnings
 from collections.abc import Iterator
+
+from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule
 
 
 @contextlib.contextmanager
@@ -44,7 +48,7 @@ with _quiet():
         UniformQuantizationObserverBase,
     )
     from torchao.quantization.pt2e.constant_fold import constant_fold
-    from torchao.quantization.pt2e.convert import _convert_to_reference_decomposed_fx as replace_observers
+    from torchao.quantization.pt2e.convert import convert as _convert
     from torchao.quantization.pt2e.prepare import _create_obs_or_fq_from_qspec as make_observer
     from torchao.quantization.pt2e.prepare import _get_edge_or_node_to_group_id as groups_of_shared
     from torchao.quantization.pt2e.prepare import _get_edge_or_node_to_qspec as specs_in
@@ -67,6 +71,17 @@ with _quiet():
         SharedQuantizationSpec,
     )
     from torchao.quantization.pt2e.utils import _get_node_name_to_scope as node_name_to_scope
+
+#: torchao's replacing of observers, except that the code of the module that it makes is written when it first runs.
+replace_observers = functools.partial(
+    types.FunctionType(
+        _convert.__code__, {**_convert.__globals__, "GraphModule": LazyGraphModule}, "convert", _convert.__defaults__
+    ),
+    is_reference=True,
+    _remove_qconfig_flag=False,
+    is_decomposed=True,
+)
+
 
 #: Where torchao looks for a node's annotation: ``node.meta[ANNOTATION]``.
 ANNOTATION = "quantization_annotation"

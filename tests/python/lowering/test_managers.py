@@ -7,12 +7,12 @@ import resource
 
 import pytest
 import torch
+from executorch_py.backends.example import ExamplePartitioner
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
 from torch.fx.passes.infra.pass_base import PassResult
 
 import executorch_py as et
-from executorch_py.backends.example import ExamplePartitioner
-from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.errors import (
     AccessFailedError,
     InvalidArgumentError,
