@@ -12,7 +12,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -22,10 +22,7 @@ from torch.export import ExportedProgram
 from executorch_py import _arguments
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.exir.pass_base import ExportedProgramPassBase, ExportedProgramPassResult
-from executorch_py.export.arguments import dtype_code
-
-if TYPE_CHECKING:
-    from executorch_py.lowering.edge import EdgeProgramManager
+from executorch_py.graphs.dtypes import dtype_code
 
 __all__ = ["QuantizeInputs", "QuantizeOutputs", "get_config_method_name", "quantize_input", "quantize_output"]
 
@@ -117,12 +114,19 @@ def quantize_output(exported_program: ExportedProgram, output_index: int) -> dic
     return _numbers(node)
 
 
+class TakesConstantMethods(Protocol):
+    """What the passes want of an EdgeProgramManager."""
+
+    def add_constant_method(self, name: str, value: Any) -> None:
+        """Adds a method that returns ``value``."""
+
+
 class _Border(ExportedProgramPassBase):
     """Changes the border of the method that it runs on, and notes the numbers in the manager."""
 
     side = ""
 
-    def __init__(self, manager: EdgeProgramManager, method: str | None, indices: Iterable[int]) -> None:
+    def __init__(self, manager: TakesConstantMethods, method: str | None, indices: Iterable[int]) -> None:
         self.manager, self.method, self.indices = manager, method, indices
 
     def call(self, exported_program: ExportedProgram) -> ExportedProgramPassResult:
@@ -152,7 +156,7 @@ class QuantizeInputs(_Border):
 
     def __init__(
         self,
-        edge_program_manager: EdgeProgramManager,
+        edge_program_manager: TakesConstantMethods,
         quantized_inputs_idx: Mapping[int, Mapping[str, Any]] | Sequence[int],
         method_name: str | None = None,
         exported_program: ExportedProgram | None = None,
@@ -179,7 +183,7 @@ class QuantizeOutputs(_Border):
 
     def __init__(
         self,
-        edge_program_manager: EdgeProgramManager,
+        edge_program_manager: TakesConstantMethods,
         quantized_outputs_idx_list: Sequence[int],
         method_name: str | None = None,
         exported_program: ExportedProgram | None = None,
