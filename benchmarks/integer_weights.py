@@ -51,7 +51,7 @@ def _cases(features: int) -> Iterator[tuple[Any, ...]]:
             method = Method(_layer(kind, bits, group, features), (x,))
             ours, _ = models.calls(models.compile_methods({"forward": copy.deepcopy(method)}), method, "forward")
             delegated, _ = models.calls(
-                models.compile_methods({"forward": method}, [XnnpackPartitioner()]), method, "forward"
+                models.compile_methods({"forward": method}, [XnnpackPartitioner(largest=True)]), method, "forward"
             )
             scales = f"groups of {group}" if group else "rows"
             yield f"{rows} x {features}, {kind}, {bits} bits, {scales}", ours, eager, delegated

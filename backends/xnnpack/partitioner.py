@@ -1,6 +1,7 @@
 """Tags what the compiler half can write. The table of operators is C++ (compiler/op_support.cpp); here is the policy.
 
->>> XnnpackPartitioner()  # the largest parts, all precisions  # doctest: +SKIP
+>>> XnnpackPartitioner()  # the parts that cost less in the delegate, all precisions  # doctest: +SKIP
+>>> XnnpackPartitioner(largest=True)  # the largest parts  # doctest: +SKIP
 >>> XnnpackPartitioner(config_precisions=Precision.FP32, per_op_mode=True)  # doctest: +SKIP
 """
 
@@ -22,12 +23,16 @@ from .preprocess import BACKEND_ID, Precision, delegation_spec
 from .units import units
 
 _TAG = "xnnpack"
+_ISAS = ("any", "avx2", "avx512")
 
 _logger = logging.getLogger("executorch_py.backends.xnnpack")
 
 
 class XnnpackPartitioner(Partitioner):
-    """Gives XNNPACK what it can do, in parts that are as large as the graph allows.
+    """Gives XNNPACK the parts that cost less there than in the runtime's kernels.
+
+    Without options, measured costs decide for each part, which is as large as the graph allows: it goes to the delegate or
+    stays with the kernels (docs/design/15-costs-decide.md). An option that says what is wanted wins over costs.
 
     Args:
         configs: Classes of ``partition_configs``: only operators that one of them is for are taken; None takes all.
@@ -35,10 +40,13 @@ class XnnpackPartitioner(Partitioner):
         per_op_mode: One part for each operator, with its conversions where it computes in integers, instead of the largest
             ones, for finding the operator that differs.
         verbose: Log, at the level INFO, why each other node is left alone.
-        always: Take parts that hold elementwise operators and views only, too, functions that are written out (GELU,
-            norms) and the steps of quantized recurrent layers; by default they stay with the kernels, which do them at least
-            as fast as a call of the delegate. Files for the official runtime (``compatible=True``), which has no such
-            kernels, have functions and steps in the delegate in any case, and products of floats with integer weights.
+        largest: Take the largest parts that the graph allows, whatever they cost. For processors that no table is for.
+        isa: The processor that the file is for, "avx2" or "avx512"; by default ("any") the choice must do for both.
+        always: As ``largest``, and take parts that hold elementwise operators and views only, too, functions that are
+            written out (GELU, norms) and the steps of quantized recurrent layers; otherwise they stay with the kernels, which
+            do them at least as fast as a call of the delegate. Files for the official runtime (``compatible=True``), which has
+            no such kernels, have functions and steps in the delegate in any case, and products of floats with integer
+            weights.
 
     Attributes:
         refusals: Name of each node of the last program that was not taken -> the reason.
@@ -51,6 +59,8 @@ class XnnpackPartitioner(Partitioner):
         per_op_mode: bool = False,
         verbose: bool = False,
         always: bool = False,
+        largest: bool = False,
+        isa: str = "any",
     ) -> None:
         super().__init__()
         self._precisions = _precisions(config_precisions)
@@ -60,12 +70,17 @@ class XnnpackPartitioner(Partitioner):
         self._per_op_mode = per_op_mode
         self._leaves_parts = not (always or per_op_mode)
         self._leaves_functions = self._leaves_parts
+        if _arguments.text("isa", isa) not in _ISAS:
+            raise InvalidArgumentError(f"isa is '{isa}', must be of {', '.join(_ISAS)}")
+        has_wish = configs is not None or config_precisions is not None or per_op_mode or always or largest
+        self._isa = "" if has_wish else isa
         self.refusals: dict[str, str] = {}
 
     def for_compatible(self) -> "XnnpackPartitioner":
         """Takes what is left to kernels that the official runtime has not: written-out functions, recurrent steps and others."""
         other = copy.copy(self)
         other._leaves_functions = False
+        other._isa = ""
         other._delegation_spec = delegation_spec(self._precisions, weight_only=True)
         return other
 
@@ -74,9 +89,13 @@ class XnnpackPartitioner(Partitioner):
         imported = import_programs({"forward": exported_program})
         specs = [(spec.key, bytes(spec.value)) for spec in self._delegation_spec.compile_specs]
         reasons: dict[fx.Node, str] = {}
-        answers = _core.query_support(imported.program, BACKEND_ID, specs, self._leaves_parts, self._leaves_functions)
-        for handle, reason in answers:
+        answers = _core.query_support(
+            imported.program, BACKEND_ID, specs, self._leaves_parts, self._leaves_functions, self._isa
+        )
+        for handle, reason, costs in answers:
             node = imported.nodes[handle]
+            if costs:
+                note_refusal(node, BACKEND_ID, costs)
             reasons[node] = reasons.get(node) or reason  # one node may have become several
         for node in reasons if self._operators is not None else ():
             if not reasons[node] and not is_meant(node, self._operators):

@@ -393,7 +393,7 @@ def operator_table() -> list[Any]:
 def parse_program(text: str) -> ProgramBuilder:
     """The program that a text of the IR describes"""
 
-def query_support(program: ProgramBuilder, backend_id: str, compile_specs: collections.abc.Sequence[tuple[str, bytes]], leave_parts: bool = True, leave_functions: bool = True) -> list[tuple[int, str]]:
+def query_support(program: ProgramBuilder, backend_id: str, compile_specs: collections.abc.Sequence[tuple[str, bytes]], leave_parts: bool = True, leave_functions: bool = True, isa: str = '') -> list[tuple[int, str, str]]:
     """[(debug handle, reason)] of the nodes of an imported program; an empty reason means that the backend takes it"""
 
 def register_backend(name: str, implementation: Any) -> None:

@@ -97,7 +97,7 @@ def run_sample(item: Item, sample: Sample) -> tuple[Status, str]:
         except Exception as error:
             return Status.NOT_EXPORTABLE, _line(error)
         try:
-            partitioners = [XnnpackPartitioner()] if sample.is_delegated else []
+            partitioners = [XnnpackPartitioner(largest=True)] if sample.is_delegated else []
             manager = et.to_edge_transform_and_lower(exported, partitioner=partitioners).to_executorch()
         except ExecutorchError as error:
             return Status.REFUSED, _line(error)

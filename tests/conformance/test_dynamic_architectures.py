@@ -23,7 +23,7 @@ LOOSER = 5.0
 
 
 def _method(exported: torch.export.ExportedProgram, delegated: bool) -> Any:
-    partitioners = [XnnpackPartitioner()] if delegated else []
+    partitioners = [XnnpackPartitioner(largest=True)] if delegated else []
     buffer = et.to_edge_transform_and_lower(exported, partitioner=partitioners).to_executorch().buffer
     return et.Runtime.get().load_program(buffer).load_method("forward")
 

@@ -41,7 +41,9 @@ def test_delegated_pooling_of_a_window_beyond_the_image(window) -> None:
     """EfficientNet in transformers averages a whole image by a window of as many pixels as it has channels."""
     x = torch.rand(1, 3, 4, 4)
     pool = torch.nn.AvgPool2d(window, ceil_mode=True)
-    torch.testing.assert_close(_ours(lambda x: pool(x + 1), x, partitioner=[XnnpackPartitioner()]), pool(x + 1))
+    torch.testing.assert_close(
+        _ours(lambda x: pool(x + 1), x, partitioner=[XnnpackPartitioner(largest=True)]), pool(x + 1)
+    )
 
 
 def test_delegated_arithmetic_of_numbers() -> None:
@@ -53,7 +55,7 @@ def test_delegated_arithmetic_of_numbers() -> None:
         return torch.relu(y - (y.mean(-1, keepdim=True) + y.std(-1, keepdim=True) * quantile))
 
     inputs = torch.rand(3, 8), torch.rand(8, 8)
-    actual = _ours(thinned, *inputs, partitioner=[XnnpackPartitioner()])
+    actual = _ours(thinned, *inputs, partitioner=[XnnpackPartitioner(largest=True)])
     torch.testing.assert_close(actual, thinned(*inputs))
 
 
@@ -68,7 +70,9 @@ def test_delegated_numbers_leave_without_dims() -> None:
             return self.linear(x) * number, number
 
     model, x = Halves().eval(), torch.rand(3, 8)
-    program = et.to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner()])
+    program = et.to_edge_transform_and_lower(
+        torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner(largest=True)]
+    )
     actual = et.Runtime.get().load_program(program.to_executorch().buffer).load_method("forward").execute([x])
     torch.testing.assert_close(tuple(actual), model(x))
 
@@ -98,7 +102,9 @@ class _MaskedExperts(_Experts):
 
 
 def _delegated(model: torch.nn.Module, *inputs: torch.Tensor):
-    program = et.to_edge_transform_and_lower(torch.export.export(model, inputs), partitioner=[XnnpackPartitioner()])
+    program = et.to_edge_transform_and_lower(
+        torch.export.export(model, inputs), partitioner=[XnnpackPartitioner(largest=True)]
+    )
     buffer = program.to_executorch().buffer
     assert b"XnnpackBackend" in buffer
     return et.Runtime.get().load_program(buffer).load_method("forward")

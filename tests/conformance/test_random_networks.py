@@ -31,7 +31,7 @@ def _sizes(network: Network) -> list[list[int]]:
 
 def _lowered(program: torch.export.ExportedProgram, delegated: bool) -> Any:
     edge = et.to_edge_transform_and_lower(
-        copy.deepcopy(program), partitioner=[XnnpackPartitioner()] if delegated else []
+        copy.deepcopy(program), partitioner=[XnnpackPartitioner(largest=True)] if delegated else []
     )
     return et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
 

@@ -94,7 +94,7 @@ def _program(network: Network, settings: Settings) -> torch.export.ExportedProgr
 
 def _method(program: torch.export.ExportedProgram, settings: Settings, folder: Path) -> Any:
     options = PARTITIONERS[settings.partitioner]
-    partitioners = [] if options is None else [XnnpackPartitioner(**options)]
+    partitioners = [] if options is None else [XnnpackPartitioner(**{"largest": True, **options})]
     config = et.ExecutorchBackendConfig(
         memory_planning_pass=MemoryPlanningPass(**settings.planning), **settings.options
     )

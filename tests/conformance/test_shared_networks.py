@@ -41,7 +41,7 @@ def decibels(got: tuple[torch.Tensor, ...], want: tuple[torch.Tensor, ...]) -> f
 
 
 def lowered(program: torch.export.ExportedProgram, delegated: bool):
-    partitioner = [XnnpackPartitioner()] if delegated else []
+    partitioner = [XnnpackPartitioner(largest=True)] if delegated else []
     return et.load(
         et.to_edge_transform_and_lower(copy.deepcopy(program), partitioner=partitioner).to_executorch().buffer
     )

@@ -35,7 +35,9 @@ def file(request):
     torch.manual_seed(0)
     make, inputs = MODELS[request.param]
     exported = torch.export.export(make().eval(), inputs)
-    data = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch().buffer
+    data = (
+        et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch().buffer
+    )
     header = data.index(b"XH00") - 4
     size = int.from_bytes(data[header + 14 : header + 18], "little")
     return data, header, 32 + size, inputs

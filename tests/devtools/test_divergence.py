@@ -38,7 +38,7 @@ class Activated(torch.nn.Module):
 
 #: Where Activated's operators stand.
 LINE = f"tests/devtools/test_divergence.py:{inspect.getsourcelines(Activated.forward)[1] + 1}"
-PARTITIONERS = [None, [XnnpackPartitioner()]]
+PARTITIONERS = [None, [XnnpackPartitioner(largest=True)]]
 
 
 def lowered(model, inputs, partitioner=None):
@@ -92,7 +92,7 @@ def test_fusion():
 def test_a_layer_inside_a_delegate(monkeypatch):
     model, inputs = Activated().eval(), (torch.randn(3, 16),)
     old = weight_bytes(model)
-    program = changed(lowered(model, inputs, [XnnpackPartitioner()]), old, old[::-1])
+    program = changed(lowered(model, inputs, [XnnpackPartitioner(largest=True)]), old, old[::-1])
     found = first_divergence(program, model, inputs)
     assert found.cause == "fusion" and "XnnpackBackend is right" in found.note  # compiled anew it is right
     real = divergence.compile_methods
@@ -146,7 +146,7 @@ def test_what_is_no_program():
 
 def test_compare_two_programs(tmp_path):
     model, inputs = two_blocks()
-    plain, delegated = lowered(model, inputs), lowered(model, inputs, [XnnpackPartitioner()])
+    plain, delegated = lowered(model, inputs), lowered(model, inputs, [XnnpackPartitioner(largest=True)])
     plain.save(tmp_path / "plain.pte")
     found = compare(tmp_path / "plain.pte", delegated, inputs, runs=3)
     sizes = {one.name: (one.a, one.b) for one in found.sizes}

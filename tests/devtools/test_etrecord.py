@@ -25,7 +25,7 @@ def handles(program):
     return {node.name: node.meta.get("debug_handle") for node in program.graph.nodes}
 
 
-@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner()]])
+@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner(largest=True)]])
 def test_round_trip(partitioner, tmp_path):
     program = lowered(partitioner, generate_etrecord=True)[2]
     record = program.get_etrecord()

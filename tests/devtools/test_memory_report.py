@@ -44,7 +44,7 @@ def test_the_largest_value_is_found_with_its_line():
     assert "test_memory_report.py" in repr(report) and "<table" in report._repr_html_()
 
 
-@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner()]])
+@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner(largest=True)]])
 @pytest.mark.parametrize("make", [two_blocks, lambda: (Wide().eval(), (torch.randn(8, 16),))])
 def test_sums(make, partitioner):
     """The peak is the largest sum of any step; what lives at one step does not overlap; arenas hold all of it."""

@@ -32,7 +32,9 @@ def test_weights_of_delegates_go_both_ways(peer: Callable[[str, Path], None], tm
         torch.save([list(inputs)], folder / "model.inputs.pt")
     torch.export.save(exported, theirs / "model.pt2")
     config = et.ExecutorchBackendConfig(external_constants=lambda node: "model", compatible=True)
-    program = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch(config)
+    program = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch(
+        config
+    )
     program.save(ours / "model.pte")
     assert program.write_tensor_data_to_file(ours) == [ours / "model.ptd"] and len(program.buffer) < 12_000
     peer("external", theirs)

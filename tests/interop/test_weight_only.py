@@ -54,7 +54,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Path], No
     folder = tmp_path_factory.mktemp("weight_only")
     for name, (bits, module, x, _) in CASES.items():
         program = quantizer.quantize(module.eval(), (x,), CONFIGURATIONS[bits])
-        edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+        edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)])
         edge.to_executorch(ExecutorchBackendConfig(compatible=True)).save(folder / f"{name}.pte")
         with torch.no_grad():
             torch.save([program.module()(x)], folder / f"{name}.eager.pt")

@@ -72,7 +72,7 @@ QUANTIZED = list(quantizable())
 
 
 def _lower(exported: torch.export.ExportedProgram) -> et.ExecutorchProgramManager:
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)])
     return edge.to_executorch(ExecutorchBackendConfig(compatible=True))
 
 

@@ -75,7 +75,7 @@ def taken_by(counter: Path, model: Path, runs: int, threads: int) -> tuple[int, 
 @pytest.mark.parametrize("name", ["mobilenet_v3_small", "ds_cnn", "unet", "vit_small", "lstm"])
 def test_a_call_allocates_nothing(name, delegated, counter, tmp_path) -> None:
     model = tmp_path / "model.pte"
-    partitioners = [XnnpackPartitioner()] if delegated else []
+    partitioners = [XnnpackPartitioner(largest=True)] if delegated else []
     exported = ZOO[name]()["forward"].export()
     et.to_edge_transform_and_lower(exported, partitioner=partitioners).to_executorch().save(model)
     for threads in (1, 2):

@@ -39,7 +39,7 @@ def _eager(method):
 @pytest.mark.parametrize("name", [name for name in ZOO if name != "llama"])
 def test_model(name, delegated):
     method = ZOO[name]()["forward"]
-    manager = _lower({"forward": method}, [XnnpackPartitioner()] if delegated else [])
+    manager = _lower({"forward": method}, [XnnpackPartitioner(largest=True)] if delegated else [])
     program = et.Runtime.get().load_program(manager.buffer)
     actual = program.load_method("forward").execute(pytree.tree_leaves(method.inputs))
     _assert_close(actual, _eager(method), name)

@@ -43,7 +43,7 @@ def test_packed_weights_are_in_memory_once(kind: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Linear(512, 512) for _ in range(8))).eval()
     x = torch.randn(7, 512)
-    partitioner = [XnnpackPartitioner()] if kind == "delegate" else []
+    partitioner = [XnnpackPartitioner(largest=True)] if kind == "delegate" else []
     config = et.ExecutorchBackendConfig(external_constants=kind == "external")
     program = et.to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=partitioner)
     path = tmp_path / "model.pte"
@@ -90,7 +90,7 @@ def test_methods_share_what_is_packed_and_programs_do_not(delegated: bool, tmp_p
     x = torch.randn(3, 1024)
     exported = {name: torch.export.export(model, (x,)) for name in ("forward", "again")}
     path = tmp_path / "model.pte"
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)] if delegated else [])
     edge.to_executorch().save(path)
     weights = sum(p.numel() for p in model.parameters()) * 4
     expected = model(x)

@@ -54,7 +54,7 @@ def exported(kind: str, amount: float):
 
 
 def lowered(program, **config) -> bytes:
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)])
     manager = edge.to_executorch(et.ExecutorchBackendConfig(**config))
     assert "XnnpackBackend" in manager.dump()
     return bytes(manager.buffer)
@@ -96,7 +96,7 @@ def test_methods_share_a_weight():
     model = mlp(0.8)
     one, many = (torch.randn(1, 256),), (torch.randn(32, 256),)
     programs = {"one": torch.export.export(model, one), "many": torch.export.export(model, many)}
-    edge = et.to_edge_transform_and_lower(programs, partitioner=[XnnpackPartitioner()])
+    edge = et.to_edge_transform_and_lower(programs, partitioner=[XnnpackPartitioner(largest=True)])
     files = [
         bytes(edge.to_executorch(et.ExecutorchBackendConfig(sparse_weights=part)).buffer) for part in (False, True)
     ]
@@ -172,7 +172,9 @@ def test_constants_that_many_values_share_are_there_once(sparse: bool) -> None:
     usage = []
     for count in (1, 12):
         model = Sums(count).eval()
-        edge = et.to_edge_transform_and_lower(torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner()])
+        edge = et.to_edge_transform_and_lower(
+            torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner(largest=True)]
+        )
         buffer = edge.to_executorch(et.ExecutorchBackendConfig(sparse_weights=sparse)).buffer
         method = et.Runtime.get().load_program(buffer).load_method("forward")
         torch.testing.assert_close(method.execute((x,))[0], model(x))

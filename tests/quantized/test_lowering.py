@@ -138,7 +138,7 @@ def test_network(seed: int, kind: str) -> None:
     assert len(instructions(manager, "quantized_decomposed::")) == 2, "q at the input, dq at the output"
     assert not instructions(manager, "aten::")
     (own,) = run(manager, inputs)
-    delegated_manager = lower(module, inputs, [XnnpackPartitioner()])
+    delegated_manager = lower(module, inputs, [XnnpackPartitioner(largest=True)])
     assert not instructions(delegated_manager, "et::")
     (delegated,) = run(delegated_manager, inputs)
     assert torch.equal(own, delegated)
@@ -178,7 +178,7 @@ class Extremes(nn.Module):
 def test_extreme_scales_are_equal_to_the_delegate(seed: int) -> None:
     module, inputs = Extremes(seed), (torch.randn(3, 4, 7, 8) * 10.0 ** (seed % 4 - 1),)
     (own,) = run(lower(module, inputs), inputs)
-    (delegated,) = run(lower(module, inputs, [XnnpackPartitioner()]), inputs)
+    (delegated,) = run(lower(module, inputs, [XnnpackPartitioner(largest=True)]), inputs)
     assert torch.equal(own, delegated)
 
 
@@ -373,7 +373,7 @@ def test_compatible_files_keep_the_published_operators(make) -> None:
 @pytest.mark.parametrize("compatible", [False, True])
 def test_quantized_inputs_and_outputs(delegated: bool, compatible: bool) -> None:
     module, inputs = Network(2, "channel"), (torch.randn(2, 3, 20, 17),)
-    partitioner = [XnnpackPartitioner()] if delegated else []
+    partitioner = [XnnpackPartitioner(largest=True)] if delegated else []
     (expected,) = run(lower(module, inputs, partitioner, compatible=compatible), inputs)
     manager = lower(module, inputs, partitioner, quantized_io=True, compatible=compatible)
     assert compatible or not instructions(manager, "quantized_decomposed::")

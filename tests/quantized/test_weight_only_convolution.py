@@ -71,7 +71,7 @@ def test_forms(form: str, bits: int, per_channel: bool, has_zeros: bool) -> None
     torch.manual_seed(len(form) + bits)
     layer, x = Layer(form, bits, per_channel, has_zeros).eval(), torch.randn(FORMS[form][0])
     exported = torch.export.export(layer, (x,))
-    for partitioner in ([], [XnnpackPartitioner()]):
+    for partitioner in ([], [XnnpackPartitioner(largest=True)]):
         manager = et.to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch()
         needs = {need.operator: need for need in requirements(manager.buffer)}
         assert not [name for name in needs if name.startswith("quantized_decomposed")], list(needs)

@@ -79,7 +79,7 @@ def test_eager_and_the_runtime_add_the_same(stack, delegated):
     model = nn.Sequential(*(nn.Sequential(nn.Conv2d(8, 8, 1), nn.ReLU()) for _ in range(6)), nn.Conv2d(8, 8, 1)).eval()
     data = [torch.randn(1, 8, 64, 64, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
     program = quantizer.quantize(model, (data[0],), "static_int8", data)
-    partitioners = [XnnpackPartitioner()] if delegated else []
+    partitioners = [XnnpackPartitioner(largest=True)] if delegated else []
     run = et.load(et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch().buffer)
     ours, eager = run(data[1]), program.module()(data[1])
     assert float((ours != eager).double().mean()) < 1e-4

@@ -54,7 +54,7 @@ class Upsampled(nn.Module):
 )  # fmt: skip
 def test_operators_between_delegates_work_on_integers(model, data, operator):
     program = quantizer.quantize(model.eval(), (data[0],), "static_int8", data)
-    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     body = manager.dump().split("method @forward")[1].splitlines()
     (line,) = [line for line in body if f"= aten::{operator}" in line]
     assert ": i8[" in line, line
@@ -251,7 +251,9 @@ def test_transposed_convolutions_train_with_their_batch_norm():
     program = quantizer.convert(prepared)
     scales = [node.args[1] for node in program.graph.nodes if "dequantize_per_channel" in str(node.target)]
     assert len(scales) == 3
-    run = et.load(et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch().buffer)
+    run = et.load(
+        et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch().buffer
+    )
     assert (run(x) - trained).abs().max() < 0.05
 
 
@@ -276,7 +278,7 @@ def test_weights_that_the_model_computes(kind, preset):
     model, data = computed_weights(kind), [rand(2, 3, 8, 8) for _ in range(4)]
     program = quantizer.quantize(model, (data[0],), preset, data if preset == "static_int8" else None)
     assert not any("batch_norm" in str(node.target) for node in program.graph.nodes)
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)])
     with torch.no_grad():
         exact, ours = model(data[0]), et.load(edge.to_executorch().buffer)(data[0])
     assert (ours - exact).abs().max() < (0.3 if "int4" in preset else 0.05) * exact.abs().max()
@@ -329,7 +331,7 @@ def test_integers_reach_a_layer_whose_neighbour_is_not_delegated(int4):
     choice = quantizer.XNNPACKQuantizer().set_global("static_int8")
     choice.set_module_name(int4, quantizer.quantization_config(weights="int4"))
     program = quantizer.quantize(model, data[0], choice, data)
-    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     text = manager.dump().split("method @forward")[1]
     assert "delegate @0" in text and text.count("et::quantized_linear") == 1
     for line in text.splitlines():
@@ -363,7 +365,7 @@ def test_weights_with_one_scale_and_a_zero_point_beside_others():
     model.left.weight.data[0, 0] = 0.3  # its zero point is not 0, which the library has not
     model.right.weight.data.clamp_(-0.17, 0.169)
     program = quantizer.quantize(model, data[0], Affine(), data)
-    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     assert "delegate @0" in manager.dump()
     actual = et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(data[0])
     with torch.no_grad():

@@ -45,7 +45,7 @@ def quantized(flow: str, seed: int) -> torch.export.ExportedProgram:
 
 
 def run(program: torch.export.ExportedProgram, delegated: bool = True) -> torch.Tensor:
-    partitioner = [XnnpackPartitioner()] if delegated else []
+    partitioner = [XnnpackPartitioner(largest=True)] if delegated else []
     edge = et.to_edge_transform_and_lower(program, partitioner=partitioner)
     method = et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
     return method.execute((data()[2],))[0]

@@ -69,7 +69,9 @@ def float_program() -> torch.export.ExportedProgram:
 
 
 def file_of(program: torch.export.ExportedProgram) -> bytes:
-    return et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch().buffer
+    return (
+        et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch().buffer
+    )
 
 
 def embeddings(file: bytes) -> torch.Tensor:

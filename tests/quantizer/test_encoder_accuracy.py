@@ -51,7 +51,7 @@ def test_static_int8_keeps_the_embeddings():
             metric=lambda run: _cosines(run, *measured).min(),
             max_drop=0.02,
             min_integer_share=0.8,
-            partitioner=[XnnpackPartitioner()],
+            partitioner=[XnnpackPartitioner(largest=True)],
             fallbacks=["dynamic_int8", "float32"],
         )
         assert not result.steps[0].holds, "everything in int8 would do: the test tests nothing"

@@ -90,7 +90,9 @@ def test_steps_of_a_layer_take_no_bytes(preset: str, kind: type[nn.RNNBase], del
     for steps in (10, 60):
         model, x = Recurrent(kind).eval(), torch.randn(1, steps, 256)
         program = quantizer.quantize(model, (x,), preset, [(x,)] if preset == "static_int8" else None)
-        edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+        edge = et.to_edge_transform_and_lower(
+            program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else []
+        )
         for apart in sizes:
             config = et.ExecutorchBackendConfig(disabled_passes=["fuse-recurrent-steps"] if apart else [])
             sizes[apart][steps] = len(edge.to_executorch(config).buffer)
@@ -106,7 +108,7 @@ def test_small_recurrent_networks_are_mostly_weights(delegated: bool) -> None:
     model, x = Recurrent(nn.GRU, 24, 24, 3).eval(), torch.randn(1, 20, 24)
     model.cells = nn.GRU(24, 24, 3, bidirectional=True, batch_first=True).eval()
     program = quantizer.quantize(model, (x,), "static_int8", [(x,)])
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else [])
     size, least = len(edge.to_executorch().buffer), ideal(model, 8, "static_int8")
     assert size <= 1.05 * least + 32 * 1024, f"{size} bytes, {size / least:.3f} times {least:.0f}"
 
@@ -136,7 +138,7 @@ def test_a_table_that_a_delegate_shares_is_there_once(config: str | None, delega
             [quantizer.EmbeddingQuantizer("int8"), quantizer.XNNPACKQuantizer().set_global(CONFIGS[config][1])]
         )
         program = quantizer.quantize(model, (x,), both, [(x,)] if config == "static_int8" else None)
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else [])
     buffer = edge.to_executorch().buffer
     least = 8000 * (128 * 4 if config is None else 128 + 4)
     assert len(buffer) <= 1.05 * least + 32 * 1024, f"{len(buffer) / least:.3f} times {least}"
@@ -156,6 +158,6 @@ def test_files_hold_little_beside_their_weights(name: str, config: str, delegate
         options = {} if bits == 8 else {"group_size": 32 if config == "int4_weight_only" else None}
         spec = quantizer.EmbeddingQuantizer("int8" if bits == 8 else "int4", **options)
     program = quantizer.quantize(model.eval(), (x,), spec, [(x,)] if config.startswith("static") else None)
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else [])
     size, least = len(edge.to_executorch().buffer), ideal(model, bits, config)
     assert size <= 1.05 * least + 32 * 1024, f"{size} bytes, {size / least:.3f} times {least:.0f}"

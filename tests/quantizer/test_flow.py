@@ -115,7 +115,7 @@ def test_keyword_arguments_and_dynamic_shapes():
     module = program.module()
     batch = torch.cat([*IMAGES[:5]])
     assert sqnr(module(batch, scale=scale), model(batch, scale)) > 30
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)])
     loaded = et.load(edge.to_executorch().buffer)
     for size in (2, 5, 1):
         assert sqnr(loaded(batch[:size], scale=scale), module(batch[:size], scale=scale)) > 40
@@ -408,7 +408,7 @@ def test_names_of_modules_that_are_none_in_python(preset):
     model.eval()
     x = torch.rand(1, 3, 8, 8, generator=GENERATOR)
     program = quantizer.quantize(model, (x,), preset, [x])
-    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     assert sqnr(et.load(manager.buffer)(x), program.module()(x)) > 40
 
 

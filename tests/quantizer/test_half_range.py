@@ -66,7 +66,7 @@ def decibels(got, want):
 
 
 def run(program, x, delegated):
-    partitioner = [XnnpackPartitioner()] if delegated else []
+    partitioner = [XnnpackPartitioner(largest=True)] if delegated else []
     edge = et.to_edge_transform_and_lower(copy.deepcopy(program), partitioner=partitioner)
     return et.load(edge.to_executorch().buffer)(x)
 

@@ -91,7 +91,9 @@ def operators(module) -> list[str]:
 
 
 def loaded(program, delegated=False):
-    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    manager = et.to_edge_transform_and_lower(
+        program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else []
+    )
     return et.Runtime.get().load_program(manager.to_executorch().buffer).load_method("forward")
 
 
@@ -224,7 +226,9 @@ def test_a_weight_of_several_products_is_there_once(preset, delegated):
     sizes = []
     for turned in (False, True):
         program = quantizer.quantize(Twice(turned).eval(), (x,), preset, [(x,)] if preset == "static_int8" else None)
-        edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+        edge = et.to_edge_transform_and_lower(
+            program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else []
+        )
         sizes.append(len(edge.to_executorch().buffer))
     weight = 256 * 256 * (0.6 if "int4" in preset else 1)
     assert sizes[0] < 1.05 * weight + 16384, sizes

@@ -20,7 +20,7 @@ def lowered(name: str, preset: str):
     method = ZOO[name]()["forward"]
     data = [method.inputs] if preset.startswith("static") else None
     program = quantizer.quantize(method.export(), config_or_quantizer=preset, calibration_data=data)
-    return method, program, et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    return method, program, et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)])
 
 
 def sqnr(actual, expected) -> float:
@@ -67,7 +67,7 @@ def test_delegate_and_kernels_give_the_same_bits(name):
     method = ZOO[name]()["forward"]
     program = quantizer.quantize(method.export(), config_or_quantizer="static_int8", calibration_data=[method.inputs])
     results = []
-    for partitioners in ([], [XnnpackPartitioner()]):
+    for partitioners in ([], [XnnpackPartitioner(largest=True)]):
         buffer = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch().buffer
         results.append(et.Runtime.get().load_program(buffer).load_method("forward").execute(method.inputs))
     for own, delegated in zip(*results, strict=True):
@@ -111,7 +111,7 @@ def test_batch_norms_behind_joined_tensors_are_integers(model, shape):
     program = quantizer.quantize(model.eval(), data[0], "static_int8", data)
     assert not any(node.target is torch.ops.aten.batch_norm.default for node in program.graph.nodes)
     results = []
-    for partitioners in ([], [XnnpackPartitioner()]):
+    for partitioners in ([], [XnnpackPartitioner(largest=True)]):
         manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch()
         assert manager.dump().count("quantized_decomposed::") <= 2, manager.dump()  # of the input and the output
         results.append(et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(data[0])[0])
@@ -160,5 +160,5 @@ def test_quantizing_mobilenet_takes_little_time():
     exported = method.export()
     started = time.thread_time()  # of the processor: other programs do not count
     program = quantizer.quantize(exported, config_or_quantizer="static_int8", calibration_data=[method.inputs] * 4)
-    et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     assert time.thread_time() - started < 6

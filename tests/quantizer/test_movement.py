@@ -72,7 +72,7 @@ def test_integers_move(name: str) -> None:
     model, data = Between(MOVEMENTS[name]).eval(), [torch.randn(2, 3, 6, 6) for _ in range(4)]
     program = quantizer.quantize(model, (data[0],), "static_int8", data)
     results = []
-    for partitioners, conversions in (([], 2), ([XnnpackPartitioner()], 0)):
+    for partitioners, conversions in (([], 2), ([XnnpackPartitioner(largest=True)], 0)):
         manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch()
         body = [line for line in manager.dump().split("method @forward")[1].splitlines() if " constant @" not in line]
         assert sum("quantized_decomposed::" in line for line in body) == conversions, body
@@ -110,7 +110,7 @@ def test_integers_of_any_batch_move(name: str, delegated: bool) -> None:
     model, data = Between(MOVEMENTS[name]).eval(), [torch.randn(2, 3, 6, 6) for _ in range(4)]
     batch = torch.export.Dim("batch", min=1, max=6)
     program = quantizer.quantize(model, (data[0],), "static_int8", data, dynamic_shapes=({0: batch},))
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else [])
     manager = edge.to_executorch()
     body = [line for line in manager.dump().split("method @forward")[1].splitlines() if " constant @" not in line]
     assert sum("quantized_decomposed::" in line for line in body) == (0 if delegated else 2), body
@@ -223,7 +223,7 @@ def test_the_models_input_moves_as_integers(name: str, delegated: bool) -> None:
     """It was moved as floats beside its integers, so that ``quantized_io`` could not make integers of it."""
     model, data = INPUTS[name].eval(), [torch.rand(2, 8, 6, 6) * 2 - 1 for _ in range(4)]
     program = quantizer.quantize(model, (data[0],), "static_int8", data)
-    partitioners = [XnnpackPartitioner()] if delegated else []
+    partitioners = [XnnpackPartitioner(largest=True)] if delegated else []
     config = ExecutorchBackendConfig(quantized_io=True)
     manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch(config)
     assert "quantized_decomposed::" not in manager.dump()
@@ -327,7 +327,7 @@ def test_inputs_whose_sizes_are_read_become_integers(delegated: bool) -> None:
     model, data = TwoInputs().eval(), [(torch.randn(2, 3, 4, 4), torch.randn(2, 2, 3)) for _ in range(4)]
     batch = torch.export.Dim("batch", min=1, max=8)
     program = quantizer.quantize(model, data[0], "static_int8", data, dynamic_shapes=({0: batch}, {0: batch}))
-    partitioners = [XnnpackPartitioner()] if delegated else []
+    partitioners = [XnnpackPartitioner(largest=True)] if delegated else []
     config = ExecutorchBackendConfig(quantized_io=True)
     manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch(config)
     loaded = et.Runtime.get().load_program(manager.buffer)

@@ -57,7 +57,7 @@ class _Counter(nn.Module):
 
 def test_a_metric_is_measured_before_and_after(exported, quantized):
     edge = et.to_edge_transform_and_lower(
-        torch.export.export(quantized, images(1)[0]), partitioner=[XnnpackPartitioner()]
+        torch.export.export(quantized, images(1)[0]), partitioner=[XnnpackPartitioner(largest=True)]
     )
     report = et.quantization_report(
         exported,
@@ -352,7 +352,7 @@ def test_eager_model_and_exported_quantized_model(quantized):
 
 def test_outputs_of_the_program_too(exported, quantized):
     program = et.to_edge_transform_and_lower(
-        torch.export.export(quantized, images(1)[0]), partitioner=[XnnpackPartitioner()]
+        torch.export.export(quantized, images(1)[0]), partitioner=[XnnpackPartitioner(largest=True)]
     ).to_executorch()
     report = et.quantization_report(exported, quantized, images(), program=program)
     by_kind = {row.of: row.difference for row in report.outputs}

@@ -24,7 +24,7 @@ def sqnr(actual, expected) -> float:
 def lowered(program, delegated):
     """The program on the runtime, and the lines of its method that convert between integers and floats."""
     manager = et.to_edge_transform_and_lower(
-        program, partitioner=[XnnpackPartitioner()] if delegated else None
+        program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else None
     ).to_executorch()
     body = manager.dump().split("method @forward")[1].splitlines()
     return et.load(manager.buffer), [line for line in body if "quantized_decomposed" in line]

@@ -90,7 +90,7 @@ def quantized(model: nn.Module, x: tuple, preset: object, **options: object) -> 
 
 
 def lowered(program: torch.export.ExportedProgram, delegated: bool = False) -> et.ExecutorchProgramManager:
-    partitioner = [XnnpackPartitioner()] if delegated else []
+    partitioner = [XnnpackPartitioner(largest=True)] if delegated else []
     return et.to_edge_transform_and_lower(program, partitioner=partitioner).to_executorch()
 
 

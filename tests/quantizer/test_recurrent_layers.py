@@ -225,7 +225,7 @@ def test_files_for_the_official_runtime_have_their_steps_in_the_delegate(preset:
     x = rows(STEPS, 2, 16)
     program = quantized(Layers(kind(16, 24)), x, preset)
     edge, always = (
-        et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(always=always)])
+        et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True, always=always)])
         for always in (False, True)
     )
     ours = edge.to_executorch()
@@ -249,7 +249,7 @@ def test_steps_stay_out_of_the_delegate(preset: str, kind: type[nn.RNNBase]) -> 
     program = quantized(model, x, preset)
     kernels = lowered(program)
     for always in (False, True):
-        edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(always=always)])
+        edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True, always=always)])
         manager = edge.to_executorch()
         text = manager.dump()
         assert "aten::sigmoid" not in text and "quantized_add" not in text
@@ -275,7 +275,7 @@ def test_cells_stay_in_the_delegate() -> None:
 
     torch.manual_seed(0)
     x = (torch.randn(3, 2, 16), torch.randn(2, 24), torch.randn(2, 24))
-    edge = et.to_edge_transform_and_lower(quantized(Cells(), x), partitioner=[XnnpackPartitioner()])
+    edge = et.to_edge_transform_and_lower(quantized(Cells(), x), partitioner=[XnnpackPartitioner(largest=True)])
     text = edge.to_executorch().dump()
     assert "aten::sigmoid" not in text and "et::lstm_gates" not in text
 
@@ -288,7 +288,7 @@ def test_steps_with_a_projection_stay_with_the_delegate(per_channel: bool) -> No
     samples = [(torch.randn(3, 1, 8), torch.randn(1, 1, 2).tanh(), torch.randn(1, 1, 16)) for _ in range(4)]
     config = quantizer.quantization_config("int8", "int8", per_channel=per_channel)
     program = quantizer.quantize(model, samples[0], config, samples)
-    file = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    file = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     for found, exact in zip(et.load(file.buffer)(*samples[1]), program.module()(*samples[1]), strict=True):
         assert decibels(found, exact) >= 40
 
@@ -307,5 +307,5 @@ def test_a_first_state_from_a_layer_is_no_projection() -> None:
 
     torch.manual_seed(0)
     program = quantizer.quantize(Decoder().eval(), (torch.randn(3, 1, 8), torch.randn(1, 1, 8)), "dynamic_int8")
-    file = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    file = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     assert count_of(file.dump(), "dynamic_int8") == 1

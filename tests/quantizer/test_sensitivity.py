@@ -108,7 +108,9 @@ def test_runnable_variants_share_dequantized_weights(candidates):
 
 def test_variant_runs_on_the_runtime(candidates):
     program = candidates.program(["block.0"])
-    module = et.load(et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch().buffer)
+    module = et.load(
+        et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch().buffer
+    )
     for (x,) in images(2):
         assert torch.allclose(module(x), program.module()(x), atol=0.02)
     with pytest.raises(InvalidArgumentError, match="'nothing' is no layer"):
@@ -211,7 +213,12 @@ def test_misuse_of_the_sweep():
 
 
 def _controlled(model, data, metric, **options):
-    options = {"max_drop": 0.005, "partitioner": [XnnpackPartitioner()], "fallbacks": ["float32"], **options}
+    options = {
+        "max_drop": 0.005,
+        "partitioner": [XnnpackPartitioner(largest=True)],
+        "fallbacks": ["float32"],
+        **options,
+    }
     return quantizer.quantize_to_accuracy(model, data[0], "static_int8", data, metric=metric, **options)
 
 
@@ -258,7 +265,7 @@ def test_sweep_by_the_metric_itself_and_own_lowering():
 
     def lower(program):
         lowered.append(program)
-        return et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+        return et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
 
     result = _controlled(model, data, cosine_with(model, data), sweep_metric=True, lower=lower, partitioner=None)
     assert set(result.float_layers) == {"wide", "head"}

@@ -90,7 +90,7 @@ def step_of(model: nn.Module) -> float:
 
 def compiled(module: nn.Module, inputs: tuple, delegated: bool):
     exported = torch.export.export(module, inputs)
-    partitioner = [XnnpackPartitioner()] if delegated else None
+    partitioner = [XnnpackPartitioner(largest=True)] if delegated else None
     return et.load(et.to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch().buffer)
 
 
@@ -364,7 +364,7 @@ def test_names_of_arguments_and_dynamic_sizes():
     batch = torch.export.Dim("batch", min=1, max=16)
     exported = torch.export.export(module, (), {"rows": torch.randn(3, 8)}, dynamic_shapes={"rows": {0: batch}})
     method = et.load(
-        et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch().buffer
+        et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch().buffer
     )
     x = torch.randn(11, 8)
     require_within_a_step(method(rows=x), module(x), tolerance(module(x)))

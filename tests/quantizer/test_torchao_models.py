@@ -56,7 +56,7 @@ def test_lowers_to_the_same_kernels(name):
     with torch.no_grad():
         expected = quantized(X)
     program = torch.export.export(quantized, (X,))
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)])
     names = {str(node.target) for node in edge.exported_program().graph.nodes if node.op == "call_function"}
     assert not any(one.startswith("torchao") for one in names), names
     assert "aten.linear.default" in names, names
@@ -89,7 +89,7 @@ def test_eager_mode_operators_are_refused_with_the_replacement():
 @pytest.mark.parametrize("delegated", [True, False])
 def test_half_precision(delegated):
     program = quantizer.quantize(model(), (X,), "fp16")
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else [])
     graph = edge.exported_program().graph
     linears = [node for node in graph.nodes if node.target is torch.ops.aten.linear.default]
     assert linears and all(node.meta["val"].dtype == torch.float16 for node in linears)
@@ -130,7 +130,9 @@ def test_operators_around_linear_layers_stay(name, delegated):
     with torch.no_grad():
         expected = quantized(x, y)
     program = torch.export.export(quantized, (x, y))
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else None)
+    edge = et.to_edge_transform_and_lower(
+        program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else None
+    )
     actual = et.load(edge.to_executorch().buffer)(x, y)
     assert float((actual - expected).abs().max() / expected.abs().max()) <= (0.02 if "dynamic" in name else 1e-5)
 
@@ -236,7 +238,9 @@ def test_models_of_16_bits(name: str, dtype: torch.dtype, delegated: bool):
         with torch.no_grad():
             program = torch.export.export(quantized, (x,), dynamic_shapes=dynamic)
             want = quantized(x)
-        edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()] if delegated else None)
+        edge = et.to_edge_transform_and_lower(
+            program, partitioner=[XnnpackPartitioner(largest=True)] if delegated else None
+        )
         got = et.load(edge.to_executorch().buffer)(x)
         assert got.dtype == dtype and got.shape == want.shape and decibels(got, want) > 26
 
@@ -254,7 +258,7 @@ def test_tied_embeddings_of_16_bits(bits: torch.dtype, delegated: bool):
     with torch.no_grad():
         want = tied(words)
     edge = et.to_edge_transform_and_lower(
-        torch.export.export(tied, (words,)), partitioner=[XnnpackPartitioner()] if delegated else None
+        torch.export.export(tied, (words,)), partitioner=[XnnpackPartitioner(largest=True)] if delegated else None
     )
     got = et.load(edge.to_executorch().buffer)(words)
     assert got.dtype == torch.bfloat16 and decibels(got, want) > 26

@@ -42,7 +42,7 @@ def test_both_stay_integers(kind: type[nn.Module], sizes: tuple[int, ...], activ
     model, data = kind().eval(), [torch.randn(sizes) for _ in range(8)]
     program = quantizer.quantize(model, (data[0],), quantizer.quantization_config(activations), data)
     results = []
-    for partitioners in ([], [XnnpackPartitioner()]):
+    for partitioners in ([], [XnnpackPartitioner(largest=True)]):
         manager = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch()
         body = manager.dump().split("method @forward")[1].splitlines()
         floats = [line for line in body if ": f32" in line and ("aten::linear" in line or "aten::add" in line)]

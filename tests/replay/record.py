@@ -25,7 +25,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.backends.xnnpack import Precision, XnnpackPartitioner
 from hypothesis.errors import UnsatisfiedAssumption
 from torch.utils import _pytree as pytree
 
@@ -90,7 +90,10 @@ def _cases(out: Record, name: str, make: Any) -> Iterator[tuple[str, Stages]]:
         except Exception as error:
             yield f"{name}/{preset}", [("error", out.text(_text_of(error)))]
             continue
-        for way, partitioners in (("kernels", []), ("delegate", [XnnpackPartitioner()])):
+        for way, partitioners in (
+            ("kernels", []),
+            ("delegate", [XnnpackPartitioner(config_precisions=list(Precision))]),
+        ):
             stages: Stages = []
             if preset != FLOAT:
                 stages += [("quantized", out.text(_graphs(programs)))]

@@ -70,7 +70,7 @@ class Loops(nn.Module):
 def _lower(module, inputs, dynamic_shapes=None, **options):
     with torch.no_grad():
         exported = torch.export.export(module.eval(), inputs, dynamic_shapes=dynamic_shapes)
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(**options)])
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(**{"largest": True, **options})])
     return edge, edge.to_executorch()
 
 
@@ -118,7 +118,7 @@ def test_partitioning_leaves_its_input_as_it_was():
     with torch.no_grad():
         edge = et.to_edge(torch.export.export(Branches().eval(), (torch.randn(2, 4, 8, 8),)))
     own = edge.to_executorch().buffer
-    edge.to_backend(XnnpackPartitioner())
+    edge.to_backend(XnnpackPartitioner(largest=True))
     assert edge.to_executorch().buffer == own
 
 
@@ -128,7 +128,7 @@ def test_static_int8_around_branches():
     module = Branches().eval()
     samples = [(torch.randn(1, 4, 8, 8) + i % 3 - 1,) for i in range(6)]
     program = quantizer.quantize(module, samples[0], "static_int8", calibration_data=samples)
-    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch()
+    manager = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     method = et.Runtime.get().load_program(manager.buffer).load_method("forward")
     reference = program.module()
     for sample in samples:

@@ -34,7 +34,7 @@ _SIZES = ({0: Dim("batch", max=4), 2: Dim("height", min=8, max=48), 3: Dim("widt
 
 def _lower(module, inputs, dynamic_shapes=None):
     exported = torch.export.export(module.eval(), inputs, dynamic_shapes=dynamic_shapes)
-    return et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+    return et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,9 @@ def test_methods_share_weights_in_the_file_and_in_memory():
         "large": torch.export.export(module, (torch.randn(1, 3, 32, 32),)),
     }
     one = _lower(module, (torch.randn(1, 3, 16, 16),)).buffer
-    both = et.to_edge_transform_and_lower(programs, partitioner=[XnnpackPartitioner()]).to_executorch().buffer
+    both = (
+        et.to_edge_transform_and_lower(programs, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch().buffer
+    )
     weights = sum(parameter.nbytes for parameter in module.parameters())
     assert len(both) < len(one) + weights // 2
     program = et.Runtime.get().load_program(both)
@@ -200,7 +202,7 @@ class _Positions(nn.Module):
 def test_what_depends_on_constants_only_is_computed_before_a_part_is_cut() -> None:
     model, x = _Positions().eval(), torch.randn(2, 8)
     manager = et.to_edge_transform_and_lower(
-        torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner()]
+        torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner(largest=True)]
     ).to_executorch()
     (graph,) = read_payloads(manager.buffer)
     assert sorted(graph.nodes) == ["Add", "FullyConnected"]

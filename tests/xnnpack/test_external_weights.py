@@ -50,7 +50,7 @@ def _program(preset: str, module: nn.Module | None = None) -> torch.export.Expor
 
 
 def _lower(program, config=None, delegate: bool = True):
-    partitioner = [XnnpackPartitioner()] if delegate else None
+    partitioner = [XnnpackPartitioner(largest=True)] if delegate else None
     return et.to_edge_transform_and_lower(program, partitioner=partitioner).to_executorch(config)
 
 

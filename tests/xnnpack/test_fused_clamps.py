@@ -49,7 +49,7 @@ def test_clamp_behind_padding(clamp: str, before: str, config: str | None) -> No
     exported = torch.export.export(model, (data[0],))
     program = exported if config is None else quantizer.quantize(exported, (), config, data)
     results = []
-    for partitioners in ([], [XnnpackPartitioner()]):
+    for partitioners in ([], [XnnpackPartitioner(largest=True)]):
         buffer = et.to_edge_transform_and_lower(program, partitioner=partitioners).to_executorch().buffer
         results.append(et.load(buffer)(data[0]))
     if config is not None:

@@ -92,7 +92,7 @@ CASES = {
 
 
 def _lower(program: torch.export.ExportedProgram, **options: bool) -> tuple[bytes, list[Graph]]:
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(**options)])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(**{"largest": True, **options})])
     file = edge.to_executorch().buffer
     return file, read_payloads(file)
 

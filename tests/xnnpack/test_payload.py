@@ -17,7 +17,9 @@ from tests.xnnpack.payload import NODES, Graph, node_types_at, read_payloads
 
 
 def _lower(program: torch.export.ExportedProgram) -> bytes:
-    return et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]).to_executorch().buffer
+    return (
+        et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch().buffer
+    )
 
 
 def _payload(program: torch.export.ExportedProgram) -> Graph:

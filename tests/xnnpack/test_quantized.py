@@ -150,7 +150,7 @@ CASES = {
 
 def _lower(module, inputs, **options):
     exported = torch.export.export(module.eval(), inputs)
-    return et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(**options)])
+    return et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(**{"largest": True, **options})])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -245,6 +245,6 @@ def test_constants_of_every_rank(name: str, shape: tuple[int, ...]):
     torch.manual_seed(0)
     model, x = OfConstant(shape, _FUNCTIONS[name]).eval(), torch.randn(3, 7)
     exported = torch.export.export(model, (x,))
-    program = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+    program = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     method = et.Runtime.get().load_program(program.buffer).load_method("forward")
     assert float((method.execute((x,))[0] - model(x)).abs().max()) <= 0.04 * 1.01

@@ -39,7 +39,7 @@ def planted(shape: tuple[int, ...]) -> torch.Tensor:
 
 def check(model: nn.Module, *inputs: torch.Tensor) -> None:
     exported = torch.export.export(model.eval(), inputs)
-    manager = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    manager = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)])
     got = et.load(manager.to_executorch().buffer)(*inputs)
     torch.testing.assert_close(got, model(*inputs), rtol=1e-4, atol=1e-4, equal_nan=True)
 

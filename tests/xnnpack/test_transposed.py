@@ -40,7 +40,7 @@ def test_transposed_convolutions(name: str, integers: bool, delegated: bool) -> 
         exported = quantizer.quantize(module, (x,), quantizer.quantization_config(), [(x,)])
     else:
         exported = torch.export.export(module, (x,))
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)] if delegated else [])
     method = et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
     tolerance = 0.05 if integers else 1e-5
     torch.testing.assert_close(method.execute((x,))[0], module(x), rtol=tolerance, atol=tolerance)
@@ -53,7 +53,7 @@ def test_images_that_become_small(padding: int, delegated: bool) -> None:
     module = nn.ConvTranspose2d(3, 4, 3, 2, padding).eval()
     shapes = ({2: Dim("height", max=9), 3: Dim("width", max=9)},)
     exported = torch.export.export(module, (torch.randn(1, 3, 5, 7),), dynamic_shapes=shapes)
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)] if delegated else [])
     method = et.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
     for height, width in ((9, 9), (1, 3), (4, 1), (1, 1), (7, 5)):
         x = torch.randn(1, 3, height, width)

@@ -28,7 +28,7 @@ def _quantized(bits: str, bias: bool = True, rows: int = 5) -> tuple[nn.Module, 
 
 
 def _lower(program, compatible: bool, **options) -> et.ExecutorchProgramManager:
-    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(**options)])
+    edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(**{"largest": True, **options})])
     return edge.to_executorch(ExecutorchBackendConfig(compatible=compatible))
 
 

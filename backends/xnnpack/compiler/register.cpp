@@ -7,6 +7,12 @@
 namespace et::backends::xnnpack {
 namespace {
 
+/// What XNNPACK's operators cost, called by the delegate.
+constexpr passes::WorkCost kTable[] = {
+#include "backends/xnnpack/compiler/costs.def"
+};
+constexpr passes::WorkCosts kCosts = {kTable, {{5, 16}, {7, 32}}};
+
 class XnnpackCompiler final : public passes::BackendCompiler {
  public:
   std::string_view backend_id() const override { return "XnnpackBackend"; }
@@ -22,12 +28,12 @@ class XnnpackCompiler final : public passes::BackendCompiler {
   }
 
   /// A call costs about as much as a small kernel: parts of elementwise operators and views alone are better left.
-  std::string part_refusal(Span<ir::Node* const> part) override {
+  passes::Offer offer(Span<ir::Node* const> part) override {
     const bool heavy = std::any_of(part.begin(), part.end(), [](const ir::Node* node) {
       const OperatorRow* row = find_operator(node->op);
       return row != nullptr && row->is_heavy;
     });
-    return heavy ? "" : "its part would hold no product, pooling or resize and is not worth a call";
+    return {heavy ? "" : "its part would hold no product, pooling or resize and is not worth a call", &kCosts};
   }
 };
 

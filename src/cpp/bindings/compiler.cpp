@@ -222,10 +222,23 @@ std::unique_ptr<driver::Compiled> compile(const ProgramHandle& handle, const py:
 
 using Specs = std::vector<std::pair<std::string, py::bytes>>;
 
-/// [(debug handle, why the backend does not take the node, "" = it does)]
-std::vector<std::pair<uint32_t, std::string>> query_support(const ProgramHandle& handle, const std::string& backend_id,
-                                                            const Specs& given, bool leave_parts,
-                                                            bool leave_functions) {
+/// The processors of these names; all for "any".
+std::vector<passes::TargetIsa> target_isas(const std::string& name) {
+  std::vector<passes::TargetIsa> out;
+  for (const passes::TargetIsa isa : passes::kTargetIsas) {
+    if (name == "any" || name == passes::name_of(isa)) {
+      out.push_back(isa);
+    }
+  }
+  return out;
+}
+
+/// [(debug handle, why the backend does not take the node, "" = it does, what its part costs)]
+std::vector<std::tuple<uint32_t, std::string, std::string>> query_support(const ProgramHandle& handle,
+                                                                          const std::string& backend_id,
+                                                                          const Specs& given, bool leave_parts,
+                                                                          bool leave_functions,
+                                                                          const std::string& isa) {
   passes::BackendCompiler* compiler = backend_compilers().find(backend_id);
   if (compiler == nullptr) {
     throw CoreError(Error::NotFound, "this build has no compiler for backend '" + backend_id + "'");
@@ -234,10 +247,10 @@ std::vector<std::pair<uint32_t, std::string>> query_support(const ProgramHandle&
   for (const auto& [key, value] : given) {
     specs.push_back({key, static_cast<std::string>(value)});
   }
-  std::vector<std::pair<uint32_t, std::string>> out;
-  for (delegation::NodeSupport& node :
-       delegation::query_support(*handle.program, *compiler, specs, {leave_parts, leave_functions})) {
-    out.emplace_back(node.debug_handle, std::move(node.refusal));
+  std::vector<std::tuple<uint32_t, std::string, std::string>> out;
+  const delegation::Leaving leaving{leave_parts, leave_functions, target_isas(isa)};
+  for (delegation::NodeSupport& node : delegation::query_support(*handle.program, *compiler, specs, leaving)) {
+    out.emplace_back(node.debug_handle, std::move(node.refusal), std::move(node.costs));
   }
   return out;
 }
@@ -307,7 +320,7 @@ void init_compiler(py::module_& module) {
       "Ids of the backends of this build whose preprocess is C++");
   module.def(
       "query_support", &query_support, py::arg("program"), py::arg("backend_id"), py::arg("compile_specs"),
-      py::arg("leave_parts") = true, py::arg("leave_functions") = true,
+      py::arg("leave_parts") = true, py::arg("leave_functions") = true, py::arg("isa") = "",
       "[(debug handle, reason)] of the nodes of an imported program; an empty reason means that the backend takes it");
   module.def(
       "delegate_parts", &delegate_parts, py::arg("program"),

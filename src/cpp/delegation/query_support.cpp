@@ -6,6 +6,7 @@
 #include "delegation/leave_recurrent_steps.h"
 #include "delegation/leave_written_out.h"
 #include "delegation/outline_delegates.h"
+#include "delegation/weigh_parts.h"
 
 namespace et::delegation {
 namespace {
@@ -17,7 +18,7 @@ class Query {
   Query(ir::Program& program, passes::BackendCompiler& compiler, const std::vector<ir::Delegate::CompileSpec>& specs)
       : program_(program), compiler_(compiler), specs_(specs) {}
 
-  void ask(ir::Graph& graph, Leaving leaving) {
+  void ask(ir::Graph& graph, const Leaving& leaving) {
     for (const auto& node : graph.nodes()) {
       for (const auto& region : node->regions) {
         ask(*region, leaving);
@@ -28,7 +29,7 @@ class Query {
       std::string why = node->regions.empty() ? compiler_.refusal(*node, program_, specs_) : "control flow";
       node->tag = why.empty() ? kTaken : "";
       position_[node.get()] = answers.size();
-      answers.push_back({node->debug_handle, std::move(why)});
+      answers.push_back({node->debug_handle, std::move(why), ""});
     }
     const auto refuse = [this](ir::Node& node, std::string why) {
       node.tag.clear();
@@ -41,19 +42,29 @@ class Query {
     }
   }
 
-  void weigh(ir::Graph& graph) {
+  void weigh(ir::Graph& graph, const Leaving& leaving) {
     for (const auto& node : graph.nodes()) {
       for (const auto& region : node->regions) {
-        weigh(*region);
+        weigh(*region, leaving);
       }
     }
     for (const std::vector<ir::Node*>& part : delegate_parts(graph)) {
       if (part.front()->tag != kTaken) {
         continue;
       }
-      const std::string why = compiler_.part_refusal({part.data(), part.size()});
+      const Span<ir::Node* const> nodes(part.data(), part.size());
+      const passes::Offer offer = compiler_.offer(nodes);
+      std::optional<Verdict> verdict;
+      if (offer.refusal.empty() && !leaving.isas.empty()) {
+        verdict = weigh_part(nodes, offer.costs, leaving.isas);
+      }
       for (ir::Node* node : part) {
-        answers[position_.at(node)].refusal = why;
+        NodeSupport& answer = answers[position_.at(node)];
+        answer.refusal = offer.refusal;
+        if (verdict) {
+          (verdict->is_taken ? answer.costs : answer.refusal) =
+              (verdict->is_taken ? "its part costs " : "its part would cost ") + verdict->text;
+        }
       }
     }
   }
@@ -70,13 +81,13 @@ class Query {
 }  // namespace
 
 std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
-                                       const std::vector<ir::Delegate::CompileSpec>& specs, Leaving leaving) {
+                                       const std::vector<ir::Delegate::CompileSpec>& specs, const Leaving& leaving) {
   Query query(program, compiler, specs);
   for (const auto& method : program.methods) {
     read_sizes_at_inputs(*method);
     query.ask(*method, leaving);
     if (leaving.parts) {
-      query.weigh(*method);
+      query.weigh(*method, leaving);
     }
   }
   return std::move(query.answers);

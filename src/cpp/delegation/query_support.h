@@ -17,17 +17,19 @@ namespace et::delegation {
 struct NodeSupport {
   uint32_t debug_handle = 0;
   std::string refusal;  ///< empty = taken
+  std::string costs;    ///< of its part, where costs decided
 };
 
 /// What is left to kernels although the backend would take it.
 struct Leaving {
-  bool parts = true;      ///< nodes of parts that BackendCompiler::part_refusal names
+  bool parts = true;      ///< nodes of parts that BackendCompiler::offer refuses
   bool functions = true;  ///< what our kernels do as one operator (leave_written_out.h, leave_recurrent_steps.h)
+  std::vector<passes::TargetIsa> isas = {};  ///< parts that cost more on these processors; none: costs do not decide
 };
 
 /// One entry a node, in order, regions of control flow included; nodes that carry a tag already, constants and
 /// delegates are left out. Tags what is taken as it goes; `program` is not to be compiled afterwards.
 std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
-                                       const std::vector<ir::Delegate::CompileSpec>& specs, Leaving leaving);
+                                       const std::vector<ir::Delegate::CompileSpec>& specs, const Leaving& leaving);
 
 }  // namespace et::delegation

@@ -26,6 +26,7 @@
 #include "base/span.h"
 #include "ir/diagnostic.h"
 #include "ir/graph.h"
+#include "passes/work.h"
 
 namespace et::passes {
 
@@ -53,6 +54,12 @@ struct BackendPayload {
   std::vector<size_t> dropped_inputs;
 };
 
+/// What a backend says of a part.
+struct Offer {
+  std::string refusal;               ///< why it is better left out; "" = it is not
+  const WorkCosts* costs = nullptr;  ///< what the work of its nodes costs there; nullptr: the backend does not say
+};
+
 class BackendCompiler {
  public:
   virtual ~BackendCompiler() = default;
@@ -68,10 +75,11 @@ class BackendCompiler {
     static_cast<void>(node), static_cast<void>(program), static_cast<void>(specs);
     return "the backend has no table of operators";
   }
-  /// Why a part, all of whose nodes the backend could take, is better left out; "" when it is worth a call.
-  virtual std::string part_refusal(Span<ir::Node* const> part) {
+  /// What a part, all of whose nodes the backend could take, costs it or why it does not want it. Asked where costs
+  /// decide (delegation/weigh_parts.h); without a table of costs a backend gets what it takes.
+  virtual Offer offer(Span<ir::Node* const> part) {
     static_cast<void>(part);
-    return "";
+    return {};
   }
 };
 

@@ -61,7 +61,8 @@ def _graph(
 def _row(node: fx.Node, backend: str, part: int) -> DelegatedOperator:
     source = source_of(node)
     where = f"{source.file}:{source.line}" if source.file else ""
-    refusals = {} if backend else refusals_of(node)
+    notes = refusals_of(node)
+    refusals = {backend: notes[backend]} if backend in notes else {} if backend else notes
     return DelegatedOperator(node.name, str(node.target), where, source.module_path, backend, part, refusals)
 
 

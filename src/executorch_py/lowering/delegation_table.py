@@ -43,7 +43,8 @@ class DelegatedOperator:
         module_path: Path of the module that it comes from.
         backend: Id of the backend that takes it; empty = the runtime's kernels do.
         part: Number of its part in the method; -1 when it is not delegated.
-        refusals: Backend id -> why that backend did not take it.
+        refusals: Backend id -> why that backend did not take it; of the one that took it what its part costs, where
+            costs decided.
     """
 
     name: str
@@ -58,6 +59,11 @@ class DelegatedOperator:
     def is_compile_time(self) -> bool:
         """Nothing of it is left at run time; a backend's refusal begins with "compile time" then."""
         return not self.backend and any(reason.startswith("compile time") for reason in self.refusals.values())
+
+    @property
+    def costs(self) -> str:
+        """What its part costs in the backend that took it, and in the kernels; empty where costs did not decide."""
+        return self.refusals.get(self.backend, "")
 
     @property
     def reason(self) -> str:
@@ -136,6 +142,8 @@ class DelegationReport(Told):
         for backend, count in sorted(Counter(row.backend for row in taken).items()):
             own = len({row.part for row in taken if row.backend == backend})
             yield f"  {backend}: {_counted(count, 'operator')} in {_counted(own, 'part')}"
+            costs = {row.part: row.costs for row in taken if row.backend == backend and row.costs}
+            yield from (f"    part {part}: {text}" for part, text in sorted(costs.items()))
         for reason, count in Counter(row.reason for row in self.refused(method)).most_common():
             yield f"  not delegated: {_counted(count, 'operator')}: {reason}"
 

@@ -161,7 +161,9 @@ class Branching(nn.Module):
 def test_nodes_of_a_branch_are_not_mistaken_for_those_outside():
     inputs = (torch.randn(3, 4), torch.tensor(True))
     model = Branching().eval()
-    edge = et.to_edge_transform_and_lower(torch.export.export(model, inputs), partitioner=[XnnpackPartitioner()])
+    edge = et.to_edge_transform_and_lower(
+        torch.export.export(model, inputs), partitioner=[XnnpackPartitioner(largest=True)]
+    )
     rows = et.delegation_report(edge).methods["forward"]
     names = [row.name for row in rows if row.op == "aten.relu.default"]
     assert len(names) == 3 and len(set(names)) == 1, "torch names them alike"

@@ -43,7 +43,7 @@ def _check(model, x, number, others, dynamic_shapes, partitioner=None):
         torch.testing.assert_close(module(x, other), model(x, other), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner()]], ids=["own", "xnnpack"])
+@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner(largest=True)]], ids=["own", "xnnpack"])
 @pytest.mark.parametrize("argument", ["padding", "stride", "dilation"])
 @pytest.mark.parametrize("kind", _WEIGHTS)
 def test_convolutions(kind, argument, partitioner):

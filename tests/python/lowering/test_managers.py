@@ -283,7 +283,7 @@ def test_segment_alignment_is_checked():
 
 
 @pytest.mark.parametrize(
-    "partitioners", [[], [XnnpackPartitioner()], [ExamplePartitioner()]], ids=["none", "xnnpack", "example"]
+    "partitioners", [[], [XnnpackPartitioner(largest=True)], [ExamplePartitioner()]], ids=["none", "xnnpack", "example"]
 )
 def test_a_copied_manager_computes_the_same(partitioners):
     """The published tutorial on profiling copies the manager before to_executorch()."""

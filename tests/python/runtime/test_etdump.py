@@ -139,7 +139,7 @@ def test_the_librarys_operators_in_a_delegate(tmp_path):
 
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4), torch.nn.ReLU()).eval()
     exported = torch.export.export(model, (torch.randn(2, 8),))
-    compiled = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+    compiled = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
     program = RUNTIME.load_program(compiled.buffer, enable_etdump=True)
     program.load_method("forward").execute([np.zeros((2, 8), np.float32)])
     runs = decoded(program.etdump(), tmp_path)["run_data"]

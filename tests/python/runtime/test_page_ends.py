@@ -50,7 +50,7 @@ MODELS = {
 
 def lowered(model: nn.Module, x: torch.Tensor, delegated: bool, **plan: bool):
     exported = torch.export.export(model.eval(), (x,))
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()] if delegated else [])
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)] if delegated else [])
     config = et.ExecutorchBackendConfig(memory_planning_pass=et.MemoryPlanningPass(**plan))
     return et.Runtime.get().load_program(edge.to_executorch(config).buffer).load_method("forward")
 

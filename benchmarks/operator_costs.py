@@ -1,0 +1,233 @@
+"""Measures what operators cost in our kernels and in XNNPACK's delegate, and writes the tables that partitioning reads.
+
+    ET_MAX_ISA=avx2 python -m benchmarks.operator_costs --measure build/costs      # once for each instruction set
+    python -m benchmarks.operator_costs --write build/costs                        # the two tables
+
+An operator's cost is a number of nanoseconds for the call and one of picoseconds for each unit of work: a multiplication of a
+product or a convolution, an element of anything else. Both come from a small and a large example. Each example stands in a chain
+of two and in a chain of six, and a quarter of the difference is the operator: what the chain has at its ends falls out. The
+sides run in turn on one thread; a time is the least of several blocks of that thread's processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from torch import nn
+
+import executorch_py as et
+from executorch_py import quantizer
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLES = {
+    "kernels": ROOT / "src/cpp/delegation/kernel_costs.def",
+    "delegate": ROOT / "backends/xnnpack/compiler/costs.def",
+}
+ISAS = ("avx2", "avx512")
+LENGTHS = (2, 6)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One operator of a chain: its module, the input, and its units of work."""
+
+    make: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    units: float
+
+
+def _convolution(channels: int, size: int, kernel: int, groups: int = 1, stride: int = 1) -> Example:
+    def make() -> nn.Module:
+        return nn.Conv2d(channels, channels, kernel, padding=kernel // 2, groups=groups, stride=stride)
+
+    units = channels * channels // groups * kernel * kernel * size * size
+    return Example(make, (1, channels, size, size), units)
+
+
+def _line(channels: int, length: int, kernel: int, groups: int) -> Example:
+    def make() -> nn.Module:
+        return nn.Conv1d(channels, channels, kernel, padding=kernel // 2, groups=groups)
+
+    return Example(make, (1, channels, length), channels * channels // groups * kernel * length)
+
+
+def _linear(width: int, rows: int) -> Example:
+    return Example(lambda: nn.Linear(width, width), (rows, width), width * width * rows)
+
+
+class _Product(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.bmm(x, x) * 0.01
+
+
+class _Function(nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+def _image(make: Callable[[], nn.Module], channels: int, size: int) -> Example:
+    return Example(make, (1, channels, size, size), channels * size * size)
+
+
+def _rows(function: Callable[[torch.Tensor], torch.Tensor], rows: int, width: int) -> Example:
+    return Example(lambda: _Function(function), (rows, width), rows * width)
+
+
+#: Kind of passes/work.def -> a small and a large example. Products fill tiles of five and of seven rows.
+#: Elementwise ones stand between images or rows as models have them.
+EXAMPLES: dict[str, tuple[Example, Example]] = {
+    "convolution_3x3": (_convolution(32, 14, 3), _convolution(64, 28, 3)),
+    "convolution_1x1": (_convolution(32, 14, 1), _convolution(128, 28, 1)),
+    "convolution": (_convolution(32, 14, 5), _convolution(32, 28, 5)),
+    "depthwise_small": (_convolution(16, 14, 3, 16), _convolution(128, 28, 3, 128)),
+    "depthwise_large": (_convolution(16, 14, 7, 16), _convolution(128, 28, 7, 128)),
+    "line_depthwise": (_line(16, 50, 3, 16), _line(256, 500, 3, 256)),
+    "line_1x1": (_line(32, 70, 1, 1), _line(128, 500, 1, 1)),
+    "linear": (_linear(64, 35), _linear(384, 70)),
+    "linear_row": (_linear(64, 1), _linear(512, 1)),
+    "matmul": (
+        Example(_Product, (2, 16, 16), 2 * 16**3),
+        Example(_Product, (8, 96, 96), 8 * 96**3),
+    ),
+    "pooling": (
+        _image(lambda: nn.MaxPool2d(3, 1, 1), 16, 14),
+        _image(lambda: nn.MaxPool2d(3, 1, 1), 64, 28),
+    ),
+    "softmax": (_rows(lambda x: x.softmax(-1), 8, 16), _rows(lambda x: x.softmax(-1), 64, 384)),
+    "gelu": (_rows(torch.nn.functional.gelu, 8, 16), _rows(torch.nn.functional.gelu, 64, 768)),
+    "exponential": (_rows(torch.sigmoid, 8, 16), _rows(torch.sigmoid, 64, 768)),
+    "prelu": (_image(lambda: nn.PReLU(16), 16, 14), _image(lambda: nn.PReLU(128), 128, 28)),
+    "elementwise": (_rows(lambda x: x * 1.5, 8, 16), _rows(lambda x: x * 1.5, 64, 768)),
+    "moves": (
+        _rows(lambda x: x.reshape(x.shape[1] // 4, 4, -1).permute(0, 2, 1).reshape(x.shape), 8, 16),
+        _rows(lambda x: x.reshape(x.shape[1] // 4, 4, -1).permute(0, 2, 1).reshape(x.shape), 64, 768),
+    ),
+}
+EXAMPLES["part"] = EXAMPLES["elementwise"]
+#: Kinds that quantizers make integer products of.
+INTEGER = ("convolution_3x3", "convolution_1x1", "convolution", "depthwise_small", "depthwise_large",
+           "line_depthwise", "line_1x1", "linear", "linear_row")  # fmt: skip
+
+
+def _program(example: Example, length: int, side: str, int8: bool) -> bytes:
+    torch.manual_seed(0)
+    module = nn.Sequential(*(example.make() for _ in range(length))).eval()
+    inputs = (torch.rand(example.shape),)
+    exported = (
+        quantizer.quantize(module, inputs, "static_int8", [inputs]) if int8 else torch.export.export(module, inputs)
+    )
+    partitioner = None if side == "kernels" else [XnnpackPartitioner(always=True)]
+    return et.to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch().buffer
+
+
+def _least(calls: dict[Any, Callable[[], object]], blocks: int = 9, block_ms: float = 4.0) -> dict[Any, float]:
+    """Key -> least nanoseconds of a call, all in turn."""
+    clock = time.thread_time_ns
+    repeats = {}
+    for key, call in calls.items():
+        call()
+        start = clock()
+        for _ in range(3):
+            call()
+        repeats[key] = max(3, int(block_ms * 1e6 / max((clock() - start) / 3, 100)))
+    least = dict.fromkeys(calls, float("inf"))
+    for _ in range(blocks):
+        for key, call in calls.items():
+            call()
+            start = clock()
+            for _ in range(repeats[key]):
+                call()
+            least[key] = min(least[key], (clock() - start) / repeats[key])
+    return least
+
+
+def measured(kind: str, int8: bool, programs: Path) -> dict[str, list[float]]:
+    """Side -> [nanoseconds of a call, picoseconds of a unit]."""
+    times: dict[str, list[float]] = {side: [] for side in TABLES}
+    least_small: dict[str, float] = {}
+    for size, example in enumerate(EXAMPLES[kind]):
+        calls = {}
+        for side in TABLES:
+            for length in LENGTHS:
+                file = programs / f"{kind}.{size}.{length}.{side}.{'int8' if int8 else 'float'}.pte"
+                if not file.exists():
+                    file.write_bytes(_program(example, length, side, int8))
+                method = et.Runtime.get().load_program(file.read_bytes()).load_method("forward")
+                inputs = (torch.rand(example.shape),)
+                calls[side, length] = lambda m=method, i=inputs: m.execute(i)
+        least = _least(calls)
+        for side in TABLES:
+            short, long = (least[side, length] for length in LENGTHS)
+            least_small.setdefault(side, short)
+            times[side].append(max((long - short) / (LENGTHS[1] - LENGTHS[0]), 1.0))
+    if kind == "part":  # what is around the smallest chain
+        return {side: [max(least_small[side] - LENGTHS[0] * times[side][0], 0.0), 0.0] for side in TABLES}
+    small, large = EXAMPLES[kind]
+    out = {}
+    for side, (few, many) in times.items():
+        rate = max((many - few) / (large.units - small.units), 0.0)
+        call = max(few - rate * small.units, 0.0)
+        out[side] = [call, (many - call) / large.units * 1e3]
+    return out
+
+
+def measure(folder: Path) -> None:
+    """Writes the costs under the limit of ET_MAX_ISA to a file of the folder."""
+    isa = os.environ["ET_MAX_ISA"]
+    programs = folder / "programs"
+    programs.mkdir(parents=True, exist_ok=True)
+    et.set_num_threads(1)
+    costs: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for dtype, kinds in (("float", EXAMPLES), ("int8", INTEGER)):
+        for kind in kinds:
+            found = costs.setdefault(dtype, {})[kind] = measured(kind, dtype == "int8", programs)
+            text = "   ".join(f"{side} {call:8.0f} ns + {unit:9.2f} ps" for side, (call, unit) in found.items())
+            print(f"{isa:7} {dtype:6} {kind:16} {text}", flush=True)
+            (folder / f"{isa}.json").write_text(json.dumps(costs, indent=1) + "\n")
+
+
+def write(folder: Path) -> None:
+    """Renders both tables from the files of the folder."""
+    found = {isa: json.loads((folder / f"{isa}.json").read_text()) for isa in ISAS}
+    for side, path in TABLES.items():
+        lines = [
+            "// Written by benchmarks/operator_costs.py, which says how it measures; not by hand.",
+            "// ET_COST(element type, kind of work, then for each instruction set: ns of a call, ps of a unit)",
+            f"// Instruction sets: {', '.join(ISAS)}.",
+        ]
+        for dtype, kinds in (("float", tuple(EXAMPLES)), ("int8", INTEGER)):
+            for kind in kinds:
+                figures = [figure for isa in ISAS for figure in found[isa][dtype][kind][side]]
+                numbers = ", ".join(f"{figure:.3g}" if figure < 100 else f"{figure:.0f}" for figure in figures)
+                lines.append(f"ET_COST({dtype}, {kind}, {numbers})".replace("float,", "floating,"))
+        path.write_text("\n".join(lines) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", type=Path, metavar="FOLDER", help="measure under ET_MAX_ISA")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the tables from what was measured")
+    options = parser.parse_args()
+    if options.measure:
+        measure(options.measure)
+    if options.write:
+        write(options.write)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

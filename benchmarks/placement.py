@@ -1,0 +1,169 @@
+"""What XNNPACK's delegate costs or saves: each model without it, with the default partitioner, and with all that it can take.
+
+    [ET_MAX_ISA=avx2] python -m benchmarks.placement [--models NAME ...] [--int8] [--rounds N] [--programs DIR]
+
+The default should be within 3 % of the faster of the other two, on every instruction set. The three run in turn on the same
+inputs on one thread; figures are medians of its processor time. `--programs` keeps the files, so that a run under another limit
+need not lower them again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from torch import nn
+from torch.utils import _pytree as pytree
+
+import executorch_py as et
+from executorch_py import quantizer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.models.zoo import ZOO, Method, _torchvision
+
+LEVEL = 1.03
+SIDES = ("none", "default", "all")
+
+
+class Separator(nn.Module):
+    """A source separator in the manner of Conv-TasNet: blocks of 1-D convolutions with PReLU, dilated and depthwise inside."""
+
+    def __init__(self, channels: int = 128, hidden: int = 256, blocks: int = 8) -> None:
+        super().__init__()
+        self.encoder = nn.Conv1d(1, channels, 16, stride=8)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv1d(channels, hidden, 1),
+                nn.PReLU(),
+                nn.GroupNorm(1, hidden),
+                nn.Conv1d(hidden, hidden, 3, dilation=2**block, padding=2**block, groups=hidden),
+                nn.PReLU(),
+                nn.GroupNorm(1, hidden),
+                nn.Conv1d(hidden, channels, 1),
+            )
+            for block in range(blocks)
+        )
+        self.mask = nn.Conv1d(channels, channels, 1)
+        self.decoder = nn.ConvTranspose1d(channels, 1, 16, stride=8)
+
+    def forward(self, sound: torch.Tensor) -> torch.Tensor:
+        """One sound [n, 1, samples]."""
+        encoded = self.encoder(sound)
+        x = encoded
+        for block in self.blocks:
+            x = x + block(x)
+        return self.decoder(encoded * torch.sigmoid(self.mask(x)))
+
+
+def separator() -> dict[str, Method]:
+    """Half a second at 8 kHz."""
+    torch.manual_seed(0)
+    return {"forward": Method(Separator().eval(), (torch.randn(1, 1, 4000),))}
+
+
+def gpt2() -> dict[str, Method]:
+    """Four layers of GPT-2 small on 64 tokens."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    class Logits(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = GPT2LMHeadModel(GPT2Config(n_layer=4, use_cache=False, attn_implementation="sdpa"))
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            return self.model(tokens).logits
+
+    torch.manual_seed(0)
+    return {"forward": Method(Logits().eval(), (torch.randint(0, 50000, (1, 64)),))}
+
+
+MODELS: dict[str, Callable[[], dict[str, Method]]] = {
+    **ZOO,
+    "separator": separator,
+    "mobilenet_v3_large": lambda: _torchvision("mobilenet_v3_large"),
+    "efficientnet_b0": lambda: _torchvision("efficientnet_b0"),
+    "resnet50": lambda: _torchvision("resnet50"),
+    "convnext_tiny": lambda: _torchvision("convnext_tiny"),
+    "gpt2": gpt2,
+}
+
+
+def lowered(name: str, side: str, int8: bool, programs: Path | None) -> bytes:
+    """The file of a model for one of the sides."""
+    kept = programs / f"{name}.{'int8' if int8 else 'fp32'}.{side}.pte" if programs else None
+    if kept is not None and kept.exists():
+        return kept.read_bytes()
+    partitioner = None if side == "none" else [XnnpackPartitioner(always=side == "all")]
+    exported: dict[str, Any] = {}
+    for method_name, method in MODELS[name]().items():
+        if int8:
+            exported[method_name] = quantizer.quantize(method.module, method.inputs, "static_int8", [method.inputs] * 2)
+        else:
+            exported[method_name] = method.export()
+    data = et.to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch().buffer
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_bytes(data)
+    return data
+
+
+def measure(calls: dict[str, Callable[[], object]], rounds: int, block_ms: float) -> dict[str, float]:
+    """Side -> median milliseconds of a call, all sides in turn."""
+    clock = time.thread_time
+    repeats, times = {}, {side: [] for side in calls}
+    for side, call in calls.items():
+        call()
+        start = clock()
+        call()
+        repeats[side] = max(1, int(block_ms / max((clock() - start) * 1e3, 1e-3)))
+    for turn in range(rounds):
+        order = list(calls)
+        for side in order[turn % len(order) :] + order[: turn % len(order)]:
+            calls[side]()
+            start = clock()
+            for _ in range(repeats[side]):
+                calls[side]()
+            times[side].append((clock() - start) * 1e3 / repeats[side])
+    return {side: statistics.median(values) for side, values in times.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--int8", action="store_true")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--block", type=float, default=30.0, help="milliseconds of a block")
+    parser.add_argument("--programs", type=Path, help="keep the lowered files in this folder")
+    options = parser.parse_args()
+    et.set_num_threads(1)
+    print(f"{'model':32}" + "".join(f"{side + ' ms':>12}" for side in SIDES) + f"{'default/best':>14}")
+    worst = 0.0
+    for name in options.models:
+        loaded = {
+            side: et.Runtime.get().load_program(lowered(name, side, options.int8, options.programs)) for side in SIDES
+        }
+        for method_name, method in MODELS[name]().items():
+            inputs = tuple(pytree.tree_leaves(method.inputs))
+            methods = {side: loaded[side].load_method(method_name) for side in SIDES}
+            calls = {side: (lambda m=m, i=inputs: m.execute(i)) for side, m in methods.items()}
+            times = measure(calls, options.rounds, options.block)
+            ratio = times["default"] / min(times.values())
+            worst = max(worst, ratio)
+            title = name if method_name == "forward" else f"{name}.{method_name}"
+            mark = "" if ratio <= LEVEL else "  not the best"
+            print(
+                f"{title:32}" + "".join(f"{times[side]:12.3f}" for side in SIDES) + f"{ratio:14.3f}{mark}", flush=True
+            )
+    print(f"worst: {worst:.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,200 @@
+#include "passes/work.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "ir/op_views.h"
+#include "ops/names.h"
+#include "passes/quantized_values.h"
+#include "passes/rewrite.h"
+
+namespace et::passes {
+namespace {
+
+/// Operators whose kind follows from their name. What is not here is the work of a product, or costs nothing.
+constexpr std::pair<std::string_view, WorkKind> kKinds[] = {
+    {op::max_pool2d, WorkKind::pooling},
+    {op::max_pool2d_with_indices, WorkKind::pooling},
+    {op::avg_pool2d, WorkKind::pooling},
+    {op::_softmax, WorkKind::softmax},
+    {op::gelu, WorkKind::gelu},
+    {op::_prelu_kernel, WorkKind::prelu},
+    {op::sigmoid, WorkKind::exponential},
+    {op::tanh, WorkKind::exponential},
+    {op::exp, WorkKind::exponential},
+    {op::log, WorkKind::exponential},
+    {op::sin, WorkKind::exponential},
+    {op::cos, WorkKind::exponential},
+    {op::silu, WorkKind::exponential},
+    {op::elu, WorkKind::exponential},
+    {op::hardsigmoid, WorkKind::exponential},
+    {op::add_Tensor, WorkKind::elementwise},
+    {op::add_Scalar, WorkKind::elementwise},
+    {op::sub_Tensor, WorkKind::elementwise},
+    {op::sub_Scalar, WorkKind::elementwise},
+    {op::rsub_Scalar, WorkKind::elementwise},
+    {op::mul_Tensor, WorkKind::elementwise},
+    {op::mul_Scalar, WorkKind::elementwise},
+    {op::div_Tensor, WorkKind::elementwise},
+    {op::div_Scalar, WorkKind::elementwise},
+    {op::reciprocal, WorkKind::elementwise},
+    {op::maximum, WorkKind::elementwise},
+    {op::minimum, WorkKind::elementwise},
+    {op::abs, WorkKind::elementwise},
+    {op::neg, WorkKind::elementwise},
+    {op::ceil, WorkKind::elementwise},
+    {op::floor, WorkKind::elementwise},
+    {op::square, WorkKind::elementwise},
+    {op::pow_Tensor_Scalar, WorkKind::elementwise},
+    {op::sqrt, WorkKind::elementwise},
+    {op::rsqrt, WorkKind::elementwise},
+    {op::hardswish, WorkKind::elementwise},
+    {op::leaky_relu, WorkKind::elementwise},
+    {op::permute_copy, WorkKind::moves},
+    {op::cat, WorkKind::moves},
+    {op::slice_copy_Tensor, WorkKind::moves},
+    {op::split_Tensor, WorkKind::moves},
+    {op::split_copy_Tensor, WorkKind::moves},
+    {op::split_with_sizes_copy, WorkKind::moves},
+    {op::constant_pad_nd, WorkKind::moves},
+    {op::upsample_bilinear2d_vec, WorkKind::moves},
+    {op::upsample_nearest2d_vec, WorkKind::moves},
+};
+
+const ir::TensorType& type(const ir::Argument& argument) { return argument.value()->type.tensor; }
+double elements(const ir::TensorType& tensor) { return static_cast<double>(tensor.max_numel()); }
+double size(const ir::TensorType& tensor, size_t dim) { return static_cast<double>(tensor.dims[dim].max); }
+
+bool is_tensor(const ir::Argument& argument) {
+  return argument.value() != nullptr && argument.value()->type.is_tensor();
+}
+
+bool is_constant(const ir::Value& value) { return value.producer() != nullptr && value.producer()->op == "constant"; }
+
+bool all_are(const ir::Argument& list, int64_t number) {
+  const auto items = ints_of(list);
+  return items && std::all_of(items->begin(), items->end(), [number](int64_t item) { return item == number; });
+}
+
+WorkKind kind_of(const ops::Convolution& convolution) {
+  const ir::TensorType& weight = type(convolution.weight());
+  const bool is_line = weight.rank() == 3;
+  const int64_t groups = int_of(convolution.groups()).value_or(1);
+  int64_t longest = 1;
+  for (size_t d = 2; d < weight.rank(); ++d) {
+    longest = std::max(longest, weight.dims[d].max);
+  }
+  if (int_of(convolution.transposed()).value_or(0) != 0) {
+    return WorkKind::convolution;
+  }
+  if (groups > 1 && weight.dims[1].max == 1) {
+    return is_line ? WorkKind::line_depthwise : longest > 5 ? WorkKind::depthwise_large : WorkKind::depthwise_small;
+  }
+  if (longest == 1 && groups == 1) {
+    return is_line ? WorkKind::line_1x1 : WorkKind::convolution_1x1;
+  }
+  const bool is_3x3 = !is_line && weight.rank() == 4 && weight.dims[2].max == 3 && weight.dims[3].max == 3 &&
+                      groups == 1 && all_are(convolution.stride(), 1) && all_are(convolution.dilation(), 1);
+  return is_3x3 ? WorkKind::convolution_3x3 : WorkKind::convolution;
+}
+
+std::optional<Work> convolution_work(const ops::Convolution& convolution, const ir::TensorType& result) {
+  if (!is_tensor(convolution.input()) || !is_tensor(convolution.weight()) || type(convolution.weight()).rank() < 3) {
+    return std::nullopt;
+  }
+  // Each result, or of a transposed one each input, meets the filter's numbers for its channel.
+  const ir::TensorType& weight = type(convolution.weight());
+  const bool is_transposed = int_of(convolution.transposed()).value_or(0) != 0;
+  const double each = elements(is_transposed ? type(convolution.input()) : result);
+  Work work{kind_of(convolution), false, each * elements(weight) / size(weight, 0)};
+  if (!is_transposed && int_of(convolution.groups()) == 1) {
+    work.columns = size(weight, 0);
+    work.rows = elements(result) / work.columns;
+  }
+  return work;
+}
+
+/// Of a product of `left`, as long as the sums are, that gives `result`.
+Work product_work(const ir::Argument& left, const ir::TensorType& result, bool has_weight) {
+  const double units = elements(result) * size(type(left), type(left).rank() - 1);
+  if (!has_weight) {
+    return {WorkKind::matmul, false, units};
+  }
+  const double columns = size(result, result.rank() - 1), rows = elements(result) / columns;
+  return rows == 1 ? Work{WorkKind::linear_row, false, units} : Work{WorkKind::linear, false, units, rows, columns};
+}
+
+/// A constant, or what operators of one tensor make of one: a transposed or a dequantized weight.
+bool is_weight(const ir::Argument& argument) {
+  const ir::Value* value = argument.value();
+  while (value != nullptr && value->producer() != nullptr && !is_constant(*value)) {
+    const ir::Value* only = nullptr;
+    size_t count = 0;
+    value->producer()->for_each_input([&](const ir::Value* input) {
+      if (input->type.is_tensor() && !is_constant(*input)) {
+        only = input;
+        ++count;
+      }
+    });
+    if (count == 0) {
+      return true;
+    }
+    value = count == 1 ? only : nullptr;
+  }
+  return value != nullptr && value->producer() != nullptr;
+}
+
+std::optional<Work> any_work(const ir::Node& node) {
+  if (node.results().empty() || !node.results()[0]->type.is_tensor() || !node.results()[0]->type.tensor.is_bounded()) {
+    return std::nullopt;
+  }
+  const ir::TensorType& result = node.results()[0]->type.tensor;
+  if (node.op == op::convolution) {
+    return convolution_work(ops::Convolution(node), result);
+  }
+  const size_t left = node.op == op::addmm ? 1 : 0;
+  if (is_one_of(node.op, {op::linear, op::addmm, op::mm, op::bmm}) && result.rank() > 0 &&
+      is_tensor(node.args()[left])) {
+    return product_work(node.args()[left], result, node.op != op::bmm && is_weight(node.args()[left + 1]));
+  }
+  if (node.op == op::mean_dim && is_tensor(node.args()[0])) {
+    return Work{WorkKind::elementwise, false, elements(type(node.args()[0]))};
+  }
+  const auto* const found =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& row) { return row.first == node.op; });
+  return found == std::end(kKinds) ? std::nullopt : std::optional<Work>({found->second, false, elements(result)});
+}
+
+}  // namespace
+
+std::optional<Work> work_of(const ir::Node& node) {
+  std::optional<Work> work = any_work(node);
+  if (work) {
+    const size_t left = node.op == op::addmm ? 1 : 0;
+    work->is_integer = producer_if(node.args()[left], {kDequantizePerTensor}) != nullptr;
+  }
+  return work;
+}
+
+double cost_of(const Work& work, TargetIsa isa, const WorkCosts& costs) {
+  const WorkCost* found = nullptr;
+  for (const WorkCost& row : costs.table) {
+    const bool fits = row.kind == work.kind && (row.numbers == WorkCost::floating || work.is_integer);
+    found = fits ? &row : found;  // those of integers stand behind those of floats
+  }
+  if (found == nullptr) {
+    return 0;
+  }
+  double units = work.units;
+  if (work.rows > 0 && !work.is_integer) {
+    const WorkCosts::Tile& tile = costs.tiles[static_cast<size_t>(isa)];
+    units *= tile.rows * std::ceil(work.rows / tile.rows) / work.rows;
+    units *= tile.columns * std::ceil(work.columns / tile.columns) / work.columns;
+  }
+  const auto& cost = found->on[static_cast<size_t>(isa)];
+  return cost.call_ns + units * cost.unit_ps * 1e-3;
+}
+
+}  // namespace et::passes

@@ -1,0 +1,67 @@
+// The side of a part follows from both sides' tables and from the processors that the file is for.
+#include "delegation/weigh_parts.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/parser.h"
+
+namespace et::delegation {
+namespace {
+
+using passes::TargetIsa;
+using passes::WorkCost;
+using passes::WorkCosts;
+using passes::WorkKind;
+
+/// A product whose unit costs so many picoseconds on each processor, in tiles of one result.
+Verdict verdict(float avx2, float avx512, const std::vector<TargetIsa>& isas, WorkCosts::Tile tile = {1, 1}) {
+  ir::ParseError error;
+  const Result<std::unique_ptr<ir::Program>> parsed = ir::parse(R"(
+constant @w : f32[320, 1024]
+method @m(%x: f32[35, 1024]) {
+  %w = constant @w : f32[320, 1024]
+  %a = aten::linear(%x, %w, none) : f32[35, 320] tag("t")
+  return %a
+})",
+                                                                &error);
+  EXPECT_TRUE(parsed.ok()) << error.to_string();
+  const WorkCost rows[] = {{WorkCost::floating, WorkKind::linear, {{0, avx2}, {0, avx512}}}};
+  const WorkCosts costs = {{rows, 1}, {tile, tile}};
+  ir::Node* const part[] = {(*parsed)->methods.at(0)->nodes().back().get()};
+  const std::optional<Verdict> found = weigh_part({part, 1}, &costs, isas);
+  EXPECT_TRUE(found);
+  return found ? *found : Verdict();
+}
+
+// The kernels' own table has 15 to 25 ps for it.
+constexpr float kFast = 10, kSlow = 40, kVerySlow = 200;
+const std::vector<TargetIsa> kBoth = {TargetIsa::kAvx2, TargetIsa::kAvx512};
+
+TEST(WeighPart, TheCheaperSideGetsIt) {
+  EXPECT_TRUE(verdict(kFast, kFast, kBoth).is_taken);
+  EXPECT_FALSE(verdict(kSlow, kSlow, kBoth).is_taken);
+}
+
+TEST(WeighPart, OnlyProcessorsOfTheFileCount) {
+  EXPECT_TRUE(verdict(kFast, kVerySlow, {TargetIsa::kAvx2}).is_taken);
+  EXPECT_FALSE(verdict(kFast, kVerySlow, {TargetIsa::kAvx512}).is_taken);
+}
+
+TEST(WeighPart, TheLargerLossDecides) {
+  EXPECT_FALSE(verdict(kFast, kVerySlow, kBoth).is_taken) << "twice as fast here does not pay for ten times there";
+  EXPECT_TRUE(verdict(1, kSlow, kBoth).is_taken);
+}
+
+TEST(WeighPart, TilesAtTheEdgeCountWhole) {
+  EXPECT_TRUE(verdict(kFast, kFast, kBoth, {35, 320}).is_taken);
+  EXPECT_FALSE(verdict(kFast, kFast, kBoth, {140, 320}).is_taken) << "35 rows are computed as 140";
+}
+
+TEST(WeighPart, TheTextHasBothCosts) {
+  EXPECT_NE(verdict(kFast, kFast, {TargetIsa::kAvx2}).text.find("115 us against "), std::string::npos);
+}
+
+TEST(WeighPart, ABackendWithoutCostsIsNotWeighed) { EXPECT_FALSE(weigh_part({}, nullptr, kBoth)); }
+
+}  // namespace
+}  // namespace et::delegation
