@@ -32,7 +32,9 @@ class Balanced(HTMLParser):
 def objects():
     model, inputs = two_blocks()
     exported = torch.export.export(model, inputs)
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)], constant_methods={"size": 3})
+    edge = et.to_edge_transform_and_lower(
+        exported, partitioner=[XnnpackPartitioner(largest=True)], constant_methods={"size": 3}
+    )
     program = edge.to_executorch()
     runtime = et.Runtime.get()
     loaded = runtime.load_program(program.buffer)

@@ -53,7 +53,9 @@ FORMS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], list[str]]] = {
 
 def lowered(model: nn.Module, x: torch.Tensor, **options: bool) -> et.ExecutorchProgramManager:
     program = torch.export.export(model.eval(), (x,))
-    return et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(**{"largest": True, **options})]).to_executorch()
+    return et.to_edge_transform_and_lower(
+        program, partitioner=[XnnpackPartitioner(**{"largest": True, **options})]
+    ).to_executorch()
 
 
 def calls(program: et.ExecutorchProgramManager) -> list[str]:
