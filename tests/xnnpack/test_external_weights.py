@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,79 @@ def test_adapters_over_one_base(delegate: bool, tmp_path: Path) -> None:
     torch.testing.assert_close(modules[0](x), models[1](x).detach(), atol=1e-5, rtol=1e-5)
     del modules
     assert _mappings(bases[0]) == 0
+
+
+def _private_nbytes() -> int:
+    """Memory of this process that is no file's."""
+    rows = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return 1024 * int(next(row.split()[1] for row in rows if row.startswith("Anonymous:")))
+
+
+def _base_and_own(name: str, weight: torch.Tensor) -> str:
+    return "own" if name.startswith("own.") else "base"
+
+
+class Wide(nn.Module):
+    """A base of two layers that is large beside all else, and a layer of its own."""
+
+    def __init__(self, base: list[nn.Linear], seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.base, self.own = nn.ModuleList(base), nn.Linear(1024, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.base:
+            x = torch.relu(layer(x))
+        return self.own(x)
+
+
+@pytest.mark.parametrize("preset", ["float", "half", "dynamic_int8", "dynamic_int4", "fp16"])
+def test_programs_over_one_base_pack_it_once(preset: str, tmp_path: Path) -> None:
+    base = [nn.Linear(1024, 3072), nn.Linear(3072, 1024)]
+    x = torch.randn(3, 1024).to(torch.half if preset == "half" else torch.float)
+    config = et.ExecutorchBackendConfig(external_constants=_base_and_own)
+    files, expected = [], []
+    for seed in (1, 2, 3):
+        model = Wide(base, seed).eval().to(x.dtype)
+        quantized = torch.export.export(model, (x,))
+        if preset not in ("float", "half"):
+            quantized = quantizer.quantize(model, (x,), preset, [(x,)])
+        inside, outside = _lower(quantized), _lower(quantized, config)
+        expected.append(et.load(inside.buffer)(x))
+        files.append(_save(outside, tmp_path / str(seed)))
+    data = [[files[0][1][0], own] for _, (_, own) in files]  # one base.ptd serves all
+    nbytes, before = data[0][0].stat().st_size, _private_nbytes()
+    first = et.load(files[0][0], data_path=data[0])
+    assert torch.equal(first(x), expected[0])
+    with_one = _private_nbytes()
+    assert with_one - before > 0.7 * nbytes, "the base is packed, into memory of the process"
+    others = [et.load(file, data_path=own) for (file, _), own in zip(files[1:], data[1:], strict=True)]
+    for module, wanted in zip(others, expected[1:], strict=True):
+        assert torch.equal(module(x), wanted)
+    assert _private_nbytes() - with_one < 0.2 * nbytes, "two more programs find it"
+    del first, module
+    assert torch.equal(others[1](x), expected[2]), "it stays while a program uses it"
+    del others
+    assert _private_nbytes() < before + 0.2 * nbytes, "it goes with the last one"
+
+
+def test_a_base_is_packed_once_by_threads_side_by_side(tmp_path: Path) -> None:
+    base = [nn.Linear(1024, 3072), nn.Linear(3072, 1024)]
+    x = torch.randn(3, 1024)
+    config = et.ExecutorchBackendConfig(external_constants=_base_and_own)
+    models = [Wide(base, seed).eval() for seed in range(4)]
+    files = [
+        _save(_lower(torch.export.export(model, (x,)), config), tmp_path / str(seed))
+        for seed, model in enumerate(models)
+    ]
+    shared = files[0][1][0]
+    before = _private_nbytes()
+    with ThreadPoolExecutor(4) as pool:
+        modules = list(pool.map(lambda one: et.load(one[0], data_path=[shared, one[1][1]]), files))
+        results = list(pool.map(lambda module: module(x), modules))
+    for result, model in zip(results, models, strict=True):
+        torch.testing.assert_close(result, model(x).detach(), atol=1e-4, rtol=1e-4)
+    assert _private_nbytes() - before < 1.6 * shared.stat().st_size
 
 
 def test_a_replaced_file_is_another_one(tmp_path: Path) -> None:

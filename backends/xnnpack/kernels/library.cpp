@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "runtime/host/instruction_set.h"
 #include "runtime/host/pages.h"
@@ -187,6 +189,7 @@ struct PackedEntry {
 };
 
 struct PackedWeights {
+  static Result<PackedWeights*> of(SharedCache& shared);
   explicit PackedWeights(size_t expected) : memory(expected) {}
 
   std::mutex mutex;
@@ -197,6 +200,8 @@ struct PackedWeights {
   const void* bias = nullptr;
   WeightForm form{};
   PackedWeightsScope::Owner owner{};  // without functions: what is above stands
+  PackedWeights* home = this;         // of the weight above: this one, or that of a file
+  PackedWeights* reserved_in = this;  // where the next packed weight gets its memory
   xnn_weights_cache_provider provider{};
 
   ~PackedWeights() {
@@ -214,11 +219,19 @@ struct PackedWeights {
     }
     weight = key.kernel;
     bias = key.bias;
-    return owner.identify(owner.context, &weight, bias, &form);
+    home = this;
+    if (!owner.identify(owner.context, &weight, bias, &form)) {
+      return false;
+    }
+    if (SharedCache* const shared = owner.home == nullptr ? nullptr : owner.home(owner.context, weight)) {
+      const Result<PackedWeights*> found = of(*shared);
+      home = found.ok() ? found.get() : this;
+    }
+    return true;
   }
 
   PackedEntry* find(uint32_t seed) const {
-    for (PackedEntry* entry = entries; entry != nullptr; entry = entry->next) {
+    for (PackedEntry* entry = home->entries; entry != nullptr; entry = entry->next) {
       if (entry->weight == weight && entry->bias == bias && entry->form == form && entry->seed == seed) {
         return entry;
       }
@@ -232,7 +245,9 @@ namespace {
 constexpr size_t kNotFound = SIZE_MAX;  // the library's word for it
 size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
   auto* const weights = static_cast<PackedWeights*>(context);
-  const PackedEntry* const entry = weights->name(*key) ? weights->find(key->seed) : nullptr;
+  const bool has_name = weights->name(*key);
+  const PackedEntry* const entry = has_name ? weights->find(key->seed) : nullptr;
+  weights->reserved_in = has_name && entry == nullptr ? weights->home : weights;
   if (entry == nullptr && weights->owner.identify != nullptr) {
     weights->owner.will_pack(weights->owner.context, key->kernel);
   }
@@ -240,30 +255,49 @@ size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
 }
 
 void* reserve_space(void* context, size_t size) {
-  return static_cast<PackedWeights*>(context)->memory.allocate(size + XNN_EXTRA_BYTES);
+  return static_cast<PackedWeights*>(context)->reserved_in->memory.allocate(size + XNN_EXTRA_BYTES);
 }
 
-size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key, void* packed, size_t) {
+/// Moves a weight that an operator packed without looking first to the memory of its home; nullptr: there is none left.
+void* move_home(PackedWeights& from, PackedWeights& home, void* packed, size_t size) {
+  void* const moved = home.memory.allocate(size + XNN_EXTRA_BYTES);
+  if (moved != nullptr) {
+    std::memcpy(moved, packed, size);
+    from.memory.undo(packed);
+  }
+  return moved;
+}
+
+size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
   auto* const weights = static_cast<PackedWeights*>(context);
+  PackedWeights& reserved_in = *std::exchange(weights->reserved_in, weights);
   if (!weights->name(*key)) {
     return reinterpret_cast<size_t>(packed);  // stays in the slab until the end, without a name
   }
   if (const PackedEntry* const entry = weights->find(key->seed)) {
     if (packed != entry->packed) {
-      weights->memory.undo(packed);  // packed a second time by an operator that does not look first
+      reserved_in.memory.undo(packed);  // packed a second time by an operator that does not look first
     }
     return reinterpret_cast<size_t>(entry->packed);
   }
   if (weights->owner.identify != nullptr && !weights->owner.packed(weights->owner.context, key->kernel)) {
     return reinterpret_cast<size_t>(packed);
   }
+  PackedWeights& home = *weights->home;
+  if (&reserved_in != &home) {
+    void* const moved = move_home(reserved_in, home, packed, size);
+    if (moved == nullptr) {
+      return reinterpret_cast<size_t>(packed);
+    }
+    packed = moved;
+  }
   auto* const entry = static_cast<PackedEntry*>(std::malloc(sizeof(PackedEntry)));
   if (entry == nullptr) {
-    weights->memory.undo(packed);
+    home.memory.undo(packed);
     return kNotFound;
   }
-  *entry = {weights->entries, weights->weight, weights->bias, weights->form, key->seed, packed};
-  weights->entries = entry;
+  *entry = {home.entries, weights->weight, weights->bias, weights->form, key->seed, packed};
+  home.entries = entry;
   return reinterpret_cast<size_t>(packed);
 }
 
@@ -291,7 +325,9 @@ constexpr char kMaker = 0;  // its address names our entry in the shared cache
 PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, IntArrayRef sizes, const void* bias,
                                        uint64_t kind, Span<const uint64_t> factors) {
   constexpr size_t kMaxSizes = 4;
-  take(sizes.size() <= kMaxSizes ? shared : nullptr);
+  // Factors may name what lies elsewhere.
+  SharedCache* const home = shared == nullptr || !factors.empty() ? shared : shared->cache_of({weight, bias});
+  take(sizes.size() <= kMaxSizes ? home : nullptr, {});
   if (weights_ != nullptr) {
     weights_->weight = weight;
     weights_->bias = bias;
@@ -303,30 +339,48 @@ PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, 
 }
 
 PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const Owner& owner) {
-  take(shared);
+  take(shared, owner.homes);
   if (weights_ != nullptr) {
     weights_->owner = owner;
+    if (num_locked_ != 1 + owner.homes.size()) {  // no memory for one
+      weights_->owner.home = nullptr;
+    }
     weights_->memory.expect(owner.nbytes_not_in_file);
   }
 }
 
-void PackedWeightsScope::take(SharedCache* shared) {
-  if (shared == nullptr) {
-    return;
-  }
+Result<PackedWeights*> PackedWeights::of(SharedCache& shared) {
   SharedCache::Key key;
   key.maker = &kMaker;
-  size_t expected = shared->constant_nbytes();
-  auto object = shared->get_or_create(key, &create_packed_weights, &expected, &destroy_packed_weights);
-  if (object.ok()) {  // without it operators keep their own weights
-    weights_ = static_cast<PackedWeights*>(object.get());
-    weights_->mutex.lock();
+  size_t expected = shared.constant_nbytes();
+  ET_TRY(void* const object, shared.get_or_create(key, &create_packed_weights, &expected, &destroy_packed_weights));
+  return static_cast<PackedWeights*>(object);
+}
+
+// The Program's first, then those of files in the order of their addresses: nobody waits for one who waits for him.
+void PackedWeightsScope::take(SharedCache* shared, Span<SharedCache* const> homes) {
+  const auto lock = [this](SharedCache& cache) {
+    const Result<PackedWeights*> weights = PackedWeights::of(cache);
+    if (weights.ok()) {  // without it operators keep their own weights
+      weights.get()->mutex.lock();
+      locked_[num_locked_++] = weights.get();
+    }
+    return weights.ok() ? weights.get() : nullptr;
+  };
+  if (shared == nullptr || (weights_ = lock(*shared)) == nullptr) {
+    return;
+  }
+  weights_->reserved_in = weights_;
+  weights_->home = weights_;
+  ET_DCHECK(homes.size() <= kMaxHomes);
+  for (SharedCache* const home : homes) {
+    lock(*home);
   }
 }
 
 PackedWeightsScope::~PackedWeightsScope() {
-  if (weights_ != nullptr) {
-    weights_->mutex.unlock();
+  while (num_locked_ > 0) {
+    locked_[--num_locked_]->mutex.unlock();
   }
 }
 

@@ -110,13 +110,16 @@ using WeightForm = std::array<uint64_t, 25>;
 /// address. The scope therefore names entries by the constants themselves and by the weight's sizes, because a program
 /// may show the same bytes in several shapes. It also names them by `kind`, by how they were transposed and by whatever
 /// else decides how the library packs them. `factors` are the names, or a hash, of what the library multiplies in,
-/// which decides about results and not about sizes. Threads: one scope of a Program at a time; others wait.
+/// which decides about results and not about sizes. What is packed from one file alone is kept with that file, for all
+/// programs that have it mapped. Threads: one scope of a Program, and one of a file, at a time; others wait.
 class PackedWeightsScope {
  public:
   PackedWeightsScope(SharedCache* shared, const void* weight, IntArrayRef sizes, const void* bias, uint64_t kind,
                      Span<const uint64_t> factors = {});
   /// The first number of a graph's forms is this or more, so that they are no kernel's.
   static constexpr uint64_t kGraph = uint64_t{1} << 63;
+  /// Files that weights of one graph may be shared in with other programs.
+  static constexpr size_t kMaxHomes = 8;
   /// Whose graph it is, asked about weights by the addresses that the library has for them.
   struct Owner {
     /// Says how the library packs `*weight` and `bias`, which it found in a graph; false = do not share. A weight that
@@ -128,6 +131,9 @@ class PackedWeightsScope {
     bool (*packed)(void* context, const void* weight);
     void* context;
     size_t nbytes_not_in_file = 0;  ///< of weights that a file holds shorter than they are
+    /// Which of `homes` keeps an identified weight (SharedCache::cache_of); nullptr: all are the Program's.
+    SharedCache* (*home)(const void* context, const void* weight) = nullptr;
+    Span<SharedCache* const> homes = {};  ///< other than the Program's: sorted, each once, at most kMaxHomes
   };
   /// For all operators of a graph at once: an entry is named by addresses, which must be those of constants, and by
   /// what the owner says of them.
@@ -140,9 +146,11 @@ class PackedWeightsScope {
   xnn_weights_cache_t cache() const;
 
  private:
-  void take(SharedCache* shared);
+  void take(SharedCache* shared, Span<SharedCache* const> homes);
 
   struct PackedWeights* weights_ = nullptr;
+  struct PackedWeights* locked_[1 + kMaxHomes];
+  size_t num_locked_ = 0;
 };
 
 /// A range that a clamp leaves, as the library wants it; infinities where an end is open.

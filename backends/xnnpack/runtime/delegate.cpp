@@ -1,13 +1,16 @@
 #include "backends/xnnpack/runtime/delegate.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/checked_math.h"
 #include "runtime/memory_allocator.h"
 #include "runtime/platform.h"
+#include "runtime/shared_cache.h"
 #include "threads/native_pool.h"
 
 namespace et::backends::xnnpack {
@@ -99,6 +102,7 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
   is_profiled_ = context.tracer != nullptr;
   shared_ = context.shared;
   identify_filters();
+  find_homes();
   bounds_ = shapes_;
   shapes_version_ = 1;
   // The upper bounds are no sizes of a call: the first one shapes anew.
@@ -196,7 +200,18 @@ void Delegate::identify_filters() {
       shared_ = nullptr;  // bytes that may move have no name
       return;
     }
-    identities_.push_back({filter.data, bias == nullptr ? nullptr : bias->data, {}, filter.nbytes});
+    const auto scales = [this](uint32_t value) {
+      const Quantization& quantization = model_.values[value].quantization;
+      return std::array<const void*, 2>{quantization.channel_scales.data(), quantization.group_scales.data()};
+    };
+    const void* const bias_data = bias == nullptr ? nullptr : bias->data;
+    const auto of_filter = scales(node.inputs[1]), of_input = scales(node.inputs[0]),
+               of_output = scales(node.outputs[0]);
+    SharedCache* const home = shared_ == nullptr
+                                  ? nullptr
+                                  : shared_->cache_of({filter.data, bias_data, of_filter[0], of_filter[1], of_input[0],
+                                                       of_input[1], of_output[0], of_output[1]});
+    identities_.push_back({filter.data, bias_data, {}, filter.nbytes, home});
     FormWriter writer(&identities_.back().form);
     writer.add(PackedWeightsScope::kGraph | static_cast<uint64_t>(form));
     writer.add(node.flags);
@@ -224,6 +239,24 @@ void Delegate::identify_filters() {
       return;
     }
   }
+}
+
+/// Files that filters are shared in with other programs; where there are too many, all filters are the program's.
+void Delegate::find_homes() {
+  std::set<SharedCache*> homes;
+  for (const Identity& identity : identities_) {
+    homes.insert(identity.home);
+  }
+  homes.erase(shared_);
+  if (shared_ != nullptr && homes.size() <= PackedWeightsScope::kMaxHomes) {
+    homes_.assign(homes.begin(), homes.end());
+  }
+}
+
+SharedCache* Delegate::home_of(const void* opaque, const void* filter) {
+  const auto& self = *static_cast<const Delegate*>(opaque);
+  SharedCache* const home = self.find_identity(filter)->home;
+  return std::binary_search(self.homes_.begin(), self.homes_.end(), home) ? home : nullptr;
 }
 
 bool Delegate::identify(const void* opaque, const void** filter, const void* bias, WeightForm* form) {
@@ -267,7 +300,8 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
     nbytes_not_in_file += sparse.bytes.nbytes() - std::min(sparse.buffer.size(), sparse.bytes.nbytes());
   }
   const PackedWeightsScope scope(
-      shared_, {&Delegate::identify, &Delegate::will_pack, &Delegate::packed, this, nbytes_not_in_file});
+      shared_, {&Delegate::identify, &Delegate::will_pack, &Delegate::packed, this, nbytes_not_in_file,
+                &Delegate::home_of, Span<SharedCache* const>(homes_.data(), homes_.size())});
   UnpackedFilters filters(model_, named_data_);
   ET_RETURN_IF_ERROR(filters.prepare(scope.cache() != nullptr));
   ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}, filters));

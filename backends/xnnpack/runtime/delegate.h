@@ -49,17 +49,20 @@ class Delegate {
     const void* filter;
     const void* bias;
     WeightForm form;
-    size_t nbytes;  // of the filter
+    size_t nbytes;      // of the filter
+    SharedCache* home;  // which cache it is packed in
   };
 
   Error check_arguments(Span<EValue* const> args) const;
   /// The library may read a few bytes past the end of what it does not pack: such constants get that room.
   Error copy_loose_constants(runtime::MemoryAllocator& allocator);
   void identify_filters();
+  void find_homes();
   const Identity* find_identity(const void* filter) const;
   static bool identify(const void* self, const void** filter, const void* bias, WeightForm* form);
   static void will_pack(void* self, const void* filter);
   static bool packed(void* self, const void* filter);
+  static SharedCache* home_of(const void* self, const void* filter);
   Error make_runtime(Instance& instance, pthreadpool* pool);
   /// True when nodes of these sizes have enough work for several threads.
   bool is_worth_waking() const;
@@ -75,6 +78,7 @@ class Delegate {
   UnpackedFilters* filters_ = nullptr;                 // while a runtime is made
   std::vector<Shape> bounds_;                          // [values], upper bounds
   std::vector<Identity> identities_;                   // sorted by filter
+  std::vector<SharedCache*> homes_;                    // of all of them that are not shared_, sorted
   std::vector<Shape> shapes_;                          // [values], of the last call
   uint64_t shapes_version_ = 0;
   bool is_empty_ = false;     // a value of the last call has no elements

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/result.h"
+#include "base/span.h"
 
 namespace et::runtime {
 
@@ -35,6 +36,14 @@ class SharedCache {
   /// The object of `key`, made by `create(argument)` when it is asked for the first time. It lives as long as the
   /// cache; `destroy` (may be nullptr) is called on it then. Threads: safe.
   virtual Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) = 0;
+
+  /// The cache for what is made of nothing but the bytes at these addresses; those that are nullptr do not count. It is
+  /// this one, unless all of them lie in a file that several programs have mapped. That has a cache of its own, for all
+  /// of them, which lives as long as the mapping.
+  virtual SharedCache* cache_of(Span<const void* const> addresses) {
+    static_cast<void>(addresses);
+    return this;
+  }
 
   /// Said by a kernel at the end of its `prepare`, when it has packed the constant bytes at `data` and will not read
   /// them again. Where they were unpacked for it, their memory can be given back.

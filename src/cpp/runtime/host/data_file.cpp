@@ -53,9 +53,10 @@ std::vector<uint32_t> order_by_key(const NamedDataMap& map) {
   return order;
 }
 
-DataFile::DataFile(std::unique_ptr<DataLoader> loader, FlatTensorDataMap map)
-    : loader_(std::move(loader)), map_(std::move(map)), order_(order_by_key(map_)) {
+DataFile::DataFile(std::unique_ptr<DataLoader> loader, FlatTensorDataMap map, Span<const uint8_t> mapped)
+    : loader_(std::move(loader)), map_(std::move(map)), order_(order_by_key(map_)), mapped_(mapped) {
   map_.set_order(order_);
+  shared_cache_.set_constant_nbytes(mapped.size());
 }
 
 Result<std::shared_ptr<const DataFile>> DataFile::make(const std::string& path, LoadMode mode) {
@@ -65,7 +66,12 @@ Result<std::shared_ptr<const DataFile>> DataFile::make(const std::string& path, 
     ET_LOG_CONTEXT("'%s' cannot be used as external data: %s", path.c_str(), to_string(map.error()));
     return map.error();
   }
-  return std::shared_ptr<const DataFile>(new DataFile(std::move(loader), std::move(map.get())));
+  Span<const uint8_t> mapped;
+  if (mode != LoadMode::kFile) {
+    ET_TRY(const FreeableBuffer whole, loader->load(0, loader->size()));
+    mapped = {static_cast<const uint8_t*>(whole.data()), whole.size()};
+  }
+  return std::shared_ptr<const DataFile>(new DataFile(std::move(loader), std::move(map.get()), mapped));
 }
 
 Result<std::shared_ptr<const DataFile>> DataFile::open(const std::string& path, LoadMode mode) {

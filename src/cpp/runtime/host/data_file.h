@@ -1,7 +1,8 @@
 /// Opening files: a program's own, and the `.ptd` files with external weights beside it.
 ///
 /// For: HostProgram. A `.ptd` that is mapped is opened once in a process, however many programs name it. So models over
-/// one file of base weights, each with an adapter of its own, take its memory once.
+/// one file of base weights, each with an adapter of its own, take its memory once. What backends pack of its bytes
+/// alone is packed once, too, and kept as long as the file.
 ///
 ///     ET_TRY(const std::shared_ptr<const DataFile> base, DataFile::open("base.ptd", LoadMode::kMmap));
 ///     base->map().get("layer.weight");
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "runtime/flat_tensor_data_map.h"
+#include "runtime/host/heap_shared_cache.h"
 
 namespace et::runtime {
 
@@ -40,14 +42,20 @@ class DataFile {
 
   const NamedDataMap& map() const { return map_; }
   size_t nbytes() const { return loader_->size(); }
+  /// The mapped bytes; empty when the file is read into memory.
+  Span<const uint8_t> mapped() const { return mapped_; }
+  /// Objects made of the mapped bytes, for all programs that have the file open.
+  SharedCache* shared_cache() const { return &shared_cache_; }
 
  private:
-  DataFile(std::unique_ptr<DataLoader> loader, FlatTensorDataMap map);
+  DataFile(std::unique_ptr<DataLoader> loader, FlatTensorDataMap map, Span<const uint8_t> mapped);
   static Result<std::shared_ptr<const DataFile>> make(const std::string& path, LoadMode mode);
 
   std::unique_ptr<DataLoader> loader_;
   FlatTensorDataMap map_;
   std::vector<uint32_t> order_;
+  Span<const uint8_t> mapped_;
+  mutable HeapSharedCache shared_cache_;  // declared last: it goes before the bytes
 };
 
 }  // namespace et::runtime

@@ -1,5 +1,7 @@
 #include "runtime/host/heap_shared_cache.h"
 
+#include <functional>
+
 namespace et::runtime {
 
 HeapSharedCache::~HeapSharedCache() {
@@ -21,6 +23,23 @@ Result<void*> HeapSharedCache::get_or_create(const Key& key, Create create, void
   ET_TRY(void* const object, create(argument));
   entries_.push_back({key, object, destroy});
   return object;
+}
+
+SharedCache* HeapSharedCache::cache_of(Span<const void* const> addresses) {
+  for (const File& file : files_) {
+    bool has_any = false, has_all = true;
+    for (const void* const address : addresses) {
+      const std::less<const void*> before;
+      const bool is_inside =
+          !before(address, file.bytes.data()) && before(address, file.bytes.data() + file.bytes.size());
+      has_any = has_any || is_inside;
+      has_all = has_all && (is_inside || address == nullptr);
+    }
+    if (has_any && has_all) {
+      return file.cache;
+    }
+  }
+  return this;
 }
 
 }  // namespace et::runtime

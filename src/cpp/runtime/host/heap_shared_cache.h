@@ -13,6 +13,7 @@ class HeapSharedCache final : public SharedCache {
  public:
   ~HeapSharedCache() override;
   Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) override;
+  SharedCache* cache_of(Span<const void* const> addresses) override;
   size_t constant_nbytes() const override {
     return constant_nbytes_ + (constants_ == nullptr ? 0 : constants_->nbytes_not_in_file());
   }
@@ -22,6 +23,8 @@ class HeapSharedCache final : public SharedCache {
     }
   }
   void set_constant_nbytes(size_t nbytes) { constant_nbytes_ = nbytes; }
+  /// `cache` has what is made of `file` alone. Both must outlive this cache. To be called before any other use.
+  void add_file(Span<const uint8_t> file, SharedCache* cache) { files_.push_back({file, cache}); }
   /// Where constants lie that can be released; must outlive the calls of release().
   void set_constants(const SparseConstants* constants) { constants_ = constants; }
 
@@ -32,7 +35,13 @@ class HeapSharedCache final : public SharedCache {
     Destroy destroy;
   };
 
-  std::mutex mutex_;
+  struct File {
+    Span<const uint8_t> bytes;
+    SharedCache* cache;
+  };
+
+  std::vector<File> files_;
+  std::mutex mutex_;  // guards entries_
   std::vector<Entry> entries_;
   size_t constant_nbytes_ = SIZE_MAX;
   const SparseConstants* constants_ = nullptr;

@@ -24,7 +24,11 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
   size_t nbytes = host->loader_->size();
   for (const std::string& path : options.data_files) {
     ET_TRY(std::shared_ptr<const DataFile> file, DataFile::open(path, options.mode));
-    nbytes += file->nbytes();
+    if (file->mapped().empty()) {
+      nbytes += file->nbytes();
+    } else {
+      host->shared_cache_.add_file(file->mapped(), file->shared_cache());
+    }
     host->data_map_list_.push_back(&file->map());
     host->data_files_.push_back(std::move(file));
   }

@@ -96,5 +96,82 @@ TEST(PackedWeights, OfAKernelAreNamedByKindSizesAndFactors) {
   EXPECT_EQ(look_up(PackedWeightsScope(&shared, kWeight + 1, {1, 4}, nullptr, 1, {7, 8})), kNotFound);
 }
 
+/// Two programs over one mapped file, which has all of kWeight.
+class PackedWeightsOfAFile : public testing::Test {
+ protected:
+  struct Program {
+    explicit Program(runtime::HeapSharedCache& file) {
+      shared.add_file({reinterpret_cast<const uint8_t*>(kWeight), sizeof(kWeight)}, &file);
+      homes[0] = &file;
+    }
+    PackedWeightsScope::Owner owner() {
+      PackedWeightsScope::Owner owner = graph.owner();
+      owner.home = [](const void* graph, const void*) { return static_cast<const ShareGraph*>(graph)->home; };
+      owner.homes = homes;
+      return owner;
+    }
+    struct ShareGraph : Graph {
+      runtime::SharedCache* home = nullptr;
+    };
+    runtime::HeapSharedCache shared;
+    ShareGraph graph{};
+    runtime::SharedCache* homes[1];
+  };
+  runtime::HeapSharedCache file_;
+  Program a_{file_}, b_{file_};
+};
+
+TEST_F(PackedWeightsOfAFile, IsTheCacheOfWhatLiesInItAlone) {
+  const float elsewhere = 0;
+  EXPECT_EQ(a_.shared.cache_of({kWeight, nullptr}), &file_);
+  EXPECT_EQ(a_.shared.cache_of({kWeight, kWeight + 3}), &file_);
+  EXPECT_EQ(a_.shared.cache_of({kWeight, &elsewhere}), &a_.shared) << "the bias is the program's";
+  EXPECT_EQ(a_.shared.cache_of({kWeight + 4}), &a_.shared) << "behind its end";
+  EXPECT_EQ(a_.shared.cache_of({nullptr}), &a_.shared);
+}
+
+TEST_F(PackedWeightsOfAFile, AreFoundByAnotherProgram) {
+  a_.graph.home = b_.graph.home = &file_;
+  EXPECT_EQ(look_up(PackedWeightsScope(&a_.shared, a_.owner())), kNotFound);
+  insert(PackedWeightsScope(&file_, kWeight, {1, 4}, nullptr, 1));  // a kernel's, which is no graph's
+  EXPECT_EQ(look_up(PackedWeightsScope(&b_.shared, b_.owner())), kNotFound);
+  const xnn_weights_cache_look_up_key key{0, kWeight, nullptr};
+  size_t packed = 0;
+  {
+    const PackedWeightsScope scope(&a_.shared, a_.owner());
+    EXPECT_EQ(look_up(scope), kNotFound);
+    void* const memory = scope.cache()->reserve_space(scope.cache()->context, 64);
+    packed = scope.cache()->look_up_or_insert(scope.cache()->context, &key, memory, 64);
+    EXPECT_EQ(packed, reinterpret_cast<size_t>(memory)) << "reserved where it stays";
+  }
+  EXPECT_EQ(look_up(PackedWeightsScope(&b_.shared, b_.owner())), packed);
+  b_.graph.home = nullptr;
+  EXPECT_EQ(look_up(PackedWeightsScope(&b_.shared, b_.owner())), kNotFound) << "this one keeps its weights to itself";
+}
+
+TEST_F(PackedWeightsOfAFile, OutliveTheProgramThatPackedThem) {
+  const xnn_weights_cache_look_up_key key{0, kWeight, nullptr};
+  size_t packed = 0;
+  {
+    Program first(file_);
+    first.graph.home = &file_;
+    const PackedWeightsScope scope(&first.shared, first.owner());
+    void* const memory = scope.cache()->reserve_space(scope.cache()->context, 64);  // without a look: it moves
+    static_cast<char*>(memory)[63] = 7;
+    packed = scope.cache()->look_up_or_insert(scope.cache()->context, &key, memory, 64);
+    EXPECT_NE(packed, reinterpret_cast<size_t>(memory));
+  }
+  a_.graph.home = &file_;
+  EXPECT_EQ(look_up(PackedWeightsScope(&a_.shared, a_.owner())), packed);
+  EXPECT_EQ(reinterpret_cast<const char*>(packed)[63], 7);
+}
+
+TEST_F(PackedWeightsOfAFile, OfAKernelAreFoundByAnotherProgram) {
+  insert(PackedWeightsScope(&a_.shared, kWeight, {1, 4}, nullptr, 1));
+  EXPECT_NE(look_up(PackedWeightsScope(&b_.shared, kWeight, {1, 4}, nullptr, 1)), kNotFound);
+  insert(PackedWeightsScope(&a_.shared, kWeight, {1, 4}, nullptr, 2, {7}));
+  EXPECT_EQ(look_up(PackedWeightsScope(&b_.shared, kWeight, {1, 4}, nullptr, 2, {7})), kNotFound) << "7 may be a name";
+}
+
 }  // namespace
 }  // namespace et::backends::xnnpack
