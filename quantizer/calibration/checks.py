@@ -86,7 +86,7 @@ def require_float_model(model: nn.Module) -> None:
             )
         if parameter.is_floating_point() and parameter.dtype != torch.float32:
             raise InvalidTypeError(
-                f"parameter '{name}' is {str(parameter.dtype).removeprefix('torch.')}, quantization begins at float32: call "
+                f"parameter '{name}' is {parameter.dtype}, quantization begins at torch.float32: call "
                 "model.float() first"
             )
         if not bool(torch.isfinite(parameter).all()):
@@ -375,7 +375,7 @@ def require_samples(data: Any) -> None:
 def describe(sample: Any) -> str:
     """A sample in a few words, for messages."""
     if isinstance(sample, torch.Tensor):
-        return f"a tensor {list(sample.shape)}"
+        return f"a tensor {tuple(sample.shape)}"
     if isinstance(sample, Mapping):
         return f"a dict of {', '.join(map(str, list(sample)[:5]))}"
     if isinstance(sample, (tuple, list)):

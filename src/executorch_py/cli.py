@@ -153,7 +153,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if not isinstance(output, np.ndarray):
             print(f"output {index}: {output!r}")
             continue
-        print(f"output {index}: {output.dtype} {list(output.shape)}")
+        print(f"output {index}: {output.dtype} {tuple(output.shape)}")
         if arguments.print:
             print(np.array2string(output, threshold=arguments.print))
         if arguments.output:

@@ -485,7 +485,7 @@ def test_errors_name_what_to_do(exported, quantized):
         et.quantization_report(exported, exported, data)
     with pytest.raises(InvalidArgumentError, match="swapped"):
         et.quantization_report(quantized, quantized, data)
-    with pytest.raises(InvalidArgumentError, match=r"item 1 of the data \(inputs \[2, 3, 10\]\) does not run"):
+    with pytest.raises(InvalidArgumentError, match=r"item 1 of the data \(inputs \(2, 3, 10\)\) does not run"):
         et.quantization_report(exported, quantized, [*data, (torch.zeros(2, 3, 10),)])
     with pytest.raises(InvalidTypeError, match="convert_pt2e"):
         et.quantization_report(exported, net(), data)

@@ -5,6 +5,7 @@
 
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/library.h"
+#include "base/tensor_text.h"
 #include "ops/signatures/portable/op_matmul.h"
 #include "runtime/stateful_kernel.h"
 
@@ -55,9 +56,8 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   const int64_t k = a.size(-1);
   const int64_t n = b.size(-1);
   ET_CHECK_OR_RETURN(b.size(-2) == k && (!batched || b.size(0) == batch), InvalidArgument,
-                     "matrix product: [%" PRId64 ", %" PRId64 ", %" PRId64 "] and [%" PRId64 ", %" PRId64 ", %" PRId64
-                     "] do not fit together",
-                     batch, m, k, batched ? b.size(0) : int64_t{1}, b.size(-2), n);
+                     "matrix product: %s and %s do not fit together", ShapeText(a.sizes()).text,
+                     ShapeText(b.sizes()).text);
   const int64_t sizes[3] = {batch, m, n};
   ET_RETURN_IF_ERROR(runtime::resize_tensor(context, out, batched ? IntArrayRef(sizes, 3) : IntArrayRef(sizes + 1, 2)));
   if (out.numel() == 0) {

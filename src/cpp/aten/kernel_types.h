@@ -73,7 +73,7 @@ template <typename T>
 struct DTypeOf;
 template <ScalarType>
 struct CTypeOf;
-#define ET_DTYPE(name, value, c_type, text, nbytes)                                              \
+#define ET_DTYPE(name, value, c_type, text, nbytes, word)                                        \
   static_assert(static_cast<int>(ScalarType::name) == value && sizeof(c_type) == nbytes, #name); \
   template <>                                                                                    \
   struct DTypeOf<detail::AtenOf<c_type>::type> {                                                 \

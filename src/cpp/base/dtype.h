@@ -13,7 +13,7 @@ namespace et {
 
 /// Element type of a tensor; the values are PyTorch's and the file format's.
 enum class ScalarType : int8_t {
-#define ET_DTYPE(name, value, c_type, text, nbytes) name = value,
+#define ET_DTYPE(name, value, c_type, text, nbytes, word) name = value,
 #include "base/dtype.def"
 #undef ET_DTYPE
 };
@@ -21,7 +21,7 @@ enum class ScalarType : int8_t {
 /// True when `value` is one of the types in dtype.def.
 constexpr bool is_valid_dtype(int64_t value) {
   switch (value) {
-#define ET_DTYPE(name, number, c_type, text, nbytes) case number:
+#define ET_DTYPE(name, number, c_type, text, nbytes, word) case number:
 #include "base/dtype.def"
 #undef ET_DTYPE
     return true;
@@ -32,7 +32,7 @@ constexpr bool is_valid_dtype(int64_t value) {
 /// Bytes of one element; 0 for a value outside the list.
 constexpr size_t element_size(ScalarType dtype) {
   switch (dtype) {
-#define ET_DTYPE(name, value, c_type, text, nbytes) \
+#define ET_DTYPE(name, value, c_type, text, nbytes, word) \
   case ScalarType::name: return nbytes;
 #include "base/dtype.def"
 #undef ET_DTYPE
@@ -40,10 +40,21 @@ constexpr size_t element_size(ScalarType dtype) {
   return 0;
 }
 
-/// Short name used by the IR and in messages ("f32"); "?" for a value outside the list.
+/// The name that PyTorch prints ("torch.float32"), for messages; "?" for a value outside the list.
 constexpr const char* to_string(ScalarType dtype) {
   switch (dtype) {
-#define ET_DTYPE(name, value, c_type, text, nbytes) \
+#define ET_DTYPE(name, value, c_type, text, nbytes, word) \
+  case ScalarType::name: return "torch." #word;
+#include "base/dtype.def"
+#undef ET_DTYPE
+  }
+  return "?";
+}
+
+/// The short name of the IR's text form ("f32"); "?" for a value outside the list.
+constexpr const char* short_name(ScalarType dtype) {
+  switch (dtype) {
+#define ET_DTYPE(name, value, c_type, text, nbytes, word) \
   case ScalarType::name: return #text;
 #include "base/dtype.def"
 #undef ET_DTYPE
@@ -57,7 +68,7 @@ struct DTypeOf;
 /// `CTypeOf<ScalarType::Float>::type` is float.
 template <ScalarType>
 struct CTypeOf;
-#define ET_DTYPE(name, value, c_type, text, nbytes)          \
+#define ET_DTYPE(name, value, c_type, text, nbytes, word)    \
   template <>                                                \
   struct DTypeOf<c_type> {                                   \
     static constexpr ScalarType value_of = ScalarType::name; \

@@ -9,6 +9,7 @@
 ///     dequantize(filter, dense);
 #pragma once
 
+#include "base/dtype.h"
 #include "base/nibbles.h"
 #include "base/result.h"
 
@@ -53,9 +54,10 @@ Error check_integer_filter(const char* op, const Tensor& weight, const Tensor& s
   };
   out->is_packed = type_of(weight) == kByte;
   ET_CHECK_OR_RETURN(out->is_packed || type_of(weight) == kChar, InvalidType,
-                     "%s: the weight has dtype %d, must be i8, or u8 with two rows a byte", op, type_of(weight));
+                     "%s: the weight is %s, must be torch.int8, or torch.uint8 with two rows a byte", op,
+                     to_string(static_cast<ScalarType>(type_of(weight))));
   ET_CHECK_OR_RETURN(type_of(scales) == kFloat && (zero_points == nullptr || type_of(*zero_points) == kChar),
-                     InvalidType, "%s: weight_scales must be f32, zero points i8", op);
+                     InvalidType, "%s: weight_scales must be torch.float32, zero points torch.int8", op);
   ET_CHECK_OR_RETURN(weight.dim() >= 3 && weight.dim() <= 5 && is_dense(weight) && is_dense(scales) &&
                          (zero_points == nullptr || is_dense(*zero_points)),
                      InvalidArgument, "%s: the weight has rank %d, must be 3 to 5, and row-major as its scales", op,

@@ -21,7 +21,7 @@ Error check_sparse_weight(const char* op, const SparseParts& parts, SparseWeight
   const bool mask_fits =
       parts.mask_size.size() == 2 && parts.mask_size[0] == size[0] && parts.mask_size[1] == static_cast<int64_t>(words);
   ET_CHECK_OR_RETURN(mask_fits, InvalidArgument,
-                     "%s: a mask of [%" PRId64 ", %" PRId64 "] for a weight of [%zu, %zu]; it has [%zu, %zu]", op,
+                     "%s: a mask of (%" PRId64 ", %" PRId64 ") for a weight of (%zu, %zu); it has (%zu, %zu)", op,
                      parts.mask_size[0], parts.mask_size[1], rows, columns, rows, words);
   const auto* const mask = static_cast<const uint64_t*>(parts.mask);
   const uint64_t behind = columns % 64 == 0 ? 0 : ~uint64_t{0} << columns % 64;

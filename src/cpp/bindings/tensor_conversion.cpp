@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/checked_math.h"
+#include "base/tensor_text.h"
 #include "bindings/errors.h"
 
 namespace py = pybind11;
@@ -148,13 +149,7 @@ py::dtype numpy_dtype(ScalarType dtype) {
 
 }  // namespace
 
-std::string describe(ScalarType dtype, Span<const int64_t> sizes) {
-  std::string text = std::string(to_string(dtype)) + " [";
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    text += (d == 0 ? "" : ", ") + std::to_string(sizes[d]);
-  }
-  return text + "]";
-}
+std::string describe(ScalarType dtype, Span<const int64_t> sizes) { return TensorText(dtype, sizes).text; }
 
 TensorLibrary TensorLibrary::of_process() {
   const py::object torch = py::reinterpret_steal<py::object>(PyImport_GetModule(py::str("torch").ptr()));

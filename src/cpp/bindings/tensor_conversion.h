@@ -28,7 +28,7 @@
 
 namespace et::bindings {
 
-/// "f32 [2, 3]".
+/// "torch.float32 (2, 3)".
 std::string describe(ScalarType dtype, Span<const int64_t> sizes);
 
 /// What kind of tensor a caller uses, so that outputs are of the same kind.

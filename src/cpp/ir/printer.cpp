@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/tensor_text.h"
 #include "ir/element_text.h"
 #include "ir/lexical.h"
 #include "ir/source_comment.h"
@@ -65,7 +66,7 @@ class Printer {
     }
     for (const NamedData& entry : program.named_data) {
       const std::string sparse =
-          entry.sparse_dtype ? std::string(" sparse(") + to_string(*entry.sparse_dtype) + ')' : std::string();
+          entry.sparse_dtype ? std::string(" sparse(") + short_name(*entry.sparse_dtype) + ')' : std::string();
       const std::string external = entry.external_file.empty() ? "" : " external(" + quote(entry.external_file) + ')';
       out_ += "named_data " + quote(entry.key) + sparse + external + " = " + quote(entry.bytes) + '\n';
     }
@@ -180,7 +181,7 @@ class Printer {
   }
 
   void print(const TensorType& type) {
-    out_ += to_string(type.dtype);
+    out_ += short_name(type.dtype);
     out_ += '[';
     for (size_t i = 0; i < type.dims.size(); ++i) {
       out_ += i == 0 ? "" : ", ";
@@ -417,6 +418,19 @@ std::string to_text(const TensorType& type) {
   Printer printer({});
   printer.print(type);
   return printer.take();
+}
+
+std::string describe(const Type& type) { return type.is_tensor() ? describe(type.tensor) : to_text(type); }
+
+std::string describe(const TensorType& type) {
+  std::vector<int64_t> lower, upper;
+  for (const Dim& dim : type.dims) {
+    lower.push_back(dim.min);
+    upper.push_back(dim.max);
+  }
+  const std::string text = TensorText(type.dtype, Span<const int64_t>(lower), Span<const int64_t>(upper)).text;
+  const std::vector<int64_t> order(type.dim_order.begin(), type.dim_order.end());
+  return type.is_row_major() ? text : text + " with dimensions in the order " + ShapeText(order).text;
 }
 
 }  // namespace et::ir

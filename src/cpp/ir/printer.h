@@ -37,4 +37,8 @@ std::string to_text(const Node& node);
 std::string to_text(const Type& type);
 std::string to_text(const TensorType& type);
 
+/// The same for messages, which tell types as PyTorch does: "torch.float32 (2, 1 to 64, 8)", "int", …
+std::string describe(const Type& type);
+std::string describe(const TensorType& type);
+
 }  // namespace et::ir

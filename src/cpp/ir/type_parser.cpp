@@ -8,10 +8,10 @@ namespace {
 constexpr size_t kMaxRank = 16;  ///< of the file format
 
 bool find_dtype(std::string_view name, ScalarType* dtype) {
-#define ET_DTYPE(dtype_name, value, c_type, text, nbytes) \
-  if (name == #text) {                                    \
-    *dtype = ScalarType::dtype_name;                      \
-    return true;                                          \
+#define ET_DTYPE(dtype_name, value, c_type, text, nbytes, word) \
+  if (name == #text) {                                          \
+    *dtype = ScalarType::dtype_name;                            \
+    return true;                                                \
   }
 #include "base/dtype.def"
 #undef ET_DTYPE

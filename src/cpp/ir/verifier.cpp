@@ -227,8 +227,8 @@ class Verifier {
     } else if (type == nullptr) {
       fail(node, "the program's table has no " + node.op + " @" + node.symbol);
     } else if (*type != node.result()->type.tensor) {
-      fail(node, "the table says that @" + node.symbol + " is " + to_text(*type) + ", the node says " +
-                     to_text(node.result()->type.tensor));
+      fail(node, "the table says that @" + node.symbol + " is " + describe(*type) + ", the node says " +
+                     describe(node.result()->type.tensor));
     }
   }
 
@@ -366,7 +366,7 @@ class Verifier {
         fail(method_, name + " is written, but there is no such tensor");
       } else if (!write.value->type.is_tensor() || !same_shape(*type, write.value->type.tensor)) {
         fail(method_,
-             "what is written to " + name + " is " + to_text(write.value->type) + ", it holds " + to_text(*type));
+             "what is written to " + name + " is " + describe(write.value->type) + ", it holds " + describe(*type));
       }
     }
   }

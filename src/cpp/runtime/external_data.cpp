@@ -1,5 +1,6 @@
 #include "runtime/external_data.h"
 
+#include "base/tensor_text.h"
 #include "runtime/program_verifier.h"
 
 namespace et::runtime {
@@ -15,10 +16,10 @@ Result<FreeableBuffer> load_external_tensor(const NamedDataMap* map, const schem
       !entry.is_tensor || (entry.layout.dtype == dtype && equal(entry.layout.sizes, span(tensor.sizes())) &&
                            equal(entry.layout.dim_order, span(tensor.dim_order()))),
       InvalidExternalData,
-      "external tensor '%.*s' is %s of rank %zu in the .ptd and %s of rank %u in the program, or differs "
-      "in sizes or dim_order; the two files do not belong together",
-      static_cast<int>(name.size()), name.data(), to_string(entry.layout.dtype), entry.layout.sizes.size(),
-      to_string(dtype), count(tensor.sizes()));
+      "external tensor '%.*s' is %s in the .ptd and %s in the program, or differs in dim_order; the two files do not "
+      "belong together",
+      static_cast<int>(name.size()), name.data(), TensorText(entry.layout.dtype, entry.layout.sizes).text,
+      TensorText(dtype, span(tensor.sizes())).text);
   ET_TRY(FreeableBuffer bytes, map->get(name));
   const uint64_t nbytes = tensor_nbytes(tensor);
   ET_CHECK_OR_RETURN(bytes.size() >= nbytes && reinterpret_cast<uintptr_t>(bytes.data()) % element_size(dtype) == 0,

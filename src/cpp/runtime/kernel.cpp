@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/tensor_text.h"
 #include "runtime/memory_allocator.h"
 #include "runtime/tensor_lists.h"
 
@@ -18,21 +19,6 @@ Result<void*> allocate_from(MemoryAllocator* allocator, const char* which, size_
                      allocator->used());
   return memory;
 }
-
-/// "[2, 3]" in a fixed buffer, cut off when it does not fit.
-struct SizesText {
-  char text[96];
-  explicit SizesText(IntArrayRef sizes) {
-    size_t length = 0;
-    text[length++] = '[';
-    for (size_t d = 0; d < sizes.size() && length + 24 < sizeof(text); ++d) {
-      const int written = snprintf(text + length, sizeof(text) - length, d == 0 ? "%" PRId64 : ", %" PRId64, sizes[d]);
-      length += written > 0 ? static_cast<size_t>(written) : 0;
-    }
-    text[length++] = ']';
-    text[length] = '\0';
-  }
-};
 
 }  // namespace
 
@@ -204,7 +190,7 @@ Error resize_tensor(KernelContext& context, const Tensor& out, IntArrayRef sizes
       overflows = overflows || sizes[d] < 0 || mul_overflow(nbytes, static_cast<size_t>(sizes[d]), &nbytes);
     }
     ET_CHECK_OR_RETURN(!overflows, OutOfResources, "the size of a data-dependent tensor, %s, does not fit memory",
-                       SizesText(sizes).text);
+                       ShapeText(sizes).text);
     if (nbytes > impl->capacity()) {
       ET_TRY(void* const memory, context.allocate_data(nbytes));
       impl->set_data(memory, nbytes);
@@ -212,8 +198,8 @@ Error resize_tensor(KernelContext& context, const Tensor& out, IntArrayRef sizes
   }
   const Error error = impl->resize(sizes);
   if (error != Error::Ok) {
-    ET_LOG_ERROR("an output of sizes %s is needed, the program has set aside %s of %s", SizesText(sizes).text,
-                 SizesText(impl->sizes()).text, to_string(impl->dtype()));
+    ET_LOG_ERROR("an output of sizes %s is needed, the program has set aside %s", ShapeText(sizes).text,
+                 TensorText(impl->dtype(), impl->sizes()).text);
     return error == Error::NotSupported ? Error::InvalidArgument : error;
   }
   return Error::Ok;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/tensor_text.h"
 #include "extension/process.h"
 #include "runtime/platform.h"
 #include "threads/thread_pool.h"
@@ -171,11 +172,7 @@ void print_output(size_t i, const EValue& value) {
   std::printf("output %zu: ", i);
   if (value.is_tensor()) {
     const Tensor tensor = value.to_tensor();
-    std::printf("%s [", to_string(tensor.scalar_type()));
-    for (int64_t d = 0; d < tensor.dim(); ++d) {
-      std::printf(d == 0 ? "%lld" : ", %lld", static_cast<long long>(tensor.size(d)));
-    }
-    std::printf("] = [");
+    std::printf("%s = [", TensorText(tensor.scalar_type(), tensor.sizes()).text);
     print_elements(tensor);
     std::printf("]\n");
   } else if (value.tag() == Tag::kString) {

@@ -31,7 +31,7 @@ std::string list(Span<const T> items) {
 
 std::string describe(const fb::Tensor& tensor) {
   static constexpr const char* kDynamism[] = {"", " bound", " unbound"};
-  std::string out = std::string(to_string(static_cast<ScalarType>(tensor.scalar_type()))) + list(span(tensor.sizes()));
+  std::string out = std::string(short_name(static_cast<ScalarType>(tensor.scalar_type()))) + list(span(tensor.sizes()));
   if (!runtime::is_contiguous_dim_order(span(tensor.dim_order()))) {
     out += " dim_order " + list(span(tensor.dim_order()));
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/checked_math.h"
+#include "base/tensor_text.h"
 #include "runtime/flat_tensor_data_map.h"
 #include "runtime/host/file_loader.h"
 #include "schema/file_head.h"
@@ -88,14 +89,7 @@ bool has_type(const runtime::NamedDataEntry& entry, const Tensor& tensor) {
 }
 
 std::string type_of_entry(const runtime::NamedDataEntry& entry) {
-  if (!entry.is_tensor) {
-    return "no tensor";
-  }
-  std::string text = std::string(to_string(entry.layout.dtype)) + " [";
-  for (const int32_t size : entry.layout.sizes) {
-    text += (text.back() == '[' ? "" : ", ") + std::to_string(size);
-  }
-  return text + "]";
+  return entry.is_tensor ? TensorText(entry.layout.dtype, entry.layout.sizes).text : "no tensor";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ using NamedTensors = std::map<std::string, runtime::Tensor, std::less<>>;
 /// "a, b, c": the names of at most eight tensors, and how many more there are.
 std::string names_of(const NamedTensors& tensors);
 
-/// "f32 [3, 4]".
+/// "torch.float32 (3, 4)".
 std::string type_of(const runtime::Tensor& tensor);
 
 /// Checks that two tensors have one element type, one shape and one memory order. `what` and `other` name them in the

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/tensor_text.h"
+
 namespace et::training {
 
 using runtime::Tensor;
@@ -19,13 +21,7 @@ std::string names_of(const NamedTensors& tensors) {
   return count > kMost ? text + " and " + std::to_string(count - kMost) + " more" : text;
 }
 
-std::string type_of(const Tensor& tensor) {
-  std::string text = std::string(to_string(tensor.scalar_type())) + " [";
-  for (int64_t d = 0; d < tensor.dim(); ++d) {
-    text += (d == 0 ? "" : ", ") + std::to_string(tensor.size(d));
-  }
-  return text + "]";
-}
+std::string type_of(const Tensor& tensor) { return TensorText(tensor.scalar_type(), tensor.sizes()).text; }
 
 Error check_same_type(const std::string& what, const Tensor& tensor, const std::string& other, const Tensor& expected) {
   const auto equal = [](auto a, auto b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); };

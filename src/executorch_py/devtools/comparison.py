@@ -73,7 +73,7 @@ def to_numpy(value: Any) -> np.ndarray[Any, Any]:
 
 def _dtype_name(value: Any) -> str:
     dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
-    return str(dtype).removeprefix("torch.")
+    return f"torch.{str(dtype).removeprefix('torch.')}"
 
 
 def _failed(note: str) -> Comparison:
@@ -96,7 +96,7 @@ def compare(actual: Any, expected: Any, tolerance: Tolerance | None = None) -> C
         return Comparison(0.0, 0.0, 0.0, math.inf, 1.0, True) if same else _failed(f"{actual!r}, expected {expected!r}")
     ours, theirs = to_numpy(actual), to_numpy(expected)
     if ours.shape != theirs.shape:
-        return _failed(f"shape {list(ours.shape)}, expected {list(theirs.shape)}")
+        return _failed(f"shape {ours.shape}, expected {theirs.shape}")
     if _dtype_name(actual) != _dtype_name(expected) and hasattr(actual, "dtype") and hasattr(expected, "dtype"):
         return _failed(f"dtype {_dtype_name(actual)}, expected {_dtype_name(expected)}")
     return _compare_arrays(ours, theirs, _limit(expected, tolerance), tolerance)

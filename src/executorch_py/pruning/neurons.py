@@ -316,6 +316,6 @@ def _require_running(model: nn.Module, smaller: nn.Module, example_inputs: Itera
     for index, (first, second) in enumerate(zip(leaves(expected), leaves(actual), strict=True)):
         if isinstance(first, torch.Tensor) and first.shape != second.shape:
             raise NotSupportedError(
-                f"output {index} has become {list(second.shape)} instead of {list(first.shape)}; keep the layer that gives "
+                f"output {index} has become {tuple(second.shape)} instead of {tuple(first.shape)}; keep the layer that gives "
                 "it with keep=[…]"
             )

@@ -88,7 +88,8 @@ TEST(CheckedMathTest, SaysWhenItOverflowed) {
 
 TEST(DtypeTest, ListIsConsistent) {
   EXPECT_EQ(element_size(ScalarType::BFloat16), 2u);
-  EXPECT_STREQ(to_string(ScalarType::Long), "i64");
+  EXPECT_STREQ(to_string(ScalarType::Long), "torch.int64");
+  EXPECT_STREQ(short_name(ScalarType::Long), "i64");
   EXPECT_TRUE(is_valid_dtype(29));
   EXPECT_FALSE(is_valid_dtype(8));
   EXPECT_FALSE(is_valid_dtype(-1));

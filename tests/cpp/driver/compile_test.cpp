@@ -166,7 +166,7 @@ method @forward(%x: i32[2]) {
 })");
   EXPECT_EQ(runner.error(), Error::NotSupported);
   ASSERT_EQ(runner.diagnostics().size(), 1u);
-  EXPECT_NE(runner.diagnostics()[0].message.find("i32"), std::string::npos);
+  EXPECT_NE(runner.diagnostics()[0].message.find("torch.int32"), std::string::npos);
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ TEST_F(ModuleTest, SaysWhatIsWrongWithAFile) {
   said({"nowhere.ptd"});
   Module module(kLinear);
   EXPECT_EQ(module.forward({}).error(), Error::InvalidArgument);
-  said({"0 inputs were given", "'forward'", "official_linear.pte", "takes 1", "float32 [2, 4]"});
+  said({"0 inputs were given", "'forward'", "official_linear.pte", "takes 1", "torch.float32 (2, 4)"});
   EXPECT_EQ(module.execute("backward").error(), Error::NotFound);
   said({"backward", "official_linear.pte", "forward"});
 }
@@ -182,16 +182,17 @@ TEST_F(ModuleTest, SaysWhatIsWrongWithAFile) {
 TEST_F(ModuleTest, SaysWhatIsWrongWithAnInput) {
   Module module(kLinear);
   EXPECT_EQ(module.forward(ones({2, 4}, ScalarType::Double)).error(), Error::InvalidType);
-  said({"input 0 of method 'forward' of '", "official_linear.pte' is float32 [2, 4], float64 [2, 4] was given"});
+  said({"input 0 of method 'forward' of '",
+        "official_linear.pte' is torch.float32 (2, 4), torch.float64 (2, 4) was given"});
   EXPECT_EQ(module.forward(ones({2, 5})).error(), Error::InvalidArgument);
-  said({"is float32 [2, 4], float32 [2, 5] was given"});
+  said({"is torch.float32 (2, 4), torch.float32 (2, 5) was given"});
   EXPECT_EQ(module.forward(ones({8})).error(), Error::InvalidArgument);
-  said({"is float32 [2, 4], float32 [8] was given"});
+  said({"is torch.float32 (2, 4), torch.float32 (8,) was given"});
   EXPECT_EQ(module.forward({1}).error(), Error::InvalidType);
-  said({"is float32 [2, 4], Int was given"});
+  said({"is torch.float32 (2, 4), Int was given"});
   EXPECT_EQ(module.forward(EValue()).error(), Error::InvalidType);
   EXPECT_EQ(module.forward(TensorPtr()).error(), Error::InvalidType);
-  said({"is float32 [2, 4], None was given"});
+  said({"is torch.float32 (2, 4), None was given"});
   EXPECT_EQ(module.forward({ones({2, 4}), ones({2, 4})}).error(), Error::InvalidArgument);
   said({"2 inputs were given", "takes 1"});
   EXPECT_EQ(module.set_input(ones({2, 4}), 1), Error::InvalidArgument);
@@ -200,7 +201,7 @@ TEST_F(ModuleTest, SaysWhatIsWrongWithAnInput) {
   Module sum(sum_program());
   text().clear();
   EXPECT_EQ(sum.forward({ones_of(5), ones_of(5)}).error(), Error::InvalidArgument);
-  said({"input 0", "[0 to 4, 0 to 2]", "float32 [5, 2] was given"});
+  said({"input 0", "(0 to 4, 0 to 2)", "torch.float32 (5, 2) was given"});
   EXPECT_EQ(sum.forward({ones_of(1), ones_of(1), 4}).error(), Error::InvalidArgument);
   said({"input 2 of method 'forward' of the program in memory is Int, Int was given"});
   EXPECT_TRUE(sum.forward({ones_of(1), ones_of(1), 3}).ok()) << "an error leaves the module usable: " << text();
@@ -214,7 +215,7 @@ TEST_F(ModuleTest, SaysWhatIsWrongWithAnOutput) {
   EXPECT_EQ(module.set_output(ones({4, 2}), 1), Error::InvalidArgument);
   said({"there is no output 1 of method 'forward'"});
   EXPECT_EQ(module.set_output(ones({4, 2}, ScalarType::Half)), Error::InvalidType);
-  said({"is float32 of rank 2, float16 [4, 2] was given"});
+  said({"is torch.float32 of rank 2, torch.float16 (4, 2) was given"});
   EXPECT_EQ(module.set_output(ones({8})), Error::InvalidType);
   EXPECT_EQ(module.set_output(EValue(3)), Error::InvalidType);
   EXPECT_EQ(module.set_outputs({}), Error::InvalidArgument);

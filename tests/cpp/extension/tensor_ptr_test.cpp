@@ -101,7 +101,7 @@ TEST_F(TensorPtrTest, ClonesAndConverts) {
   EXPECT_EQ(elements<int8_t>(clone_tensor_ptr(clone, ScalarType::Char)), (std::vector<int8_t>{1, -2, 3}));
   EXPECT_EQ(static_cast<float>(elements<Half>(clone_tensor_ptr(clone, ScalarType::Half))[1]), -2.5f);
   EXPECT_EQ(clone_tensor_ptr(clone, ScalarType::Byte), nullptr);
-  said({"element 1 is -2.5, which uint8 cannot hold"});
+  said({"element 1 is -2.5, which torch.uint8 cannot hold"});
 }
 
 TEST_F(TensorPtrTest, ConvertsEveryPairOfRealDtypesAsCppDoes) {
@@ -154,15 +154,15 @@ TEST_F(TensorPtrTest, ResizesWithinItsMemory) {
 TEST_F(TensorPtrTest, RefusesInWords) {
   float data[6] = {};
   EXPECT_EQ(make_tensor_ptr({2, 3}, std::vector<float>(5)), nullptr);
-  said({"float32 [2, 3] takes 24 bytes, 20 were given"});
+  said({"torch.float32 (2, 3) takes 24 bytes, 20 were given"});
   EXPECT_EQ(make_tensor_ptr({2, 3}, {1, 2, 3}), nullptr);
-  said({"int32 [2, 3] has 6 elements, 3 were given"});
+  said({"torch.int32 (2, 3) has 6 elements, 3 were given"});
   EXPECT_EQ(make_tensor_ptr({2, -3}, std::vector<float>(6)), nullptr);
-  said({"a size of [2, -3] is negative"});
+  said({"a size of (2, -3) is negative"});
   EXPECT_EQ(make_tensor_ptr({2, 3}, std::vector<float>(6), {0, 0}), nullptr);
   said({"its dim_order must name each of 2 dimensions once"});
   EXPECT_EQ(make_tensor_ptr({2, 3}, std::vector<float>(6), {}, {4, 1}), nullptr);
-  said({"strides [4, 1] are not those of a dense tensor of sizes [2, 3], which are [3, 1]"});
+  said({"strides (4, 1) are not those of a dense tensor of sizes (2, 3), which are (3, 1)"});
   EXPECT_EQ(make_tensor_ptr({2, 3}, std::vector<float>(6), {}, {1}), nullptr);
   said({"are of different length"});
   EXPECT_EQ(from_blob(static_cast<float*>(nullptr), {1}), nullptr);
@@ -178,18 +178,9 @@ TEST_F(TensorPtrTest, RefusesInWords) {
   EXPECT_EQ(clone_tensor_ptr(TensorPtr()), nullptr);
   EXPECT_EQ(ones_like(nullptr), nullptr);
   EXPECT_EQ(make_tensor_ptr(ones({2}), {3}), nullptr);
-  said({"a view cannot be made: float32 [3] has more elements than float32 [2]"});
+  said({"a view cannot be made: torch.float32 (3,) has more elements than torch.float32 (2,)"});
   EXPECT_EQ(from_blob(data, {1}, static_cast<ScalarType>(99)), nullptr);
   said({"99 is no dtype"});
-}
-
-TEST_F(TensorPtrTest, NamesDtypesAsTorchDoes) {
-  EXPECT_EQ(dtype_name(ScalarType::Float), "float32");
-  EXPECT_EQ(dtype_name(ScalarType::BFloat16), "bfloat16");
-  EXPECT_EQ(dtype_name(ScalarType::Byte), "uint8");
-  EXPECT_EQ(dtype_name(ScalarType::Long), "int64");
-  EXPECT_EQ(dtype_name(ScalarType::Bool), "bool");
-  EXPECT_EQ(dtype_name(ScalarType::ComplexDouble), "complex128");
 }
 
 TEST_F(TensorPtrTest, ValuesOwnWhatTheyShow) {

@@ -100,7 +100,7 @@ TEST(Verifier, ControlFlow) {
 
 TEST(Verifier, Writes) {
   EXPECT_BREACH(method("return writes {buffer @b = %x}"), "there is no such tensor");
-  EXPECT_BREACH("buffer @b : f32[4]\n" + method("return writes {buffer @b = %x}"), "it holds f32[4]");
+  EXPECT_BREACH("buffer @b : f32[4]\n" + method("return writes {buffer @b = %x}"), "it holds torch.float32 (4,)");
   EXPECT_BREACH(method("return writes {input 1 = %x}"), "there is no such tensor");
   EXPECT_BREACH(method("return writes {input 0 = %x, input 0 = %x}"), "input 0 is written twice");
   EXPECT_BREACH(method("cond(%p, []) { region @t() { return writes {buffer @b = %x} } region @f() { return } } return"),

@@ -20,7 +20,7 @@ TEST(RunnerTest, RunsAModelOnGeneratedInputs) {
       run(kRunner + " --model " + kLinear + " --runs 3 --warmup 1 --threads 1 --print-outputs --planned-memory");
   EXPECT_EQ(r.status, 0) << r.output;
   EXPECT_TRUE(r.has("of 3 runs: median")) << r.output;
-  EXPECT_TRUE(r.has("output 0: f32 [2, 3] = [")) << r.output;
+  EXPECT_TRUE(r.has("output 0: torch.float32 (2, 3) = [")) << r.output;
   EXPECT_TRUE(r.has("planned buffer 1:")) << r.output;
 }
 
@@ -42,7 +42,7 @@ TEST(RunnerTest, TakesAndGivesArrays) {
   ASSERT_EQ(write_npy(folder + "x.npy", x), Error::Ok);
   const Finished wrong = run(kRunner + " --model " + kLinear + " --input " + folder + "x.npy");
   EXPECT_EQ(wrong.status, 1);
-  EXPECT_TRUE(wrong.has("is f32 of rank 1, input 0 is f32 of rank 2")) << wrong.output;
+  EXPECT_TRUE(wrong.has("is torch.float32 of rank 1, input 0 is torch.float32 of rank 2")) << wrong.output;
 }
 
 TEST(RunnerTest, Traces) {

@@ -97,7 +97,7 @@ TEST_F(TrainingTest, ACheckpointPutsParametersAndMomentumBack) {
   EXPECT_EQ(values_of(state, "w"), after_two);
   TestTensor other({3});
   EXPECT_EQ(training::load_ptd(path, {{"w", other.value().to_tensor()}}), Error::InvalidExternalData);
-  EXPECT_TRUE(said("is f32 [2], here it is f32 [3]"));
+  EXPECT_TRUE(said("is torch.float32 (2,), here it is torch.float32 (3,)"));
   EXPECT_EQ(training::load_ptd(path, {{"v", other.value().to_tensor()}}), Error::InvalidExternalData);
   EXPECT_TRUE(said("has no 'v', so it is the checkpoint of another model"));
   std::remove(path.c_str());

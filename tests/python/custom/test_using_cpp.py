@@ -17,9 +17,9 @@ PAGE = (ROOT / "docs/how-to/using_cpp.md").read_text()
 
 def test_the_page(tmp_path):
     _, output = work_through("using_cpp.md", tmp_path)
-    assert "output 0: f32 [" in output, "executor_runner prints outputs"
+    assert "output 0: torch.float32 (" in output, "executor_runner prints outputs"
     assert "XnnpackBackend" in output, "pte_dump names the delegate"
-    said = "input 0 of method 'forward' of 'model.pte' is float32 [1 to 32, 8], float32 [2, 9] was given"
+    said = "input 0 of method 'forward' of 'model.pte' is torch.float32 (1 to 32, 8), torch.float32 (2, 9) was given"
     assert said in output and said in PAGE
     program = next(text for _, name, text in BLOCK.findall(PAGE) if name == "first.cpp")
     assert len([line for line in program.splitlines() if line.strip()]) <= 12

@@ -25,7 +25,7 @@ def test_run(program, tmp_path, capsys):
     assert main([*command, "--output", str(tmp_path / "out"), "--runs", "3", "--print"]) == 0
     assert (np.load(tmp_path / "out/output_0.npy") == 7).all() and (np.load(tmp_path / "out/output_1.npy") == 10).all()
     text = capsys.readouterr().out
-    assert "output 0: float32 [2, 3]" in text and "median of 2 further runs" in text
+    assert "output 0: float32 (2, 3)" in text and "median of 2 further runs" in text
     assert main(["run", program]) == 0, "inputs are generated"
 
 

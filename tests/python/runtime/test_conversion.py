@@ -133,8 +133,12 @@ def test_other_libraries(load_method):
     [
         (np.zeros((2, 4), np.float32), et.InvalidArgumentError, r"input 0 \('x'\): size 4 of dimension 1 .* takes 3"),
         (np.zeros((3,), np.float32), et.InvalidArgumentError, r"input 0 \('x'\): rank 1 .* takes rank 2"),
-        (np.zeros((2, 3), np.float64), et.InvalidTypeError, r"input 0 \('x'\): dtype f64 .* takes f32"),
-        (None, et.InvalidTypeError, r"input 0 \('x'\) of method 'forward' is None, .* a tensor f32 \[2, 3\]"),
+        (
+            np.zeros((2, 3), np.float64),
+            et.InvalidTypeError,
+            r"input 0 \('x'\): dtype torch.float64 .* takes torch.float32",
+        ),
+        (None, et.InvalidTypeError, r"input 0 \('x'\) of method 'forward' is None, .* a tensor torch.float32 \(2, 3\)"),
         ([[1, 2, 3]], et.InvalidTypeError, r"input 0 \('x'\) .* is a list"),
         (np.array([["a"]]), et.NotSupportedError, r"input 0 \('x'\) .* format '1w'"),
         (np.zeros((2, 3), ">f4"), et.NotSupportedError, r"input 0 \('x'\) .* format '>f'"),
@@ -232,8 +236,12 @@ def test_out_of_torch(load_method):
     ("out", "error", "message"),
     [
         ([None], et.InvalidArgumentError, "out has 1 items, method 'forward' has 2 outputs"),
-        ([np.empty((2, 2), np.float32), None], et.InvalidArgumentError, r"out\[0\] is f32 \[2, 2\], .* f32 \[2, 3\]"),
-        ([None, np.empty((2, 3), np.float16)], et.InvalidArgumentError, r"out\[1\] is f16 \[2, 3\]"),
+        (
+            [np.empty((2, 2), np.float32), None],
+            et.InvalidArgumentError,
+            r"out\[0\] is torch.float32 \(2, 2\), .* torch.float32 \(2, 3\)",
+        ),
+        ([None, np.empty((2, 3), np.float16)], et.InvalidArgumentError, r"out\[1\] is torch.float16 \(2, 3\)"),
         ([None, 5], et.InvalidTypeError, r"out\[1\] is an int"),
         ([memoryview(bytes(24)).cast("f", (2, 3)), None], et.InvalidArgumentError, r"out\[0\] is read-only"),
         (np.empty((2, 3), np.float32), et.InvalidTypeError, "out must be a list or tuple"),
@@ -255,7 +263,9 @@ def test_dynamic_sizes(load_method):
         assert y.shape == (rows, 3) and y.base is not None and (y == 2).all()
         given = np.empty_like(x)
         assert method.execute([x], out=[given])[0] is given and (given == 2).all()
-    with pytest.raises(et.InvalidArgumentError, match=r"out\[0\] is f32 \[3, 3\], the result is \[|f32 \[3, 3\]"):
+    with pytest.raises(
+        et.InvalidArgumentError, match=r"out\[0\] is torch.float32 \(3, 3\), the result is |torch.float32 \(3, 3\)"
+    ):
         method.execute([np.ones((2, 3), np.float32)], out=[np.empty((3, 3), np.float32)])
     for rows in (1, 1001):
         with pytest.raises(et.InvalidArgumentError, match=rf"size {rows} of dimension 0"):

@@ -130,14 +130,16 @@ def test_errors_in_words():
     before = copy.deepcopy(parameters)
     with pytest.raises(InvalidArgumentError, match=r"the gradient 'z'.*the parameter 'a'"):
         optimizer.step({"z": gradients["a"], "b": gradients["b"]})
-    with pytest.raises(InvalidArgumentError, match=r"gradient of 'e' is f32 \[2\].*f32 \[4, 1, 33\]"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"gradient of 'e' is torch.float32 \(2,\).*torch.float32 \(4, 1, 33\)"
+    ):
         optimizer.step({**gradients, "e": torch.ones(2)})
-    with pytest.raises(InvalidArgumentError, match="gradient of 'a' is f64"):
+    with pytest.raises(InvalidArgumentError, match=r"gradient of 'a' is torch\.float64"):
         optimizer.step({**gradients, "a": gradients["a"].double()})
     with pytest.raises(InvalidArgumentError, match="not contiguous"):
         optimizer.step({"b": torch.ones(5, 3).t()})
     assert all(torch.equal(parameters[name], before[name]) for name in parameters)  # nothing was changed by halves
-    with pytest.raises(InvalidTypeError, match="'a' is i64"):
+    with pytest.raises(InvalidTypeError, match=r"'a' is torch\.int64"):
         SGD({"a": torch.arange(3)})
     with pytest.raises(InvalidTypeError, match="must be a tensor"):
         SGD({"a": 3.0})

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "base/tensor_text.h"
 #include "extension/process.h"
 #include "extension/tensor/tensor_ptr.h"
 #include "runtime/platform.h"
@@ -13,7 +14,6 @@ namespace et::extension {
 
 using runtime::HostMethod;
 using runtime::HostProgram;
-using runtime::Method;
 
 namespace {
 
@@ -25,7 +25,7 @@ struct Holder {
   std::vector<EValue> outputs;                // of set_output; None: the method's own memory
   bool has_run = false;
 
-  Method& method() { return host->method(); }
+  runtime::Method& method() { return host->method(); }
 };
 
 runtime::LoadMode host_mode(Module::LoadMode mode) {
@@ -38,22 +38,20 @@ runtime::LoadMode host_mode(Module::LoadMode mode) {
   return runtime::LoadMode::kMmap;
 }
 
-/// What input `i` takes, for messages: "float32 [1..8, 16]", or the kind of value.
+/// What input `i` takes, for messages: "torch.float32 (1 to 8, 16)", or the kind of value.
 std::string input_text(const runtime::MethodMeta& meta, size_t i) {
   const Result<runtime::TensorInfo> info =
       meta.input_tag(i) == Tag::kTensor ? meta.input_tensor_info(i) : Result<runtime::TensorInfo>(Error::InvalidType);
   if (!info.ok()) {
     return runtime::to_string(meta.input_tag(i));
   }
-  std::string text = dtype_name(info->dtype) + " [";
+  std::vector<int64_t> lower, upper;
   for (size_t d = 0; d < info->sizes.size(); ++d) {
     const runtime::SizeBounds bounds = meta.input_bounds(i, d);
-    text += d == 0 ? "" : ", ";
-    text += bounds.lower == bounds.upper ? std::to_string(bounds.upper)
-                                         : std::to_string(bounds.lower) + " to " +
-                                               (bounds.upper == INT64_MAX ? "any" : std::to_string(bounds.upper));
+    lower.push_back(bounds.lower);
+    upper.push_back(bounds.upper);
   }
-  return text + "]";
+  return TensorText(info->dtype, Span<const int64_t>(lower), Span<const int64_t>(upper)).text;
 }
 
 std::string value_text(const runtime::EValue& value) {
@@ -312,7 +310,7 @@ bool Module::unload_method(const std::string& name) {
   return call.error() == Error::Ok && call->methods.erase(name) != 0;
 }
 
-Result<Method*> Module::method(const std::string& name) {
+Result<runtime::Method*> Module::method(const std::string& name) {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_TRY(const std::shared_ptr<Holder> holder, call->holder(name));
@@ -386,8 +384,8 @@ Error Module::set_output(const std::string& name, const EValue& value, size_t in
   ET_TRY(const runtime::TensorInfo info, meta.output_tensor_info(index));
   const Tensor tensor = value.to_tensor();
   ET_CHECK_OR_RETURN(tensor.scalar_type() == info.dtype && static_cast<size_t>(tensor.dim()) == info.sizes.size(),
-                     InvalidType, "%s is %s of rank %zu, %s was given for it", where.c_str(),
-                     dtype_name(info.dtype).c_str(), info.sizes.size(), describe(tensor).c_str());
+                     InvalidType, "%s is %s of rank %zu, %s was given for it", where.c_str(), to_string(info.dtype),
+                     info.sizes.size(), describe(tensor).c_str());
   ET_CHECK_OR_RETURN(equal(runtime::dim_order(tensor), info.dim_order), InvalidArgument,
                      "the dimensions of %s lie in another order in memory than those of the tensor given",
                      where.c_str());

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/checked_math.h"
+#include "base/tensor_text.h"
 #include "runtime/platform.h"
 
 namespace et::extension {
@@ -25,14 +26,6 @@ struct Storage {
   TensorImpl impl;
   Tensor tensor;
 };
-
-std::string list_text(Span<const int64_t> list) {
-  std::string text = "[";
-  for (size_t i = 0; i < list.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(list[i]);
-  }
-  return text + "]";
-}
 
 /// Dimensions by falling stride, of equal ones the first: the order in which they lie in memory, if the tensor is
 /// dense.
@@ -60,13 +53,13 @@ Result<size_t> nbytes_of(const Layout& layout) {
   bool is_empty = false, overflows = false;
   for (const int64_t size : layout.sizes) {
     ET_CHECK_OR_RETURN(size >= 0, InvalidArgument, "a tensor cannot be made: a size of %s is negative",
-                       list_text(layout.sizes).c_str());
+                       ShapeText(layout.sizes).text);
     is_empty = is_empty || size == 0;
     overflows = overflows || mul_overflow(nbytes, static_cast<size_t>(std::max<int64_t>(size, 1)), &nbytes);
   }
   ET_CHECK_OR_RETURN(!overflows && nbytes <= SIZE_MAX / 4, InvalidArgument,
                      "a tensor cannot be made: sizes %s are more than a machine has memory for",
-                     list_text(layout.sizes).c_str());
+                     ShapeText(layout.sizes).text);
   return is_empty ? 0 : nbytes;
 }
 
@@ -81,7 +74,7 @@ Result<size_t> complete(Layout& layout) {
   ET_TRY(const size_t nbytes, nbytes_of(layout));
   ET_CHECK_OR_RETURN(layout.strides.empty() || layout.strides.size() == rank, InvalidArgument,
                      "a tensor cannot be made: sizes %s and strides %s are of different length",
-                     list_text(layout.sizes).c_str(), list_text(layout.strides).c_str());
+                     ShapeText(layout.sizes).text, ShapeText(layout.strides).text);
   if (layout.dim_order.empty() && !layout.strides.empty()) {
     layout.dim_order = order_of(layout.strides);
   } else if (layout.dim_order.empty()) {
@@ -96,7 +89,7 @@ Result<size_t> complete(Layout& layout) {
     ET_CHECK_OR_RETURN(nbytes == 0 || layout.sizes[d] == 1 || layout.strides[d] == dense[d], NotSupported,
                        "a tensor cannot be made: strides %s are not those of a dense tensor of sizes %s, which are %s; "
                        "copy the elements first",
-                       list_text(layout.strides).c_str(), list_text(layout.sizes).c_str(), list_text(dense).c_str());
+                       ShapeText(layout.strides).text, ShapeText(layout.sizes).text, ShapeText(dense).text);
   }
   return nbytes;
 }
@@ -126,7 +119,7 @@ long double read_as(const void* from, size_t i) {
 
 long double read(ScalarType dtype, const void* from, size_t i) {
   switch (dtype) {
-#define ET_DTYPE(name, value, c_type, text, nbytes) \
+#define ET_DTYPE(name, value, c_type, text, nbytes, word) \
   case ScalarType::name: return read_as<c_type>(from, i);
 #include "base/dtype.def"
 #undef ET_DTYPE
@@ -159,7 +152,7 @@ bool write_as(long double value, void* to, size_t i) {
 
 bool write(ScalarType dtype, long double number, void* to, size_t i) {
   switch (dtype) {
-#define ET_DTYPE(name, value, c_type, text, nbytes) \
+#define ET_DTYPE(name, value, c_type, text, nbytes, word) \
   case ScalarType::name: return write_as<c_type>(number, to, i);
 #include "base/dtype.def"
 #undef ET_DTYPE
@@ -207,21 +200,8 @@ bool is_there(const Tensor* tensor) {
 
 }  // namespace
 
-std::string dtype_name(ScalarType dtype) {
-  const std::string text = to_string(dtype);  // "f32": a letter or two and the bits
-  const size_t digits = std::min(text.find_first_of("0123456789"), text.size());
-  const std::string letters = text.substr(0, digits);
-  const char* const word = letters == "f"    ? "float"
-                           : letters == "bf" ? "bfloat"
-                           : letters == "i"  ? "int"
-                           : letters == "u"  ? "uint"
-                           : letters == "c"  ? "complex"
-                                             : letters.c_str();
-  return word + text.substr(digits);
-}
-
 std::string describe(const Tensor& tensor) {
-  return tensor.defined() ? dtype_name(tensor.scalar_type()) + " " + list_text(tensor.sizes()) : "an undefined tensor";
+  return tensor.defined() ? TensorText(tensor.scalar_type(), tensor.sizes()).text : "an undefined tensor";
 }
 
 Error convert_elements(ScalarType from, const void* source, ScalarType to, void* destination, size_t count) {
@@ -232,11 +212,11 @@ Error convert_elements(ScalarType from, const void* source, ScalarType to, void*
     return Error::Ok;
   }
   ET_CHECK_OR_RETURN(!is_complex(from) && !is_complex(to), NotSupported, "%s elements cannot be converted to %s",
-                     dtype_name(from).c_str(), dtype_name(to).c_str());
+                     to_string(from), to_string(to));
   for (size_t i = 0; i < count; ++i) {
     const long double number = read(from, source, i);
     ET_CHECK_OR_RETURN(write(to, number, destination, i), InvalidArgument, "element %zu is %Lg, which %s cannot hold",
-                       i, number, dtype_name(to).c_str());
+                       i, number, to_string(to));
   }
   return Error::Ok;
 }

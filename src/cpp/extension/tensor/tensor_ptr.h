@@ -25,7 +25,21 @@
 
 namespace et::extension {
 
-using runtime::TensorShapeDynamism;
+/// The runtime's own, with the published names beside ours.
+class TensorShapeDynamism {
+ public:
+  constexpr TensorShapeDynamism(runtime::TensorShapeDynamism value) : value_(value) {}  // NOLINT: either is the other
+  constexpr operator runtime::TensorShapeDynamism() const { return value_; }            // NOLINT
+
+  static constexpr auto kStatic = runtime::TensorShapeDynamism::kStatic, STATIC = kStatic;
+  static constexpr auto kDynamicBound = runtime::TensorShapeDynamism::kDynamicBound, DYNAMIC_BOUND = kDynamicBound;
+  static constexpr auto kDynamicUnbound = runtime::TensorShapeDynamism::kDynamicUnbound;
+  static constexpr auto DYNAMIC_UNBOUND = kDynamicUnbound;
+
+ private:
+  runtime::TensorShapeDynamism value_;
+};
+
 using SizesType = int64_t;
 using StridesType = int64_t;
 using DimOrderType = uint8_t;
@@ -162,8 +176,7 @@ TensorPtr clone_tensor_ptr(const TensorPtr& tensor, std::optional<ScalarType> dt
 /// TensorImpl::resize.
 Error resize_tensor_ptr(const TensorPtr& tensor, const Sizes& sizes);
 
-/// The dtype in torch's words ("float32"), and a tensor with its sizes ("float32 [2, 8]"), for messages.
-std::string dtype_name(ScalarType dtype);
+/// A tensor for messages: "torch.float32 (2, 8)".
 std::string describe(const Tensor& tensor);
 
 }  // namespace et::extension

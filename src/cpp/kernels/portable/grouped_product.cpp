@@ -53,7 +53,7 @@ Result<GroupedProduct> GroupedProduct::of(KernelContext& context, const char* op
   if (!offs) {
     grouped.count_ = self.size(0);
   } else {
-    ET_CHECK_OR_RETURN(offs->scalar_type() == ScalarType::Int, InvalidType, "%s: offsets must be i32", op);
+    ET_CHECK_OR_RETURN(offs->scalar_type() == ScalarType::Int, InvalidType, "%s: offsets must be torch.int32", op);
     ET_RETURN_IF_ERROR(check_rank(op, "offsets", *offs, 1, 1));
     grouped.count_ = offs->size(0);
     const int64_t stored = left_groups ? self.size(0) : right_groups ? mat2.size(0) : grouped.count_;

@@ -23,7 +23,7 @@ bool all_within(const I* indices, int64_t n, int64_t low, int64_t size) {
 
 Error check_indices(const char* op, const Tensor& indices, int64_t size, int64_t low) {
   ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long || indices.scalar_type() == ScalarType::Int, InvalidType,
-                     "%s: indices are %s, must be i64 or i32", op, to_string(indices.scalar_type()));
+                     "%s: indices are %s, must be torch.int64 or torch.int32", op, to_string(indices.scalar_type()));
   const auto n = indices.numel();
   if (indices.scalar_type() == ScalarType::Long ? all_within(indices.const_data_ptr<int64_t>(), n, low, size)
                                                 : all_within(indices.const_data_ptr<int32_t>(), n, low, size)) {

@@ -142,7 +142,8 @@ Error choose_qparams_symmetric_tensor_out(KernelContext& context, const Tensor& 
 Error choose_qparams_per_token_out(KernelContext& context, const Tensor& input, ScalarType dtype, Tensor& scale_out,
                                    Tensor& zero_point_out) {
   constexpr const char* kOp = "quantized_decomposed::choose_qparams_per_token";
-  ET_CHECK_OR_RETURN(dtype == ScalarType::Char, InvalidType, "%s: dtype is %s, must be i8", kOp, to_string(dtype));
+  ET_CHECK_OR_RETURN(dtype == ScalarType::Char, InvalidType, "%s: dtype is %s, must be torch.int8", kOp,
+                     to_string(dtype));
   return dispatch<Inputs>(input.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     // f16 goes to float before anything is divided, bf16 stays.

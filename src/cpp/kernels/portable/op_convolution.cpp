@@ -288,8 +288,8 @@ Error weight_only_convolution_out(KernelContext& context, const Tensor& input, c
                                   const OptionalTensor& bias, IntArrayRef stride, IntArrayRef padding,
                                   IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups,
                                   const std::optional<Scalar>& min, const std::optional<Scalar>& max, Tensor& out) {
-  ET_CHECK_OR_RETURN(input.scalar_type() == ScalarType::Float, InvalidType, "%s: input is %s, must be f32", kIntegerOp,
-                     to_string(input.scalar_type()));
+  ET_CHECK_OR_RETURN(input.scalar_type() == ScalarType::Float, InvalidType, "%s: input is %s, must be torch.float32",
+                     kIntegerOp, to_string(input.scalar_type()));
   ET_RETURN_IF_ERROR(check_rank(kIntegerOp, "weight", weight, 3, 5));
   const int64_t channel_dim = input.dim() - weight.dim() + 1;
   ET_CHECK_OR_RETURN((channel_dim == 0 || channel_dim == 1) && out.dim() == input.dim(), InvalidArgument,

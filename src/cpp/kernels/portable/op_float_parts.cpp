@@ -13,7 +13,7 @@ Error frexp_tensor_out(KernelContext& context, const Tensor& self, Tensor& manti
   constexpr const char* kOp = "aten::frexp";
   const ScalarType dtype = self.scalar_type();
   ET_CHECK_OR_RETURN(is_floating(dtype) && exponent.scalar_type() == ScalarType::Int, InvalidType,
-                     "%s: self is %s, must be floating; exponent is %s, must be i32", kOp, to_string(dtype),
+                     "%s: self is %s, must be floating; exponent is %s, must be torch.int32", kOp, to_string(dtype),
                      to_string(exponent.scalar_type()));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "mantissa", mantissa, self));
   return dispatch_float(dtype, [&](auto zero) {
@@ -36,7 +36,7 @@ Error hash_tensor_out(KernelContext& context, const Tensor& self, IntArrayRef di
                       Tensor& out) {
   constexpr const char* kOp = "aten::hash_tensor";
   ET_CHECK_OR_RETURN(mode == 0 && out.scalar_type() == ScalarType::UInt64, InvalidArgument,
-                     "%s: mode is %" PRId64 ", must be 0; out is %s, must be u64", kOp, mode,
+                     "%s: mode is %" PRId64 ", must be 0; out is %s, must be torch.uint64", kOp, mode,
                      to_string(out.scalar_type()));
   Reduction reduction;
   ET_RETURN_IF_ERROR(reduction.plan(context, kOp, self, dim, keepdim, {&out}));

@@ -78,7 +78,7 @@ Error make_edges(KernelContext& context, const char* op, const Tensor& points, i
 
 Error check_points(const char* op, const Tensor& self, const OptionalTensor& weight, int64_t width) {
   ET_CHECK_OR_RETURN(self.scalar_type() == ScalarType::Float || self.scalar_type() == ScalarType::Double, InvalidType,
-                     "%s: self is %s, must be f32 or f64", op, to_string(self.scalar_type()));
+                     "%s: self is %s, must be torch.float32 or torch.float64", op, to_string(self.scalar_type()));
   ET_CHECK_OR_RETURN(!weight.has_value() || weight->numel() * width == self.numel(), InvalidArgument,
                      "%s: weights of shape %s do not go with points of shape %s", op,
                      ShapeText(weight.has_value() ? IntArrayRef(weight->sizes()) : IntArrayRef()).text,

@@ -10,7 +10,7 @@ namespace et::kernels::portable {
 namespace {
 
 Error check_mask(const char* op, const Tensor& mask) {
-  ET_CHECK_OR_RETURN(mask.scalar_type() == ScalarType::Bool, InvalidType, "%s: mask is %s, takes bool", op,
+  ET_CHECK_OR_RETURN(mask.scalar_type() == ScalarType::Bool, InvalidType, "%s: mask is %s, takes torch.bool", op,
                      to_string(mask.scalar_type()));
   return Error::Ok;
 }

@@ -18,8 +18,8 @@ struct Best {
 // `values` may be nullptr when only the position is wanted.
 Error pick(KernelContext& context, const char* op, const Tensor& self, IntArrayRef dims, bool keepdim, bool largest,
            const Tensor* values, const Tensor& indices) {
-  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices are %s, must be i64", op,
-                     to_string(indices.scalar_type()));
+  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices are %s, must be torch.int64",
+                     op, to_string(indices.scalar_type()));
   Reduction reduction;
   if (values != nullptr) {
     ET_RETURN_IF_ERROR(check_same_dtype(op, "values", *values, self));

@@ -28,7 +28,7 @@ void for_each_nonzero(const Tensor& self, F&& f) {
 
 Error nonzero_out(KernelContext& context, const Tensor& self, Tensor& out) {
   constexpr const char* kOp = "aten::nonzero";
-  ET_CHECK_OR_RETURN(out.scalar_type() == ScalarType::Long, InvalidType, "%s: out is %s, must be i64", kOp,
+  ET_CHECK_OR_RETURN(out.scalar_type() == ScalarType::Long, InvalidType, "%s: out is %s, must be torch.int64", kOp,
                      to_string(out.scalar_type()));
   ET_CHECK_OR_RETURN(!is_complex(self.scalar_type()), InvalidType, "%s: complex numbers are not supported", kOp);
   int64_t count = 0;
@@ -57,7 +57,7 @@ Error nonzero_out(KernelContext& context, const Tensor& self, Tensor& out) {
 Error nonzero_static_out(KernelContext& context, const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
   constexpr const char* kOp = "aten::nonzero_static";
   ET_CHECK_OR_RETURN(out.scalar_type() == ScalarType::Long && size >= 0, InvalidArgument,
-                     "%s: out is %s, must be i64; size is %" PRId64, kOp, to_string(out.scalar_type()), size);
+                     "%s: out is %s, must be torch.int64; size is %" PRId64, kOp, to_string(out.scalar_type()), size);
   ET_CHECK_OR_RETURN(!is_complex(self.scalar_type()), InvalidType, "%s: complex numbers are not supported", kOp);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {size, self.dim()}));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&out}));

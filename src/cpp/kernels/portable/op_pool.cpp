@@ -301,8 +301,8 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   if (indices != nullptr) {
-    ET_CHECK_OR_RETURN(indices->scalar_type() == ScalarType::Long, InvalidType, "%s: indices is %s, must be i64", op,
-                       to_string(indices->scalar_type()));
+    ET_CHECK_OR_RETURN(indices->scalar_type() == ScalarType::Long, InvalidType,
+                       "%s: indices is %s, must be torch.int64", op, to_string(indices->scalar_type()));
     ET_RETURN_IF_ERROR(resize_tensor(context, *indices, sizes));
   }
   const Planes elements(self, spatial, p.channels);
@@ -439,8 +439,8 @@ Error adaptive_max_pool(KernelContext& context, const char* op, const Tensor& se
   Sizes sizes;
   ET_RETURN_IF_ERROR(plan_adaptive(op, self, spatial, output_size, &a, &sizes));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
-  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices is %s, must be i64", op,
-                     to_string(indices.scalar_type()));
+  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices is %s, must be torch.int64",
+                     op, to_string(indices.scalar_type()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, indices, sizes));
   const Planes elements(self, spatial, a.p.channels);

@@ -22,7 +22,9 @@ Error integer_range(const char* op, ScalarType dtype, int64_t* low, int64_t* hig
     case ScalarType::Int: return *low = INT32_MIN, *high = INT32_MAX, Error::Ok;
     default: break;
   }
-  ET_LOG_ERROR("%s: %s is no type to quantize to; there are i8, u8, i16, u16 and i32", op, to_string(dtype));
+  ET_LOG_ERROR(
+      "%s: %s is no type to quantize to; there are torch.int8, torch.uint8, torch.int16, torch.uint16 and torch.int32",
+      op, to_string(dtype));
   return Error::InvalidType;
 }
 
@@ -39,7 +41,7 @@ Error check_quantize(const char* op, const Tensor& input, int64_t quant_min, int
                      const Tensor& out) {
   const ScalarType from = input.scalar_type();
   ET_CHECK_OR_RETURN(is_floating(from) && from != ScalarType::Double, InvalidType,
-                     "%s: input is %s, must be f32, f16 or bf16", op, to_string(from));
+                     "%s: input is %s, must be torch.float32, torch.float16 or torch.bfloat16", op, to_string(from));
   ET_RETURN_IF_ERROR(check_range(op, dtype, quant_min, quant_max));
   ET_CHECK_OR_RETURN(out.scalar_type() == dtype, InvalidType, "%s: out is %s, must be %s", op,
                      to_string(out.scalar_type()), to_string(dtype));
@@ -121,7 +123,8 @@ Error check_parameters(const char* op, const Tensor& scales, const OptionalTenso
     const ScalarType type = zero_points->scalar_type();
     ET_CHECK_OR_RETURN(
         type == ScalarType::Int || type == ScalarType::Long || type == ScalarType::Float || type == ScalarType::Double,
-        InvalidType, "%s: zero_points are %s, must be i32, i64, f32 or f64", op, to_string(type));
+        InvalidType, "%s: zero_points are %s, must be torch.int32, torch.int64, torch.float32 or torch.float64", op,
+        to_string(type));
     ET_CHECK_OR_RETURN(zero_points->numel() == count, InvalidArgument,
                        "%s: %" PRId64 " zero points, must be %" PRId64 ", one for each group", op, zero_points->numel(),
                        count);

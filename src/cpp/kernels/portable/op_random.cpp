@@ -184,7 +184,7 @@ Error native_dropout_out(KernelContext& context, const Tensor& input, double p, 
   ET_CHECK_OR_RETURN(p >= 0 && p <= 1, InvalidArgument, "aten::native_dropout: p is %g, must lie in [0, 1]", p);
   ET_RETURN_IF_ERROR(check_same_dtype("aten::native_dropout", "out0", out0, input));
   ET_CHECK_OR_RETURN(out1.scalar_type() == ScalarType::Bool, InvalidType,
-                     "aten::native_dropout: out1 is %s, takes bool", to_string(out1.scalar_type()));
+                     "aten::native_dropout: out1 is %s, takes torch.bool", to_string(out1.scalar_type()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, input.sizes()));
   ET_RETURN_IF_ERROR(check_row_major("aten::native_dropout", {&input, &out0, &out1}));

@@ -10,7 +10,7 @@ Error repeat_interleave_tensor_out(KernelContext& context, const Tensor& repeats
   const char* op = "aten::repeat_interleave";
   ET_RETURN_IF_ERROR(check_rank(op, "repeats", repeats, 1, 1));
   ET_CHECK_OR_RETURN(repeats.scalar_type() == ScalarType::Long || repeats.scalar_type() == ScalarType::Int, InvalidType,
-                     "%s: repeats is %s, takes i32 or i64", op, to_string(repeats.scalar_type()));
+                     "%s: repeats is %s, takes torch.int32 or torch.int64", op, to_string(repeats.scalar_type()));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, repeats));
   int64_t total = 0;
   for (int64_t i = 0; i < repeats.numel(); ++i) {

@@ -33,14 +33,14 @@ struct Filter {
 /// Errors: InvalidType for other elements than floats; InvalidArgument unless the sizes are [out, in, …] and [out].
 Error read_filter(const char* name, const Tensor& weight, const OptionalTensor& bias, int64_t out, int64_t in,
                   const std::optional<Scalar>& min, const std::optional<Scalar>& max, Filter* filter) {
-  ET_CHECK_OR_RETURN(weight.scalar_type() == ScalarType::Float, InvalidType, "%s: %s is %s, must be f32", kOp, name,
-                     to_string(weight.scalar_type()));
+  ET_CHECK_OR_RETURN(weight.scalar_type() == ScalarType::Float, InvalidType, "%s: %s is %s, must be torch.float32", kOp,
+                     name, to_string(weight.scalar_type()));
   ET_CHECK_OR_RETURN(weight.dim() == 4 && weight.size(0) == out && weight.size(1) == in, InvalidArgument,
-                     "%s: %s %s is not [%" PRId64 ", %" PRId64 ", height, width]", kOp, name,
+                     "%s: %s %s is not (%" PRId64 ", %" PRId64 ", height, width)", kOp, name,
                      ShapeText(weight.sizes()).text, out, in);
   if (bias.has_value()) {
-    ET_CHECK_OR_RETURN(bias->scalar_type() == ScalarType::Float, InvalidType, "%s: the bias of %s is %s, must be f32",
-                       kOp, name, to_string(bias->scalar_type()));
+    ET_CHECK_OR_RETURN(bias->scalar_type() == ScalarType::Float, InvalidType,
+                       "%s: the bias of %s is %s, must be torch.float32", kOp, name, to_string(bias->scalar_type()));
     ET_CHECK_OR_RETURN(bias->dim() == 1 && bias->size(0) == out, InvalidArgument,
                        "%s: the bias of %s is %s for %" PRId64 " channels", kOp, name, ShapeText(bias->sizes()).text,
                        out);
@@ -83,8 +83,8 @@ Error separable_convolution_out(KernelContext& context, const Tensor& input, con
                                 const std::optional<Scalar>& project_min, const std::optional<Scalar>& project_max,
                                 Tensor& out) {
   for (const Tensor* image : {&input, static_cast<const Tensor*>(&out)}) {
-    ET_CHECK_OR_RETURN(image->scalar_type() == ScalarType::Float, InvalidType, "%s: an image is %s, must be f32", kOp,
-                       to_string(image->scalar_type()));
+    ET_CHECK_OR_RETURN(image->scalar_type() == ScalarType::Float, InvalidType,
+                       "%s: an image is %s, must be torch.float32", kOp, to_string(image->scalar_type()));
   }
   ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, 4, 4));
   ET_RETURN_IF_ERROR(check_rank(kOp, "weight", weight, 4, 4));

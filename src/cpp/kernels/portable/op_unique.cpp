@@ -15,8 +15,8 @@ Error check_outputs(const char* op, const Tensor& self, const Tensor& values, co
                     const Tensor& counts) {
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out0", values, self));
   for (const Tensor* tensor : {&inverse, &counts}) {
-    ET_CHECK_OR_RETURN(tensor->scalar_type() == ScalarType::Long, InvalidType, "%s: an index output is %s, must be i64",
-                       op, to_string(tensor->scalar_type()));
+    ET_CHECK_OR_RETURN(tensor->scalar_type() == ScalarType::Long, InvalidType,
+                       "%s: an index output is %s, must be torch.int64", op, to_string(tensor->scalar_type()));
   }
   return check_row_major(op, {&self});
 }

@@ -16,8 +16,8 @@ Error max_unpool(KernelContext& context, const char* op, const Tensor& self, con
   const auto rank = static_cast<int64_t>(spatial);
   ET_RETURN_IF_ERROR(check_rank(op, "self", self, rank + 1, rank + 2));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "out", out, self));
-  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices are %s, must be i64", op,
-                     to_string(indices.scalar_type()));
+  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices are %s, must be torch.int64",
+                     op, to_string(indices.scalar_type()));
   ET_CHECK_OR_RETURN(equal(self.sizes(), indices.sizes()) && output_size.size() == spatial, InvalidArgument,
                      "%s: self %s, indices %s and output_size %s do not go together", op, ShapeText(self.sizes()).text,
                      ShapeText(indices.sizes()).text, ShapeText(output_size).text);

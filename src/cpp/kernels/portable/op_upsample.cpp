@@ -238,7 +238,7 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
   ET_RETURN_IF_ERROR(plan(context, op, input, spatial, output_size, factors, align_corners, out, &r));
   const ScalarType dtype = input.scalar_type();
   ET_CHECK_OR_RETURN(is_floating(dtype) || dtype == ScalarType::Byte, InvalidType,
-                     "%s: input is %s, must be floating or u8", op, to_string(dtype));
+                     "%s: input is %s, must be floating or torch.uint8", op, to_string(dtype));
   if (out.numel() == 0) {  // rows may be longer than any memory
     return Error::Ok;
   }

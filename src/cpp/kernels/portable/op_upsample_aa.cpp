@@ -182,7 +182,7 @@ Error resize(KernelContext& context, const Tensor& self, IntArrayRef output_size
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 4, 4));
   ET_RETURN_IF_ERROR(check_same_dtype(kOp, "out", out, self));
   ET_CHECK_OR_RETURN(is_floating(self.scalar_type()) || self.scalar_type() == ScalarType::Byte, InvalidType,
-                     "%s: self is %s, must be floating or u8", kOp, to_string(self.scalar_type()));
+                     "%s: self is %s, must be floating or torch.uint8", kOp, to_string(self.scalar_type()));
   ET_CHECK_OR_RETURN(
       output_size.size() == 2 && output_size[0] > 0 && output_size[1] > 0 && self.size(2) > 0 && self.size(3) > 0,
       InvalidArgument, "%s: cannot resize %s to %s", kOp, ShapeText(self.sizes()).text, ShapeText(output_size).text);

@@ -7,7 +7,8 @@ namespace et::kernels::portable {
 Error where_self_out(KernelContext& context, const Tensor& condition, const Tensor& self, const Tensor& other,
                      Tensor& out) {
   ET_CHECK_OR_RETURN(condition.scalar_type() == ScalarType::Bool || condition.scalar_type() == ScalarType::Byte,
-                     InvalidType, "aten::where: condition is %s, must be bool", to_string(condition.scalar_type()));
+                     InvalidType, "aten::where: condition is %s, must be torch.bool",
+                     to_string(condition.scalar_type()));
   const ScalarType common = result_type({&self, &other});
   ET_RETURN_IF_ERROR(check_can_cast("aten::where", common, out.scalar_type()));
   return dispatch_compute(common, [&](auto zero) {
@@ -19,8 +20,8 @@ Error where_self_out(KernelContext& context, const Tensor& condition, const Tens
 
 Error masked_fill_scalar_out(KernelContext& context, const Tensor& self, const Tensor& mask, const Scalar& value,
                              Tensor& out) {
-  ET_CHECK_OR_RETURN(mask.scalar_type() == ScalarType::Bool, InvalidType, "aten::masked_fill: mask is %s, must be bool",
-                     to_string(mask.scalar_type()));
+  ET_CHECK_OR_RETURN(mask.scalar_type() == ScalarType::Bool, InvalidType,
+                     "aten::masked_fill: mask is %s, must be torch.bool", to_string(mask.scalar_type()));
   const ScalarType common = self.scalar_type();
   ET_RETURN_IF_ERROR(check_can_cast("aten::masked_fill", common, out.scalar_type()));
   return dispatch_compute(common, [&](auto zero) {
@@ -33,8 +34,8 @@ Error masked_fill_scalar_out(KernelContext& context, const Tensor& self, const T
 
 Error masked_fill_tensor_out(KernelContext& context, const Tensor& self, const Tensor& mask, const Tensor& value,
                              Tensor& out) {
-  ET_CHECK_OR_RETURN(mask.scalar_type() == ScalarType::Bool, InvalidType, "aten::masked_fill: mask is %s, must be bool",
-                     to_string(mask.scalar_type()));
+  ET_CHECK_OR_RETURN(mask.scalar_type() == ScalarType::Bool, InvalidType,
+                     "aten::masked_fill: mask is %s, must be torch.bool", to_string(mask.scalar_type()));
   ET_RETURN_IF_ERROR(check_rank("aten::masked_fill", "value", value, 0, 0));
   const ScalarType common = self.scalar_type();
   ET_RETURN_IF_ERROR(check_can_cast("aten::masked_fill", common, out.scalar_type()));

@@ -39,7 +39,7 @@ Error read_batch_sizes(KernelContext& context, const RecurrentCall& call, Recurr
   ET_RETURN_IF_ERROR(check_rank(call.op, "input", *call.input, 2, 2));
   ET_RETURN_IF_ERROR(check_rank(call.op, "batch_sizes", *call.batch_sizes, 1, 1));
   ET_CHECK_OR_RETURN(call.batch_sizes->scalar_type() == ScalarType::Long, InvalidType,
-                     "%s: batch_sizes is %s, must be i64", call.op, to_string(call.batch_sizes->scalar_type()));
+                     "%s: batch_sizes is %s, must be torch.int64", call.op, to_string(call.batch_sizes->scalar_type()));
   shape->steps = call.batch_sizes->size(0);
   shape->rows = call.input->size(0);
   ET_CHECK_OR_RETURN(shape->steps > 0, InvalidArgument, "%s: batch_sizes is empty", call.op);

@@ -17,17 +17,6 @@ int64_t product(IntArrayRef sizes, size_t first, size_t last) {
   return result;
 }
 
-ShapeText::ShapeText(IntArrayRef sizes) {
-  size_t used = 0;
-  text[used++] = '[';
-  for (size_t i = 0; i < sizes.size() && used < sizeof(text) - 24; ++i) {
-    const int n = std::snprintf(text + used, sizeof(text) - used, i == 0 ? "%" PRId64 : ", %" PRId64, sizes[i]);
-    used += n > 0 ? static_cast<size_t>(n) : 0;
-  }
-  text[used++] = ']';
-  text[used] = '\0';
-}
-
 Error normalize_dim(const char* op, int64_t dim, int64_t rank, int64_t* out) {
   const int64_t range = rank == 0 ? 1 : rank;
   ET_CHECK_OR_RETURN(dim >= -range && dim < range, InvalidArgument,
@@ -92,8 +81,8 @@ Error check_same_dtype(const char* op, const char* name, const Tensor& tensor, c
 Error resize_selection(KernelContext& context, const char* op, const Tensor& self, IntArrayRef sizes,
                        const Tensor& values, const Tensor& indices) {
   ET_RETURN_IF_ERROR(check_same_dtype(op, "values", values, self));
-  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices are %s, must be i64", op,
-                     to_string(indices.scalar_type()));
+  ET_CHECK_OR_RETURN(indices.scalar_type() == ScalarType::Long, InvalidType, "%s: indices are %s, must be torch.int64",
+                     op, to_string(indices.scalar_type()));
   ET_RETURN_IF_ERROR(resize_tensor(context, values, sizes));
   return resize_tensor(context, indices, sizes);
 }

@@ -11,6 +11,7 @@
 #include <initializer_list>
 
 #include "base/checked_math.h"
+#include "base/tensor_text.h"
 #include "runtime/kernel_types.h"
 
 namespace et::kernels::portable {
@@ -77,12 +78,6 @@ class Sizes {
 
 /// Product of the sizes from `first` up to but without `last`.
 int64_t product(IntArrayRef sizes, size_t first, size_t last);
-
-/// A shape as text for messages: "[2, 3]". Cut at 95 characters.
-struct ShapeText {
-  char text[96];
-  explicit ShapeText(IntArrayRef sizes);
-};
 
 /// Brings `dim` from [-rank, rank) to [0, rank); a scalar counts as rank 1.
 /// Errors: InvalidArgument, naming the operator, the dim and the range.

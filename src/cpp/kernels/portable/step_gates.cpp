@@ -28,8 +28,8 @@ float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 
 Error prepare_step(KernelContext& context, const StepGates& step, StepSize* size) {
   const Tensor& before = *step.before;
-  ET_CHECK_OR_RETURN(before.scalar_type() == ScalarType::Float, InvalidType, "%s: the state is %s, must be f32",
-                     step.op, to_string(before.scalar_type()));
+  ET_CHECK_OR_RETURN(before.scalar_type() == ScalarType::Float, InvalidType,
+                     "%s: the state is %s, must be torch.float32", step.op, to_string(before.scalar_type()));
   ET_RETURN_IF_ERROR(check_rank(step.op, "state", before, 1, kMaxRank));
   ET_RETURN_IF_ERROR(check_row_major(step.op, {&before}));
   for (const Tensor* sums : step.sums) {

@@ -14,7 +14,7 @@ Result<Bounds> bounds_of(const char* op, const char* name, ScalarType dtype) {
     case ScalarType::Short: return Bounds{-32768, 32767};
     default: break;
   }
-  ET_LOG_ERROR("%s: %s is %s, must be i8, u8 or i16", op, name, to_string(dtype));
+  ET_LOG_ERROR("%s: %s is %s, must be torch.int8, torch.uint8 or torch.int16", op, name, to_string(dtype));
   return Error::InvalidType;
 }
 
@@ -45,8 +45,8 @@ Error check_activation(const char* op, const char* name, const Tensor& tensor, c
 }
 
 Error check_weight_scales(const char* op, const Tensor& scales, int64_t channels) {
-  ET_CHECK_OR_RETURN(scales.scalar_type() == ScalarType::Float, InvalidType, "%s: weight_scales are %s, must be f32",
-                     op, to_string(scales.scalar_type()));
+  ET_CHECK_OR_RETURN(scales.scalar_type() == ScalarType::Float, InvalidType,
+                     "%s: weight_scales are %s, must be torch.float32", op, to_string(scales.scalar_type()));
   ET_CHECK_OR_RETURN(scales.numel() == 1 || scales.numel() == channels, InvalidArgument,
                      "%s: %" PRId64 " weight_scales for %" PRId64 " output channels", op, scales.numel(), channels);
   return check_row_major(op, {&scales});
@@ -56,7 +56,7 @@ Error check_bias(const char* op, const OptionalTensor& bias, int64_t channels) {
   if (!bias.has_value()) {
     return Error::Ok;
   }
-  ET_CHECK_OR_RETURN(bias->scalar_type() == ScalarType::Int, InvalidType, "%s: bias is %s, must be i32", op,
+  ET_CHECK_OR_RETURN(bias->scalar_type() == ScalarType::Int, InvalidType, "%s: bias is %s, must be torch.int32", op,
                      to_string(bias->scalar_type()));
   ET_CHECK_OR_RETURN(bias->dim() == 1 && bias->size(0) == channels, InvalidArgument,
                      "%s: bias %s for %" PRId64 " output channels", op, ShapeText(bias->sizes()).text, channels);

@@ -26,7 +26,6 @@ using portable::check_row_major;
 using portable::dispatch;
 using portable::DTypes;
 using portable::normalize_dim;
-using portable::ShapeText;
 using portable::Sizes;
 
 /// Element types of activations.

@@ -16,7 +16,7 @@ Error FloatProduct::check(const char* op, const FloatLayer& layer, const Optiona
     return Error::Ok;
   }
   const Tensor& bias = **layer.bias;
-  ET_CHECK_OR_RETURN(bias.scalar_type() == ScalarType::Float, InvalidType, "%s: bias is %s, must be f32", op,
+  ET_CHECK_OR_RETURN(bias.scalar_type() == ScalarType::Float, InvalidType, "%s: bias is %s, must be torch.float32", op,
                      to_string(bias.scalar_type()));
   ET_CHECK_OR_RETURN(bias.dim() == 1 && bias.size(0) == rows, InvalidArgument,
                      "%s: bias %s for %" PRId64 " output channels", op, ShapeText(bias.sizes()).text, rows);

@@ -174,7 +174,8 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
   ET_RETURN_IF_ERROR(check_activation(kOp, "out", out, &input));
   const bool is_packed = weight.scalar_type() == ScalarType::Byte;
   ET_CHECK_OR_RETURN(is_packed || weight.scalar_type() == ScalarType::Char, InvalidType,
-                     "%s: weight is %s, must be i8, or u8 with two rows a byte", kOp, to_string(weight.scalar_type()));
+                     "%s: weight is %s, must be torch.int8, or torch.uint8 with two rows a byte", kOp,
+                     to_string(weight.scalar_type()));
   Geometry g;
   Sizes sizes;
   ET_RETURN_IF_ERROR(

@@ -30,8 +30,8 @@ void step_rows(const RecurrentCall& call, const RecurrentShape& shape, const Rec
 /// `make(columns)` -> the product.
 template <typename Make>
 Error run(KernelContext& context, const RecurrentCall& call, bool reverse, const Make& make) {
-  ET_CHECK_OR_RETURN(call.input->scalar_type() == ScalarType::Float, InvalidType, "%s: input is %s, must be f32",
-                     call.op, to_string(call.input->scalar_type()));
+  ET_CHECK_OR_RETURN(call.input->scalar_type() == ScalarType::Float, InvalidType,
+                     "%s: input is %s, must be torch.float32", call.op, to_string(call.input->scalar_type()));
   RecurrentShape shape;
   ET_RETURN_IF_ERROR(prepare_steps(context, call, ScalarType::Float, &shape));
   ET_TRY(auto product, make(shape.hidden));

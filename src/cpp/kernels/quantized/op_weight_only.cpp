@@ -15,7 +15,7 @@ Error check_input(const char* op, const Tensor& input) {
 template <typename Product>
 Error multiply(KernelContext& context, const char* op, const Tensor& input, Product& product, Tensor& out) {
   ET_CHECK_OR_RETURN(input.scalar_type() == ScalarType::Float && out.scalar_type() == ScalarType::Float, InvalidType,
-                     "%s: input is %s and out %s, must be f32", op, to_string(input.scalar_type()),
+                     "%s: input is %s and out %s, must be torch.float32", op, to_string(input.scalar_type()),
                      to_string(out.scalar_type()));
   ET_RETURN_IF_ERROR(check_row_major(op, {&input, &out}));
   Sizes sizes(input.sizes());
@@ -60,8 +60,8 @@ Error quantized_embedding_out(KernelContext& context, const Tensor& weight, cons
          RowScales::make(kOp, weight_scales, weight_zero_points, weights.rows(), columns, group_size));
   const ScalarType index_type = indices.scalar_type();
   ET_CHECK_OR_RETURN(index_type == ScalarType::Int || index_type == ScalarType::Long, InvalidType,
-                     "%s: indices are %s, must be i32 or i64", kOp, to_string(index_type));
-  ET_CHECK_OR_RETURN(out.scalar_type() == ScalarType::Float, InvalidType, "%s: out is %s, must be f32", kOp,
+                     "%s: indices are %s, must be torch.int32 or torch.int64", kOp, to_string(index_type));
+  ET_CHECK_OR_RETURN(out.scalar_type() == ScalarType::Float, InvalidType, "%s: out is %s, must be torch.float32", kOp,
                      to_string(out.scalar_type()));
   ET_CHECK_OR_RETURN(indices.dim() < static_cast<int64_t>(portable::kMaxRank), InvalidArgument,
                      "%s: indices have too many dimensions", kOp);

@@ -5,13 +5,13 @@ namespace {
 
 /// A state [batch, hidden] of floats, with sizes of one in front or not.
 Error check_state(const RecurrentCall& call, const char* name, const Tensor& state, const RecurrentShape& shape) {
-  ET_CHECK_OR_RETURN(state.scalar_type() == ScalarType::Float, InvalidType, "%s: %s is %s, must be f32", call.op, name,
-                     to_string(state.scalar_type()));
+  ET_CHECK_OR_RETURN(state.scalar_type() == ScalarType::Float, InvalidType, "%s: %s is %s, must be torch.float32",
+                     call.op, name, to_string(state.scalar_type()));
   ET_RETURN_IF_ERROR(check_rank(call.op, name, state, 2, 3));
   ET_RETURN_IF_ERROR(check_row_major(call.op, {&state}));
   ET_CHECK_OR_RETURN(
       state.size(-1) == shape.hidden && state.size(-2) == shape.batch && (state.dim() == 2 || state.size(0) == 1),
-      InvalidArgument, "%s: %s is %s, must be [%" PRId64 ", %" PRId64 "]", call.op, name, ShapeText(state.sizes()).text,
+      InvalidArgument, "%s: %s is %s, must be (%" PRId64 ", %" PRId64 ")", call.op, name, ShapeText(state.sizes()).text,
       shape.batch, shape.hidden);
   return Error::Ok;
 }
@@ -27,7 +27,7 @@ Error check_first(const RecurrentCall& call, ScalarType wanted, RecurrentShape* 
   ET_RETURN_IF_ERROR(check_row_major(call.op, {&first}));
   const bool is_shared = first.numel() == row;
   ET_CHECK_OR_RETURN(first.dim() >= 1 && first.size(-1) == row && (is_shared || first.numel() == shape->batch * row),
-                     InvalidArgument, "%s: first is %s, must be [%" PRId64 "] or [%" PRId64 ", %" PRId64 "]", call.op,
+                     InvalidArgument, "%s: first is %s, must be (%" PRId64 ",) or (%" PRId64 ", %" PRId64 ")", call.op,
                      ShapeText(first.sizes()).text, row, shape->batch, row);
   shape->first_stride = is_shared ? 0 : row;
   return Error::Ok;
@@ -56,8 +56,8 @@ Error prepare_steps(KernelContext& context, const RecurrentCall& call, ScalarTyp
     if (out == nullptr) {
       continue;
     }
-    ET_CHECK_OR_RETURN(out->scalar_type() == ScalarType::Float, InvalidType, "%s: out is %s, must be f32", call.op,
-                       to_string(out->scalar_type()));
+    ET_CHECK_OR_RETURN(out->scalar_type() == ScalarType::Float, InvalidType, "%s: out is %s, must be torch.float32",
+                       call.op, to_string(out->scalar_type()));
     ET_RETURN_IF_ERROR(resize_tensor(context, *out, out == call.out ? IntArrayRef(sizes, 3) : call.cell->sizes()));
     ET_RETURN_IF_ERROR(check_row_major(call.op, {out}));
   }

@@ -8,7 +8,8 @@ namespace et::kernels::quantized {
 Result<WeightRows> WeightRows::make(const char* op, const Tensor& weight, int64_t columns) {
   const ScalarType dtype = weight.scalar_type();
   ET_CHECK_OR_RETURN(dtype == ScalarType::Char || dtype == ScalarType::Byte, InvalidType,
-                     "%s: weight is %s, must be i8, or u8 with two columns a byte", op, to_string(dtype));
+                     "%s: weight is %s, must be torch.int8, or torch.uint8 with two columns a byte", op,
+                     to_string(dtype));
   ET_RETURN_IF_ERROR(check_rank(op, "weight", weight, 2, 2));
   ET_RETURN_IF_ERROR(check_row_major(op, {&weight}));
   WeightRows made;
@@ -37,7 +38,8 @@ Result<RowScales> RowScales::make(const char* op, const Tensor& scales, const Op
   RowScales made;
   made.is_half_ = scales.scalar_type() == ScalarType::BFloat16;
   ET_CHECK_OR_RETURN(made.is_half_ || scales.scalar_type() == ScalarType::Float, InvalidType,
-                     "%s: weight_scales are %s, must be f32 or bf16", op, to_string(scales.scalar_type()));
+                     "%s: weight_scales are %s, must be torch.float32 or torch.bfloat16", op,
+                     to_string(scales.scalar_type()));
   ET_RETURN_IF_ERROR(check_row_major(op, {&scales}));
   ET_CHECK_OR_RETURN(group_size >= 0 && (group_size == 0 || columns % group_size == 0), InvalidArgument,
                      "%s: rows of %" PRId64 " columns are not made of groups of %" PRId64, op, columns, group_size);
@@ -52,7 +54,7 @@ Result<RowScales> RowScales::make(const char* op, const Tensor& scales, const Op
     made.zero_type_ = zero_points->scalar_type();
     ET_CHECK_OR_RETURN(made.zero_type_ == ScalarType::Char || made.zero_type_ == ScalarType::Int ||
                            made.zero_type_ == ScalarType::Long,
-                       InvalidType, "%s: weight_zero_points are %s, must be i8, i32 or i64", op,
+                       InvalidType, "%s: weight_zero_points are %s, must be torch.int8, torch.int32 or torch.int64", op,
                        to_string(made.zero_type_));
     ET_CHECK_OR_RETURN(zero_points->numel() == scales.numel(), InvalidArgument,
                        "%s: %" PRId64 " zero points for %" PRId64 " scales", op, zero_points->numel(), scales.numel());

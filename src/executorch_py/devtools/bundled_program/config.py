@@ -73,4 +73,4 @@ def _leaves(what: str, nested: Any) -> list[Any]:
 def _shown(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
-    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return f"{value.dtype} {tuple(value.shape)}"

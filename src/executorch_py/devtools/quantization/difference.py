@@ -40,7 +40,7 @@ class RunningDifference:
             ValueError: The shapes differ; nothing is broadcast.
         """
         if actual.shape != expected.shape:
-            raise ValueError(f"shape {list(actual.shape)} beside {list(expected.shape)}")
+            raise ValueError(f"shape {tuple(actual.shape)} beside {tuple(expected.shape)}")
         # Pieces that stay in the cache, small enough that torch does not wake its threads for each sum.
         for ours, theirs in zip(
             actual.detach().reshape(-1).split(_PIECE), expected.detach().reshape(-1).split(_PIECE), strict=True

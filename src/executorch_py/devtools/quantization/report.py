@@ -92,7 +92,7 @@ def quantization_report(
             expected, actual = pair(inputs)
         except (RuntimeError, AssertionError, TypeError, ValueError, IndexError) as error:
             shapes = ", ".join(
-                str(list(value.shape)) if isinstance(value, torch.Tensor) else repr(value) for value in inputs
+                str(tuple(value.shape)) if isinstance(value, torch.Tensor) else repr(value) for value in inputs
             )
             raise InvalidArgumentError(
                 f"item {count - 1} of the data (inputs {shapes}) does not run through the model: {type(error).__name__}: "
@@ -235,10 +235,10 @@ class _Output:
                 self.note = f"{actual!r}, expected {expected!r}"
             return
         if actual.shape != expected.shape:
-            self.note = f"shape {list(actual.shape)}, expected {list(expected.shape)}"
+            self.note = f"shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
             return
         if expected.is_floating_point() and not actual.is_floating_point():
-            self.note = f"not compared: {str(actual.dtype).removeprefix('torch.')} stands for {expected.dtype}"
+            self.note = f"not compared: {actual.dtype} stands for {expected.dtype}"
             return
         if not expected.is_floating_point():
             self.equal += int((actual == expected).sum())

@@ -342,7 +342,6 @@ struct AttentionTypes<double> {
   static void write(KernelContext&, const Tensor&, const double*) {}
 };
 
-using portable::ShapeText;
 using portable::Sizes;
 
 /// Sizes of one call. Tensors are [batch, heads, rows, depth]; missing leading dimensions count as 1.

@@ -152,7 +152,7 @@ Error convolve(KernelContext& context, const Problem& p, const Tensor& input, co
                            mul_overflow(elements, channels_at_once(p), &elements) ||
                            mul_overflow(static_cast<size_t>(elements), sizeof(T), &nbytes);
     ET_CHECK_OR_RETURN(!overflows, InvalidArgument, "%s: input %s and weight %s are too large", kOp,
-                       portable::ShapeText(input.sizes()).text, portable::ShapeText(weight.sizes()).text);
+                       ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text);
     ET_TRY(void* const memory, context.allocate_temp(nbytes));
     products = static_cast<T*>(memory);
   }

@@ -10,7 +10,6 @@
 namespace et::kernels::optimized::conv {
 namespace {
 
-using portable::ShapeText;
 using portable::Sizes;
 
 /// Fills line[0, count) with elements of a row from `start` on, `step` apart; 0 outside of its `size` elements.

@@ -18,7 +18,6 @@
 namespace et::kernels::optimized::matmul {
 namespace {
 
-using portable::ShapeText;
 using portable::Sizes;
 using portable::wrapping_add;
 using portable::wrapping_mul;

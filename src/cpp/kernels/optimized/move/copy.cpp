@@ -10,7 +10,6 @@
 namespace et::kernels::optimized::move {
 namespace {
 
-using portable::ShapeText;
 using portable::Sizes;
 using portable::slice_of;
 using portable::window_of;

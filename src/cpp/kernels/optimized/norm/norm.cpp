@@ -181,7 +181,7 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
   }
   ET_CHECK_OR_RETURN(matches, InvalidArgument,
                      "aten::native_layer_norm: normalized_shape %s is not the end of the shape %s",
-                     portable::ShapeText(normalized_shape).text, portable::ShapeText(input.sizes()).text);
+                     ShapeText(normalized_shape).text, ShapeText(input.sizes()).text);
   ET_RETURN_IF_ERROR(check_count("aten::native_layer_norm", "weight", weight, columns));
   ET_RETURN_IF_ERROR(check_count("aten::native_layer_norm", "bias", bias, columns));
   Sizes statistics(input.sizes());
@@ -313,7 +313,7 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
                      InvalidArgument,
                      "aten::native_group_norm: N %" PRId64 ", C %" PRId64 ", HxW %" PRId64 " and group %" PRId64
                      " do not fit shape %s",
-                     batch, channels, spatial, group, portable::ShapeText(input.sizes()).text);
+                     batch, channels, spatial, group, ShapeText(input.sizes()).text);
   ET_RETURN_IF_ERROR(check_count("aten::native_group_norm", "weight", weight, channels));
   ET_RETURN_IF_ERROR(check_count("aten::native_group_norm", "bias", bias, channels));
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
