@@ -10,15 +10,18 @@
 #pragma once
 
 #include "extension/evalue.h"
+#include "extension/evalue_util/print_evalue.h"
 #include "extension/kernel_util/registration.h"
 #include "extension/process.h"
+#include "extension/program/program.h"
+#include "extension/runner_util/inputs.h"
+#include "extension/tensor/tensor_impl.h"
 #include "extension/tensor/tensor_ptr.h"
 #include "runtime/event_tracer.h"
 #include "runtime/platform.h"
 #include "threads/thread_pool.h"
 
 namespace et::extension {
-using BufferDataLoader = runtime::BufferLoader;
 
 /// The published names of the process's pool.
 namespace threadpool {
@@ -44,11 +47,11 @@ using ::et::ScalarType;
 using ::et::extension::DimOrderType;
 using ::et::extension::SizesType;
 using ::et::extension::StridesType;
+using ::et::extension::TensorImpl;
+using ::et::extension::TensorShapeDynamism;
 using ::et::runtime::IntArrayRef;
 using ::et::runtime::Scalar;
 using ::et::runtime::Tensor;
-using ::et::runtime::TensorImpl;
-using ::et::runtime::TensorShapeDynamism;
 template <typename T>
 using ArrayRef = ::et::Span<const T>;
 template <typename T>
@@ -64,8 +67,13 @@ using ::et::Result;
 using ::et::Span;
 using ::et::to_string;
 using ::et::extension::EValue;
+using ::et::extension::HierarchicalAllocator;
 using ::et::extension::KernelRuntimeContext;
+using ::et::extension::MemoryAllocator;
+using ::et::extension::MemoryManager;
+using ::et::extension::Method;
 using ::et::extension::MethodMeta;
+using ::et::extension::Program;
 using ::et::extension::register_backend;
 using ::et::extension::resize_tensor;
 using ::et::extension::TensorInfo;
@@ -77,10 +85,7 @@ using ::et::runtime::DataLoader;
 using ::et::runtime::DelegateHandle;
 using ::et::runtime::EventTracer;
 using ::et::runtime::FreeableBuffer;
-using ::et::runtime::MemoryAllocator;
-using ::et::runtime::Method;
 using ::et::runtime::NamedDataMap;
-using ::et::runtime::Program;
 using ::et::runtime::Tag;
 /// Does what the first load does by itself: messages go to stderr unless the process has chosen a hook.
 inline void runtime_init() { ::et::runtime::platform_install_default_log(); }

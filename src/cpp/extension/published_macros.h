@@ -32,6 +32,8 @@ inline constexpr LogLevel kContext = LogLevel::kContext;
     }                                                                   \
   } while (false)
 #define ET_CHECK(condition) ET_CHECK_MSG(condition, "")
+#define ET_ASSERT_UNREACHABLE() ET_CHECK_MSG(false, "this place is never reached")
+#define ET_CHECK_OK(expression) ET_CHECK_MSG((expression) == ::et::Error::Ok, "")
 #define ET_CHECK_OR_RETURN_ERROR(condition, code, ...) ET_CHECK_OR_RETURN(condition, code, __VA_ARGS__)
 /// Returns the error of `expression` unless it is Ok, after a message, if one is given.
 #define ET_CHECK_OK_OR_RETURN_ERROR(expression, ...)                                                           \

@@ -81,6 +81,7 @@ class Module {
   /// Reads and verifies the program; does nothing when that is done. Every other call does it, too.
   /// Errors: AccessFailed, naming the path; those of Program::load; InvalidState, moved from or in use.
   Error load(runtime::Verification verification = runtime::Verification::kInternalConsistency);
+  Error load(Program::Verification) { return load(); }
   bool is_loaded() const;
   /// nullptr before load().
   std::shared_ptr<runtime::HostProgram> program() const;
