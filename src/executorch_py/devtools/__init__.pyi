@@ -15,7 +15,7 @@ from .inspector.events import TimeScale as TimeScale
 from .inspector.inspector import Inspector as Inspector
 from .inspector.profile import Machine as Machine
 from .inspector.values import compare_results as compare_results
-from .memory_report import MemoryReport as MemoryReport
-from .memory_report import memory_report as memory_report
+from .memory_peaks import MemoryReport as MemoryReport
+from .memory_peaks import memory_report as memory_report
 from .program_comparison import ProgramComparison as ProgramComparison
 from .program_comparison import compare as compare

@@ -37,6 +37,7 @@ from executorch_py.devtools.inspector.events import (
 )
 from executorch_py.devtools.inspector.files import chrome_trace, events_json, written
 from executorch_py.devtools.inspector.numerical_comparator import COMPARATORS, NumericalComparatorBase
+from executorch_py.devtools.inspector.page import profile_page
 from executorch_py.devtools.inspector.profile import (
     Machine,
     Profile,
@@ -48,6 +49,9 @@ from executorch_py.devtools.inspector.profile import (
 )
 from executorch_py.devtools.inspector.record_map import RecordMap, listed, nodes_by_handle
 from executorch_py.devtools.inspector.reference import Pair, pairs_of, values_of
+from executorch_py.devtools.memory_peaks import MemoryReport
+from executorch_py.devtools.quantization.page import chart_parts
+from executorch_py.devtools.quantization.rows import QuantizationRows
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError, InvalidStateError, NotFoundError
 from executorch_py.runtime import Program, Runtime
 from executorch_py.text_table import aligned
@@ -267,6 +271,30 @@ class Inspector(Shown):
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Writes the runs as a trace for chrome://tracing and ui.perfetto.dev: blocks, instructions and delegates in rows."""
         written(chrome_trace(self.event_blocks, self._source_time_scale), path)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "profile",
+        memory: MemoryReport | None = None,
+        quantization: QuantizationRows | None = None,
+    ) -> None:
+        """Writes one self-contained page: bars, flame chart, the graph with heat, the memory plan, quantization errors.
+
+        Args:
+            path: The file.
+            title: The page's title.
+            memory: What ``memory_report`` gave, for its picture.
+            quantization: What ``quantization_report`` gave, for its chart.
+        """
+        profiles, graph = [self.by_operator()], None
+        if self._etrecord is not None:
+            profiles += [self.by_line(), self.by_module()]
+            program = self.get_exported_program()
+            graph = None if program is None else program.graph
+        further = [] if quantization is None else chart_parts(quantization)
+        written(profile_page(title, self.unit, profiles, self.events(), graph, memory, further), path)
 
     def find_total_for_module(self, module_name: str) -> float:
         """The mean time of a call of all operators in a module: its path (``layers.0``), or its key in the hierarchy.

@@ -6,56 +6,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 from html import escape
+
+from executorch_py.devtools.page import bullets, frame, sorted_table
+from executorch_py.devtools.page import cards as cards_of
 
 from .rows import Difference, LayerRow, QuantizationRows, decibels, metric_figures, percent
 
-__all__ = ["page_of"]
+__all__ = ["chart_parts", "page_of"]
 
 _HEIGHT, _LEFT, _BELOW, _ABOVE = 260, 46, 24, 14  # of the chart, in pixels
 _POOR, _FAIR = 15.0, 25.0  # dB: below them a bar is red, amber
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6775; --line: #d9dee5; --back: #ffffff; --card: #f5f7fa;
-  --blue: #2f6fd6; --red: #cf3a32; --amber: #d88a10; --net: #111827; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #98a4b3; --line: #313a46; --back: #14181e;
-  --card: #1c222a; --blue: #6ea2f5; --red: #f0716a; --amber: #ebaf45; --net: #f3f4f6; } }
-body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--back); margin: 2rem auto;
-  max-width: 1400px; padding: 0 1.5rem; }
-h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .6rem; }
-p { margin: .3rem 0; } .soft { color: var(--soft); }
-.cards { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1rem 0; }
-.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .6rem 1rem; }
-.card b { display: block; font-size: 1.25rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 13px; }
-th, td { padding: .28rem .6rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td.note { white-space: normal; min-width: 16rem; }
-th { color: var(--soft); font-weight: 600; cursor: pointer; user-select: none; position: sticky; top: 0;
-  background: var(--back); }
-th[data-dir="1"]::after { content: " ▲"; } th[data-dir="-1"]::after { content: " ▼"; }
-tr.broken td { color: var(--red); } ul { margin: .3rem 0; padding-left: 1.2rem; }
-svg text { fill: var(--soft); font: 11px system-ui, sans-serif; } .grid { stroke: var(--line); }
-.good { fill: var(--blue); } .fair { fill: var(--amber); } .poor { fill: var(--red); }
-.net { fill: none; stroke: var(--net); stroke-width: 2; } .key { display: inline-block; width: .8em; height: .8em;
-  margin: 0 .3em 0 1em; border-radius: 2px; vertical-align: -1px; }
-"""
-
-_SCRIPT = """
-document.querySelectorAll('table.sort th').forEach(function (head) {
-  head.addEventListener('click', function () {
-    var body = head.closest('table').tBodies[0], column = head.cellIndex;
-    var dir = head.dataset.dir === '1' ? -1 : 1;
-    head.parentNode.querySelectorAll('th').forEach(function (other) { delete other.dataset.dir; });
-    head.dataset.dir = dir;
-    Array.from(body.rows).sort(function (a, b) {
-      var x = a.cells[column].dataset.v, y = b.cells[column].dataset.v;
-      var order = head.classList.contains('n') ? parseFloat(x) - parseFloat(y) : x.localeCompare(y);
-      return dir * (order || 0);
-    }).forEach(function (row) { body.appendChild(row); });
-  });
-});
-"""
 
 
 def page_of(report: QuantizationRows, title: str) -> str:
@@ -71,27 +32,21 @@ def page_of(report: QuantizationRows, title: str) -> str:
     parts = [
         f"<h1>{escape(title)}</h1>",
         '<p class="soft">Figures of the quantized model beside the float one, on the same data.</p>',
-        '<div class="cards">',
-        *(f'<div class="card">{escape(label)}<b>{escape(value)}</b></div>' for label, value in cards),
-        "</div>",
+        cards_of(cards),
     ]
     if named or report.notes:
         lines = [*report.notes, *(f"{row.name} ({row.where or row.op}): {note}" for row, note in named)]
-        parts += ["<h2>What to look at</h2>", *_list(lines)]
+        parts += ["<h2>What to look at</h2>", *bullets(lines)]
     parts += ["<h2>Layers in the order of execution</h2>", _legend(), f'<div class="wide">{_chart(report)}</div>']
     parts += ["<h2>Outputs</h2>", _outputs(report)]
     parts += ["<h2>Layers, the one that loses most first</h2>", _layers(report)]
     parts += _leftovers(report)
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n<body>\n'
-        + "\n".join(parts)
-        + f"\n<script>{_SCRIPT}</script>\n</body></html>\n"
-    )
+    return frame(title, parts)
 
 
-def _list(lines: Iterable[str]) -> list[str]:
-    return ["<ul>", *(f"<li>{escape(line)}</li>" for line in lines), "</ul>"]
+def chart_parts(report: QuantizationRows) -> list[str]:
+    """The chart of errors by layer, for other pages."""
+    return ["<h2>Quantization errors by layer</h2>", _legend(), f'<div class="wide">{_chart(report)}</div>']
 
 
 def _legend() -> str:
@@ -153,22 +108,6 @@ def _chart(report: QuantizationRows) -> str:
     return f'<svg width="{width}" height="{_HEIGHT}" role="img" aria-label="SQNR by layer">{"".join(marks)}</svg>'
 
 
-def _table(head: Sequence[tuple[str, bool]], rows: Iterable[tuple[str, Sequence[tuple[str, object]]]]) -> str:
-    """A table whose cells are (text, value to sort by)."""
-    titles = "".join(f"<th{' class=n' if number else ''}>{escape(title)}</th>" for title, number in head)
-    lines = []
-    for style, cells in rows:
-        line = ""
-        for (text, value), (title, number) in zip(cells, head, strict=True):
-            kind = "n" if number else "note" if title == "note" else ""
-            line += f'<td class="{kind}" data-v="{escape(str(value), quote=True)}">{escape(text)}</td>'
-        lines.append(f'<tr class="{style}">{line}</tr>')
-    return (
-        f'<div class="wide"><table class="sort"><thead><tr>{titles}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-    )
-
-
 def _number(value: float | None, text: str) -> tuple[str, object]:
     """Infinities sort at the ends; what is not known sorts last."""
     if value is None:
@@ -194,7 +133,7 @@ def _outputs(report: QuantizationRows) -> str:
         ("", [(row.output, row.output), (row.of, row.of), *_figures(row.difference), (row.note, row.note)])
         for row in report.outputs
     ]
-    return _table(head, rows)
+    return sorted_table(head, rows)
 
 
 def _layers(report: QuantizationRows) -> str:
@@ -213,18 +152,18 @@ def _layers(report: QuantizationRows) -> str:
         cells.append((percent(row.saturated) if row.saturated else "", row.saturated))
         cells.append(("; ".join(row.notes), "; ".join(row.notes)))
         rows.append(("broken" if row.broken else "", cells))
-    return _table(head, rows)
+    return sorted_table(head, rows)
 
 
 def _leftovers(report: QuantizationRows) -> list[str]:
     parts: list[str] = []
     if report.unmatched:
         parts.append("<h2>Without counterpart in the other graph: not compared</h2>")
-        parts += _list(
+        parts += bullets(
             f"{item.graph}: {item.name} ({', '.join(filter(None, (item.op, item.module_path, item.source)))})"
             for item in report.unmatched
         )
     if report.folded:
         parts.append("<h2>Folded into another operator</h2>")
-        parts += _list(f"{name} into {into}" for name, into in report.folded.items())
+        parts += bullets(f"{name} into {into}" for name, into in report.folded.items())
     return parts
