@@ -22,8 +22,11 @@ class Balanced(HTMLParser):
         self.open = []
 
     def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "br", "rect", "line", "path", "polyline", "input"):
+        if tag not in ("meta", "br", "input"):
             self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        """Nothing stays open."""
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
