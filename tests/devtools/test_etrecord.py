@@ -1,5 +1,6 @@
 """ETRecords: what is recorded, files both ways, and files that are none."""
 
+import copy
 import io
 import json
 import zipfile
@@ -75,6 +76,26 @@ def test_bodies_and_several_results(tmp_path):
 
     assert sorted(found(parse_etrecord(path))) == sorted(found(record))
     assert len(found(record)) >= 4
+
+
+@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner()]])
+def test_results_that_nothing_uses(partitioner, tmp_path):
+    """The way of the published tutorial: a copy of the manager, one result of sort and of a norm that nobody reads."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+
+        def forward(self, x):
+            return self.norm(self.linear(x).sort(-1).values) + x.topk(1).indices
+
+    edge = et.to_edge_transform_and_lower(torch.export.export(Model(), (torch.randn(2, 8),)), partitioner=partitioner)
+    copied = copy.deepcopy(edge)
+    generate_etrecord(tmp_path / "model.etrecord", copied, edge.to_executorch())
+    read = parse_etrecord(tmp_path / "model.etrecord").edge_dialect_program
+    wanted = {name: handle for name, handle in handles(copied.exported_program()).items() if handle is not None}
+    assert wanted and wanted.items() <= handles(read).items()
 
 
 def test_several_methods_and_further_programs(tmp_path):

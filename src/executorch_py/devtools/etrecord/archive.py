@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Protocol
 
 import torch
+from torch import fx
 from torch._export.serde.serialize import SerializedArtifact, deserialize, serialize
 from torch.export import ExportedProgram
 
@@ -136,9 +137,20 @@ def _tensors(archive: zipfile.ZipFile, entry: str) -> Any:
     return torch.load(io.BytesIO(archive.read(entry)), weights_only=True)
 
 
-def _handles(program: ExportedProgram) -> list[Any]:
-    """The debug handle of each node, those of the bodies and of elements of several results included."""
-    return [node.meta.get("debug_handle") for node in nodes_with_bodies(program.graph_module)]
+def _by_name(program: ExportedProgram) -> Iterator[tuple[tuple[int, str], fx.Node]]:
+    """The nodes, bodies included, by the number of their graph and their name.
+
+    A graph that was read has more nodes than the one that was written: an element for each result that nothing uses.
+    """
+    numbers: dict[fx.Graph, int] = {}
+    for node in nodes_with_bodies(program.graph_module):
+        yield (numbers.setdefault(node.graph, len(numbers)), node.name), node
+
+
+def _handles(program: ExportedProgram) -> list[tuple[int, str, Any]]:
+    """Graph, name and debug handle of each node that has one."""
+    found = ((number, name, node.meta.get("debug_handle")) for (number, name), node in _by_name(program))
+    return [one for one in found if one[2] is not None]
 
 
 def _write_program(archive: zipfile.ZipFile, name: str, program: ExportedProgram) -> None:
@@ -187,9 +199,10 @@ def _read_program(archive: zipfile.ZipFile, name: str, own: list[Any] | None) ->
     tree["schema_version"] = _own_schema_version()  # the published package writes an older one of the same layout
     parts = [archive.read(f"{name}_{part}") for part in ("state_dict", "constants", "example_inputs")]
     program = deserialize(SerializedArtifact(json.dumps(tree).encode(), *parts))
-    nodes = list(nodes_with_bodies(program.graph_module))
-    for node, handle in zip(nodes, own or [by_name.get(node.name) for node in nodes], strict=True):
-        if handle is not None:
+    recorded = {(0, name): handle for name, handle in by_name.items()}
+    recorded |= {(number, name): handle for number, name, handle in own or ()}
+    for place, node in _by_name(program):
+        if (handle := recorded.get(place)) is not None:
             node.meta["debug_handle"] = tuple(handle) if isinstance(handle, list) else handle
     return program
 
