@@ -78,7 +78,7 @@ def test_bodies_and_several_results(tmp_path):
     assert len(found(record)) >= 4
 
 
-@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner()]])
+@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner(always=True)]])
 def test_results_that_nothing_uses(partitioner, tmp_path):
     """The way of the published tutorial: a copy of the manager, one result of sort and of a norm that nobody reads."""
 

@@ -27,7 +27,7 @@ def write_page(path, partitioner=None):
     return path.read_text()
 
 
-@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner()]])
+@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner(always=True)]])
 def test_a_page_is_whole(tmp_path, partitioner):
     text = write_page(tmp_path / "page.html", partitioner)
     assert not re.search(r"https?://|src=|@import|<link", text), "a page takes nothing from elsewhere"
@@ -53,7 +53,7 @@ def test_a_browser_draws_it(tmp_path):
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         pytest.skip("no chromium (apt-get install chromium)")
-    write_page(tmp_path / "page.html", [XnnpackPartitioner()])
+    write_page(tmp_path / "page.html", [XnnpackPartitioner(always=True)])
     sizes = set()
     for width in (1300, 420):
         shot = tmp_path / f"{width}.png"

@@ -18,7 +18,7 @@ import numpy as np
 __all__ = ["Comparison", "Tolerance", "compare", "to_numpy"]
 
 # Largest accepted max|actual - expected| / max|expected| by dtype of the expected values; integers must be equal.
-_DEFAULTS = {"float64": 1e-4, "float32": 1e-4, "float16": 1e-2, "bfloat16": 4e-2}
+_DEFAULTS = {"torch.float64": 1e-4, "torch.float32": 1e-4, "torch.float16": 1e-2, "torch.bfloat16": 4e-2}
 
 
 @dataclass(frozen=True)
