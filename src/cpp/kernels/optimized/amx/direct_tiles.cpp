@@ -6,12 +6,6 @@
 
 namespace et::kernels::optimized::amx {
 
-#if !ET_HAS_TILES
-
-void multiply_planes(const PlaneBlock&) {}
-
-#else
-
 ET_WITH_TILES void multiply_planes(const PlaneBlock& block) {
   configure_tiles(kTileSide, block.planes);
   const size_t image_stride = static_cast<size_t>(block.plane_slots) * sizeof(uint32_t);
@@ -45,7 +39,5 @@ ET_WITH_TILES void multiply_planes(const PlaneBlock& block) {
   }
   release_tiles();
 }
-
-#endif
 
 }  // namespace et::kernels::optimized::amx

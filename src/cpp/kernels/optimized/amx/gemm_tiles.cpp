@@ -6,12 +6,6 @@
 
 namespace et::kernels::optimized::amx {
 
-#if !ET_HAS_TILES
-
-void multiply_tile_block(const GemmBlock<float, BFloat16>&) {}
-
-#else
-
 namespace {
 
 using Sums = float[2 * kTileSide][2 * kTileSide];
@@ -87,7 +81,5 @@ void multiply_tile_block(const GemmBlock<float, BFloat16>& block) {
   }
   release_tiles();
 }
-
-#endif
 
 }  // namespace et::kernels::optimized::amx

@@ -1,6 +1,6 @@
 /// The instructions of tiles (tiles.h).
 ///
-/// For: the .cpp files whose inner loops they are, within ET_HAS_TILES. Functions with such an instruction are
+/// For: the .cpp files whose inner loops they are, built with ET_BUILD_AMX. Functions with such an instruction are
 /// ET_WITH_TILES. Of the eight tiles 0 to 3 are sums, 4 and 5 rows of the left operand, 6 and 7 of the right one.
 ///
 /// With ET_EMULATE_TILES, which builds with sanitizers define, they are plain C++: every access to memory is checked,
@@ -8,8 +8,6 @@
 #pragma once
 
 #include "kernels/optimized/amx/tile_shapes.h"
-
-#if ET_HAS_TILES
 
 #ifdef ET_EMULATE_TILES
 #include "kernels/optimized/amx/emulated_tiles.h"
@@ -57,4 +55,3 @@ ET_WITH_TILES inline void configure_tiles(size_t rows, size_t depth = kTileSide)
 ET_WITH_TILES inline void release_tiles() { ET_RELEASE_TILES(); }
 
 }  // namespace et::kernels::optimized::amx
-#endif

@@ -4,13 +4,11 @@
 
 #include "kernels/optimized/amx/tile_instructions.h"
 
-#if ET_HAS_TILES
 #if !defined(__clang__)  // what immintrin.h leaves undefined on purpose (GCC's bug 105593)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
-#endif
 
 namespace et::kernels::optimized::amx {
 
@@ -22,12 +20,6 @@ size_t tile_strips(const TileProduct& product) {
   const size_t strip = tile_strip(product);
   return (product.blocks() + strip - 1) / strip;
 }
-
-#if !ET_HAS_TILES
-
-void multiply_tiles(const TileProduct&, size_t, size_t) {}
-
-#else
 
 namespace {
 
@@ -149,7 +141,5 @@ void multiply_tiles(const TileProduct& p, size_t begin, size_t end) {
   }
   release_tiles();
 }
-
-#endif
 
 }  // namespace et::kernels::optimized::amx

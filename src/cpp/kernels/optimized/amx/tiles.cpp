@@ -1,16 +1,13 @@
 #include "kernels/optimized/amx/tiles.h"
 
-#include "runtime/host/instruction_set.h"
-
-#if ET_HAS_TILES
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#endif
+
+#include "runtime/host/instruction_set.h"
 
 namespace et::kernels::optimized::amx {
 
-#if ET_HAS_TILES
 namespace {
 
 struct Tiles {
@@ -50,12 +47,5 @@ const Tiles& tiles() {
 
 bool has_integer_tiles() { return tiles().has_integers; }
 bool has_bfloat16_tiles() { return tiles().has_bfloat16; }
-
-#else
-
-bool has_integer_tiles() { return false; }
-bool has_bfloat16_tiles() { return false; }
-
-#endif
 
 }  // namespace et::kernels::optimized::amx

@@ -7,17 +7,10 @@
 
 #include <cstddef>
 
-// Whether the compiler knows them.
-#if defined(__x86_64__) && defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
-#define ET_HAS_TILES 1
-#else
-#define ET_HAS_TILES 0
-#endif
-
 namespace et::kernels::optimized::amx {
 
 /// True where the processor multiplies tiles of int8, or of BFloat16, and the system lets this process use them, which
-/// is asked once. Both have AVX-512 then.
+/// is asked once. Both have AVX-512 then. A build without tiles (ET_BUILD_AMX=OFF) says no.
 bool has_integer_tiles();
 bool has_bfloat16_tiles();
 

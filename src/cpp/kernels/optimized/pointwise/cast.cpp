@@ -75,28 +75,14 @@ template <ScalarType dtype>
 void widen(const PointwiseBlock& block) {
   for (size_t r = 0; r < block.rows; ++r) {
     const auto* const from = static_cast<const uint16_t*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
-    floats_from(dtype, from, block.column_stride[0], block.columns, static_cast<float*>(block.out) + r * block.columns);
+    floats_from(dtype, from, 1, block.columns, static_cast<float*>(block.out) + r * block.columns);
   }
 }
 template <ScalarType dtype>
 void narrow(const PointwiseBlock& block) {
-  const int64_t step = block.column_stride[0];
   for (size_t r = 0; r < block.rows; ++r) {
     const auto* const from = static_cast<const float*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
-    auto* const to = static_cast<uint16_t*>(block.out) + r * block.columns;
-    if (step == 1) {
-      floats_to(dtype, from, block.columns, to);
-      continue;
-    }
-    constexpr size_t kPiece = 64;
-    float piece[kPiece];
-    for (size_t c = 0; c < block.columns; c += kPiece) {
-      const size_t n = std::min(kPiece, block.columns - c);
-      for (size_t i = 0; i < n; ++i) {
-        piece[i] = from[static_cast<int64_t>(c + i) * step];
-      }
-      floats_to(dtype, piece, n, to + c);
-    }
+    floats_to(dtype, from, block.columns, static_cast<uint16_t*>(block.out) + r * block.columns);
   }
 }
 
@@ -109,12 +95,11 @@ struct Truth {
 /// Real numbers of the type From as complex ones whose parts are of the type Part.
 template <typename From, typename Part>
 void pair(const PointwiseBlock& block) {
-  const int64_t step = block.column_stride[0];
   for (size_t r = 0; r < block.rows; ++r) {
     const From* const from = static_cast<const From*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
     Part* const to = static_cast<Part*>(block.out) + 2 * r * block.columns;
     for (size_t c = 0; c < block.columns; ++c) {
-      to[2 * c] = static_cast<Part>(from[static_cast<int64_t>(c) * step]);
+      to[2 * c] = static_cast<Part>(from[c]);
       to[2 * c + 1] = 0;
     }
   }

@@ -99,15 +99,8 @@ HWY_INLINE void pair_numbers(const Fn& fn, const PointwiseBlock& block) {
       pair_row<true, true>(fn, a, b, out, block.columns);
     } else if (a_column == 1 && b_column == 0) {
       pair_row<true, false>(fn, a, b, out, block.columns);
-    } else if (a_column == 0 && b_column == 1) {
-      pair_row<false, true>(fn, a, b, out, block.columns);
     } else {
-      // One element, or operands in another dim order than the output.
-      const hn::CappedTag<T, 1> one;
-      for (size_t c = 0; c < block.columns; ++c) {
-        const auto i = static_cast<int64_t>(c);
-        out[c] = hn::GetLane(fn(one, hn::Set(one, a[i * a_column]), hn::Set(one, b[i * b_column])));
-      }
+      pair_row<false, true>(fn, a, b, out, block.columns);
     }
   }
 }
@@ -163,8 +156,6 @@ HWY_INLINE void triple_floats(const Fn& fn, const PointwiseBlock& block) {
   const hn::CappedTag<float, 1> one;
   const size_t lanes = hn::Lanes(d);
   const int64_t* const column = block.column_stride;
-  const auto is_row = [](int64_t stride) { return stride == 0 || stride == 1; };
-  const bool vectors = is_row(column[0]) && is_row(column[1]) && is_row(column[2]);
   for (size_t r = 0; r < block.rows; ++r) {
     const float* in[3];
     for (size_t k = 0; k < 3; ++k) {
@@ -174,7 +165,7 @@ HWY_INLINE void triple_floats(const Fn& fn, const PointwiseBlock& block) {
     size_t c = 0;
     const auto vector_of = [&](size_t k)
                                HWY_ATTR { return column[k] != 0 ? hn::LoadU(d, in[k] + c) : hn::Set(d, *in[k]); };
-    for (; vectors && c + lanes <= block.columns; c += lanes) {
+    for (; c + lanes <= block.columns; c += lanes) {
       hn::StoreU(fn(d, vector_of(0), vector_of(1), vector_of(2)), d, out + c);
     }
     const auto element_of = [&](size_t k) HWY_ATTR { return hn::Set(one, in[k][static_cast<int64_t>(c) * column[k]]); };
@@ -187,19 +178,12 @@ HWY_INLINE void triple_floats(const Fn& fn, const PointwiseBlock& block) {
 /// out = fn(x) element by element. A bool is a byte that may hold anything: pass uint8_t.
 template <class In, class Out, class Fn>
 HWY_INLINE void map_elements(const Fn& fn, const PointwiseBlock& block) {
-  const int64_t step = block.column_stride[0];
   const size_t rows = block.rows, columns = block.columns;  // copies: what a byte is written to may be the block
   for (size_t r = 0; r < rows; ++r) {
     const In* const x = static_cast<const In*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
     Out* const out = static_cast<Out*>(block.out) + r * columns;
-    if (step == 1) {
-      for (size_t c = 0; c < columns; ++c) {
-        out[c] = fn(x[c]);
-      }
-    } else {
-      for (size_t c = 0; c < columns; ++c) {
-        out[c] = fn(x[static_cast<int64_t>(c) * step]);
-      }
+    for (size_t c = 0; c < columns; ++c) {
+      out[c] = fn(x[c]);
     }
   }
 }
@@ -225,9 +209,9 @@ HWY_INLINE void pair_elements(const Fn& fn, const PointwiseBlock& block) {
         out[c] = fn(a[c], y);
       }
     } else {
+      const In x = *a;
       for (size_t c = 0; c < columns; ++c) {
-        const auto i = static_cast<int64_t>(c);
-        out[c] = fn(a[i * a_column], b[i * b_column]);
+        out[c] = fn(x, b[c]);
       }
     }
   }

@@ -1,11 +1,13 @@
 #include "kernels/optimized/pointwise/pointwise.h"
 
+#include <algorithm>
 #include <new>
 
 #include "kernels/optimized/vec/targets.h"
 
 #include <hwy/targets.h>
 
+#include "kernels/optimized/vec/element_bits.h"
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/portable/convert.h"
 #include "threads/parallel.h"
@@ -13,8 +15,8 @@
 namespace et::kernels::optimized::pointwise {
 namespace {
 
-/// Elements that are converted at a time; a call's buffers take 8 KiB of stack.
-constexpr size_t kChunk = 512;
+/// Elements that are converted or gathered at a time; a call's buffers take 14 KiB of stack.
+constexpr size_t kPiece = 512;
 
 /// The state of one instruction, in the Method's memory.
 struct PointwisePlan {
@@ -28,6 +30,7 @@ struct PointwisePlan {
   PointwiseOperation operation;
   PointwiseBlock block;  // in and out are those of the last run
   Work work = Work::kUnknown;
+  bool takes_pieces = false;
   bool has_static_shapes = false;
   uint8_t out_argument = 0;
   uint8_t out_element_size = 0;
@@ -67,13 +70,15 @@ struct PointwisePlan {
   Error plan(KernelContext& context, Arguments args);
   void run_blocks(threads::ThreadPool* pool) const;
   void run_block(const PointwiseBlock& part) const {
-    if (operation.converts) {
-      run_converted(part);
+    if (takes_pieces) {
+      run_pieces(part);
     } else {
       operation.function(part);
     }
   }
-  void run_converted(const PointwiseBlock& part) const;
+  /// A few hundred elements at a time, of whole rows where these are short. Operands of other types are converted,
+  /// those that do not lie side by side are gathered.
+  void run_pieces(const PointwiseBlock& part) const;
   /// Computes `rows` rows and `columns` columns from element (row, column) of a block.
   void run_part(size_t at_block, size_t row, size_t column, size_t rows, size_t columns) const;
 };
@@ -106,8 +111,10 @@ Error PointwisePlan::plan(KernelContext& context, Arguments args) {
       outer_stride(k)[d] = loops.stride[k][loop];
     }
   }
+  takes_pieces = operation.converts;
   for (size_t k = 0; k < operation.num_operands; ++k) {
     block.column_stride[k] = loops.count > 0 ? loops.stride[k][0] : 0;
+    takes_pieces = takes_pieces || block.column_stride[k] < 0 || block.column_stride[k] > 1;
     block.row_stride[k] = loops.count > 1 ? loops.stride[k][1] : 0;
   }
   int64_t* seen = seen_sizes;
@@ -150,36 +157,61 @@ void PointwisePlan::run_part(size_t at_block, size_t row, size_t column, size_t 
   run_block(part);
 }
 
-void PointwisePlan::run_converted(const PointwiseBlock& part) const {
-  alignas(64) float buffers[kMaxOperands][kChunk];
-  alignas(64) float result[kChunk];
-  const bool is_direct = out_dtype == ScalarType::Float || out_dtype == ScalarType::Bool;
-  for (size_t r = 0; r < part.rows; ++r) {
-    for (size_t c = 0; c < part.columns; c += kChunk) {
-      const size_t n = part.columns - c < kChunk ? part.columns - c : kChunk;
-      PointwiseBlock chunk = part;
-      chunk.rows = 1;
-      chunk.columns = n;
+/// to[c] = from[c * step], elements of `size` bytes, 8 at most.
+template <typename Bits>
+void gather_bits(const void* from, int64_t step, size_t n, void* to) {
+  for (size_t c = 0; c < n; ++c) {
+    static_cast<Bits*>(to)[c] = static_cast<const Bits*>(from)[static_cast<int64_t>(c) * step];
+  }
+}
+void gather(size_t size, const void* from, int64_t step, size_t n, void* to) {
+  with_bits_type(size, [&](auto bits) { gather_bits<decltype(bits)>(from, step, n, to); });
+}
+
+void PointwisePlan::run_pieces(const PointwiseBlock& part) const {
+  alignas(64) uint64_t buffers[kMaxOperands][kPiece];
+  alignas(64) float result[kPiece];
+  const bool is_direct = !operation.converts || out_dtype == ScalarType::Float || out_dtype == ScalarType::Bool;
+  const size_t most_rows = std::max<size_t>(kPiece / part.columns, 1);
+  PointwiseBlock piece = part;
+  piece.rows = 1;
+  for (size_t r = 0; r < part.rows; r += most_rows) {
+    const size_t rows = std::min(most_rows, part.rows - r);
+    for (size_t c = 0; c < part.columns; c += kPiece) {
+      const size_t n = std::min(kPiece, part.columns - c);
+      piece.columns = rows * n;
       for (size_t k = 0; k < operation.num_operands; ++k) {
         const PointwiseOperand& operand = operation.operands[k];
-        const int64_t step = part.column_stride[k];
-        const int64_t at = static_cast<int64_t>(r) * part.row_stride[k] + static_cast<int64_t>(c) * step;
-        const char* const from = static_cast<const char*>(part.in[k]) + at * operand.element_size;
-        chunk.in[k] = from;
-        if (operand.dtype == ScalarType::Float) {
+        const int64_t row_step = part.row_stride[k], step = part.column_stride[k];
+        const auto* const from =
+            static_cast<const char*>(part.in[k]) +
+            (static_cast<int64_t>(r) * row_step + static_cast<int64_t>(c) * step) * int64_t{operand.element_size};
+        const bool converts = operation.converts && operand.dtype != ScalarType::Float;
+        const bool is_one = step == 0 && (rows == 1 || row_step == 0);
+        const bool is_run = step == 1 && (rows == 1 || row_step == static_cast<int64_t>(n));
+        piece.column_stride[k] = is_one ? 0 : 1;
+        if (!converts && (is_one || is_run)) {
+          piece.in[k] = from;
           continue;
         }
-        chunk.in[k] = buffers[k];
-        chunk.column_stride[k] = step == 0 ? 0 : 1;
-        if (step != 0 || c == 0) {
-          floats_from(operand.dtype, from, step, step == 0 ? 1 : n, buffers[k]);
+        piece.in[k] = buffers[k];
+        if (is_one && c > 0) {
+          continue;  // the row has it already
+        }
+        const size_t size = converts ? sizeof(float) : operand.element_size;
+        const size_t runs = is_one || is_run ? 1 : rows, length = is_one ? 1 : is_run ? piece.columns : n;
+        for (size_t i = 0; i < runs; ++i) {
+          const void* const run = from + static_cast<int64_t>(i) * row_step * int64_t{operand.element_size};
+          auto* const to = reinterpret_cast<char*>(buffers[k]) + i * n * size;
+          converts ? floats_from(operand.dtype, run, step, length, reinterpret_cast<float*>(to))
+                   : gather(size, run, step, length, to);
         }
       }
       char* const out = static_cast<char*>(part.out) + (r * part.columns + c) * out_element_size;
-      chunk.out = is_direct ? static_cast<void*>(out) : result;
-      operation.function(chunk);
+      piece.out = is_direct ? static_cast<void*>(out) : result;
+      operation.function(piece);
       if (!is_direct) {
-        floats_to(out_dtype, result, n, out);
+        floats_to(out_dtype, result, piece.columns, out);
       }
     }
   }

@@ -30,8 +30,8 @@
 namespace et::kernels::optimized::pointwise {
 
 /// The two innermost loops of an operation: [rows, columns] contiguous outputs; element (r, c) of operand k is
-/// in[k][r * row_stride[k] + c * column_stride[k]]. Strides count elements; a column_stride is 1 or 0 but for operands
-/// that lie in another dim order than the output. Never empty.
+/// in[k][r * row_stride[k] + c * column_stride[k]]. Strides count elements; a column_stride is 1, or 0 for
+/// one element a row. Never empty.
 struct PointwiseBlock {
   const void* in[kMaxOperands];
   void* out;

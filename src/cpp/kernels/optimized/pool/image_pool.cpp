@@ -172,26 +172,25 @@ HWY_INLINE void pool_channels(D d, const ImageRow& row, const Reduction& reducti
   }
 }
 
-/// kMost: lanes at most.
-template <class Reduction, size_t kMost>
+/// kLanes: of a vector. The largest vectors are taken four at a time; there are fewer channels for smaller ones.
+template <class Reduction, size_t kLanes>
 HWY_INLINE void pool_row(const ImageRow& row) {
   using T = typename Reduction::T;
-  constexpr size_t kLanes = HWY_MIN(kMost, hn::MaxLanes(typename Reduction::Tag()));
+  constexpr size_t kMost = hn::MaxLanes(typename Reduction::Tag());
   const hn::CappedTag<T, kLanes> d;
   const Reduction reduction(row);
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < row.count; ++i) {
     int64_t c = 0;
-    for (; c + 4 * lanes <= row.channels; c += 4 * lanes) {
-      pool_channels<Reduction, 4, true>(d, row, reduction, i, c, 0);
+    for (; kLanes == kMost && c + 4 * lanes <= row.channels; c += 4 * lanes) {
+      pool_channels<Reduction, kLanes == kMost ? 4 : 1, true>(d, row, reduction, i, c, 0);
     }
-    for (; c + lanes <= row.channels; c += lanes) {
-      pool_channels<Reduction, 1, true>(d, row, reduction, i, c, 0);
+    if (row.channels < lanes) {
+      pool_channels<Reduction, 1, false>(d, row, reduction, i, c, static_cast<size_t>(row.channels));
+      continue;
     }
-    if (c < row.channels && row.channels >= lanes) {  // some channels a second time rather than fewer at a time
-      pool_channels<Reduction, 1, true>(d, row, reduction, i, row.channels - lanes, 0);
-    } else if (c < row.channels) {
-      pool_channels<Reduction, 1, false>(d, row, reduction, i, c, static_cast<size_t>(row.channels - c));
+    for (; c < row.channels; c += lanes) {  // at the end some channels a second time rather than fewer at a time
+      pool_channels<Reduction, 1, true>(d, row, reduction, i, HWY_MIN(c, row.channels - lanes), 0);
     }
   }
 }

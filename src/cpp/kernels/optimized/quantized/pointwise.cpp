@@ -51,15 +51,8 @@ HWY_INLINE void pair_integers(const Fn& fn, const pointwise::PointwiseBlock& blo
       integer_row<T, true, true>(fn, a, b, out, block.columns);
     } else if (a_column == 1 && b_column == 0) {
       integer_row<T, true, false>(fn, a, b, out, block.columns);
-    } else if (a_column == 0 && b_column == 1) {
-      integer_row<T, false, true>(fn, a, b, out, block.columns);
     } else {
-      const hn::CappedTag<int32_t, 1> one;  // one element, or operands in another dim order than the output
-      for (size_t c = 0; c < block.columns; ++c) {
-        const auto i = static_cast<int64_t>(c);
-        out[c] = static_cast<T>(
-            hn::GetLane(fn(one, hn::Set(one, int32_t{a[i * a_column]}), hn::Set(one, int32_t{b[i * b_column]}))));
-      }
+      integer_row<T, false, true>(fn, a, b, out, block.columns);
     }
   }
 }

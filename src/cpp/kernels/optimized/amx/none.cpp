@@ -1,0 +1,15 @@
+// A build without tiles (ET_BUILD_AMX=OFF, or a processor or a compiler that has none): vectors do everything.
+#include "kernels/optimized/amx/direct_tiles.h"
+#include "kernels/optimized/amx/gemm_tiles.h"
+#include "kernels/optimized/amx/tiles.h"
+
+namespace et::kernels::optimized::amx {
+
+bool has_integer_tiles() { return false; }
+bool has_bfloat16_tiles() { return false; }
+
+// Nothing below is called then.
+void multiply_tile_block(const GemmBlock<float, BFloat16>&) {}
+void multiply_planes(const PlaneBlock&) {}
+
+}  // namespace et::kernels::optimized::amx
