@@ -17,25 +17,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CPP = ROOT / "src" / "cpp"
 
-_RUNTIME_SIDE = ("base", "ops", "schema", "runtime", "threads", "kernels")
+_RUNTIME_SIDE = ("base", "numerics", "ops", "schema", "runtime", "threads", "kernels")
 _HOST_SIDE = ("devtools", "training", "builtin", "extension")
 _ALL = (*_RUNTIME_SIDE, *_HOST_SIDE, "ir", "passes", "delegation", "planning", "emit", "driver", "backends")
 
 # folder of src/cpp -> folders it may include beside itself
 MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "base": (),
+    "numerics": ("base",),
     "ops": ("base",),
     "schema": ("base",),
     "ir": ("base", "ops"),
-    "passes": ("base", "ops", "ir"),
+    "passes": ("base", "numerics", "ops", "ir"),
     "delegation": ("base", "ops", "ir", "passes"),
     "planning": ("base", "ops", "ir"),
-    "emit": ("base", "ops", "schema", "ir"),
-    "runtime": ("base", "ops", "schema"),
+    "emit": ("base", "numerics", "ops", "schema", "ir"),
+    "runtime": ("base", "numerics", "ops", "schema"),
     "devtools": ("base", "schema", "runtime"),
     "training": ("base", "schema", "runtime"),
     "threads": ("base",),
-    "kernels": ("base", "ops", "runtime", "threads"),
+    "kernels": ("base", "numerics", "ops", "runtime", "threads"),
     "builtin": (*_RUNTIME_SIDE, "backends"),
     "extension": ("base", "runtime", "threads", "builtin"),
     "driver": _ALL,
@@ -68,9 +69,9 @@ KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
 
 # part of a backend -> folders it may include beside its own backend's schema and its own part (runtime: also its kernels)
 BACKEND_MAY_INCLUDE: dict[str, tuple[str, ...]] = {
-    "compiler": ("base", "ops", "ir", "passes"),
-    "runtime": ("base", "ops", "runtime", "threads"),
-    "kernels": ("base", "ops", "runtime", "threads"),
+    "compiler": ("base", "numerics", "ops", "ir", "passes"),
+    "runtime": ("base", "numerics", "ops", "runtime", "threads"),
+    "kernels": ("base", "numerics", "ops", "runtime", "threads"),
 }
 
 # single includes that the tables would refuse, with the reason
@@ -97,7 +98,7 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
 }
 
 # What must run on a microcontroller prints nothing and needs no streams, no threads of the standard library, no RTTI.
-FREESTANDING = ("base", "schema", "runtime", "devtools", "kernels/portable", "kernels/prim")
+FREESTANDING = ("base", "numerics", "schema", "runtime", "devtools", "kernels/portable", "kernels/prim")
 NOT_FREESTANDING = ("iostream", "ostream", "istream", "fstream", "sstream", "iomanip", "regex", "thread", "mutex", "future",
                     "condition_variable", "typeinfo", "filesystem", "exception", "stdexcept")  # fmt: skip
 # Files that need an operating system, left out of a microcontroller's build.

@@ -74,10 +74,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 
 #: Modules of the root that are one layer together.
 TOGETHER: dict[str, tuple[str, ...]] = {
-    "foundation": ("_arguments", "_lazy", "_logging", "_shown", "operator_facts", "pytree", "sdk", "text_table"),
+    "foundation": (
+        "_arguments", "_lazy", "_logging", "_shown", "element_types", "operator_facts", "pytree", "sdk", "text_table"
+    ),
     "runtime": ("method_metadata", "runtime", "module"),
     "cli": ("cli", "__main__", "programs"),
-}
+}  # fmt: skip
 
 #: Modules that a build makes.
 MADE = ("_core", "_operator_rows")

@@ -7,49 +7,13 @@ Example:
 
 from __future__ import annotations
 
-import enum
-
 from executorch_py import _arguments, _core
 from executorch_py._shown import Card, Shown, counted, nbytes_text
+from executorch_py.element_types import ScalarType, torch_name
 
 __all__ = ["MethodMetadata", "ScalarType", "TensorInfo"]
 
 _LARGEST = 2**63 - 1
-
-
-class ScalarType(enum.IntEnum):
-    """Element types; the numbers are PyTorch's and the file format's."""
-
-    Byte = 0
-    Char = 1
-    Short = 2
-    Int = 3
-    Long = 4
-    Half = 5
-    Float = 6
-    Double = 7
-    ComplexFloat = 9
-    ComplexDouble = 10
-    Bool = 11
-    BFloat16 = 15
-    UInt16 = 27
-    UInt32 = 28
-    UInt64 = 29
-
-
-#: Torch's names of the element types whose name in lower case is another one.
-_TORCH_NAMES = {
-    "Byte": "uint8",
-    "Char": "int8",
-    "Short": "int16",
-    "Int": "int32",
-    "Long": "int64",
-    "Half": "float16",
-    "Float": "float32",
-    "Double": "float64",
-    "ComplexFloat": "complex64",
-    "ComplexDouble": "complex128",
-}
 
 
 class TensorInfo(Shown):
@@ -218,7 +182,7 @@ class MethodMetadata(Shown):
         if what != "Tensor":
             return f"{name}: {what}"
         info = self.input_tensor_meta(index) if inputs else self.output_tensor_meta(index)
-        return f"{name}: {_TORCH_NAMES.get(info.dtype().name, info.dtype().name.lower())}[{info._sizes_text()}]"
+        return f"{name}: {torch_name(info.dtype())}[{info._sizes_text()}]"
 
     def _row(self) -> tuple[str, str, str, str, str]:
         """Name, inputs, outputs, what runs, and memory: a row of the cards of programs and methods."""

@@ -137,7 +137,7 @@ def _windows() -> Iterator[tuple]:
 
 
 def _sparse_parts(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Values and bits, as base/sparse_weight.h describes them."""
+    """Values and bits, as numerics/sparse_weight.h describes them."""
     rows = weight.reshape(len(weight), -1)
     padded = F.pad(rows != 0, (0, -rows.shape[1] % 64)).view(len(rows), -1, 64).long()
     return rows[rows != 0].clone(), (padded << torch.arange(64)).sum(-1)

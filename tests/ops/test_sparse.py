@@ -16,7 +16,7 @@ F = torch.nn.functional
 
 
 def parts(weight: torch.Tensor) -> list:
-    """Values and bits of a dense weight, as base/sparse_weight.h describes them."""
+    """Values and bits of a dense weight, as numerics/sparse_weight.h describes them."""
     rows = weight.reshape(len(weight), -1)
     padded = F.pad(rows != 0, (0, -rows.shape[1] % 64)).view(len(rows), -1, 64).long()
     bits = (padded << torch.arange(64)).sum(-1)

@@ -168,6 +168,55 @@ def test_integers(name):
     assert (actual - expected).abs().mean() <= 0.15 * step
 
 
+class IntegerBias(nn.Module):
+    """A product of integers whose bias is integers, too, with a scale and a zero point of its own."""
+
+    def __init__(self, image: bool, scale: float, zero_point: int, per_channel: bool, dynamic: bool) -> None:
+        super().__init__()
+        self.weight = Weight(torch.randn(8, 4, 3, 3) * 0.2 if image else torch.randn(8, 16) * 0.2)
+        self.register_buffer("bias", torch.randint(-20, 20, (8,), dtype=torch.int32))
+        self.register_buffer("scales", torch.rand(8) * scale + scale)
+        self.register_buffer("zero_points", torch.arange(8) + zero_point)
+        self.image, self.per_channel, self.dynamic = image, per_channel, dynamic
+        self.scale, self.zero_point = scale, zero_point
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        limits = (-(2**31), 2**31 - 1, torch.int32)
+        if self.per_channel:
+            bias = q.dequantize_per_channel(self.bias, self.scales, self.zero_points, 0, *limits)
+        else:
+            bias = q.dequantize_per_tensor(self.bias, self.scale, self.zero_point, *limits)
+        if self.dynamic:
+            scale, zero_point = q.choose_qparams.tensor(x, -128, 127, 1e-6, torch.int8)
+            x = q.quantize_per_tensor.tensor(x, scale, zero_point, -128, 127, torch.int8)
+            return F.linear(
+                q.dequantize_per_tensor.tensor(x, scale, zero_point, -128, 127, torch.int8), self.weight(), bias
+            )
+        x = _through_int8(x, 0.03, 1)
+        y = F.conv2d(x, self.weight(), bias) if self.image else F.linear(x, self.weight(), bias)
+        return _through_int8(y, 0.1, -2)
+
+
+@pytest.mark.parametrize("per_channel", [False, True], ids=["tensor", "channel"])
+@pytest.mark.parametrize("zero_point", [0, 3, -41])
+@pytest.mark.parametrize("form", ["linear", "image", "dynamic"])
+def test_integer_biases(form, zero_point, per_channel):
+    torch.manual_seed(5)
+    module = IntegerBias(form == "image", 0.05, zero_point, per_channel, form == "dynamic")
+    inputs = (torch.randn(2, 4, 6, 6) if form == "image" else torch.randn(5, 16),)
+    manager = _lower(module, inputs).to_executorch()
+    assert manager.dump().count("= delegate @") == 1
+    (actual,) = et.Runtime.get().load_program(manager.buffer).load_method("forward").execute(inputs)
+    assert (actual - module(*inputs)).abs().max() <= 0.101
+
+
+def test_integer_bias_that_does_not_fit():
+    """What is too large for 32 bits beside the scales of a product stays outside, whether it is float or integers."""
+    torch.manual_seed(5)
+    edge = _lower(IntegerBias(False, 1e9, 3, False, False), (torch.randn(5, 16),))
+    assert any("a bias that does not fit 32 bits" in row.reason for row in et.delegation_report(edge).refused())
+
+
 class TwoParts(nn.Module):
     """What a kernel computes in the middle makes two parts of it; a layer of the second reads integers of the first."""
 

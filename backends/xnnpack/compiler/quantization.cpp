@@ -6,7 +6,9 @@
 
 #include "backends/xnnpack/compiler/emitters.h"
 #include "base/half.h"
+#include "numerics/nibbles.h"
 #include "ops/names.h"
+#include "passes/quantized_values.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -15,6 +17,7 @@ using passes::constant_of;
 using passes::int_of;
 using passes::is_one_of;
 using passes::number_of;
+using passes::numbers_of;
 using payload::NodeUnion;
 
 constexpr const char* kWeight = "compile time: a weight that goes along with the operators that use it";
@@ -98,50 +101,15 @@ constexpr OperatorRow kRows[] = {
     {kDequantizeToken, "part of the product", false, &dynamic_refusal, &emit_nothing},
 };
 
-/// True when zero points are absent or all zero, which the format implies.
-bool is_symmetric(const ir::Program& program, const ir::Argument& zero_points) {
-  if (zero_points.is_none()) {
-    return true;
-  }
-  if (const auto one = number_of(zero_points)) {
-    return *one == 0;
-  }
-  const ir::Constant* constant = constant_of(program, zero_points);
-  if (constant == nullptr) {
-    return false;
-  }
-  const std::vector<double> values = doubles_of(*constant);
-  return !values.empty() && std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
-}
-
-/// The upper half of a float, rounded to nearest even.
-uint16_t to_bfloat16(double value) {
-  const auto number = static_cast<float>(value);
-  uint32_t bits;
-  std::memcpy(&bits, &number, sizeof(bits));
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-float rounded_to_bfloat16(double value) {
-  const uint32_t bits = uint32_t{to_bfloat16(value)} << 16;
-  float out;
-  std::memcpy(&out, &bits, sizeof(out));
-  return out;
-}
-
 template <typename T>
 std::string bytes_of(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-/// Two 4-bit integers to a byte, low nibble first, + 8.
-std::string packed_nibbles(const std::vector<int8_t>& values) {
-  std::string out((values.size() + 1) / 2, '\x88');
-  for (size_t i = 0; i < values.size(); ++i) {
-    const auto nibble = static_cast<unsigned>(values[i] + 8) & 15u;
-    const auto byte = static_cast<unsigned>(static_cast<unsigned char>(out[i / 2]));
-    out[i / 2] = static_cast<char>(i % 2 == 0 ? (byte & 0xF0u) | nibble : (byte & 0x0Fu) | (nibble << 4));
-  }
+std::string packed_nibbles(const std::string& integers) {
+  std::string out(packed_count(integers.size()), '\0');
+  pack_nibbles(reinterpret_cast<const int8_t*>(integers.data()), integers.size(),
+               reinterpret_cast<uint8_t*>(out.data()));
   return out;
 }
 
@@ -153,24 +121,6 @@ const OperatorRow* find_quantization_operator(std::string_view op) {
   const auto* found =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const OperatorRow& row) { return row.op == op; });
   return found == std::end(kRows) ? nullptr : found;
-}
-
-std::vector<double> doubles_of(const ir::Constant& constant) {
-  std::vector<double> out(static_cast<size_t>(constant.type.numel()));
-  for (size_t i = 0; i < out.size(); ++i) {
-    switch (constant.type.dtype) {
-      case ScalarType::Double: out[i] = static_cast<const double*>(constant.data)[i]; break;
-      case ScalarType::Float: out[i] = static_cast<double>(static_cast<const float*>(constant.data)[i]); break;
-      case ScalarType::Half:
-        out[i] = static_cast<double>(static_cast<float>(static_cast<const Half*>(constant.data)[i]));
-        break;
-      case ScalarType::Long: out[i] = static_cast<double>(static_cast<const int64_t*>(constant.data)[i]); break;
-      case ScalarType::Int: out[i] = static_cast<double>(static_cast<const int32_t*>(constant.data)[i]); break;
-      case ScalarType::Char: out[i] = static_cast<double>(static_cast<const int8_t*>(constant.data)[i]); break;
-      default: return {};
-    }
-  }
-  return out;
 }
 
 std::string static_refusal(const Question& q) {
@@ -202,57 +152,44 @@ bool is_quantized_weight(const ir::Value* value) {
 std::optional<IntegerWeight> read_weight(const ir::Program& program, const ir::Value* value) {
   const ir::Node& node = *value->producer();
   const ir::Constant* integers = constant_of(program, node.args()[0]);
-  if (integers == nullptr || integers->type.dtype != ScalarType::Char) {
+  std::optional<passes::Weight> weight = passes::read_weight(program, node);
+  if (!weight || !weight->is_symmetric() || integers->type.dtype != ScalarType::Char) {
     return std::nullopt;
   }
   IntegerWeight out;
-  const auto numel = static_cast<size_t>(integers->type.numel());
-  out.values.assign(static_cast<const int8_t*>(integers->data), static_cast<const int8_t*>(integers->data) + numel);
-  for (const ir::Dim& dim : integers->type.dims) {
+  out.values = std::move(weight->values);
+  for (const ir::Dim& dim : weight->type.dims) {
     out.spec.dims.push_back(static_cast<uint32_t>(dim.max));
   }
   if (node.op == kDequantize) {
     out.spec.datatype = payload::Datatype_qint8;
-    out.scales = {number_of(node.args()[1]).value_or(0)};
-    out.spec.quant.scale = static_cast<float>(out.scales[0]);
-    return number_of(node.args()[2]).value_or(1) == 0 && is_scale(out.scales[0]) ? std::optional(out) : std::nullopt;
+    out.scales = {number_of(node.args()[1]).value_or(weight->scales[0])};
+    out.spec.quant.scale = weight->scales[0];
+    return out;
   }
-  const ir::Constant* scales = constant_of(program, node.args()[1]);
-  if (scales == nullptr || !is_symmetric(program, node.args()[2])) {
-    return std::nullopt;
-  }
-  out.scales = doubles_of(*scales);
   const bool by_group = node.op == kDequantizeGroup;
   const int64_t low = int_of(node.args()[by_group ? 3 : 4]).value_or(-128);
   const int64_t high = int_of(node.args()[by_group ? 4 : 5]).value_or(127);
   const bool is_4_bit = low >= -8 && high <= 7;
-  if (!std::all_of(out.scales.begin(), out.scales.end(), is_scale) || out.scales.empty()) {
-    return std::nullopt;
-  }
+  out.scales.assign(weight->scales.begin(), weight->scales.end());
   if (by_group) {
-    const auto group = static_cast<size_t>(int_of(node.args()[6]).value_or(0));
-    if (!is_4_bit || out.spec.dims.size() != 2 || group == 0 || group % 32 != 0 || out.spec.dims[1] % group != 0 ||
-        out.scales.size() != out.spec.dims[0] * (out.spec.dims[1] / group)) {
+    if (!is_4_bit || weight->group_size % 32 != 0) {
       return std::nullopt;
     }
     out.spec.datatype = payload::Datatype_qbint4;
-    out.spec.quant.group_size = static_cast<int32_t>(group);
-    for (const double scale : out.scales) {
-      if (!std::isnormal(rounded_to_bfloat16(scale))) {
+    out.spec.quant.group_size = static_cast<int32_t>(weight->group_size);
+    for (const float scale : weight->scales) {
+      const BFloat16 narrow(scale);
+      if (!std::isnormal(static_cast<float>(narrow))) {
         return std::nullopt;
       }
-      out.spec.quant.group_scales.push_back(to_bfloat16(scale));
+      out.spec.quant.group_scales.push_back(narrow.bits);
     }
     return out;
   }
-  const auto axis = int_of(node.args()[3]).value_or(-1);
-  if (axis < 0 || static_cast<size_t>(axis) >= out.spec.dims.size() ||
-      out.scales.size() != out.spec.dims[static_cast<size_t>(axis)]) {
-    return std::nullopt;
-  }
-  out.axis = static_cast<size_t>(axis);
+  out.axis = *weight->axis;
   out.spec.datatype = is_4_bit ? payload::Datatype_qcint4 : payload::Datatype_qcint8;
-  out.spec.quant.channel_scales.assign(out.scales.begin(), out.scales.end());
+  out.spec.quant.channel_scales = std::move(weight->scales);
   return out;
 }
 
@@ -286,21 +223,9 @@ bool fits_scaled(double bias, double scale) {
 std::optional<std::vector<double>> bias_of_product(const ir::Program& program, const ir::Argument& bias) {
   if (!is_quantized_weight(bias.value())) {
     const ir::Constant* constant = constant_of(program, bias);
-    return constant == nullptr ? std::vector<double>() : doubles_of(*constant);
+    return constant == nullptr ? std::vector<double>() : numbers_of(*constant);
   }
-  const ir::Node& dequantize = *bias.value()->producer();
-  const ir::Constant* raw = constant_of(program, dequantize.args()[0]);
-  const ir::Constant* scales = constant_of(program, dequantize.args()[1]);
-  if (raw == nullptr) {
-    return std::nullopt;
-  }
-  std::vector<double> values = doubles_of(*raw);
-  const std::vector<double> by_channel =
-      scales != nullptr ? doubles_of(*scales) : std::vector<double>(1, number_of(dequantize.args()[1]).value_or(0));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] *= by_channel[by_channel.size() == 1 ? 0 : i];
-  }
-  return values;
+  return passes::bias_of(program, bias);
 }
 
 Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argument& input, const ir::Argument& weight,
@@ -336,7 +261,7 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
     filter.datatype = Lowering::datatype_of(constant->type.dtype);
     if (constant->type.dtype == ScalarType::Half && node.op == op::convolution) {
       // The library converts the filters of float16 convolutions itself and wants them in float32.
-      const std::vector<double> values = doubles_of(*constant);
+      const std::vector<double> values = numbers_of(*constant);
       floats.assign(values.begin(), values.end());
       shaped.type.dtype = ScalarType::Float;
       shaped.data = floats.data();
@@ -355,7 +280,7 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
   filter.external_file = passes::external_file_of(program, weight.value());
   filter_bytes = permuted_bytes(shaped, filter_perm);
   if (filter.datatype == payload::Datatype_qcint4 || filter.datatype == payload::Datatype_qbint4) {
-    filter_bytes = packed_nibbles(std::vector<int8_t>(filter_bytes.begin(), filter_bytes.end()));
+    filter_bytes = packed_nibbles(filter_bytes);
   }
   out.filter = lowering.writer.add_filter(filter, std::move(filter_bytes));
 

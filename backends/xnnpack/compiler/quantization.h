@@ -48,9 +48,6 @@ std::optional<std::vector<double>> bias_of_product(const ir::Program& program, c
 /// so: the library adds it to the sums of integers and scales both.
 bool fits_scaled(double bias, double scale);
 
-/// The elements of a constant.
-std::vector<double> doubles_of(const ir::Constant& constant);
-
 /// Why a quantize or dequantize with fixed parameters is not taken; "" when it is.
 std::string static_refusal(const Question& question);
 

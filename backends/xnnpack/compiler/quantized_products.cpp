@@ -10,7 +10,6 @@
 namespace et::backends::xnnpack {
 namespace {
 
-using passes::constant_of;
 using passes::int_of;
 using passes::is_one_of;
 using passes::number_of;
@@ -29,8 +28,7 @@ std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t
   if (static_cast<float>(in * largest / out) >= kLargestFactor) {
     return "results that are far smaller than its sums";
   }
-  const ir::Constant* constant = q.arg(bias).is_none() ? nullptr : constant_of(q.program, q.arg(bias));
-  const std::vector<double> values = constant == nullptr ? std::vector<double>() : doubles_of(*constant);
+  const std::vector<double> values = bias_of_product(q.program, q.arg(bias)).value_or(std::vector<double>());
   for (size_t i = 0; i < values.size(); ++i) {
     if (std::abs(values[i]) > kLargestBias * in * weight.scales[weight.scales.size() == 1 ? 0 : i]) {
       return "a bias that does not fit 32 bits beside such small weights";

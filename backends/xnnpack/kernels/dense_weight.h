@@ -1,10 +1,10 @@
-/// A sparse weight (base/sparse_weight.h) with its zeros, for as long as an operator is made from it.
+/// A sparse weight (numerics/sparse_weight.h) with its zeros, for as long as an operator is made from it.
 ///
 /// For: weights of which too little was pruned for the sparse kernels. Not for: running on; the library packs a copy.
 #pragma once
 
 #include "backends/xnnpack/kernels/weight_copy.h"
-#include "base/sparse_weight.h"
+#include "numerics/sparse_weight.h"
 
 namespace et::backends::xnnpack {
 

@@ -1,10 +1,10 @@
-/// An integer filter (base/integer_filter.h) as floats, for as long as an operator is made from it.
+/// An integer filter (numerics/integer_filter.h) as floats, for as long as an operator is made from it.
 ///
 /// For: convolutions of floats. Not for: running on; the library packs a copy.
 #pragma once
 
 #include "backends/xnnpack/kernels/weight_copy.h"
-#include "base/integer_filter.h"
+#include "numerics/integer_filter.h"
 
 namespace et::backends::xnnpack {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/nibbles.h"
+#include "numerics/nibbles.h"
 
 namespace et::backends::xnnpack {
 

@@ -1,4 +1,4 @@
-/// A weight of packed 4 bits (base/nibbles.h) as bytes, for as long as an operator is made from it.
+/// A weight of packed 4 bits (numerics/nibbles.h) as bytes, for as long as an operator is made from it.
 ///
 /// For: products that the library has for weights of 8 bits. Not for: running on; the library packs a copy.
 #pragma once

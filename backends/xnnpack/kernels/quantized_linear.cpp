@@ -5,7 +5,7 @@
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/packed_linear.h"
 #include "backends/xnnpack/kernels/quantized.h"
-#include "base/nibbles.h"
+#include "numerics/nibbles.h"
 #include "ops/signatures/quantized/op_linear.h"
 #include "runtime/shared_cache.h"
 #include "runtime/stateful_kernel.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "backends/xnnpack/runtime/payload.h"
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 #include "runtime/backend.h"
 
 namespace et::backends::xnnpack {

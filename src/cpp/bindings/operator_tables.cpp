@@ -1,6 +1,7 @@
 /// What is known about operators: the compiler's table, the registered kernels, and which of them a method got.
 ///
-/// For: `etpy ops` and the checks before lowering (export/custom_operators.py). Plain tuples; nothing is decided here.
+/// For: `etpy ops` and the checks before lowering (export/dialect/custom_operators.py). Plain tuples; nothing is
+/// decided here.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

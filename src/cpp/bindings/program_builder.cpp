@@ -1,4 +1,4 @@
-/// `_core.ProgramBuilder`: how export/importer.py writes an ir::Program, node after node.
+/// `_core.ProgramBuilder`: how export/importer/programs.py writes an ir::Program, node after node.
 ///
 /// For: the importer only. It converts Python values to IR arguments and types; no rule of the IR is checked here
 ///      (ir/builder.h and ir/verifier.h do that).

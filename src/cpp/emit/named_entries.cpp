@@ -1,6 +1,6 @@
 #include "emit/named_entries.h"
 
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 #include "emit/sparse_constants.h"
 
 namespace et::emit {

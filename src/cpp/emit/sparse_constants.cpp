@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 #include "emit/data_pool.h"
 #include "ops/names.h"
 #include "ops/op_table.h"

@@ -1,8 +1,8 @@
 /// GraphBuilder: makes one method of a Program, node after node, in execution order.
 ///
-/// For: export/importer.py (through the bindings) and tests. It fills the constant and buffer tables, gives debug
-/// handles, and refuses what the verifier would refuse only when finish() is called, with all diagnostics at once. Not
-/// for: changing a graph; passes use Graph and Node.
+/// For: export/importer/programs.py (through the bindings) and tests. It fills the constant and buffer tables, gives
+/// debug handles, and refuses what the verifier would refuse only when finish() is called, with all diagnostics at
+/// once. Not for: changing a graph; passes use Graph and Node.
 ///
 ///     GraphBuilder builder(program, "forward");
 ///     Value* x = builder.add_input("x", Type::of(TensorType::contiguous(ScalarType::Float, {2, 8})));

@@ -1,7 +1,7 @@
 /// Program, Graph, Node, Value: the intermediate representation between torch.export and the file.
 ///
-/// For: passes, planning, emission. Built once by export/importer.py through builder.h (or parsed from text), changed
-/// by passes in place, emitted. It holds no torch object and knows no backend.
+/// For: passes, planning, emission. Built once by export/importer/programs.py through builder.h (or parsed from text),
+/// changed by passes in place, emitted. It holds no torch object and knows no backend.
 ///
 ///     method @forward(%x: f32[2, s0:{1..64}, 8]) {
 ///       %w = constant @linear.weight : f32[4, 8]
@@ -264,8 +264,8 @@ struct Delegate {
 struct NamedData {
   std::string key;
   std::string bytes;
-  /// Set when all delegates that use the entry read its sparse form as well (base/sparse_bytes.h): what its elements
-  /// are. The sign of their zeros does not matter then.
+  /// Set when all delegates that use the entry read its sparse form as well (numerics/sparse_bytes.h): what its
+  /// elements are. The sign of their zeros does not matter then.
   std::optional<ScalarType> sparse_dtype = std::nullopt;
   /// Name of the .ptd, without its extension, that the bytes go to instead of the program; empty = none.
   std::string external_file = {};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/sparse_weight.h"
+#include "numerics/sparse_weight.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 

@@ -10,7 +10,7 @@ namespace et::passes {
 /// Requires: Stage::kEdge, verified. An extension: the operator is ours.
 /// Ensures:  a convolution (with its clamp) whose filter is dequantized, with one scale or one for each channel of the
 ///           output, is an et::weight_only_convolution. Filters whose integers all have 4 bits are stored two a byte
-///           (base/nibbles.h).
+///           (numerics/nibbles.h).
 /// Cost:     O(nodes + elements of such filters).
 /// Example:  %f = …dequantize_per_channel(%w, %s, …); %y = aten::convolution(%x, %f, %b, …)
 ///           =>   %y = et::weight_only_convolution(%x, %w, %s, none, %b, …, none, none)

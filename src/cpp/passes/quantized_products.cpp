@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/nibbles.h"
+#include "numerics/nibbles.h"
 #include "ir/op_views.h"
 #include "ir/pattern.h"
 #include "ops/names.h"
@@ -52,7 +52,7 @@ const Choice kChoices[] = {
      true, true},
 };
 
-/// Integers of 4 bits, two a byte: columns of a matrix, rows of a filter (base/nibbles.h).
+/// Integers of 4 bits, two a byte: columns of a matrix, rows of a filter (numerics/nibbles.h).
 ir::Constant packed_constant(const Weight& weight) {
   const bool is_matrix = weight.type.rank() == 2;
   const auto rows = static_cast<size_t>(weight.type.dims[0].max);

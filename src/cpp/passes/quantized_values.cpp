@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/half.h"
 #include "ir/op_views.h"
 
 namespace et::passes {
@@ -143,6 +144,8 @@ std::vector<double> numbers_of(const ir::Constant& constant) {
   switch (constant.type.dtype) {
     case ScalarType::Float: append<float>(constant, out); break;
     case ScalarType::Double: append<double>(constant, out); break;
+    case ScalarType::Half: append<Half>(constant, out); break;
+    case ScalarType::BFloat16: append<BFloat16>(constant, out); break;
     case ScalarType::Long: append<int64_t>(constant, out); break;
     case ScalarType::Int: append<int32_t>(constant, out); break;
     case ScalarType::Short: append<int16_t>(constant, out); break;
@@ -158,22 +161,26 @@ std::optional<Weight> weight_of(const ir::Program& program, const ir::Argument& 
   if (node == nullptr || !node->tag.empty() || node->result()->type.tensor.dtype != ScalarType::Float) {
     return std::nullopt;
   }
-  const ir::Constant* integers = constant_of(program, node->args()[0]);
+  return read_weight(program, *node);
+}
+
+std::optional<Weight> read_weight(const ir::Program& program, const ir::Node& node) {
+  const ir::Constant* integers = constant_of(program, node.args()[0]);
   if (integers == nullptr || !integers->type.is_row_major() || integers->type.rank() == 0) {
     return std::nullopt;
   }
   Weight weight;
-  weight.dequantize = node;
+  weight.dequantize = &node;
   const std::optional<int64_t> offset = read_integers(*integers, weight);
-  if (!offset || !read_scales(program, node->args()[1], weight) ||
-      !read_zero_points(program, node->args()[2], *offset, weight)) {
+  if (!offset || !read_scales(program, node.args()[1], weight) ||
+      !read_zero_points(program, node.args()[2], *offset, weight)) {
     return std::nullopt;
   }
   weight.is_4_bit = !weight.values.empty() && std::all_of(weight.values.begin(), weight.values.end(),
                                                           [](int8_t value) { return value >= -8 && value <= 7; });
   const std::vector<ir::Dim>& dims = weight.type.dims;
-  if (node->op == kDequantizePerChannel) {
-    const auto axis = int_of(node->args()[3]);
+  if (node.op == kDequantizePerChannel) {
+    const auto axis = int_of(node.args()[3]);
     const auto rank = static_cast<int64_t>(dims.size());
     if (!axis || *axis < -rank || *axis >= rank) {
       return std::nullopt;
@@ -182,8 +189,8 @@ std::optional<Weight> weight_of(const ir::Program& program, const ir::Argument& 
     if (weight.scales.size() != static_cast<size_t>(dims[*weight.axis].max)) {
       return std::nullopt;
     }
-  } else if (node->op == kDequantizePerGroup) {
-    weight.group_size = int_of(node->args()[6]).value_or(0);
+  } else if (node.op == kDequantizePerGroup) {
+    weight.group_size = int_of(node.args()[6]).value_or(0);
     if (dims.size() != 2 || weight.group_size < 1) {
       return std::nullopt;
     }

@@ -57,9 +57,12 @@ struct Weight {
   bool is_symmetric() const;
 };
 
-/// The weight behind a dequantized constant. Nothing for other values, and for types or scales that integer kernels
-/// lack.
+/// The weight behind a dequantized constant that is not tagged. Nothing for other values, and for types or scales that
+/// integer kernels lack.
 std::optional<Weight> weight_of(const ir::Program& program, const ir::Argument& argument);
+
+/// The weight that a node dequantizes, one of the three kDequantize operators: what weight_of and backends read.
+std::optional<Weight> read_weight(const ir::Program& program, const ir::Node& dequantize);
 
 /// The elements of a constant of floats or integers; empty for other types.
 std::vector<double> numbers_of(const ir::Constant& constant);

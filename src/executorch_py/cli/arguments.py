@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from executorch_py.element_types import torch_name
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.runtime import Method, ScalarType, TensorInfo
 
@@ -54,18 +55,7 @@ def _numpy_dtype(dtype: ScalarType) -> np.dtype[Any]:
         import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
-    names = {
-        ScalarType.Byte: "uint8",
-        ScalarType.Char: "int8",
-        ScalarType.Short: "int16",
-        ScalarType.Int: "int32",
-        ScalarType.Long: "int64",
-        ScalarType.Half: "float16",
-        ScalarType.Float: "float32",
-        ScalarType.Double: "float64",
-        ScalarType.Bool: "bool",
-    }
-    return np.dtype(names.get(dtype, dtype.name.lower()))
+    return np.dtype(torch_name(dtype))
 
 
 def _random_input(info: TensorInfo, random: np.random.Generator) -> np.ndarray[Any, Any]:

@@ -84,7 +84,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _dense_size(program: Program, key: str) -> str:
-    """What stands behind the size of a sparse entry (base/sparse_bytes.h): the bytes that it stands for."""
+    """What stands behind the size of a sparse entry (numerics/sparse_bytes.h): the bytes that it stands for."""
     if not key.startswith(("sparse:", "sparse_constant:")):
         return ""
     header = program.read_named_data(key)[:16]

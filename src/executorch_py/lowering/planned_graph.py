@@ -17,15 +17,14 @@ import torch
 from torch import fx
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 
+from executorch_py.codegen.ops_yaml import DTYPES
 from executorch_py.errors import InternalError
 from executorch_py.exir import memory
 from executorch_py.exir.tensor import TensorShapeDynamism, TensorSpec
+from executorch_py.graphs.dtypes import dtype_of
 
-_DTYPES = {
-    "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "f16": torch.float16,
-    "f32": torch.float32, "f64": torch.float64, "c64": torch.complex64, "c128": torch.complex128, "bool": torch.bool,
-    "bf16": torch.bfloat16, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
-}  # fmt: skip
+#: Name in the text form -> dtype.
+_DTYPES = {text: dtype_of(code) for text, code in DTYPES.items()}
 
 _TOKEN = re.compile(
     r"""(?P<string>"(?:\\.|[^"\\])*")|(?P<value>%[^\s(),:={}\[\]<>"]+)|(?P<mark>[()\[\]{}<>,=]|:(?!:))"""

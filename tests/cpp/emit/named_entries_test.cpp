@@ -1,5 +1,5 @@
 // Which entries of named data stand in the file without their zeros.
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 #include "emitted_file.h"
 
 namespace et::emit {

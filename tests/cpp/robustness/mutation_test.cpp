@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "../runtime/program_builder.h"
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 #include "mutations.h"
 
 namespace et::test {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/rounding.h"
+#include "numerics/rounding.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/reduce.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
-#include "base/integer_filter.h"
-#include "base/sparse_weight.h"
+#include "numerics/integer_filter.h"
+#include "numerics/sparse_weight.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/convolution_extents.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/rounding.h"
+#include "numerics/rounding.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/elementwise.h"
 

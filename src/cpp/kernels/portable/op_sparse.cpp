@@ -1,7 +1,7 @@
 // Products with a weight that is mostly zero: et::sparse_linear. Its convolution is in op_convolution.cpp.
 #include "kernels/portable/op_sparse.h"
 
-#include "base/sparse_weight.h"
+#include "numerics/sparse_weight.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/fused_clamp.h"

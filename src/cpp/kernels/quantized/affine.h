@@ -15,7 +15,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/rounding.h"
+#include "numerics/rounding.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
 

@@ -9,7 +9,7 @@
 ///     ET_RETURN_IF_ERROR(product.multiply(context, x, out));            // [count, columns] -> [count, product.rows()]
 #pragma once
 
-#include "base/run_time_quantization.h"
+#include "numerics/run_time_quantization.h"
 #include "kernels/quantized/weights.h"
 
 namespace et::kernels::quantized {

@@ -1,6 +1,6 @@
 #include "kernels/quantized/weights.h"
 
-#include "base/nibbles.h"
+#include "numerics/nibbles.h"
 #include "kernels/portable/convert.h"
 
 namespace et::kernels::quantized {

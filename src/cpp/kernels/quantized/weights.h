@@ -3,7 +3,7 @@
 ///
 /// For: products and embeddings. Not for: filters of convolutions, which have 8 bits.
 ///
-/// Four bits are packed as base/nibbles.h describes it.
+/// Four bits are packed as numerics/nibbles.h describes it.
 #pragma once
 
 #include "kernels/quantized/affine.h"

@@ -21,7 +21,7 @@
 #include <mutex>
 #include <string>
 
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 #include "runtime/named_data_map.h"
 
 namespace et::runtime {

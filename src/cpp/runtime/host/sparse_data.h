@@ -1,4 +1,4 @@
-/// Named data that a file may hold sparse (base/sparse_bytes.h): the entry "<key>", or "sparse:<key>" in its place.
+/// Named data that a file may hold sparse (numerics/sparse_bytes.h): the entry "<key>", or "sparse:<key>" in its place.
 ///
 /// For: the runtime half of backends whose compiler gave entries a `sparse_dtype`. Not for: anybody else's entries,
 ///      which are always under their own keys.
@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 #include "runtime/named_data_map.h"
 
 namespace et::runtime {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../../robustness/mutator.h"
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 #include "schema/pte_header.h"
 
 namespace et::test {

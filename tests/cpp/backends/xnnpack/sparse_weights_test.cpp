@@ -10,7 +10,7 @@
 
 #include "../../robustness/hostile_program.h"
 #include "../../robustness/mutations.h"
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 #include "networks.h"
 #include "runtime/host/module.h"
 #include "schema/pte_header.h"

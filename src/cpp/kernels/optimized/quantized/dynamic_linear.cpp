@@ -21,7 +21,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/run_time_quantization.h"
+#include "numerics/run_time_quantization.h"
 #include "kernels/optimized/quantized/integer_weight.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/quantized/op_weight_only.h"

@@ -1,6 +1,6 @@
 /// Constant weights of linear layers whose elements are integers of 8 or packed 4 bits with scales.
 ///
-/// For: weight_only_linear.cpp, dynamic_linear.cpp. Not for: filters of convolutions (base/integer_filter.h).
+/// For: weight_only_linear.cpp, dynamic_linear.cpp. Not for: filters of convolutions (numerics/integer_filter.h).
 ///
 ///     ET_TRY(const IntegerWeight weight, read_integer_weight(context, {args[0], args[1], args[2], args[4], args[6]},
 ///     group_size)); … return run_product(context, kOp, kDynamicProduct, args, weight, state);
@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "base/nibbles.h"
+#include "numerics/nibbles.h"
 #include "kernels/optimized/quantized/float_products.h"
 #include "kernels/portable/shape.h"
 

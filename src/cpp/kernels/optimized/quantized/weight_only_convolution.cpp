@@ -7,7 +7,7 @@
 // a call takes what it takes with floats, for 4 bytes a weight: integers would have to be made floats for every window,
 // or as often as a strip of windows passes.
 
-#include "base/integer_filter.h"
+#include "numerics/integer_filter.h"
 
 #include <cstdlib>
 #include <new>

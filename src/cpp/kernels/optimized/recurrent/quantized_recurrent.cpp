@@ -18,7 +18,7 @@
 #include <new>
 #include <optional>
 
-#include "base/nibbles.h"
+#include "numerics/nibbles.h"
 #include "kernels/optimized/recurrent/step_packing.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/math-inl.h"

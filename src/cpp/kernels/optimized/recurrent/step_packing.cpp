@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "base/nibbles.h"
+#include "numerics/nibbles.h"
 #include "runtime/shared_cache.h"
 
 namespace et::kernels::optimized::recurrent {

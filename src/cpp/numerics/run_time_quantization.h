@@ -15,7 +15,7 @@
 #include <type_traits>
 
 #include "base/number_range.h"
-#include "base/rounding.h"
+#include "numerics/rounding.h"
 
 namespace et {
 

@@ -10,15 +10,15 @@
 #pragma once
 
 #include "base/dtype.h"
-#include "base/nibbles.h"
 #include "base/result.h"
+#include "numerics/nibbles.h"
 
 namespace et {
 
 /// A filter [rows, columns, taps], row-major, that was checked. Channels of the output are its rows or, when
 /// transposed, its columns; each has a scale and a zero point, or one is for all.
 struct IntegerFilter {
-  const void* data = nullptr;  ///< int8, or pairs of rows of 4 bits (base/nibbles.h)
+  const void* data = nullptr;  ///< int8, or pairs of rows of 4 bits (numerics/nibbles.h)
   const float* scales = nullptr;
   const int8_t* zero_points = nullptr;  ///< nullptr: all 0
   size_t rows = 0, columns = 0, taps = 0;

@@ -1,5 +1,5 @@
 // Bytes without their zeros: what comes back, what a damaged entry is told.
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 
 #include <gtest/gtest.h>
 

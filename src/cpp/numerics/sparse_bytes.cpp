@@ -1,9 +1,9 @@
-#include "base/sparse_bytes.h"
+#include "numerics/sparse_bytes.h"
 
 #include <cstring>
 
 #include "base/checked_math.h"
-#include "base/sparse_weight.h"
+#include "numerics/sparse_weight.h"
 
 namespace et {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/sparse_weight.h"
+#include "numerics/sparse_weight.h"
 
 #include "base/checked_math.h"
 
