@@ -104,11 +104,52 @@ Error Lowering::run(passes::BackendPayload& out) {
     if (row == nullptr) {
       return refuse(*node, "has no such operator");
     }
+    current_ = node.get();
     ET_RETURN_IF_ERROR(row->emit(*this, *node));
   }
   ET_RETURN_IF_ERROR(add_outputs());
+  say_handles(out);
   writer.finish(input_ids_, output_ids_, out);
   return Error::Ok;
+}
+
+/// Each node goes to the payload's node that does it. That is its own, or that of the node that took it along. A
+/// dequantize or a constant's permutation goes to a node which reads it, what is left to the one that it reads.
+void Lowering::say_handles(passes::BackendPayload& out) const {
+  std::map<const ir::Node*, const ir::Node*> owners;
+  const auto owner_of = [&](const ir::Node* node) {
+    const auto found = owners.find(node);
+    return found == owners.end() ? nullptr : found->second;
+  };
+  const auto& nodes = part_.graph.nodes();
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    const auto taken = done_.find(node->get());
+    if (writer.has_handle((*node)->debug_handle)) {
+      owners[node->get()] = node->get();
+    } else if (taken != done_.end() && writer.has_handle(taken->second->debug_handle)) {
+      owners[node->get()] = taken->second;
+    }
+    for (const auto& result : (*node)->results()) {
+      for (const ir::Node* user : result->users()) {
+        if (owner_of(node->get()) == nullptr && owner_of(user) != nullptr) {
+          owners[node->get()] = owner_of(user);
+        }
+      }
+    }
+  }
+  for (const auto& node : nodes) {
+    node->for_each_input([&](ir::Value* value) {
+      if (owner_of(node.get()) == nullptr && value->producer() != nullptr && owner_of(value->producer()) != nullptr) {
+        owners[node.get()] = owner_of(value->producer());
+      }
+    });
+    if (const ir::Node* const owner = owner_of(node.get()); owner == node.get()) {
+      std::vector<uint32_t>& handles = out.debug_handles[owner->debug_handle];
+      handles.insert(handles.begin(), owner->debug_handle);
+    } else if (owner != nullptr) {
+      out.debug_handles[owner->debug_handle].push_back(node->debug_handle);
+    }
+  }
 }
 
 void Lowering::add_inputs(passes::BackendPayload& out) {
@@ -343,7 +384,7 @@ Lowering::Tail Lowering::take_clamps(const ir::Node& node) {
     // clamp(clamp(x, a, b), c, d), which is what c and d make of the ends a and b.
     tail.clamp = Clamp{std::min(std::max(before.min, next->min), next->max),
                        std::min(std::max(before.max, next->min), next->max)};
-    done_.insert(user);
+    skip(user);
     tail.result = user->result();
   }
   return tail;

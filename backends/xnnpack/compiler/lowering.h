@@ -87,7 +87,8 @@ class Lowering {
   const ir::Node* quantize_behind(const ir::Value* result) const;
   void set_parameters(const ir::Value* integers, AffineParameters parameters) { parameters_[integers] = parameters; }
   const AffineParameters* parameters(const ir::Value* integers) const;
-  void skip(const ir::Node* node) { done_.insert(node); }
+  /// Says that the node that is emitted now does the work of `node`, too.
+  void skip(const ir::Node* node) { done_.emplace(node, current_); }
 
   /// True for what the delegate hands out.
   bool is_output(const ir::Value* value) const { return external_.count(value) != 0; }
@@ -102,6 +103,7 @@ class Lowering {
   };
 
   void add_inputs(passes::BackendPayload& out);
+  void say_handles(passes::BackendPayload& out) const;
   Error add_outputs();
   uint32_t convert(const ir::Value* value, Form form);
   uint32_t add_constant(const ir::Value* value, const ir::Constant& constant, Form form);
@@ -112,9 +114,10 @@ class Lowering {
   std::map<const ir::Value*, Forms> forms_;
   std::map<const ir::Value*, AffineParameters> parameters_;
   std::map<const ir::Value*, uint32_t> swapped_;
-  std::map<const ir::Value*, uint32_t> external_;  // outputs -> external id
-  std::set<const ir::Value*> is_written_;          // outputs whose external value is defined
-  std::set<const ir::Node*> done_;
+  std::map<const ir::Value*, uint32_t> external_;    // outputs -> external id
+  std::set<const ir::Value*> is_written_;            // outputs whose external value is defined
+  std::map<const ir::Node*, const ir::Node*> done_;  // nodes that others do -> those
+  const ir::Node* current_ = nullptr;
   std::vector<uint32_t> input_ids_;
   std::vector<uint32_t> output_ids_;
 };

@@ -119,6 +119,7 @@ uint32_t PayloadWriter::add_bytes(std::string bytes, const std::string& external
 
 void PayloadWriter::add_union(payload::NodeUnion type, flatbuffers::Offset<void> table, uint32_t debug_handle,
                               const Clamp* clamp) {
+  handles_.insert(debug_handle);
   flatbuffers::Offset<payload::OutputMinMax> range;
   if (clamp != nullptr) {
     range = shared({kClamp, bits_of(clamp->min), bits_of(clamp->max)},

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,9 @@ class PayloadWriter {
     add_node(type, payload::CreateBinary(builder, a, b, output, flags), debug_handle, clamp);
   }
 
+  /// True when a node was written under this debug handle.
+  bool has_handle(uint32_t debug_handle) const { return debug_handle != 0 && handles_.count(debug_handle) != 0; }
+
   /// Writes header and graph to `out.bytes` and adds the constants to `out.named_data`.
   void finish(const std::vector<uint32_t>& inputs, const std::vector<uint32_t>& outputs, passes::BackendPayload& out);
 
@@ -103,6 +107,7 @@ class PayloadWriter {
 
   std::vector<flatbuffers::Offset<payload::Value>> values_;
   std::vector<flatbuffers::Offset<payload::Node>> nodes_;
+  std::set<uint32_t> handles_;
   std::vector<ir::NamedData> constants_;  // constant_data[1 …]
   std::map<std::string, uint32_t, std::less<>> index_of_key_;
   std::map<std::vector<uint32_t>, flatbuffers::uoffset_t> shared_;

@@ -97,7 +97,7 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
     }
   }
   const Span<Shape> shapes(shapes_.data(), shapes_.size());
-  ET_RETURN_IF_ERROR(infer_shapes(model_, shapes));
+  ET_RETURN_IF_ERROR(infer_shapes(model_, shapes, &context.failed_step));
   wakes_threads_ = is_worth_waking();
   is_profiled_ = context.tracer != nullptr;
   shared_ = context.shared;
@@ -111,7 +111,7 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
   }
   const threads::NativePool pool(wakes_threads_ ? context.pool : nullptr);
   named_data_ = context.named_data;
-  const Error error = make_runtime(pool.get() != nullptr ? threaded_ : alone_, pool.get());
+  const Error error = make_runtime(pool.get() != nullptr ? threaded_ : alone_, pool.get(), &context.failed_step);
   named_data_ = nullptr;
   return error;
 }
@@ -291,7 +291,7 @@ const Delegate::Identity* Delegate::find_identity(const void* filter) const {
   return found == identities_.end() || found->filter != filter ? nullptr : &*found;
 }
 
-Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
+Error Delegate::make_runtime(Instance& instance, pthreadpool* pool, int32_t* failed) {
   instance.reset();
   // Making a runtime changes the graph (the library fuses nodes), so each gets one of its own.
   Subgraph subgraph;
@@ -304,7 +304,7 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
                 &Delegate::home_of, Span<SharedCache* const>(homes_.data(), homes_.size())});
   UnpackedFilters filters(model_, named_data_);
   ET_RETURN_IF_ERROR(filters.prepare(scope.cache() != nullptr));
-  ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}, filters));
+  ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}, filters, failed));
   filters_ = &filters;
   const xnn_status status = xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool,
                                                   is_profiled_ ? XNN_FLAG_BASIC_PROFILING : 0, &instance.runtime);
@@ -332,7 +332,7 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool) {
 // -------------------------------------------------------------------------------------------------------------------
 // calls
 
-Error Delegate::update_shapes(Span<EValue* const> args) {
+Error Delegate::update_shapes(Span<EValue* const> args, int32_t* failed) {
   bool same = true;
   for (size_t i = 0; i < model_.inputs.size(); ++i) {
     Shape sizes;
@@ -349,7 +349,7 @@ Error Delegate::update_shapes(Span<EValue* const> args) {
   if (same && shapes_version_ > 1) {
     return Error::Ok;
   }
-  const Error error = infer_shapes(model_, {shapes_.data(), shapes_.size()});
+  const Error error = infer_shapes(model_, {shapes_.data(), shapes_.size()}, failed);
   if (error != Error::Ok) {
     for (const uint32_t input : model_.inputs) {
       shapes_[input].rank = SIZE_MAX;  // the next call looks again
@@ -388,13 +388,14 @@ Error Delegate::resize_outputs(KernelContext& context, Span<EValue* const> outpu
 /// The library computes nothing without elements. Where an input has none and some output has elements that do not come
 /// from it, the sizes of 0 become 1. The arguments without elements get memory for that; nothing reads what is computed
 /// there.
-Error Delegate::make_room(KernelContext& context, Span<EValue* const> args) {
+Error Delegate::make_room(KernelContext& context, Span<EValue* const> args, int32_t* failed) {
   for (const Node& node : model_.nodes) {
     bool from_nothing = false;
     for (uint32_t i = 0; i < node.num_inputs; ++i) {
       from_nothing = from_nothing || is_empty(shapes_[node.inputs[i]]);
     }
     for (uint32_t i = 0; i < node.num_outputs; ++i) {
+      *failed = static_cast<int32_t>(node.debug_handle);
       ET_CHECK_OR_RETURN(!from_nothing || is_empty(shapes_[node.outputs[i]]), InvalidArgument,
                          "xnnpack delegate: a %s node: a tensor without elements leads to one with some",
                          node.type->name);
@@ -405,7 +406,7 @@ Error Delegate::make_room(KernelContext& context, Span<EValue* const> args) {
     Shape& sizes = room_[input];
     std::replace(sizes.dims, sizes.dims + sizes.rank, size_t{0}, size_t{1});
   }
-  ET_RETURN_IF_ERROR(infer_shapes(model_, {room_.data(), room_.size()}));
+  ET_RETURN_IF_ERROR(infer_shapes(model_, {room_.data(), room_.size()}, failed));
   spare_.assign(args.size(), nullptr);
   const size_t num_inputs = model_.inputs.size();
   for (size_t i = 0; i < args.size(); ++i) {
@@ -452,11 +453,11 @@ Error Delegate::prepare(Instance& instance, Span<EValue* const> args) const {
   return check(status, "xnn_setup_runtime");
 }
 
-Error Delegate::execute(KernelContext& context, Span<EValue* const> args, runtime::EventTracer* tracer) {
+Error Delegate::execute(runtime::BackendExecutionContext& context, Span<EValue* const> args) {
   ET_RETURN_IF_ERROR(check_arguments(args));
   const size_t num_inputs = model_.inputs.size();
-  ET_RETURN_IF_ERROR(update_shapes(args));
-  ET_RETURN_IF_ERROR(resize_outputs(context, args.subspan(num_inputs, args.size() - num_inputs)));
+  ET_RETURN_IF_ERROR(update_shapes(args, &context.failed_step));
+  ET_RETURN_IF_ERROR(resize_outputs(context.kernel, args.subspan(num_inputs, args.size() - num_inputs)));
   if (is_empty_) {
     bool anything = false;
     for (size_t i = num_inputs; i < args.size(); ++i) {
@@ -465,17 +466,17 @@ Error Delegate::execute(KernelContext& context, Span<EValue* const> args, runtim
     if (!anything) {
       return Error::Ok;
     }
-    ET_RETURN_IF_ERROR(make_room(context, args));
+    ET_RETURN_IF_ERROR(make_room(context.kernel, args, &context.failed_step));
   }
-  const threads::NativePool pool(wakes_threads_ ? context.pool() : nullptr);
+  const threads::NativePool pool(wakes_threads_ ? context.kernel.pool() : nullptr);
   Instance& instance = pool.get() != nullptr ? threaded_ : alone_;
   if (instance.runtime == nullptr || instance.pool != pool.get()) {
-    ET_RETURN_IF_ERROR(make_runtime(instance, pool.get()));
+    ET_RETURN_IF_ERROR(make_runtime(instance, pool.get(), &context.failed_step));
   }
   ET_RETURN_IF_ERROR(prepare(instance, args));
-  const uint64_t start_ns = is_profiled_ && tracer != nullptr ? runtime::platform_now_ns() : 0;
+  const uint64_t start_ns = is_profiled_ && context.tracer != nullptr ? runtime::platform_now_ns() : 0;
   ET_RETURN_IF_ERROR(check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime"));
-  return start_ns == 0 ? Error::Ok : instance.operators.report(instance.runtime, *tracer, start_ns);
+  return start_ns == 0 ? Error::Ok : instance.operators.report(instance.runtime, *context.tracer, start_ns);
 }
 
 }  // namespace et::backends::xnnpack

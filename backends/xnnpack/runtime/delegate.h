@@ -27,7 +27,7 @@ class Delegate {
   Error init(runtime::BackendInitContext& context, const runtime::FreeableBuffer& payload);
   /// args: inputs, then outputs. Errors: InvalidArgument when sizes do not fit; MemoryAllocationFailed.
   /// With a tracer, of a delegate that was made with one, the library's operators are reported to it.
-  Error execute(KernelContext& context, Span<EValue* const> args, runtime::EventTracer* tracer = nullptr);
+  Error execute(runtime::BackendExecutionContext& context, Span<EValue* const> args);
 
  private:
   /// A runtime of the library and what it was last prepared for.
@@ -63,13 +63,14 @@ class Delegate {
   static void will_pack(void* self, const void* filter);
   static bool packed(void* self, const void* filter);
   static SharedCache* home_of(const void* self, const void* filter);
-  Error make_runtime(Instance& instance, pthreadpool* pool);
+  /// `*failed`: the debug handle of the node that it fails at, if that is known; so below.
+  Error make_runtime(Instance& instance, pthreadpool* pool, int32_t* failed);
   /// True when nodes of these sizes have enough work for several threads.
   bool is_worth_waking() const;
   /// Brings `shapes_` up to date. `args` only the inputs.
-  Error update_shapes(Span<EValue* const> args);
+  Error update_shapes(Span<EValue* const> args, int32_t* failed);
   Error resize_outputs(KernelContext& context, Span<EValue* const> outputs) const;
-  Error make_room(KernelContext& context, Span<EValue* const> args);
+  Error make_room(KernelContext& context, Span<EValue* const> args, int32_t* failed);
   Error prepare(Instance& instance, Span<EValue* const> args) const;
 
   Model model_;

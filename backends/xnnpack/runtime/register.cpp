@@ -25,7 +25,7 @@ class XnnpackBackend final : public runtime::BackendInterface {
 
   Error execute(runtime::BackendExecutionContext& context, runtime::DelegateHandle* handle,
                 Span<EValue* const> args) const override {
-    return static_cast<Delegate*>(handle)->execute(context.kernel, args, context.tracer);
+    return static_cast<Delegate*>(handle)->execute(context, args);
   }
 
   void destroy(runtime::DelegateHandle* handle) const override { static_cast<Delegate*>(handle)->~Delegate(); }

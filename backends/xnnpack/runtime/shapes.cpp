@@ -26,6 +26,8 @@ class Inference {
     return Error::Ok;
   }
 
+  const Node* node() const { return node_; }
+
  private:
   const Shape& input(uint32_t i) const { return shapes_[node_->inputs[i]]; }
   Shape& output(uint32_t i = 0) const { return shapes_[node_->outputs[i]]; }
@@ -332,8 +334,8 @@ class Inference {
   }
 
   const Model& model_;
-  Span<Shape> shapes_;  // [values]
-  const Node* node_ = nullptr;
+  Span<Shape> shapes_;          // [values]
+  const Node* node_ = nullptr;  // that is looked at
 };
 
 double elements(const Shape& shape) {
@@ -346,7 +348,14 @@ double elements(const Shape& shape) {
 
 }  // namespace
 
-Error infer_shapes(const Model& model, Span<Shape> shapes) { return Inference(model, shapes).run(); }
+Error infer_shapes(const Model& model, Span<Shape> shapes, int32_t* failed) {
+  Inference inference(model, shapes);
+  const Error error = inference.run();
+  if (error != Error::Ok && inference.node() != nullptr) {
+    *failed = static_cast<int32_t>(inference.node()->debug_handle);
+  }
+  return error;
+}
 
 double num_multiplications(const Model& model, Span<const Shape> shapes) {
   double total = 0;

@@ -10,7 +10,8 @@ namespace et::backends::xnnpack {
 
 /// Fills `shapes` [values], which holds those of the inputs and constants, for all other values.
 /// Errors: InvalidArgument when sizes do not fit together or a value is larger than any buffer; names the node.
-Error infer_shapes(const Model& model, Span<Shape> shapes);
+/// `*failed` is then that node's debug handle.
+Error infer_shapes(const Model& model, Span<Shape> shapes, int32_t* failed);
 
 /// Multiplications that a call costs with these sizes, roughly; says whether threads are worth waking.
 double num_multiplications(const Model& model, Span<const Shape> shapes);

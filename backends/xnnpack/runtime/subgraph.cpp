@@ -179,7 +179,7 @@ Error error_of(xnn_status status) {
 
 }  // namespace
 
-Error Subgraph::build(const Model& model, Span<const Shape> shapes, const UnpackedFilters& filters) {
+Error Subgraph::build(const Model& model, Span<const Shape> shapes, const UnpackedFilters& filters, int32_t* failed) {
   const auto count = static_cast<uint32_t>(model.values.size());
   xnn_status status = xnn_create_subgraph(count, 0, &handle_);
   ET_CHECK_OR_RETURN(status == xnn_status_success, MemoryAllocationFailed, "xnnpack delegate: no memory for a graph");
@@ -193,6 +193,7 @@ Error Subgraph::build(const Model& model, Span<const Shape> shapes, const Unpack
   for (const Node& node : model.nodes) {
     status = define_node(handle_, node, shapes);
     if (status != xnn_status_success) {
+      *failed = static_cast<int32_t>(node.debug_handle);
       ET_LOG_ERROR("xnnpack delegate: the library refuses a %s node (status %d)", node.type->name,
                    static_cast<int>(status));
       return error_of(status);

@@ -21,8 +21,9 @@ class Subgraph {
 
   /// Defines all values, with `shapes` [values] as their sizes, and all nodes. The library keeps pointers to constants,
   /// which lie where `filters` says.
-  /// Errors: NotSupported for what the library refuses; MemoryAllocationFailed.
-  Error build(const Model& model, Span<const Shape> shapes, const UnpackedFilters& filters);
+  /// Errors: NotSupported for what the library refuses, with the debug handle of that node in `*failed`;
+  /// MemoryAllocationFailed.
+  Error build(const Model& model, Span<const Shape> shapes, const UnpackedFilters& filters, int32_t* failed);
   xnn_subgraph_t get() const { return handle_; }
 
  private:

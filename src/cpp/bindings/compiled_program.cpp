@@ -97,6 +97,25 @@ py::dict handles(const driver::Compiled& finished) {
   return out;
 }
 
+/// {method: [(instruction, position of the delegate, its backend, number of outputs, {step: [debug handles]})]}
+py::dict delegate_calls(const driver::Compiled& finished) {
+  py::dict out;
+  for (const emit::MethodHandles& method : finished.file.handles) {
+    py::list calls;
+    for (const emit::MethodHandles::Call& call : method.calls) {
+      const ir::Delegate& delegate = finished.program->delegates.at(call.delegate);
+      py::dict steps;
+      for (const ir::Delegate::Step& step : delegate.steps) {
+        steps[py::int_(step.id)] = step.handles;
+      }
+      calls.append(
+          py::make_tuple(call.instruction, call.delegate, delegate.backend_id, call.num_outputs, std::move(steps)));
+    }
+    out[py::str(method.method)] = std::move(calls);
+  }
+  return out;
+}
+
 }  // namespace
 
 void init_compiled_program(py::module_& module) {
@@ -120,6 +139,8 @@ void init_compiled_program(py::module_& module) {
       .def_property_readonly("memory", &memory_report, "One dict a method: planned, live and naive bytes, arena sizes")
       .def_property_readonly("text", &text, "The IR after the last step; large constants without their data")
       .def_property_readonly("pass_timings", &pass_timings, "[(id, ns, ns of the verifier, methods changed)]")
+      .def_property_readonly("delegate_calls", &delegate_calls,
+                             "{method: [(instruction, delegate, backend, number of outputs, {step: debug handles})]}")
       .def_property_readonly("debug_handles", &handles, "{method: [debug handles of each instruction]}");
 }
 

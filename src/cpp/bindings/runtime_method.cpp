@@ -403,7 +403,7 @@ void CallableMethod::fail(Error error) {
   diagnostic.message = last_message();
   diagnostic.method = name_;
   if (where.in_instruction) {
-    diagnostic.op = where.operator_name;
+    diagnostic.op = where.step_name.empty() ? where.operator_name : where.step_name;
     diagnostic.module_path = where.module_path;
     diagnostic.file = where.source_file;
     diagnostic.line = static_cast<int32_t>(where.source_line);

@@ -245,6 +245,36 @@ class DelegateCutter {
     }
   }
 
+  /// What a backend says of its steps, with the sources of the part's nodes. Handles that no node has are left out.
+  static std::vector<ir::Delegate::Step> steps_of(const Part& part,
+                                                  const std::map<uint32_t, std::vector<uint32_t>>& debug_handles) {
+    std::unordered_map<uint32_t, const ir::Node*> node_of;
+    for (const ir::Node* node : part) {
+      node_of.emplace(node->debug_handle, node);
+    }
+    std::vector<ir::Delegate::Step> steps;
+    for (const auto& [id, handles] : debug_handles) {
+      ir::Delegate::Step step;
+      step.id = id;
+      for (const uint32_t handle : handles) {
+        const auto found = node_of.find(handle);
+        if (found == node_of.end()) {
+          continue;
+        }
+        if (step.handles.empty()) {
+          step.op = found->second->op;
+          step.source = found->second->source;
+        }
+        const std::vector<uint32_t> all = found->second->all_handles();
+        step.handles.insert(step.handles.end(), all.begin(), all.end());
+      }
+      if (!step.handles.empty()) {
+        steps.push_back(std::move(step));
+      }
+    }
+    return steps;
+  }
+
   Error replace(ir::Graph& graph, const ir::Graph& method, const Part& part) {
     const ir::Node& first = *part.front();
     const auto spec = table_.find(first.tag);
@@ -281,7 +311,8 @@ class DelegateCutter {
     ir::Node* call = graph.create_node("delegate", outline->inputs, part.back());
     call->symbol = std::to_string(program_.delegates.size());
     call->source = first.source;
-    program_.delegates.push_back({spec->second.backend_id, std::move(payload.bytes), spec->second.compile_specs});
+    program_.delegates.push_back({spec->second.backend_id, std::move(payload.bytes), spec->second.compile_specs,
+                                  steps_of(part, payload.debug_handles)});
     for (ir::Value* output : outline->outputs) {
       graph.replace_all_uses(output, call->add_result(output->name, output->type));
     }

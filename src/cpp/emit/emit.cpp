@@ -128,8 +128,11 @@ class FileEmitter {
       }
       plans.emplace(graph->name, plan.get());
       origins_.push_back({graph, emitter.origins()});
-      MethodHandles handles{graph->name, {}};
+      MethodHandles handles{graph->name, {}, {}};
       for (const ir::Node* node : emitter.origins()) {
+        if (const std::optional<size_t> delegate = delegate_called_by(*node)) {
+          handles.calls.push_back({handles.instructions.size(), *delegate, node->results().size()});
+        }
         handles.instructions.push_back(node->all_handles());
       }
       emitted_.handles.push_back(std::move(handles));

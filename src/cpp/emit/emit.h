@@ -41,10 +41,17 @@ struct EmitOptions {
   std::map<std::string, std::string, std::less<>> signatures;
 };
 
-/// Debug handles of each instruction of a method: ExecutorchProgramManager.debug_handle_map.
+/// Debug handles of each instruction of a method: ExecutorchProgramManager.debug_handle_map, delegate_map.
 struct MethodHandles {
+  /// An instruction that calls a delegate.
+  struct Call {
+    size_t instruction;
+    size_t delegate;  ///< in ir::Program::delegates
+    size_t num_outputs;
+  };
   std::string method;
   std::vector<std::vector<uint32_t>> instructions;
+  std::vector<Call> calls;
 };
 
 struct Emitted {

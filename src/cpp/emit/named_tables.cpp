@@ -19,13 +19,9 @@ std::string bytes_of(const FlatBufferBuilder& builder) {
 }
 
 /// "aten::embedding.out" is "aten.embedding.default" to the user.
-std::string user_name(const ir::Program& program, const ir::Node& node) {
-  if (node.op == "delegate") {
-    const size_t number = std::strtoull(node.symbol.c_str(), nullptr, 10);
-    return number < program.delegates.size() ? program.delegates[number].backend_id : node.op;
-  }
-  const ops::OpInfo* op = ops::find_out(node.op);
-  std::string name(op != nullptr ? op->name : std::string_view(node.op));
+std::string user_name(const std::string& given) {
+  const ops::OpInfo* op = ops::find_out(given);
+  std::string name(op != nullptr ? op->name : std::string_view(given));
   const size_t colons = name.find("::");
   if (colons == std::string::npos) {
     return name;  // cond, while_loop
@@ -59,15 +55,22 @@ class OriginWriter {
   explicit OriginWriter(StringTable& strings) : strings_(strings) {}
 
   void add(const ir::Program& program, const ir::Node& node) {
-    add_number(strings_.add(user_name(program, node)));
-    const std::string_view name = node.source.fx_name;
+    const std::optional<size_t> delegate = delegate_called_by(node);
+    add(delegate && *delegate < program.delegates.size() ? program.delegates[*delegate].backend_id : user_name(node.op),
+        node.source, node.all_handles());
+  }
+
+  void add(const ir::Delegate::Step& step) { add(user_name(step.op), step.source, step.handles); }
+
+  void add(const std::string& op, const ir::Source& source, const std::vector<uint32_t>& handles) {
+    add_number(strings_.add(op));
+    const std::string_view name = source.fx_name;
     const std::optional<uint32_t> number = number_behind(name);
     add_number(strings_.add(number ? name.substr(0, name.rfind('_')) : name));
-    add_number(strings_.add(node.source.module_path));
-    add_number(strings_.add(node.source.file));
-    add_number(static_cast<uint32_t>(std::max(node.source.line, 0)));
+    add_number(strings_.add(source.module_path));
+    add_number(strings_.add(source.file));
+    add_number(static_cast<uint32_t>(std::max(source.line, 0)));
     add_number(number ? *number + 1 : 0);
-    const std::vector<uint32_t> handles = node.all_handles();
     add_number(static_cast<uint32_t>(handles.size()));
     for (const uint32_t handle : handles) {
       const auto step = static_cast<int32_t>(handle - last_handle_);  // modulo 2^32
@@ -162,7 +165,32 @@ void relate_value(SymbolTable& symbols, uint32_t number, const ir::Value& value,
   }
 }
 
+/// The steps of the delegates that a method calls, in the order of its instructions.
+std::vector<Offset<schema::debug::DelegateInfo>> write_delegates(FlatBufferBuilder& builder, StringTable& strings,
+                                                                 const ir::Program& program,
+                                                                 const MethodOrigins& method) {
+  std::vector<Offset<schema::debug::DelegateInfo>> out;
+  for (size_t i = 0; i < method.nodes.size(); ++i) {
+    const std::optional<size_t> delegate = delegate_called_by(*method.nodes[i]);
+    if (!delegate || *delegate >= program.delegates.size() || program.delegates[*delegate].steps.empty()) {
+      continue;
+    }
+    OriginWriter origins(strings);
+    std::vector<uint32_t> ids;
+    for (const ir::Delegate::Step& step : program.delegates[*delegate].steps) {
+      ids.push_back(step.id);
+      origins.add(step);
+    }
+    out.push_back(schema::debug::CreateDelegateInfoDirect(builder, static_cast<uint32_t>(i), &ids, &origins.bytes()));
+  }
+  return out;
+}
+
 }  // namespace
+
+std::optional<size_t> delegate_called_by(const ir::Node& node) {
+  return node.op == "delegate" ? std::optional<size_t>(std::strtoull(node.symbol.c_str(), nullptr, 10)) : std::nullopt;
+}
 
 std::string debug_table(const ir::Program& program, const std::vector<MethodOrigins>& methods) {
   FlatBufferBuilder builder;
@@ -173,8 +201,9 @@ std::string debug_table(const ir::Program& program, const std::vector<MethodOrig
     for (const ir::Node* node : method.nodes) {
       origins.add(program, *node);
     }
-    infos.push_back(
-        schema::debug::CreateMethodInfoDirect(builder, method.graph->name.c_str(), nullptr, nullptr, &origins.bytes()));
+    const auto delegates = write_delegates(builder, strings, program, method);
+    infos.push_back(schema::debug::CreateMethodInfoDirect(builder, method.graph->name.c_str(), nullptr, nullptr,
+                                                          &origins.bytes(), delegates.empty() ? nullptr : &delegates));
   }
   const auto table = schema::debug::CreateDebugInfo(builder, 1, builder.CreateVectorOfStrings(strings.strings()),
                                                     builder.CreateVector(infos));

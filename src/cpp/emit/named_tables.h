@@ -23,6 +23,9 @@ struct MethodOrigins {
   std::vector<const ir::Node*> nodes;
 };
 
+/// The position in Program::delegates of the one that a node calls; nothing for other nodes.
+std::optional<size_t> delegate_called_by(const ir::Node& node);
+
 /// The bytes of the entry "executorch_py.debug".
 std::string debug_table(const ir::Program& program, const std::vector<MethodOrigins>& methods);
 

@@ -255,9 +255,17 @@ struct Delegate {
     std::string key;
     std::string value;  ///< bytes
   };
+  /// What the backend made of some nodes of the part, under a number of its own.
+  struct Step {
+    uint32_t id = 0;
+    std::vector<uint32_t> handles;  ///< debug handles of these nodes
+    std::string op;                 ///< of the one that it is told as, "aten::linear"
+    Source source;                  ///< likewise
+  };
   std::string backend_id;
   std::string payload;  ///< bytes
   std::vector<CompileSpec> compile_specs;
+  std::vector<Step> steps = {};  ///< ids rise; empty = the backend does not say
 };
 
 /// Bytes that delegates find by name.

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/checked_math.h"
+#include "ir/delegate_parser.h"
 #include "ir/element_text.h"
 #include "ir/scanner.h"
 #include "ir/source_comment.h"
@@ -62,7 +63,7 @@ class Parser {
               scan_.fail("buffer @" + name + " is declared twice, before this"));
     }
     if (scan_.try_token("delegate")) {
-      return parse_delegate();
+      return parse_delegate(scan_, &program_->delegates.emplace_back());
     }
     if (scan_.try_token("named_data")) {
       return parse_named_data();
@@ -505,26 +506,6 @@ class Parser {
       return false;
     }
     program_->constant_methods.push_back(std::move(method));
-    return true;
-  }
-
-  bool parse_delegate() {
-    Delegate delegate;
-    if (!scan_.expect_string("the id of a backend", &delegate.backend_id)) {
-      return false;
-    }
-    while (scan_.try_token("spec")) {
-      Delegate::CompileSpec& spec = delegate.compile_specs.emplace_back();
-      if (!scan_.expect("(", "after spec") || !scan_.expect_string("a key", &spec.key) ||
-          !scan_.expect(",", "after the key") || !scan_.expect_string("a value", &spec.value) ||
-          !scan_.expect(")", "after the value")) {
-        return false;
-      }
-    }
-    if (!scan_.expect("=", "before the payload") || !scan_.expect_string("the payload", &delegate.payload)) {
-      return false;
-    }
-    program_->delegates.push_back(std::move(delegate));
     return true;
   }
 

@@ -380,6 +380,14 @@ class Printer {
     for (const Delegate::CompileSpec& spec : delegate.compile_specs) {
       out_ += " spec(" + quote(spec.key) + ", " + quote(spec.value) + ')';
     }
+    for (const Delegate::Step& step : delegate.steps) {
+      out_ += " step(" + std::to_string(step.id) + ", " + quote(step.op) + ", " + quote(step.source.fx_name) + ", " +
+              quote(step.source.module_path) + ", " + quote(step.source.file) + ", " + std::to_string(step.source.line);
+      for (const uint32_t handle : step.handles) {
+        out_ += ", " + std::to_string(handle);
+      }
+      out_ += ')';
+    }
     out_ += " = " + quote(delegate.payload) + '\n';
   }
 

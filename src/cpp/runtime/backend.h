@@ -49,6 +49,8 @@ struct BackendInitContext {
   /// The values of the delegate's first call in the method, inputs then outputs, at their upper bounds; empty when no
   /// instruction calls it. For checking dtypes, ranks and sizes once.
   Span<EValue* const> args;
+  /// Set by a backend that fails: its number (BackendPayload::debug_handles) of what cannot be made. -1: not known.
+  int32_t failed_step = -1;
 };
 
 /// What execute may use.
@@ -58,6 +60,7 @@ struct BackendExecutionContext {
   std::string_view method_name;
   int32_t chain = 0;
   int32_t instruction = 0;
+  int32_t failed_step = -1;  ///< set by a backend that fails, as in BackendInitContext
 };
 
 /// A backend. One object serves all methods, so what belongs to one delegate is behind its handle.

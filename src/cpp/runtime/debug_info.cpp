@@ -6,30 +6,45 @@
 
 namespace et::runtime {
 
+OriginReader::OriginReader(const schema::debug::DebugInfo& debug, const schema::debug::MethodInfo& method)
+    : debug_(debug) {
+  if (debug.version() == 0) {
+    method_ = &method;
+  } else {
+    bytes_ = span(method.origins());
+  }
+}
+
+OriginReader::OriginReader(const schema::debug::DebugInfo& debug, const schema::debug::DelegateInfo& delegate)
+    : debug_(debug), bytes_(span(delegate.origins())) {}
+
 bool OriginReader::read(uint32_t (&fields)[kNumOriginFields]) {
-  if (debug_.version() == 0) {
+  debug_handle_ = 0;
+  if (method_ != nullptr) {
     static_assert(sizeof(schema::debug::InstructionInfo) == sizeof(fields));
-    if (at_ == count(method_.instructions())) {
+    if (at_ == count(method_->instructions())) {
       return false;
     }
     // Copied: flatbuffers' verifier does not say that the structs are aligned.
-    std::memcpy(fields, method_.instructions()->Data() + at_++ * sizeof(fields), sizeof(fields));
-    if (uint64_t{fields[kNodeNumber]} + fields[kNumHandles] > count(method_.debug_handles())) {
+    std::memcpy(fields, method_->instructions()->Data() + at_++ * sizeof(fields), sizeof(fields));
+    if (uint64_t{fields[kNodeNumber]} + fields[kNumHandles] > count(method_->debug_handles())) {
       return false;
+    }
+    if (fields[kNumHandles] > 0) {
+      debug_handle_ = method_->debug_handles()->Get(fields[kNodeNumber]);
     }
     fields[kNodeNumber] = 0;
   } else {
-    const Span<const uint8_t> bytes = span(method_.origins());
     uint64_t num_numbers = kNumOriginFields;
     for (uint64_t i = 0; i < num_numbers; ++i) {
       uint32_t number = 0;
       uint32_t shift = 0;
       uint8_t byte;
       do {
-        if (at_ == bytes.size() || shift > 28) {
+        if (at_ == bytes_.size() || shift > 28) {
           return false;
         }
-        byte = bytes[at_++];
+        byte = bytes_[at_++];
         number |= static_cast<uint32_t>(byte & 0x7f) << shift;
         shift += 7;
       } while (byte >= 0x80);
@@ -38,6 +53,9 @@ bool OriginReader::read(uint32_t (&fields)[kNumOriginFields]) {
       }
       if (i < kNumOriginFields) {
         fields[i] = number;
+      } else {
+        last_handle_ += number >> 1 ^ (0 - (number & 1));  // modulo 2^32
+        debug_handle_ = i == kNumOriginFields ? last_handle_ : debug_handle_;
       }
       if (i == kNumHandles) {
         num_numbers += number;  // each handle takes a byte at least
@@ -53,7 +71,7 @@ bool OriginReader::read(uint32_t (&fields)[kNumOriginFields]) {
 }
 
 bool OriginReader::is_at_end() const {
-  return at_ == (debug_.version() == 0 ? count(method_.instructions()) : count(method_.origins()));
+  return at_ == (method_ != nullptr ? count(method_->instructions()) : bytes_.size());
 }
 
 InstructionOrigin OriginReader::next() {

@@ -32,11 +32,14 @@ enum OriginField : uint8_t { kOp, kNode, kModulePath, kFile, kLine, kNodeNumber,
 /// Reads a method's instructions in order. The tables are well-formed; what they say is verified with `read`.
 class OriginReader {
  public:
-  OriginReader(const schema::debug::DebugInfo& debug, const schema::debug::MethodInfo& method)
-      : debug_(debug), method_(method) {}
+  OriginReader(const schema::debug::DebugInfo& debug, const schema::debug::MethodInfo& method);
+  /// Reads the steps of a delegate.
+  OriginReader(const schema::debug::DebugInfo& debug, const schema::debug::DelegateInfo& delegate);
 
   /// The fields of the next instruction. False when there is none, or it names a string or handles that are not there.
   bool read(uint32_t (&fields)[kNumOriginFields]);
+  /// The first debug handle of what was read last; 0: it has none.
+  uint32_t debug_handle() const { return debug_handle_; }
   /// True when all instructions have been read.
   bool is_at_end() const;
   /// The next instruction of verified debug information. To be called at most as often as the method has instructions.
@@ -44,8 +47,11 @@ class OriginReader {
 
  private:
   const schema::debug::DebugInfo& debug_;
-  const schema::debug::MethodInfo& method_;
-  size_t at_ = 0;  // in MethodInfo.instructions (version 0) or origins
+  const schema::debug::MethodInfo* method_ = nullptr;  // of version 0
+  Span<const uint8_t> bytes_;                          // of version 1
+  size_t at_ = 0;                                      // in MethodInfo.instructions (version 0) or bytes_
+  uint32_t last_handle_ = 0;
+  uint32_t debug_handle_ = 0;
 };
 
 }  // namespace et::runtime

@@ -47,6 +47,8 @@ struct FailureLocation {
   uint32_t chain = 0;
   uint32_t instruction = 0;
   std::string_view operator_name;  ///< "aten::embedding.out", or a backend's name
+  std::string_view step_name;      ///< inside a delegate: "aten.linear.default"; what follows is about this one then
+  uint32_t debug_handle = 0;       ///< as ExecutorchProgramManager.debug_handle_map and the ETRecord tell it; 0: none
   std::string_view module_path;    ///< "encoder.embeddings.word_embeddings"
   std::string_view source_file;    ///< the user's Python file, relative
   uint32_t source_line = 0;

@@ -272,6 +272,10 @@ Error MethodLoader::init_delegate(const fb::BackendDelegate& source, DelegateSta
   if (!handle.ok()) {
     ET_LOG_CONTEXT("method '%s': backend '%s' cannot make delegate %u: %s", name(), source.id()->c_str(), index,
                    to_string(handle.error()));
+    if (context.failed_step >= 0 && first_call_[index] != nullptr) {
+      return state_.fail(handle.error(), static_cast<size_t>(first_call_[index] - state_.instructions.data()),
+                         context.failed_step);
+    }
     return handle.error();
   }
   delegate->handle = handle.get();

@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <cstring>
 
 #include "runtime/debug_info.h"
@@ -281,6 +282,7 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
   const size_t index = *next;
   const Instruction& instruction = instructions[index];
   Error error = Error::Ok;
+  int32_t failed_step = -1;
   *next = index + 1;
   if (__builtin_expect(is_cancelled.load(std::memory_order_relaxed), 0)) {
     return fail(Error::Cancelled, index);
@@ -301,6 +303,7 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
       error = instruction.delegate->backend->execute(delegate_context, instruction.delegate->handle,
                                                      {instruction.args, instruction.num_args});
       context.reset_temp();
+      failed_step = delegate_context.failed_step;
       break;
     }
     case Instruction::Kind::kMove: *instruction.args[0] = *instruction.from; break;
@@ -313,7 +316,7 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
       break;
     }
   }
-  return __builtin_expect(error == Error::Ok, 1) ? Error::Ok : fail(error, index);
+  return __builtin_expect(error == Error::Ok, 1) ? Error::Ok : fail(error, index, failed_step);
 }
 
 Error Method::State::jump_if_false(const Instruction& instruction, size_t index, size_t* next) {
@@ -473,29 +476,60 @@ void Method::State::trace_values(const Instruction& instruction, TracePosition p
   }
 }
 
+/// The fields of an instruction's origin, or of a step's of the delegate that it calls. False when none is known.
+bool Method::State::read_origin(size_t index, int32_t step, uint32_t (&fields)[kNumOriginFields],
+                                uint32_t* debug_handle) const {
+  if (debug == nullptr) {
+    return false;
+  }
+  for (uint32_t i = 0; step >= 0 && i < count(debug->delegates()); ++i) {
+    const schema::debug::DelegateInfo& delegate = *debug->delegates()->Get(i);
+    OriginReader origins(*program->debug_, delegate);
+    for (uint32_t k = 0; delegate.instruction() == index && k < count(delegate.ids()); ++k) {
+      static_cast<void>(origins.read(fields));  // verified
+      if (delegate.ids()->Get(k) == static_cast<uint32_t>(step)) {
+        *debug_handle = origins.debug_handle();
+        return true;
+      }
+    }
+  }
+  if (step >= 0) {
+    return false;
+  }
+  OriginReader origins(*program->debug_, *debug);
+  for (size_t i = 0; i <= index; ++i) {
+    static_cast<void>(origins.read(fields));
+  }
+  *debug_handle = origins.debug_handle();
+  return true;
+}
+
 /// Remembers and logs where an execution (or a load) stopped.
-Error Method::State::fail(Error error, size_t index) {
+Error Method::State::fail(Error error, size_t index, int32_t step) {
   failure.in_instruction = true;
   failure.instruction = static_cast<uint32_t>(index);
   failure.operator_name = instruction_name(instructions[index]);
-  if (debug != nullptr) {
-    OriginReader origins(*program->debug_, *debug);
-    uint32_t fields[kNumOriginFields];
-    for (size_t i = 0; i <= index; ++i) {
-      static_cast<void>(origins.read(fields));  // verified
-    }
-    const auto text = [this](uint32_t i) { return view(program->debug_->strings()->Get(i)); };
-    failure.module_path = text(fields[kModulePath]);
-    failure.source_file = text(fields[kFile]);
+  uint32_t fields[kNumOriginFields];
+  const bool is_step = step >= 0 && read_origin(index, step, fields, &failure.debug_handle);
+  if (is_step || read_origin(index, -1, fields, &failure.debug_handle)) {
+    const auto text = [&](OriginField field) { return view(program->debug_->strings()->Get(fields[field])); };
+    failure.step_name = is_step ? text(kOp) : std::string_view();
+    failure.module_path = text(kModulePath);
+    failure.source_file = text(kFile);
     failure.source_line = fields[kLine];
   }
   const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };
+  char where[96] = "";
+  if (is_step) {
+    snprintf(where, sizeof(where), ", %.*s (handle %u)", length(failure.step_name), failure.step_name.data(),
+             failure.debug_handle);
+  }
   if (failure.source_file.empty()) {
-    ET_LOG_CONTEXT("method '%s', instruction %zu, %.*s: %s", plan->name()->c_str(), index,
-                   length(failure.operator_name), failure.operator_name.data(), to_string(error));
+    ET_LOG_CONTEXT("method '%s', instruction %zu, %.*s%s: %s", plan->name()->c_str(), index,
+                   length(failure.operator_name), failure.operator_name.data(), where, to_string(error));
   } else {
-    ET_LOG_CONTEXT("method '%s', instruction %zu, %.*s: %s; module '%.*s', %.*s:%u", plan->name()->c_str(), index,
-                   length(failure.operator_name), failure.operator_name.data(), to_string(error),
+    ET_LOG_CONTEXT("method '%s', instruction %zu, %.*s%s: %s; module '%.*s', %.*s:%u", plan->name()->c_str(), index,
+                   length(failure.operator_name), failure.operator_name.data(), where, to_string(error),
                    length(failure.module_path), failure.module_path.data(), length(failure.source_file),
                    failure.source_file.data(), failure.source_line);
   }

@@ -1,6 +1,7 @@
 /// What a Method consists of. Internal to runtime: made by method_loader.cpp, run by method_execute.cpp.
 #pragma once
 
+#include "runtime/debug_info.h"
 #include "runtime/method.h"
 #include "schema/debug_info_generated.h"
 #include "schema/program_generated.h"
@@ -180,7 +181,9 @@ struct Method::State {
   void trace_values(const Instruction& instruction, TracePosition position);
   Error finish();
   void end(Error result);
-  Error fail(Error error, size_t index);
+  /// `step`: of a delegate, what failed in it; -1: not known.
+  Error fail(Error error, size_t index, int32_t step = -1);
+  bool read_origin(size_t index, int32_t step, uint32_t (&fields)[kNumOriginFields], uint32_t* debug_handle) const;
 
   // method.cpp
   Error check_shapes();

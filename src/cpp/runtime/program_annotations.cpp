@@ -111,6 +111,34 @@ const fb::ExecutionPlan* find_plan(const fb::Program& program, std::string_view 
   return nullptr;
 }
 
+namespace {
+
+/// What the debug information says of a method's delegates: in rising order, each step with an origin.
+Error verify_delegates(const fb::debug::DebugInfo& debug, const fb::debug::MethodInfo& method,
+                       uint32_t num_instructions, WorkBudget& budget) {
+  int64_t last_instruction = -1;
+  for (uint32_t i = 0; i < count(method.delegates()); ++i) {
+    const fb::debug::DelegateInfo& delegate = *method.delegates()->Get(i);
+    ET_CHECK_OR_RETURN(
+        delegate.instruction() > last_instruction && delegate.instruction() < num_instructions, InvalidProgram,
+        "executorch_py.debug: a delegate's instruction %u does not exist, or is told twice", delegate.instruction());
+    last_instruction = delegate.instruction();
+    ET_RETURN_IF_ERROR(budget.spend(uint64_t{count(delegate.ids())} + count(delegate.origins())));
+    OriginReader origins(debug, delegate);
+    uint32_t fields[kNumOriginFields];
+    bool is_right = is_aligned(span(delegate.ids()));
+    for (uint32_t k = 0; is_right && k < count(delegate.ids()); ++k) {
+      is_right = origins.read(fields) && (k == 0 || delegate.ids()->Get(k) > delegate.ids()->Get(k - 1));
+    }
+    ET_CHECK_OR_RETURN(is_right && origins.is_at_end(), InvalidProgram,
+                       "executorch_py.debug: the steps of the delegate at instruction %u are not well-formed",
+                       delegate.instruction());
+  }
+  return Error::Ok;
+}
+
+}  // namespace
+
 Error verify_debug_info(const fb::debug::DebugInfo& debug, size_t nbytes, const fb::Program& program) {
   WorkBudget budget(nbytes);
   ET_CHECK_OR_RETURN(debug.version() <= 1, InvalidProgram,
@@ -139,6 +167,7 @@ Error verify_debug_info(const fb::debug::DebugInfo& debug, size_t nbytes, const 
     }
     ET_CHECK_OR_RETURN(origins.is_at_end(), InvalidProgram,
                        "executorch_py.debug: method %u has another number of instructions", m);
+    ET_RETURN_IF_ERROR(verify_delegates(debug, *method, num_instructions(*plan), budget));
   }
   return Error::Ok;
 }

@@ -16,7 +16,6 @@ from executorch_py._shown import Card, Shown, counted, nbytes_text
 from executorch_py.codegen.pte_operators import instructions_of
 from executorch_py.devtools.etrecord.record import ETRecord
 from executorch_py.errors import InvalidArgumentError, InvalidStateError
-from executorch_py.exir.backend.compiled_part import get_lowered_backend_modules
 from executorch_py.exir.passes.memory_planning_pass import core_algorithm, is_own_planner
 from executorch_py.exir.print_program import print_program
 from executorch_py.export.decompose.decomposer import decompose
@@ -128,15 +127,31 @@ class ExecutorchProgramManager(Shown):
 
     @property
     def delegate_map(self) -> dict[str, dict[int, Any]]:
-        """Method -> number of a call of a compiled part -> backend and its own debug handles."""
+        """Method -> instruction that calls a delegate -> its backend and ``delegate_map``.
+
+        That is: the backend's own ids, under which ETDumps tell of its steps -> debug handles of the fx nodes that each
+        stands for.
+        """
+        parts = self._imported.delegates
         found: dict[str, dict[int, Any]] = {}
-        for name, program in self._programs.items():
-            parts = get_lowered_backend_modules(program.graph_module)
-            found[name] = {
-                index: {"name": part.backend_id, "delegate_map": part.meta["debug_handle_map"] or {}}
-                for index, part in enumerate(parts)
-            }
+        for method, calls in self._compiled.delegate_calls.items():
+            found[method] = {}
+            for instruction, index, backend, _, steps in calls:
+                own = parts[index].meta["debug_handle_map"] if index < len(parts) else None
+                map_of_steps = own or {step: self._fx_handles(handles) for step, handles in steps.items()}
+                found[method][instruction] = {"name": backend, "delegate_map": map_of_steps}
         return found
+
+    @property
+    def delegate_output_counts(self) -> dict[str, dict[int, int]]:
+        """Method -> instruction that calls a delegate -> how many of its values are outputs, the last ones."""
+        calls = self._compiled.delegate_calls
+        return {method: {instruction: outputs for instruction, _, _, outputs, _ in calls[method]} for method in calls}
+
+    def _fx_handles(self, handles: list[int]) -> tuple[int, ...]:
+        """Debug handles of fx nodes for those of the IR, without those that have none."""
+        known = self._imported.handles
+        return tuple(dict.fromkeys(known[one][2] for one in handles if one in known and known[one][2]))
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
         """Writes the program as text to ``out`` or standard output; ``verbose``: with the bytes of arenas."""
@@ -193,7 +208,7 @@ class ExecutorchProgramManager(Shown):
             edge_dialect_program={**self._programs, **self._recorded.edge},
             _debug_handle_map=self.debug_handle_map,
             _delegate_map=self.delegate_map,
-            _instruction_id_to_num_outs_map={name: {} for name in self._programs},
+            _instruction_id_to_num_outs_map=self.delegate_output_counts,
             instructions=instructions_of(self.buffer),
         )
 

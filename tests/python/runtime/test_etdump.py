@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -155,3 +157,92 @@ def test_the_librarys_operators_in_a_delegate(tmp_path):
     (call,) = [event for event in events if event["name"] == "DELEGATE_CALL"]
     assert {step["instruction_id"] for step in steps} == {call["instruction_id"]}
     assert call["start_time"] <= steps[0]["start_time"] and steps[-1]["end_time"] <= call["end_time"]
+
+
+class Branches(torch.nn.Module):
+    """Layers whose operators a delegate merges, takes along and permutes."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.head = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        y = torch.relu(self.conv(x))
+        y = torch.nn.functional.max_pool2d(y + torch.sigmoid(y), 2)
+        return torch.softmax(self.head(y.mean((2, 3))), -1)
+
+
+def lowered(model, inputs):
+    exported = torch.export.export(model.eval(), inputs)
+    from executorch_py.backends.xnnpack import XnnpackPartitioner
+
+    return et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+
+
+def test_the_delegate_map_leads_from_each_step_to_its_nodes(tmp_path):
+    x = (torch.randn(1, 3, 8, 8),)
+    compiled = lowered(Branches(), x)
+    program = RUNTIME.load_program(compiled.buffer, enable_etdump=True)
+    program.load_method("forward").execute(x)
+    events = [event["profile_event"] for event in decoded(program.etdump(), tmp_path)["run_data"][-1]["events"]]
+    steps = [event for event in events if event["delegate_debug_id_int"] >= 0]
+    told = compiled.delegate_map["forward"]
+    assert set(told) == {event["instruction_id"] for event in events if event["name"] == "DELEGATE_CALL"}
+    assert compiled.delegate_output_counts["forward"] == {instruction: 1 for instruction in told}
+    fx_name = {handle: name for _, name, handle in compiled._imported.handles.values() if handle}
+    expected = {
+        "Convolution": "conv",
+        "Max Pooling": "max_pool2d",
+        "Fully Connected": "linear",
+        "Mean": "mean",
+        "Softmax": "softmax",
+        "Sigmoid": "sigmoid",
+        "Add": "add",
+    }
+    found = set()
+    for step in steps:
+        own = told[step["instruction_id"]]["delegate_map"]
+        if step["delegate_debug_id_int"] not in own:
+            assert step["name"].startswith("Transpose")  # at an entrance or an exit: it stands for no node
+            continue
+        names = [fx_name[handle] for handle in own[step["delegate_debug_id_int"]]]
+        kind = next(kind for kind in expected if step["name"].startswith(kind) or step["name"].endswith(kind))
+        assert expected[kind] in names[0], (step["name"], names)
+        found.add(kind)
+    assert found == set(expected)
+    delegated = [handle for entry in told.values() for step in entry["delegate_map"].values() for handle in step]
+    by_instruction = compiled.debug_handle_map["forward"]
+    assert sorted(delegated) == sorted(
+        handle for instruction in told for handle in by_instruction[instruction] if handle
+    )
+
+
+def test_what_fails_in_a_delegate_is_named_with_its_line():
+    compiled = lowered(Branches(), (torch.randn(1, 3, 8, 8),))
+    whole = bytearray(compiled.buffer)
+    start = whole.index(b"XH00") - 4
+    random.seed(5)
+    lines = set()
+    for _ in range(1500):
+        damaged = bytearray(whole)
+        damaged[start + 30 + random.randrange(1500)] ^= 1 << random.randrange(5)
+        try:
+            RUNTIME.load_program(bytes(damaged)).load_method("forward")
+        except et.errors.ExecutorchError as error:
+            told = re.search(
+                r"XnnpackBackend, (\S+) \(handle (\d+)\): \S+; module '([\w.]*)', \S*test_etdump.py:(\d+)", str(error)
+            )
+            if told:
+                lines.add((told[1], told[3], int(told[4])))
+    first = Branches.forward.__code__.co_firstlineno
+    right = {
+        ("aten.convolution.default", "conv", first + 1),
+        ("aten.sigmoid.default", "", first + 2),
+        ("aten.add.Tensor", "", first + 2),
+        ("aten.max_pool2d.default", "", first + 2),
+        ("aten.mean.dim", "", first + 3),
+        ("aten.linear.default", "head", first + 3),
+        ("aten._softmax.default", "", first + 3),
+    }
+    assert lines <= right and len({line for _, _, line in lines}) == 3

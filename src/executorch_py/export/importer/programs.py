@@ -51,12 +51,14 @@ class Imported:
 
     Attributes:
         program: The ``_core.ProgramBuilder`` that compile() takes.
+        delegates: The compiled parts in fx, in the order of the program's delegates.
         handles: IR debug handle -> (method, name of the fx node, the fx node's debug_handle).
         nodes: IR debug handle -> the fx node. Names are not enough: a body of control flow has its own.
         versions: The weights that the program borrows, as they were.
     """
 
     program: Any
+    delegates: list[Any] = field(default_factory=list)
     handles: dict[int, tuple[str, str, int]] = field(default_factory=dict)
     nodes: dict[int, fx.Node] = field(default_factory=dict)
     versions: list[TensorVersion] = field(default_factory=list)
@@ -343,6 +345,7 @@ class MethodImporter:
             source,
         )
         self._remember(handle, node)
+        self._imported.delegates.append(lowered)
         for key, data in getattr(lowered, "named_data", {}).items():
             if self._named_data.setdefault(key, data) != data:
                 raise InvalidArgumentError(f"two delegates put different data under the key '{key}'")
