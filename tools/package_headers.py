@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "executorch_py"
-FOLDERS = ("base", "runtime", "devtools", "threads", "builtin", "extension", "kernels/portable")
+FOLDERS = ("base", "numerics", "runtime", "devtools", "threads", "builtin", "extension", "kernels/portable")
 #: Of these libraries, the function that registers them.
 REGISTERED = ("prim", "optimized", "quantized")
 #: Headers that are nobody else's; so are those that include what the build generates from schemas.
@@ -33,6 +33,7 @@ def sources(root: Path) -> Iterator[Path]:
                 and '"schema/' not in path.read_text("utf-8")
             ):
                 yield path.relative_to(root)
+    yield Path("ops/signature.h")  # of a kernel with state
     yield from (Path(f"kernels/{library}/register.h") for library in REGISTERED)
 
 
