@@ -183,8 +183,8 @@ class MethodBuilder {
     return builder_.add_constant(symbol, to_external(to_constant(type, data, std::move(owner)), symbol, external_file));
   }
 
-  ir::Value* buffer(const std::string& symbol, const py::tuple& type, uintptr_t data, py::object owner,
-                    bool is_shared, const std::string& external_file) {
+  ir::Value* buffer(const std::string& symbol, const py::tuple& type, uintptr_t data, py::object owner, bool is_shared,
+                    const std::string& external_file) {
     ir::Constant initial = to_external(to_constant(type, data, std::move(owner)), symbol, external_file);
     return builder_.add_buffer(symbol, {std::move(initial), symbol, is_shared});
   }

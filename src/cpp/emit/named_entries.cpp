@@ -1,7 +1,7 @@
 #include "emit/named_entries.h"
 
-#include "numerics/sparse_bytes.h"
 #include "emit/sparse_constants.h"
+#include "numerics/sparse_bytes.h"
 
 namespace et::emit {
 namespace {

@@ -32,8 +32,8 @@ class NamedEntries {
   void add_sparse(std::string_view name, std::string bytes);
 
   /// Replaces entries that may be sparse, have at least this part of zeros and become clearly smaller by their sparse
-  /// form (numerics/sparse_bytes.h). Bytes that the file holds anyway stay: those of a constant, or of an entry that stays
-  /// dense.
+  /// form (numerics/sparse_bytes.h). Bytes that the file holds anyway stay: those of a constant, or of an entry that
+  /// stays dense.
   void make_sparse(double least_zeros);
 
   /// Key and bytes, in order of the keys.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "numerics/sparse_bytes.h"
 #include "emit/data_pool.h"
+#include "numerics/sparse_bytes.h"
 #include "ops/names.h"
 #include "ops/op_table.h"
 

@@ -19,8 +19,8 @@ namespace et::emit {
 /// A file of many small entries spends more on their alignment than on their zeros.
 inline constexpr size_t kLeastSparseBytes = 1024;
 
-/// The sparse form (numerics/sparse_bytes.h) of elements of `dtype`; empty when less than `least_zeros` of them are zero or
-/// it saves less than a sixteenth.
+/// The sparse form (numerics/sparse_bytes.h) of elements of `dtype`; empty when less than `least_zeros` of them are
+/// zero or it saves less than a sixteenth.
 std::string sparse_form(Span<const uint8_t> dense, ScalarType dtype, double least_zeros);
 
 /// How a constant is stored.

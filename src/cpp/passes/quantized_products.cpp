@@ -5,9 +5,9 @@
 #include <cstring>
 #include <limits>
 
-#include "numerics/nibbles.h"
 #include "ir/op_views.h"
 #include "ir/pattern.h"
+#include "numerics/nibbles.h"
 #include "ops/names.h"
 
 namespace et::passes {

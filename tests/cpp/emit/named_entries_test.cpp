@@ -1,6 +1,6 @@
 // Which entries of named data stand in the file without their zeros.
-#include "numerics/sparse_bytes.h"
 #include "emitted_file.h"
+#include "numerics/sparse_bytes.h"
 
 namespace et::emit {
 namespace {

@@ -68,7 +68,7 @@ TEST(Verifier, Types) {
 
 TEST(Verifier, SymbolsAndDelegates) {
   EXPECT_BREACH("constant @w : f32[2]\n" + method("%w = constant @w : f32[3] return"),
-                "the table says that @w is f32[2]");
+                "the table says that @w is torch.float32 (2,)");
   EXPECT_BREACH(method("%w = constant @w(1) : f32[3] return"), "has no argument");
   EXPECT_BREACH(method("%w = delegate @0(%x) : f32[3] return"), "has no delegate \"0\"");
   EXPECT_BREACH(method("%w = delegate @x(%x) : f32[3] return"), "has no delegate \"x\"");

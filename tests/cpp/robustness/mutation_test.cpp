@@ -8,8 +8,8 @@
 #include <iterator>
 
 #include "../runtime/program_builder.h"
-#include "numerics/sparse_bytes.h"
 #include "mutations.h"
+#include "numerics/sparse_bytes.h"
 
 namespace et::test {
 namespace {

@@ -55,7 +55,7 @@ TEST_F(MethodTest, WrongInputsAreNamedAndLeaveTheMethodUsable) {
   int32_t ints[4] = {};
   TensorImpl wrong_dtype(ScalarType::Int, 2, sizes, strides, order, ints, sizeof(ints));
   EXPECT_EQ(m->method().set_input(EValue(Tensor(&wrong_dtype)), 0), Error::InvalidType);
-  said("input 0: dtype i32 was given, the method takes f32");
+  said("input 0: dtype torch.int32 was given, the method takes torch.float32");
   const uint8_t transposed[] = {1, 0};
   TensorImpl wrong_order(ScalarType::Float, 2, sizes, strides, transposed, good.impl().data(), 16);
   EXPECT_EQ(m->method().set_input(EValue(Tensor(&wrong_order)), 0), Error::InvalidArgument);

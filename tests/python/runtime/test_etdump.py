@@ -189,7 +189,7 @@ def test_the_delegate_map_leads_from_each_step_to_its_nodes(tmp_path):
     steps = [event for event in events if event["delegate_debug_id_int"] >= 0]
     told = compiled.delegate_map["forward"]
     assert set(told) == {event["instruction_id"] for event in events if event["name"] == "DELEGATE_CALL"}
-    assert compiled.delegate_output_counts["forward"] == {instruction: 1 for instruction in told}
+    assert compiled.delegate_output_counts["forward"] == dict.fromkeys(told, 1)
     fx_name = {handle: name for _, name, handle in compiled._imported.handles.values() if handle}
     expected = {
         "Convolution": "conv",

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "numerics/rounding.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/reduce.h"
+#include "numerics/rounding.h"
 
 namespace et::kernels::portable {
 namespace {

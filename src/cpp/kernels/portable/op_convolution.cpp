@@ -4,14 +4,14 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
-#include "numerics/integer_filter.h"
-#include "numerics/sparse_weight.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/convolution_extents.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/fused_clamp.h"
 #include "kernels/portable/shape.h"
+#include "numerics/integer_filter.h"
+#include "numerics/sparse_weight.h"
 
 namespace et::kernels::portable {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "numerics/rounding.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/elementwise.h"
+#include "numerics/rounding.h"
 
 namespace et::kernels::portable {
 namespace {

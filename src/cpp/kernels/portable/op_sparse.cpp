@@ -1,11 +1,11 @@
 // Products with a weight that is mostly zero: et::sparse_linear. Its convolution is in op_convolution.cpp.
 #include "kernels/portable/op_sparse.h"
 
-#include "numerics/sparse_weight.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/fused_clamp.h"
 #include "kernels/portable/shape.h"
+#include "numerics/sparse_weight.h"
 
 namespace et::kernels::portable {
 

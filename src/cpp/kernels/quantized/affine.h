@@ -15,9 +15,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "numerics/rounding.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
+#include "numerics/rounding.h"
 
 namespace et::kernels::quantized {
 

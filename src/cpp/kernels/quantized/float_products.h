@@ -9,8 +9,8 @@
 ///     ET_RETURN_IF_ERROR(product.multiply(context, x, out));            // [count, columns] -> [count, product.rows()]
 #pragma once
 
-#include "numerics/run_time_quantization.h"
 #include "kernels/quantized/weights.h"
+#include "numerics/run_time_quantization.h"
 
 namespace et::kernels::quantized {
 

@@ -3,9 +3,9 @@
 #include "kernels/quantized/op_convolution.h"
 
 #include "base/checked_math.h"
-#include "numerics/nibbles.h"
 #include "kernels/portable/convolution_extents.h"
 #include "kernels/quantized/affine.h"
+#include "numerics/nibbles.h"
 
 namespace et::kernels::quantized {
 namespace {
@@ -38,7 +38,8 @@ struct Bytes {
   int8_t at(int64_t offset, int64_t channel) const { return first[offset + channel * in_stride]; }
 };
 
-/// The same from pairs of rows of 4 bits (numerics/nibbles.h). Rows are output channels, or input channels when transposed.
+/// The same from pairs of rows of 4 bits (numerics/nibbles.h). Rows are output channels, or input channels when
+/// transposed.
 struct Nibbles {
   const uint8_t* first;  // of the pair that row 0 belongs to
   int64_t in_stride;     // elements to the next input channel of a row

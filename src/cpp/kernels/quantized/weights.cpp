@@ -1,7 +1,7 @@
 #include "kernels/quantized/weights.h"
 
-#include "numerics/nibbles.h"
 #include "kernels/portable/convert.h"
+#include "numerics/nibbles.h"
 
 namespace et::kernels::quantized {
 

@@ -10,8 +10,8 @@
 
 #include "../../robustness/hostile_program.h"
 #include "../../robustness/mutations.h"
-#include "numerics/sparse_bytes.h"
 #include "networks.h"
+#include "numerics/sparse_bytes.h"
 #include "runtime/host/module.h"
 #include "schema/pte_header.h"
 #include "sparse_file.h"

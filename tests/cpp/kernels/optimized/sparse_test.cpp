@@ -1,5 +1,5 @@
-#include "numerics/sparse_weight.h"
 #include "kernel_harness.h"
+#include "numerics/sparse_weight.h"
 
 namespace et::kernels::testing {
 namespace {

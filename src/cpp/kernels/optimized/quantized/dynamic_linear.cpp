@@ -21,9 +21,9 @@
 #include <cstring>
 #include <new>
 
-#include "numerics/run_time_quantization.h"
 #include "kernels/optimized/quantized/integer_weight.h"
 #include "kernels/optimized/vec/table.h"
+#include "numerics/run_time_quantization.h"
 #include "ops/signatures/quantized/op_weight_only.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"

@@ -8,9 +8,9 @@
 
 #include <cstring>
 
-#include "numerics/nibbles.h"
 #include "kernels/optimized/quantized/float_products.h"
 #include "kernels/portable/shape.h"
+#include "numerics/nibbles.h"
 
 namespace et::kernels::optimized::quantized {
 

@@ -18,12 +18,12 @@
 #include <new>
 #include <optional>
 
-#include "numerics/nibbles.h"
 #include "kernels/optimized/recurrent/step_packing.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/quantized/recurrent.h"
+#include "numerics/nibbles.h"
 #include "ops/signatures/quantized/op_recurrent.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"

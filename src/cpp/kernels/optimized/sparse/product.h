@@ -1,4 +1,5 @@
-/// Products whose left operand is a sparse constant weight (numerics/sparse_weight.h) and whose right operand is packed.
+/// Products whose left operand is a sparse constant weight (numerics/sparse_weight.h) and whose right operand is
+/// packed.
 ///
 /// For: et::sparse_linear and et::sparse_convolution. A step for each value that is kept: one number of the weight
 /// times a row of positions, which fills whole vectors whatever the pattern of the zeros is. So the time falls with the
@@ -9,8 +10,8 @@
 /// Source: E. Elsen et al., "Fast Sparse ConvNets", 2019 (positions in vectors, a step a value).
 #pragma once
 
-#include "numerics/sparse_weight.h"
 #include "kernels/optimized/matmul/gemm.h"
+#include "numerics/sparse_weight.h"
 #include "runtime/kernel_types.h"
 
 namespace et::kernels::optimized::sparse {
