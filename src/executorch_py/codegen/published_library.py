@@ -52,7 +52,7 @@ def kernels_header(kernels: list[PublishedKernel], head: str) -> str:
     lines.append('#include "executorch_py/runtime/kernel_types.h"\n')
     declared: dict[str, str] = {}
     for kernel in kernels:
-        spaces, _, name = kernel.function.rpartition("::")
+        name = kernel.function.rpartition("::")[2]
         parameters = declaration(kernel.schema).partition("(KernelContext& context")[2]
         text = f"{_result(kernel)} {name}(KernelRuntimeContext& context{parameters}"
         if declared.setdefault(kernel.function, text) != text:

@@ -231,8 +231,11 @@ def _load_for_executorch_from_bundled_program(
     ptr: BundledModule, data_path: str | bytes | None = None, enable_etdump: bool = False, debug_buffer_size: int = 0
 ) -> ExecuTorchModule:
     """The program of a bundle, with a ``.ptd`` file or its bytes where its weights are outside."""
-    load = _load_for_executorch if isinstance(data_path, str) else _load_for_executorch_from_buffer
-    return load(ptr._bundle.program, data_path, enable_etdump, debug_buffer_size)
+    program = ptr._bundle.program
+    if isinstance(data_path, str):
+        checks = Verification.InternalConsistency
+        return ExecuTorchModule(_loaded(program, checks, data_path, enable_etdump, debug_buffer_size))
+    return _load_for_executorch_from_buffer(program, data_path, enable_etdump, debug_buffer_size)
 
 
 def _loaded(

@@ -201,7 +201,7 @@ _OPTIONS: Mapping[str, Callable[[ExecutorchBackendConfig], ExecutorchBackendConf
 }
 
 
-def _planned(config: ExecutorchBackendConfig, **options: bool) -> ExecutorchBackendConfig:
+def _planned(config: ExecutorchBackendConfig, **options: Any) -> ExecutorchBackendConfig:
     plan = config.memory_planning_pass
     return replace(
         config, memory_planning_pass=replace(plan, **options) if isinstance(plan, MemoryPlanningPass) else plan

@@ -79,8 +79,12 @@ class ProgramComparison(Shown):
     @property
     def is_equal(self) -> bool:
         """Whether nothing differs but what is measured (times and other memory): sizes, operators and numbers are the same."""
-        counts = [one for one in (*self.sizes, *self.operators) if one.name != _OTHER]
-        return all(one.a == one.b for one in counts) and all(one.max_error == 0.0 for one in self.outputs)
+        sizes = all(one.a == one.b for one in self.sizes if one.name != _OTHER)
+        return (
+            sizes
+            and all(one.a == one.b for one in self.operators)
+            and all(one.max_error == 0.0 for one in self.outputs)
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The comparison as plain data."""

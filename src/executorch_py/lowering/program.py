@@ -16,6 +16,7 @@ from executorch_py._shown import Card, Shown, counted, nbytes_text
 from executorch_py.codegen.pte_operators import instructions_of
 from executorch_py.devtools.etrecord.record import ETRecord
 from executorch_py.errors import InvalidArgumentError, InvalidStateError
+from executorch_py.exir.backend.compiled_part import get_lowered_backend_modules
 from executorch_py.exir.passes.memory_planning_pass import core_algorithm, is_own_planner
 from executorch_py.exir.print_program import print_program
 from executorch_py.export.decompose.decomposer import decompose

@@ -69,8 +69,8 @@ class BundledProgram(Told):
 
     def _program_bytes(self) -> bytes:
         if self._buffer is None:
-            path = self._pte_file_path
-            self._buffer = Path(path).read_bytes() if path is not None else bytes(self.executorch_program.buffer)
+            program, path = self.executorch_program, self._pte_file_path
+            self._buffer = bytes(program.buffer) if program is not None else Path(path or "").read_bytes()
         return self._buffer
 
     def serialize_to_schema(self) -> schema.BundledProgram:
@@ -136,7 +136,10 @@ def _tensor(value: torch.Tensor) -> schema.Tensor:
     order = list(value.dim_order()) if _is_dense(value) else list(range(value.dim()))
     dense = value.permute(order).contiguous()
     data = dense.reshape(-1).view(torch.uint8).numpy().tobytes() if dense.numel() else b""
-    return schema.Tensor(ScalarType(dtype_code(value.dtype)), list(value.shape), data, order)
+    code = dtype_code(value.dtype)
+    if code is None:
+        raise InvalidArgumentError(f"a tensor of {value.dtype} is in a test case, which the format has no dtype for")
+    return schema.Tensor(ScalarType(code), list(value.shape), data, order)
 
 
 def _is_dense(value: torch.Tensor) -> bool:

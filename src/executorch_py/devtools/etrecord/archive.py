@@ -107,8 +107,8 @@ def _read(path: str, archive: zipfile.ZipFile) -> dict[str, Any]:
         maps = {attribute: _numbered(json.loads(archive.read(entry))) for entry, attribute in _MAPS.items()}
         own = json.loads(archive.read(_IDENTIFIER) or b"{}")
         graph_id = json.loads(archive.read("export_graph_id")) if "export_graph_id" in names else None
-        programs = {one.removesuffix("_state_dict"): None for one in names if one.endswith("_state_dict")}
-        programs = {name: _read_program(archive, name, own.get("handles", {}).get(name)) for name in programs}
+        graphs = [one.removesuffix("_state_dict") for one in names if one.endswith("_state_dict")]
+        programs = {name: _read_program(archive, name, own.get("handles", {}).get(name)) for name in graphs}
     except (ValueError, KeyError, AttributeError, zipfile.BadZipFile) as error:
         raise InvalidProgramError(f"the ETRecord {path} is damaged: {error}. {_REMEDY}") from None
     except Exception as error:  # of torch's reader, whose kinds of failure are its own
@@ -201,9 +201,9 @@ def _read_program(archive: zipfile.ZipFile, name: str, own: list[Any] | None) ->
     program = deserialize(SerializedArtifact(json.dumps(tree).encode(), *parts))
     recorded = {(0, name): handle for name, handle in by_name.items()}
     recorded |= {(number, name): handle for number, name, handle in own or ()}
-    for place, node in _by_name(program):
+    for place, read in _by_name(program):
         if (handle := recorded.get(place)) is not None:
-            node.meta["debug_handle"] = tuple(handle) if isinstance(handle, list) else handle
+            read.meta["debug_handle"] = tuple(handle) if isinstance(handle, list) else handle
     return program
 
 

@@ -201,7 +201,7 @@ class Machine:
 
 
 def _best(action: Callable[[], Any]) -> float:
-    times = []
+    times: list[float] = []
     end = time.perf_counter() + 0.15
     while len(times) < 3 or time.perf_counter() < end:
         start = time.perf_counter()

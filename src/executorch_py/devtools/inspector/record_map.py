@@ -85,12 +85,14 @@ class RecordMap:
 
     def _delegate(self, method: str, event: Event) -> Mapping[str, Any]:
         """What the record has of the delegate that an instruction calls."""
-        return self._record.delegate_map.get(method, {}).get(event._instruction_id, {})
+        called = event._instruction_id
+        return {} if called is None else self._record.delegate_map.get(method, {}).get(called, {})
 
     def _handles(self, method: str, event: Event) -> Sequence[int] | None:
         """Debug handles of an event."""
         if not event.is_delegated_op:
-            return listed(self._record.debug_handle_map[method].get(event._instruction_id))
+            called = event._instruction_id
+            return None if called is None else listed(self._record.debug_handle_map[method].get(called))
         inner, own = self._delegate(method, event).get("delegate_map", {}), event.delegate_debug_identifier
         return listed(inner.get(own, inner.get(str(own))))
 
