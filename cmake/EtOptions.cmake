@@ -21,6 +21,7 @@ option(ET_WERROR "Treat warnings as errors" ON)
 option(ET_SIZE_BUILD "Optimise for size (-Os, sections, no error messages): what a microcontroller gets" OFF)
 option(ET_LTO "Optimise across files when linking: a fifth smaller" ${ET_SIZE_BUILD})
 option(ET_STRIP_MESSAGES "Leave the text of error messages out; codes stay" ${ET_SIZE_BUILD})
+option(ET_EVENT_TRACER "Record events and values where a caller gives a tracer; off: 4 kB of code less" ON)
 set(ET_SANITIZE "" CACHE STRING "Sanitizers of the whole build: 'address,undefined' or 'thread'")
 set(ET_BACKENDS "example;xnnpack" CACHE STRING "Backends to build (folders of backends/); those not there are skipped")
 set(ET_SELECT_OPS "" CACHE FILEPATH "Keep only the kernels named by this list, yaml or .pte file; empty: all")
@@ -61,6 +62,9 @@ if(ET_SIZE_BUILD AND NOT ET_BACKENDS)  # no library that reads past a tensor
 endif()
 if(ET_STRIP_MESSAGES)
   add_compile_definitions(ET_STRIP_MESSAGES=1)
+endif()
+if(NOT ET_EVENT_TRACER)
+  add_compile_definitions(ET_NO_EVENT_TRACER=1)
 endif()
 
 # The baseline of every x86-64 machine since 2009. Wider instructions are chosen at run time, never with -march=native,

@@ -3,6 +3,7 @@
 
     tools/size_report.py                 # prints a table; status 1 when the budget is exceeded
     tools/size_report.py --messages      # the same with the texts of error messages
+    tools/size_report.py --tracer        # the same with the event tracer
 
 A program that uses the whole runtime is linked with link-time optimisation and without unused sections; the size of an
 empty program is taken off. C library and C++ library are shared objects there and count nothing.
@@ -22,10 +23,11 @@ BUDGET = 45_000  # bytes of text and data on x86-64
 OPTIONS = ("COMPILER", "PYTHON", "TOOLS", "THREADS", "OPTIMIZED", "TESTS")
 
 
-def build(tree: Path, messages: bool) -> None:
+def build(tree: Path, messages: bool, tracer: bool) -> None:
     """Configures and builds the two programs."""
     options = [f"-DET_BUILD_{name}=OFF" for name in OPTIONS]
     options += ["-DET_BACKENDS=", "-DET_SIZE_BUILD=ON", f"-DET_STRIP_MESSAGES={'OFF' if messages else 'ON'}"]
+    options += [f"-DET_EVENT_TRACER={'ON' if tracer else 'OFF'}"]
     configure = [
         "cmake",
         "-S",
@@ -73,10 +75,10 @@ def by_part(program: Path) -> Counter[str]:
     return sizes
 
 
-def measure(messages: bool = False) -> tuple[int, Counter[str]]:
+def measure(messages: bool = False, tracer: bool = False) -> tuple[int, Counter[str]]:
     """Builds and measures: bytes of text and data of the runtime, and its parts."""
-    tree = ROOT / "build" / ("size-messages" if messages else "size")
-    build(tree, messages)
+    tree = ROOT / "build" / f"size{'-messages' if messages else ''}{'-tracer' if tracer else ''}"
+    build(tree, messages, tracer)
     probe, empty = tree / "bin/size_probe", tree / "bin/size_empty"
     return text_and_data(probe) - text_and_data(empty), by_part(probe)
 
@@ -84,8 +86,9 @@ def measure(messages: bool = False) -> tuple[int, Counter[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the runtime alone at -Os.")
     parser.add_argument("--messages", action="store_true", help="keep the texts of error messages")
+    parser.add_argument("--tracer", action="store_true", help="with the event tracer")
     arguments = parser.parse_args()
-    total, parts = measure(arguments.messages)
+    total, parts = measure(arguments.messages, arguments.tracer)
     print(f"{'part':<40}{'bytes':>8}")
     for name, size in parts.most_common():
         print(f"{name:<40}{size:>8,}")

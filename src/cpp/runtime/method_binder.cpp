@@ -261,18 +261,18 @@ Error MethodLoader::init_delegate(const fb::BackendDelegate& source, DelegateSta
   context.named_data = &named_data;
   context.shared = state_.options.shared_cache;
   context.pool = state_.options.pool;
-  context.tracer = state_.options.tracer;
+  context.tracer = tracer_of(state_.options);
   context.method_name = state_.meta.name();
   context.delegate_index = index;
   if (first_call_[index] != nullptr) {
     context.args = {first_call_[index]->args, first_call_[index]->num_args};
   }
-  const TraceSpan span(state_.options.tracer, EventKind::kDelegateInit, delegate->name);
+  const TraceSpan span(tracer_of(state_.options), EventKind::kDelegateInit, delegate->name);
   const Result<DelegateHandle*> handle = delegate->backend->init(context, &delegate->processed, specs);
   if (!handle.ok()) {
     ET_LOG_CONTEXT("method '%s': backend '%s' cannot make delegate %u: %s", name(), source.id()->c_str(), index,
                    to_string(handle.error()));
-    if (context.failed_step >= 0 && first_call_[index] != nullptr) {
+    if (kTraces && context.failed_step >= 0 && first_call_[index] != nullptr) {
       return state_.fail(handle.error(), static_cast<size_t>(first_call_[index] - state_.instructions.data()),
                          context.failed_step);
     }

@@ -6,6 +6,7 @@
 #include "runtime/platform.h"
 #include "runtime/program_verifier.h"
 #include "runtime/tensor_lists.h"
+#include "runtime/tracing.h"
 #include "runtime/unboxing.h"
 
 namespace et::runtime {
@@ -264,7 +265,7 @@ Error Method::State::finish() {
 
 /// Gives the method and the state back. Inputs are for one execution.
 void Method::State::end(Error result) {
-  if (options.tracer != nullptr) {
+  if (tracer_of(options) != nullptr) {
     end_trace(result);
   }
   for (InputSlot& slot : inputs) {
@@ -299,7 +300,7 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
       context.reset_temp();
       break;
     case Instruction::Kind::kDelegate: {
-      BackendExecutionContext delegate_context{context, options.tracer, meta.name(), 0, static_cast<int32_t>(index)};
+      BackendExecutionContext delegate_context{context, tracer_of(options), meta.name(), 0, static_cast<int32_t>(index)};
       error = instruction.delegate->backend->execute(delegate_context, instruction.delegate->handle,
                                                      {instruction.args, instruction.num_args});
       context.reset_temp();
@@ -404,10 +405,10 @@ EventKind event_kind(Instruction::Kind kind) {
 
 /// Takes the tracer for this execution. Without one there is nothing to do.
 Error Method::State::begin_trace() {
-  if (options.tracer == nullptr) {
+  if (tracer_of(options) == nullptr) {
     return Error::Ok;
   }
-  if (!options.tracer->try_acquire()) {
+  if (!tracer_of(options)->try_acquire()) {
     if (uses_session_state) {
       options.session->release();
     }
@@ -417,14 +418,14 @@ Error Method::State::begin_trace() {
         plan->name()->c_str());
     return Error::InvalidState;
   }
-  traces_instructions = options.tracer->wants_instructions() || options.tracer->wants_values();
-  options.tracer->begin_execution(meta.name());
+  traces_instructions = tracer_of(options)->wants_instructions() || tracer_of(options)->wants_values();
+  tracer_of(options)->begin_execution(meta.name());
   execution_start_ns = platform_now_ns();
   return Error::Ok;
 }
 
 void Method::State::end_trace(Error result) {
-  EventTracer& tracer = *options.tracer;
+  EventTracer& tracer = *tracer_of(options);
   tracer.set_position({});
   tracer.record({EventKind::kExecute, meta.name(), {}, {}, {}, execution_start_ns, platform_now_ns()});
   for (size_t i = 0; result == Error::Ok && tracer.wants_outputs() && i < outputs.size(); ++i) {
@@ -438,7 +439,7 @@ void Method::State::end_trace(Error result) {
 
 /// run_one under the eyes of the tracer.
 Error Method::State::run_traced(KernelContext& context, size_t* next) {
-  EventTracer& tracer = *options.tracer;
+  EventTracer& tracer = *tracer_of(options);
   const TracePosition position{0, static_cast<int32_t>(*next)};
   const Instruction& instruction = instructions[*next];
   tracer.set_position(position);
@@ -456,7 +457,7 @@ Error Method::State::run_traced(KernelContext& context, size_t* next) {
 
 /// What an instruction computed. The runtime cannot tell the outputs of a delegate from its inputs: it shows both.
 void Method::State::trace_values(const Instruction& instruction, TracePosition position) {
-  const auto show = [&](const EValue& value) { options.tracer->record_value({&value, position}); };
+  const auto show = [&](const EValue& value) { tracer_of(options)->record_value({&value, position}); };
   if (instruction.kind == Instruction::Kind::kDelegate) {
     for (uint32_t i = 0; i < instruction.num_args; ++i) {
       show(*instruction.args[i]);
@@ -482,7 +483,7 @@ bool Method::State::read_origin(size_t index, int32_t step, uint32_t (&fields)[k
   if (debug == nullptr) {
     return false;
   }
-  for (uint32_t i = 0; step >= 0 && i < count(debug->delegates()); ++i) {
+  for (uint32_t i = 0; kTraces && step >= 0 && i < count(debug->delegates()); ++i) {
     const schema::debug::DelegateInfo& delegate = *debug->delegates()->Get(i);
     OriginReader origins(*program->debug_, delegate);
     for (uint32_t k = 0; delegate.instruction() == index && k < count(delegate.ids()); ++k) {
@@ -510,7 +511,7 @@ Error Method::State::fail(Error error, size_t index, int32_t step) {
   failure.instruction = static_cast<uint32_t>(index);
   failure.operator_name = instruction_name(instructions[index]);
   uint32_t fields[kNumOriginFields];
-  const bool is_step = step >= 0 && read_origin(index, step, fields, &failure.debug_handle);
+  const bool is_step = kTraces && step >= 0 && read_origin(index, step, fields, &failure.debug_handle);
   if (is_step || read_origin(index, -1, fields, &failure.debug_handle)) {
     const auto text = [&](OriginField field) { return view(program->debug_->strings()->Get(fields[field])); };
     failure.step_name = is_step ? text(kOp) : std::string_view();

@@ -11,7 +11,9 @@ namespace fb = schema;
 Result<Method> MethodLoader::load(const Program& program, std::string_view name, const MemoryManager& memory,
                                   const MethodOptions& options) {
   ET_CHECK_OR_RETURN(memory.method_allocator != nullptr, InvalidArgument, "the MemoryManager has no method_allocator");
-  const TraceSpan span(options.tracer, EventKind::kMethodLoad, name);
+  ET_CHECK_OR_RETURN(options.tracer == tracer_of(options), NotSupported,
+                     "this build has no event tracer; build with ET_EVENT_TRACER=ON");
+  const TraceSpan span(tracer_of(options), EventKind::kMethodLoad, name);
   ET_TRY(const MethodMeta meta, program.method_meta(name));
   ET_TRY(uint8_t* const place, memory.method_allocator->allocate_list<uint8_t>(sizeof(Method::State)));
   auto* state = new (place) Method::State(meta, memory, options);
@@ -24,15 +26,15 @@ Result<Method> MethodLoader::load(const Program& program, std::string_view name,
       state->debug = program.debug_->methods()->Get(i);
     }
   }
-  if (options.tracer != nullptr) {
+  if (tracer_of(options) != nullptr) {
     ET_RETURN_IF_ERROR(state->trace_allocators());
   }
   const size_t used_before = memory.method_allocator->used();
   {
-    const TraceSpan init(options.tracer, EventKind::kMethodInit, name);
+    const TraceSpan init(tracer_of(options), EventKind::kMethodInit, name);
     ET_RETURN_IF_ERROR(MethodLoader(program, *state).run());
   }
-  if (options.tracer != nullptr) {
+  if (tracer_of(options) != nullptr) {
     state->trace_memory(memory.method_allocator->used() - used_before);
   }
   return method;
@@ -43,7 +45,7 @@ Error Method::State::trace_allocators() {
   const auto wrap = [this](MemoryAllocator** allocator, const char* name) {
     if (*allocator != nullptr) {
       ET_TRY(TracedAllocator* const place, memory.method_allocator->allocate_list<TracedAllocator>(1));
-      *allocator = new (place) TracedAllocator(**allocator, *options.tracer, name);
+      *allocator = new (place) TracedAllocator(**allocator, *tracer_of(options), name);
     }
     return Error::Ok;
   };
@@ -53,10 +55,10 @@ Error Method::State::trace_allocators() {
 
 /// Reports the memory that a loaded method holds.
 void Method::State::trace_memory(size_t method_nbytes) {
-  options.tracer->record_allocation(options.tracer->add_allocator("method"), method_nbytes);
-  const uint32_t planned = options.tracer->add_allocator("planned");
+  tracer_of(options)->record_allocation(tracer_of(options)->add_allocator("method"), method_nbytes);
+  const uint32_t planned = tracer_of(options)->add_allocator("planned");
   for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
-    options.tracer->record_allocation(planned, static_cast<size_t>(meta.memory_planned_buffer_size(i)));
+    tracer_of(options)->record_allocation(planned, static_cast<size_t>(meta.memory_planned_buffer_size(i)));
   }
 }
 

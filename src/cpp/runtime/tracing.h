@@ -3,10 +3,26 @@
 
 #include "runtime/event_tracer.h"
 #include "runtime/memory_allocator.h"
+#include "runtime/method.h"
 #include "runtime/platform.h"
 
 namespace et::runtime {
 
+/// Whether the build has a tracer (CMake's ET_EVENT_TRACER). Without it no delegate's step is looked up, either.
+#ifdef ET_NO_EVENT_TRACER
+constexpr bool kTraces = false;
+#else
+constexpr bool kTraces = true;
+#endif
+
+/// The tracer of a method; nullptr in a build without.
+inline EventTracer* tracer_of(const MethodOptions& options) { return kTraces ? options.tracer : nullptr; }
+
+#ifdef ET_NO_EVENT_TRACER
+struct TraceSpan {
+  TraceSpan(EventTracer*, EventKind, std::string_view) {}
+};
+#else
 /// Records the time of a scope. Does nothing without a tracer.
 class TraceSpan {
  public:
@@ -26,6 +42,7 @@ class TraceSpan {
   std::string_view name_;
   uint64_t start_ns_;
 };
+#endif
 
 /// Hands out what another allocator has, and reports it.
 class TracedAllocator final : public MemoryAllocator {
