@@ -1,6 +1,7 @@
 """What the XNNPACK delegate must do, for the suite that runs over all backends (tests/conformance)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -137,7 +138,7 @@ def _sequential(*layers: nn.Module) -> Callable[[], nn.Module]:
 
 SUITE = Suite(
     backend="xnnpack",
-    partitioner=XnnpackPartitioner,
+    partitioner=partial(XnnpackPartitioner, largest=True),
     tolerance=1e-5,
     cases=(
         Case("linear", lambda: nn.Linear(8, 4), _image(3, 8), 1),

@@ -89,6 +89,9 @@ def _images() -> Iterator[tuple]:
         yield "aten::upsample_bilinear2d.vec_out", x, None, False, [2.0, 2.0], large
         yield "aten::upsample_nearest2d.vec_out", x, None, [2.0, 2.0], large
         yield "et::_upsample_nearest_exact2d.vec_out", x, None, [2.0, 2.0], large
+        yield "aten::_upsample_nearest_exact2d.out", x, [18, 20], 2.0, None, large
+        for kind in ("bicubic", "lanczos"):
+            yield f"aten::_upsample_{kind}2d_aa.out", x, [18, 20], False, None, 2.0, large
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         line, longer = torch.randn(2, 3, 21).to(dtype), torch.empty(2, 3, 42, dtype=dtype)
         yield "et::upsample_linear1d.vec_out", line, None, False, [2.0], longer
@@ -97,6 +100,7 @@ def _images() -> Iterator[tuple]:
         for kind in ("upsample_nearest", "_upsample_nearest_exact"):
             yield f"et::{kind}1d.vec_out", line, None, [2.0], longer
             yield f"et::{kind}3d.vec_out", volume, [8, 10, 12], None, larger
+            yield f"aten::{kind}3d.out", volume, [8, 10, 12], None, 2.0, None, larger
     image = torch.randn(1, 16, 20, 20)
     yield (
         "aten::convolution.out", image, torch.randn(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, image * 0

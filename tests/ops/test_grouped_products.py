@@ -67,7 +67,7 @@ def test_the_reference_is_what_eager_computes():
 @pytest.mark.parametrize(
     ("offsets", "message"),
     [(ends(5, 3, 24), "group 1 ends at 3"), (ends(5, 6, 25), "group 2 ends at 25"), (ends(-1, 3, 24), "group 0"),
-     (ends(5, 24), "2 offsets for 3 matrices"), (torch.tensor([1, 2, 24]), "i32"), (None, "offsets")],
+     (ends(5, 24), "2 offsets for 3 matrices"), (torch.tensor([1, 2, 24]), "torch.int32"), (None, "offsets")],
 )  # fmt: skip
 def test_offsets_that_make_no_sense(offsets, message):
     left, right, _ = FORMS["rows"]

@@ -150,16 +150,16 @@ def test_channels_last() -> None:
 X8, F4 = torch.zeros(4, 6, dtype=torch.int8), torch.zeros(4, 6)
 BAD = [
     ("quantize_per_tensor.out", [F4, 0.0, 0, -128, 127, torch.int8, X8], "the scale is zero"),
-    ("quantize_per_tensor.out", [F4, 1.0, 0, -129, 127, torch.int8, X8], "not within the range of i8"),
-    ("quantize_per_tensor.out", [F4.double(), 1.0, 0, -128, 127, torch.int8, X8], "input is f64"),
+    ("quantize_per_tensor.out", [F4, 1.0, 0, -129, 127, torch.int8, X8], "not within the range of torch.int8"),
+    ("quantize_per_tensor.out", [F4.double(), 1.0, 0, -128, 127, torch.int8, X8], "input is torch.float64"),
     ("quantize_per_tensor.out", [F4, 1.0, 0, 0, 1, torch.bool, X8.bool()], "no type to quantize to"),
-    ("quantize_per_tensor.out", [F4, 1.0, 0, 0, 255, torch.uint8, X8], "out is i8, must be u8"),
+    ("quantize_per_tensor.out", [F4, 1.0, 0, 0, 255, torch.uint8, X8], "out is torch.int8, must be torch.uint8"),
     (
         "quantize_per_tensor.Tensor_out",
         [F4, torch.ones(2), torch.zeros(1), -128, 127, torch.int8, X8],
         "scale has 2 elements",
     ),
-    ("dequantize_per_tensor.out", [X8, 1.0, 0, 0, 255, torch.uint8, None, F4], "input is i8, must be u8"),
+    ("dequantize_per_tensor.out", [X8, 1.0, 0, 0, 255, torch.uint8, None, F4], "input is torch.int8, must be torch.uint8"),
     ("dequantize_per_tensor.out", [X8, 1.0, 0, -128, 127, torch.int8, torch.int8, X8.clone()], "must be floating"),
     (
         "quantize_per_channel.out",

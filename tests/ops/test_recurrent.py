@@ -241,7 +241,7 @@ BROKEN = {
     "negative": (1, torch.tensor([3, -2, 4]), "batch_sizes"),
     "too few rows": (1, torch.tensor([2, 2]), "batch_sizes add up to 4, but the input has 5"),
     "empty": (1, torch.empty(0, dtype=torch.int64), "batch_sizes is empty"),
-    "i32": (1, torch.tensor([3, 2], dtype=torch.int32), "must be i64"),
+    "i32": (1, torch.tensor([3, 2], dtype=torch.int32), "must be torch.int64"),
     "input": (0, torch.randn(5, 6), r"params\[0\] has shape \(27, 5\), must have \(27, 6\)"),
     "dtype": (0, torch.randn(5, 5, dtype=torch.float64), "params|hx"),
     "state": (2, torch.randn(2, 3, 8), r"must have"),

@@ -316,8 +316,8 @@ OPERATORS = (
     Case("rank", lambda m, x: x.abs(), (t(1, 1, 2, 1, 2, 1, 2),), "a tensor of rank 7, the library has 6"),
     Case("unbounded", lambda m, x: x.abs(), (ROWS,), "a size that only the data decides", ({0: Dim("rows")},)),
     Case("empty", lambda m, x: x.abs(), (t(0, 4),), "a tensor without elements, or too large"),
-    Case("result", lambda m, x: x.abs(), (torch.arange(4),), "a result of type i64"),
-    Case("operand", lambda m, x: x / 2, (torch.arange(4),), "a tensor of type i64"),
+    Case("result", lambda m, x: x.abs(), (torch.arange(4),), "a result of type torch.int64"),
+    Case("operand", lambda m, x: x / 2, (torch.arange(4),), "a tensor of type torch.int64"),
     Case(
         "constants",
         lambda m, x: x + (m.matrix + m.scales).abs(),

@@ -129,8 +129,15 @@ def _read(path: str, archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _numbered(methods: dict[str, Any]) -> dict[str, dict[int, Any]]:
-    """JSON has strings as keys, where numbers of instructions are meant."""
-    return {name: {int(key): value for key, value in found.items()} for name, found in methods.items()}
+    """JSON has strings as keys, where numbers of instructions and of delegates' steps are meant, and lists for tuples."""
+    return {name: {int(key): _of_delegate(value) for key, value in found.items()} for name, found in methods.items()}
+
+
+def _of_delegate(value: Any) -> Any:
+    if not isinstance(value, dict) or "delegate_map" not in value:
+        return value
+    steps = value["delegate_map"]
+    return value | {"delegate_map": {int(key) if key.isdigit() else key: tuple(steps[key]) for key in steps}}
 
 
 def _tensors(archive: zipfile.ZipFile, entry: str) -> Any:
