@@ -300,7 +300,8 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
       context.reset_temp();
       break;
     case Instruction::Kind::kDelegate: {
-      BackendExecutionContext delegate_context{context, tracer_of(options), meta.name(), 0, static_cast<int32_t>(index)};
+      BackendExecutionContext delegate_context{context, tracer_of(options), meta.name(), 0,
+                                               static_cast<int32_t>(index)};
       error = instruction.delegate->backend->execute(delegate_context, instruction.delegate->handle,
                                                      {instruction.args, instruction.num_args});
       context.reset_temp();
