@@ -369,7 +369,7 @@ def test_integers_at_the_border_are_not_taken_for_values(exported, quantized):
     output.replace_input_with(dequantize, dequantize.args[0])
     bare.recompile()
     report = et.quantization_report(exported, bare, images(1))
-    assert report.outputs[0].note.startswith("not compared: int8")
+    assert report.outputs[0].note.startswith("not compared: torch.int8")
     assert math.isnan(report.outputs[0].difference.sqnr_db)
 
 
