@@ -1,3 +1,4 @@
+from .calibration.checks import QuantizationWarning as QuantizationWarning
 from .embedding_quantizer import EmbeddingQuantizer as EmbeddingQuantizer
 from .example import ExampleQuantizer as ExampleQuantizer
 from .flow.flow import calibrate as calibrate

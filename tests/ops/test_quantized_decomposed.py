@@ -159,7 +159,11 @@ BAD = [
         [F4, torch.ones(2), torch.zeros(1), -128, 127, torch.int8, X8],
         "scale has 2 elements",
     ),
-    ("dequantize_per_tensor.out", [X8, 1.0, 0, 0, 255, torch.uint8, None, F4], "input is torch.int8, must be torch.uint8"),
+    (
+        "dequantize_per_tensor.out",
+        [X8, 1.0, 0, 0, 255, torch.uint8, None, F4],
+        "input is torch.int8, must be torch.uint8",
+    ),
     ("dequantize_per_tensor.out", [X8, 1.0, 0, -128, 127, torch.int8, torch.int8, X8.clone()], "must be floating"),
     (
         "quantize_per_channel.out",

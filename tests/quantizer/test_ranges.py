@@ -3,6 +3,7 @@
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.quantizer.spec.pt2e import MinMaxObserver
 from torch import nn
 from torch.nn import functional as F
 
@@ -97,10 +98,8 @@ def test_tiny_numbers_that_a_configuration_rounds_away_are_named():
     with torch.no_grad():
         model[0].weight *= 1e-4
     data = [rand(3, 8) for _ in range(4)]
-    observer = quantizer.pt2e.MinMaxObserver.with_args(eps=2**-12)
-    with pytest.warns(
-        quantizer.checks.QuantizationWarning, match=r"linear.default \(0, .* reaches .*, a step is 0.000244"
-    ):
+    observer = MinMaxObserver.with_args(eps=2**-12)
+    with pytest.warns(quantizer.QuantizationWarning, match=r"linear.default \(0, .* reaches .*, a step is 0.000244"):
         quantizer.quantize(model, (data[0],), quantizer.quantization_config(observer=observer), data)
 
 
@@ -111,7 +110,7 @@ def test_results_that_are_far_smaller_than_their_sums():
         model[0].weight.abs_().mul_(30)
         model[0].bias.fill_(-1e5)
     data = [torch.rand(1, 3, 8, 8, generator=GENERATOR) * 255 for _ in range(3)]
-    with pytest.warns(quantizer.checks.QuantizationWarning, match="always 0"):
+    with pytest.warns(quantizer.QuantizationWarning, match="always 0"):
         program = quantizer.quantize(model, (data[0],), "static_int8", data)
     run, _ = lowered(program, True)
     torch.testing.assert_close(run(data[0]), program.module()(data[0]))

@@ -81,10 +81,10 @@ def assert_equal_to_steps(
 ) -> None:
     """Fused files hold `count` layers and no step, and give what the steps give, bit for bit."""
     fused, steps = lowered(program), lowered(program, FUSION)
-    text = fused.dump()
+    text = fused.dump().split("method @forward")[1]
     assert count_of(text, preset) == count
     assert "_gates.out" not in text
-    assert "_gates.out" in steps.dump()
+    assert "_gates.out" in steps.dump().split("method @forward")[1]
     whole, single = et.load(fused.buffer), et.load(steps.buffer)
     for x in calls:
         for a, b in zip(_flat(whole(*x)), _flat(single(*x)), strict=True):
@@ -181,7 +181,11 @@ def test_configurations(config: object, kind: type[nn.RNNBase]) -> None:
 def test_integers_of_16_bits_keep_their_steps(kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     x = rows(STEPS, 3, 16)
-    text = lowered(quantized(Layers(kind(16, 8)), x, quantizer.quantization_config("int16"))).dump()
+    text = (
+        lowered(quantized(Layers(kind(16, 8)), x, quantizer.quantization_config("int16")))
+        .dump()
+        .split("method @forward")[1]
+    )
     assert text.count("_gates.out") == STEPS
 
 
@@ -214,7 +218,9 @@ def test_files_for_the_official_runtime_keep_their_steps(preset: str, kind: type
     torch.manual_seed(0)
     x = rows(STEPS, 2, 16)
     edge = et.to_edge(quantized(Layers(kind(16, 24)), x, preset))
-    assert "et::" not in edge.to_executorch(et.ExecutorchBackendConfig(compatible=True)).dump()
+    assert (
+        "et::" not in edge.to_executorch(et.ExecutorchBackendConfig(compatible=True)).dump().split("method @forward")[1]
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -230,12 +236,12 @@ def test_files_for_the_official_runtime_have_their_steps_in_the_delegate(preset:
     )
     ours = edge.to_executorch()
     compatible = edge.to_executorch(et.ExecutorchBackendConfig(compatible=True))
-    dump = compatible.dump()
+    dump = compatible.dump().split("method @forward")[1]
     assert "et::" not in dump and "aten::sigmoid" not in dump and "aten::tanh" not in dump
     wanted = always.to_executorch(et.ExecutorchBackendConfig(compatible=True))
-    assert dump == wanted.dump()
+    assert dump == wanted.dump().split("method @forward")[1]
     again = edge.to_executorch()
-    assert count_of(again.dump(), preset) == 1 and bytes(again.buffer) == bytes(ours.buffer)
+    assert count_of(again.dump().split("method @forward")[1], preset) == 1 and bytes(again.buffer) == bytes(ours.buffer)
     for expected, found in zip(et.load(wanted.buffer)(*x), et.load(compatible.buffer)(*x), strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
@@ -251,7 +257,7 @@ def test_steps_stay_out_of_the_delegate(preset: str, kind: type[nn.RNNBase]) -> 
     for always in (False, True):
         edge = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True, always=always)])
         manager = edge.to_executorch()
-        text = manager.dump()
+        text = manager.dump().split("method @forward")[1]
         assert "aten::sigmoid" not in text and "quantized_add" not in text
         assert count_of(text, preset) == (0 if always else 4)
         # The delegate chooses integers for each row, whatever the graph says.
@@ -276,7 +282,7 @@ def test_cells_stay_in_the_delegate() -> None:
     torch.manual_seed(0)
     x = (torch.randn(3, 2, 16), torch.randn(2, 24), torch.randn(2, 24))
     edge = et.to_edge_transform_and_lower(quantized(Cells(), x), partitioner=[XnnpackPartitioner(largest=True)])
-    text = edge.to_executorch().dump()
+    text = edge.to_executorch().dump().split("method @forward")[1]
     assert "aten::sigmoid" not in text and "et::lstm_gates" not in text
 
 
@@ -308,4 +314,4 @@ def test_a_first_state_from_a_layer_is_no_projection() -> None:
     torch.manual_seed(0)
     program = quantizer.quantize(Decoder().eval(), (torch.randn(3, 1, 8), torch.randn(1, 1, 8)), "dynamic_int8")
     file = et.to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner(largest=True)]).to_executorch()
-    assert count_of(file.dump(), "dynamic_int8") == 1
+    assert count_of(file.dump().split("method @forward")[1], "dynamic_int8") == 1
