@@ -3,10 +3,11 @@
     ET_MAX_ISA=avx2 python -m benchmarks.operator_costs --measure build/costs      # once for each instruction set
     python -m benchmarks.operator_costs --write build/costs                        # the two tables
 
-An operator's cost is a number of nanoseconds for the call and one of picoseconds for each unit of work: a multiplication of a
-product or a convolution, an element of anything else. Both come from a small and a large example. Each example stands in a chain
-of two and in a chain of six, and a quarter of the difference is the operator: what the chain has at its ends falls out. The
-sides run in turn on one thread; a time is the least of several blocks of that thread's processor time.
+An operator's cost is a number of nanoseconds for the call and one of picoseconds for each unit of work: a
+multiplication of a product or a convolution, an element of anything else. Both come from a small and a large example.
+Each example stands in a chain of two and in a chain of six, and a quarter of the difference is the operator: what the
+chain has at its ends falls out. The sides run in turn on one thread; a time is the least of several blocks of that
+thread's processor time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What XNNPACK's delegate costs or saves: each model without it, with the default partitioner, and with all that it can take.
+"""What XNNPACK's delegate costs or saves: each model without it, with the default, and with all that it can take.
 
     [ET_MAX_ISA=avx2] python -m benchmarks.placement [--models NAME ...] [--int8] [--rounds N] [--programs DIR]
 
-The default should be within 3 % of the faster of the other two, on every instruction set. The three run in turn on the same
-inputs on one thread; figures are medians of its processor time. `--programs` keeps the files, so that a run under another limit
-need not lower them again.
+The default should be within 3 % of the faster of the other two, on every instruction set. The three run in turn on the
+same inputs on one thread; figures are medians of its processor time. `--programs` keeps the files, so that a run under
+another limit need not lower them again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SIDES = ("none", "default", "all")
 
 
 class Separator(nn.Module):
-    """A source separator in the manner of Conv-TasNet: blocks of 1-D convolutions with PReLU, dilated and depthwise inside."""
+    """A source separator in the manner of Conv-TasNet: 1-D convolutions with PReLU, dilated and depthwise inside."""
 
     def __init__(self, channels: int = 128, hidden: int = 256, blocks: int = 8) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sphinx reads this. ``tools/docs_site.py`` assembles the folder that Sphinx reads, and calls it; ``make docs`` calls that."""
+"""Sphinx reads this. ``make docs`` calls ``tools/docs_site.py``, which assembles the folder and calls Sphinx."""
 
 project = "executorch_py"
 copyright = "the executorch_py maintainers"

@@ -1,4 +1,4 @@
-"""For quantizers of your own: operators by name, patterns of them, and where a graph has one (docs/how-to/add_quantizer.md)."""
+"""For quantizers of your own: operators by name, patterns, and where a graph has one (docs/how-to/add_quantizer.md)."""
 
 from .rules.matching import (
     ADD,

@@ -4,9 +4,10 @@
     tools/docs_site.py build/docs                  # pages in build/docs/html; warnings are errors
     tools/docs_site.py build/docs --run-notebooks  # with the output of the notebooks, some minutes
 
-The sources in ``docs/`` hold no generated page. This program assembles a folder for Sphinx: the pages, an index a folder,
-the notebooks, and a page an importable package whose names come from its ``__init__.pyi``. Doxygen reads the C++ headers,
-Breathe brings them in. Links to files outside of ``docs/`` become the file's name, as the site has no such page.
+The sources in ``docs/`` hold no generated page. This program assembles a folder for Sphinx: the pages, an index a
+folder, the notebooks, and a page an importable package whose names come from its ``__init__.pyi``. Doxygen reads the
+C++ headers, Breathe brings them in. Links to files outside of ``docs/`` become the file's name, as the site has no such
+page.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def assemble(source: Path) -> None:
 
 
 def without_outside_links(text: str, page: Path) -> str:
-    """``text`` with links to folders as links to their index, and links to files that the site does not have as words."""
+    """``text``: links to folders become links to their index, links to files that the site does not have words."""
 
     def replaced(match: re.Match[str]) -> str:
         words, target = match.group(1), match.group(2).split("#")[0]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Check the arrows between the Python packages, and that no imports of theirs go round in a circle.
 
-An arrow is an import, wherever it stands: at the top of a file, in a function, under TYPE_CHECKING. One through a package's
-``__init__`` counts as one of the module that has the name. A package whose names are loaded on first use (``_lazy.py``) has a
+An arrow is an import, wherever it stands: at the top of a file, in a function, under TYPE_CHECKING. One through a
+package's ``__init__`` counts as one of the module that has the name. A package whose names are loaded on first use
+(``_lazy.py``) has a
 door: its ``__init__`` and the stub beside it may name modules of any layer. Arrows to and from doors count in circles.
 
     tools/python_layers.py            # prints "file:line: reason" for each wrong import; status 1 if there is any
@@ -22,8 +23,8 @@ PACKAGE = "executorch_py"
 #: Folder -> dotted name of the package that lies in it.
 ROOTS = {"src/executorch_py": PACKAGE, "backends": f"{PACKAGE}.backends", "quantizer": f"{PACKAGE}.quantizer"}
 
-# Layer -> layers it may import beside itself, each of which stands above it here. A layer is a package, with what lies in it
-# unless that has a row of its own, or a module of the root. docs/ARCHITECTURE.md repeats the table for people.
+# Layer -> layers it may import beside itself, each of which stands above it here. A layer is a package, with what lies
+# in it unless that has a row of its own, or a module of the root. docs/ARCHITECTURE.md repeats the table for people.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "errors": (),
     "foundation": ("errors",),

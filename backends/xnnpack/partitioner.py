@@ -31,8 +31,8 @@ _logger = logging.getLogger("executorch_py.backends.xnnpack")
 class XnnpackPartitioner(Partitioner):
     """Gives XNNPACK the parts that cost less there than in the runtime's kernels.
 
-    Without options, measured costs decide for each part, which is as large as the graph allows: it goes to the delegate or
-    stays with the kernels (docs/design/15-costs-decide.md). An option that says what is wanted wins over costs.
+    Without options, measured costs decide for each part, which is as large as the graph allows: it goes to the delegate
+    or stays with the kernels (docs/design/15-costs-decide.md). An option that says what is wanted wins over costs.
 
     Args:
         configs: Classes of ``partition_configs``: only operators that one of them is for are taken; None takes all.
@@ -43,10 +43,10 @@ class XnnpackPartitioner(Partitioner):
         largest: Take the largest parts that the graph allows, whatever they cost. For processors that no table is for.
         isa: The processor that the file is for, "avx2" or "avx512"; by default ("any") the choice must do for both.
         always: As ``largest``, and take parts that hold elementwise operators and views only, too, functions that are
-            written out (GELU, norms) and the steps of quantized recurrent layers; otherwise they stay with the kernels, which
-            do them at least as fast as a call of the delegate. Files for the official runtime (``compatible=True``), which has
-            no such kernels, have functions and steps in the delegate in any case, and products of floats with integer
-            weights.
+            written out (GELU, norms) and the steps of quantized recurrent layers; otherwise they stay with the kernels,
+            which do them at least as fast as a call of the delegate. Files for the official runtime
+            (``compatible=True``), which has no such kernels, have functions and steps in the delegate in any case, and
+            products of floats with integer weights.
 
     Attributes:
         refusals: Name of each node of the last program that was not taken -> the reason.

@@ -1,7 +1,8 @@
-"""torchao's own ``prepare_pt2e`` with a quantizer of this package: batch norms are folded as ours are (flow/pt2e_flow.py).
+"""torchao's own ``prepare_pt2e`` with a quantizer of this package folds batch norms as ours does (flow/pt2e_flow.py).
 
-torchao folds before it asks the quantizer for anything, and in the wrong way where somebody else reads the layer's result or its
-weight. So its two functions of folding look first whose quantizer is at work. With quantizers of others they are as they were.
+torchao folds before it asks the quantizer for anything, and in the wrong way where somebody else reads the layer's
+result or its weight. So its two functions of folding look first whose quantizer is at work. With quantizers of others
+they are as they were.
 """
 
 import functools

@@ -1,7 +1,8 @@
 """Rules: how the tensors of a matched operator get their specs. Rows of the quantizers' tables name them.
 
-An annotation says of a node which of its inputs are quantized and how its result is. A chain that a kernel computes at once (a
-linear layer and its relu) is annotated as a unit: inputs at its first node, the result at its last, nothing between.
+An annotation says of a node which of its inputs are quantized and how its result is. A chain that a kernel computes at
+once (a linear layer and its relu) is annotated as a unit: inputs at its first node, the result at its last, nothing
+between.
 """
 
 import operator
@@ -84,14 +85,14 @@ def table(match: Match, config: QuantizationConfig) -> None:
 
 
 def table_of_bytes(match: Match, config: QuantizationConfig) -> None:
-    """As ``table``, but with 8 bits beside layers of 4: what is lost in a row of the table is lost for all that follows."""
+    """As ``table``, but with 8 bits beside layers of 4: what a row of the table loses is lost for all that follows."""
     if config.weight is not None and config.weight.quant_max == WEIGHTS["int4"].high:
         config = quantization_config(None, "int8")
     table(match, config)
 
 
 def binary(match: Match, config: QuantizationConfig) -> None:
-    """A sum or product of two activations, one of which at least is quantized already, and not all of it made of one."""
+    """A sum or product of two activations: at least one is quantized already, and not all of it is made of one."""
     node = match.first
     a, b = node.args[:2]
     if not is_float32(node) or not all(is_float32(x) and not is_constant(x) and not is_mask(x) for x in (a, b)):
@@ -150,7 +151,7 @@ def activation(match: Match, config: QuantizationConfig) -> None:
 
 
 def padded(match: Match, config: QuantizationConfig) -> None:
-    """Zeros around a tensor, or its own elements: a zero is one of the integers of every scale. Other numbers stay in float."""
+    """Zeros around a tensor, or its own elements: every scale has an integer for zero. Other numbers stay in float."""
     names = [argument.name for argument in match.first.target._schema.arguments]  # type: ignore[union-attr]
     given = {**dict(zip(names, match.first.args, strict=False)), **match.first.kwargs}
     if given.get("mode", "constant") != "constant" or not given.get("value"):
@@ -178,8 +179,8 @@ def parted(match: Match, config: QuantizationConfig) -> None:
 def joined(match: Match, config: QuantizationConfig) -> None:
     """Elements of several tensors: all these and the result have one scale, when one of them is quantized at all.
 
-    Where the result is read as floats, it is joined of integers only when all parts are. A zero is one of the integers of
-    every scale.
+    Where the result is read as floats, it is joined of integers only when all parts are. A zero is one of the integers
+    of every scale.
     """
     node = match.first
     parts = [one for one in elements_of(node) if not _is_zero(one)]
@@ -222,9 +223,9 @@ def _is_quantized(node: Any) -> bool:
 def _of_input(node: fx.Node, config: QuantizationConfig) -> QuantizationSpecBase | None:
     """How ``node`` takes its first argument where that is the model's own input, whose result nobody annotates.
 
-    As a layer does that reads it beside ``node``: edges from one node with equal specs share a scale, so that the input may be
-    integers itself. Where no layer reads it, as the configuration says. Only when integers are taken behind ``node``, and not
-    when it takes a part, which would have a finer scale of its own.
+    As a layer does that reads it beside ``node``: edges from one node with equal specs share a scale, so that the input
+    may be integers itself. Where no layer reads it, as the configuration says. Only when integers are taken behind
+    ``node``, and not when it takes a part, which would have a finer scale of its own.
     """
     x: Any = node.args[0]
     if not isinstance(x, fx.Node) or x.op != "placeholder" or node.target in TAKES_PART or not node.meta.get(WANTED):

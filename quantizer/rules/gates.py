@@ -1,7 +1,8 @@
 """What a step of a GRU does between its products, which stays in float and becomes one operator (``et::gru_gates``).
 
-The sums of its gates are those of two products, which a quantizer would take for activations of their own; each rounding of
-theirs is one that the next step inherits. An LSTM's gates are functions of one sum, and nothing behind it is quantized.
+The sums of its gates are those of two products, which a quantizer would take for activations of their own; each
+rounding of theirs is one that the next step inherits. An LSTM's gates are functions of one sum, and nothing behind it
+is quantized.
 """
 
 from torch import fx

@@ -65,7 +65,7 @@ def lift(module: fx.GraphModule, program: ExportedProgram) -> ExportedProgram:
 
 
 def copied(graph: fx.Graph) -> fx.Graph:
-    """A copy of ``graph``, without the warning that torch's copy of the inputs' structure gives of torch's own class."""
+    """A copy of ``graph``, without the warning that torch gives when it copies the structure of the inputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         return copy.deepcopy(graph)

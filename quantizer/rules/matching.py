@@ -1,7 +1,7 @@
 """Finds chains of operators in an exported graph, and says what a node belongs to.
 
-A Pattern is a row of a quantizer's table: a name, a chain of operators of which each is the only user of the one before, and the
-rule that annotates what was found (annotation.py).
+A Pattern is a row of a quantizer's table: a name, a chain of operators of which each is the only user of the one
+before, and the rule that annotates what was found (annotation.py).
 
 >>> Pattern("linear_relu", (LINEAR, RELU), product)  # doctest: +SKIP
 """
@@ -108,10 +108,12 @@ TAKES_PART = frozenset(
 )
 #: Operators that move elements or leave them as they are.
 MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves in ("reshape", "permute", "repeat")))
-#: Operators that hand out a tensor in parts, each a ``getitem`` of their result, or its largest elements with their places.
+#: Operators that hand out a tensor in parts, each a ``getitem`` of their result, or its largest elements with their
+#: places.
 SPLIT = frozenset(overloads(lambda op: op.moves in ("part", "pool") and not op.is_tensor))
 PAD = ops("pad.default", "constant_pad_nd.default")
-#: Operators whose results are elements of several tensors -> the arguments that hold these: tensors, lists of them, numbers.
+#: Operators whose results are elements of several tensors -> the arguments that hold these: tensors, lists of them,
+#: numbers.
 JOINED_ARGUMENTS: dict[Any, tuple[int, ...]] = {
     overload(op.name): tuple(op.arguments.index(name) for name in op.joins)
     for op in OPERATORS.values()
@@ -157,7 +159,7 @@ def form_of(layer: fx.Node) -> tuple[bool, int]:
 
 
 def has_running_statistics(norm: fx.Node) -> bool:
-    """Whether a batch or instance norm holds a mean of its own. One without takes that of its input, in training and after it."""
+    """Whether a batch or instance norm holds a mean of its own. One without takes that of its input at all times."""
     return len(norm.args) > 3 and norm.args[3] is not None
 
 
@@ -246,7 +248,7 @@ def _writes(node: fx.Node, held: fx.Node) -> bool:
 
 
 def depends_on_inputs(node: fx.Node) -> bool:
-    """Whether a value is different from call to call. Zeros that a model makes, such as the first state of an LSTM, are not."""
+    """Whether a value is different from call to call. Zeros that a model makes (the first state of an LSTM) are not."""
     seen, waiting = set(), [node]
     while waiting:
         one = waiting.pop()
@@ -259,7 +261,7 @@ def depends_on_inputs(node: fx.Node) -> bool:
 
 
 def is_of_sizes(node: fx.Node) -> bool:
-    """Whether a value, in a graph with observers or without, is made of sizes and of what the model holds and never writes.
+    """Whether a value, with observers or without, is made of sizes and of what the model holds and never writes.
 
     The first state of a recurrent layer is, for a batch of any size.
     """
@@ -281,7 +283,8 @@ _SOURCES = CONV | CONV_TRANSPOSE | LINEAR | EMBEDDING | MATMUL | BATCH_NORM | op
 def is_mask(node: fx.Node) -> bool:
     """Whether a value is made of integers, booleans and constants only: masks and position tables, which no scale fits.
 
-    An additive attention mask holds 0 and the smallest float; quantized as an activation, it would leave everything else zero.
+    An additive attention mask holds 0 and the smallest float; quantized as an activation, it would leave everything
+    else zero.
     """
     seen, waiting = set(), [node]
     while waiting:

@@ -1,4 +1,4 @@
-"""What a method takes, gives and needs: ``MethodMetadata`` and ``TensorInfo``, read from a program without loading the method.
+"""What a method takes, gives and needs, read without loading it: ``MethodMetadata`` and ``TensorInfo``.
 
 Example:
     >>> program.metadata("forward").input_tensor_meta(0)  # doctest: +SKIP

@@ -214,7 +214,7 @@ class Program(Shown):
         return self._core.read_named_data(_arguments.text("a key of the named data", key))
 
     def has_etdump(self) -> bool:
-        """True when the program was loaded with ``enable_etdump``; otherwise the calls below raise InvalidStateError."""
+        """True when the program records (``enable_etdump``); otherwise the calls below raise InvalidStateError."""
         return self._core.has_etdump
 
     def etdump(self) -> bytes:

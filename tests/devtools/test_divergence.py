@@ -1,4 +1,4 @@
-"""The first layer that leaves the model, its line and its cause: planted mistakes of each kind are found; none where none is."""
+"""The first layer that leaves the model, its line and its cause: planted mistakes of each kind, and none."""
 
 import inspect
 

@@ -138,7 +138,7 @@ def delegated(ids):
 
 
 def test_operators_of_a_delegate():
-    """What the backend timed takes the delegate's place where its map says what it is; otherwise the delegate stays whole."""
+    """Operators that a backend timed take the delegate's place where its map names them; else it stays whole."""
     record = recorded([XnnpackPartitioner(largest=True)])
     dump = delegated({7: 60, "sine": 30})
     whole = Inspector(etdump_data=dump.data, etrecord=record, target_time_scale=TimeScale.NS)

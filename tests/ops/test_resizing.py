@@ -202,7 +202,7 @@ SIZED = {
 
 
 def _scale(draw: random.Random, size: int, resized: int, smoothed: bool) -> float | None:
-    """A factor, which may contradict the sizes. Eager reads past an image whose smoothing window lies behind its end."""
+    """A factor, which may contradict the sizes. Eager reads past an image where a smoothing window lies behind it."""
     scale = draw.choice([None, 0.5, 1.0, 2.0, draw.uniform(0.2, 5), resized / size])
     return scale if scale is None or not smoothed else max(scale, resized / size)
 

@@ -1,4 +1,4 @@
-"""Without options the partitioner gives each part to the side that costs less, by the measured tables (docs/design/15)."""
+"""Without options each part goes to the side that costs less, by the measured tables (docs/design/15)."""
 
 import pytest
 import torch
@@ -32,7 +32,8 @@ MODELS = {
 }
 
 
-# Tiles of seven rows compute 17 rows as 21, those of five as 20. XNNPACK has a fast product of one row with AVX-512 only.
+# Tiles of seven rows compute 17 rows as 21, those of five as 20. XNNPACK has a fast product of one row with AVX-512
+# only.
 @pytest.mark.parametrize(
     ("name", "avx2", "avx512", "both"),
     [

@@ -290,7 +290,7 @@ _FUNCTIONS = {
 @pytest.mark.parametrize("shape", [(5,), (2, 5), (2, 3, 5), (2, 3, 4, 5), (1, 2, 3, 4, 5)], ids=str)
 @pytest.mark.parametrize("name", _FUNCTIONS)
 def test_constants_of_every_rank(name: str, shape: tuple[int, ...]):
-    """Only lines and images have a second form, with channels innermost; a part that holds another constant must load."""
+    """Only lines and images have a form with channels innermost; a part that holds another constant must load."""
     torch.manual_seed(0)
     model, x = OfConstant(shape, _FUNCTIONS[name]).eval(), torch.randn(3, 7)
     exported = torch.export.export(model, (x,))

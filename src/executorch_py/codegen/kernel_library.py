@@ -10,7 +10,8 @@ variant, and may have `specialised` kernels, which are tried first, in their ord
       dtypes: float
       specialised: [blur_nhwc_out self=f32/channels_last, blur_f32_out self=f32]
 
-A published table, functions.yaml or custom_ops.yaml, does as well (published_yaml.py), with kernels written as it wants.
+A published table, functions.yaml or custom_ops.yaml, does as well (published_yaml.py), with kernels written as it
+wants.
 
 Written under --out (a file is touched only when its content changes):
     <name>/kernels.h    declarations of all kernels; their sources include it

@@ -60,7 +60,7 @@ def _kernel_names(plan: Table) -> list[str]:
 
 
 def instructions_of(data: bytes) -> dict[str, list[str]]:
-    """Method -> what each instruction of its first chain calls: a kernel such as ``aten::add.out``; "" where it is none.
+    """Method -> what each instruction of its first chain calls: a kernel such as ``aten::add.out``, or "".
 
     Raises:
         DamagedError: The bytes are not a program.

@@ -1,9 +1,9 @@
 """``first_divergence``: the first layer whose value leaves the eager one, its line, and what did it.
 
 Three sets of values are held against each other, node by node of the Edge program: the eager model's, those of the Edge
-program in PyTorch, and those of the compiled program in the runtime. Where the second leaves the first, quantization or the
-exported program did it. Where the third leaves the second, the runtime did: the program is then compiled again without
-fusion, or with the values inside a delegate as outputs, to tell fusion from a kernel.
+program in PyTorch, and those of the compiled program in the runtime. Where the second leaves the first, quantization or
+the exported program did it. Where the third leaves the second, the runtime did: the program is then compiled again
+without fusion, or with the values inside a delegate as outputs, to tell fusion from a kernel.
 
 Example:
     >>> print(first_divergence(program, model, inputs))  # doctest: +SKIP
@@ -56,7 +56,8 @@ class Divergence(Told):
         operator: Its operator.
         where: "file:line" of the user's Python.
         module_path: Path of its module.
-        cause: ``export`` (the exported program is another one), ``quantization``, ``fusion``, ``kernel`` or ``delegate``.
+        cause: ``export`` (the exported program is another one), ``quantization``, ``fusion``, ``kernel`` or
+            ``delegate``.
         what: The kernel, the backend or the fused operators.
         comparison: The value beside the expected one.
         note: What more is known.
@@ -105,7 +106,8 @@ def first_divergence(
         model: The eager model, or its ExportedProgram; for a quantized program the float one.
         inputs: Positional arguments of one call.
         method: Name of the method.
-        tolerance: What the runtime's values may differ from PyTorch's; by dtype otherwise (1e-3 of the largest for float32).
+        tolerance: What the runtime's values may differ from PyTorch's; by dtype otherwise (1e-3 of the largest for
+            float32).
         quantized_db: Smallest signal-to-noise ratio of a quantized layer in the network, in dB.
 
     Raises:

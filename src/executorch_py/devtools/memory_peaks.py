@@ -1,4 +1,4 @@
-"""``memory_report``: what lives at the peak of each arena, with its lines; the peak by module; what an option would save.
+"""``memory_report``: what lives at the peak of each arena, by line and module, and what an option would save.
 
 Example:
     >>> print(memory_report(program))  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""One writer of pages: a frame with its style and script, cards, and tables that sort by a click. No network, no dependency.
+"""One writer of pages: frame, style, script, cards, tables that sort by a click. No network, no dependency.
 
 Light and dark come from the reader's settings. The pages of quantization reports and of profiles are made of it.
 """

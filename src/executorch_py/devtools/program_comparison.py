@@ -78,7 +78,7 @@ class ProgramComparison(Shown):
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs but what is measured (times and other memory): sizes, operators and numbers are the same."""
+        """Whether sizes, operators and numbers are the same. Times and other memory may differ."""
         sizes = all(one.a == one.b for one in self.sizes if one.name != _OTHER)
         return (
             sizes

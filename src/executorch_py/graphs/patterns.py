@@ -1,14 +1,15 @@
 """Several nodes of an fx graph that compute one thing, written as the formula that they compute.
 
-The notation is that of ``src/cpp/ir/pattern.h``, which matches the compiler's graph; docs/how-to/add_pass.md has a table of it.
+The notation is that of ``src/cpp/ir/pattern.h``, which matches the compiler's graph; docs/how-to/add_pass.md has a
+table of it.
 
 >>> silu = Pattern("y = mul(x, sigmoid(x))")
 >>> graph = torch.export.export(torch.nn.SiLU(), (torch.ones(2),)).run_decompositions().graph
 >>> [match["x"].name for node in graph.nodes if (match := silu.match(node))]
 ['input_1']
 
-An operator's name stands for all its overloads, for its copying form and for the one in place. Numbers are literals: a tensor of
-rank 0 is none here.
+An operator's name stands for all its overloads, for its copying form and for the one in place. Numbers are literals: a
+tensor of rank 0 is none here.
 """
 
 import itertools
@@ -200,7 +201,7 @@ def _is_literal(wanted: Any, given: Any) -> bool:
 
 
 def _orders(name: str, target: Any) -> list[tuple[int, int]]:
-    """In which orders the first two arguments of an operator may be read as those of a call; none for another operator."""
+    """In which orders a call's first two arguments may be read as those of an operator; none for another operator."""
     if not isinstance(target, torch._ops.OpOverload):
         return []
     own = target.name().removesuffix(".default")

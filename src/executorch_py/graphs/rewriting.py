@@ -1,8 +1,9 @@
 """Writes a new fx graph from an old one, and the ExportedProgram around it.
 
-``GraphWriter`` is what functionalize.py and decomposer.py share: it creates nodes with the metadata of the node they come
-from, lifts constants, and finishes with an ExportedProgram whose signature names the new nodes. fx's own interpreter-based
-passes run every operator again on fake tensors; here a node that does not change is copied, metadata and all.
+``GraphWriter`` is what functionalize.py and decomposer.py share: it creates nodes with the metadata of the node they
+come from, lifts constants, and finishes with an ExportedProgram whose signature names the new nodes. fx's own
+interpreter-based passes run every operator again on fake tensors; here a node that does not change is copied, metadata
+and all.
 """
 
 import copy

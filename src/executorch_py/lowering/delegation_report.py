@@ -1,4 +1,4 @@
-"""What of Edge programs went to which backend, what did not and why, operator by operator; ``et.delegation_report`` shows it."""
+"""What of Edge programs went to which backend, what did not and why, operator by operator."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def to_edge(
         programs: One program (method ``forward``), or several by method name.
         constant_methods: Method name -> what it returns: a number, bool, string, tensor, or list of these.
         compile_config: Options.
-        generate_etrecord: Put the exported program into the ETRecord, too, which ``ExecutorchProgramManager.get_etrecord``
-            gives in any case.
+        generate_etrecord: Put the exported program into the ETRecord, too, which
+            ``ExecutorchProgramManager.get_etrecord`` gives in any case.
 
     Raises:
         NotSupportedError: An operator has no form in Edge; names it, its source line and what to do.

@@ -21,7 +21,7 @@ class LoweredBackendModule(CompiledPart):
         delegate_alignment: int | None = None,
         memory_planning: Any = None,
     ) -> bytes:
-        """A file whose method ``forward`` calls this part and nothing else. Arguments are those of the configuration."""
+        """A file whose method ``forward`` calls this part alone. Arguments are those of the configuration."""
         return self._alone(
             memory_planning,
             extract_delegate_segments=extract_delegate_segments,

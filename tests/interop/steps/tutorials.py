@@ -1,4 +1,4 @@
-"""Whole flows of the published tutorials: demonstration backend, quantized border, language model, training, shared weights."""
+"""Whole flows of the tutorials: demonstration backend, quantized border, language model, training, weights."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Bundled programs: a ``.pte`` with test cases, inputs and the outputs that are expected for them, in one ``.bpte`` file.
+"""Bundled programs: a ``.pte`` with test cases, inputs and their expected outputs, in one ``.bpte`` file.
 
-config.py is what a user gives, core.py checks it against the program, schema/ is the file as plain data, serialize.py writes
-and reads its bytes. The format is the published one (src/cpp/schema/bundled_program.fbs).
+config.py is what a user gives, core.py checks it against the program, schema/ is the file as plain data, serialize.py
+writes and reads its bytes. The format is the published one (src/cpp/schema/bundled_program.fbs).
 """

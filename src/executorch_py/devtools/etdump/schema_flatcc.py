@@ -1,4 +1,4 @@
-"""An ETDump as plain data, table by table: the published classes of src/cpp/schema/etdump.fbs. Times are nanoseconds."""
+"""An ETDump as plain data: the published classes, a table of src/cpp/schema/etdump.fbs each. Times in nanoseconds."""
 
 from __future__ import annotations
 

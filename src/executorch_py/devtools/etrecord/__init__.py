@@ -1,4 +1,4 @@
-"""ETRecord: what developer tools need beside the ``.pte``: the graphs it came from, and what each instruction stands for.
+"""ETRecord: what tools need beside the ``.pte``: the graphs it came from, and what each instruction stands for.
 
 record.py is the object, archive.py its file, a zip in the published layout that the published package reads as well.
 """

@@ -1,7 +1,7 @@
 """ETRecords as files: a zip whose entries have the published names.
 
-Graphs stand in torch's own JSON, to which each node's debug handle is added. What the published package writes is read: its
-names of Edge operators become torch's.
+Graphs stand in torch's own JSON, to which each node's debug handle is added. What the published package writes is read:
+its names of Edge operators become torch's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ __all__ = ["Record", "read_record", "write_record"]
 _IDENTIFIER = "ETRECORD_V0"
 _EDGE = "edge_dialect_exported_program"
 _EDGE_OPERATORS = "executorch.exir.dialects.edge.ops."
-#: Version of the JSON that the published package writes and reads, and keys of later ones, which say nothing that is needed.
+#: Version of the JSON that the published package writes and reads, and keys of later ones, which say nothing that is
+#: needed.
 _SCHEMA_VERSION = {"major": 5, "minor": 4}
 _LATER_KEYS = {
     "torch_version",
@@ -129,7 +130,7 @@ def _read(path: str, archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _numbered(methods: dict[str, Any]) -> dict[str, dict[int, Any]]:
-    """JSON has strings as keys, where numbers of instructions and of delegates' steps are meant, and lists for tuples."""
+    """JSON has strings for the numbers of instructions and of delegates' steps, and lists for tuples."""
     return {name: {int(key): _of_delegate(value) for key, value in found.items()} for name, found in methods.items()}
 
 

@@ -1,4 +1,4 @@
-"""The events of an ETDump, the same event of several runs taken together: its times, and the values that it recorded."""
+"""The events of an ETDump, one for all runs of the same event: its times, and the values that it recorded."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class Event:
     """An instruction, an operator inside a delegate, or a step of the framework.
 
     Attributes:
-        name: ``native_call_add.out``, ``DELEGATE_CALL``, ``Method::execute``, the backend's own name; "" for a value without
-            a time.
+        name: ``native_call_add.out``, ``DELEGATE_CALL``, ``Method::execute``, the backend's own name; "" for a value
+            without a time.
         perf_data: Its times; ``None`` for a value without a time.
         op_types: Operators of the Edge program that it stands for.
         delegate_debug_identifier: The backend's own id, inside a delegate.

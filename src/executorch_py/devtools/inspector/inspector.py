@@ -92,15 +92,15 @@ class Inspector(Shown):
             source_time_scale: Unit of the times in the ETDump.
             target_time_scale: Unit in which they are told.
             debug_buffer_path: File of the recorded values.
-            delegate_metadata_parser: Makes something readable of what a backend wrote with an event, a list with an item
-                for each run.
+            delegate_metadata_parser: Makes something readable of what a backend wrote with an event, a list with an
+                item for each run.
             delegate_time_scale_converter: Makes a time in the target unit of (the backend's id, a time of its clock).
             enable_module_hierarchy: Taken for the published API's sake; the modules are always there.
             reference_graph_name: Taken for the published API's sake; see ``calculate_numeric_gap``.
 
         Raises:
-            InvalidArgumentError: Not exactly one of ``etdump_path`` and ``etdump_data`` is given, or ETDump and ETRecord
-                are of different programs.
+            InvalidArgumentError: Not exactly one of ``etdump_path`` and ``etdump_data`` is given, or ETDump and
+                ETRecord are of different programs.
             InvalidProgramError: A file is damaged, or none of its kind; says which, and what to do.
         """
         if (etdump_path is None) == (etdump_data is None):
@@ -246,10 +246,11 @@ class Inspector(Shown):
         return by_line(self.events(), self.unit)
 
     def roofline(self, machine: Machine | None = None) -> Roofline:
-        """How near each instruction is to what the machine can: its bytes and multiply-accumulates over peak and bandwidth.
+        """How near each instruction is to what the machine can: its bytes and products over bandwidth and peak.
 
         Args:
-            machine: What the machine can; ``None``: this one is measured, once in a process, with the threads that methods use.
+            machine: What the machine can; ``None``: this one is measured, once in a process, with the threads that
+                methods use.
 
         Raises:
             InvalidStateError: There is no ETRecord, or times are cycles.
@@ -269,7 +270,7 @@ class Inspector(Shown):
         return written(events_json(self.event_blocks, self.unit), path)
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes the runs as a trace for chrome://tracing and ui.perfetto.dev: blocks, instructions and delegates in rows."""
+        """Writes the runs as a trace for ui.perfetto.dev and chrome://tracing: blocks, instructions, delegates."""
         written(chrome_trace(self.event_blocks, self._source_time_scale), path)
 
     def to_html(
@@ -299,7 +300,8 @@ class Inspector(Shown):
     def find_total_for_module(self, module_name: str) -> float:
         """The mean time of a call of all operators in a module: its path (``layers.0``), or its key in the hierarchy.
 
-        An instruction that stands for operators of several modules counts with the share of its operators that lie in it.
+        An instruction that stands for operators of several modules counts with the share of its operators that lie in
+        it.
 
         Raises:
             NotFoundError: No operator lies in such a module; names close ones.

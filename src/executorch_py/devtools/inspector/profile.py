@@ -1,4 +1,4 @@
-"""Where the time of the executions goes: by operator, module and line of Python, and how near each is to what the machine can.
+"""Where the time goes: by operator, module and line of Python, and how near each is to what the machine can.
 
 Example:
     >>> print(inspector.by_line())  # doctest: +SKIP
@@ -112,7 +112,8 @@ def _grouped(
 ) -> Profile:
     """Adds up. An event that stands for several operators counts for each with an equal share.
 
-    ``keys`` gets an event and the number of one of its operators, and gives what that counts for, and what to tell of it.
+    ``keys`` gets an event and the number of one of its operators, and gives what that counts for, and what to tell of
+    it.
     """
     runs = max((len(event.perf_data.raw) for event in events if event.perf_data), default=0)
     sums: dict[str, _Sum] = {}
@@ -187,7 +188,7 @@ class Machine:
     @staticmethod
     @functools.lru_cache(maxsize=4)
     def measured(num_threads: int = 1) -> Machine:
-        """Measures this machine, once in a process: the best of several products of matrices and copies, 0.3 s together."""
+        """Measures this machine, once in a process: the best of several matrix products and copies, 0.3 s in all."""
         before = torch.get_num_threads()
         torch.set_num_threads(num_threads)
         try:

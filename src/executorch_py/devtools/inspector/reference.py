@@ -54,7 +54,8 @@ class Pair:
 def pairs_of(program: ExportedProgram, values: dict[fx.Node, Any], events: Iterable[Event]) -> list[Pair]:
     """The values of the run that stand for one of the graph, in the order of the graph.
 
-    An instruction may stand for several nodes, as a fused one or a delegate does: its results are those that others use.
+    An instruction may stand for several nodes, as a fused one or a delegate does: its results are those that others
+    use.
     """
     by_handle: dict[int, list[fx.Node]] = {}
     for node in values:

@@ -60,7 +60,8 @@ class LayerRow:
         activation_sqnr_db: ``alone``, with nothing but its activation quantized; None without one.
         lowest: Smallest value that the float model's result has on the data.
         highest: Largest one.
-        saturated: Share of the float model's values that lie outside of what the result's integers can represent, 0 to 1.
+        saturated: Share of the float model's values that lie outside of what the result's integers can represent, 0 to
+            1.
         network_saturated: The same of the values in the running quantized network.
         weight_saturated: The same of the weight; None when the float weight is not known.
         notes: What is wrong in words: saturation, constants, NaN.
@@ -103,8 +104,8 @@ class OutputRow:
 
     Attributes:
         output: Its place in the model's result: ``0``, ``['logits']``.
-        of: ``converted`` (the quantized graph beside the float one), ``runtime`` (the program beside the float graph) or
-            ``runtime to converted``.
+        of: ``converted`` (the quantized graph beside the float one), ``runtime`` (the program beside the float graph)
+            or ``runtime to converted``.
         difference: Over all data.
         note: What the figures do not say: NaN, other shapes, share of equal integers.
     """

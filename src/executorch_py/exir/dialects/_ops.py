@@ -25,7 +25,7 @@ _Pattern = TypeVar("_Pattern", bound=Callable[..., Any])
 
 
 class _DimOrderOps:
-    """``ops.edge.dim_order_ops``: the published variants that name an order of dimensions are torch's operators here."""
+    """``ops.edge.dim_order_ops``: published variants that name an order of dimensions, torch's operators here."""
 
     _of_torch = {"_clone_dim_order": "clone", "_empty_dim_order": "empty", "_to_dim_order_copy": "_to_copy"}  # noqa: RUF012
 

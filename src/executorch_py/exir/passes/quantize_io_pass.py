@@ -1,4 +1,4 @@
-"""Inputs and outputs as integers: passes that take quantization off the border of a method, under their published names.
+"""Passes that take quantization off the border of a method, under their published names: integers go in and out.
 
 ``ExecutorchBackendConfig(quantized_io=True)`` does the same for all inputs and outputs at once, after delegation. These
 choose by index, and note scale, zero point, range and element type as constant methods of the program.
