@@ -37,7 +37,7 @@ from executorch_py.text_table import aligned
 
 from .candidates import Candidates
 from .fallbacks import Fallback
-from .layer_sweep import LayerSensitivity, SensitivityReport, sweep
+from .layer_sweep import LayerSensitivity, SensitivityReport, data_to_measure, sweep
 
 __all__ = ["AccuracyResult", "Step", "quantize_to_accuracy"]
 
@@ -232,10 +232,8 @@ def quantize_to_accuracy(
         raise InvalidArgumentError(
             f"fallbacks are {list(fallbacks)!r}, must be some of {', '.join(map(repr, FALLBACKS))}"
         )
-    if data is None and not sweep_metric:
-        data = calibration_data
-        if data is not None and iter(data) is data:
-            raise InvalidArgumentError("calibration_data can be read once only: give data as well, or a list")
+    if not sweep_metric:
+        data = data_to_measure(data, calibration_data)
     eager = model.module() if isinstance(model, ExportedProgram) else model
     exact = measured(metric, eager, "the float model")
     if not math.isfinite(exact):  # an infinite loss would permit everything

@@ -108,6 +108,13 @@ class SensitivityReport:
         return "\n".join([first, *aligned(head, cells, right=(3, 4, 5))])
 
 
+def data_to_measure(data: Iterable[Any] | None, calibration_data: Iterable[Any] | None) -> Iterable[Any] | None:
+    """``data``; without it the calibration data, which is read a second time then."""
+    if data is None and calibration_data is not None and iter(calibration_data) is calibration_data:
+        raise InvalidArgumentError("calibration_data can be read once only: give data as well, or a list")
+    return calibration_data if data is None else data
+
+
 def sensitivity(
     model: Any,
     example_inputs: tuple[Any, ...] = (),
@@ -151,12 +158,10 @@ def sensitivity(
     """
     if mode not in ("only", "without"):
         raise InvalidArgumentError(f"mode is {mode!r}, must be 'only' or 'without'")
-    if data is None and metric is None:
-        data = calibration_data
+    if metric is None:
+        data = data_to_measure(data, calibration_data)
         if data is None:
             raise InvalidArgumentError("there is nothing to measure on: give data, calibration_data or a metric")
-        if iter(data) is data:
-            raise InvalidArgumentError("calibration_data can be read once only: give data as well, or a list")
     candidates = Candidates.of(
         model,
         example_inputs,
