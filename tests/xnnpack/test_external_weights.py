@@ -206,14 +206,7 @@ class Wide(nn.Module):
         return self.own(x)
 
 
-PACKED_BY_EACH = pytest.mark.xfail(
-    strict=True, reason="int8 weights are still packed by each program; right, but larger"
-)
-
-
-@pytest.mark.parametrize(
-    "preset", ["float", "half", pytest.param("dynamic_int8", marks=PACKED_BY_EACH), "dynamic_int4", "fp16"]
-)
+@pytest.mark.parametrize("preset", ["float", "half", "dynamic_int8", "dynamic_int4", "fp16"])
 def test_programs_over_one_base_pack_it_once(preset: str, tmp_path: Path) -> None:
     base = [nn.Linear(1024, 3072), nn.Linear(3072, 1024)]
     x = torch.randn(3, 1024).to(torch.half if preset == "half" else torch.float)
@@ -241,6 +234,24 @@ def test_programs_over_one_base_pack_it_once(preset: str, tmp_path: Path) -> Non
     assert torch.equal(others[1](x), expected[2]), "it stays while a program uses it"
     del others
     assert _private_nbytes() < before + 0.2 * nbytes, "it goes with the last one"
+
+
+@pytest.mark.parametrize("preset", ["float", "dynamic_int8", "dynamic_int4", "static_int8"])
+def test_one_weight_with_another_bias_is_another_packed_weight(preset: str) -> None:
+    """The library is not told of the bias when it looks for the packed weight of a dynamically quantized product."""
+    x, weight = torch.randn(3, 64), torch.randn(32, 64)
+    programs, expected = {}, {}
+    for name, bias in (("low", -5.0), ("high", 5.0)):
+        model = nn.Sequential(nn.Linear(64, 32)).eval()
+        model[0].weight, model[0].bias = nn.Parameter(weight), nn.Parameter(torch.full((32,), bias))
+        exported = torch.export.export(model, (x,))
+        programs[name] = exported if preset == "float" else quantizer.quantize(exported, (x,), preset, [(x,)])
+        expected[name] = et.load(_lower(programs[name]).buffer)(x)
+    loaded = et.Runtime.get().load_program(_lower(programs).buffer)
+    methods = {name: loaded.load_method(name) for name in programs}
+    for name, method in methods.items():
+        assert torch.equal(method.execute([x])[0], expected[name])
+    assert (expected["high"] - expected["low"]).mean() > 9
 
 
 def test_a_base_is_packed_once_by_threads_side_by_side(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ class Operator {
 
 /// What decides how the library packs a weight, zeros behind it. Compared number by number, since a program may be made
 /// to have equal hashes.
-using WeightForm = std::array<uint64_t, 25>;
+using WeightForm = std::array<uint64_t, 26>;
 
 /// Packed weights of one Program, found again by what they were made from. While an object lives, the operators that
 /// are created with cache() take packed weights from it and add what it lacks.

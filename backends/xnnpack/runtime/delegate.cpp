@@ -215,6 +215,7 @@ void Delegate::identify_filters() {
     FormWriter writer(&identities_.back().form);
     writer.add(PackedWeightsScope::kGraph | static_cast<uint64_t>(form));
     writer.add(node.flags);
+    writer.add(reinterpret_cast<uintptr_t>(bias_data));
     writer.add(filter);
     writer.add(model_.values[node.inputs[0]]);
     writer.add(model_.values[node.outputs[0]]);
@@ -263,7 +264,8 @@ bool Delegate::identify(const void* opaque, const void** filter, const void* bia
   const auto& self = *static_cast<const Delegate*>(opaque);
   *filter = self.filters_->name_of(*filter);
   const Identity* const found = self.find_identity(*filter);
-  if (found == nullptr || found->bias != bias) {
+  // Products of inputs quantized at run time hand no bias to the look-up; the form has it.
+  if (found == nullptr || (bias != nullptr && found->bias != bias)) {
     return false;
   }
   *form = found->form;
