@@ -88,7 +88,7 @@ class Told:
 
 def counted(count: int, noun: str) -> str:
     """A count in words: "1 method", "2 methods"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def nbytes_text(nbytes: int) -> str:

@@ -22,6 +22,7 @@ from executorch_py.codegen.flatbuffer import DamagedError
 from executorch_py.codegen.pte_operators import instructions_of
 from executorch_py.devtools.comparison import Comparison, Tolerance
 from executorch_py.devtools.comparison import compare as compare_outputs
+from executorch_py.devtools.inspector.events import PerfData
 from executorch_py.devtools.validate import as_module
 from executorch_py.errors import InvalidArgumentError, NotFoundError
 from executorch_py.runtime import Method
@@ -101,7 +102,7 @@ class ProgramComparison(Shown):
         rows = [(one.name, _size_text(one, one.a), _size_text(one, one.b), _ratio(one.a, one.b)) for one in self.sizes]
         if self.times[0]:
             for name, share in (("median", 50), ("90th percentile", 90)):
-                first, second = (_percentile(times, share) for times in self.times)
+                first, second = (PerfData(times).percentile(share) for times in self.times)
                 rows.append(
                     (f"time, {name}", f"{first * 1e3:.4g} ms", f"{second * 1e3:.4g} ms", f"{second / first:.2f}")
                 )
@@ -220,11 +221,6 @@ def _run(
             method.execute(inputs)
             taken.append(time.perf_counter() - start)
     return times, outputs
-
-
-def _percentile(values: list[float], share: int) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, round(share / 100 * (len(ordered) - 1)))]
 
 
 def _size_text(pair: SizePair, value: int) -> str:

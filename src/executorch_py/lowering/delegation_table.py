@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from executorch_py._shown import Told
+from executorch_py._shown import Told, counted
 from executorch_py.errors import InvalidProgramError
 from executorch_py.text_table import aligned
 
@@ -138,14 +138,14 @@ class DelegationReport(Told):
         rows = [row for row in self.methods[method] if not row.is_compile_time]
         taken = self.delegated(method)
         parts = len({(row.backend, row.part) for row in taken})
-        yield f"method {method}: {len(taken)} of {len(rows)} operators are delegated, in {_counted(parts, 'part')}"
+        yield f"method {method}: {len(taken)} of {len(rows)} operators are delegated, in {counted(parts, 'part')}"
         for backend, count in sorted(Counter(row.backend for row in taken).items()):
             own = len({row.part for row in taken if row.backend == backend})
-            yield f"  {backend}: {_counted(count, 'operator')} in {_counted(own, 'part')}"
+            yield f"  {backend}: {counted(count, 'operator')} in {counted(own, 'part')}"
             costs = {row.part: row.costs for row in taken if row.backend == backend and row.costs}
             yield from (f"    part {part}: {text}" for part, text in sorted(costs.items()))
         for reason, count in Counter(row.reason for row in self.refused(method)).most_common():
-            yield f"  not delegated: {_counted(count, 'operator')}: {reason}"
+            yield f"  not delegated: {counted(count, 'operator')}: {reason}"
 
 
 #: "linear_12" is "linear" and 12; other names have the number -1.
@@ -193,7 +193,3 @@ def _destination(row: DelegatedOperator) -> str:
     if row.backend:
         return f"{row.backend}, part {row.part}"
     return row.reason if row.is_compile_time else f"the runtime's kernels: {row.reason}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
