@@ -20,8 +20,6 @@ from torch import fx
 
 from executorch_py.operator_facts import OPERATORS, overload, overloads
 
-aten = torch.ops.aten
-
 #: Overloads of an operator that mean the same to a quantizer.
 Operators = frozenset[Any]
 
@@ -67,40 +65,26 @@ class Pattern:
 
 
 def ops(*names: str) -> Operators:
-    """Overloads by name: ``ops("relu.default", "relu_.default")``; those that this torch does not have are left out."""
-    found = []
-    for name in names:
-        packet, overload = name.split(".")
-        if hasattr(aten, packet) and hasattr(getattr(aten, packet), overload):
-            found.append(getattr(getattr(aten, packet), overload))
-    return frozenset(found)
+    """Overloads by name: ``ops("relu.default", "relu_.default")``. One that torch does not have is an AttributeError."""
+    return frozenset(overload(f"aten::{name}") for name in names)
 
 
-CONV = ops(
-    "conv1d.default",
-    "conv2d.default",
-    "conv3d.default",
-    "conv1d.padding",
-    "conv2d.padding",
-    "conv3d.padding",
-    "convolution.default",
-)
+def becomes(*integers: str) -> Operators:
+    """Operators with these forms on integers: ``becomes("quantized_add")``."""
+    names = {f"et::{name}" for name in integers}
+    return frozenset(overloads(lambda op: op.integers in names))
+
+
 CONV_TRANSPOSE = ops("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
-LINEAR = ops("linear.default")
+CONV = becomes("quantized_convolution") - CONV_TRANSPOSE
+LINEAR = becomes("quantized_linear")
 BATCH_NORM = ops("batch_norm.default")
 RELU = ops("relu.default", "relu_.default", "relu6.default", "relu6_.default", "hardtanh.default", "hardtanh_.default")
-ADD = ops("add.Tensor", "add_.Tensor")
-MUL = ops("mul.Tensor", "mul_.Tensor")
+ADD = becomes("quantized_add")
+MUL = becomes("quantized_mul")
 EMBEDDING = ops("embedding.default")
-MATMUL = ops("matmul.default", "bmm.default")
-AVERAGE = ops(
-    "adaptive_avg_pool1d.default",
-    "adaptive_avg_pool2d.default",
-    "adaptive_avg_pool3d.default",
-    "avg_pool1d.default",
-    "avg_pool2d.default",
-    "mean.dim",
-)
+MATMUL = becomes("quantized_matmul")
+AVERAGE = becomes("quantized_mean", "quantized_avg_pool2d", "quantized_adaptive_avg_pool2d")
 MAX_POOL = frozenset(overloads(lambda op: op.moves == "pool" and op.is_tensor))
 #: Of what moves elements, that whose result may have a much smaller range than what it takes.
 TAKES_PART = frozenset(

@@ -34,6 +34,7 @@ class Facts:
         copy: Of a view: the operator that stands for it in Edge.
         moves: How the results come from the elements of the first argument, a word of MOVES; "" = they are computed.
         joins: Arguments that hold the elements of the result.
+        integers: The operator on integers that it becomes, "et::quantized_add"; "" = none.
         layout: The order in memory in which an operator on images works, a word of LAYOUTS.
         is_published: The official runtime has the kernel, too.
         arguments: Names, in order.
@@ -47,6 +48,7 @@ class Facts:
     copy: str
     moves: str
     joins: tuple[str, ...]
+    integers: str
     layout: str
     is_published: bool
     arguments: tuple[str, ...]
@@ -64,10 +66,10 @@ class Facts:
 
 
 def _facts(name: str) -> Facts:
-    kernel, tags, keep, copy, moves, joins, layout, is_published, arguments, returns = ROWS[name]
+    kernel, tags, keep, copy, moves, joins, integers, layout, is_published, arguments, returns = ROWS[name]
     return Facts(
-        name, kernel, frozenset(tags), keep, copy, moves, tuple(joins), layout, is_published, tuple(arguments),
-        tuple(returns),
+        name, kernel, frozenset(tags), keep, copy, moves, tuple(joins), integers, layout, is_published,
+        tuple(arguments), tuple(returns),
     )  # fmt: skip
 
 

@@ -99,10 +99,22 @@ def test_out_arguments_are_the_functional_ones() -> None:
         assert len(op.schema.returns) == sum(a.is_out for a in op.out.arguments), op.schema.name
 
 
+def test_every_integer_operator_is_the_form_of_another() -> None:
+    forms = {ops_yaml.integer_form(op, {one.schema.name: one for one in OPS}) for op in OPS} - {""}
+    takes_and_gives_integers = {
+        op.schema.name for op in OPS if {"output_scale", "output_min"} <= {a.name for a in op.schema.arguments}
+    }
+    assert forms == takes_and_gives_integers
+
+
 def test_published_kernels_are_listed() -> None:
     published = set((TABLE.parent / "published_ops.txt").read_text(encoding="utf-8").split())
     kernels = {op.kernel_schema.name for op in OPS}
     assert not {p for p in published if not p.startswith("executorch_prim::")} - kernels
+
+
+F = '- schema: "aten::f(Tensor a) -> Tensor"'
+Q = '- schema: "et::q(Tensor a, float a_scale, Tensor b, float b_scale, float output_scale) -> Tensor"'
 
 
 @pytest.mark.parametrize(
@@ -115,6 +127,9 @@ def test_published_kernels_are_listed() -> None:
         ('- schema: "aten::f(Tensor a)"', "not an operator schema"),
         ('- schema: "aten::f(Tensor a) -> Tensor"\n  schema: again', "'schema' twice"),
         ("  schema: x", "an entry begins with"),
+        (f"{F}\n  integers: h", "line 1: aten::f becomes h, which is not in the table"),
+        (f'{F}\n  integers: "et::q"\n{Q}', "et::q takes 'b', which aten::f does not have"),
+        (f'{F}\n  integers: "aten::f"', "aten::f becomes aten::f, which has no form of its own"),
     ],
 )
 def test_a_bad_table_is_refused(text: str, message: str, tmp_path: Path) -> None:

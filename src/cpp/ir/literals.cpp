@@ -1,5 +1,7 @@
 #include "ir/literals.h"
 
+#include <cstdlib>
+
 #include "base/half.h"
 
 namespace et::ir {
@@ -36,6 +38,17 @@ std::optional<std::vector<int64_t>> ints_of(const Argument& argument) {
     result.push_back(*number);
   }
   return result;
+}
+
+bool is_default(const Argument& argument, std::string_view text) {
+  if (text == "None") {
+    return argument.is_none();
+  }
+  if (text == "True" || text == "False") {
+    return int_of(argument) == (text == "True" ? 1 : 0);
+  }
+  const std::optional<double> number = number_of(argument);
+  return number && number == std::strtod(std::string(text).c_str(), nullptr);
 }
 
 const Constant* constant_of(const Program& program, const Value* value) {

@@ -18,6 +18,8 @@ std::optional<std::vector<int64_t>> ints_of(const Argument& argument);
 std::optional<int64_t> int_of(const Argument& argument);
 /// A literal int, double or bool as a double.
 std::optional<double> number_of(const Argument& argument);
+/// Whether a literal is what a schema's default says ("1", "True", "None").
+bool is_default(const Argument& argument, std::string_view text);
 
 /// The entry that `value` stands for when a `constant` node made it and its data are there; nullptr otherwise.
 const Constant* constant_of(const Program& program, const Value* value);

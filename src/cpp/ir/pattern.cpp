@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdlib>
 
 #include "ir/literals.h"
 #include "ir/pattern_text.h"
@@ -28,17 +27,6 @@ struct State {
 
 bool contains(const std::vector<Node*>& nodes, const Node* node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
-}
-
-bool is_default(const Argument& argument, std::string_view text) {
-  if (text == "None") {
-    return argument.is_none();
-  }
-  if (text == "True" || text == "False") {
-    return int_of(argument) == (text == "True" ? 1 : 0);
-  }
-  const std::optional<double> number = number_of(argument);
-  return number && number == std::strtod(std::string(text).c_str(), nullptr);
 }
 
 /// Arguments that name dims; those of a tensor of `rank` dims count from the front, one alone stands for a list of it.

@@ -104,6 +104,9 @@ struct OpInfo {
   Layout layout;
   /// Bit i: the result's elements are elements of arguments[i], or the largest of them. An argument may be a list.
   uint32_t joins;
+  /// The operator that computes the same on integers; empty: none. Its arguments are those of `arguments` with the same
+  /// name, and how these and the result are held: x_scale, x_zero_point, w_scales, output_min …
+  std::string_view integers;
 
   bool has_tag(Tag tag) const { return (tags & tag) != 0; }
   bool supports(ScalarType dtype) const { return (dtypes >> static_cast<uint32_t>(dtype) & 1u) != 0; }

@@ -50,136 +50,97 @@ int64_t bound_of(double value, const Activation& result) {
   return std::lrint(bounded);
 }
 
-/// What an operator looks at: a float node and the affine parameters of its result.
+/// A float node with the affine parameters of its result, and the operator that computes the same on integers.
 struct Candidate {
   ir::Program& program;
   ir::Node& node;
+  const ops::OpInfo& floats;
+  const ops::OpInfo& integers;
   Activation result;
   Clamp clamp;
-
-  const ir::Argument& arg(size_t i) const { return node.args()[i]; }
-
-  /// An activation with the type of the result.
-  std::optional<Activation> activation(size_t i) const {
-    std::optional<Activation> found = activation_of(arg(i));
-    return found && found->dtype == result.dtype ? found : std::nullopt;
-  }
-
-  /// output_scale, output_zero_point, output_min, output_max
-  void add_result(Arguments& args) const {
-    args.push_back({result.scale});
-    args.push_back({result.zero_point});
-    args.push_back({bound_of(clamp.min, result)});
-    args.push_back({bound_of(clamp.max, result)});
-  }
 };
 
-/// integers, scale, zero point
-void add_activation(const Activation& activation, Arguments& args) {
-  args.push_back({activation.integers});
-  args.push_back({activation.scale});
-  args.push_back({activation.zero_point});
+bool has_argument(const ops::OpInfo& op, std::string_view name) {
+  return std::any_of(op.arguments.begin(), op.arguments.end(), [&](const auto& one) { return one.name == name; });
 }
 
-using Build = std::optional<Arguments> (*)(const Candidate& candidate);
+/// The node's own argument with this name.
+const ir::Argument& own_argument(const Candidate& c, std::string_view name) {
+  const auto found = std::find_if(c.floats.arguments.begin(), c.floats.arguments.end(),
+                                  [&](const ops::Argument& one) { return one.name == name; });
+  return c.node.args()[static_cast<size_t>(found - c.floats.arguments.begin())];
+}
 
-/// input, weight and bias of a product, then what follows them.
-std::optional<Arguments> build_product(const Candidate& c, const ProductShape& shape, size_t rest, size_t end) {
-  const std::optional<Activation> input = c.activation(0);
-  if (!input) {
+/// How the integers of an argument, or of the output, are meant; nothing where they have not the result's type.
+std::optional<Activation> activation(const Candidate& c, std::string_view name) {
+  const std::optional<Activation> found = name == "output" ? c.result : activation_of(own_argument(c, name));
+  return found && found->dtype == c.result.dtype ? found : std::nullopt;
+}
+
+/// `name` without the ending; empty where it has another one.
+std::string_view before(std::string_view name, std::string_view ending) {
+  const size_t n = name.size() - std::min(name.size(), ending.size());
+  return name.substr(n) == ending ? name.substr(0, n) : std::string_view();
+}
+
+/// The argument of the integer operator that has this name (ops::OpInfo::integers).
+std::optional<ir::Argument> integer_argument(const Candidate& c, const std::optional<ProductConstants>& product,
+                                             const ops::Argument& wanted) {
+  const std::string_view name = wanted.name;
+  if (product && (name == "weight" || name == "weight_scales" || name == "bias")) {
+    return name == "weight" ? product->weight : name == "bias" ? product->bias : product->scales;
+  }
+  if (name == "output_min" || name == "output_max") {
+    return {{bound_of(name == "output_min" ? c.clamp.min : c.clamp.max, c.result)}};
+  }
+  const std::string_view scaled = before(name, "_scale"), shifted = before(name, "_zero_point");
+  if (!scaled.empty() || !shifted.empty() || has_argument(c.integers, std::string(name) + "_scale")) {
+    const std::optional<Activation> found = activation(c, !scaled.empty() ? scaled : !shifted.empty() ? shifted : name);
+    if (!found) {
+      return std::nullopt;
+    }
+    return !scaled.empty()    ? ir::Argument{found->scale}
+           : !shifted.empty() ? ir::Argument{found->zero_point}
+                              : ir::Argument{found->integers};
+  }
+  const ir::Argument& own = own_argument(c, name);
+  return own.is_none() && wanted.type.back() != '?' ? std::nullopt : std::optional(own);
+}
+
+/// Whether what the integer operator does not know is as if it was not given.
+bool has_only_known_arguments(const Candidate& c) {
+  for (size_t i = 0; i < c.floats.arguments.size(); ++i) {
+    const ops::Argument& formal = c.floats.arguments[i];
+    const std::string_view otherwise = formal.has_default() ? formal.default_text : std::string_view("False");
+    if (!has_argument(c.integers, formal.name) && !ir::is_default(c.node.args()[i], otherwise)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Arguments> integer_arguments(const Candidate& c) {
+  if (!c.integers.supports(c.result.dtype) || !has_only_known_arguments(c)) {
     return std::nullopt;
   }
-  const std::optional<ProductConstants> constants =
-      product_constants(c.program, c.node, static_cast<float>(input->scale), shape);
-  if (!constants) {
-    return std::nullopt;
+  std::optional<ProductConstants> product;
+  if (has_argument(c.integers, "weight_scales")) {
+    const std::optional<Activation> input = activation(c, "input");
+    product = input ? product_constants(c.program, c.node, static_cast<float>(input->scale)) : std::nullopt;
+    if (!product) {
+      return std::nullopt;
+    }
   }
   Arguments args;
-  add_activation(*input, args);
-  args.insert(args.end(), {constants->weight, constants->scales, constants->bias});
-  args.insert(args.end(), c.node.args().begin() + static_cast<std::ptrdiff_t>(rest),
-              c.node.args().begin() + static_cast<std::ptrdiff_t>(end));
-  c.add_result(args);
+  for (const ops::Argument& wanted : c.integers.arguments) {
+    std::optional<ir::Argument> argument = integer_argument(c, product, wanted);
+    if (!argument) {
+      return std::nullopt;
+    }
+    args.push_back(*std::move(argument));
+  }
   return args;
 }
-
-std::optional<Arguments> build_linear(const Candidate& c) { return build_product(c, {0, 1, true}, 0, 0); }
-
-std::optional<Arguments> build_convolution(const Candidate& c) {
-  const ir::Value* input = c.arg(0).value();
-  const ir::Value* weight = c.arg(1).value();
-  const auto transposed = int_of(c.arg(6));
-  const auto groups = int_of(c.arg(8));
-  if (!transposed || !groups || input->type.tensor.rank() != weight->type.tensor.rank()) {
-    return std::nullopt;
-  }
-  return build_product(c, {*transposed != 0 ? size_t{1} : size_t{0}, *transposed != 0 ? *groups : 1, false}, 3, 9);
-}
-
-std::optional<Arguments> build_pair(const Candidate& c) {
-  const std::optional<Activation> a = c.activation(0), b = c.activation(1);
-  if (!a || !b) {
-    return std::nullopt;
-  }
-  Arguments args;
-  add_activation(*a, args);
-  add_activation(*b, args);
-  c.add_result(args);
-  return args;
-}
-
-std::optional<Arguments> build_sum(const Candidate& c) {
-  return number_of(c.arg(2)) == 1.0 ? build_pair(c) : std::nullopt;
-}
-
-std::optional<Arguments> build_average(const Candidate& c, size_t end) {
-  const std::optional<Activation> input = c.activation(0);
-  if (!input) {
-    return std::nullopt;
-  }
-  Arguments args;
-  add_activation(*input, args);
-  args.insert(args.end(), c.node.args().begin() + 1, c.node.args().begin() + static_cast<std::ptrdiff_t>(end));
-  c.add_result(args);
-  return args;
-}
-
-std::optional<Arguments> build_mean(const Candidate& c) {
-  const bool has_dims = ints_of(c.arg(1)).has_value() && int_of(c.arg(2)).has_value();
-  return has_dims && c.arg(3).is_none() ? build_average(c, 3) : std::nullopt;
-}
-std::optional<Arguments> build_avg_pool(const Candidate& c) { return build_average(c, 7); }
-std::optional<Arguments> build_adaptive_avg_pool(const Candidate& c) { return build_average(c, 2); }
-
-std::optional<Arguments> build_softmax(const Candidate& c) {
-  const std::optional<Activation> input = c.activation(0);
-  if (!input || input->dtype == ScalarType::Short || int_of(c.arg(2)) != 0) {
-    return std::nullopt;
-  }
-  Arguments args = {{input->integers}, {input->scale}, c.arg(1)};
-  c.add_result(args);
-  return args;
-}
-
-/// The one table of operators with an integer form.
-struct Row {
-  std::string_view op;
-  std::string_view integer_op;
-  Build build;
-};
-constexpr Row kRows[] = {
-    {op::linear, op::et_quantized_linear, &build_linear},
-    {op::convolution, op::et_quantized_convolution, &build_convolution},
-    {op::bmm, op::et_quantized_matmul, &build_pair},
-    {op::mm, op::et_quantized_matmul, &build_pair},
-    {op::add_Tensor, op::et_quantized_add, &build_sum},
-    {op::sub_Tensor, op::et_quantized_sub, &build_sum},
-    {op::mul_Tensor, op::et_quantized_mul, &build_pair},
-    {op::mean_dim, op::et_quantized_mean, &build_mean},
-    {op::avg_pool2d, op::et_quantized_avg_pool2d, &build_avg_pool},
-    {op::_adaptive_avg_pool2d, op::et_quantized_adaptive_avg_pool2d, &build_adaptive_avg_pool},
-    {op::_softmax, op::et_quantized_softmax, &build_softmax},
-};
 
 /// Puts `op` in the place of `quantize`. `computed`: what it computes, from the last to the first; nodes that nobody
 /// else reads go, and it takes over their handles.
@@ -221,18 +182,16 @@ bool fuse_operator(ir::Program& program, ir::Node* quantize, const Activation& r
   if (computed.empty() || computed.back() != node || clamp_of(*node)) {
     return false;
   }
-  for (const Row& row : kRows) {
-    if (row.op != node->op) {
-      continue;
-    }
-    const Candidate candidate{program, *node, result, clamp};
-    std::optional<Arguments> args = row.build(candidate);
-    if (args) {
-      replace_quantize(quantize, row.integer_op, std::move(*args), computed);
-    }
-    return args.has_value();
+  const ops::OpInfo* const floats = ops::find_op(node->op);
+  const ops::OpInfo* const integers = floats == nullptr ? nullptr : ops::find_op(floats->integers);
+  if (integers == nullptr) {
+    return false;
   }
-  return false;
+  std::optional<Arguments> args = integer_arguments({program, *node, *floats, *integers, result, clamp});
+  if (args) {
+    replace_quantize(quantize, integers->name, std::move(*args), computed);
+  }
+  return args.has_value();
 }
 
 // ------------------------------------------------------------------------------------------------------------- tables

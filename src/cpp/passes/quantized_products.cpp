@@ -150,6 +150,27 @@ bool is_float_bias(const ir::Argument& bias) {
                             bias.value()->type.tensor.rank() == 1);
 }
 
+/// The output channels in a product's weight.
+struct Channels {
+  size_t rank;      ///< that the weight must have
+  size_t axis;      ///< theirs
+  int64_t repeats;  ///< groups that share the axis: transposed convolutions
+};
+
+std::optional<Channels> output_channels(const ir::Node& node) {
+  if (node.op != op::convolution) {
+    return Channels{2, 0, 1};
+  }
+  const ops::Convolution convolution(node);
+  const auto transposed = int_of(convolution.transposed());
+  const auto groups = int_of(convolution.groups());
+  if (!transposed || !groups) {
+    return std::nullopt;
+  }
+  const size_t rank = convolution.input().value()->type.tensor.rank();
+  return *transposed != 0 ? Channels{rank, 1, *groups} : Channels{rank, 0, 1};
+}
+
 /// How the input of a product was quantized at run time.
 struct DynamicInput {
   ir::Value* floats;
@@ -185,19 +206,18 @@ std::optional<DynamicInput> dynamic_input(const ir::Program& program, const ir::
 
 }  // namespace
 
-std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node& node, float input_scale,
-                                                  const ProductShape& shape) {
+std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node& node, float input_scale) {
   std::optional<Weight> weight = weight_of(program, node.args()[1]);
-  if (!weight || !weight->is_symmetric() || weight->group_size != 0 ||
-      (weight->axis && *weight->axis != shape.channel_axis) || (shape.is_matrix && weight->type.rank() != 2)) {
+  const std::optional<Channels> outputs = output_channels(node);
+  if (!weight || !outputs || !weight->is_symmetric() || weight->group_size != 0 ||
+      (weight->axis && *weight->axis != outputs->axis) || weight->type.rank() != outputs->rank) {
     return std::nullopt;
   }
-  const auto channels =
-      static_cast<size_t>(weight->type.dims[shape.channel_axis].max) * static_cast<size_t>(shape.repeats);
-  const bool repeats_scales = weight->axis && shape.repeats > 1;
+  const auto channels = static_cast<size_t>(weight->type.dims[outputs->axis].max * outputs->repeats);
+  const bool repeats_scales = weight->axis && outputs->repeats > 1;
   if (repeats_scales) {
     std::vector<float> repeated;
-    for (int64_t group = 0; group < shape.repeats; ++group) {
+    for (int64_t group = 0; group < outputs->repeats; ++group) {
       repeated.insert(repeated.end(), weight->scales.begin(), weight->scales.end());
     }
     weight->scales = std::move(repeated);

@@ -7,13 +7,6 @@
 
 namespace et::passes {
 
-/// How a product sees its weight.
-struct ProductShape {
-  size_t channel_axis;  ///< of the output channels in the weight
-  int64_t repeats;      ///< groups that share the axis: transposed convolutions
-  bool is_matrix;       ///< [channels, columns]
-};
-
 /// Constants before a product: a weight of i8 (or packed), scales of f32, a bias of i32 or none.
 struct ProductConstants {
   ir::Argument weight;
@@ -24,8 +17,7 @@ struct ProductConstants {
 /// Those of a node (input, weight, bias, …) whose input has the scale `input_scale`. Nothing when its weight is no
 /// dequantized constant, has zero points, groups or scales along another axis, or when its bias is not constant. Adds
 /// constants in front of the node.
-std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node& node, float input_scale,
-                                                  const ProductShape& shape);
+std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node& node, float input_scale);
 
 /// Makes et::dynamic_linear or et::weight_only_linear of a linear with an integer weight; true when it did.
 bool fuse_float_product(ir::Program& program, ir::Node* node);

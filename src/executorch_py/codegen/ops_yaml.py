@@ -150,6 +150,7 @@ class Op:
     copy: str = ""  # of a view: the operator that stands for it in Edge
     moves: str = ""  # one of MOVES
     joins: tuple[str, ...] = ()  # arguments that hold the elements of the result
+    integers: str = ""  # the operator on integers; or the one that it becomes, which has such a form
     layout: str = ""  # one of LAYOUTS
     door: str = ""  # one of DOORS
     notes: str = ""
@@ -295,7 +296,7 @@ def read_yaml(text: str) -> list[dict]:
 
 _KEYS = {
     "line", "schema", "out", "kernel", "dtypes", "tags", "in_place", "notes", "specialised",
-    "keep", "copy", "moves", "joins", "layout", "door",
+    "keep", "copy", "moves", "joins", "integers", "layout", "door",
 }  # fmt: skip
 
 #: Orders of a tensor in memory that a specialised kernel may ask for.
@@ -382,9 +383,36 @@ def _make_op(entry: dict) -> Op:
     names = {a.name for a in (out or schema).arguments if a.letter in "Tt" and not a.is_out}
     if set(in_place) - names:
         raise TableError(f"{where}: in_place names no tensor that {schema.name} is given: {in_place}")
-    facts = {key: entry.get(key, "") for key in ("keep", "copy", "moves", "layout", "door", "notes")}
+    facts = {key: entry.get(key, "") for key in ("keep", "copy", "moves", "integers", "layout", "door", "notes")}
     return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place), joins=joins,
               specialised=specialised, line=entry["line"], **facts)  # fmt: skip
+
+
+def integer_form(op: Op, table: dict[str, Op]) -> str:
+    """The operator on integers, by way of the operator that ``op`` becomes before; "" = none."""
+    return op.integers and (table[op.integers].integers or op.integers)
+
+
+def _check_integers(op: Op, table: dict[str, Op]) -> None:
+    """The form exists, and each of its arguments is one of ``op``, or says how that one or the result is held."""
+    if not op.integers:
+        return
+    form = table.get(op.integers)
+    if form is None:
+        raise TableError(f"line {op.line}: {op.schema.name} becomes {op.integers}, which is not in the table")
+    if form.integers:
+        if table[form.integers].integers:
+            raise TableError(
+                f"line {op.line}: {op.schema.name} becomes {form.schema.name}, which has no form of its own"
+            )
+        return
+    own = {a.name for a in op.schema.arguments}
+    for a in form.schema.arguments:
+        of = re.sub("_(scale|zero_point|scales)$", "", a.name)
+        if not {a.name, of} & (own | {"output", "output_min", "output_max"}):
+            raise TableError(
+                f"line {op.line}: {form.schema.name} takes '{a.name}', which {op.schema.name} does not have"
+            )
 
 
 def read_table(path: Path) -> list[Op]:
@@ -396,6 +424,8 @@ def read_table(path: Path) -> list[Op]:
             if op.schema.name in seen:
                 raise TableError(f"line {op.line}: {op.schema.name} is on line {seen[op.schema.name]} already")
             seen[op.schema.name] = op.line
+        for op in ops:
+            _check_integers(op, {one.schema.name: one for one in ops})
     except TableError as error:
         raise TableError(f"{path.name}: {error}") from None
     except UnicodeDecodeError as error:

@@ -21,6 +21,7 @@ from .ops_yaml import (
     Schema,
     TableError,
     dtype_mask,
+    integer_form,
     kernel_function,
 )
 from .select_ops import Selection, read_selection
@@ -51,6 +52,7 @@ def _place(words: list[str], word: str) -> int:
 def op_table(ops: list[Op], published: set[str], selection: Selection) -> str:
     """ops/op_table.inc."""
     ordered = sorted((op for op in ops if not op.is_composite), key=lambda op: op.schema.name)
+    have_forms = {op.schema.name for op in ops if op.integers}
     with_kernel = {op.kernel_schema.name for op in ops if op.kernel and selection.has(op.kernel_schema.name)}
     arguments: list[str] = []
 
@@ -69,7 +71,8 @@ def op_table(ops: list[Op], published: set[str], selection: Selection) -> str:
             f"{{{_quoted(op.schema.name)}, {_quoted(out.name)},\n {_quoted(op.schema.text)},\n {_quoted(out.text)},\n"
             f" {functional_span}, {out_span}, {len(op.schema.returns)}, {tags:#x}, {dtype_mask(op.dtypes):#x}, "
             f"{op.in_place_bits:#x}, {_flag(out.name in published)}, {_flag(out.name in with_kernel)}, "
-            f"Moves({_place(MOVES, op.moves)}), Layout({_place(LAYOUTS, op.layout)}), {op.joins_bits:#x}}}"
+            f"Moves({_place(MOVES, op.moves)}), Layout({_place(LAYOUTS, op.layout)}), {op.joins_bits:#x}, "
+            f"{_quoted('' if op.integers in have_forms else op.integers)}}}"
         )
     order = sorted(range(len(ordered)), key=lambda i: (ordered[i].kernel_schema.name, ordered[i].line))
     join = ",\n    ".join
@@ -83,9 +86,10 @@ def op_table(ops: list[Op], published: set[str], selection: Selection) -> str:
 
 def operator_rows(ops: list[Op], published: set[str]) -> str:
     """python/_operator_rows.py."""
+    table = {op.schema.name: op for op in ops}
     rows = [
         f"    {op.schema.name!r}: ({op.kernel_schema.name!r}, {sorted(op.tags)}, {op.keep!r}, {op.copy!r}, {op.moves!r}, "
-        f"{list(op.joins)}, {op.layout!r}, {op.kernel_schema.name in published}, "
+        f"{list(op.joins)}, {integer_form(op, table)!r}, {op.layout!r}, {op.kernel_schema.name in published}, "
         f"{[a.name for a in op.schema.arguments]}, {list(op.schema.returns)}),\n"
         for op in sorted(ops, key=lambda op: op.schema.name)
     ]
