@@ -69,7 +69,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "compat": ("errors", "foundation", "runtime", "lowering"),
     "testing": ("errors", "runtime", "graphs", "lowering", "devtools"),
     "cli": (
-        "errors", "foundation", "codegen", "operators", "runtime", "graphs", "exir", "lowering", "devtools"
+        "errors", "foundation", "codegen", "operators", "runtime", "graphs", "exir", "lowering", "devtools",
+        "quantizer.flow",
     ),
 }  # fmt: skip
 

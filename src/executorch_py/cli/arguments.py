@@ -1,12 +1,9 @@
-"""What several commands take: models by name, inputs of a run, numbers."""
+"""What commands take that run a program: its inputs, from files or made, and numbers."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,38 +13,7 @@ from executorch_py.element_types import torch_name
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.runtime import Method, ScalarType, TensorInfo
 
-__all__ = ["add_inputs", "import_module", "inputs_of", "lowered", "model_of", "positive", "resolve"]
-
-
-def import_module(module: str) -> Any:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return importlib.import_module(module)
-
-
-def resolve(name: str) -> Any:
-    """The object that ``package.module:attribute`` names; the current folder counts."""
-    module, colon, attribute = name.partition(":")
-    if not colon:
-        raise InvalidArgumentError(f"{name!r} names no object, write package.module:name")
-    found = import_module(module)
-    for part in attribute.split("."):
-        found = getattr(found, part)
-    return found
-
-
-def model_of(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """What a factory makes: a model, positional and keyword arguments."""
-    factory = resolve(name)
-    if not callable(factory):
-        raise InvalidArgumentError(
-            f"{name} is of type {type(factory).__name__}, must be a function that returns (model, example_inputs)"
-        )
-    made = factory()
-    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], tuple):
-        raise InvalidArgumentError(f"{name} must return (model, example_inputs) or (model, example_inputs, kwargs)")
-    model = made[0].eval() if hasattr(made[0], "eval") else made[0]
-    return model, made[1], dict(made[2]) if len(made) == 3 else {}
+__all__ = ["add_inputs", "inputs_of", "positive"]
 
 
 def _numpy_dtype(dtype: ScalarType) -> np.dtype[Any]:
@@ -107,20 +73,6 @@ def inputs_of(method: Method, paths: Sequence[str]) -> list[Any]:
         else:
             inputs.append(method._core.input_value(index))
     return inputs
-
-
-def lowered(arguments: argparse.Namespace) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
-    import torch
-
-    from executorch_py.graphs.torch_quantized import require_exportable
-    from executorch_py.lowering.edge import to_edge_transform_and_lower
-
-    model, inputs, kwargs = model_of(arguments.model)
-    partitioners = [resolve(name)() for name in arguments.partitioner]
-    require_exportable(model)
-    exported = torch.export.export(model, inputs, kwargs or None)
-    program = to_edge_transform_and_lower(exported, partitioner=partitioners or None).to_executorch()
-    return program, model, inputs, kwargs
 
 
 def add_inputs(parser: argparse.ArgumentParser, program: str = "a .pte file") -> None:

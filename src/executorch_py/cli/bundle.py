@@ -8,7 +8,8 @@ from typing import Any
 
 from executorch_py.errors import InvalidArgumentError
 
-from .arguments import model_of
+from .models import MODEL, model_of
+from .terminal import add_json, show
 
 __all__ = ["add"]
 
@@ -17,12 +18,11 @@ def add(commands: Any) -> None:
     """Adds the command."""
     bundle = commands.add_parser("bundle", help="put test cases into a program's file, or run those of one")
     bundle.add_argument("program", help="a .pte file; a .bpte, whose cases are run, when no model is given")
-    bundle.add_argument(
-        "model", nargs="?", help="package.module:function, which returns (model, example_inputs[, kwargs])"
-    )
+    bundle.add_argument("model", nargs="?", help=MODEL)
     bundle.add_argument("--method", default="forward")
     bundle.add_argument("-o", "--output", help="the .bpte to write")
     bundle.add_argument("--tolerance", type=float, help="largest max error / max value, for a run")
+    add_json(bundle)
     bundle.set_defaults(run=_bundle)
 
 
@@ -37,11 +37,13 @@ def _bundle(arguments: argparse.Namespace) -> int:
     from executorch_py.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
 
     model, inputs, kwargs = model_of(arguments.model)
+    model = model.module() if isinstance(model, torch.export.ExportedProgram) else model
     with torch.no_grad():
         case = MethodTestCase((inputs, kwargs), model(*inputs, **kwargs))
     bundled = BundledProgram(None, [MethodTestSuite(arguments.method, [case])], arguments.program)
     Path(arguments.output).write_bytes(serialize_from_bundled_program_to_flatbuffer(bundled))
-    print(f"{arguments.output}: {bundled!r}")
+    told = {"file": arguments.output, "method": arguments.method, "cases": 1}
+    show(arguments, f"{arguments.output}: {bundled!r}", lambda: told)
     return 0
 
 
@@ -51,5 +53,5 @@ def _check(arguments: argparse.Namespace) -> int:
 
     tolerance = None if arguments.tolerance is None else Tolerance(relative_to_max=arguments.tolerance)
     report = run_test_cases(Path(arguments.program).read_bytes(), tolerance)
-    print(report)
+    show(arguments, report, report.as_dict)
     return 0 if report.passed else 1

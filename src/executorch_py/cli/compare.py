@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from executorch_py.runtime import Runtime
 
 from .arguments import inputs_of, positive
+from .terminal import add_json, show
 
 __all__ = ["add"]
 
@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     compare.add_argument("--runs", type=positive, default=20)
     compare.add_argument("--no-run", action="store_true", help="sizes and operators only")
     compare.add_argument("--min-sqnr", type=float, help="exit with 1 when an output of b has less beside a's, in dB")
-    compare.add_argument("--json", action="store_true")
+    add_json(compare)
     compare.set_defaults(run=_compare)
 
 
@@ -37,6 +37,6 @@ def _compare(arguments: argparse.Namespace) -> int:
         method = Runtime.get().load_program(arguments.a).load_method(arguments.method)
         inputs = inputs_of(method, arguments.input)
     found = compare(arguments.a, arguments.b, inputs, method=arguments.method, runs=arguments.runs)
-    print(json.dumps(found.as_dict(), indent=2) if arguments.json else found)
+    show(arguments, found, found.as_dict)
     least = min((one.sqnr_db for one in found.outputs), default=float("inf"))
     return 0 if arguments.min_sqnr is None or least >= arguments.min_sqnr else 1

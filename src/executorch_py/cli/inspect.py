@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from typing import Any
 
 from executorch_py.runtime import MethodMetadata, Program, Runtime
+
+from .terminal import add_json, show
 
 __all__ = ["add"]
 
@@ -16,7 +17,7 @@ def add(commands: Any) -> None:
     """Adds the command."""
     inspect = commands.add_parser("inspect", help="what stands in a program")
     inspect.add_argument("program")
-    inspect.add_argument("--json", action="store_true")
+    add_json(inspect)
     inspect.add_argument(
         "--delegation", action="store_true", help="list the delegated operators, too, not only the rest"
     )
@@ -57,30 +58,26 @@ def _inspect(arguments: argparse.Namespace) -> int:
     program = Runtime.get().load_program(arguments.program)
     methods = {name: _describe(program.metadata(name)) for name in sorted(program.method_names)}
     named = dict(program.named_data())
-    if arguments.json:
-        print(json.dumps({"methods": methods, "named_data": named}, indent=2))
-        return 0
-    print(f"{arguments.program}: {os.path.getsize(arguments.program):,} bytes")
+    lines = [f"{arguments.program}: {os.path.getsize(arguments.program):,} bytes"]
     for name, method in methods.items():
-        print(
-            f"\nmethod {name}: {method['instructions']} instructions" + (", has state" if method["uses_state"] else "")
-        )
-        metadata = program.metadata(name)
-        for kind in ("input", "output"):
-            for index in range(len(method[f"{kind}s"])):
-                print(f"  {kind} {index}: {metadata._describe(kind, index)}")
-        if sum(method["planned_bytes"]):
-            print(f"  planned memory: {' + '.join(f'{size:,}' for size in method['planned_bytes'])} bytes")
-        for delegate in method["delegates"]:
-            print(f"  delegate: {delegate}")
-        for operator in method["operators"]:
-            print(f"  operator: {operator}")
-    _print_delegation(program, arguments.delegation)
+        lines += _method_lines(program.metadata(name), method)
+    lines += _delegation(program, arguments.delegation)
     if named:
-        print("\nnamed data")
-    for key, nbytes in named.items():
-        print(f"  {key}: {nbytes:,} bytes{_dense_size(program, key)}")
+        lines += ["", "named data"]
+        lines += [f"  {key}: {nbytes:,} bytes{_dense_size(program, key)}" for key, nbytes in named.items()]
+    show(arguments, "\n".join(lines), lambda: {"methods": methods, "named_data": named})
     return 0
+
+
+def _method_lines(metadata: MethodMetadata, method: dict[str, Any]) -> list[str]:
+    state = ", has state" if method["uses_state"] else ""
+    lines = ["", f"method {metadata.name()}: {method['instructions']} instructions{state}"]
+    for kind in ("input", "output"):
+        lines += [f"  {kind} {i}: {metadata._describe(kind, i)}" for i in range(len(method[f"{kind}s"]))]
+    if sum(method["planned_bytes"]):
+        lines.append(f"  planned memory: {' + '.join(f'{size:,}' for size in method['planned_bytes'])} bytes")
+    lines += [f"  delegate: {name}" for name in method["delegates"]]
+    return lines + [f"  operator: {name}" for name in method["operators"]]
 
 
 def _dense_size(program: Program, key: str) -> str:
@@ -91,11 +88,12 @@ def _dense_size(program: Program, key: str) -> str:
     return f", dense {int.from_bytes(header[8:], 'little'):,}" if header.startswith(b"EPSB") else ""
 
 
-def _print_delegation(program: Program, whole: bool) -> None:
+def _delegation(program: Program, whole: bool) -> list[str]:
     """What went to which backend and what did not, as the compiler wrote it into the program."""
     from executorch_py.lowering.delegation_table import KEY, DelegationReport
 
-    if KEY in program.named_data():
-        report = DelegationReport.from_bytes(program.read_named_data(KEY))
-        parts = (report.summary(), report.table(only_refused=not whole))
-        print("\ndelegation\n" + "\n\n".join(part for part in parts if part))
+    if KEY not in program.named_data():
+        return []
+    report = DelegationReport.from_bytes(program.read_named_data(KEY))
+    parts = (report.summary(), report.table(only_refused=not whole))
+    return ["", "delegation", "\n\n".join(part for part in parts if part)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.runtime import Runtime
 
-from .arguments import import_module, resolve
+from .models import import_module, resolve
+from .terminal import add_json, show
 
 __all__ = ["add"]
 
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
     ops.add_argument("--select", help="check against a build with ET_SELECT_OPS=this file (list, .yaml or .pte)")
     ops.add_argument("--partitioner", action="append", default=[], help="for a .pt2: package.module:Class")
     ops.add_argument("--markdown", action="store_true", help="all operators as the page docs/reference/operators.md")
-    ops.add_argument("--json", action="store_true")
+    add_json(ops)
     ops.set_defaults(run=_ops)
 
 
@@ -60,14 +60,11 @@ def _ops(arguments: argparse.Namespace) -> int:
         (name, names[name].dtype_text if name in names else "", " ".join(dict.fromkeys(k.label for k in kernels)))
         for name, kernels in sorted(operators.registered_kernels().items())
     ]
-    if arguments.json:
-        print(
-            json.dumps([dict(zip(("kernel", "dtypes", "implementations"), row, strict=True)) for row in rows], indent=2)
-        )
-        return 0
     width = max(len(row[0]) for row in rows)
-    for name, dtypes, libraries in rows:
-        print(f"{name:<{width}}  {dtypes:<16} {libraries}".rstrip())
+    text = "\n".join(f"{name:<{width}}  {dtypes:<16} {libraries}".rstrip() for name, dtypes, libraries in rows)
+    show(
+        arguments, text, lambda: [dict(zip(("kernel", "dtypes", "implementations"), row, strict=True)) for row in rows]
+    )
     return 0
 
 
@@ -88,11 +85,9 @@ def _needs(arguments: argparse.Namespace) -> int:
         needs = requirements(data, read_selection(Path(arguments.select)) if arguments.select else None)
     except TableError as error:
         raise InvalidArgumentError(str(error)) from None
-    if arguments.json:
-        plain = [
-            {**dataclasses.asdict(need), "dtypes": sorted(need.dtypes), "kernels": dict(need.kernels)} for need in needs
-        ]
-        print(json.dumps(plain, indent=2))
-    else:
-        print(table_of(needs))
+    show(arguments, table_of(needs), lambda: [_plain(need) for need in needs])
     return 1 if any(need.missing for need in needs) else 0
+
+
+def _plain(need: Any) -> dict[str, Any]:
+    return {**dataclasses.asdict(need), "dtypes": sorted(need.dtypes), "kernels": dict(need.kernels)}

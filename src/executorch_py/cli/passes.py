@@ -7,6 +7,8 @@ from typing import Any
 
 from executorch_py import _core
 
+from .terminal import add_json, show
+
 __all__ = ["add"]
 
 
@@ -15,10 +17,12 @@ def add(commands: Any) -> None:
     passes = commands.add_parser(
         "passes", help="the compiler's passes, each of which a config can leave out by its name"
     )
+    add_json(passes)
     passes.set_defaults(run=_passes)
 
 
-def _passes(_: argparse.Namespace) -> int:
-    for name, summary in _core.list_passes():
-        print(f"{name:36}  {summary}")
+def _passes(arguments: argparse.Namespace) -> int:
+    found = _core.list_passes()
+    text = "\n".join(f"{name:36}  {summary}" for name, summary in found)
+    show(arguments, text, lambda: dict(found))
     return 0

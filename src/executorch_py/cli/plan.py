@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
-from .arguments import lowered
+from .models import add_lowering, lowered
+from .terminal import add_json, show
 
 __all__ = ["add"]
 
@@ -14,12 +14,11 @@ __all__ = ["add"]
 def add(commands: Any) -> None:
     """Adds the command."""
     plan = commands.add_parser("plan", help="what lives at the peak of the planned memory, with its lines")
-    plan.add_argument("model", help="package.module:function, which returns (model, example_inputs[, kwargs])")
-    plan.add_argument("--partitioner", action="append", default=[], help="package.module:Class; may be repeated")
+    add_lowering(plan)
     plan.add_argument("--method", default="forward")
     plan.add_argument("--try-options", action="store_true", help="compile with options that may save memory, and tell")
     plan.add_argument("--trace", help="a file for chrome://tracing to write: bytes along, steps down")
-    plan.add_argument("--json", action="store_true")
+    add_json(plan)
     plan.set_defaults(run=_plan)
 
 
@@ -31,5 +30,5 @@ def _plan(arguments: argparse.Namespace) -> int:
     report = memory_report(program, arguments.method, try_options=arguments.try_options)
     if arguments.trace:
         generate_memory_trace(program, arguments.trace, True, arguments.method)
-    print(json.dumps(report.as_dict(), indent=2) if arguments.json else report)
+    show(arguments, report, report.as_dict)
     return 0

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from .recording import add_recording, inspector_of
+from .terminal import add_json, show
 
 __all__ = ["add"]
 
@@ -21,7 +22,7 @@ def add(commands: Any) -> None:
     profile.add_argument("--roofline", action="store_true", help="how near each instruction is to what the machine can")
     profile.add_argument("--html", help="a page to write, with pictures")
     profile.add_argument("--tsv", help="a file of tab-separated values to write")
-    profile.add_argument("--json", action="store_true", help="print all events as JSON")
+    add_json(profile)
     profile.set_defaults(run=_profile)
 
 
@@ -33,16 +34,13 @@ def _profile(arguments: argparse.Namespace) -> int:
     if arguments.html:
         inspector.to_html(arguments.html, title=arguments.program)
     by = arguments.by or ("line" if arguments.etrecord else "operator")
-    if arguments.json:
-        told = json.loads(inspector.to_json())
-        if by != "event":
-            told[f"by_{by}"] = getattr(inspector, f"by_{by}")().as_dicts()
-        print(json.dumps(told, indent=2))
-        return 0
-    if by == "event":
-        inspector.print_data_tabular()
-    else:
-        print(getattr(inspector, f"by_{by}")())
-    if arguments.roofline:
-        print(inspector.roofline())
+    table = None if by == "event" else getattr(inspector, f"by_{by}")()
+    roofline = inspector.roofline() if arguments.roofline else None
+    parts = [inspector.table() if table is None else str(table), *([] if roofline is None else [str(roofline)])]
+    show(arguments, "\n".join(parts), lambda: _told(inspector, by, table))
     return 0
+
+
+def _told(inspector: Any, by: str, table: Any) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(inspector.to_json())
+    return told if table is None else {**told, f"by_{by}": table.as_dicts()}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 from typing import Any
 
-from .arguments import resolve
+from .models import model_of, resolve
+from .terminal import add_json, show
 
 __all__ = ["add"]
 
@@ -31,34 +30,32 @@ def add(commands: Any) -> None:
         help="package.module:function, which gets a callable model and gives a number, measured before and after",
     )
     quantization.add_argument("--html", help="a page to write, with charts")
-    quantization.add_argument("--json", action="store_true")
+    add_json(quantization)
     quantization.add_argument("--min-sqnr", type=float, help="exit with 1 when an output has less, in dB")
     quantization.set_defaults(run=_quantization)
 
 
-def _exported(name: str) -> Any:
+def _model(name: str) -> Any:
     """A model for a report: an exported program from a .pt2 file, or what a function makes."""
-    if not name.endswith(".pt2"):
-        made = resolve(name)()
-        model = made[0] if isinstance(made, tuple) else made
-        return model.eval() if hasattr(model, "eval") else model
-    from executorch_py.devtools.requirements import read_exported
-
-    return read_exported(Path(name))
+    if name.endswith(".pt2"):
+        return model_of(name)[0]
+    made = resolve(name)()
+    model = made[0] if isinstance(made, tuple) else made
+    return model.eval() if hasattr(model, "eval") else model
 
 
 def _quantization(arguments: argparse.Namespace) -> int:
     from executorch_py.devtools.quantization.report import quantization_report
 
     report = quantization_report(
-        _exported(arguments.model),
-        _exported(arguments.quantized),
+        _model(arguments.model),
+        _model(arguments.quantized),
         resolve(arguments.data)(),
         program=arguments.program,
         max_batches=arguments.batches,
         metric=resolve(arguments.metric) if arguments.metric else None,
     )
-    print(json.dumps(report.as_dict(), indent=2) if arguments.json else report)
+    show(arguments, report, report.as_dict)
     if arguments.html:
         report.to_html(arguments.html)
     least = min((output.difference.sqnr_db for output in report.outputs), default=0.0)

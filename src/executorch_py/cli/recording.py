@@ -10,6 +10,7 @@ from executorch_py.errors import InvalidArgumentError
 from executorch_py.runtime import Runtime
 
 from .arguments import add_inputs, inputs_of, positive
+from .terminal import followed
 
 __all__ = ["add_recording", "inspector_of"]
 
@@ -43,6 +44,6 @@ def inspector_of(arguments: argparse.Namespace) -> Any:
         method.execute(inputs)
     if arguments.warmup > 0:
         program.reset_etdump()
-    for _ in range(arguments.runs):
+    for _ in followed(range(arguments.runs), "running", arguments.runs):
         method.execute(inputs)
     return Inspector.of(program, arguments.etrecord, target_time_scale=unit)

@@ -12,6 +12,7 @@ import numpy as np
 from executorch_py.runtime import Runtime
 
 from .arguments import add_inputs, inputs_of, positive
+from .terminal import add_json, show
 
 __all__ = ["add"]
 
@@ -25,6 +26,7 @@ def add(commands: Any) -> None:
     run.add_argument(
         "--print", type=int, nargs="?", const=16, default=0, help="print values, at most so many an output"
     )
+    add_json(run)
     run.set_defaults(run=_run)
 
 
@@ -44,21 +46,31 @@ def _run(arguments: argparse.Namespace) -> int:
         before = time.perf_counter()
         outputs = method.execute(inputs)
         times.append(time.perf_counter() - before)
-    for index, output in enumerate(outputs):
-        if not isinstance(output, np.ndarray):
-            print(f"output {index}: {output!r}")
-            continue
-        print(f"output {index}: {output.dtype} {tuple(output.shape)}")
-        if arguments.print:
-            print(np.array2string(output, threshold=arguments.print))
-        if arguments.output:
-            path = os.path.join(arguments.output, f"output_{index}.npy")
-            os.makedirs(arguments.output, exist_ok=True)
-            np.save(path, output)
-            print(f"  written to {path}")
-    print(f"load {1e3 * (loaded - started):.3f} ms, first run {1e3 * (first - loaded):.3f} ms")
+    told = [_output(index, value, arguments) for index, value in enumerate(outputs)]
+    milliseconds = {"load_ms": 1e3 * (loaded - started), "first_ms": 1e3 * (first - loaded)}
+    lines = [line for one in told for line in one["lines"]]
+    lines.append(f"load {milliseconds['load_ms']:.3f} ms, first run {milliseconds['first_ms']:.3f} ms")
     if times:
-        print(
-            f"median of {len(times)} further runs {1e3 * float(np.median(times)):.4f} ms, best {1e3 * min(times):.4f} ms"
-        )
+        milliseconds |= {"median_ms": 1e3 * float(np.median(times)), "best_ms": 1e3 * min(times)}
+        figures = f"{milliseconds['median_ms']:.4f} ms, best {milliseconds['best_ms']:.4f} ms"
+        lines.append(f"median of {len(times)} further runs {figures}")
+    show(arguments, "\n".join(lines), lambda: {"outputs": [one["data"] for one in told], **milliseconds})
     return 0
+
+
+def _output(index: int, value: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    """An output as lines and as data; written to its file where a folder is named."""
+    if not isinstance(value, np.ndarray):
+        return {"lines": [f"output {index}: {value!r}"], "data": {"value": value}}
+    lines = [f"output {index}: {value.dtype} {tuple(value.shape)}"]
+    data: dict[str, Any] = {"dtype": str(value.dtype), "shape": list(value.shape)}
+    if arguments.print:
+        lines.append(np.array2string(value, threshold=arguments.print))
+        data["values"] = value.astype(object).reshape(-1)[: arguments.print].tolist()
+    if arguments.output:
+        path = os.path.join(arguments.output, f"output_{index}.npy")
+        os.makedirs(arguments.output, exist_ok=True)
+        np.save(path, value)
+        lines.append(f"  written to {path}")
+        data["file"] = path
+    return {"lines": lines, "data": data}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .arguments import model_of
+from .models import MODEL, model_of
+from .terminal import add_json, show
 
 __all__ = ["add"]
 
@@ -14,10 +15,11 @@ def add(commands: Any) -> None:
     """Adds the command."""
     validate = commands.add_parser("validate", help="compare a program with its model")
     validate.add_argument("program")
-    validate.add_argument("model", help="package.module:function, which returns (model, example_inputs[, kwargs])")
+    validate.add_argument("model", help=MODEL)
     validate.add_argument("--method", default="forward")
     validate.add_argument("--tolerance", type=float, help="largest max error / max value")
     validate.add_argument("--min-sqnr", type=float, help="smallest signal-to-noise ratio in dB, instead of a tolerance")
+    add_json(validate)
     validate.set_defaults(run=_validate)
 
 
@@ -29,6 +31,13 @@ def _validate(arguments: argparse.Namespace) -> int:
     if arguments.tolerance is not None or arguments.min_sqnr is not None:
         tolerance = Tolerance(relative_to_max=arguments.tolerance, min_sqnr_db=arguments.min_sqnr)
     report = validate(
-        arguments.program, model, inputs, example_kwargs=kwargs, method=arguments.method, tolerance=tolerance
+        arguments.program,
+        model.module() if hasattr(model, "graph_signature") else model,
+        inputs,
+        example_kwargs=kwargs,
+        method=arguments.method,
+        tolerance=tolerance,
+        verbose=False,
     )
+    show(arguments, report, report.as_dict)
     return 0 if report.passed else 1

@@ -74,6 +74,15 @@ class ValidationReport(Told):
     def __bool__(self) -> bool:
         return self.passed
 
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        outputs = [
+            {"output": one.output, "program": one.program, "inputs": one.inputs, **vars(one.comparison)}
+            for one in self.outputs
+        ]
+        facts = {"method": self.method, "inputs": self.num_inputs, "notes": list(self.notes)}
+        return {**facts, "passed": self.passed, "outputs": outputs}
+
     def table(self) -> str:
         """The report as text."""
         rows = [["output", "program", *(title for title, _ in _COLUMNS), ""]]

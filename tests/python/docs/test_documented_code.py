@@ -6,6 +6,7 @@ nothing.
 
 import json
 import re
+import shlex
 import sys
 import textwrap
 from pathlib import Path
@@ -30,6 +31,7 @@ PAGES = {
     for path in sorted(ROOT.glob(pattern))
 }
 _BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+_BLOCK_OR_COMMANDS = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
 _COMMAND = re.compile(r"`etpy (\w+)")
 
@@ -102,6 +104,30 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     for index, code in enumerate(blocks(page)):
         namespace.update(SETUP[page](index) if page in SETUP else {})
         exec(compile(code, f"{page}, block {index}", "exec"), namespace)
+
+
+def test_commands_of_the_reference_run(tmp_path, monkeypatch, capsys):
+    """Blocks of Python and of commands, in the order of the page."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    used = set()
+    for kind, text in _BLOCK_OR_COMMANDS.findall(PAGES["docs/reference/etpy.md"]):
+        if kind == "python":
+            exec(compile(text, "docs/reference/etpy.md", "exec"), {"__name__": "documentation"})
+            continue
+        for line in text.splitlines():
+            program, *arguments = shlex.split(line)
+            used.add(arguments[0])
+            assert program == "etpy"
+            if arguments == ["--version"]:
+                with pytest.raises(SystemExit, match="0"):
+                    cli.main(arguments)
+                continue
+            if arguments[0] == "completion":
+                pytest.importorskip("shtab")
+            assert cli.main(arguments) == 0, f"{line}: {capsys.readouterr().err}"
+            assert capsys.readouterr().out.strip()
+    assert used >= set(cli._parser()._subparsers._group_actions[0].choices) - {"quantization"}
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -51,6 +51,14 @@ class CheckReport(Shown):
         """Whether every output is as expected."""
         return all(one.comparison.passed for one in self.outputs)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        outputs = [
+            {"method": one.method, "case": one.case, "output": one.output, **vars(one.comparison)}
+            for one in self.outputs
+        ]
+        return {"cases": self.num_cases, "passed": self.passed, "outputs": outputs}
+
     def _card(self) -> Card:
         rows = [
             (

@@ -172,6 +172,10 @@ class Inspector(Shown):
         self, file: IO[str] | None = None, include_units: bool = True, include_delegate_debug_data: bool = False
     ) -> None:
         """Prints the events as a table, to ``file`` or standard output."""
+        print(self.table(include_units, include_delegate_debug_data), file=file or sys.stdout)
+
+    def table(self, include_units: bool = True, include_delegate_debug_data: bool = False) -> str:
+        """The events as a table, with percentiles over the runs."""
         rows = self._shown_rows(include_units, include_delegate_debug_data)
         titles = list(rows[0]) if rows else ["event_block_name", "event_name"]
         figures = [
@@ -180,7 +184,7 @@ class Inspector(Shown):
             if title.split(" ")[0] in ("p10", "p50", "p90", "avg", "min", "max")
         ]
         cells = [[_cell(value) for value in row.values()] for row in rows]
-        print("\n".join(aligned(titles, cells, right=figures, indent="")), file=file or sys.stdout)
+        return "\n".join(aligned(titles, cells, right=figures, indent=""))
 
     def save_data_to_tsv(
         self, file: IO[str], include_units: bool = True, include_delegate_debug_data: bool = False

@@ -1,0 +1,71 @@
+"""``etpy select``: the kernels and element types that programs call, as ``-DET_SELECT_OPS`` reads them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from executorch_py.errors import InvalidProgramError
+from executorch_py.runtime import Runtime
+
+from .terminal import add_json
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    select = commands.add_parser(
+        "select", help="the kernels and element types that programs call, for a selective build"
+    )
+    select.add_argument("programs", nargs="+", help=".pte files, whose kernels are put together")
+    select.add_argument("-o", "--output", help="the file to write, for -DET_SELECT_OPS: a list, or a table in .yaml")
+    add_json(select)
+    select.set_defaults(run=_select)
+
+
+def _select(arguments: argparse.Namespace) -> int:
+    from executorch_py.codegen.ops_yaml import TableError
+    from executorch_py.codegen.pte_operators import read_pte_operators
+
+    kernels: dict[str, set[str]] = {}
+    backends: set[str] = set()
+    for name in arguments.programs:
+        data = Path(name).read_bytes()
+        program = Runtime.get().load_program(data)
+        backends.update(*(program.metadata(method).backends() for method in program.method_names))
+        try:
+            for kernel, dtypes in read_pte_operators(data).items():
+                kernels.setdefault(kernel, set()).update(dtypes)
+        except TableError as error:
+            raise InvalidProgramError(f"{name}: {error}") from None
+    found = {kernel: sorted(kernels[kernel]) for kernel in sorted(kernels)}
+    if arguments.json:
+        text = json.dumps({"kernels": found, "backends": sorted(backends)}, indent=2)
+    else:
+        is_table = bool(arguments.output) and arguments.output.endswith((".yaml", ".yml"))
+        text = "\n".join([*_head(arguments.programs, sorted(backends)), *(_table if is_table else _list)(found)])
+    if arguments.output:
+        Path(arguments.output).write_text(f"{text}\n", encoding="utf-8")
+        print(f"{arguments.output}: {len(found)} kernels; build with -DET_SELECT_OPS={arguments.output}")
+    else:
+        print(text)
+    return 0
+
+
+def _head(programs: list[str], backends: list[str]) -> list[str]:
+    lines = [f"# Kernels of {', '.join(Path(name).name for name in programs)}"]
+    return lines + ([f"# Backends: {', '.join(backends)}"] if backends else [])
+
+
+def _list(kernels: dict[str, list[str]]) -> list[str]:
+    return [" ".join([kernel, *dtypes]) for kernel, dtypes in kernels.items()]
+
+
+def _table(kernels: dict[str, list[str]]) -> list[str]:
+    lines = []
+    for kernel, dtypes in kernels.items():
+        lines += [f"- op: {kernel}", *([f"  dtypes: [{', '.join(dtypes)}]"] if dtypes else [])]
+    return lines
