@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import logging
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -135,11 +136,14 @@ def _onnx(model: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any], folder: s
     import torch
 
     file = os.path.join(folder, "model.onnx")
+    logging.disable(logging.WARNING)  # what torch does not find and does not need
     try:
         torch.onnx.export(model, inputs, file, kwargs=kwargs or None, dynamo=True, external_data=False, verbose=False)
     except Exception as error:  # torch raises what its passes raise
         notes.append(f"no ONNX file for the peers: {type(error).__name__}: {str(error).splitlines()[0]:.100}")
         return []
+    finally:
+        logging.disable(logging.NOTSET)
     return [file]
 
 

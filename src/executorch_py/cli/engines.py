@@ -5,8 +5,10 @@ A peer is measured where its package is installed. Each is set up as its documen
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -74,11 +76,13 @@ class Engine:
     Attributes:
         name: Of the package, too.
         suffixes: Of the files that it reads.
+        modules: What ``load`` imports; imported before time and memory count.
         load: (file, method, inputs, threads) -> a call that runs once.
     """
 
     name: str
     suffixes: tuple[str, ...]
+    modules: tuple[str, ...]
     load: Callable[[str, str, Sequence[Any], int], Call]
 
     @property
@@ -90,10 +94,15 @@ class Engine:
 ENGINES = {
     one.name: one
     for one in (
-        Engine("executorch_py", (".pte",), _own),
-        Engine("executorch", (".pte",), _executorch),
-        Engine("onnxruntime", (".onnx",), _onnxruntime),
-        Engine("openvino", (".onnx", ".xml"), _openvino),
+        Engine("executorch_py", (".pte",), ("executorch_py.runtime",), _own),
+        Engine(
+            "executorch",
+            (".pte",),
+            ("torch", "executorch.runtime", "executorch.extension.pybindings.portable_lib"),
+            _executorch,
+        ),
+        Engine("onnxruntime", (".onnx",), ("onnxruntime",), _onnxruntime),
+        Engine("openvino", (".onnx", ".xml"), ("openvino",), _openvino),
     )
 }
 
@@ -155,7 +164,10 @@ def _serve(pipe: Any, engine: str, file: str, method: str, inputs: Sequence[Any]
     """The other process: loads, then runs blocks until the pipe closes."""
     warnings.filterwarnings("ignore")
     try:
-        importlib.import_module("executorch_py.runtime" if engine == "executorch_py" else engine)
+        if engine != "executorch_py":  # peers talk while they work; their errors come as exceptions
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        for module in ENGINES[engine].modules:
+            importlib.import_module(module)
         before = _memory("VmRSS", reset=True)
         started = time.perf_counter()
         call = ENGINES[engine].load(file, method, inputs, threads)
