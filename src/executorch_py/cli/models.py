@@ -68,7 +68,7 @@ def add_lowering(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="delegate to it, such as xnnpack; may be repeated",
+        help="delegate to this backend, by the name of its folder; may be repeated",
     )
     parser.add_argument("--partitioner", action="append", default=[], help="package.module:Class; may be repeated")
     parser.add_argument("--quantize", metavar="PRESET", help="static_int8, dynamic_int8, int4_weight_only, fp16 …")
