@@ -44,7 +44,7 @@ Method::~Method() {
 MethodMeta Method::meta() const { return state_->meta; }
 size_t Method::num_inputs() const { return state_->inputs.size(); }
 size_t Method::num_outputs() const { return state_->outputs.size(); }
-bool Method::writes_input(size_t i) const { return state_->inputs[i].is_written; }
+bool Method::writes_input(size_t i) const { return state_->inputs[i].is_written(); }
 const FailureLocation& Method::failure() const { return state_->failure; }
 
 const Kernel* Method::kernel(size_t i) const { return state_->instructions[i].kernel; }
@@ -154,18 +154,18 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
                  "its dimensions lie in another order in memory than the method was exported for; make "
                  "it contiguous (or channels-last) first");
   ET_CHECK_INPUT(impl->data() != nullptr || impl->numel() == 0, meta, i, InvalidArgument, "the tensor has no memory");
-  ET_CHECK_INPUT(!slot.is_written_back || !impl->read_only(), meta, i, InvalidArgument,
+  ET_CHECK_INPUT(slot.binding != InputSlot::Binding::kCopiedBack || !impl->read_only(), meta, i, InvalidArgument,
                  "the method writes to it, but the tensor is read-only");
-  if (!slot.is_planned) {  // the capacity first: sizes may have grown since the last call
+  if (!slot.is_copied()) {  // the capacity first: sizes may have grown since the last call
     own->set_data(impl->data(), impl->nbytes());
     own->set_read_only(impl->read_only());
   }
   ET_RETURN_IF_ERROR(own->resize(impl->sizes()));
-  if (slot.is_planned) {
+  if (slot.is_copied()) {
     if (impl->numel() > 0) {
       std::memcpy(own->data(), impl->data(), impl->nbytes());
     }
-    slot.caller_data = impl->data();
+    slot.memory = impl->data();
   }
   slot.is_set = true;
   return Error::Ok;
@@ -186,25 +186,22 @@ Error Method::set_input(const EValue& value, size_t i) {
     ET_CHECK_INPUT(value.is_tensor(), state.meta, i, InvalidType, "%s was given, the method takes Tensor",
                    to_string(value.tag()));
     const TensorImpl* given = value.to_tensor().unsafe_impl();
-    const bool is_borrowed = !slot.is_planned && given != nullptr && given->numel() > 0;
+    const bool is_borrowed = !slot.is_copied() && given != nullptr && given->numel() > 0;
     ET_CHECK_INPUT(!is_borrowed || !state.is_own_memory(given->data()), state.meta, i, InvalidArgument,
                    "the tensor lies in memory that the method uses itself, as its outputs may; copy it first");
     return set_tensor_input(state.meta, slot, value.to_tensor(), i);
   }
   ET_CHECK_INPUT((value.is_number() && own.is_number()) || value.tag() == own.tag(), state.meta, i, InvalidType,
                  "%s was given, the method takes %s", to_string(value.tag()), to_string(own.tag()));
-  const bool is_used = (state.value_flags[static_cast<size_t>(&own - state.values.data())] & kUsed) != 0;
-  if (own.is_int() && is_used) {
-    ET_CHECK_INPUT(!value.is_double(), state.meta, i, InvalidType, "Double was given, the method takes Int");
-    own = EValue(value.number_as_int());
-  } else if (own.is_double() && is_used) {
-    own = EValue(value.number_as_double());
-  } else if (own.is_bool() && is_used) {
-    own = EValue(value.number_as_bool());
-  } else {
+  if (slot.binding == InputSlot::Binding::kConstant) {
     ET_CHECK_INPUT(same_constant(own, value), state.meta, i, InvalidArgument,
                    "the value differs from the one the method was exported with, which became part of it; "
                    "pass the same value or export again");
+  } else if (own.is_int()) {
+    ET_CHECK_INPUT(!value.is_double(), state.meta, i, InvalidType, "Double was given, the method takes Int");
+    own = EValue(value.number_as_int());
+  } else {
+    own = own.is_double() ? EValue(value.number_as_double()) : EValue(value.number_as_bool());
   }
   slot.is_set = true;
   return Error::Ok;

@@ -75,7 +75,7 @@ Error MethodLoader::make_instructions() {
   }
   // What is true of a list is true of its items; each list is looked at once, however often it is used.
   for (size_t i = 0; i < state_.values.size(); ++i) {
-    const uint16_t flags = state_.value_flags[i] & (kUsed | kWritten | kRead);
+    const uint16_t flags = value_flags_[i] & (kUsed | kWritten | kReadPast);
     for_each_item(state_.values[i], [&](uint16_t& item) { item |= flags; });
   }
   return Error::Ok;
@@ -87,7 +87,7 @@ Error MethodLoader::make_arguments(Span<const int32_t> indices, Instruction* out
   for (size_t i = 0; i < indices.size(); ++i) {
     const size_t index = static_cast<size_t>(indices[i]);
     args[i] = &state_.values[index];
-    state_.value_flags[index] |= kUsed;
+    value_flags_[index] |= kUsed;
   }
   out->args = args.data();
   out->num_args = static_cast<uint32_t>(args.size());
@@ -108,7 +108,7 @@ Error MethodLoader::make_instruction(const fb::Instruction& source, Instruction*
       out->delegate = &state_.delegates[delegate];
       ET_RETURN_IF_ERROR(make_arguments(span(call.args()), out));
       for (const int32_t i : span(call.args())) {
-        flags_of(value_at(i)) |= kRead;
+        flags_of(value_at(i)) |= kReadPast;
       }
       if (first_call_[delegate] == nullptr) {
         first_call_[delegate] = &state_.instructions[index];
@@ -124,7 +124,7 @@ Error MethodLoader::make_instruction(const fb::Instruction& source, Instruction*
       destination[0] = value_at(call.move_to());
       out->args = destination.data();
       out->num_args = 1;
-      flags_of(out->from) |= kUsed | kRead;  // as what it is moved to
+      flags_of(out->from) |= kUsed | kReadPast;  // as what it is moved to may be
       flags_of(destination[0]) |= kUsed | kVariable | kRebound | kLate;
       return Error::Ok;
     }
@@ -153,16 +153,19 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
     any = true;
     if (kernel.signature == nullptr) {  // may do anything with its arguments
       for (uint32_t i = 0; i < call.num_args; ++i) {
-        flags_of(call.args[i]) |= call.args[i]->is_tensor() ? kLate | kWritten | kRepointed : kVariable;
+        flags_of(call.args[i]) |= call.args[i]->is_tensor() ? kLate | kWritten | kRepointed | kReadPast : kVariable;
       }
       continue;
     }
+    // Kernels of libraries read whole vectors. Who reads a view is not known here.
+    const bool reads_past =
+        kHasPages && (kernel.priority >= kPriorityLibrary || std::strchr(kernel.signature, 'p') != nullptr);
     for (size_t i = 0; kernel.signature[i] != '\0'; ++i) {
       uint16_t& flags = flags_of(call.args[i]);
       switch (kernel.signature[i]) {
         case 'r': flags |= kVariable; break;
         case 'p': flags |= kLate | kRepointed; break;
-        default: flags |= signature_writes(kernel.signature, i) ? kWritten : kRead;
+        default: flags |= signature_writes(kernel.signature, i) ? kWritten : reads_past ? kReadPast : 0;
       }
     }
   }
@@ -285,7 +288,7 @@ Error MethodLoader::init_delegate(const fb::BackendDelegate& source, DelegateSta
 
 Error MethodLoader::prepare_kernels() {
   PrepareContext context(state_.memory.method_allocator, state_.options.shared_cache, state_.options.pool);
-  context.set_constant_query(&MethodLoader::is_constant, &state_, &MethodLoader::discard);
+  context.set_constant_query(&MethodLoader::is_constant, this, &MethodLoader::discard);
   for (size_t i = 0; i < state_.instructions.size(); ++i) {
     Instruction& instruction = state_.instructions[i];
     if (instruction.kind == Instruction::Kind::kKernel) {
@@ -338,7 +341,7 @@ void MethodLoader::discard_constants(Span<EValue* const> args) {
   constexpr size_t kGap = 4096;
   constexpr size_t kWorthACall = size_t{1} << 20;
   for (const EValue* const arg : args) {
-    if (!arg->is_tensor() || !is_constant(&state_, *arg)) {
+    if (!arg->is_tensor() || !is_constant(this, *arg)) {
       continue;
     }
     const auto begin = reinterpret_cast<uintptr_t>(arg->to_tensor().const_data_ptr());
@@ -355,12 +358,12 @@ void MethodLoader::discard_constants(Span<EValue* const> args) {
 }
 
 void MethodLoader::discard_gathered() {
-  discard(&state_, reinterpret_cast<const void*>(discarded_), discarded_nbytes_);
+  discard(this, reinterpret_cast<const void*>(discarded_), discarded_nbytes_);
   discarded_nbytes_ = 0;
 }
 
 void MethodLoader::discard(const void* opaque, const void* data, size_t nbytes) {
-  const auto& state = *static_cast<const Method::State*>(opaque);
+  const Method::State& state = static_cast<const MethodLoader*>(opaque)->state_;
   state.program->named_data().discard(data, nbytes);
   if (state.options.external_data != nullptr) {
     state.options.external_data->discard(data, nbytes);

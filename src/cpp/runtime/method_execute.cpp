@@ -135,11 +135,11 @@ Error Method::State::begin() {
   return error;
 }
 
-/// Inputs that kernels would read in the caller's memory, and past it, where nothing may be: copied to where there is.
-/// Not where there is no room, and not those that the method writes to.
+/// Copies inputs that would be read past the end of the caller's memory, where nothing may be. Not where there is no
+/// room.
 void Method::State::move_inputs_from_page_ends() {
   for (const InputSlot& slot : inputs) {
-    if (!slot.value->is_tensor() || slot.is_planned || slot.is_written) {
+    if (slot.binding != InputSlot::Binding::kBorrowedPast) {
       continue;
     }
     TensorImpl* const tensor = slot.value->to_tensor().unsafe_impl();
@@ -148,8 +148,8 @@ void Method::State::move_inputs_from_page_ends() {
       continue;
     }
     void* place = nullptr;
-    if (nbytes <= slot.own_nbytes) {
-      place = slot.own_place;
+    if (nbytes <= slot.nbytes) {
+      place = slot.memory;
     } else if (memory.data_allocator != nullptr) {
       place = memory.data_allocator->allocate(nbytes, 64);
     }
@@ -189,16 +189,17 @@ bool Method::State::shares_caller_memory(size_t index) const {
 Error Method::State::open_outputs() {
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputSlot& slot = outputs[i];
-    if (!slot.is_open) {
+    if (slot.binding == OutputSlot::Binding::kFixed) {
       continue;
     }
     TensorImpl* tensor = slot.tensor;
+    const bool is_unbound = tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound;
     const bool is_apart = slot.caller_data != nullptr && !shares_caller_memory(i);
-    // A kernel that reads the output may read past it: made elsewhere where there is room, and copied in the end.
-    slot.is_moved = is_apart && slot.is_read && tensor->dynamism() != TensorShapeDynamism::kDynamicUnbound &&
-                    ends_with_page(slot.caller_data, slot.caller_nbytes);
-    void* data = is_apart && !slot.is_moved ? slot.caller_data : nullptr;
-    if (data == nullptr && tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
+    // Made elsewhere where there is room, and copied in the end.
+    const bool is_moved = is_apart && slot.binding == OutputSlot::Binding::kOpenPast && !is_unbound &&
+                          ends_with_page(slot.caller_data, slot.caller_nbytes);
+    void* data = is_apart && !is_moved ? slot.caller_data : nullptr;
+    if (data == nullptr && is_unbound) {
       continue;  // its kernel takes memory
     }
     size_t capacity = slot.caller_nbytes;
@@ -211,7 +212,7 @@ Error Method::State::open_outputs() {
           *plan->values()->Get(static_cast<uint32_t>(slot.value - values.data()))->val_as_Tensor();
       capacity = static_cast<size_t>(tensor_nbytes(source));
       data = memory.data_allocator == nullptr ? nullptr : memory.data_allocator->allocate(capacity, 64);
-      if (data == nullptr && slot.is_moved) {
+      if (data == nullptr && is_moved) {
         data = slot.caller_data;
         capacity = slot.caller_nbytes;
       }
@@ -250,14 +251,14 @@ Error Method::State::finish() {
                        plan->name()->c_str(), result->nbytes(), slot.caller_nbytes);
     std::memcpy(slot.caller_data, result->data(), result->nbytes());
     // From there it may become an input, unlike from the method's memory.
-    if (slot.is_moved && result == slot.tensor) {
+    if (slot.binding == OutputSlot::Binding::kOpenPast && result == slot.tensor) {
       slot.tensor->set_data(slot.caller_data, slot.caller_nbytes);
     }
   }
   for (const InputSlot& slot : inputs) {
-    if (slot.is_written_back && slot.caller_data != nullptr) {
+    if (slot.binding == InputSlot::Binding::kCopiedBack && slot.memory != nullptr) {
       const Tensor tensor = slot.value->to_tensor();
-      std::memcpy(slot.caller_data, tensor.const_data_ptr(), tensor.nbytes());
+      std::memcpy(slot.memory, tensor.const_data_ptr(), tensor.nbytes());
     }
   }
   return Error::Ok;
@@ -270,7 +271,6 @@ void Method::State::end(Error result) {
   }
   for (InputSlot& slot : inputs) {
     slot.is_set = false;
-    slot.caller_data = nullptr;
   }
   if (uses_session_state) {
     options.session->release();

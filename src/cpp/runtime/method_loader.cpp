@@ -99,7 +99,7 @@ Error MethodLoader::check_planned_buffers() {
 Error MethodLoader::make_values() {
   const uint32_t n = count(plan().values());
   ET_RETURN_IF_ERROR(allocate(n, &state_.values));
-  ET_RETURN_IF_ERROR(allocate(n, &state_.value_flags));
+  ET_RETURN_IF_ERROR(allocate(n, &value_flags_));
   size_t num_external = 0;
   for (uint32_t i = 0; i < n; ++i) {
     const fb::Tensor* tensor = plan().values()->Get(i)->val_as_Tensor();
@@ -199,24 +199,27 @@ Error MethodLoader::make_inputs() {
     const size_t index = static_cast<size_t>(indices[i]);
     InputSlot& slot = state_.inputs[i];
     slot.value = &state_.values[index];
-    uint16_t& flags = state_.value_flags[index];
+    uint16_t& flags = value_flags_[index];
     if (slot.value->is_number() && (flags & kUsed) != 0) {
       flags |= kVariable;
+      slot.binding = InputSlot::Binding::kNumber;
     }
     if (!slot.value->is_tensor()) {
       continue;
     }
     const fb::Tensor& source = *plan().values()->Get(static_cast<uint32_t>(index))->val_as_Tensor();
-    slot.is_written = (flags & kWritten) != 0;
-    slot.is_planned = source.allocation_info() != nullptr && (slot.is_written || !has_own_place(index));
-    flags |= slot.is_planned ? 0 : kInput;
-    if (!slot.is_planned && source.allocation_info() != nullptr) {
-      slot.own_place = slot.value->to_tensor().unsafe_impl()->data();
-      slot.own_nbytes = slot.value->to_tensor().nbytes();
+    const bool is_planned = source.allocation_info() != nullptr;
+    const bool is_written = (flags & kWritten) != 0;
+    if (is_planned && (is_written || !has_own_place(index))) {
+      slot.binding = is_written ? InputSlot::Binding::kCopiedBack : InputSlot::Binding::kCopied;
+    } else {
+      slot.binding = is_written ? InputSlot::Binding::kWritten : InputSlot::Binding::kBorrowed;
+      flags |= is_written ? kInput | kLate : kInput;  // the caller's tensor may be read-only
     }
-    slot.is_written_back = slot.is_planned && slot.is_written;
-    if (!slot.is_planned && slot.is_written) {
-      flags |= kLate;  // the caller's tensor may be read-only
+    if (slot.binding == InputSlot::Binding::kBorrowed && reads_past(flags)) {
+      slot.binding = InputSlot::Binding::kBorrowedPast;
+      slot.memory = is_planned ? slot.value->to_tensor().unsafe_impl()->data() : nullptr;
+      slot.nbytes = is_planned ? slot.value->to_tensor().nbytes() : 0;
     }
     if (source.shape_dynamism() != fb::TensorShapeDynamism_STATIC && state_.shapes == nullptr) {
       slot.dynamic_dims = 0xffff;
@@ -230,7 +233,7 @@ Error MethodLoader::make_inputs() {
       if (relation.dim() >= 0) {
         state_.inputs[relation.value()].dynamic_dims |= static_cast<uint16_t>(1u << relation.dim());
       } else {
-        flags_of(state_.inputs[relation.value()].value) |= kUsed;
+        state_.inputs[relation.value()].binding = InputSlot::Binding::kNumber;
       }
     }
   }
@@ -240,7 +243,7 @@ Error MethodLoader::make_inputs() {
 Error MethodLoader::finish_values() {
   for (size_t i = 0; i < state_.values.size(); ++i) {
     const EValue& value = state_.values[i];
-    uint16_t& flags = state_.value_flags[i];
+    uint16_t& flags = value_flags_[i];
     uint16_t items = 0;
     for_each_item(value, [&](uint16_t item) { items |= item; });
     flags |= items & kLate;
@@ -306,22 +309,24 @@ Error MethodLoader::make_outputs() {
       continue;
     }
     slot.tensor = slot.value->to_tensor().unsafe_impl();
-    uint16_t& flags = state_.value_flags[index];
-    slot.is_open = slot.tensor->data() == nullptr && (flags & (kLate | kRebound | kInput | kOpenOutput)) == 0;
+    uint16_t& flags = value_flags_[index];
+    bool is_open = slot.tensor->data() == nullptr && (flags & (kLate | kRebound | kInput | kOpenOutput)) == 0;
     const auto is_same = [&slot](const InputSlot& input) { return input.value == slot.value; };
     if ((flags & (kLate | kRebound | kRepointed | kOpenOutput)) == 0 && has_own_place(index) &&
         std::none_of(state_.inputs.begin(), state_.inputs.end(), is_same)) {
       slot.own_place = slot.tensor->data();
       slot.own_nbytes = slot.tensor->nbytes();
-      slot.is_open = true;
+      is_open = true;
     }
-    slot.is_read = (flags & kRead) != 0;
-    flags |= slot.is_open ? kOpenOutput : 0;  // one that is returned twice is opened once
+    if (is_open) {
+      slot.binding = reads_past(flags) ? OutputSlot::Binding::kOpenPast : OutputSlot::Binding::kOpen;
+      flags |= kOpenOutput;  // one that is returned twice is opened once
+    }
   }
   // Every tensor that an instruction uses has memory now, or a rule by which it gets some.
   for (size_t i = 0; i < state_.values.size(); ++i) {
     const EValue& value = state_.values[i];
-    if (!value.is_tensor() || (state_.value_flags[i] & (kUsed | kLate | kInput | kOpenOutput)) != kUsed) {
+    if (!value.is_tensor() || (value_flags_[i] & (kUsed | kLate | kInput | kOpenOutput)) != kUsed) {
       continue;
     }
     const TensorImpl* impl = value.to_tensor().unsafe_impl();
@@ -337,17 +342,17 @@ Error MethodLoader::make_outputs() {
 Error MethodLoader::make_restore_lists() {
   const auto is_restored = [this](size_t i) {
     const EValue& value = state_.values[i];
-    if (!value.is_tensor() || (state_.value_flags[i] & kInput) != 0) {
+    if (!value.is_tensor() || (value_flags_[i] & kInput) != 0) {
       return false;
     }
-    return (state_.value_flags[i] & kRepointed) != 0 ||
+    return (value_flags_[i] & kRepointed) != 0 ||
            value.to_tensor().unsafe_impl()->dynamism() == TensorShapeDynamism::kDynamicUnbound;
   };
   size_t num_restored = 0;
   size_t num_rebound = 0;
   for (size_t i = 0; i < state_.values.size(); ++i) {
     num_restored += is_restored(i) ? 1 : 0;
-    num_rebound += (state_.value_flags[i] & kRebound) != 0 ? 1 : 0;
+    num_rebound += (value_flags_[i] & kRebound) != 0 ? 1 : 0;
   }
   ET_RETURN_IF_ERROR(allocate(num_restored, &state_.restored));
   ET_RETURN_IF_ERROR(allocate(num_rebound, &state_.rebound));
@@ -357,7 +362,7 @@ Error MethodLoader::make_restore_lists() {
       TensorImpl* impl = value.to_tensor().unsafe_impl();
       state_.restored[--num_restored] = {impl, impl->data(), impl->capacity(), impl->read_only()};
     }
-    if ((state_.value_flags[i] & kRebound) != 0) {
+    if ((value_flags_[i] & kRebound) != 0) {
       state_.rebound[--num_rebound] = {&value, value};
     }
   }
@@ -365,11 +370,12 @@ Error MethodLoader::make_restore_lists() {
 }
 
 bool MethodLoader::is_constant(const void* opaque, const EValue& value) {
-  const auto& state = *static_cast<const Method::State*>(opaque);
-  if (&value < state.values.begin() || &value >= state.values.end()) {
+  const auto& loader = *static_cast<const MethodLoader*>(opaque);
+  const Span<EValue> values = loader.state_.values;
+  if (&value < values.begin() || &value >= values.end()) {
     return false;
   }
-  const uint16_t flags = state.value_flags[static_cast<size_t>(&value - state.values.begin())];
+  const uint16_t flags = loader.value_flags_[static_cast<size_t>(&value - values.begin())];
   switch (value.tag()) {
     case Tag::kTensor: return (flags & (kVariable | kLate)) == 0 && value.to_tensor().unsafe_impl()->read_only();
     case Tag::kIntList: return value.int_list_items().is_constant;

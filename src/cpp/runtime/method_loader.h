@@ -42,7 +42,8 @@ class MethodLoader {
   bool has_own_place(size_t index) const;
   Error make_outputs();
   Error make_restore_lists();
-  static bool is_constant(const void* state, const EValue& value);
+  /// PrepareContext::IsConstant of a MethodLoader.
+  static bool is_constant(const void* loader, const EValue& value);
 
   // method_binder.cpp: instructions, kernels, delegates
   Error find_candidates();
@@ -57,8 +58,8 @@ class MethodLoader {
   Error prepare_kernels();
   void discard_constants(Span<EValue* const> args);
   void discard_gathered();
-  /// PrepareContext::Discard of a Method::State.
-  static void discard(const void* state, const void* data, size_t nbytes);
+  /// PrepareContext::Discard of a MethodLoader.
+  static void discard(const void* loader, const void* data, size_t nbytes);
 
   /// `count` objects made with T().
   template <typename T>
@@ -98,30 +99,25 @@ class MethodLoader {
   /// Calls `visit` with the flags of each item of a list value; does nothing for other values.
   template <typename Visit>
   void for_each_item(const EValue& value, Visit visit) {
-    const auto walk = [&](const auto& list) {
-      for (uint32_t i = 0; i < list.size; ++i) {
-        if (list.items[i] != nullptr) {
-          visit(flags_of(list.items[i]));
-        }
+    const auto items_of = [](const auto& list) { return Span<EValue* const>(list.items, list.size); };
+    const Span<EValue* const> items = value.is_int_list()               ? items_of(value.int_list_items())
+                                      : value.is_tensor_list()          ? items_of(value.tensor_list_items())
+                                      : value.is_optional_tensor_list() ? items_of(value.optional_tensor_list_items())
+                                                                        : Span<EValue* const>();
+    for (EValue* const item : items) {
+      if (item != nullptr) {
+        visit(flags_of(item));
       }
-    };
-    if (value.is_int_list()) {
-      walk(value.int_list_items());
-    } else if (value.is_tensor_list()) {
-      walk(value.tensor_list_items());
-    } else if (value.is_optional_tensor_list()) {
-      walk(value.optional_tensor_list_items());
     }
   }
 
   const schema::ExecutionPlan& plan() const { return *state_.plan; }
   const char* name() const { return state_.plan->name()->c_str(); }
-  uint16_t& flags_of(const EValue* value) {
-    return state_.value_flags[static_cast<size_t>(value - state_.values.data())];
-  }
+  uint16_t& flags_of(const EValue* value) { return value_flags_[static_cast<size_t>(value - state_.values.data())]; }
 
   const Program& program_;
   Method::State& state_;
+  Span<uint16_t> value_flags_;           // [values]; bits of ValueFlag
   Span<Candidates> candidates_;          // [operators]
   Span<const Instruction*> first_call_;  // [delegates]; nullptr: never called
   size_t num_external_ = 0;

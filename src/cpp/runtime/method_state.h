@@ -40,7 +40,7 @@ struct Instruction {
   bool is_checked;
 };
 
-/// What the loader found out about a value.
+/// What the loader finds out about a value, and forgets when the method is loaded.
 enum ValueFlag : uint16_t {
   kVariable = 1,      ///< the value itself is replaced at run time (computed numbers, destinations of moves)
   kLate = 2,          ///< its tensor gets its memory, or the right to be written, at run time
@@ -50,45 +50,62 @@ enum ValueFlag : uint16_t {
   kRepointed = 32,    ///< some kernel gives its tensor other memory: put back when an execution begins
   kInput = 64,        ///< set_input gives it its memory
   kOpenOutput = 128,  ///< open_outputs gives it its memory
-  kRead = 256,        ///< some kernel or delegate may read its tensor
+  kReadPast = 256,    ///< what reads its tensor, or a view of it, may read past it
 };
 
-/// True where reading kReadAhead bytes past these ones might meet a page that is not there. Never in builds for
-/// microcontrollers, whose memory has no pages and whose kernels read no further than their tensors.
+/// False in builds for microcontrollers, whose memory has no pages and whose kernels read no further than their
+/// tensors.
 #ifdef ET_WITHOUT_PAGES
-constexpr bool ends_with_page(const void*, size_t) { return false; }
+constexpr bool kHasPages = false;
 #else
+constexpr bool kHasPages = true;
+#endif
+
+/// True where reading kReadAhead bytes past these ones might meet a page that is not there.
 inline bool ends_with_page(const void* data, size_t nbytes) {
   constexpr uintptr_t kSmallestPage = 4096;
   const uintptr_t end = reinterpret_cast<uintptr_t>(data) + nbytes;
-  return nbytes > 0 && (end - 1) % kSmallestPage >= kSmallestPage - kReadAhead;
+  return kHasPages && nbytes > 0 && (end - 1) % kSmallestPage >= kSmallestPage - kReadAhead;
 }
-#endif
 
-/// A tensor input or output.
+inline bool reads_past(uint16_t flags) { return kHasPages && (flags & kReadPast) != 0; }
+
 struct InputSlot {
+  /// Where the method has what set_input is given.
+  enum class Binding : uint8_t {
+    kConstant,      ///< nowhere: it became part of the program, and must be the same
+    kNumber,        ///< in the value
+    kCopied,        ///< in the arena, in a place that other values share
+    kCopiedBack,    ///< there, and copied to the caller in the end, as the method writes to it
+    kBorrowed,      ///< in the caller's memory
+    kWritten,       ///< there, and the method writes to it
+    kBorrowedPast,  ///< there, or in a copy where reading past its end might meet a page that is not there
+  };
   EValue* value = nullptr;
-  uint16_t dynamic_dims = 0;     // bit d: dimension d may differ from the program's size
-  bool is_planned = false;       // bytes are copied into the arena (not where its place there is nobody else's)
-  bool is_set = false;           // since the last execution
-  bool is_written = false;       // modified by the method
-  bool is_written_back = false;  // planned, and modified by the method: copied back to the caller
-  void* caller_data = nullptr;   // where to
-  void* own_place = nullptr;     // its place in the arena where bytes are not copied into it; nullptr: there is none
-  size_t own_nbytes = 0;
+  void* memory =
+      nullptr;        // kCopiedBack: the caller's; kBorrowedPast: its own place in the arena, nullptr: there is none
+  size_t nbytes = 0;  // of its own place
+  uint16_t dynamic_dims = 0;  // bit d: dimension d may differ from the program's size
+  Binding binding = Binding::kConstant;
+  bool is_set = false;  // since the last execution
+
+  bool is_copied() const { return binding == Binding::kCopied || binding == Binding::kCopiedBack; }
+  bool is_written() const { return binding == Binding::kCopiedBack || binding == Binding::kWritten; }
 };
 struct OutputSlot {
+  /// Where the method makes it, when set_output_data_ptr was given memory.
+  enum class Binding : uint8_t {
+    kFixed,     ///< where the program says; copied to the caller in the end
+    kOpen,      ///< in the caller's memory
+    kOpenPast,  ///< there, or elsewhere where reading past its end might meet a page that is not there
+  };
   EValue* value = nullptr;
   TensorImpl* tensor = nullptr;  // the tensor the program names; a move may show another one
   void* caller_data = nullptr;   // given by set_output_data_ptr
   size_t caller_nbytes = 0;
-  bool is_read = false;   // by a kernel or delegate
-  bool is_moved = false;  // in this execution: made elsewhere, as the caller's memory ends where a page may
-  bool is_open = false;   // the program planned no memory for it: the caller's or the data allocator's is used
-  /// Its place in the arena, when no other value has any of it: the caller's memory can stand for it then, and nothing
-  /// is copied. nullptr: the place is shared, or there is none.
-  void* own_place = nullptr;
+  void* own_place = nullptr;  // open: a place in the arena that no other value has any of; nullptr: there is none
   size_t own_nbytes = 0;
+  Binding binding = Binding::kFixed;
 };
 
 /// A tensor that gets other memory while running (DYNAMIC_UNBOUND, views), and the memory it begins each execution
@@ -120,7 +137,6 @@ struct Method::State {
   size_t plan_index = 0;
 
   Span<EValue> values;
-  Span<uint16_t> value_flags;  // [values]
   Span<Instruction> instructions;
   Span<DelegateState> delegates;
   Span<FreeableBuffer> external_buffers;

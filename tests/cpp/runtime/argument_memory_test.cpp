@@ -256,6 +256,44 @@ TEST_F(MethodTest, AnOutputAtTheEndOfAPageIsTheNextInput) {
   EXPECT_EQ(floats(m->method().get_output(1)), (std::vector<float>{6, 12, 18, 24}));
 }
 
+/// What the last kernel below read.
+const void* seen = nullptr;
+
+Error look_out(KernelContext& context, const Tensor& self, Tensor& out) {
+  seen = self.const_data_ptr();
+  return resize_tensor(context, out, self.sizes());
+}
+
+TEST_F(MethodTest, InputsAtTheEndOfAPageAreCopiedForWhatReadsPastThem) {
+  const Kernel kernels[] = {make_kernel<&look_out>("test::look.out"),
+                            make_kernel<&look_out>("test::look_past.out", kPriorityLibrary)};
+  ASSERT_EQ(kernels_.add(kernels), Error::Ok);
+  for (const char* const name : {"test::look", "test::look_past"}) {
+    for (const bool is_planned : {false, true}) {
+      for (const bool is_viewed : {false, true}) {
+        ProgramBuilder b;
+        const int x = b.input(is_planned ? b.tensor({4}) : b.open_tensor({4}));
+        const int view = is_viewed ? b.open_tensor({4}) : x;
+        if (is_viewed) {
+          b.kernel("executorch_prim::et_view", "default", {x, b.int_list({b.integer(4)}), view});
+        }
+        b.kernel(name, "out", {view, b.output(b.tensor({4}))});
+        auto m = method(b);
+        PageEnd memory(4);
+        TestTensor inside({4}), at_end({4});
+        at_end.impl().set_data(memory.data(), memory.nbytes());
+        for (TestTensor* const input : {&at_end, &inside, &at_end}) {
+          ASSERT_EQ(m->method().set_input(input->value(), 0), Error::Ok);
+          ASSERT_EQ(m->method().execute(), Error::Ok) << messages();
+          const bool is_moved = seen != input->impl().data();
+          EXPECT_EQ(is_moved, input == &at_end && (is_viewed || name == std::string("test::look_past")))
+              << name << (is_planned ? " planned" : "") << (is_viewed ? " viewed" : "");
+        }
+      }
+    }
+  }
+}
+
 TEST_F(MethodTest, TensorsWithoutMemoryAreRefused) {
   ProgramBuilder b;
   const int x = b.open_tensor({1});
