@@ -10,11 +10,11 @@ from collections.abc import Callable
 from torch import fx
 
 from .rules.annotation import table
-from .rules.matching import EMBEDDING, Pattern, find, is_annotated
+from .rules.matching import Pattern, find, is_annotated
 from .spec.config import quantization_config
 from .spec.pt2e import Quantizer
 
-PATTERNS: tuple[Pattern, ...] = (Pattern("embedding", (EMBEDDING,), table, frozenset({"weight_only"})),)
+PATTERNS: tuple[Pattern, ...] = (Pattern("embedding", "y = EMBEDDING(...)", table, frozenset({"weight_only"})),)
 
 
 class EmbeddingQuantizer(Quantizer):

@@ -10,17 +10,15 @@ from torch import fx
 
 from .calibration import torchao_folding  # noqa: F401  torchao's own functions fold as ours
 from .rules.annotation import product
-from .rules.matching import BATCH_NORM, CONV, LINEAR, RELU, Pattern, find, is_annotated
+from .rules.matching import Pattern, find, is_annotated
 from .spec.config import quantization_config
 from .spec.pt2e import Quantizer
 
-#: One row a kernel, the longer chain first: a linear layer and its relu are one kernel, so nothing is rounded between them. The
-#: batch norm is folded into its convolution before the device sees it.
+#: One row a kernel: a linear layer and its relu are one kernel, so nothing is rounded between them. The batch norm is
+#: folded into its convolution before the device sees it.
 PATTERNS: tuple[Pattern, ...] = (
-    Pattern("linear_relu", (LINEAR, RELU), product, frozenset({"static"})),
-    Pattern("linear", (LINEAR,), product, frozenset({"static"})),
-    Pattern("conv_bn", (CONV, BATCH_NORM), product, frozenset({"static"})),
-    Pattern("conv", (CONV,), product, frozenset({"static"})),
+    Pattern("linear", "y = RELU?(LINEAR(...), ...)", product, frozenset({"static"})),
+    Pattern("conv", "y = BATCH_NORM?(CONV(...), ...)", product, frozenset({"static"})),
 )
 
 

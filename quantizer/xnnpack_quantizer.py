@@ -29,26 +29,17 @@ from .rules.annotation import (
     shared,
     table_of_bytes,
 )
-from .rules.chains import ACTIVATIONS, HANDS_ON, mark_wanted
+from .rules.chains import HANDS_ON, mark_wanted
 from .rules.expansion import EXPANDED, expand
 from .rules.gates import gates_of_grus
 from .rules.linear_forms import WRITTEN_AS, as_linear
 from .rules.matching import (
-    ADD,
-    AVERAGE,
+    ACTIVATIONS,
     BATCH_NORM,
     CONV,
     CONV_TRANSPOSE,
-    EMBEDDING,
-    JOIN,
     LINEAR,
-    MATMUL,
-    MAX_POOL,
-    MOVEMENT,
-    MUL,
-    PAD,
     RELU,
-    SPLIT,
     Match,
     Pattern,
     constants_remembered,
@@ -63,34 +54,25 @@ from .spec.pt2e import QuantizationConfig, Quantizer
 _WEIGHTED = frozenset({"static", "dynamic", "weight_only", "half"})
 _CHAINED = frozenset({"static", "half"})
 
-#: What is quantized, longest chains first: a chain that a kernel computes at once is annotated as a unit.
+#: What is quantized. What a kernel computes at once is annotated as a unit.
 PATTERNS: tuple[Pattern, ...] = (
-    Pattern("conv_bn_relu", (CONV, BATCH_NORM, RELU), product, _WEIGHTED),
-    Pattern("conv_bn", (CONV, BATCH_NORM), product, _WEIGHTED),
-    Pattern("conv_relu", (CONV, RELU), product, _WEIGHTED),
-    Pattern("conv", (CONV,), product, _WEIGHTED),
-    Pattern("conv_transpose_bn_relu", (CONV_TRANSPOSE, BATCH_NORM, RELU), product, _WEIGHTED),
-    Pattern("conv_transpose_bn", (CONV_TRANSPOSE, BATCH_NORM), product, _WEIGHTED),
-    Pattern("conv_transpose_relu", (CONV_TRANSPOSE, RELU), product, _WEIGHTED),
-    Pattern("conv_transpose", (CONV_TRANSPOSE,), product, _WEIGHTED),
-    Pattern("linear_relu", (LINEAR, RELU), product, _WEIGHTED),
-    Pattern("linear", (LINEAR,), product, _WEIGHTED),
-    Pattern("embedding", (EMBEDDING,), table_of_bytes, _WEIGHTED),
-    Pattern("matmul", (MATMUL,), matmul, _CHAINED, by_name_only=True),
+    Pattern("conv", "y = RELU?(BATCH_NORM?(CONV(...), ...), ...)", product, _WEIGHTED),
+    Pattern("conv_transpose", "y = RELU?(BATCH_NORM?(CONV_TRANSPOSE(...), ...), ...)", product, _WEIGHTED),
+    Pattern("linear", "y = RELU?(LINEAR(...), ...)", product, _WEIGHTED),
+    Pattern("embedding", "y = EMBEDDING(...)", table_of_bytes, _WEIGHTED),
+    Pattern("matmul", "y = MATMUL(...)", matmul, _CHAINED, by_name_only=True),
 )
 #: What follows its inputs: taken where they are quantized, in the order of the graph.
 FOLLOWERS: tuple[Pattern, ...] = (
-    Pattern("add_relu", (ADD, RELU), binary, _CHAINED),
-    Pattern("add", (ADD,), binary, _CHAINED),
-    Pattern("mul_relu", (MUL, RELU), binary, _CHAINED),
-    Pattern("mul", (MUL,), binary, _CHAINED),
-    Pattern("activation", (ACTIVATIONS,), activation, frozenset({"static"})),
-    Pattern("join", (JOIN,), joined, _CHAINED),
-    Pattern("average", (AVERAGE,), rescaled, _CHAINED),
-    Pattern("max_pool", (MAX_POOL,), shared, _CHAINED),
-    Pattern("movement", (MOVEMENT,), shared, _CHAINED),
-    Pattern("pad", (PAD,), padded, _CHAINED),
-    Pattern("split", (SPLIT,), parted, _CHAINED),
+    Pattern("add", "y = RELU?(ADD(...), ...)", binary, _CHAINED),
+    Pattern("mul", "y = RELU?(MUL(...), ...)", binary, _CHAINED),
+    Pattern("activation", "y = ACTIVATION(...)", activation, frozenset({"static"})),
+    Pattern("join", "y = JOIN(...)", joined, _CHAINED),
+    Pattern("average", "y = AVERAGE(...)", rescaled, _CHAINED),
+    Pattern("max_pool", "y = MAX_POOL(...)", shared, _CHAINED),
+    Pattern("movement", "y = MOVEMENT(...)", shared, _CHAINED),
+    Pattern("pad", "y = PAD(...)", padded, _CHAINED),
+    Pattern("split", "y = SPLIT(...)", parted, _CHAINED),
 )
 #: Of these, what may take the model's own inputs: asked again when sums are annotated, whose inputs are wanted as integers.
 CARRIERS = tuple(pattern for pattern in FOLLOWERS if pattern.rule in (rescaled, shared, padded))
@@ -286,7 +268,7 @@ class XNNPACKQuantizer(Quantizer):
             if config is not None and any(
                 kind_of(config) in pattern.kinds and (named or not pattern.by_name_only)
                 for pattern in PATTERNS
-                if inner & pattern.chain[0]
+                if any(pattern.compiled.mentions(target) for target in inner)
             ):
                 return True
         return False

@@ -12,28 +12,13 @@ from typing import Any
 from executorch_py.quantizer.spec.pt2e import ANNOTATION, QuantizationSpec
 from torch import fx
 
-from .matching import ADD, AVERAGE, JOIN, MAX_POOL, MOVEMENT, MUL, PAD, SPLIT, is_constant, is_mask, ops
+from .matching import ACTIVATIONS, ADD, AVERAGE, JOIN, MAX_POOL, MOVEMENT, MUL, PAD, SPLIT, is_constant, is_mask, ops
 
 #: In ``Node.meta``: whether some operator takes the value's integers, at once or behind operators that hand them on.
 WANTED = "executorch_py.wanted_as_integers"
 
 #: What hands integers on.
 HANDS_ON = ADD | AVERAGE | JOIN | MAX_POOL | MOVEMENT | MUL | PAD | SPLIT
-
-#: Functions of one tensor that stand behind layers. Not those of gates, whose results multiply a state step after step.
-ACTIVATIONS = ops(
-    "silu.default",
-    "silu_.default",
-    "hardswish.default",
-    "hardswish_.default",
-    "gelu.default",
-    "leaky_relu.default",
-    "leaky_relu_.default",
-    "elu.default",
-    "elu_.default",
-    "mish.default",
-    "mish_.default",
-)
 
 #: What functions are written of: element by element, and the sums of norms.
 _STEPS = (

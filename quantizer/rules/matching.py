@@ -1,9 +1,10 @@
 """Finds chains of operators in an exported graph, and says what a node belongs to.
 
-A Pattern is a row of a quantizer's table: a name, a chain of operators of which each is the only user of the one
-before, and the rule that annotates what was found (annotation.py).
+A Pattern is a row of a quantizer's table: a name, a formula (docs/how-to/add_pass.md) in which each operator is the only
+user of the one inside, and the rule that annotates what was found (annotation.py). In capitals stand the sets of
+operators below.
 
->>> Pattern("linear_relu", (LINEAR, RELU), product)  # doctest: +SKIP
+>>> Pattern("linear", "y = RELU?(LINEAR(...), ...)", product, frozenset({"static"}))  # doctest: +SKIP
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import contextvars
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ from executorch_py.quantizer.spec.config import Kind
 from executorch_py.quantizer.spec.pt2e import ANNOTATION, QuantizationConfig
 from torch import fx
 
+from executorch_py.graphs import patterns
 from executorch_py.operator_facts import OPERATORS, overload, overloads
 
 #: Overloads of an operator that mean the same to a quantizer.
@@ -51,17 +54,22 @@ class Pattern:
 
     Attributes:
         name: For reports and tests.
-        chain: Operators, each the only user of the one before.
+        formula: The operators, the last one outermost; ``?`` is behind one that may be missing.
         rule: Annotates a match.
         kinds: Kinds of configurations that the row is for.
         by_name_only: Not taken by a global configuration, only when named by operator, module type or module name.
     """
 
     name: str
-    chain: tuple[Operators, ...]
+    formula: str
     rule: Rule
     kinds: frozenset[Kind]
     by_name_only: bool = False
+
+    @cached_property
+    def compiled(self) -> patterns.Pattern:
+        """The formula, ready to match."""
+        return patterns.Pattern(self.formula, FAMILIES)
 
 
 def ops(*names: str) -> Operators:
@@ -95,6 +103,20 @@ MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves
 #: Operators that hand out a tensor in parts, each a ``getitem`` of their result, or its largest elements with their
 #: places.
 SPLIT = frozenset(overloads(lambda op: op.moves in ("part", "pool") and not op.is_tensor))
+#: Functions of one tensor that stand behind layers. Not those of gates, whose results multiply a state step after step.
+ACTIVATIONS = ops(
+    "silu.default",
+    "silu_.default",
+    "hardswish.default",
+    "hardswish_.default",
+    "gelu.default",
+    "leaky_relu.default",
+    "leaky_relu_.default",
+    "elu.default",
+    "elu_.default",
+    "mish.default",
+    "mish_.default",
+)
 PAD = ops("pad.default", "constant_pad_nd.default")
 #: Operators whose results are elements of several tensors -> the arguments that hold these: tensors, lists of them,
 #: numbers.
@@ -113,20 +135,37 @@ ZEROS: dict[Any, int | None] = {
 }
 
 
+#: Sets of operators, as formulas call them.
+FAMILIES = {
+    "ACTIVATION": ACTIVATIONS,
+    "ADD": ADD,
+    "AVERAGE": AVERAGE,
+    "BATCH_NORM": BATCH_NORM,
+    "CONV": CONV,
+    "CONV_TRANSPOSE": CONV_TRANSPOSE,
+    "EMBEDDING": EMBEDDING,
+    "JOIN": JOIN,
+    "LINEAR": LINEAR,
+    "MATMUL": MATMUL,
+    "MAX_POOL": MAX_POOL,
+    "MOVEMENT": MOVEMENT,
+    "MUL": MUL,
+    "PAD": PAD,
+    "RELU": RELU,
+    "SPLIT": SPLIT,
+}
+
+
 def find(graph: fx.Graph, pattern: Pattern) -> Iterator[Match]:
-    """All places where the chain stands, in the order of the graph."""
-    for node in graph.nodes:
-        if node.op == "call_function" and node.target in pattern.chain[0]:
-            nodes = [node]
-            for wanted in pattern.chain[1:]:
-                user = next(iter(nodes[-1].users)) if len(nodes[-1].users) == 1 else None
-                if user is None or user.target not in wanted or user.args[0] is not nodes[-1]:
-                    break
-                if user.target in BATCH_NORM and not has_running_statistics(user):
-                    break  # nothing to fold: what it multiplies by follows the batch
-                nodes.append(user)
-            else:
-                yield Match(tuple(nodes))
+    """All places where the formula stands, the last one of the graph first: of two that share nodes, the longer one."""
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and (found := pattern.compiled.match(node, _folds_norms)) is not None:
+            yield Match(found.nodes[::-1])
+
+
+def _folds_norms(match: patterns.Match) -> bool:
+    """Whether batch norms behind layers multiply by what is known: without statistics of their own, by the batch's."""
+    return all(has_running_statistics(node) for node in match.nodes[:-1] if node.target in BATCH_NORM)
 
 
 def elements_of(node: fx.Node) -> list[Any]:

@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/propagate_dequantize.h"
 #include "passes/quantized_values.h"
@@ -19,7 +20,7 @@ bool is_quantize(const ir::Node& node) { return node.op == passes::kQuantizePerT
 bool is_dequantize(const ir::Value* value) {
   const ir::Node* node = value->producer();
   return node != nullptr && node->op == passes::kDequantizePerTensor &&
-         passes::producer_if(node->args()[0], {"constant"}) == nullptr;
+         passes::producer_if(passes::Dequantize(*node).input(), {"constant"}) == nullptr;
 }
 
 /// Whether a node makes a tensor of numbers alone, as zeros and full do.
@@ -42,7 +43,7 @@ Constness constness_of(const ir::Value* value) {
   }
   const bool is_dequantized = passes::is_one_of(node->op, {passes::kDequantizePerTensor, passes::kDequantizePerChannel,
                                                            passes::kDequantizePerGroup}) &&
-                              passes::producer_if(node->args()[0], {"constant"}) != nullptr;
+                              passes::producer_if(passes::Dequantize(*node).input(), {"constant"}) != nullptr;
   return is_dequantized ? Constness::kDequantized : Constness::kNone;
 }
 

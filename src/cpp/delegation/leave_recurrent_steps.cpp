@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/quantized_values.h"
 
@@ -52,15 +53,15 @@ bool goes_through(const ir::Node& split, size_t index, std::initializer_list<std
 bool has_integer_weight(const ir::Value* product) {
   const ir::Node* const linear = product == nullptr ? nullptr : product->producer();
   return linear != nullptr && linear->op == op::linear &&
-         passes::producer_if(linear->args()[1], {kDequantizePerTensor, passes::kDequantizePerChannel,
-                                                 passes::kDequantizePerGroup}) != nullptr;
+         passes::producer_if(ops::Linear(*linear).weight(), {kDequantizePerTensor, passes::kDequantizePerChannel,
+                                                             passes::kDequantizePerGroup}) != nullptr;
 }
 
 /// What makes a value, behind conversions; nullptr for an input.
 const ir::Node* maker_of(const ir::Value* value) {
   const ir::Node* node = value == nullptr ? nullptr : value->producer();
   while (node != nullptr && (is_conversion(*node) || passes::is_run_time_conversion(node->op))) {
-    const ir::Value* const from = node->args()[0].value();
+    const ir::Value* const from = passes::Dequantize(*node).input().value();
     node = from == nullptr ? nullptr : from->producer();
   }
   return node;
@@ -72,13 +73,14 @@ bool is_product_of_product(const ir::Value* value) {
   if (linear == nullptr || linear->op != op::linear) {
     return false;
   }
-  const ir::Node* const state = maker_of(linear->args()[0].value());
+  const ir::Node* const state = maker_of(ops::Linear(*linear).input().value());
   return state != nullptr && state->op == op::linear;
 }
 
 /// The other one of two that are added.
 const ir::Value* added_to(const ir::Value* value, const ir::Node& add) {
-  return add.args()[add.args()[0].value() == value ? 1 : 0].value();
+  return (ops::AddTensor(add).self().value() == value ? ops::AddTensor(add).other() : ops::AddTensor(add).self())
+      .value();
 }
 
 /// How a step adds a part of the inputs' products to the product of its state.
@@ -107,7 +109,7 @@ StepKind step_of(const ir::Value* part) {
     const ir::Value* const reset = reader->result(0);
     const ir::Value* const own = is_step ? added_to(reset, *reader_of(reset)) : nullptr;
     const ir::Node* const split = own == nullptr ? nullptr : own->producer();
-    product = split != nullptr && is_split(*split) ? split->args()[0].value() : nullptr;
+    product = split != nullptr && is_split(*split) ? ops::SplitTensor(*split).self().value() : nullptr;
   }
   const bool is_static = part->users().front()->op == kQuantizePerTensor;
   return !is_step ? StepKind::kNone : is_static || has_integer_weight(product) ? StepKind::kInteger : StepKind::kFloat;
@@ -117,7 +119,8 @@ StepKind step_of(const ir::Value* part) {
 bool is_beside_product_of_product(const ir::Value* part) {
   const ir::Node* const add = reader_of(part);
   return add != nullptr && add->op == op::add_Tensor &&
-         (is_product_of_product(add->args()[0].value()) || is_product_of_product(add->args()[1].value()));
+         (is_product_of_product(ops::AddTensor(*add).self().value()) ||
+          is_product_of_product(ops::AddTensor(*add).other().value()));
 }
 
 /// True for the steps of a layer with a projection, which no operator has. In others the first state alone may be a

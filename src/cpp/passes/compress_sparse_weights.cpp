@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/op_views.h"
 #include "numerics/sparse_weight.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
@@ -19,13 +20,14 @@ const ir::Value* weight_of(const ir::Node& node) {
   if (!is_linear && !is_convolution) {
     return nullptr;
   }
-  const ir::Value* weight = node.args()[1].value();
-  if (weight == nullptr || !weight->type.is_tensor() || node.args()[0].value() == weight ||
-      node.args()[2].value() == weight) {
+  const ops::Convolution layer(node);  // linear has the first three arguments, too
+  const ir::Value* weight = layer.weight().value();
+  if (weight == nullptr || !weight->type.is_tensor() || layer.input().value() == weight ||
+      layer.bias().value() == weight) {
     return nullptr;
   }
   const size_t rank = weight->type.tensor.rank();
-  const bool fits = is_linear ? rank == 2 : rank >= 3 && rank <= 5 && int_of(node.args()[6]) == 0;
+  const bool fits = is_linear ? rank == 2 : rank >= 3 && rank <= 5 && int_of(layer.transposed()) == 0;
   return fits ? weight : nullptr;
 }
 

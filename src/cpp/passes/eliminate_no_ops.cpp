@@ -15,7 +15,7 @@ bool is_same_when_type_is(std::string_view op) {
 }
 
 bool is_identity_permutation(const ir::Node& node) {
-  const auto dims = ints_of(node.args()[1]);
+  const auto dims = ints_of(ops::Permute(node).dims());
   const auto rank = static_cast<int64_t>(node.result()->type.tensor.rank());
   for (int64_t i = 0; dims && i < rank; ++i) {
     if (((*dims)[static_cast<size_t>(i)] + rank) % rank != i) {
@@ -26,7 +26,7 @@ bool is_identity_permutation(const ir::Node& node) {
 }
 
 bool pads_nothing(const ir::Node& node) {
-  const auto pads = ints_of(node.args()[1]);
+  const auto pads = ints_of(ops::ConstantPadNd(node).pad());
   return pads && std::all_of(pads->begin(), pads->end(), [](int64_t pad) { return pad == 0; });
 }
 
@@ -36,7 +36,7 @@ ir::Value* identity_of(const ir::Node& node) {
     return nullptr;
   }
   if (node.op == op::cat) {
-    const auto* list = node.args()[0].as<ir::Argument::List>();
+    const auto* list = ops::Cat(node).tensors().as<ir::Argument::List>();
     ir::Value* only = list != nullptr && list->size() == 1 ? list->front().value() : nullptr;
     return only != nullptr && only->type.tensor == node.result()->type.tensor ? only : nullptr;
   }
@@ -74,11 +74,11 @@ bool join_views(ir::Node& node) {
   if (!is_one_of(node.op, {op::view, op::view_copy})) {
     return false;
   }
-  const ir::Node* inner = producer_if(node.args()[0], {op::view, op::view_copy});
+  const ir::Node* inner = producer_if(ops::View(node).self(), {op::view, op::view_copy});
   if (inner == nullptr || inner->tag != node.tag || inner->graph() != node.graph()) {
     return false;
   }
-  node.set_arg(0, inner->args()[0]);
+  node.set_arg(0, ops::View(*inner).self());
   node.absorb(*inner);
   return true;
 }
@@ -88,12 +88,12 @@ bool join_permutes(ir::Node& node) {
   if (!is_one_of(node.op, {op::permute, op::permute_copy})) {
     return false;
   }
-  const ir::Node* inner = producer_if(node.args()[0], {op::permute, op::permute_copy});
+  const ir::Node* inner = producer_if(ops::Permute(node).self(), {op::permute, op::permute_copy});
   if (inner == nullptr || inner->tag != node.tag || inner->graph() != node.graph()) {
     return false;
   }
-  const auto first = ints_of(inner->args()[1]);
-  const auto second = ints_of(node.args()[1]);
+  const auto first = ints_of(ops::Permute(*inner).dims());
+  const auto second = ints_of(ops::Permute(node).dims());
   if (!first || !second) {
     return false;
   }
@@ -103,7 +103,7 @@ bool join_permutes(ir::Node& node) {
     const int64_t source = (*first)[static_cast<size_t>((dim + rank) % rank)];
     joined.push_back({(source + rank) % rank});
   }
-  node.set_args({inner->args()[0], {std::move(joined)}});
+  node.set_args({ops::Permute(*inner).self(), {std::move(joined)}});
   node.absorb(*inner);
   return true;
 }
@@ -123,7 +123,7 @@ bool skip_expand(ir::Node& node) {
   if (!is_one_of(node.op, {op::expand, op::expand_copy}) || !node.tag.empty()) {
     return false;
   }
-  ir::Value* const source = node.args()[0].value();
+  ir::Value* const source = ops::Expand(node).self().value();
   const ir::TensorType& wide = node.result()->type.tensor;
   const auto fits = [&](const ir::Argument& argument) {
     const ir::Value* value = argument.value();
@@ -140,14 +140,14 @@ bool skip_expand(ir::Node& node) {
                      }
                      return is_one_of(user->op, {op::add_Tensor, op::sub_Tensor, op::mul_Tensor, op::div_Tensor,
                                                  op::maximum, op::minimum}) &&
-                            (fits(user->args()[0]) || fits(user->args()[1]));
+                            (fits(ops::AddTensor(*user).self()) || fits(ops::AddTensor(*user).other()));
                    });
   if (!all) {
     return false;
   }
   for (ir::Node* user : users) {
     constexpr size_t kMask = ops::arguments::scaled_dot_product_attention::kAttnMask;
-    user->set_arg(is_mask_of(*user, node.result()) ? kMask : fits(user->args()[0]) ? 1 : 0, {source});
+    user->set_arg(is_mask_of(*user, node.result()) ? kMask : fits(ops::AddTensor(*user).self()) ? 1 : 0, {source});
   }
   users.front()->absorb(node);
   node.graph()->erase(&node);

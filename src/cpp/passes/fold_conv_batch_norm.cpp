@@ -89,9 +89,9 @@ Match match(const ir::Node& norm, const ir::Program& program) {
       convolution->result()->type.tensor != norm.result()->type.tensor) {
     return m;
   }
-  m.weight = constant_of(program, convolution->args()[kWeight]);
-  const auto transposed = int_of(convolution->args()[kTransposed]);
-  const auto groups = int_of(convolution->args()[kGroups]);
+  m.weight = constant_of(program, ops::Convolution(*convolution).weight());
+  const auto transposed = int_of(ops::Convolution(*convolution).transposed());
+  const auto groups = int_of(ops::Convolution(*convolution).groups());
   const auto eps = number_of(ops::NativeBatchNormLegitNoTraining_(norm).eps());
   if (m.weight == nullptr || !m.weight->type.is_row_major() || m.weight->type.rank() < 3 || !transposed || !groups ||
       !eps) {
@@ -104,7 +104,7 @@ Match match(const ir::Node& norm, const ir::Program& program) {
   const std::vector<ir::Dim>& dims = m.weight->type.dims;
   m.channels = static_cast<size_t>(m.transposed ? dims[1].max * *groups : dims[0].max);
   m.weights = read(*m.weight);
-  m.bias = channel_values(program, convolution->args()[kBias], m.channels, 0);
+  m.bias = channel_values(program, ops::Convolution(*convolution).bias(), m.channels, 0);
   m.gamma = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).weight(), m.channels, 1);
   m.beta = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).bias(), m.channels, 0);
   m.mean = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).running_mean(), m.channels, 0);

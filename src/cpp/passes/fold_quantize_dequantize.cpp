@@ -5,7 +5,7 @@
 
 #include "ops/names.h"
 #include "passes/propagate_dequantize.h"
-#include "passes/rewrite.h"
+#include "passes/quantized_values.h"
 
 namespace et::passes {
 namespace {
@@ -69,7 +69,8 @@ bool come_from(const ir::Value* integers, const ir::Node& quantize, const Pair& 
     return false;  // moved channels would have other scales
   }
   const auto fits = [&](const ir::Argument& element) {
-    const auto number = int_of(element), low = int_of(quantize.args()[3]), high = int_of(quantize.args()[4]);
+    const auto number = int_of(element), low = int_of(Quantize(quantize).quant_min()),
+               high = int_of(Quantize(quantize).quant_max());
     return element.is_value() ? come_from(element.value(), quantize, pair)
                               : number && low && high && *low <= *number && *number <= *high;
   };
@@ -81,12 +82,12 @@ bool come_from(const ir::Value* integers, const ir::Node& quantize, const Pair& 
 
 /// The integers that `quantize` would give again; nullptr when it may give others.
 ir::Value* integers_behind(const ir::Node& quantize, const Pair& pair) {
-  const ir::Node* dequantize = producer_if(quantize.args()[0], {pair.dequantize});
+  const ir::Node* dequantize = producer_if(Quantize(quantize).input(), {pair.dequantize});
   if (dequantize == nullptr || dequantize->tag != quantize.tag ||
       !same_parameters(quantize, *dequantize, pair.num_parameters)) {
     return nullptr;
   }
-  ir::Value* integers = dequantize->args()[0].value();
+  ir::Value* integers = Dequantize(*dequantize).input().value();
   if (integers == nullptr || integers->type.tensor != quantize.result()->type.tensor) {
     return nullptr;
   }
@@ -110,7 +111,7 @@ Result<Changed> FoldQuantizeDequantize::run(ir::Graph& graph, PassContext&) {
       if (integers == nullptr || (graph.is_output(node->result()) && is_external(integers))) {
         continue;
       }
-      ir::Node* dequantize = node->args()[0].value()->producer();
+      ir::Node* dequantize = Quantize(*node).input().value()->producer();
       graph.replace_all_uses(node->result(), integers);
       graph.erase(node);
       if (dequantize->graph()->is_unused(dequantize->result())) {

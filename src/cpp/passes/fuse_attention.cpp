@@ -53,7 +53,7 @@ double factor_of(const ir::Node& node) {
   if (!divides && !is_one_of(node.op, {op::mul_Scalar, op::mul_Tensor})) {
     return 0;
   }
-  const std::optional<double> number = number_of(node.args()[1]);
+  const std::optional<double> number = number_of(ops::MulTensor(node).other());
   return !number || *number == 0 ? 0 : divides ? 1 / *number : *number;
 }
 
@@ -72,9 +72,10 @@ bool broadcasts_to(const ir::TensorType& from, const ir::TensorType& to) {
 
 /// The mask that an addition adds to scores on the way of the match; nullptr when it adds something else.
 ir::Value* mask_of(const ir::Node& add, const ir::Match& m, const ir::TensorType& shape) {
-  const bool first = m.has(add.args()[0].value()->producer());
-  const ir::Argument& scores = add.args()[first ? 0 : 1];
-  ir::Value* mask = add.args()[first ? 1 : 0].value();
+  const ops::AddTensor sum(add);
+  const bool first = m.has(sum.self().value()->producer());
+  const ir::Argument& scores = first ? sum.self() : sum.other();
+  ir::Value* mask = (first ? sum.other() : sum.self()).value();
   return mask != nullptr && mask->type.tensor.dtype == shape.dtype && broadcasts_to(mask->type.tensor, shape) &&
                  type_of(scores) == shape && add.result()->type.tensor == shape
              ? mask
@@ -115,7 +116,8 @@ std::optional<Match> attention_of(const ir::Match& m) {
       a.masks.push_back(mask_of(*node, m, shape));
       fits = fits && a.masks.back() != nullptr;
     } else if (node->op == op::masked_fill_Scalar) {
-      fits = fits && a.scale > 0 && type_of(node->args()[0]) == shape && broadcasts_to(type_of(m["hidden"]), shape);
+      fits = fits && a.scale > 0 && type_of(ops::MaskedFillScalar(*node).self()) == shape &&
+             broadcasts_to(type_of(m["hidden"]), shape);
     } else if (!is_one_of(node->op, {op::view, op::view_copy, op::bmm, op::_softmax})) {
       a.scale *= factor_of(*node);
       fits = fits && factor_of(*node) != 0;
@@ -152,10 +154,10 @@ ir::Value* with_batch_of(const ir::TensorType& like, ir::Value* value, ir::Node&
 
 /// Keys as they were before they were transposed: the same permutation with the last two dims in their places.
 ir::Value* untransposed(const Match& m) {
-  const auto rank = static_cast<int64_t>(m.transpose->args()[1].as<ir::Argument::List>()->size());
-  std::vector<int64_t> dims = *ints_of(m.transpose->args()[1]);
+  std::vector<int64_t> dims = *ints_of(ops::Permute(*m.transpose).dims());
+  const auto rank = static_cast<int64_t>(dims.size());
   std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
-  ir::Value* source = m.transpose->args()[0].value();
+  ir::Value* source = ops::Permute(*m.transpose).self().value();
   bool identity = true;
   ir::Argument::List order;
   std::vector<ir::Dim> sizes;
@@ -205,9 +207,9 @@ ir::Value* one_mask(const Match& m) {
 void fuse(const Match& m) {
   ir::Graph& graph = *m.out->graph();
   const ir::TensorType& shape = m.softmax->result()->type.tensor;
-  ir::Value* query = with_batch_of(shape, m.scores->args()[0].value(), *m.out);
+  ir::Value* query = with_batch_of(shape, ops::Bmm(*m.scores).self().value(), *m.out);
   ir::Value* key = with_batch_of(shape, untransposed(m), *m.out);
-  ir::Value* value = with_batch_of(shape, m.out->args()[1].value(), *m.out);
+  ir::Value* value = with_batch_of(shape, ops::Bmm(*m.out).mat2().value(), *m.out);
   ir::Argument mask;
   if (ir::Value* given = one_mask(m); given != nullptr) {
     mask.data = given;
@@ -256,11 +258,11 @@ ir::Value* before_repetition(const ir::Argument& argument, const ir::Program& pr
 
 /// Gives attention the keys and values of its groups once; true when it did.
 bool share_heads(const ir::Program& program, ir::Node& attention) {
-  if (!attention.tag.empty() || int_of(attention.args()[kEnableGqa]) != 0) {
+  if (!attention.tag.empty() || int_of(ops::ScaledDotProductAttention(attention).enable_gqa()) != 0) {
     return false;
   }
-  ir::Value* key = before_repetition(attention.args()[kKey], program);
-  ir::Value* value = before_repetition(attention.args()[kValue], program);
+  ir::Value* key = before_repetition(ops::ScaledDotProductAttention(attention).key(), program);
+  ir::Value* value = before_repetition(ops::ScaledDotProductAttention(attention).value(), program);
   if (key == nullptr || value == nullptr || key->type.tensor.dims[1] != value->type.tensor.dims[1]) {
     return false;
   }
@@ -283,16 +285,17 @@ bool hides_nothing(const ir::Program& program, const ir::Value* mask) {
                        [&](uint8_t byte) { return (byte != 0) == (dtype == ScalarType::Bool); });
   }
   if (const ir::Node* full = producer_if({const_cast<ir::Value*>(mask)}, {op::full})) {
-    const auto number = number_of(full->args()[1]);
+    const auto number = number_of(ops::Full(*full).fill_value());
     return number && (dtype == ScalarType::Bool ? *number != 0 : *number == 0);
   }
   const ir::Node* expand = producer_if({const_cast<ir::Value*>(mask)}, {op::expand, op::expand_copy});
-  return expand != nullptr && hides_nothing(program, expand->args()[0].value());
+  return expand != nullptr && hides_nothing(program, ops::Expand(*expand).self().value());
 }
 
 /// Leaves out a mask that hides nothing, as models make it for inputs without padding. True when it did.
 bool drop_open_mask(const ir::Program& program, ir::Node& attention) {
-  if (!attention.tag.empty() || !hides_nothing(program, attention.args()[kAttnMask].value())) {
+  if (!attention.tag.empty() ||
+      !hides_nothing(program, ops::ScaledDotProductAttention(attention).attn_mask().value())) {
     return false;
   }
   attention.set_arg(kAttnMask, {});

@@ -62,7 +62,7 @@ void fuse(const ir::Match& m, ir::Program& program) {
   ir::Value* state = fused->add_result("state", last->result()->type);
   last->graph()->replace_all_uses(last->result(), state);
   std::swap(last->result()->name, state->name);
-  erase_step(m.nodes, fused);
+  erase_unread(m.nodes, fused);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void fuse(const ir::Match& m) {
   }
   std::vector<ir::Node*> nodes = m.nodes;
   nodes.push_back(cell);
-  erase_step(std::move(nodes), fused);
+  erase_unread(std::move(nodes), fused);
 }
 
 }  // namespace

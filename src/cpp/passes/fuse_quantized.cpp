@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ir/op_views.h"
+#include "ir/pattern.h"
 #include "ops/names.h"
 #include "passes/quantized_products.h"
 #include "passes/quantized_values.h"
@@ -13,6 +14,13 @@ namespace et::passes {
 namespace {
 
 using Arguments = std::vector<ir::Argument>;
+
+/// What is computed may be any operator with an integer form (ops::OpInfo::integers).
+const ir::Pattern kClamped = R"(
+  result = quantize(CLAMPED, ...)
+  CLAMPED = relu(CLAMPED) | hardtanh(CLAMPED, ...) | clamp(CLAMPED, ...)
+          | clamp_min(CLAMPED, _) | clamp_max(CLAMPED, _) | computed
+)";
 
 struct Clamp {
   double min = -std::numeric_limits<double>::infinity();
@@ -39,6 +47,20 @@ std::optional<Clamp> clamp_of(const ir::Node& node) {
     return std::nullopt;
   }
   return low && high && *low <= *high ? std::optional(Clamp{*low, *high}) : std::nullopt;
+}
+
+/// What the clamps of a match are together; nothing when the bounds of one are no numbers.
+std::optional<Clamp> clamp_of(const ir::Match& m) {
+  Clamp clamp;
+  for (auto node = m.nodes.begin() + 1; node != m.nodes.end(); ++node) {  // from the last to the first
+    const std::optional<Clamp> own = clamp_of(**node);
+    if (!own) {
+      return std::nullopt;
+    }
+    // What came before was clamped by `own`, then by `clamp`.
+    clamp = {std::min(std::max(own->min, clamp.min), clamp.max), std::max(std::min(own->max, clamp.max), clamp.min)};
+  }
+  return clamp;
 }
 
 /// A bound as an integer of the result (docs/reference/numerics.md).
@@ -144,52 +166,41 @@ std::optional<Arguments> integer_arguments(const Candidate& c) {
 
 /// Puts `op` in the place of `quantize`. `computed`: what it computes, from the last to the first; nodes that nobody
 /// else reads go, and it takes over their handles.
-void replace_quantize(ir::Node* quantize, std::string_view op, Arguments args, const std::vector<ir::Node*>& computed) {
-  ir::Graph& graph = *quantize->graph();
+void replace_quantize(ir::Node* quantize, std::string_view op, Arguments args, std::vector<ir::Node*> computed) {
   ir::Node* created = create_like(*quantize, op, std::move(args));
   if (!computed.empty()) {
     created->source = computed.back()->source;
   }
   created->add_result(quantize->result()->name, quantize->result()->type);
   replace_node(quantize, created);
-  for (ir::Node* node : computed) {
-    if (!graph.is_unused(node->result())) {
-      break;
-    }
-    created->absorb(*node);
-    graph.erase(node);
-  }
+  erase_unread(std::move(computed), created);
+}
+
+/// The operator that a match computes, when it has an integer form and nothing else reads its floats; or nullptr.
+const ops::OpInfo* computed_by(const ir::Match& m) {
+  const ir::Node* const node = m.node("computed");
+  const bool fits = node != nullptr && node->graph() == m.root()->graph() && node->tag.empty() &&
+                    node->results().size() == 1 && is_only_use(node->result(), m.nodes.back());
+  const ops::OpInfo* const op = fits ? ops::find_op(node->op) : nullptr;
+  return op != nullptr && ops::find_op(op->integers) != nullptr ? op : nullptr;
 }
 
 /// One operator, then clamps, then `quantize`.
 bool fuse_operator(ir::Program& program, ir::Node* quantize, const Activation& result) {
-  std::vector<ir::Node*> computed;  // from the last to the first
-  Clamp clamp;
-  const ir::Node* user = quantize;
-  ir::Node* node = quantize->args()[0].value()->producer();
-  while (node != nullptr && node->graph() == quantize->graph() && node->tag == quantize->tag &&
-         node->results().size() == 1 && is_only_use(node->result(), user)) {
-    computed.push_back(node);
-    const std::optional<Clamp> own = clamp_of(*node);
-    if (!own) {
-      break;
-    }
-    // What came before was clamped by `own`, then by `clamp`.
-    clamp = {std::min(std::max(own->min, clamp.min), clamp.max), std::max(std::min(own->max, clamp.max), clamp.min)};
-    user = node;
-    node = node->args()[0].value()->producer();
-  }
-  if (computed.empty() || computed.back() != node || clamp_of(*node)) {
+  const auto m = kClamped.match(*quantize, program, [](const ir::Match& found) {
+    return is_untagged(found) && clamp_of(found) && computed_by(found) != nullptr;
+  });
+  if (!m) {
     return false;
   }
-  const ops::OpInfo* const floats = ops::find_op(node->op);
-  const ops::OpInfo* const integers = floats == nullptr ? nullptr : ops::find_op(floats->integers);
-  if (integers == nullptr) {
-    return false;
-  }
-  std::optional<Arguments> args = integer_arguments({program, *node, *floats, *integers, result, clamp});
+  const ops::OpInfo& floats = *computed_by(*m);
+  const ops::OpInfo& integers = *ops::find_op(floats.integers);
+  std::optional<Arguments> args =
+      integer_arguments({program, *m->node("computed"), floats, integers, result, *clamp_of(*m)});
   if (args) {
-    replace_quantize(quantize, integers->name, std::move(*args), computed);
+    std::vector<ir::Node*> nodes(m->nodes.begin() + 1, m->nodes.end());
+    nodes.push_back(m->node("computed"));
+    replace_quantize(quantize, integers.name, std::move(*args), std::move(nodes));
   }
   return args.has_value();
 }
@@ -286,7 +297,7 @@ bool fuse_table(PassContext& context, ir::Node* quantize, const Activation& resu
     return false;
   }
   std::vector<std::pair<ir::Node*, size_t>> chain = {{quantize, 0}};  // from the last to the first, with their inputs
-  ir::Value* value = quantize->args()[0].value();
+  ir::Value* value = Quantize(*quantize).input().value();
   const ir::TensorType shape = quantize->result()->type.tensor;
   ir::Node* node = value->producer();
   for (; node != nullptr && node->op != kDequantizePerTensor; node = value->producer()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/step_gates.h"
 
@@ -196,7 +197,7 @@ bool has_fitting_first(const Step& step, const ir::TensorType& input) {
 /// The types that the operators take, but for integers of 16 bits, of which there is no fast kernel.
 bool has_fitting_types(const Chain& chain) {
   const Step& step = chain.front();
-  const ir::TensorType& input = step.unbind()->args()[0].value()->type.tensor;
+  const ir::TensorType& input = ops::UnbindInt(*step.unbind()).self().value()->type.tensor;
   const ir::TensorType& state = step.after()->type.tensor;
   const ir::TensorType& last = chain.back().after()->type.tensor;
   const size_t rank = state.rank();
@@ -274,8 +275,8 @@ ir::Value* state_at(const ir::Value* state, ir::Value* states, int64_t time, con
 
 /// True when `node` puts the states together in the order of time.
 bool is_sequence(const ir::Node& node, const Chain& chain, bool reverse) {
-  const auto* const parts = node.op == op::cat ? node.args()[0].as<ir::Argument::List>() : nullptr;
-  if (parts == nullptr || parts->size() != chain.size() || int_of(node.args()[1]) != 0 ||
+  const auto* const parts = node.op == op::cat ? ops::Cat(node).tensors().as<ir::Argument::List>() : nullptr;
+  if (parts == nullptr || parts->size() != chain.size() || int_of(ops::Cat(node).dim()) != 0 ||
       chain.front().after()->type.tensor.rank() != 3 || !node.tag.empty()) {
     return false;
   }
@@ -307,12 +308,12 @@ void fuse(ir::Program& program, const Chain& chain, bool is_backward) {
   const Step& last = chain.back();
   ir::Graph& graph = *last.gates()->graph();
   ir::Node* const behind = last.gates();
-  ir::Value* input = start.unbind()->args()[0].value();
+  ir::Value* input = ops::UnbindInt(*start.unbind()).self().value();
   const ir::Node* const flip = producer_if({input}, {op::flip});
   const bool is_flipped = flip != nullptr && flip->tag.empty() && flip->graph() == &graph &&
-                          ints_of(flip->args()[1]) == std::vector<int64_t>{0};
+                          ints_of(ops::Flip(*flip).dims()) == std::vector<int64_t>{0};
   if (is_flipped) {
-    input = flip->args()[0].value();
+    input = ops::Flip(*flip).self().value();
   }
   const bool reverse = is_backward != is_flipped;
   const Form& form = *last.form();
@@ -348,7 +349,7 @@ void fuse(ir::Program& program, const Chain& chain, bool is_backward) {
       graph.replace_all_uses(old, part);
       std::swap(part->name, old->name);
     }
-    erase_step(chain[i].found.nodes, fused);
+    erase_unread(chain[i].found.nodes, fused);
   }
 }
 

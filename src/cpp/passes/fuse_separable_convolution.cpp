@@ -2,129 +2,87 @@
 
 #include <algorithm>
 
-#include "ops/arguments.h"
+#include "ir/pattern.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
 
-using namespace ops::arguments::et_convolution_clamp;
+/// The names are those of the operator's arguments.
+const ir::Pattern kSeparable = R"(
+  projected = convolution(image, project_weight, project_bias, ONES, ZEROS, ONES, 0, _, 1)
+            | et::convolution_clamp(image, project_weight, project_bias, ONES, ZEROS, ONES, 0, _, 1,
+                                    project_min, project_max)
+  image = convolution(expanded, weight, bias, stride, padding, ONES, 0, _, groups)
+        | et::convolution_clamp(expanded, weight, bias, stride, padding, ONES, 0, _, groups, min, max)
+  expanded = convolution(input, expand_weight, expand_bias, ONES, ZEROS, ONES, 0, _, 1)
+           | et::convolution_clamp(input, expand_weight, expand_bias, ONES, ZEROS, ONES, 0, _, 1,
+                                   expand_min, expand_max)
+           | input
+  ONES = 1 | [1, 1]
+  ZEROS = 0 | [0, 0]
+)";
 
 /// Bytes of an image that is worth keeping in the cache.
 constexpr int64_t kLeastNbytes = 1 << 20;
 
-bool has_items(const ir::Argument& list, int64_t a, int64_t b) {
-  const auto items = ints_of(list);
-  return items && !items->empty() && std::all_of(items->begin(), items->end(), [&](int64_t item) {
-           return (item == a || item == b) && item == items->front();
-         });
-}
-
-bool is_image(const ir::Value& value) {
-  if (!value.type.is_tensor()) {
+bool is_image(const ir::Value* value) {
+  if (value == nullptr || !value->type.is_tensor()) {
     return false;
   }
-  const ir::TensorType& type = value.type.tensor;
+  const ir::TensorType& type = value->type.tensor;
   const std::vector<uint8_t> channels_last = {0, 2, 3, 1};
   return type.dtype == ScalarType::Float && type.rank() == 4 && type.dim_order == channels_last && type.is_static();
 }
 
-int64_t size_of(const ir::Value& value, size_t dim) { return value.type.tensor.dims[dim].min; }
+int64_t size_of(const ir::Value* value, size_t dim) { return value->type.tensor.dims[dim].min; }
 
-/// A convolution of such images with constant filters, not transposed, without dilation.
-bool is_convolution(const ir::Program& program, const ir::Node& node) {
-  if (!is_one_of(node.op, {op::convolution, op::et_convolution_clamp})) {
-    return false;
-  }
-  const ir::Constant* const weight = constant_of(program, node.args()[kWeight]);
-  const ir::Argument& bias = node.args()[kBias];
-  return is_image(*node.args()[kInput].value()) && is_image(*node.result()) && weight != nullptr &&
-         weight->type.dtype == ScalarType::Float && weight->type.rank() == 4 &&
-         (bias.is_none() || constant_of(program, bias) != nullptr) && has_items(node.args()[kDilation], 1, 1) &&
-         int_of(node.args()[kTransposed]) == 0;
+/// A constant filter with as many rows as columns, and a bias that is a constant or not there.
+bool is_filter(const ir::Program& program, const ir::Argument& weight, const ir::Argument& bias) {
+  const ir::Constant* const constant = constant_of(program, weight);
+  return constant != nullptr && constant->type.dtype == ScalarType::Float && constant->type.rank() == 4 &&
+         size_of(weight.value(), 2) == size_of(weight.value(), 3) &&
+         (bias.is_none() || constant_of(program, bias) != nullptr);
 }
 
-bool is_pixel_convolution(const ir::Program& program, const ir::Node& node) {
-  if (!is_convolution(program, node)) {
-    return false;
-  }
-  const ir::Value& weight = *node.args()[kWeight].value();
-  return size_of(weight, 2) == 1 && size_of(weight, 3) == 1 && has_items(node.args()[kStride], 1, 1) &&
-         has_items(node.args()[kPadding], 0, 0) && int_of(node.args()[kGroups]) == 1;
+bool is_pixel_filter(const ir::Program& program, const ir::Argument& weight, const ir::Argument& bias) {
+  return is_filter(program, weight, bias) && size_of(weight.value(), 2) == 1;
 }
 
-bool is_depthwise_convolution(const ir::Program& program, const ir::Node& node) {
-  if (!is_convolution(program, node)) {
+/// One filter a channel; 3x3 or 5x5 pixels, at each place or at each second one.
+bool is_depthwise(const ir::Program& program, const ir::Match& m) {
+  if (!is_filter(program, m["weight"], m["bias"])) {
     return false;
   }
-  const ir::Value& weight = *node.args()[kWeight].value();
-  const int64_t kernel = size_of(weight, 2), channels = size_of(weight, 0);
-  const auto padding = ints_of(node.args()[kPadding]);
-  return (kernel == 3 || kernel == 5) && size_of(weight, 3) == kernel && size_of(weight, 1) == 1 &&
-         size_of(*node.args()[kInput].value(), 1) == channels && int_of(node.args()[kGroups]) == channels &&
-         has_items(node.args()[kStride], 1, 2) && padding &&
+  const int64_t kernel = size_of(m.value("weight"), 2), channels = size_of(m.value("weight"), 0);
+  const auto stride = ints_of(m["stride"]), padding = ints_of(m["padding"]);
+  return (kernel == 3 || kernel == 5) && size_of(m.value("weight"), 1) == 1 &&
+         size_of(m.value("expanded"), 1) == channels && int_of(m["groups"]) == channels && stride && !stride->empty() &&
+         (stride->front() == 1 || stride->front() == 2) && stride->front() == stride->back() && padding &&
          std::all_of(padding->begin(), padding->end(), [&](int64_t item) { return item >= 0 && item < kernel; });
 }
 
-/// The node behind `user`'s input when `user` is all that reads it, in the same graph and with the same tag.
-ir::Node* only_source(const ir::Node& user) {
-  const ir::Value* const input = user.args()[kInput].value();
-  ir::Node* const source = input->producer();
-  return source != nullptr && source->graph() == user.graph() && source->tag == user.tag && is_only_use(input, &user)
-             ? source
-             : nullptr;
+bool is_worth_it(const ir::Program& program, const ir::Match& m) {
+  const bool expands = !(m["input"] == m["expanded"]);
+  const auto nbytes = [&](std::string_view image) { return m.value(image)->type.tensor.max_nbytes(); };
+  return is_image(m.value("projected")) && is_image(m.value("image")) && is_image(m.value("expanded")) &&
+         is_pixel_filter(program, m["project_weight"], m["project_bias"]) && is_depthwise(program, m) &&
+         (!expands || (is_image(m.value("input")) && is_pixel_filter(program, m["expand_weight"], m["expand_bias"]))) &&
+         std::max(nbytes("image"), expands ? nbytes("expanded") : 0) >= kLeastNbytes &&
+         std::all_of(m.nodes.begin(), m.nodes.end(), [&](const ir::Node* node) { return node->tag == m.root()->tag; });
 }
 
-/// Appends a convolution's limits: none for aten::convolution.
-void append_range(const ir::Node& node, std::vector<ir::Argument>* args) {
-  const bool clamps = node.args().size() > kMin;
-  args->push_back(clamps ? node.args()[kMin] : ir::Argument());
-  args->push_back(clamps ? node.args()[kMax] : ir::Argument());
-}
-
-bool fuse(const ir::Program& program, ir::Node* project) {
-  if (!is_pixel_convolution(program, *project)) {
-    return false;
+void fuse(const ir::Match& m) {
+  std::vector<ir::Argument> args;
+  for (const ops::Argument& argument : ops::find_op(op::et_separable_convolution)->arguments) {
+    args.push_back(m[argument.name]);
   }
-  ir::Node* const depthwise = only_source(*project);
-  if (depthwise == nullptr || !is_depthwise_convolution(program, *depthwise)) {
-    return false;
-  }
-  ir::Node* expand = only_source(*depthwise);
-  if (expand != nullptr && !is_pixel_convolution(program, *expand)) {
-    expand = nullptr;
-  }
-  const int64_t nbytes = std::max(depthwise->result()->type.tensor.max_nbytes(),
-                                  expand == nullptr ? 0 : expand->result()->type.tensor.max_nbytes());
-  if (nbytes < kLeastNbytes) {
-    return false;
-  }
-  std::vector<ir::Argument> args = {(expand == nullptr ? depthwise : expand)->args()[kInput]};
-  if (expand != nullptr) {
-    args.insert(args.end(), {expand->args()[kWeight], expand->args()[kBias]});
-    append_range(*expand, &args);
-  } else {
-    args.resize(args.size() + 4);
-  }
-  args.insert(args.end(), {depthwise->args()[kWeight], depthwise->args()[kBias], depthwise->args()[kStride],
-                           depthwise->args()[kPadding]});
-  append_range(*depthwise, &args);
-  args.insert(args.end(), {project->args()[kWeight], project->args()[kBias]});
-  append_range(*project, &args);
-
-  ir::Node* const node = create_like(*project, op::et_separable_convolution, std::move(args));
-  node->add_result(project->result()->name, project->result()->type);
-  if (expand != nullptr) {
-    node->absorb(*expand);
-  }
-  node->absorb(*depthwise);
-  replace_node(project, node);
-  node->graph()->erase(depthwise);
-  if (expand != nullptr) {
-    node->graph()->erase(expand);
-  }
-  return true;
+  ir::Node* const fused = create_like(*m.root(), op::et_separable_convolution, std::move(args));
+  fused->add_result(m.root()->result()->name, m.root()->result()->type);
+  std::for_each(m.nodes.rbegin(), m.nodes.rend(), [&](const ir::Node* node) { fused->absorb(*node); });
+  replace_node(m.root(), fused);
+  erase_unread({m.nodes.begin() + 1, m.nodes.end()}, fused);
 }
 
 }  // namespace
@@ -135,7 +93,14 @@ PassInfo FuseSeparableConvolution::info() const {
 }
 
 Result<Changed> FuseSeparableConvolution::run(ir::Graph& graph, PassContext& context) {
-  return rewrite_each(graph, [&](ir::Node* node) { return fuse(context.program, node); });
+  return rewrite_each(graph, [&](ir::Node* node) {
+    const auto found =
+        kSeparable.match(*node, context.program, [&](const ir::Match& m) { return is_worth_it(context.program, m); });
+    if (found) {
+      fuse(*found);
+    }
+    return found.has_value();
+  });
 }
 
 }  // namespace et::passes

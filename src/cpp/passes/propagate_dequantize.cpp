@@ -149,7 +149,8 @@ bool is_function_of_one(const ir::Program& program, const ir::Node& node) {
     const ir::Constant* constant = constant_of(program, argument);
     return constant != nullptr && constant->type.numel() == 1;
   };
-  return is_one_of(node.op, {op::maximum, op::minimum}) && (is_number(node.args()[0]) || is_number(node.args()[1]));
+  return is_one_of(node.op, {op::maximum, op::minimum}) &&
+         (is_number(ops::Maximum(node).self()) || is_number(ops::Maximum(node).other()));
 }
 
 /// The parameters that elements from several places get: those that all have, or those of the one that quantizes the
@@ -233,15 +234,19 @@ bool move_weight(ir::Node* node) {
   if (!is_one_of(node->op, {op::permute_copy, op::permute})) {
     return false;
   }
-  ir::Node* dequantize = producer_if(node->args()[0], {kDequantizePerChannel});
-  const auto dims = ints_of(node->args()[1]);
-  if (dequantize == nullptr || !dequantize->tag.empty() || !dims ||
-      producer_if(dequantize->args()[0], {"constant"}) == nullptr) {
+  const ops::Permute permute(*node);
+  ir::Node* dequantize = producer_if(permute.self(), {kDequantizePerChannel});
+  const auto dims = ints_of(permute.dims());
+  if (dequantize == nullptr || !dequantize->tag.empty() || !dims) {
     return false;
   }
+  const ops::QuantizedDecomposedDequantizePerChannel of_channels(*dequantize);
   const auto rank = static_cast<int64_t>(dims->size());
-  const auto axis = int_of(dequantize->args()[3]);
-  ir::Value* integers = dequantize->args()[0].value();
+  const auto axis = int_of(of_channels.axis());
+  ir::Value* integers = of_channels.input().value();
+  if (producer_if(of_channels.input(), {"constant"}) == nullptr) {
+    return false;
+  }
   if (!axis || rank == 0) {
     return false;
   }
@@ -250,11 +255,12 @@ bool move_weight(ir::Node* node) {
   if (place == dims->end()) {
     return false;
   }
-  ir::Node* moved = create_like(*node, node->op, {{integers}, node->args()[1]});
+  ir::Node* moved = create_like(*node, node->op, {{integers}, permute.dims()});
   moved->add_result(node->result()->name + "_integers", as_integers(*node->result(), integers->type.tensor.dtype));
   std::vector<ir::Argument> args = dequantize->args();
-  args[0] = {moved->result()};
-  args[3] = {static_cast<int64_t>(place - dims->begin())};
+  using namespace ops::arguments::quantized_decomposed_dequantize_per_channel;
+  args[kInput] = {moved->result()};
+  args[kAxis] = {static_cast<int64_t>(place - dims->begin())};
   ir::Node* created = create_like(*node, kDequantizePerChannel, std::move(args));
   created->add_result(node->result()->name, node->result()->type);
   replace_node(node, created);

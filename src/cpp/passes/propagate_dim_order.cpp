@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -31,10 +32,9 @@ bool takes_any_order(const ir::Node& node) {
   const bool is_integer_mean = node.op == op::et_quantized_mean;
   if (is_integer_mean || is_one_of(node.op, {op::mean_dim, op::sum_dim_IntList, op::amax, op::amin})) {
     // Over all spatial dims, kept: global pooling.
-    const size_t first = is_integer_mean ? 3 : 1;
-    const auto dims = ints_of(node.args()[first]);
+    const auto dims = ints_of(is_integer_mean ? ops::EtQuantizedMean(node).dim() : ops::MeanDim(node).dim());
     const auto rank = node.result()->type.tensor.rank();
-    const auto keepdim = int_of(node.args()[first + 1]);
+    const auto keepdim = int_of(is_integer_mean ? ops::EtQuantizedMean(node).keepdim() : ops::MeanDim(node).keepdim());
     if (!dims || keepdim != 1 || dims->size() + 2 != rank) {
       return false;
     }
@@ -87,10 +87,10 @@ bool last_becomes_channels(const std::vector<int64_t>& dims) {
 
 bool is_permutation(const ir::Node& node, bool (*kind)(const std::vector<int64_t>&)) {
   if (!is_one_of(node.op, {op::permute_copy, op::permute}) || image_rank(*node.result()) == 0 ||
-      node.args()[0].value() == nullptr || image_rank(*node.args()[0].value()) == 0) {
+      image_rank(*ops::Permute(node).self().value()) == 0) {
     return false;
   }
-  const auto dims = ints_of(node.args()[1]);
+  const auto dims = ints_of(ops::Permute(node).dims());
   return dims && kind(*dims);
 }
 
@@ -157,7 +157,7 @@ class Regions {
   /// side of them.
   static bool stays_outside(const ir::Node& node) {
     if (node.op == op::quantized_decomposed_quantize_per_tensor) {
-      const ir::Node* from = node.args()[0].value()->producer();
+      const ir::Node* from = ops::QuantizedDecomposedQuantizePerTensor(node).input().value()->producer();
       return from == nullptr || !could_take_part(*from);
     }
     if (node.op == op::quantized_decomposed_dequantize_per_tensor) {

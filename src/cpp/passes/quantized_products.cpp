@@ -75,7 +75,7 @@ ir::Constant packed_constant(const Weight& weight) {
 
 /// The integers as a constant: the module's own where they stay as they are.
 ir::Argument weight_constant(ir::Program& program, ir::Node& node, const Weight& weight) {
-  ir::Value* own = weight.dequantize->args()[0].value();
+  ir::Value* own = Dequantize(*weight.dequantize).input().value();
   const bool is_matrix = weight.type.rank() == 2;
   if (weight.is_4_bit && weight.type.rank() >= 2 && weight.type.dims[is_matrix ? 1 : 0].max > 1) {
     return {add_constant(program, *node.graph(), own->name + "_packed", packed_constant(weight), &node)};
@@ -119,7 +119,7 @@ ir::Argument scales_constant(ir::Program& program, ir::Node& node, const Weight&
       return *halves;
     }
   }
-  ir::Value* own = weight.dequantize->args()[1].value();
+  ir::Value* own = Dequantize(*weight.dequantize).scale().value();
   if (own != nullptr && own->type.tensor.dtype == ScalarType::Float && own->type.tensor.rank() == 1) {
     return {own};
   }
@@ -207,7 +207,7 @@ std::optional<DynamicInput> dynamic_input(const ir::Program& program, const ir::
 }  // namespace
 
 std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node& node, float input_scale) {
-  std::optional<Weight> weight = weight_of(program, node.args()[1]);
+  std::optional<Weight> weight = weight_of(program, ops::Linear(node).weight());
   const std::optional<Channels> outputs = output_channels(node);
   if (!weight || !outputs || !weight->is_symmetric() || weight->group_size != 0 ||
       (weight->axis && *weight->axis != outputs->axis) || weight->type.rank() != outputs->rank) {
@@ -223,8 +223,8 @@ std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node
     weight->scales = std::move(repeated);
   }
   ProductConstants made;
-  if (!node.args()[2].is_none()) {
-    const std::optional<std::vector<double>> bias = bias_of(program, node.args()[2]);
+  if (const ir::Argument& own = ops::Linear(node).bias(); !own.is_none()) {
+    const std::optional<std::vector<double>> bias = bias_of(program, own);
     if (!bias || bias->size() != channels) {
       return std::nullopt;
     }
@@ -237,8 +237,7 @@ std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node
         return std::nullopt;  // stays in float: saturated, it would be another number
       }
     }
-    made.bias =
-        vector_constant<int32_t>(program, node, ScalarType::Int, node.args()[2].value()->name + "_integers", integers);
+    made.bias = vector_constant<int32_t>(program, node, ScalarType::Int, own.value()->name + "_integers", integers);
   }
   made.weight = weight_constant(program, node, *weight);
   made.scales = repeats_scales ? vector_constant<float>(program, node, ScalarType::Float,

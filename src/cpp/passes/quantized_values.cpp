@@ -165,22 +165,22 @@ std::optional<Weight> weight_of(const ir::Program& program, const ir::Argument& 
 }
 
 std::optional<Weight> read_weight(const ir::Program& program, const ir::Node& node) {
-  const ir::Constant* integers = constant_of(program, node.args()[0]);
+  const ir::Constant* integers = constant_of(program, Dequantize(node).input());
   if (integers == nullptr || !integers->type.is_row_major() || integers->type.rank() == 0) {
     return std::nullopt;
   }
   Weight weight;
   weight.dequantize = &node;
   const std::optional<int64_t> offset = read_integers(*integers, weight);
-  if (!offset || !read_scales(program, node.args()[1], weight) ||
-      !read_zero_points(program, node.args()[2], *offset, weight)) {
+  if (!offset || !read_scales(program, Dequantize(node).scale(), weight) ||
+      !read_zero_points(program, Dequantize(node).zero_point(), *offset, weight)) {
     return std::nullopt;
   }
   weight.is_4_bit = !weight.values.empty() && std::all_of(weight.values.begin(), weight.values.end(),
                                                           [](int8_t value) { return value >= -8 && value <= 7; });
   const std::vector<ir::Dim>& dims = weight.type.dims;
   if (node.op == kDequantizePerChannel) {
-    const auto axis = int_of(node.args()[3]);
+    const auto axis = int_of(ops::QuantizedDecomposedDequantizePerChannel(node).axis());
     const auto rank = static_cast<int64_t>(dims.size());
     if (!axis || *axis < -rank || *axis >= rank) {
       return std::nullopt;
@@ -190,7 +190,7 @@ std::optional<Weight> read_weight(const ir::Program& program, const ir::Node& no
       return std::nullopt;
     }
   } else if (node.op == kDequantizePerGroup) {
-    weight.group_size = int_of(node.args()[6]).value_or(0);
+    weight.group_size = int_of(ops::QuantizedDecomposedDequantizePerChannelGroup(node).group_size()).value_or(0);
     if (dims.size() != 2 || weight.group_size < 1) {
       return std::nullopt;
     }
@@ -210,7 +210,7 @@ std::optional<std::vector<double>> bias_of(const ir::Program& program, const ir:
     return is_floating(constant->type.dtype) ? std::optional(numbers_of(*constant)) : std::nullopt;
   }
   const ir::Node* node = producer_if(argument, {kDequantizePerTensor, kDequantizePerChannel});
-  const ir::Constant* integers = node == nullptr ? nullptr : constant_of(program, node->args()[0]);
+  const ir::Constant* integers = node == nullptr ? nullptr : constant_of(program, Dequantize(*node).input());
   if (integers == nullptr) {
     return std::nullopt;
   }
@@ -222,8 +222,8 @@ std::optional<std::vector<double>> bias_of(const ir::Program& program, const ir:
     return constant != nullptr ? numbers_of(*constant) : std::vector<double>{otherwise};
   };
   std::vector<double> values = numbers_of(*integers);
-  const std::vector<double> scales = parameters(node->args()[1], std::numeric_limits<double>::quiet_NaN());
-  const std::vector<double> zero_points = parameters(node->args()[2], 0);
+  const std::vector<double> scales = parameters(Dequantize(*node).scale(), std::numeric_limits<double>::quiet_NaN());
+  const std::vector<double> zero_points = parameters(Dequantize(*node).zero_point(), 0);
   const auto fits = [&](size_t count) { return count == 1 || count == values.size(); };
   if (!fits(scales.size()) || !fits(zero_points.size()) || std::isnan(scales.front())) {
     return std::nullopt;

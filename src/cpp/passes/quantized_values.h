@@ -3,10 +3,11 @@
 ///
 /// For: the passes that make integer operators. Not for: rewriting.
 ///
-///     const std::optional<Activation> x = activation_of(node.args()[0]);     // dequantize_per_tensor with literal
-///     parameters const std::optional<Weight> w = weight_of(program, node.args()[1]);    // a dequantized constant
+///     const std::optional<Activation> x = activation_of(linear.input());         // dequantize_per_tensor, literals
+///     const std::optional<Weight> w = weight_of(program, linear.weight());       // a dequantized constant
 #pragma once
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -16,6 +17,10 @@ inline constexpr std::string_view kQuantizePerTensor = op::quantized_decomposed_
 inline constexpr std::string_view kDequantizePerTensor = op::quantized_decomposed_dequantize_per_tensor;
 inline constexpr std::string_view kDequantizePerChannel = op::quantized_decomposed_dequantize_per_channel;
 inline constexpr std::string_view kDequantizePerGroup = op::quantized_decomposed_dequantize_per_channel_group;
+
+/// Nodes of these operators. Dequantize also reads the first three arguments of the others: input, scale, zero point.
+using Quantize = ops::QuantizedDecomposedQuantizePerTensor;
+using Dequantize = ops::QuantizedDecomposedDequantizePerTensor;
 
 /// Integers of 8 or 16 bits with one scale: what dequantize_per_tensor reads, or quantize_per_tensor writes.
 struct Activation {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/op_views.h"
 #include "ir/pattern.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
@@ -262,7 +263,7 @@ bool has_bounds(const ir::Node& node, const Row& row) {
   if (row.low == row.high) {
     return true;
   }
-  return number_of(node.args()[1]) == row.low && number_of(node.args()[2]) == row.high;
+  return number_of(ops::Hardtanh(node).min_val()) == row.low && number_of(ops::Hardtanh(node).max_val()) == row.high;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/op_views.h"
 #include "ir/pattern.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
@@ -52,7 +53,7 @@ bool are_tensors(const ir::Match& m) {
 /// The value before a cast from a float of 16 bits; the value itself otherwise.
 ir::Value* before_cast(ir::Value* value) {
   const ir::Node* cast = producer_if({value}, {op::dim_order_ops_to_dim_order_copy, op::_to_copy});
-  ir::Value* source = cast == nullptr ? nullptr : cast->args()[0].value();
+  ir::Value* source = cast == nullptr ? nullptr : ops::ToCopy_(*cast).self().value();
   return source != nullptr && source->type.is_tensor() && is_small_float(source->type.tensor.dtype) &&
                  value->type.tensor.dtype == ScalarType::Float && source->type.tensor.dims == value->type.tensor.dims
              ? source

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -17,8 +18,8 @@ bool is_reshape(std::string_view out_name) {
 /// The dims of more than one element lie in memory as they did, so nothing moves: only others change places, or the dim
 /// order says so.
 bool permutes_nothing(const ir::Node& node) {
-  const auto dims = ints_of(node.args()[1]);
-  const ir::TensorType& from = node.args()[0].value()->type.tensor;
+  const auto dims = ints_of(ops::Permute(node).dims());
+  const ir::TensorType& from = ops::Permute(node).self().value()->type.tensor;
   const ir::TensorType& to = node.result()->type.tensor;
   if (!dims || dims->size() != from.rank() || to.rank() != from.rank()) {
     return false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "ir/content_key.h"
+#include "ir/op_views.h"
+#include "ir/pattern.h"
 
 namespace et::passes {
 
@@ -16,7 +18,9 @@ std::string external_file_of(const ir::Program& program, const ir::Value* value)
   }
   const ir::Node* producer = value == nullptr ? nullptr : value->producer();
   const bool is_dequantized = producer != nullptr && producer->op.rfind("quantized_decomposed::dequantize", 0) == 0;
-  return is_dequantized ? external_file_of(program, producer->args()[0].value()) : "";
+  return is_dequantized
+             ? external_file_of(program, ops::QuantizedDecomposedDequantizePerTensor(*producer).input().value())
+             : "";
 }
 
 ir::Node* producer_if(const ir::Argument& argument, std::initializer_list<std::string_view> ops) {
@@ -52,6 +56,12 @@ uint32_t overwritable_arguments(const ir::Node& node, const ir::Value* result, c
   return 0;
 }
 
+bool is_untagged(const ir::Match& match) {
+  const auto has_no_tag = [](const ir::Node* node) { return node->tag.empty(); };
+  return std::all_of(match.nodes.begin(), match.nodes.end(), has_no_tag) &&
+         std::all_of(match.kept.begin(), match.kept.end(), has_no_tag);
+}
+
 ir::Argument order_argument(const ir::TensorType& type) {
   ir::Argument::List order;
   for (const uint8_t dim : type.dim_order) {
@@ -74,6 +84,25 @@ void replace_node(ir::Node* node, ir::Node* created) {
   }
   created->absorb(*node);
   node->graph()->erase(node);
+}
+
+void erase_unread(std::vector<ir::Node*> nodes, ir::Node* made) {
+  ir::Graph& graph = *made->graph();
+  const auto is_read = [&](const ir::Node* node) {
+    return !std::all_of(node->results().begin(), node->results().end(),
+                        [&](const auto& result) { return graph.is_unused(result.get()); });
+  };
+  for (bool is_done = false; !is_done;) {
+    is_done = true;
+    for (ir::Node*& node : nodes) {
+      if (node != nullptr && !is_read(node)) {
+        made->absorb(*node);
+        graph.erase(node);
+        node = nullptr;
+        is_done = false;
+      }
+    }
+  }
 }
 
 ir::Value* add_constant(ir::Program& program, ir::Graph& graph, std::string_view hint, ir::Constant constant,

@@ -16,6 +16,10 @@
 #include "ir/literals.h"
 #include "passes/pass.h"
 
+namespace et::ir {
+class Match;
+}
+
 namespace et::passes {
 
 /// Calls visit(node) -> bool for each node of the graph in order and says whether any returned true, that is, changed
@@ -51,6 +55,9 @@ bool is_only_use(const ir::Value* value, const ir::Node* user);
 /// The value exists before the method runs, or outside: an input, a constant, a buffer.
 bool is_external(const ir::Value* value);
 
+/// True when nothing that a pattern found is tagged.
+bool is_untagged(const ir::Match& match);
+
 /// Arguments of a lowered node whose memory `result`, one of its results, may take: bit i = argument i.
 uint32_t overwritable_arguments(const ir::Node& node, const ir::Value* result, const PassContext& context);
 
@@ -62,6 +69,8 @@ ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir:
 /// Replaces the node's results by those of `created`, which take their names over, merges the handles, erases the node.
 /// Results that `created` does not have must be unused.
 void replace_node(ir::Node* node, ir::Node* created);
+/// Erases those of the nodes that nobody reads any more; `made` takes the handles over.
+void erase_unread(std::vector<ir::Node*> nodes, ir::Node* made);
 
 /// Adds a constant that a pass made and a node for it before `before`. The name is `hint` in the method's name space.
 /// Where `before` reads constants of a .ptd, it goes to that file, under a name that says its content.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 
 namespace et::passes {
@@ -14,14 +15,14 @@ const ir::Node* dequantize_of(const ir::Value* gate) {
 
 const ir::Node& split_of(const ir::Value* gate) {
   const ir::Node* dequantize = dequantize_of(gate);
-  return *(dequantize == nullptr ? gate : dequantize->args()[0].value())->producer();
+  return *(dequantize == nullptr ? gate : Dequantize(*dequantize).input().value())->producer();
 }
 
 }  // namespace
 
 bool are_gates(const ir::Match& match, Gates gates, const ir::TensorType& state) {
   const ir::Node& split = split_of(match.value(*gates.begin()));
-  const ir::TensorType& whole = split.args()[0].value()->type.tensor;
+  const ir::TensorType& whole = ops::SplitTensor(split).self().value()->type.tensor;
   const ir::TensorType& part = split.result(0)->type.tensor;
   const size_t rank = whole.rank();
   if (rank == 0 || rank > state.rank() || split.results().size() != gates.size()) {
@@ -42,7 +43,7 @@ bool are_gates(const ir::Match& match, Gates gates, const ir::TensorType& state)
 
 ir::Value* gates_before(const ir::Match& match, Gates gates, const ir::Node& before) {
   const ir::Value* gate = match.value(*gates.begin());
-  ir::Value* whole = split_of(gate).args()[0].value();
+  ir::Value* whole = ops::SplitTensor(split_of(gate)).self().value();
   const ir::Node* dequantize = dequantize_of(gate);
   if (dequantize == nullptr) {
     return whole;
@@ -53,31 +54,6 @@ ir::Value* gates_before(const ir::Match& match, Gates gates, const ir::Node& bef
   type.dtype = ScalarType::Float;
   ir::Node* node = create_like(before, dequantize->op, std::move(args));
   return node->add_result(whole->name + "_gates", ir::Type::of(type));
-}
-
-bool is_untagged(const ir::Match& match) {
-  const auto has_no_tag = [](const ir::Node* node) { return node->tag.empty(); };
-  return std::all_of(match.nodes.begin(), match.nodes.end(), has_no_tag) &&
-         std::all_of(match.kept.begin(), match.kept.end(), has_no_tag);
-}
-
-void erase_step(std::vector<ir::Node*> nodes, ir::Node* fused) {
-  ir::Graph& graph = *fused->graph();
-  const auto is_read = [&](const ir::Node* node) {
-    return !std::all_of(node->results().begin(), node->results().end(),
-                        [&](const auto& result) { return graph.is_unused(result.get()); });
-  };
-  for (bool is_done = false; !is_done;) {
-    is_done = true;
-    for (ir::Node*& node : nodes) {
-      if (node != nullptr && !is_read(node)) {
-        fused->absorb(*node);
-        graph.erase(node);
-        node = nullptr;
-        is_done = false;
-      }
-    }
-  }
 }
 
 }  // namespace et::passes

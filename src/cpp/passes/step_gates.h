@@ -1,11 +1,9 @@
-/// What passes share that look for the gates of a recurrent layer's step: the tensor that a step splits into its gates,
-/// and the nodes that go when the step is one operator.
+/// What passes share that look for the gates of a recurrent layer's step: the tensor that a step splits into its gates.
 ///
 /// For: fuse-lstm-gates, fuse-gru-gates. Not for: rewriting in general, which is rewrite.h's.
 ///
 ///     // In the pattern:  i = dequantize?(split(sums, _, -1)#0, scale, zero_point, quant_min, quant_max, dtype)
-///     if (are_gates(m, {"i", "f", "g", "o"}, state)) gates_before(m, {"i", "f", "g", "o"}, node), erase_step(nodes,
-///     fused);
+///     if (are_gates(m, {"i", "f", "g", "o"}, state)) gates_before(m, {"i", "f", "g", "o"}, node);
 #pragma once
 
 #include "base/span.h"
@@ -23,11 +21,5 @@ bool are_gates(const ir::Match& match, Gates gates, const ir::TensorType& state)
 
 /// The sums that the gates are parts of, in float, dequantized in one piece before `before`.
 ir::Value* gates_before(const ir::Match& match, Gates gates, const ir::Node& before);
-
-/// True when nothing is tagged.
-bool is_untagged(const ir::Match& match);
-
-/// Erases what nobody reads any more. `fused` takes the handles over.
-void erase_step(std::vector<ir::Node*> nodes, ir::Node* fused);
 
 }  // namespace et::passes

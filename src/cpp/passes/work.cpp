@@ -146,6 +146,11 @@ bool is_weight(const ir::Argument& argument) {
   return value != nullptr && value->producer() != nullptr;
 }
 
+/// What an operator works on: the first argument, of addmm the left matrix.
+const ir::Argument& left_of(const ir::Node& node) {
+  return node.op == op::addmm ? ops::Addmm(node).mat1() : ops::Mm(node).self();
+}
+
 std::optional<Work> any_work(const ir::Node& node) {
   if (node.results().empty() || !node.results()[0]->type.is_tensor() || !node.results()[0]->type.tensor.is_bounded()) {
     return std::nullopt;
@@ -154,13 +159,12 @@ std::optional<Work> any_work(const ir::Node& node) {
   if (node.op == op::convolution) {
     return convolution_work(ops::Convolution(node), result);
   }
-  const size_t left = node.op == op::addmm ? 1 : 0;
-  if (is_one_of(node.op, {op::linear, op::addmm, op::mm, op::bmm}) && result.rank() > 0 &&
-      is_tensor(node.args()[left])) {
-    return product_work(node.args()[left], result, node.op != op::bmm && is_weight(node.args()[left + 1]));
+  if (is_one_of(node.op, {op::linear, op::addmm, op::mm, op::bmm}) && result.rank() > 0 && is_tensor(left_of(node))) {
+    const ir::Argument& right = node.op == op::addmm ? ops::Addmm(node).mat2() : ops::Mm(node).mat2();
+    return product_work(left_of(node), result, node.op != op::bmm && is_weight(right));
   }
-  if (node.op == op::mean_dim && is_tensor(node.args()[0])) {
-    return Work{WorkKind::elementwise, false, elements(type(node.args()[0]))};
+  if (node.op == op::mean_dim && is_tensor(left_of(node))) {
+    return Work{WorkKind::elementwise, false, elements(type(left_of(node)))};
   }
   const auto* const found =
       std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& row) { return row.first == node.op; });
@@ -172,8 +176,7 @@ std::optional<Work> any_work(const ir::Node& node) {
 std::optional<Work> work_of(const ir::Node& node) {
   std::optional<Work> work = any_work(node);
   if (work) {
-    const size_t left = node.op == op::addmm ? 1 : 0;
-    work->is_integer = producer_if(node.args()[left], {kDequantizePerTensor}) != nullptr;
+    work->is_integer = producer_if(left_of(node), {kDequantizePerTensor}) != nullptr;
   }
   return work;
 }

@@ -44,22 +44,8 @@ void replace(const WrittenOut& found) {
   }
   graph.replace_all_uses(found.root->result(), result);
   std::swap(found.root->result()->name, result->name);
-  std::vector<ir::Node*> nodes = found.nodes;
-  const auto is_read = [&](const ir::Node* node) {
-    return !std::all_of(node->results().begin(), node->results().end(),
-                        [&](const auto& value) { return graph.is_unused(value.get()); });
-  };
   created->absorb(*found.root);
-  for (auto unread = nodes.begin();
-       unread != nodes.end();) {  // closed, so that each search finds one until all are gone
-    unread = std::find_if_not(nodes.begin(), nodes.end(), is_read);
-    if (unread != nodes.end()) {
-      created->absorb(**unread);
-      graph.erase(*unread);
-      nodes.erase(unread);
-      unread = nodes.begin();
-    }
-  }
+  erase_unread(found.nodes, created);
 }
 
 ir::Node* only_user(const ir::Value* value) {

@@ -9,14 +9,17 @@ table of it.
 ['input_1']
 
 An operator's name stands for all its overloads, for its copying form and for the one in place. Numbers are literals: a
-tensor of rank 0 is none here.
+tensor of rank 0 is none here. Sets of operators get names from whoever has them:
+
+>>> Pattern("y = ACTIVATION(x, ...)", {"ACTIVATION": {torch.ops.aten.silu.default, torch.ops.aten.gelu.default}})
+<Pattern: y = ACTIVATION(x, ...)>
 """
 
 import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -85,13 +88,32 @@ _ANY = _Name("_")
 class Pattern:
     """A formula; the first of its definitions is the root.
 
+    Args:
+        text: The formula.
+        families: Name of a set of operators, as the formula calls it -> overloads.
+
     Raises:
         ValueError: The text is not in the notation.
     """
 
-    def __init__(self, text: str) -> None:
-        self._definitions = _Parser(text).definitions()
+    def __init__(self, text: str, families: Mapping[str, Container[Any]] | None = None) -> None:
+        parser = _Parser(text)
+        self._text, self._families = text.strip(), families or {}
+        self._definitions, self._calls = parser.definitions(), parser.calls
         self._root = next(iter(self._definitions))
+        for name in sorted(self._calls):
+            if _is_rule(name) and name not in self._families:
+                raise ValueError(
+                    f"no set of operators is called {name}; there are {', '.join(self._families) or 'none'}"
+                )
+        self._may_be_root: dict[Any, bool] = {}
+
+    def __repr__(self) -> str:
+        return f"<Pattern: {self._text}>"
+
+    def mentions(self, target: Any) -> bool:
+        """Whether a node of this operator may be a part of a match."""
+        return any(self._orders(name, target) for name in self._calls)
 
     def match(self, root: fx.Node, where: Callable[[Match], bool] | None = None, closed: bool = True) -> Match | None:
         """The first match at ``root`` that ``where`` accepts.
@@ -101,12 +123,35 @@ class Pattern:
             where: Refuses matches; the next one is tried.
             closed: Nodes outside of a match read the results of its root and of nodes with & only.
         """
+        if not self._may_be(self._definitions[self._root], _made_by(root)[0]):
+            return None
         start = _State({self._root: root})
         for state in self._term(self._definitions[self._root], root, start):
             found = Match(state.nodes, state.kept, state.names)
             if root in state.nodes and (not closed or _is_closed(found)) and (where is None or where(found)):
                 return found
         return None
+
+    def _may_be(self, term: Any, node: fx.Node | None) -> bool:
+        """Whether a term may be made by a node, which rules most of them out at once."""
+        target = None if node is None else node.target
+        if target not in self._may_be_root:
+            self._may_be_root[target] = target is not None and self._may_start(term, target)
+        return self._may_be_root[target]
+
+    def _may_start(self, term: Any, target: Any) -> bool:
+        if isinstance(term, _Either):
+            return any(self._may_start(one, target) for one in term.terms)
+        if isinstance(term, _Name):
+            return term.text not in self._definitions or self._may_start(self._definitions[term.text], target)
+        return isinstance(term, _Call) and (
+            bool(self._orders(term.name, target)) or (bool(term.count) and self._may_start(term.positional[0], target))
+        )
+
+    def _orders(self, name: str, target: Any) -> list[tuple[int, int]]:
+        if name in self._families:
+            return [(0, 1)] if target in self._families[name] else []
+        return _orders(name, target)
 
     def _term(self, term: Any, value: Any, state: "_State") -> Iterator["_State"]:
         if next(state.steps) >= _MOST_STEPS or len(state.nodes) + len(state.kept) > _MOST_NODES:
@@ -138,7 +183,7 @@ class Pattern:
 
     def _call(self, call: _Call, value: Any, state: "_State") -> Iterator["_State"]:
         node, result = _made_by(value)
-        if node is not None and call.result in (None, result) and (orders := _orders(call.name, node.target)):
+        if node is not None and call.result in (None, result) and (orders := self._orders(call.name, node.target)):
             if call.is_kept:
                 taken = replace(state, kept=_with(state.kept, node))
             else:
@@ -256,6 +301,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text, self._position = text.rstrip(), 0
         self._rules: set[str] = set()
+        #: Names of operators and of sets of them.
+        self.calls: set[str] = set()
 
     def definitions(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -314,6 +361,7 @@ class _Parser:
         return _ANY if token == "_" else _Literal(None) if token == "none" else _Name(token)
 
     def _call(self, name: str, is_kept: bool, count: str) -> _Call:
+        self.calls.add(name)
         positional: list[Any] = []
         named: dict[str, Any] = {}
         is_open = False

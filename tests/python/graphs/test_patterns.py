@@ -109,6 +109,18 @@ def test_a_search_ends():
     assert Pattern("r = add(STEPS, _)\nSTEPS = add(STEPS, _) | sin(x)").match(sums[60], closed=False)
 
 
+def test_sets_of_operators_have_names():
+    gates = {torch.ops.aten.sigmoid.default, torch.ops.aten.tanh.default}
+    pattern = Pattern("r = GATE?(LINEAR(x, ...), ...)", {"GATE": gates, "LINEAR": {torch.ops.aten.linear.default}})
+    graph = graph_of(lambda x: (torch.sigmoid(torch.nn.functional.linear(x, x)), torch.relu(torch.tanh(x))), 1)
+    found = [match for node in graph.nodes if (match := pattern.match(node))]
+    assert [[str(node.target) for node in match.nodes] for match in found] == [
+        ["aten.linear.default"],
+        ["aten.sigmoid.default", "aten.linear.default"],
+    ]
+    assert pattern.mentions(torch.ops.aten.tanh.default) and not pattern.mentions(torch.ops.aten.relu.default)
+
+
 def test_a_second_place_may_compute_the_same():
     text = "r = mul(d, exp(d))\nd = sub(x, y)"
     assert len(match(text, lambda x, y: (x - y) * torch.exp(x - y)).nodes) == 4
@@ -161,6 +173,7 @@ def test_a_condition_tries_the_next_match():
         ("r = relu(STEPS)", "no definition of STEPS"),
         ("r = relu(STEPS)\nSTEPS = exp(x) | STEPS", "STEPS begins with itself"),
         ("r = a\na = view?(r, _)", "r begins with itself"),
+        ("r = RELU(x)", "no set of operators is called RELU; there are none"),
     ],
 )
 def test_errors_of_the_text(text: str, message: str):
